@@ -1,0 +1,11 @@
+// Every command of `millrace`, one line each.
+#pragma once
+
+#include "client/cli/command.h"
+
+namespace millrace::cli {
+
+inline void AddAllCommands([[maybe_unused]] Tool& tool) {
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,38 @@
+# Language, warnings, sanitizers and ccache for every target of the tree.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+set(MILLRACE_SANITIZE "" CACHE STRING "sanitizers to build with, for example address,undefined")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(MILLRACE_CCACHE ccache)
+if(MILLRACE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
+endif()
+
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
+
+add_library(millrace_options INTERFACE)
+target_compile_options(millrace_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion
+  -Wno-sign-conversion -Werror)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  target_compile_options(millrace_options INTERFACE -Wthread-safety -Wno-missing-field-initializers)
+else()
+  # GCC 12 reports these in code that the optimiser has inlined from the standard library.
+  target_compile_options(millrace_options INTERFACE
+    -Wno-missing-field-initializers -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow
+    -Wno-array-bounds -Wno-stringop-overread)
+endif()
+if(MILLRACE_SANITIZE)
+  target_compile_options(millrace_options INTERFACE
+    -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
+endif()
+install(TARGETS millrace_options EXPORT MillraceTargets)

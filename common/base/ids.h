@@ -1,0 +1,83 @@
+// Strong types for the numbers that must not be mixed up, and the two digests that name a plan.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// An integer of one meaning: an ExampleId is no FileId. `Tag` is never defined.
+template <class Tag, class Rep>
+class StrongId {
+ public:
+  using rep = Rep;
+  constexpr StrongId() = default;
+  constexpr explicit StrongId(Rep value) : value_(value) {}
+  constexpr Rep value() const { return value_; }
+  friend constexpr auto operator<=>(const StrongId&, const StrongId&) = default;
+
+ private:
+  Rep value_ = 0;
+};
+
+/// A file of a dataset, numbered in topological order from 0.
+using FileId = StrongId<struct FileIdTag, std::uint32_t>;
+/// A definition of an index, numbered in file order from 0.
+using DefinitionId = StrongId<struct DefinitionIdTag, std::uint32_t>;
+/// An example of a plan, numbered as reference-semantics has it, from 0.
+using ExampleId = StrongId<struct ExampleIdTag, std::uint64_t>;
+
+/// Number of a session, lease or worker: unique for ever, ordered, a higher one is later. Term 0
+/// is kept for leases that a consumer gives to itself.
+struct Number {
+  std::uint64_t term = 0;
+  std::uint64_t n = 0;
+  friend constexpr auto operator<=>(const Number&, const Number&) = default;
+  bool is_set() const { return term != 0 || n != 0; }
+  /// "term.n"
+  std::string ToString() const;
+};
+
+/// 128 bits of XXH3 (https://github.com/Cyan4973/xxHash), written as 32 hex digits, high half first.
+struct Digest128 {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  friend constexpr auto operator<=>(const Digest128&, const Digest128&) = default;
+  bool is_set() const { return high != 0 || low != 0; }
+  std::string ToHex() const;
+  /// InvalidArgument unless `hex` is 32 lower-case hex digits.
+  static Result<Digest128> FromHex(std::string_view hex);
+  /// 16 bytes, big endian: what the wire and files carry.
+  std::string ToBytes() const;
+  static Result<Digest128> FromBytes(std::string_view bytes);
+};
+
+/// What a plan is made of: equal fingerprints give equal batches.
+struct Fingerprint {
+  Digest128 dataset;
+  Digest128 pipeline;
+  friend constexpr auto operator<=>(const Fingerprint&, const Fingerprint&) = default;
+  /// "<dataset hex>-<pipeline hex>"
+  std::string ToString() const;
+  static Result<Fingerprint> FromString(std::string_view text);
+};
+
+}  // namespace millrace
+
+template <class Tag, class Rep>
+struct std::hash<millrace::StrongId<Tag, Rep>> {
+  std::size_t operator()(const millrace::StrongId<Tag, Rep>& id) const {
+    return std::hash<Rep>()(id.value());
+  }
+};
+template <>
+struct std::hash<millrace::Number> {
+  std::size_t operator()(const millrace::Number& n) const {
+    return static_cast<std::size_t>(n.term * 0x9E3779B97F4A7C15u + n.n);
+  }
+};

@@ -1,0 +1,1 @@
+#include "common/batch/layout.h"

@@ -1,0 +1,118 @@
+// What a batch looks like: its tensors, their types, and the header that stands before the payload.
+// docs/batch-layout.md describes the same for a reader in another language.
+//
+// Thread-compatible value types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// Every tensor of a payload begins at a multiple of this, and so does the payload itself.
+inline constexpr std::uint64_t kTensorAlignment = 64;
+
+/// No example has more nodes; a larger one is dropped as `too_large`.
+inline constexpr std::uint32_t kMaxExampleNodes = 1u << 20;
+
+enum class DType : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
+std::uint32_t DTypeSize(DType dtype);
+/// "uint8", … "int64".
+std::string_view DTypeName(DType dtype);
+/// The narrowest type that holds [min, max]; unsigned where min >= 0.
+DType NarrowestDType(std::int64_t min, std::uint64_t max);
+
+enum class TensorKind : std::uint8_t {
+  kDense,           // one row a graph, node or edge
+  kRaggedValues,    // rows of all graphs one after another; `splits` names the tensor that cuts them
+  kSplits,          // [B + 1], from 0, not decreasing
+  kStringBytes,     // UTF-8 or other bytes, cut by `splits`
+  kTableReference,  // [B], numbers of rows of a static table
+};
+std::string_view TensorKindName(TensorKind kind);
+
+/// What expansion does with a packed tensor's values, besides widening them.
+enum class Expansion : std::uint8_t {
+  kWiden,       // nothing more
+  kNodeOffset,  // a node's number in its example becomes its number in the batch
+  kEdgeSource,  // kNodeOffset, and reversed and self edges are added
+  kEdgeTarget,  // the same, for the other end
+  kEdgeLabel,   // labels of the added edges
+  kEdgeSplits,  // counts of the complete edges
+};
+std::string_view ExpansionName(Expansion expansion);
+
+enum class Symmetrization : std::uint8_t { kNone, kUndirected, kBidirectional };
+std::string_view SymmetrizationName(Symmetrization symmetrization);
+
+/// How the edges of a plan's batches are completed.
+struct ExpandSpec {
+  std::uint32_t base_edge_labels = 0;
+  Symmetrization symmetrization = Symmetrization::kNone;
+  bool add_self_edges = false;
+
+  /// Edge labels of delivered batches.
+  std::uint32_t edge_labels() const {
+    return base_edge_labels * (symmetrization == Symmetrization::kBidirectional ? 2 : 1) +
+           (add_self_edges ? 1 : 0);
+  }
+  friend bool operator==(const ExpandSpec&, const ExpandSpec&) = default;
+};
+
+/// One tensor of every batch of a plan. Its number in the plan's list is its number in a batch.
+struct TensorSpec {
+  std::string path;  // "node_label"; '/' parts the branches of later pipelines
+  TensorKind kind = TensorKind::kDense;
+  DType dtype = DType::kUint8;          // packed
+  std::vector<std::string> dimensions;  // outermost first, for example {"nodes"}
+  std::string splits;                   // path of the splits tensor, for ragged values and strings
+  std::string node_splits;              // path of the splits that number nodes, for kNodeOffset …
+  std::int64_t min = 0;                 // bounds of the packed values, inclusive
+  std::uint64_t max = 0;
+  Expansion expansion = Expansion::kWiden;
+
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+/// Why an example of a batch's range is not in it.
+enum class DropReason : std::uint8_t {
+  kContextCutOff = 1,
+  kTooLarge = 2,
+  kUnlabelledDefinition = 3,
+  kExcluded = 4,
+};
+/// "context_cut_off", "too_large", "unlabelled_definition", "excluded".
+std::string_view DropReasonName(DropReason reason);
+
+struct DroppedExample {
+  ExampleId id;
+  DropReason reason = DropReason::kTooLarge;
+  friend bool operator==(const DroppedExample&, const DroppedExample&) = default;
+};
+
+/// What a batch says of itself. Nothing of a run: no lease, worker, rank or world size.
+struct BatchInfo {
+  Fingerprint fingerprint;
+  std::uint64_t epoch = 0;
+  std::uint64_t first_example = 0;      // place in the epoch's order
+  std::uint32_t planned_examples = 0;   // of the range; graphs + dropped
+  ExpandSpec expand;
+  std::vector<ExampleId> example_ids;   // of the graphs, in row order
+  std::vector<DroppedExample> dropped;  // in the order of the range
+  friend bool operator==(const BatchInfo&, const BatchInfo&) = default;
+};
+
+/// A tensor's place in one batch's payload.
+struct TensorPlace {
+  TensorSpec spec;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t offset = 0;  // from the payload's begin
+  std::uint64_t bytes = 0;   // without padding
+};
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+// Bidirectional streams of messages as state machines see them, and the network they come from.
+// Two networks exist: gRPC (grpc_client, grpc_server) and in-process (in_process), which runs whole
+// clusters inside one test and is what the thread sanitizer watches.
+//
+// Rules, the same for both ends and both networks:
+// - One write is outstanding at a time: after Write, wait for OnWriteDone before the next Write.
+// - Handler calls of one stream never overlap, and no call comes after OnClosed. They may come on any
+//   thread, and from within Write or Close of the same stream never.
+// - OnClosed comes exactly once, whoever closed. Write after that is ignored.
+// - A Stream may be dropped at any time: that closes it with Cancelled.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "millrace/v1/worker.pb.h"
+
+namespace millrace {
+
+/// What one end does with what arrives.
+template <class In>
+class StreamHandler {
+ public:
+  virtual ~StreamHandler() = default;
+  virtual void OnMessage(In message) = 0;
+  virtual void OnWriteDone() = 0;
+  /// The other end's status, or why the stream broke. Ok: the other end finished well.
+  virtual void OnClosed(const Status& status) = 0;
+};
+
+/// What one end sends with. Thread-safe.
+template <class Out>
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// REQUIRES: no write outstanding.
+  virtual void Write(Out message) = 0;
+  /// Ends the stream. On a server end the client receives `status`; on a client end the call is
+  /// half-closed where ok, else cancelled.
+  virtual void Close(const Status& status) = 0;
+};
+
+/// A part of a batch on its way out: `part` without data, and the data itself, kept by `owner`.
+struct OutgoingPart {
+  v1::BatchPart part;
+  std::span<const std::byte> data;
+  std::shared_ptr<const void> owner;
+};
+
+/// A part that came in. The data lies where the network put it, in slices kept by `owner`.
+struct IncomingPart {
+  v1::BatchPart part;
+  std::vector<std::span<const std::byte>> data;
+  std::shared_ptr<const void> owner;
+
+  std::size_t data_bytes() const {
+    std::size_t n = 0;
+    for (const auto& slice : data) n += slice.size();
+    return n;
+  }
+};
+
+/// The network as a client of others sees it. Thread-safe. Addresses are host:port.
+class Connector {
+ public:
+  virtual ~Connector() = default;
+  virtual std::shared_ptr<Stream<v1::AttachRequest>> Attach(
+      const std::string& address, std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) = 0;
+  virtual std::shared_ptr<Stream<v1::WorkRequest>> Work(
+      const std::string& address, std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) = 0;
+  virtual std::shared_ptr<Stream<v1::WantList>> StreamBatches(
+      const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) = 0;
+  /// The static tables of a plan, whole and checked against `digest` (32 hex digits). Blocks, at
+  /// most `timeout_seconds`.
+  virtual Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
+                                        const std::string& digest, double timeout_seconds) = 0;
+  virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
+                                              double timeout_seconds) = 0;
+  virtual Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
+                                                      const v1::DrainWorkerRequest& request,
+                                                      double timeout_seconds) = 0;
+  virtual Result<v1::EndJobResponse> EndJob(const std::string& address,
+                                            const v1::EndJobRequest& request,
+                                            double timeout_seconds) = 0;
+};
+
+/// What a dispatcher offers to the network. Thread-safe. `peer` is for messages.
+class DispatcherEndpoint {
+ public:
+  virtual ~DispatcherEndpoint() = default;
+  virtual std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) = 0;
+  virtual std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) = 0;
+  virtual Result<v1::ServiceStatus> OnGetStatus() = 0;
+  virtual Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) = 0;
+  virtual Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) = 0;
+};
+
+/// The static tables of a plan, as a worker keeps them.
+struct StaticBytes {
+  std::string digest;  // 32 hex digits
+  std::shared_ptr<const std::string> bytes;
+};
+
+/// What a worker offers to the network. Thread-safe.
+class WorkerEndpoint {
+ public:
+  virtual ~WorkerEndpoint() = default;
+  virtual std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
+      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) = 0;
+  /// NotFound for a plan that is not ready here.
+  virtual Result<StaticBytes> OnGetStatic(const std::string& fingerprint) = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,1 @@
+#include "server/dataset/dataset_index.h"

@@ -1,0 +1,198 @@
+// What is known of a dataset: files in topological order, definitions, clusters, tactics, proof
+// steps, proof states with their contexts and arguments, spines. Built once (index_builder), written
+// to one file, mapped by dispatcher and workers. docs/index-format.md describes the file.
+//
+// The numbering is the dataset's: files topologically, definitions in file order, everything else in
+// the order of the definitions. Node labels, tactic indexes and example ids belong to a plan.
+//
+// Immutable after Open; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// "None", wherever a record holds the number of another record.
+inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
+
+/// A physical node.
+struct NodeRef {
+  std::uint32_t file;  // FileId
+  std::uint32_t node;  // index in the file's nodes
+  friend constexpr auto operator<=>(const NodeRef&, const NodeRef&) = default;
+};
+
+/// `count` entries from `first` of an array that the field's comment names.
+struct Slice {
+  std::uint32_t first;
+  std::uint32_t count;
+};
+
+/// Bytes inside the mapped file of a record (text that the index does not copy).
+struct TextRef {
+  std::uint64_t offset;
+  std::uint32_t bytes;
+  std::uint32_t reserved;
+};
+
+struct FileRecord {
+  std::uint64_t size;
+  std::uint64_t digest_high;  // XXH3-128 of the file's bytes
+  std::uint64_t digest_low;
+  std::uint64_t node_base;  // nodes of all files before this one
+  std::uint32_t node_count;
+  std::uint32_t edge_count;
+  std::uint32_t name;            // string number
+  std::uint32_t representative;  // DefinitionId, kNone
+  Slice dependencies;            // of dependency_files(); the first is the file itself
+  Slice definitions;             // of definitions()
+  Slice spine;                   // of spines(): from the representative backward
+  Slice clusters;                // of clusters()
+};
+
+enum class DefinitionKind : std::uint8_t {
+  kInductive,
+  kConstructor,
+  kProjection,
+  kManualConstant,
+  kTacticalConstant,
+  kManualSectionConstant,
+  kTacticalSectionConstant,
+};
+
+struct DefinitionRecord {
+  std::int64_t identity;
+  std::uint32_t file;
+  std::uint32_t node;
+  std::uint32_t name;      // string number
+  std::uint32_t previous;  // DefinitionId in the same file, kNone
+  std::uint32_t cluster;   // number in clusters()
+  // The forest of `previous`: x is an ancestor of y or y itself, in one file, exactly when
+  // x.enter <= y.enter && y.enter < x.exit. depth is 0 for a definition without previous.
+  std::uint32_t enter;
+  std::uint32_t exit;
+  std::uint32_t depth;
+  Slice required_files;  // of required_files(): externalPrevious as FileIds, in order
+  Slice steps;           // of steps(): known tactics only
+  DefinitionKind kind;
+  std::uint8_t on_spine;
+  std::uint16_t reserved;
+  std::uint32_t reserved2;
+};
+
+/// A mutually recursive cluster, or a definition that stands alone.
+struct ClusterRecord {
+  Slice members;                 // of cluster_members(): the representative, then its previous chain
+  std::uint32_t representative;  // DefinitionId
+  std::uint32_t file;
+};
+
+/// A tactic, numbered when first met with an outcome, in file order.
+struct TacticRecord {
+  std::int64_t ident;
+  std::uint32_t base_text;  // string number
+  std::uint32_t reserved;
+};
+
+/// A proof step whose tactic is known, with or without outcomes.
+struct StepRecord {
+  TextRef text;            // the tactic's `text`
+  std::uint32_t definition;
+  std::uint32_t step;      // index in the proof, steps of unknown tactics counted
+  std::uint32_t tactic;    // number in tactics(); every known tactic has one, see TacticRecord
+  Slice outcomes;          // of outcomes()
+  std::uint8_t faithful;   // text equals intermText without '@'
+  std::uint8_t reserved[3];
+};
+
+/// A proof state: one outcome of a step.
+struct OutcomeRecord {
+  TextRef text;        // `before.text`
+  NodeRef root;        // `before.root`
+  std::uint64_t first_context;   // in context_nodes()
+  std::uint64_t first_argument;  // in arguments()
+  std::uint32_t context_count;
+  std::uint32_t argument_count;
+  std::uint32_t step;  // number in steps()
+  std::uint32_t reserved;
+};
+
+/// Largest values, from which a plan fixes the types of its tensors.
+struct IndexBounds {
+  std::uint64_t max_file_nodes;
+  std::uint64_t max_context;       // nodes of one local context
+  std::uint64_t max_arguments;     // of one outcome
+  std::uint64_t max_step;          // index of a proof step
+  std::uint64_t max_cluster;       // members
+  std::uint64_t max_text_bytes;    // of a state's or tactic's text
+  std::uint64_t reserved[2];
+};
+
+class DatasetIndex {
+ public:
+  /// Maps an index file. NotFound; DataLoss where its magic, version, size or checksum is wrong
+  /// (named, with the offset); never trusts a section's bounds.
+  static Result<std::shared_ptr<const DatasetIndex>> Open(const std::filesystem::path& file);
+
+  virtual ~DatasetIndex() = default;
+
+  /// XXH3-128 over the format version and, for each file in order, name, size and digest: no times,
+  /// paths or hosts.
+  Digest128 digest() const { return digest_; }
+  std::uint64_t nodes() const { return nodes_; }
+  std::uint64_t edges() const { return edges_; }
+  const IndexBounds& bounds() const { return *bounds_; }
+
+  std::span<const FileRecord> files() const { return files_; }
+  std::span<const DefinitionRecord> definitions() const { return definitions_; }
+  std::span<const ClusterRecord> clusters() const { return clusters_; }
+  std::span<const TacticRecord> tactics() const { return tactics_; }
+  std::span<const StepRecord> steps() const { return steps_; }
+  std::span<const OutcomeRecord> outcomes() const { return outcomes_; }
+
+  std::span<const std::uint32_t> dependency_files() const { return dependency_files_; }
+  std::span<const std::uint32_t> required_files() const { return required_files_; }
+  std::span<const std::uint32_t> spines() const { return spines_; }
+  std::span<const std::uint32_t> cluster_members() const { return cluster_members_; }
+  std::span<const NodeRef> context_nodes() const { return context_nodes_; }
+  /// file == kNone: unresolvable.
+  std::span<const NodeRef> arguments() const { return arguments_; }
+
+  /// Empty for a number out of range.
+  std::string_view string(std::uint32_t number) const;
+  /// The definition at a node, or kNone. O(log definitions of the file).
+  std::uint32_t FindDefinition(NodeRef node) const;
+
+ protected:
+  DatasetIndex() = default;
+
+  Digest128 digest_;
+  std::uint64_t nodes_ = 0;
+  std::uint64_t edges_ = 0;
+  const IndexBounds* bounds_ = nullptr;
+  std::span<const FileRecord> files_;
+  std::span<const DefinitionRecord> definitions_;
+  std::span<const ClusterRecord> clusters_;
+  std::span<const TacticRecord> tactics_;
+  std::span<const StepRecord> steps_;
+  std::span<const OutcomeRecord> outcomes_;
+  std::span<const std::uint32_t> dependency_files_;
+  std::span<const std::uint32_t> required_files_;
+  std::span<const std::uint32_t> spines_;
+  std::span<const std::uint32_t> cluster_members_;
+  std::span<const NodeRef> context_nodes_;
+  std::span<const NodeRef> arguments_;
+  std::span<const std::uint64_t> string_offsets_;
+  std::span<const char> string_bytes_;
+  std::span<const std::uint32_t> definitions_by_node_;  // DefinitionIds of a file by node
+};
+
+}  // namespace millrace

@@ -1,0 +1,1 @@
+#include "server/pipeline/pipeline.h"

@@ -1,0 +1,71 @@
+// A plan: pipeline + index + seed, compiled. Builds any batch from (epoch, range of the order) alone.
+//
+// Immutable after Compile; thread-safe. Scratch space is the caller's, one a thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/batch/layout.h"
+#include "common/epoch/position.h"
+#include "millrace/v1/common.pb.h"
+
+namespace millrace {
+
+class Pipeline;
+class Source;
+class PackedBatch;   // common/batch/batch.h: an immutable view of header and payload, with its owner
+class BatchScratch;  // everything a thread reuses between batches
+
+/// How the examples of a plan are accounted for.
+struct PlanCounts {
+  std::uint64_t source_examples = 0;              // ids given
+  std::vector<std::uint64_t> examples_per_split;  // by label
+  std::uint64_t filtered = 0;                     // by the filters, of the split taken
+  std::uint64_t selected = 0;                     // in an epoch
+};
+
+class Plan {
+ public:
+  /// FailedPrecondition or InvalidArgument with the reason where pipeline and source do not fit.
+  static Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline,
+                                                     std::shared_ptr<const Source> source);
+  virtual ~Plan() = default;
+
+  virtual const Fingerprint& fingerprint() const = 0;
+  virtual const Fingerprint& order_fingerprint() const = 0;
+  virtual const std::vector<TensorSpec>& tensors() const = 0;
+  virtual const ExpandSpec& expand() const = 0;
+  virtual const PlanCounts& counts() const = 0;
+
+  /// Examples, sizes and remainder, for a world size.
+  virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
+  /// All that Welcome says, for a world size.
+  virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
+
+  /// Serialized v1::Static and its digest (32 hex digits).
+  virtual std::shared_ptr<const std::string> static_bytes() const = 0;
+  virtual const std::string& static_digest() const = 0;
+
+  /// The example at a place of an epoch's order, and the place of an example (kNoPlace where the
+  /// plan does not select it). O(1) but for the rank of the selection.
+  static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
+  virtual ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const = 0;
+  virtual std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const = 0;
+
+  /// Builds the batch of places [range.first, …) of an epoch. OutOfRange beyond the epoch; DataLoss
+  /// naming the file where data turn out to be damaged.
+  virtual Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
+                                                           BatchScratch& scratch) const = 0;
+  /// The same for examples given by id, in that order (tools: `millrace batch --example`, digest).
+  virtual Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+                                                             BatchScratch& scratch) const = 0;
+  virtual std::unique_ptr<BatchScratch> NewScratch() const = 0;
+};
+
+}  // namespace millrace

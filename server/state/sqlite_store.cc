@@ -1,0 +1,1 @@
+#include "server/state/state_store.h"

@@ -1,0 +1,1 @@
+#include "common/base/result.h"
