@@ -36,6 +36,18 @@ struct Slice {
   std::uint32_t count;
 };
 
+/// The entries of `all` that a slice names; empty where they are not all there, which an index with
+/// a good checksum never has.
+template <class T>
+std::span<const T> Sub(std::span<const T> all, std::uint64_t first, std::uint64_t count) {
+  if (first > all.size() || count > all.size() - first) return {};
+  return all.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+}
+template <class T>
+std::span<const T> Sub(std::span<const T> all, Slice slice) {
+  return Sub(all, slice.first, slice.count);
+}
+
 /// Bytes inside the mapped file of a record (text that the index does not copy).
 struct TextRef {
   std::uint64_t offset;
@@ -95,7 +107,8 @@ struct ClusterRecord {
   std::uint32_t file;
 };
 
-/// A tactic, numbered when first met with an outcome, in file order.
+/// A tactic, numbered when first met with an outcome, in file order; those that never have an
+/// outcome come after all others, in the order in which they are met.
 struct TacticRecord {
   std::int64_t ident;
   std::uint32_t base_text;  // string number
@@ -125,6 +138,14 @@ struct OutcomeRecord {
   std::uint32_t reserved;
 };
 
+/// What the file system said of a file when it was indexed, on the host that did it. Outside the
+/// dataset's digest: from a difference follows only that the file has to be hashed again.
+struct HostFileRecord {
+  std::uint64_t inode;
+  std::int64_t modified_ns;  // since 1970: contents
+  std::int64_t changed_ns;   // since 1970: contents or inode
+};
+
 /// Largest values, from which a plan fixes the types of its tensors.
 struct IndexBounds {
   std::uint64_t max_file_nodes;
@@ -139,10 +160,14 @@ struct IndexBounds {
 class DatasetIndex {
  public:
   /// Maps an index file. NotFound; DataLoss where its magic, version, size or checksum is wrong
-  /// (named, with the offset); never trusts a section's bounds.
+  /// (named, with the offset); never trusts a section's bounds. Takes milliseconds whatever the size:
+  /// header and section table are always checked, sections only in files below 8 MiB (else: Verify).
   static Result<std::shared_ptr<const DatasetIndex>> Open(const std::filesystem::path& file);
 
   virtual ~DatasetIndex() = default;
+
+  /// Compares every section with its checksum: reads the whole file. DataLoss names the section.
+  virtual Status Verify() const = 0;
 
   /// XXH3-128 over the format version and, for each file in order, name, size and digest: no times,
   /// paths or hosts.
@@ -166,6 +191,17 @@ class DatasetIndex {
   /// file == kNone: unresolvable.
   std::span<const NodeRef> arguments() const { return arguments_; }
 
+  /// One a file, and the host they hold for (see HostId in file_identity.h).
+  std::span<const HostFileRecord> host_files() const { return host_files_; }
+  Digest128 host_id() const { return host_id_; }
+
+  /// Name of a file in the dataset; empty for a number out of range.
+  std::string_view file_name(std::uint32_t file) const {
+    return file < files_.size() ? string(files_[file].name) : std::string_view();
+  }
+  /// FileRecord::definitions of this array: the file's DefinitionIds, ordered by node.
+  std::span<const std::uint32_t> definitions_by_node() const { return definitions_by_node_; }
+
   /// Empty for a number out of range.
   std::string_view string(std::uint32_t number) const;
   /// The definition at a node, or kNone. O(log definitions of the file).
@@ -175,10 +211,12 @@ class DatasetIndex {
   DatasetIndex() = default;
 
   Digest128 digest_;
+  Digest128 host_id_;
   std::uint64_t nodes_ = 0;
   std::uint64_t edges_ = 0;
   const IndexBounds* bounds_ = nullptr;
   std::span<const FileRecord> files_;
+  std::span<const HostFileRecord> host_files_;
   std::span<const DefinitionRecord> definitions_;
   std::span<const ClusterRecord> clusters_;
   std::span<const TacticRecord> tactics_;

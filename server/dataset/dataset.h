@@ -1,0 +1,77 @@
+// An indexed dataset whose files are mapped when they are first read: what the build of batches reads.
+//
+// Thread-safe. A view of an open file costs one atomic load and stays valid as long as the Dataset.
+// The values behind a view come from a file that somebody may overwrite at any moment: load each one
+// once (LoadWord) and check its range before it is used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+#include "server/dataset/dataset_index.h"
+#include "server/dataset/node_words.h"
+
+namespace millrace {
+
+class GraphFile;
+
+/// One open file, for hot loops: node_words.h tells how to read the words.
+struct FileView {
+  const std::uint64_t* nodes = nullptr;  // kNodeWords words a node
+  const std::uint64_t* edges = nullptr;  // one word an edge
+  std::uint32_t node_count = 0;
+  std::uint32_t edge_count = 0;
+  const std::uint32_t* dependency_files = nullptr;  // FileIds, by the dependency number of an edge
+  std::uint32_t dependency_count = 0;
+  std::uint64_t node_base = 0;  // nodes of all files before this one
+  const std::byte* bytes = nullptr;  // the whole file
+  std::uint64_t size = 0;
+};
+
+class Dataset {
+ public:
+  /// Opens no file yet. `dir` is the folder that `index` was made of.
+  Dataset(std::filesystem::path dir, std::shared_ptr<const DatasetIndex> index);
+  ~Dataset();
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  const DatasetIndex& index() const { return *index_; }
+  const std::shared_ptr<const DatasetIndex>& shared_index() const { return index_; }
+  const std::filesystem::path& dir() const { return dir_; }
+
+  /// The view of a file that is open already, else nullptr (also for a number out of range).
+  const FileView* TryView(FileId file) const {
+    if (file.value() >= slot_count_) return nullptr;
+    return slots_[file.value()].load(std::memory_order_acquire);
+  }
+
+  /// The view of a file, opened now where it is not open yet: its size and times are compared with
+  /// the index, and where they differ its bytes are hashed. DataLoss naming the file where it is not
+  /// the indexed one or cannot be read; OutOfRange for a number that the index does not have.
+  Result<const FileView*> View(FileId file) const;
+
+  /// The text of a record of `file`. DataLoss where it does not lie in the file.
+  Result<std::string_view> Text(FileId file, TextRef text) const;
+
+ private:
+  struct OpenFile;
+
+  Result<const FileView*> OpenNow(std::uint32_t file) const;
+
+  const std::filesystem::path dir_;
+  const std::shared_ptr<const DatasetIndex> index_;
+  const std::uint32_t slot_count_;
+  const std::unique_ptr<std::atomic<const FileView*>[]> slots_;
+  mutable Mutex mutex_;  // taken only to open a file
+  mutable std::vector<std::unique_ptr<OpenFile>> open_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,52 @@
+// The words of nodes and edges as they lie in a mapped file (docs/dataset-format.md, "Words").
+//
+// A mapped file can change under the reader: load a word once, decode the copy, check what is decoded.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+/// Words (of 8 bytes) from one node to the next.
+inline constexpr std::uint32_t kNodeWords = 3;
+/// Number of classes of nodes: tags are below it.
+inline constexpr std::uint32_t kNodeClasses = 26;
+/// The tag of a definition.
+inline constexpr std::uint32_t kDefinitionTag = 3;
+/// Number of classes of edges: labels are below it.
+inline constexpr std::uint32_t kEdgeClasses = 44;
+/// The label of edges that closures do not follow.
+inline constexpr std::uint32_t kConstOpaqueDef = 7;
+
+/// Reads a word of a mapped file once: the compiler may neither repeat nor split the load.
+inline std::uint64_t LoadWord(const std::uint64_t* word) {
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+/// A node's first word. Its second one is its identity.
+struct NodeWord {
+  std::uint32_t tag;             // class
+  std::uint32_t children_count;  // up to 65535
+  std::uint32_t children_index;  // in edges
+
+  static NodeWord Decode(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word & 0xFFFF),
+            static_cast<std::uint32_t>((word >> 16) & 0xFFFF),
+            static_cast<std::uint32_t>(word >> 32)};
+  }
+};
+
+/// An edge.
+struct EdgeWord {
+  std::uint32_t label;       // class
+  std::uint32_t dependency;  // number in the file's dependencies
+  std::uint32_t node;        // in that file
+
+  static EdgeWord Decode(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word & 0xFFFF),
+            static_cast<std::uint32_t>((word >> 16) & 0xFFFF),
+            static_cast<std::uint32_t>(word >> 32)};
+  }
+};
+
+}  // namespace millrace
