@@ -91,7 +91,8 @@ class Connector {
                                             double timeout_seconds) = 0;
 };
 
-/// What a dispatcher offers to the network. Thread-safe. `peer` is for messages.
+/// What a dispatcher offers to the network. Thread-safe. `peer` is for messages. A handler of nullptr
+/// refuses the stream (shutting down).
 class DispatcherEndpoint {
  public:
   virtual ~DispatcherEndpoint() = default;

@@ -1,0 +1,282 @@
+#include "common/transport/grpc_client.h"
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include "common/base/hash.h"
+#include "common/base/mutex.h"
+#include "common/transport/grpc_status.h"
+#include "common/transport/wire.h"
+#include "millrace/v1/dispatcher.grpc.pb.h"
+#include "millrace/v1/worker.grpc.pb.h"
+
+namespace millrace {
+namespace {
+
+/// How a message of ours becomes gRPC's and back. For most streams they are the same.
+template <class Ours, class Grpcs>
+struct Codec {
+  static Grpcs Encode(Ours message) { return message; }
+  static Result<Ours> Decode(Grpcs& message) { return std::move(message); }
+};
+template <>
+struct Codec<v1::WantList, grpc::ByteBuffer> {
+  static grpc::ByteBuffer Encode(const v1::WantList& wants) { return wire::EncodeWants(wants); }
+};
+template <>
+struct Codec<IncomingPart, grpc::ByteBuffer> {
+  static Result<IncomingPart> Decode(grpc::ByteBuffer& buffer) { return wire::DecodePart(buffer); }
+};
+
+/// One call. It keeps itself alive from Begin to OnDone. Writes and the half-close are started under
+/// `mutex_`, so that none starts after the last read failed; handler calls are kept apart by
+/// `calls_`, since gRPC runs OnReadDone and OnWriteDone on different threads.
+template <class Out, class GrpcOut, class In, class GrpcIn>
+class Call final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
+ public:
+  explicit Call(std::shared_ptr<StreamHandler<In>> handler) : handler_(std::move(handler)) {}
+
+  /// `start` prepares the call on `context()` with this reactor.
+  template <class Prepare>
+  static std::shared_ptr<Call> Begin(std::shared_ptr<StreamHandler<In>> handler, Prepare prepare) {
+    auto call = std::make_shared<Call>(std::move(handler));
+    call->self_ = call;
+    prepare(call->context_, call.get());
+    call->AddHold();
+    call->StartRead(&incoming(*call));
+    call->StartCall();
+    return call;
+  }
+
+  void Write(Out message) {
+    MutexLock lock(mutex_);
+    if (ended_ || half_closed_) return;
+    writing_ = true;
+    outgoing_ = Codec<Out, GrpcOut>::Encode(std::move(message));
+    this->StartWrite(&outgoing_);
+  }
+
+  void Close(const Status& status) {
+    MutexLock lock(mutex_);
+    if (ended_) return;
+    if (!status.ok()) {
+      context_.TryCancel();
+    } else if (!half_closed_) {
+      half_closed_ = true;
+      if (!writing_) this->StartWritesDone();
+    }
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      Result<In> message = Codec<In, GrpcIn>::Decode(incoming_);
+      if (message.ok()) {
+        {
+          MutexLock lock(calls_);
+          handler_->OnMessage(std::move(message).value());
+        }
+        this->StartRead(&incoming_);
+        return;
+      }
+      MutexLock lock(mutex_);
+      malformed_ = message.status();
+      context_.TryCancel();
+    }
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+    }
+    this->RemoveHold();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      if (half_closed_ && !ended_) this->StartWritesDone();
+    }
+    if (!ok) return;  // OnDone follows and says why
+    MutexLock lock(calls_);
+    handler_->OnWriteDone();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    Status ours = FromGrpcStatus(status);
+    {
+      MutexLock lock(mutex_);
+      if (!malformed_.ok()) ours = malformed_;
+    }
+    {
+      MutexLock lock(calls_);
+      handler_->OnClosed(ours);
+    }
+    handler_.reset();
+    self_.reset();
+  }
+
+ private:
+  static GrpcIn& incoming(Call& call) { return call.incoming_; }
+
+  grpc::ClientContext context_;
+  GrpcIn incoming_;
+  Mutex calls_;
+  std::shared_ptr<StreamHandler<In>> handler_;  // until OnDone
+  Mutex mutex_;
+  GrpcOut outgoing_ MILLRACE_GUARDED_BY(mutex_);
+  bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool half_closed_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool ended_ MILLRACE_GUARDED_BY(mutex_) = false;
+  Status malformed_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<Call> self_;
+};
+
+template <class CallType, class Out>
+class CallStream final : public Stream<Out> {
+ public:
+  explicit CallStream(std::shared_ptr<CallType> call) : call_(std::move(call)) {}
+  ~CallStream() override { call_->Close(Cancelled("stream dropped")); }
+  void Write(Out message) override { call_->Write(std::move(message)); }
+  void Close(const Status& status) override { call_->Close(status); }
+
+ private:
+  std::shared_ptr<CallType> call_;
+};
+
+void SetDeadline(grpc::ClientContext& context, double seconds) {
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6)));
+}
+
+class GrpcConnector final : public Connector {
+ public:
+  explicit GrpcConnector(const GrpcClientOptions& options) : options_(options) {}
+
+  std::shared_ptr<Stream<v1::AttachRequest>> Attach(
+      const std::string& address,
+      std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) override {
+    using C = Call<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse, v1::AttachResponse>;
+    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
+    auto call = C::Begin(std::move(handler), [&](grpc::ClientContext& context, C* reactor) {
+      stub->async()->Attach(&context, reactor);
+    });
+    return std::make_shared<CallStream<C, v1::AttachRequest>>(std::move(call));
+  }
+
+  std::shared_ptr<Stream<v1::WorkRequest>> Work(
+      const std::string& address,
+      std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) override {
+    using C = Call<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
+    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
+    auto call = C::Begin(std::move(handler), [&](grpc::ClientContext& context, C* reactor) {
+      stub->async()->Work(&context, reactor);
+    });
+    return std::make_shared<CallStream<C, v1::WorkRequest>>(std::move(call));
+  }
+
+  std::shared_ptr<Stream<v1::WantList>> StreamBatches(
+      const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
+    using C = Call<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
+    grpc::GenericStub stub(Channel(address));
+    auto call = C::Begin(std::move(handler), [&](grpc::ClientContext& context, C* reactor) {
+      stub.PrepareBidiStreamingCall(&context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
+    });
+    return std::make_shared<CallStream<C, v1::WantList>>(std::move(call));
+  }
+
+  Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
+                                const std::string& digest, double timeout_seconds) override {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout_seconds);
+    v1::GetStaticRequest request;
+    request.set_fingerprint(fingerprint);
+    request.set_digest(digest);
+    auto stub = v1::Worker::NewStub(Channel(address));
+    auto reader = stub->GetStatic(&context, request);
+    std::string bytes;
+    v1::StaticPart part;
+    bool in_order = true;
+    while (reader->Read(&part)) {
+      in_order = in_order && part.offset() == bytes.size();
+      bytes += part.data();
+    }
+    MILLRACE_RETURN_IF_ERROR(FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address));
+    if (!in_order || Xxh3(bytes).ToHex() != digest) {
+      return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
+                      " bytes that differ from digest " + digest);
+    }
+    return bytes;
+  }
+
+  Result<v1::ServiceStatus> GetStatus(const std::string& address, double timeout_seconds) override {
+    return Unary<v1::ServiceStatus>(address, timeout_seconds, [](auto& stub, auto* context, auto* out) {
+      return stub.GetStatus(context, v1::GetStatusRequest(), out);
+    });
+  }
+  Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
+                                              const v1::DrainWorkerRequest& request,
+                                              double timeout_seconds) override {
+    return Unary<v1::DrainWorkerResponse>(
+        address, timeout_seconds,
+        [&](auto& stub, auto* context, auto* out) { return stub.DrainWorker(context, request, out); });
+  }
+  Result<v1::EndJobResponse> EndJob(const std::string& address, const v1::EndJobRequest& request,
+                                    double timeout_seconds) override {
+    return Unary<v1::EndJobResponse>(
+        address, timeout_seconds,
+        [&](auto& stub, auto* context, auto* out) { return stub.EndJob(context, request, out); });
+  }
+
+ private:
+  template <class Out, class F>
+  Result<Out> Unary(const std::string& address, double timeout_seconds, F f) {
+    grpc::ClientContext context;
+    SetDeadline(context, timeout_seconds);
+    v1::Dispatcher::Stub stub(Channel(address));
+    Out out;
+    MILLRACE_RETURN_IF_ERROR(
+        FromGrpcStatus(f(stub, &context, &out)).WithContext("dispatcher at " + address));
+    return out;
+  }
+
+  std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
+    MutexLock lock(mutex_);
+    std::shared_ptr<grpc::Channel>& channel = channels_[address];
+    if (!channel) {
+      grpc::ChannelArguments args;
+      args.SetMaxReceiveMessageSize(wire::kMaxControlMessageBytes);
+      args.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
+      // Connections are this connector's own, so that ranks of one process do not share a socket.
+      args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+      args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options_.keepalive_seconds * 1e3));
+      args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                  static_cast<int>(options_.keepalive_timeout_seconds * 1e3));
+      args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+      // Retries are the session's business, with its own jitter; gRPC's back-off stays short.
+      args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
+      args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+      args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+      args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+      args.SetInt(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
+      args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+      channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
+    }
+    return channel;
+  }
+
+  const GrpcClientOptions options_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::shared_ptr<Connector> MakeGrpcConnector(const GrpcClientOptions& options) {
+  return std::make_shared<GrpcConnector>(options);
+}
+
+}  // namespace millrace

@@ -1,0 +1,70 @@
+// A network inside one process: whole clusters in one test, with the same rules as gRPC's, and faults
+// on demand. The thread sanitizer runs over this one, since Debian's gRPC is not built for it.
+//
+// Thread-safe. Streams may outlive the network's endpoints, not the network.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/transport/strand.h"
+#include "common/transport/stream.h"
+
+namespace millrace {
+
+/// One stream of an in-process network, as the network sees it.
+class InProcessLink {
+ public:
+  virtual ~InProcessLink() = default;
+  virtual void Break(const Status& why) = 0;
+  virtual void SetPaused(bool paused) = 0;
+};
+
+class InProcessNetwork {
+ public:
+  explicit InProcessNetwork(int threads = 4);
+  ~InProcessNetwork();
+  InProcessNetwork(const InProcessNetwork&) = delete;
+  InProcessNetwork& operator=(const InProcessNetwork&) = delete;
+
+  void AddDispatcher(const std::string& address, std::shared_ptr<DispatcherEndpoint> endpoint);
+  void AddWorker(const std::string& address, std::shared_ptr<WorkerEndpoint> endpoint);
+
+  /// What a killed process looks like from outside: nobody listens at `address`, and its streams, in
+  /// both roles, break. `who` opened streams under this name by MakeConnector.
+  void Kill(const std::string& address);
+  /// What a stopped process or a cut cable looks like: streams with `address` at either end stay open
+  /// and carry nothing, until resumed.
+  void SetPaused(const std::string& address, bool paused);
+
+  /// The network as the process at `from` sees it. The network has to outlive the connector.
+  std::shared_ptr<Connector> MakeConnector(const std::string& from);
+
+ private:
+  friend class InProcessConnector;
+
+  struct LinkEntry {
+    std::string from;
+    std::string to;
+    std::weak_ptr<InProcessLink> link;
+  };
+
+  template <class Up, class Down, class DownIn, class Accept>
+  std::shared_ptr<Stream<Up>> Open(const std::string& from, const std::string& to,
+                                   std::shared_ptr<StreamHandler<DownIn>> handler, Accept accept);
+  std::shared_ptr<DispatcherEndpoint> FindDispatcher(const std::string& address);
+  std::shared_ptr<WorkerEndpoint> FindWorker(const std::string& address);
+
+  Executor executor_;
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<DispatcherEndpoint>> dispatchers_
+      MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<WorkerEndpoint>> workers_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<LinkEntry> links_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, bool> paused_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace

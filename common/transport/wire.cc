@@ -1,0 +1,139 @@
+#include "common/transport/wire.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+namespace millrace::wire {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+
+constexpr std::uint32_t kDataTag = v1::BatchPart::kDataFieldNumber << 3 | 2;
+constexpr std::size_t kMaxPartHeaderBytes = 64 << 10;
+
+void AppendVarint(std::uint64_t value, std::string& out) {
+  while (value >= 0x80) {
+    out += static_cast<char>(value | 0x80);
+    value >>= 7;
+  }
+  out += static_cast<char>(value);
+}
+
+void ReleaseOwner(void* owner) { delete static_cast<std::shared_ptr<const void>*>(owner); }
+
+/// Where the data begin and how long they are; begin == total where there are none.
+struct DataPlace {
+  std::size_t begin;
+  std::size_t bytes;
+};
+
+Result<DataPlace> FindData(grpc::ByteBuffer& buffer) {
+  const std::size_t total = buffer.Length();
+  grpc::ProtoBufferReader reader(&buffer);
+  if (!reader.status().ok()) return InvalidArgument("a batch part that cannot be read");
+  google::protobuf::io::CodedInputStream in(&reader);
+  for (;;) {
+    const auto at = static_cast<std::size_t>(in.CurrentPosition());
+    const std::uint32_t tag = in.ReadTag();
+    if (tag == 0) {
+      if (static_cast<std::size_t>(in.CurrentPosition()) != total) break;
+      return DataPlace{at, 0};
+    }
+    if (tag == kDataTag) {
+      std::uint32_t bytes = 0;
+      if (!in.ReadVarint32(&bytes)) break;
+      const auto begin = static_cast<std::size_t>(in.CurrentPosition());
+      if (total - begin != bytes) break;
+      return DataPlace{begin, bytes};
+    }
+    if (!WireFormatLite::SkipField(&in, tag)) break;
+  }
+  return InvalidArgument("a batch part of " + std::to_string(total) +
+                         " bytes that is malformed, or whose data are not its last field");
+}
+
+template <class Message>
+grpc::ByteBuffer ToByteBuffer(const Message& message) {
+  const std::string bytes = message.SerializeAsString();
+  grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+}  // namespace
+
+grpc::ByteBuffer EncodePart(OutgoingPart out) {
+  std::string head = out.part.SerializeAsString();
+  if (out.data.empty()) {
+    grpc::Slice slice(head);
+    return grpc::ByteBuffer(&slice, 1);
+  }
+  AppendVarint(kDataTag, head);
+  AppendVarint(out.data.size(), head);
+  auto* owner = new std::shared_ptr<const void>(std::move(out.owner));
+  grpc::Slice slices[2] = {
+      grpc::Slice(head),
+      grpc::Slice(const_cast<std::byte*>(out.data.data()), out.data.size(), &ReleaseOwner, owner)};
+  return grpc::ByteBuffer(slices, 2);
+}
+
+Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
+  MILLRACE_ASSIGN_OR_RETURN(const DataPlace data, FindData(buffer));
+  auto slices = std::make_shared<std::vector<grpc::Slice>>();
+  if (!buffer.Dump(slices.get()).ok()) return Internal("a batch part without slices");
+
+  std::string head;
+  IncomingPart in;
+  std::size_t at = 0;
+  // The head ends before the data's tag and length; parsing stops at the tag by its length.
+  std::size_t head_bytes = data.begin;
+  if (data.bytes > 0) {
+    std::string length;
+    AppendVarint(kDataTag, length);
+    AppendVarint(data.bytes, length);
+    head_bytes -= std::min(head_bytes, length.size());
+  }
+  if (head_bytes > kMaxPartHeaderBytes) {
+    return InvalidArgument("a batch part with a header of " + std::to_string(head_bytes) + " bytes");
+  }
+  for (const grpc::Slice& slice : *slices) {
+    const std::size_t end = at + slice.size();
+    if (at < head_bytes) {
+      head.append(reinterpret_cast<const char*>(slice.begin()),
+                  std::min(slice.size(), head_bytes - at));
+    }
+    if (data.bytes > 0 && end > data.begin) {
+      const std::size_t skip = data.begin > at ? data.begin - at : 0;
+      in.data.push_back(std::as_bytes(std::span(slice.begin() + skip, slice.size() - skip)));
+    }
+    at = end;
+  }
+  if (!in.part.ParseFromString(head)) return InvalidArgument("a batch part with a malformed header");
+  in.owner = std::move(slices);
+  return in;
+}
+
+grpc::ByteBuffer EncodeWants(const v1::WantList& wants) { return ToByteBuffer(wants); }
+
+Result<v1::WantList> DecodeWants(grpc::ByteBuffer& buffer) {
+  grpc::ProtoBufferReader reader(&buffer);
+  v1::WantList wants;
+  if (!reader.status().ok() || !wants.ParseFromZeroCopyStream(&reader)) {
+    return InvalidArgument("a malformed want list");
+  }
+  return wants;
+}
+
+void GatherInto(const IncomingPart& part, std::span<std::byte> to) {
+  std::size_t at = 0;
+  for (const auto& slice : part.data) {
+    std::memcpy(to.data() + at, slice.data(), slice.size());
+    at += slice.size();
+  }
+}
+
+}  // namespace millrace::wire
