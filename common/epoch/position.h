@@ -49,9 +49,12 @@ struct Location {
 
 class StepArithmetic {
  public:
-  /// InvalidArgument where neither or both sizes are given, where one is out of range (a rank's batch
-  /// has at most 2^31 - 1 examples), or where the world size is 0 or does not divide global_size
-  /// (with both numbers).
+  static constexpr std::uint64_t kMaxExamples = std::uint64_t{1} << 62;  // in an epoch
+  static constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;     // to start at
+
+  /// InvalidArgument where neither or both sizes are given, where one is out of range (a rank's
+  /// batch has at most 2^31 - 1 examples), or where the world size is 0 or does not divide
+  /// global_size (with both numbers).
   static Result<StepArithmetic> Create(const StepOptions& options);
 
   const StepOptions& options() const { return options_; }
@@ -61,9 +64,9 @@ class StepArithmetic {
   /// Examples of one rank's full batch.
   std::uint64_t batch_size() const { return stride_ / options_.world_size; }
 
-  /// The position a session begins at. OutOfRange for example >= n > 0; FailedPrecondition for
-  /// `drop` with fewer examples than one step at position 0 (with the numbers), and for an empty
-  /// epoch; (e + 1, 0) where `drop` leaves nothing of a resumed epoch.
+  /// The position a session begins at; a step always lies there. OutOfRange for example >= n > 0
+  /// and beyond kMaxEpoch; FailedPrecondition for an empty epoch, and for `drop` where no epoch has
+  /// a step (with the numbers); (e + 1, 0) where `drop` leaves nothing of a resumed epoch.
   Result<Position> Start(Position wanted) const;
 
   /// What follows the step at `at`. REQUIRES: a step lies at `at`.

@@ -1,0 +1,98 @@
+#include "common/epoch/cursor.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstddef>
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kForm = "expected v1,FINGERPRINT:EPOCH:EXAMPLE";
+
+/// Cuts what comes before the next `separator` off `rest`.
+std::string_view CutAt(char separator, std::string_view& rest) {
+  const std::size_t at = rest.find(separator);
+  const std::string_view head = rest.substr(0, at);
+  rest.remove_prefix(at == std::string_view::npos ? rest.size() : at + 1);
+  return head;
+}
+
+/// `text` for a message: what is not printable replaced, and not the whole of a wrong file.
+std::string Shown(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  std::string shown(text.substr(0, kMost));
+  for (char& c : shown) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text.size() > kMost ? shown + "…" : shown;
+}
+
+/// All of `text` as a decimal number in the one form that ToString writes.
+bool ParseNumber(std::string_view text, std::uint64_t& value) {
+  if (text.size() > 1 && text.front() == '0') return false;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end;
+}
+
+Status ParseEntry(std::string_view text, CursorEntry& entry) {
+  const std::string_view whole = text;
+  const std::string_view fingerprint = CutAt(':', text);
+  const std::string_view epoch = CutAt(':', text);
+  auto order = Fingerprint::FromString(fingerprint);
+  if (!order.ok()) {
+    return InvalidArgument(
+        fmt::format("'{}' does not begin with a fingerprint: {}", Shown(whole), kForm));
+  }
+  entry.order = *order;
+  if (!ParseNumber(epoch, entry.position.epoch)) {
+    return InvalidArgument(
+        fmt::format("epoch '{}' is no number from 0 to 2^64 - 1: {}", Shown(epoch), kForm));
+  }
+  if (!ParseNumber(text, entry.position.example)) {
+    return InvalidArgument(
+        fmt::format("example '{}' is no number from 0 to 2^64 - 1: {}", Shown(text), kForm));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string Cursor::ToString() const {
+  std::string text = fmt::format("v{}", kVersion);
+  for (const CursorEntry& entry : entries) {
+    text += fmt::format(",{}:{}:{}", entry.order.ToString(), entry.position.epoch,
+                        entry.position.example);
+  }
+  return text;
+}
+
+Result<Cursor> Cursor::Parse(std::string_view text) {
+  std::string_view rest = text;
+  const std::string_view version = CutAt(',', rest);
+  std::uint64_t number = 0;
+  if (version.empty() || version.front() != 'v' || !ParseNumber(version.substr(1), number)) {
+    return InvalidArgument(fmt::format("'{}' is no cursor: {}", Shown(text), kForm));
+  }
+  if (number != kVersion) {
+    return FailedPrecondition(fmt::format(
+        "cursor has version {}, this program reads version {}: use the release that wrote it",
+        number, kVersion));
+  }
+  Cursor cursor;
+  do {
+    CursorEntry entry;
+    MILLRACE_RETURN_IF_ERROR(
+        ParseEntry(CutAt(',', rest), entry)
+            .WithContext(fmt::format("cursor entry {}", cursor.entries.size())));
+    cursor.entries.push_back(entry);
+  } while (!rest.empty());
+  if (text.back() == ',') {
+    return InvalidArgument(fmt::format("cursor ends with ',' after entry {}: it may be cut off",
+                                       cursor.entries.size() - 1));
+  }
+  return cursor;
+}
+
+}  // namespace millrace
