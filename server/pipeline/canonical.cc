@@ -1,0 +1,60 @@
+#include "server/pipeline/canonical.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "server/pipeline/param_value.h"
+#include "server/pipeline/pipeline.h"
+
+namespace millrace {
+
+std::string CanonicalKey(const StageType& stage, const Parameter& parameter) {
+  return stage.scalar ? stage.name : fmt::format("{}.{}", stage.name, parameter.name);
+}
+
+std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params) {
+  std::vector<std::string> lines;
+  if (stage.version != 1) lines.push_back(fmt::format("{}@version={}", stage.name, stage.version));
+  if (stage.optional && stage.parameters.empty()) lines.push_back(stage.name + "={}");
+  for (const Parameter& parameter : stage.parameters) {
+    const ParamValue& value = params.values().at(parameter.name);
+    const bool shows_presence = stage.optional && &parameter == &stage.parameters.front();
+    if (value == parameter.default_value && !shows_presence) continue;
+    lines.push_back(
+        fmt::format("{}={}", CanonicalKey(stage, parameter), FormatParamValue(parameter, value)));
+  }
+  return lines;
+}
+
+std::string CanonicalText(const std::vector<StageConfig>& stages, CanonicalScope scope) {
+  std::vector<std::string> lines = {fmt::format("semantics={}", kSemantics)};
+  for (const StageConfig& stage : stages) {
+    if (scope == CanonicalScope::kOrder && !stage.type->in_order) continue;
+    for (std::string& line : CanonicalLines(*stage.type, stage.params)) {
+      lines.push_back(std::move(line));
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  return text;
+}
+
+void SetFingerprints(std::vector<StageConfig>& stages) {
+  std::string input;
+  for (StageConfig& stage : stages) {
+    std::vector<std::string> lines = CanonicalLines(*stage.type, stage.params);
+    std::sort(lines.begin(), lines.end());
+    std::string text = fmt::format("type={}\nversion={}\n", stage.type->name, stage.type->version);
+    if (stage.type->in_order) {
+      for (const std::string& line : lines) text += line + '\n';
+    }
+    if (!input.empty()) text += fmt::format("input={}\n", input);
+    stage.fingerprint = Xxh3(text).ToHex();
+    if (stage.type->in_order) input = stage.fingerprint;
+  }
+}
+
+}  // namespace millrace
