@@ -20,7 +20,20 @@ namespace millrace {
 class Pipeline;
 class Source;
 class PackedBatch;   // common/batch/batch.h: an immutable view of header and payload, with its owner
-class BatchScratch;  // everything a thread reuses between batches
+
+/// Everything that a thread reuses between the batches of one plan. Not thread-safe.
+class BatchScratch {
+ public:
+  virtual ~BatchScratch() = default;
+
+  /// Time that went into one stage of building, since the scratch was made.
+  struct StageTime {
+    std::string stage;
+    double seconds = 0;
+  };
+  /// By stage, in the order in which they run.
+  virtual std::vector<StageTime> stage_times() const { return {}; }
+};
 
 /// How the examples of a plan are accounted for.
 struct PlanCounts {

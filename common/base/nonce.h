@@ -1,0 +1,16 @@
+// 16 random bytes that tell one process's claim from another's.
+#pragma once
+
+#include <random>
+#include <string>
+
+namespace millrace {
+
+inline std::string MakeNonce() {
+  std::random_device device;
+  std::string nonce;
+  while (nonce.size() < 16) nonce += static_cast<char>(device());
+  return nonce;
+}
+
+}  // namespace millrace

@@ -1,0 +1,350 @@
+// The worker's threads and its streams to consumers. worker_report.cc has its stream to the
+// dispatcher.
+
+#include "server/worker/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/worker/builder.h"
+#include "common/base/nonce.h"
+
+namespace millrace {
+namespace {
+
+constexpr Duration kAlivePeriod = std::chrono::seconds(1);
+constexpr std::size_t kMaxControlParts = 1024;
+
+Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
+
+}  // namespace
+
+/// One consumer's stream, as the network sees it.
+class Worker::BatchHandler final : public StreamHandler<v1::WantList> {
+ public:
+  BatchHandler(std::shared_ptr<Worker> worker, std::uint64_t id)
+      : worker_(std::move(worker)), id_(id) {}
+  void OnMessage(v1::WantList wants) override { worker_->OnWants(id_, wants); }
+  void OnWriteDone() override { worker_->OnBatchWriteDone(id_); }
+  void OnClosed(const Status& status) override { worker_->OnBatchStreamClosed(id_, status); }
+
+ private:
+  const std::shared_ptr<Worker> worker_;
+  const std::uint64_t id_;
+};
+
+Worker::Worker(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
+               std::shared_ptr<Connector> connector, std::shared_ptr<const Clock> clock,
+               std::shared_ptr<Logger> log)
+    : options_(std::move(options)),
+      provider_(std::move(plans)),
+      connector_(std::move(connector)),
+      clock_(std::move(clock)),
+      log_(std::move(log)),
+      nonce_(MakeNonce()),
+      queue_(options_.memory_bytes),
+      random_(std::random_device()()) {}
+
+Worker::~Worker() { Stop(); }
+
+void Worker::Start() {
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
+  threads_.emplace_back([this] { PrepareLoop(); });
+  MutexLock lock(mutex_);
+  ConnectToDispatcher();
+}
+
+void Worker::Stop() {
+  std::map<std::uint64_t, StreamEntry> streams;  // dropped outside the lock
+  std::shared_ptr<Stream<v1::WorkRequest>> work;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+    if (work_ && !work_writing_) {
+      v1::WorkRequest bye = MakeReport();
+      bye.set_bye(true);
+      work_->Write(std::move(bye));
+    }
+    work = std::move(work_);
+    streams = std::move(streams_);
+    streams_.clear();
+  }
+  work_available_.NotifyAll();
+  prepare_available_.NotifyAll();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  for (auto& [id, stream] : streams) stream.out->Close(Unavailable("the worker stops"));
+  if (work) work->Close(OkStatus());
+}
+
+void Worker::Drain() {
+  MutexLock lock(mutex_);
+  if (draining_) return;
+  draining_ = true;
+  log_->Info("draining", {{"streams", streams_.size()}});
+  for (auto& [id, stream] : streams_) Pump(id, stream);
+  SendReport();
+}
+
+bool Worker::Idle() {
+  MutexLock lock(mutex_);
+  return std::all_of(streams_.begin(), streams_.end(), [this](const auto& s) {
+    return !queue_.Owes(s.first) && !s.second.out->sending();
+  });
+}
+
+void Worker::Tick() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  const Time now = clock_->Now();
+  for (auto& [id, stream] : streams_) {
+    if (!queue_.Owes(id)) continue;
+    if (now - stream.out->last_write() >= kAlivePeriod) SendAlive(id, stream);
+  }
+  if (!work_) {
+    if (now >= retry_at_) ConnectToDispatcher();
+    return;
+  }
+  if (now - last_heard_ >= std::chrono::seconds(10)) {
+    log_->Warning("dispatcher is silent", {{"address", options_.dispatcher}, {"seconds", 10}});
+    ++attempt_;  // what still comes of the old stream is not listened to
+    const auto old = std::exchange(work_, nullptr);
+    work_writing_ = false;
+    retry_at_ = now;
+    old->Close(Cancelled("silent for 10 s"));
+    return;
+  }
+  if (now - last_report_ >= std::chrono::seconds(1)) SendReport();
+}
+
+// --- Streams of consumers ------------------------------------------------------------------------
+
+std::shared_ptr<StreamHandler<v1::WantList>> Worker::OnStreamBatches(
+    std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
+  MutexLock lock(mutex_);
+  if (stopping_) return nullptr;
+  const std::uint64_t id = next_stream_++;
+  streams_[id].out = std::make_unique<BatchStream>(std::move(stream), peer);
+  return std::make_shared<BatchHandler>(shared_from_this(), id);
+}
+
+void Worker::OnWants(std::uint64_t id, const v1::WantList& wants) {
+  MutexLock lock(mutex_);
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  StreamEntry& stream = found->second;
+  if (stream.fingerprint.empty()) {
+    stream.fingerprint = wants.fingerprint();
+    queue_.AddStream(id, stream.fingerprint);
+  }
+  Status status;
+  if (stream.fingerprint != wants.fingerprint()) {
+    status = InvalidArgument("a stream of fingerprint " + stream.fingerprint +
+                             " asks for batches of " + wants.fingerprint());
+  } else if (const auto plan = plans_.find(wants.fingerprint());
+             plan == plans_.end() || plan->second.phase != v1::READY) {
+    RefuseAll(stream, wants,
+              plan != plans_.end() && plan->second.phase == v1::FAILED
+                  ? FailedPrecondition("plan failed here: " + plan->second.error)
+                  : Unavailable("plan " + wants.fingerprint() + " is not ready at worker " +
+                                options_.name));
+    Pump(id, stream);
+    return;
+  } else {
+    status = queue_.SetWants(id, wants);
+  }
+  if (!status.ok()) {
+    log_->Warning("bad want list", {{"peer", stream.out->peer()}, {"error", status}});
+    stream.out->Close(status);
+    return;
+  }
+  Pump(id, stream);
+  if (queue_.pending() > 0) work_available_.NotifyAll();
+}
+
+void Worker::RefuseAll(StreamEntry& stream, const v1::WantList& wants, const Status& why) {
+  for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
+}
+
+void Worker::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
+  const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
+    return p.has_refused() && FromProto(p.refused().lease()) == lease;
+  });
+  if (said || stream.control.size() >= kMaxControlParts) return;
+  v1::BatchPart part;
+  v1::Refused& refused = *part.mutable_refused();
+  refused.mutable_lease()->set_term(lease.term);
+  refused.mutable_lease()->set_n(lease.n);
+  refused.set_code(static_cast<std::uint32_t>(why.code()));
+  refused.set_message(why.message());
+  stream.control.push_back(std::move(part));
+}
+
+void Worker::Pump(std::uint64_t id, StreamEntry& stream) {
+  if (!stream.out->idle()) return;
+  if (stream.out->sending()) {
+    stream.out->WriteNext();
+    return;
+  }
+  if (draining_ && !stream.going_away_said) {
+    stream.going_away_said = true;
+    v1::BatchPart part;
+    part.set_going_away(true);
+    stream.out->WriteControl(std::move(part));
+    return;
+  }
+  if (!stream.control.empty()) {
+    v1::BatchPart part = std::move(stream.control.front());
+    stream.control.pop_front();
+    stream.out->WriteControl(std::move(part));
+    return;
+  }
+  const Time now = clock_->Now();
+  if (auto outgoing = queue_.TakeToSend(id)) {
+    if (stream.blocked_since) send_blocked_seconds_ += ToSeconds(now - *stream.blocked_since);
+    stream.blocked_since.reset();
+    stream.out->Send(*std::move(outgoing));
+    // What was sent is no longer in the way of what may be built.
+    if (queue_.pending() > 0) work_available_.NotifyOne();
+    return;
+  }
+  if (!queue_.BlockedByCredit(id)) {
+    stream.blocked_since.reset();
+  } else if (!stream.blocked_since) {
+    stream.blocked_since = now;
+  }
+}
+
+void Worker::SendAlive(std::uint64_t id, StreamEntry& stream) {
+  if (!stream.out->idle() || stream.out->sending()) return;
+  v1::BatchPart part;
+  v1::Alive& alive = *part.mutable_alive();
+  if (const std::optional<Position> building = queue_.Building(id)) {
+    alive.mutable_building()->set_epoch(building->epoch);
+    alive.mutable_building()->set_example(building->example);
+    alive.set_stage("build");
+  }
+  alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
+  stream.out->WriteControl(std::move(part));
+}
+
+void Worker::OnBatchWriteDone(std::uint64_t id) {
+  MutexLock lock(mutex_);
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  found->second.out->OnWriteDone(clock_->Now());
+  Pump(id, found->second);
+}
+
+void Worker::OnBatchStreamClosed(std::uint64_t id, const Status& status) {
+  StreamEntry gone;  // dropped outside the lock
+  MutexLock lock(mutex_);
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  log_->Debug("consumer's stream ended",
+              {{"peer", found->second.out->peer()}, {"status", status.ToString()}});
+  gone = std::move(found->second);
+  streams_.erase(found);
+  queue_.RemoveStream(id);
+  if (queue_.pending() > 0) work_available_.NotifyAll();
+  lock.Unlock();
+}
+
+Result<StaticBytes> Worker::OnGetStatic(const std::string& fingerprint) {
+  MutexLock lock(mutex_);
+  const auto found = plans_.find(fingerprint);
+  if (found == plans_.end() || found->second.phase != v1::READY) {
+    return NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+  }
+  return StaticBytes{found->second.plan->static_digest(), found->second.plan->static_bytes()};
+}
+
+// --- Threads -------------------------------------------------------------------------------------
+
+void Worker::BuildLoop() {
+  ScratchByPlan scratch;
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (std::optional<BuildQueue::Task> task = queue_.Next()) {
+      BuildOne(*task, scratch);
+    } else {
+      work_available_.Wait(mutex_);
+    }
+  }
+}
+
+void Worker::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
+  Result<std::shared_ptr<const BuiltBatch>> built = Unavailable("plan is gone");
+  Time began = clock_->Now();
+  Time ended = began;
+  if (const auto found = plans_.find(task.job); found != plans_.end() && found->second.plan) {
+    const std::shared_ptr<const Plan> plan = found->second.plan;
+    std::erase_if(scratch, [this](const auto& s) { return !plans_.contains(s.first); });
+    std::unique_ptr<BatchScratch>& own = scratch[task.job];
+    mutex_.unlock();
+    if (!own) own = plan->NewScratch();
+    const std::vector<BatchScratch::StageTime> before = own->stage_times();
+    built = BuildBatch(task, *plan, *own);
+    ended = clock_->Now();
+    const std::vector<BatchScratch::StageTime> after = own->stage_times();
+    mutex_.lock();
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      StageTotal& total = build_seconds_[after[i].stage];
+      total.seconds += after[i].seconds - (i < before.size() ? before[i].seconds : 0);
+      ++total.count;
+    }
+  }
+  const double seconds = ToSeconds(ended - began);
+  mean_build_seconds_ = mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
+
+  const auto stream = streams_.find(task.stream);
+  if (!built.ok()) {
+    log_->Error("batch cannot be built", {{"plan", task.job}, {"error", built.status()}});
+    queue_.GiveUp(task);
+    if (stream != streams_.end()) Refuse(stream->second, task.lease, built.status());
+  } else {
+    const std::uint64_t bytes = (*built)->batch->bytes().size();
+    queue_.Built(task, std::move(built).value(), bytes, seconds);
+  }
+  if (stream != streams_.end()) Pump(task.stream, stream->second);
+}
+
+void Worker::PrepareLoop() {
+  provider_->OpenDatasets();
+  MutexLock lock(mutex_);
+  SendReport();
+  while (!stopping_) {
+    if (to_compile_.empty()) {
+      prepare_available_.Wait(mutex_);
+      continue;
+    }
+    const std::string fingerprint = to_compile_.front();
+    to_compile_.pop_front();
+    const auto found = plans_.find(fingerprint);
+    if (found == plans_.end()) continue;
+    const v1::PlanSpec spec = found->second.spec;
+    lock.Unlock();
+    Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());
+    if (plan.ok() && (*plan)->fingerprint().ToString() != fingerprint) {
+      plan = FailedPrecondition("compiles to " + (*plan)->fingerprint().ToString() +
+                                " here, expected " + fingerprint +
+                                ": this host's dataset or program differs");
+    }
+    lock.Lock();
+    const auto entry = plans_.find(fingerprint);
+    if (entry == plans_.end()) continue;
+    if (plan.ok()) {
+      entry->second.plan = std::move(plan).value();
+      entry->second.phase = v1::READY;
+      log_->Info("plan ready", {{"plan", fingerprint}});
+    } else {
+      entry->second.phase = v1::FAILED;
+      entry->second.error = plan.status().message();
+      log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
+    }
+    SendReport();
+  }
+}
+
+}  // namespace millrace
