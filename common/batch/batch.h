@@ -19,6 +19,7 @@
 #include "common/base/result.h"
 #include "common/batch/arena.h"
 #include "common/batch/layout.h"
+#include "common/batch/tensor_table.h"
 
 namespace millrace {
 
@@ -42,6 +43,8 @@ class PackedBatch {
   /// B: the rows of [B] tensors.
   std::size_t graphs() const { return info_.example_ids.size(); }
   const std::vector<TensorPlace>& tensors() const { return tensors_; }
+  /// Which tensors are edges that belong together.
+  const std::vector<EdgeGroup>& edges() const { return edges_; }
   /// The number of the tensor with this path.
   std::optional<std::size_t> Find(std::string_view path) const;
   /// A tensor's values, little endian, without padding.
@@ -62,16 +65,19 @@ class PackedBatch {
 
  private:
   friend class BatchWriter;
-  PackedBatch(BatchInfo info, std::vector<TensorPlace> tensors, std::size_t header_bytes,
-              std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+  PackedBatch(BatchInfo info, std::vector<TensorPlace> tensors, std::vector<EdgeGroup> edges,
+              std::size_t header_bytes, std::span<const std::byte> bytes,
+              std::shared_ptr<const void> owner)
       : info_(std::move(info)),
         tensors_(std::move(tensors)),
+        edges_(std::move(edges)),
         header_bytes_(header_bytes),
         bytes_(bytes),
         owner_(std::move(owner)) {}
 
   BatchInfo info_;
   std::vector<TensorPlace> tensors_;
+  std::vector<EdgeGroup> edges_;
   std::size_t header_bytes_;
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;

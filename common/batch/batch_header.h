@@ -11,6 +11,7 @@
 
 #include "common/base/result.h"
 #include "common/batch/layout.h"
+#include "common/batch/tensor_table.h"
 
 namespace millrace {
 
@@ -22,6 +23,7 @@ struct BatchHeader {
   std::uint64_t payload_bytes = 0;  // a multiple of kTensorAlignment
   BatchInfo info;
   std::vector<TensorPlace> tensors;
+  std::vector<EdgeGroup> edges;
 };
 
 /// Gives every tensor its offset, in order, each at the next multiple of kTensorAlignment; returns the

@@ -16,6 +16,7 @@
 #include "common/batch/arena.h"
 #include "common/batch/batch.h"
 #include "common/batch/layout.h"
+#include "common/batch/tensor_table.h"
 
 namespace millrace {
 
@@ -76,25 +77,26 @@ class BatchWriter {
   struct Tensor {
     TensorSpec spec;
     std::uint32_t value_bytes = 1;
-    std::size_t splits = kNone;         // number of the splits tensor
-    std::size_t cuts = kNone;           // of a splits tensor: the first tensor that it cuts
+    std::size_t rows_of = kNone;   // of splits and of what they cut: the first tensor they cut
+    std::uint64_t last_split = 0;  // of a splits tensor: its last value
     bool out_of_bounds = false;
-    std::int64_t bad_value = 0;         // the first one out of bounds
+    std::int64_t bad_value = 0;    // the first one out of bounds
   };
 
   static constexpr std::size_t kNone = ~std::size_t{0};
 
-  BatchWriter(std::vector<Tensor> tensors, ExpandSpec expand, BufferPool& pool);
+  BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edges, ExpandSpec expand,
+              BufferPool& pool);
   template <class T>
   void AppendValues(std::size_t tensor, std::span<const T> values);
-  void MarkOutOfBounds(Tensor& tensor, std::int64_t value);
+  void AppendSplit(std::size_t splits, std::uint64_t rows);
   std::uint64_t Rows(std::size_t tensor) const;
   Status CheckComplete() const;
   std::vector<TensorPlace> Places() const;
 
   std::vector<Tensor> tensors_;
   std::vector<Column> columns_;
-  ExpandSpec expand_;
+  std::vector<EdgeGroup> edges_;
   BufferPool* pool_;
   BatchInfo info_;
 };

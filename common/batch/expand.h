@@ -33,6 +33,9 @@ struct ExpandLayout {
   std::vector<std::uint64_t> offsets;              // multiples of kTensorAlignment
   std::vector<EdgeGroup> edges;
   std::uint64_t bytes = 0;                         // of all tensors with padding
+
+  /// Of one tensor, without padding.
+  std::uint64_t tensor_bytes(std::size_t tensor) const;
 };
 
 /// InvalidArgument unless `index_dtype` is int32 or int64. OutOfRange where the rows of a tensor do

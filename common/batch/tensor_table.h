@@ -3,15 +3,18 @@
 //
 //  - A tensor without `splits` has one row a graph. Any other has as many rows as the last number of
 //    the splits tensor it names: node_label names node_splits, edge_source names edge_splits.
-//  - A splits tensor has the kind kSplits, an unsigned dtype and graphs + 1 rows.
+//  - A splits tensor has the kind kSplits, an unsigned dtype and graphs + 1 rows, and cuts at least
+//    one tensor.
 //  - kNodeOffset, kEdgeSource and kEdgeTarget name in `node_splits` the splits that number nodes.
 //  - Edges that belong together name one splits tensor, whose expansion is kEdgeSplits: exactly one
 //    kEdgeSource, one kEdgeTarget of the same dtype and node_splits, and one kEdgeLabel. There may be
 //    several such groups. Where edges are added, no other tensor may name these splits.
+//  - Paths and names of dimensions are 1 to 255 printable ASCII characters without blanks.
 //
 // Pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,6 +25,10 @@
 #include "common/batch/layout.h"
 
 namespace millrace {
+
+inline constexpr std::size_t kMaxTensors = 1024;
+inline constexpr std::size_t kMaxDimensions = 8;
+inline constexpr std::uint32_t kMaxBaseEdgeLabels = 1u << 16;
 
 /// The numbers of the tensors that hold one kind of edges.
 struct EdgeGroup {

@@ -1,0 +1,149 @@
+#include "common/batch/arena.h"
+
+#include <bit>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/batch/layout.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kSmallestClass = 4096;
+
+}  // namespace
+
+namespace internal {
+
+/// What the pool and its buffers share: it lives until the last of them is gone.
+class PoolState {
+ public:
+  explicit PoolState(std::size_t max_cached_bytes) : max_cached_bytes_(max_cached_bytes) {}
+
+  ~PoolState() { Close(); }
+
+  /// nullptr where the system has no memory.
+  std::unique_ptr<Buffer> Take(std::size_t bytes) {
+    const std::size_t capacity = BufferPool::SizeClass(bytes);
+    if (capacity == 0) return nullptr;
+    std::unique_ptr<Buffer> buffer = TakeCached(capacity);
+    if (buffer == nullptr) buffer = Allocate(capacity);
+    if (buffer != nullptr) buffer->size_ = bytes;
+    return buffer;
+  }
+
+  void GiveBack(std::unique_ptr<Buffer> buffer) {
+    // Freed outside the lock: returning large memory to the system takes long.
+    std::vector<std::unique_ptr<Buffer>> surplus;
+    MutexLock lock(mutex_);
+    stats_.bytes_in_use -= buffer->capacity();
+    if (closed_ || buffer->capacity() > max_cached_bytes_) {
+      surplus.push_back(std::move(buffer));
+    } else {
+      while (stats_.bytes_cached + buffer->capacity() > max_cached_bytes_) {
+        stats_.bytes_cached -= cached_.front()->capacity();
+        surplus.push_back(std::move(cached_.front()));
+        cached_.erase(cached_.begin());
+      }
+      stats_.bytes_cached += buffer->capacity();
+      cached_.push_back(std::move(buffer));
+    }
+    lock.Unlock();
+  }
+
+  void Trim() {
+    std::vector<std::unique_ptr<Buffer>> surplus;
+    MutexLock lock(mutex_);
+    surplus.swap(cached_);
+    stats_.bytes_cached = 0;
+    lock.Unlock();
+  }
+
+  /// From now on nothing is kept.
+  void Close() {
+    {
+      MutexLock lock(mutex_);
+      closed_ = true;
+    }
+    Trim();
+  }
+
+  BufferPoolStats stats() const {
+    MutexLock lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  std::unique_ptr<Buffer> TakeCached(std::size_t capacity) {
+    MutexLock lock(mutex_);
+    // The one used last is the likeliest to be in the processor's cache.
+    for (std::size_t i = cached_.size(); i-- > 0;) {
+      if (cached_[i]->capacity() != capacity) continue;
+      std::unique_ptr<Buffer> buffer = std::move(cached_[i]);
+      cached_.erase(cached_.begin() + static_cast<std::ptrdiff_t>(i));
+      stats_.bytes_cached -= capacity;
+      stats_.bytes_in_use += capacity;
+      ++stats_.reuses;
+      return buffer;
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<Buffer> Allocate(std::size_t capacity) {
+    std::unique_ptr<Buffer> buffer(new Buffer(nullptr, capacity));
+    buffer->data_ = static_cast<std::byte*>(
+        ::operator new(capacity, std::align_val_t(kTensorAlignment), std::nothrow));
+    if (buffer->data_ == nullptr) return nullptr;
+    MutexLock lock(mutex_);
+    stats_.bytes_in_use += capacity;
+    ++stats_.allocations;
+    return buffer;
+  }
+
+  const std::size_t max_cached_bytes_;
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Buffer>> cached_ MILLRACE_GUARDED_BY(mutex_);  // unused longest first
+  BufferPoolStats stats_ MILLRACE_GUARDED_BY(mutex_);
+  bool closed_ MILLRACE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace internal
+
+Buffer::~Buffer() { ::operator delete(data_, std::align_val_t(kTensorAlignment)); }
+
+BufferPool::BufferPool(std::size_t max_cached_bytes)
+    : state_(std::make_shared<internal::PoolState>(max_cached_bytes)) {}
+
+BufferPool::~BufferPool() { state_->Close(); }
+
+Result<std::shared_ptr<Buffer>> BufferPool::Acquire(std::size_t bytes) {
+  try {
+    std::unique_ptr<Buffer> buffer = state_->Take(bytes);
+    if (buffer != nullptr) {
+      return std::shared_ptr<Buffer>(buffer.release(), [state = state_](Buffer* returned) {
+        state->GiveBack(std::unique_ptr<Buffer>(returned));
+      });
+    }
+  } catch (const std::bad_alloc&) {
+    // Falls through to the one error there is.
+  }
+  return ResourceExhausted("no memory for a buffer of " + std::to_string(bytes) + " bytes");
+}
+
+BufferPoolStats BufferPool::stats() const { return state_->stats(); }
+
+void BufferPool::Trim() { state_->Trim(); }
+
+std::size_t BufferPool::SizeClass(std::size_t bytes) {
+  if (bytes <= kSmallestClass) return kSmallestClass;
+  if (bytes > (std::size_t{1} << (sizeof(std::size_t) * 8 - 2))) return 0;
+  // bytes lies in (2^k, 2^(k+1)]: four steps of 2^(k-2) lead from one to the other.
+  const auto k = static_cast<unsigned>(std::bit_width(bytes - 1)) - 1;
+  const std::size_t step = std::size_t{1} << (k - 2);
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace millrace

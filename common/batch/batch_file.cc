@@ -1,0 +1,114 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "common/batch/batch.h"
+
+namespace millrace {
+namespace {
+
+/// The file `path` and the error number of what was tried on it.
+Status FileError(std::string_view what, const std::string& path, int error) {
+  std::string message = fmt::format("cannot {} {}: {}", what, path, std::strerror(error));
+  switch (error) {
+    case ENOENT:
+      return NotFound(std::move(message));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return PermissionDenied(std::move(message));
+    case ENOSPC:
+    case EDQUOT:
+      return ResourceExhausted(std::move(message));
+    default:
+      return Internal(std::move(message));
+  }
+}
+
+/// Closes what it holds.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError("write", path, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return OkStatus();
+}
+
+Status ReadAll(int fd, std::span<std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::read(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError("read", path, errno);
+    if (n == 0) return DataLoss(fmt::format("{} became shorter while it was read", path));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  return OkStatus();
+}
+
+Status WriteSynced(const std::string& path, std::span<const std::byte> bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) return FileError("create", path, errno);
+  MILLRACE_RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
+  if (::fsync(file.get()) != 0) return FileError("sync", path, errno);
+  return OkStatus();
+}
+
+}  // namespace
+
+Status WriteBatchFile(const PackedBatch& batch, const std::string& path) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  Status status = WriteSynced(temporary, batch.bytes());
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = FileError("rename a file to", path, errno);
+  }
+  if (!status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  // The new name is durable only when its folder is.
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0) return FileError("sync", folder, errno);
+  return OkStatus();
+}
+
+Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path,
+                                                         BufferPool& pool) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return FileError("open", path, errno);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return FileError("look at", path, errno);
+  if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> buffer,
+                            pool.Acquire(static_cast<std::size_t>(info.st_size)));
+  MILLRACE_RETURN_IF_ERROR(ReadAll(file.get(), buffer->bytes(), path));
+  auto batch = PackedBatch::Parse(buffer, buffer->size());
+  if (!batch.ok()) return batch.status().WithContext(path);
+  return batch;
+}
+
+}  // namespace millrace

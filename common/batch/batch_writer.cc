@@ -1,0 +1,227 @@
+#include "common/batch/batch_writer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/batch/batch_header.h"
+#include "common/batch/dtype_visit.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kFirstCapacity = 4096;
+
+bool Outside(const TensorSpec& spec, std::int64_t value) {
+  return value < spec.min || (value >= 0 && static_cast<std::uint64_t>(value) > spec.max);
+}
+
+/// The smallest and the largest value seen.
+template <class T>
+struct Range {
+  T low = std::numeric_limits<T>::max();
+  T high = std::numeric_limits<T>::lowest();
+};
+
+/// Kept apart from the columns so that the compiler sees two plain arrays and vectorises.
+template <class In, class Out>
+Range<In> Narrow(const In* __restrict in, std::size_t n, Out* __restrict out) {
+  Range<In> range;
+  for (std::size_t i = 0; i < n; ++i) {
+    range.low = std::min(range.low, in[i]);
+    range.high = std::max(range.high, in[i]);
+    out[i] = static_cast<Out>(in[i]);
+  }
+  return range;
+}
+
+}  // namespace
+
+std::byte* BatchWriter::Column::Extend(std::size_t bytes) {
+  if (bytes > capacity_ - size_) Grow(std::max({kFirstCapacity, 2 * capacity_, size_ + bytes}));
+  std::byte* const at = data_.get() + size_;
+  size_ += bytes;
+  return at;
+}
+
+void BatchWriter::Column::Grow(std::size_t capacity) {
+  std::unique_ptr<std::byte[]> data(new std::byte[capacity]);
+  if (size_ > 0) std::memcpy(data.get(), data_.get(), size_);
+  data_ = std::move(data);
+  capacity_ = capacity;
+}
+
+Result<BatchWriter> BatchWriter::Create(std::vector<TensorSpec> tensors, ExpandSpec expand,
+                                        BufferPool& pool) {
+  MILLRACE_ASSIGN_OR_RETURN(std::vector<EdgeGroup> edges, CheckTensors(tensors, expand));
+  std::vector<Tensor> made(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].dimensions.size() != 1) {
+      return InvalidArgument(fmt::format("tensor {}: a writer fills tensors of one dimension, not {}",
+                                         tensors[i].path, tensors[i].dimensions.size()));
+    }
+    made[i].value_bytes = DTypeSize(tensors[i].dtype);
+    const bool is_splits = tensors[i].kind == TensorKind::kSplits;
+    const std::string& splits = is_splits ? tensors[i].path : tensors[i].splits;
+    for (std::size_t k = tensors.size(); !splits.empty() && k-- > 0;) {
+      if (tensors[k].splits == splits) made[i].rows_of = k;
+    }
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) made[i].spec = std::move(tensors[i]);
+  return BatchWriter(std::move(made), std::move(edges), expand, pool);
+}
+
+BatchWriter::BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edges,
+                         ExpandSpec expand, BufferPool& pool)
+    : tensors_(std::move(tensors)),
+      columns_(tensors_.size()),
+      edges_(std::move(edges)),
+      pool_(&pool) {
+  info_.expand = expand;
+}
+
+void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
+                        std::uint64_t first_example, std::uint32_t planned_examples) {
+  info_.fingerprint = fingerprint;
+  info_.epoch = epoch;
+  info_.first_example = first_example;
+  info_.planned_examples = planned_examples;
+  info_.example_ids.clear();
+  info_.dropped.clear();
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    columns_[i].Clear();
+    tensors_[i].out_of_bounds = false;
+    if (tensors_[i].spec.kind == TensorKind::kSplits) AppendSplit(i, 0);
+  }
+}
+
+template <class T>
+void BatchWriter::AppendValues(std::size_t tensor, std::span<const T> values) {
+  Tensor& t = tensors_[tensor];
+  if (values.empty()) return;
+  const Range<T> range = internal::VisitDType(t.spec.dtype, [&](auto zero) {
+    using Out = decltype(zero);
+    auto* out = reinterpret_cast<Out*>(columns_[tensor].Extend(values.size() * sizeof(Out)));
+    return Narrow(values.data(), values.size(), out);
+  });
+  const auto outside = [&](T value) { return Outside(t.spec, static_cast<std::int64_t>(value)); };
+  if (t.out_of_bounds || (!outside(range.low) && !outside(range.high))) return;
+  t.out_of_bounds = true;
+  t.bad_value = static_cast<std::int64_t>(*std::find_if(values.begin(), values.end(), outside));
+}
+
+void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
+  assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
+  AppendValues(tensor, values);
+}
+
+void BatchWriter::AppendSigned(std::size_t tensor, std::span<const std::int32_t> values) {
+  assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
+  AppendValues(tensor, values);
+}
+
+void BatchWriter::AppendOne(std::size_t tensor, std::int64_t value) {
+  assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
+  AppendValues(tensor, std::span<const std::int64_t>(&value, 1));
+}
+
+void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> bytes) {
+  assert(tensors_[tensor].spec.dtype == DType::kUint8);
+  if (!bytes.empty()) {
+    std::memcpy(columns_[tensor].Extend(bytes.size()), bytes.data(), bytes.size());
+  }
+}
+
+void BatchWriter::EndExample(ExampleId id) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    assert(t.rows_of == kNone || t.spec.kind == TensorKind::kSplits || Rows(i) == Rows(t.rows_of));
+    if (t.spec.kind == TensorKind::kSplits) AppendSplit(i, Rows(t.rows_of));
+  }
+  info_.example_ids.push_back(id);
+}
+
+void BatchWriter::AppendSplit(std::size_t splits, std::uint64_t rows) {
+  const auto value = static_cast<std::int64_t>(rows);
+  AppendValues(splits, std::span<const std::int64_t>(&value, 1));
+  tensors_[splits].last_split = rows;
+}
+
+void BatchWriter::AddDropped(ExampleId id, DropReason reason) {
+  info_.dropped.push_back({id, reason});
+}
+
+std::uint64_t BatchWriter::Rows(std::size_t tensor) const {
+  return columns_[tensor].size() / tensors_[tensor].value_bytes;
+}
+
+std::uint64_t BatchWriter::pending_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Column& column : columns_) bytes += column.size();
+  return bytes;
+}
+
+Status BatchWriter::CheckComplete() const {
+  const std::size_t graphs = info_.example_ids.size();
+  if (graphs + info_.dropped.size() != info_.planned_examples) {
+    return Internal(fmt::format("batch of {} planned examples was sealed with {} graphs and {} "
+                                "dropped",
+                                info_.planned_examples, graphs, info_.dropped.size()));
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    if (t.out_of_bounds) {
+      return Internal(fmt::format("tensor {}: value {} is outside its bounds {} to {}", t.spec.path,
+                                  t.bad_value, t.spec.min, t.spec.max));
+    }
+    const bool is_splits = t.spec.kind == TensorKind::kSplits;
+    if (is_splits && t.last_split != Rows(t.rows_of)) {
+      return Internal(fmt::format("tensor {}: has {} rows, but the last example ended at {}",
+                                  tensors_[t.rows_of].spec.path, Rows(t.rows_of), t.last_split));
+    }
+    const std::uint64_t expected =
+        is_splits ? graphs + 1 : (t.rows_of == kNone ? graphs : Rows(t.rows_of));
+    if (Rows(i) != expected) {
+      return Internal(fmt::format("tensor {}: has {} rows, expected {}", t.spec.path, Rows(i),
+                                  expected));
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<TensorPlace> BatchWriter::Places() const {
+  std::vector<TensorPlace> places(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    places[i].spec = tensors_[i].spec;
+    places[i].shape = {Rows(i)};
+    places[i].bytes = columns_[i].size();
+  }
+  return places;
+}
+
+Result<std::shared_ptr<const PackedBatch>> BatchWriter::Seal() {
+  MILLRACE_RETURN_IF_ERROR(CheckComplete());
+  std::vector<TensorPlace> places = Places();
+  const std::uint64_t payload_bytes = LayOutPayload(places);
+  const std::uint64_t header_bytes = HeaderBytes(info_, places);
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer,
+                            pool_->Acquire(header_bytes + payload_bytes));
+  const std::span<std::byte> bytes = buffer->bytes();
+  EncodeHeader(info_, places, payload_bytes, bytes.first(header_bytes));
+  const std::span<std::byte> payload = bytes.subspan(header_bytes);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::uint64_t begin = places[i].offset;
+    const std::uint64_t end = i + 1 < places.size() ? places[i + 1].offset : payload_bytes;
+    const std::uint64_t size = places[i].bytes;
+    if (size > 0) std::memcpy(payload.data() + begin, columns_[i].data(), size);
+    std::memset(payload.data() + begin + size, 0, end - begin - size);
+  }
+  return std::shared_ptr<const PackedBatch>(
+      new PackedBatch(info_, std::move(places), edges_, header_bytes, bytes, std::move(buffer)));
+}
+
+}  // namespace millrace
