@@ -14,16 +14,19 @@ std::string CanonicalKey(const StageType& stage, const Parameter& parameter) {
   return stage.scalar ? stage.name : fmt::format("{}.{}", stage.name, parameter.name);
 }
 
+bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params) {
+  const bool shows_presence = stage.optional && parameter.name == stage.parameters.front().name;
+  return shows_presence || params.values().at(parameter.name) != parameter.default_value;
+}
+
 std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params) {
   std::vector<std::string> lines;
   if (stage.version != 1) lines.push_back(fmt::format("{}@version={}", stage.name, stage.version));
   if (stage.optional && stage.parameters.empty()) lines.push_back(stage.name + "={}");
   for (const Parameter& parameter : stage.parameters) {
-    const ParamValue& value = params.values().at(parameter.name);
-    const bool shows_presence = stage.optional && &parameter == &stage.parameters.front();
-    if (value == parameter.default_value && !shows_presence) continue;
-    lines.push_back(
-        fmt::format("{}={}", CanonicalKey(stage, parameter), FormatParamValue(parameter, value)));
+    if (!IsCanonical(stage, parameter, params)) continue;
+    lines.push_back(fmt::format("{}={}", CanonicalKey(stage, parameter),
+                                FormatParamValue(parameter, params.values().at(parameter.name))));
   }
   return lines;
 }

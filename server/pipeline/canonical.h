@@ -17,8 +17,12 @@ struct StageConfig;
 /// "closure.order"; for a scalar stage its name alone.
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 
-/// The stage's part of the canonical text: `key=value` lines without newlines, for parameters that
-/// differ from their defaults; a version above 1; for an optional stage its first parameter always.
+/// Whether the canonical text shows the parameter: it differs from its default, or it is the first
+/// one of an optional stage, whose presence it shows.
+bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params);
+
+/// The stage's part of the canonical text: `key=value` lines without newlines, of the parameters
+/// that IsCanonical and of a version above 1.
 std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params);
 
 enum class CanonicalScope : std::uint8_t {

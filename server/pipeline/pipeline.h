@@ -15,6 +15,10 @@
 
 namespace millrace {
 
+namespace v1 {
+class Pipeline;
+}
+
 /// Version of what the bytes of a batch depend on besides data and parameters: closure, permutation
 /// and layout. Part of every pipeline digest.
 inline constexpr std::uint32_t kSemantics = 1;
@@ -22,9 +26,9 @@ inline constexpr std::uint32_t kSemantics = 1;
 /// One stage of a pipeline.
 struct StageConfig {
   const StageType* type = nullptr;
-  Params params;               // complete: defaults filled in
-  std::string fingerprint;     // 32 hex digits: type, version, parameters that differ from their
-                               // defaults, the inputs' fingerprints
+  Params params;            // complete: defaults filled in, also for unused keys
+  std::string fingerprint;  // 32 hex digits: type, version, parameters that differ from their
+                            // defaults, the inputs' fingerprints
 };
 
 /// How a pipeline is given: file text, variant ("" for none) and `key=value` overrides.
@@ -56,12 +60,15 @@ class Pipeline {
   /// Names of the variants in the file.
   const std::vector<std::string>& variants() const { return variants_; }
 
-  /// Sorted `key=value` lines without defaults and dataset id, with `semantics=N`.
+  /// Sorted `key=value` lines without defaults, unused keys and dataset id, with `semantics=N`.
   const std::string& canonical_text() const { return canonical_text_; }
   /// XXH3-128 of the canonical text.
   Digest128 digest() const { return digest_; }
   /// The same with `exclude` empty: half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
+
+  /// The canonical graph of stages (millrace/v1/pipeline.proto).
+  v1::Pipeline ToProto() const;
 
  private:
   friend class PipelineParser;
