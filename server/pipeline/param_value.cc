@@ -232,7 +232,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
   constexpr std::size_t kLongestWord = 64;
   if (word.empty() || word.size() > kLongestWord) return "";
   std::string nearest;
-  std::size_t distance = word.size() <= 4 ? 2 : 3;  // has to be below
+  std::size_t distance = word.size() <= 2 ? 2 : 3;  // has to be below
   for (const std::string& candidate : candidates) {
     const std::size_t d = EditDistance(word, candidate);
     if (d < distance && d < candidate.size()) {

@@ -95,7 +95,8 @@ class TreeBuilder : public YAML::EventHandler {
     if (!tag.empty() && tag != "?" && tag != "!") {
       throw ReadError{MarkOf(mark), fmt::format("the tag '{}': tags are not supported", tag)};
     }
-    if (ExpectsKey()) throw ReadError{MarkOf(mark), "a key has to be a name"};
+    if (ExpectsKey())
+      throw ReadError{MarkOf(mark), "a key has to be a name; or is a bracket not closed?"};
     auto node = std::make_shared<YamlNode>();
     node->kind = kind;
     node->mark = MarkOf(mark);
