@@ -1,0 +1,64 @@
+#include "client/lease_book.h"
+
+#include <algorithm>
+
+namespace millrace::client {
+
+void LeaseBook::Add(const Lease& lease, std::uint64_t first_step) {
+  leases_[lease.id] = {lease, first_step, first_step, first_step + lease.shard.batches, 0};
+}
+
+HeldLease* LeaseBook::Find(Number lease) {
+  const auto it = leases_.find(lease);
+  return it == leases_.end() ? nullptr : &it->second;
+}
+
+std::size_t LeaseBook::DropOf(Number worker) {
+  return std::erase_if(leases_,
+                       [&](const auto& entry) { return entry.second.lease.worker.id == worker; });
+}
+
+bool LeaseBook::Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>& is_held) {
+  for (auto& [id, held] : leases_) {
+    held.first = std::max(held.first, std::min(next, held.end));
+    while (held.first < held.end && is_held(held.first)) ++held.first;
+  }
+  return std::erase_if(leases_, [](const auto& e) { return e.second.first == e.second.end; }) > 0;
+}
+
+std::vector<HeldLease*> LeaseBook::ByNeed() {
+  std::vector<HeldLease*> order;
+  order.reserve(leases_.size());
+  for (auto& [id, held] : leases_) order.push_back(&held);
+  std::sort(order.begin(), order.end(), [](const HeldLease* a, const HeldLease* b) {
+    if (a->first != b->first) return a->first < b->first;
+    if (a->lease.copy != b->lease.copy) return b->lease.copy;
+    return a->lease.id < b->lease.id;
+  });
+  return order;
+}
+
+void LeaseBook::GiveRoom(std::uint64_t window_end, std::uint64_t slots) {
+  std::uint64_t covered = 0;
+  for (HeldLease* held : ByNeed()) {
+    if (held->first < covered) {
+      held->room = held->lease.copy && held->first < window_end ? 1 : 0;
+    } else {
+      const std::uint64_t end = std::min(held->end, window_end);
+      held->room = end > held->first ? std::min(end - held->first, slots) : 0;
+      slots -= held->room;
+    }
+    covered = std::max(covered, held->end);
+  }
+}
+
+const HeldLease* LeaseBook::Covering(std::uint64_t step) const {
+  const HeldLease* best = nullptr;
+  for (const auto& [id, held] : leases_) {
+    if (step < held.first || step >= held.end) continue;
+    if (best == nullptr || held.room > best->room) best = &held;
+  }
+  return best;
+}
+
+}  // namespace millrace::client

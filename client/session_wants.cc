@@ -1,0 +1,340 @@
+// The workers' streams of a session: what comes on them, and what is wanted of each.
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/session_state.h"
+
+namespace millrace::client {
+namespace {
+
+// The first batches say how large a batch is; the window opens as they come.
+constexpr std::uint64_t kFirstWindow = 8;
+// What a training loop may hold for nothing: the batch it works on and the one before.
+constexpr std::uint64_t kFreeLoopHolds = 2;
+// Steps around the window whose copies are still read, to be compared.
+constexpr std::uint64_t kCompared = 64;
+constexpr std::uint64_t kGuessedBatchBytes = 1 << 20;
+constexpr std::uint64_t kLeastBatchLimit = 64u << 20;
+constexpr std::uint64_t kUnknownBatchLimit = std::uint64_t{2} << 30;
+
+}  // namespace
+
+std::uint64_t SessionState::batch_limit_bytes() const {
+  const std::uint64_t estimate = admission_ ? admission_->spec.max_batch_bytes() : 0;
+  if (estimate == 0 || estimate > kUnknownBatchLimit) return kUnknownBatchLimit;
+  return std::max(kLeastBatchLimit, 2 * estimate);
+}
+
+double SessionState::MeanBytes() const {
+  if (arrived_ > 0) return std::max(1.0, mean_bytes_);
+  const std::uint64_t estimate = admission_->spec.max_batch_bytes();
+  return static_cast<double>(estimate != 0 ? estimate : kGuessedBatchBytes);
+}
+
+std::uint64_t SessionState::window() const {
+  const double by_bytes = 1 + static_cast<double>(options_.prefetch_bytes) / MeanBytes();
+  std::uint64_t batches = std::min(kLargestWindow, kFirstWindow + 2 * arrived_);
+  if (by_bytes < static_cast<double>(batches)) batches = static_cast<std::uint64_t>(by_bytes);
+  const std::uint64_t loop = loop_holds_ - std::min(loop_holds_, kFreeLoopHolds);
+  batches = batches > loop + 1 ? batches - loop : 1;
+  return std::min(batches, steps_->end() - next_);
+}
+
+// --- room and credit --------------------------------------------------------------------------
+
+std::uint64_t SessionState::WantedSlots() const {
+  const std::uint64_t window_now = window();
+  const std::uint64_t free = window_now - std::min<std::uint64_t>(window_now, held_.size());
+  return std::max<std::uint64_t>(free, holds(next_) ? 0 : std::min<std::uint64_t>(1, window_now));
+}
+
+void SessionState::GiveRoom() {
+  leases_.GiveRoom(next_ + window(), WantedSlots());
+  for (auto& [id, link] : workers_.all()) link.room = 0;
+  for (auto& [id, held] : leases_.all()) {
+    WorkerLink* link = workers_.Find(held.lease.worker.id);
+    if (link->stream.going_away) {
+      // What it was told stays; nothing new.
+      held.room = std::min(held.room, link->stream.owed);
+    }
+    link->room += held.room;
+  }
+}
+
+void SessionState::GiveCredit() {
+  std::uint64_t spoken_for = held_bytes_;
+  for (const auto& [id, link] : workers_.all()) {
+    if (link.stream.id == 0) continue;
+    spoken_for += link.stream.receiving_bytes;
+    // Credit of a worker that is to send nothing is worth nothing.
+    if (link.room > 0) spoken_for += link.credit_left();
+  }
+  std::uint64_t free =
+      options_.prefetch_bytes - std::min(options_.prefetch_bytes, spoken_for);
+  const double mean = MeanBytes();
+  for (const HeldLease* held : leases_.ByNeed()) {
+    WorkerLink* link = workers_.Find(held->lease.worker.id);
+    if (link->stream.id == 0 || link->room == 0) continue;
+    const auto wanted = std::max<std::uint64_t>(
+        largest_bytes_, static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(link->room)));
+    const std::uint64_t left = link->credit_left();
+    if (left >= wanted) continue;
+    const std::uint64_t granted = std::min(wanted - left, free);
+    link->stream.credit += granted;
+    free -= granted;
+  }
+}
+
+// --- what the workers are told ----------------------------------------------------------------
+
+void SessionState::MarkStale(bool urgent) {
+  for (auto& [id, link] : workers_.all()) {
+    link.stream.stale = true;
+    link.stream.urgent = link.stream.urgent || urgent;
+  }
+}
+
+void SessionState::OpenStreams(Time now) {
+  for (const auto& [id, held] : leases_.all()) {
+    WorkerLink* link = workers_.Find(held.lease.worker.id);
+    link->stream.unused_since = now;
+    if (link->stream.id != 0) continue;
+    workers_.Opened(*link, ++last_stream_, now);
+    actions_.push_back(OpenBatches{link->stream.id, link->where});
+  }
+}
+
+Duration SessionState::WantsApart(const WorkerLink& link) const {
+  const bool next_is_due = waiting_ && !holds(next_) && NextWorker() == &link;
+  return next_is_due ? kUrgentWantsApart : kWantsApart;
+}
+
+bool SessionState::WantsDue(const WorkerLink& link, Time now) const {
+  const WorkerLink::StreamFacts& stream = link.stream;
+  if (stream.id == 0 || stream.writing || !stream.stale) return false;
+  // A worker with little left to do is told at once, so that it never stands still.
+  const bool runs_out = stream.owed * 2 <= link.room && link.room > 0;
+  return stream.urgent || runs_out || now >= stream.told + WantsApart(link);
+}
+
+void SessionState::SendWantsWhereDue(Time now) {
+  for (auto& [id, link] : workers_.all()) {
+    if (!WantsDue(link, now)) continue;
+    WorkerLink::StreamFacts& stream = link.stream;
+    if (stream.owed == 0) stream.heard = std::max(stream.heard, now);
+    stream.owed = link.room;
+    stream.stale = stream.urgent = false;
+    stream.told = now;
+    stream.told_next = steps_->At(next_);
+    stream.writing = true;
+    actions_.push_back(SendWants{stream.id, MakeWants(link)});
+  }
+}
+
+v1::WantList SessionState::MakeWants(const WorkerLink& link) {
+  v1::WantList wants;
+  wants.set_fingerprint(admission_->fingerprint.ToString());
+  ToProto(session_, wants.mutable_session());
+  ToProto(steps_->At(next_), wants.mutable_next());
+  wants.set_credit_bytes(link.stream.credit);
+  for (const HeldLease* held : leases_.ByNeed()) {
+    if (held->lease.worker.id != link.where.id) continue;
+    v1::Want* want = wants.add_wants();
+    ToProto(held->lease.id, want->mutable_lease());
+    ToProto(steps_->CutTo(held->lease.shard, held->first, held->lacking()),
+            want->mutable_shard());
+    want->set_room(static_cast<std::uint32_t>(held->room));
+  }
+  return wants;
+}
+
+// --- what the workers send --------------------------------------------------------------------
+
+void SessionState::LapseOf(WorkerLink& link) {
+  stats_.lapsed_leases += leases_.DropOf(link.where.id);
+  report_stale_ = true;
+  MarkStale(true);
+}
+
+void SessionState::FailWorker(WorkerLink& link, const Status& why, Time now) {
+  logger_->Warning("worker failed", {{"worker", link.where.address},
+                                     {"id", link.where.id.ToString()},
+                                     {"code", StatusCodeName(why.code())},
+                                     {"why", why}});
+  if (link.stream.id != 0) actions_.push_back(CloseStream{link.stream.id, why});
+  workers_.Closed(link);
+  workers_.Failed(link, why.message(), now);
+  LapseOf(link);
+}
+
+bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
+                                 std::uint64_t data_bytes, Time now) {
+  Enter(now);
+  WorkerLink* link = workers_.FindStream(stream);
+  if (link == nullptr || !status_.ok()) return false;
+  link->stream.heard = now;
+  link->stream.heard_any = true;
+  const bool wanted = data_bytes == 0 || OnData(*link, part, data_bytes);
+  if (part.has_alive()) {
+    link->stream.building.reset();
+    if (part.alive().has_building()) link->stream.building = FromProto(part.alive().building());
+    link->stream.stage = part.alive().stage();
+    link->stream.batches_before = part.alive().batches_before();
+  }
+  if (part.has_refused()) OnRefused(*link, part.refused(), now);
+  if (part.going_away() && !link->stream.going_away) OnGoingAway(*link, now);
+  Settle(now);
+  return wanted;
+}
+
+bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes) {
+  WorkerLink::StreamFacts& stream = link.stream;
+  const Position at = FromProto(part.at());
+  stream.receiving = at;
+  stream.receiving_bytes = std::min(part.total_bytes(), batch_limit_bytes());
+  stream.used = std::max(stream.used, part.credit_used());
+  const bool known = steps_->Contains(at);
+  const std::uint64_t step = known ? steps_->Index(at) : 0;
+  const bool wanted = known && step + kCompared >= next_ && step < next_ + window() + kCompared;
+  if (!wanted && part.offset() + data_bytes == part.total_bytes()) {
+    stream.receiving.reset();
+    stream.receiving_bytes = 0;
+    stream.owed -= std::min<std::uint64_t>(stream.owed, 1);
+    stream.stale = true;
+  }
+  return wanted;
+}
+
+void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
+  const Number id = FromProto(refused.lease());
+  if (!leases_.Has(id)) return;
+  logger_->Warning("lease refused", {{"worker", link.where.address},
+                                     {"lease", id.ToString()},
+                                     {"why", refused.message()}});
+  ++stats_.lapsed_leases;
+  leases_.Drop(id);
+  workers_.Failed(link, refused.message(), now);
+  report_stale_ = true;
+  MarkStale(true);
+}
+
+void SessionState::OnGoingAway(WorkerLink& link, Time now) {
+  logger_->Info("worker drains", {{"worker", link.where.address}});
+  link.stream.going_away = true;
+  link.failing_until = now + WorkerBook::kFirstBackoff;
+  link.reason = "draining";
+  // What it may build it still sends; the rest is for others.
+  std::vector<Number> lapsed;
+  for (auto& [id, held] : leases_.all()) {
+    if (held.lease.worker.id != link.where.id) continue;
+    held.end = held.first + held.room;
+    if (held.room == 0) lapsed.push_back(id);
+  }
+  for (const Number id : lapsed) leases_.Drop(id);
+  stats_.lapsed_leases += lapsed.size();
+  report_stale_ = true;
+  MarkStale(true);
+}
+
+Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now) {
+  Enter(now);
+  WorkerLink* link = workers_.FindStream(stream);
+  if (link == nullptr || !status_.ok()) return Verdict::kUnwanted;
+  link->stream.heard = now;
+  link->stream.heard_any = true;
+  link->stream.receiving.reset();
+  link->stream.receiving_bytes = 0;
+  link->stream.owed -= std::min<std::uint64_t>(link->stream.owed, 1);
+  link->stream.stale = true;
+
+  const bool known = steps_->Contains(arrival.at);
+  const ExampleRange planned = known ? steps_->Examples(steps_->Index(arrival.at)) : ExampleRange{};
+  const ExampleRange got{arrival.first_example, arrival.planned_examples};
+  if (!known || arrival.fingerprint != admission_->fingerprint ||
+      arrival.epoch != arrival.at.epoch || got != planned) {
+    FailWorker(*link,
+               DataLoss(fmt::format(
+                   "a batch said to be that at {} is of plan {}, epoch {} and {} examples from place "
+                   "{}; expected plan {} and {} examples from place {}",
+                   arrival.at.ToString(), arrival.fingerprint.ToString(), arrival.epoch, got.count,
+                   got.first, admission_->fingerprint.ToString(), planned.count, planned.first)),
+               now);
+    Settle(now);
+    return Verdict::kWrong;
+  }
+
+  const std::uint64_t step = steps_->Index(arrival.at);
+  Verdict verdict = Verdict::kTaken;
+  if (step < next_) {
+    verdict = Verdict::kDuplicate;
+    for (const Past& past : past_) {
+      if (past.step == step) {
+        Compare(step, past.digest, past.worker, arrival.digest, link->where.id);
+      }
+    }
+  } else if (const auto it = held_.find(step); it != held_.end()) {
+    verdict = Verdict::kDuplicate;
+    Compare(step, it->second.digest, it->second.worker, arrival.digest, link->where.id);
+  } else if (step >= next_ + window() && leases_.Covering(step) == nullptr) {
+    verdict = Verdict::kUnwanted;
+  } else {
+    held_[step] = {arrival.digest, arrival.bytes, arrival.examples, arrival.dropped, link->where.id};
+    held_bytes_ += arrival.bytes;
+    largest_bytes_ = std::max(largest_bytes_, arrival.bytes);
+    ++arrived_;
+    const double weight = std::max(1.0 / 64, 1.0 / static_cast<double>(arrived_));
+    mean_bytes_ += weight * (static_cast<double>(arrival.bytes) - mean_bytes_);
+    workers_.Proved(*link);
+    if (link->stream.going_away) link->failing_until = now + WorkerBook::kFirstBackoff;
+    report_stale_ = true;
+  }
+  if (verdict == Verdict::kDuplicate) ++stats_.duplicates;
+  Settle(now);
+  return verdict;
+}
+
+void SessionState::Compare(std::uint64_t step, const Digest128& first, Number first_worker,
+                           const Digest128& second, Number second_worker) {
+  if (first == second) return;
+  ++stats_.duplicate_mismatches;
+  const auto name = [this](Number id) {
+    const WorkerLink* link = workers_.Find(id);
+    return fmt::format("{} ({})", link != nullptr ? link->where.address : "?", id.ToString());
+  };
+  logger_->Error("copies of a batch differ", {{"at", steps_->At(step).ToString()},
+                                              {"worker", name(first_worker)},
+                                              {"digest", first.ToHex()},
+                                              {"other_worker", name(second_worker)},
+                                              {"other_digest", second.ToHex()}});
+}
+
+void SessionState::OnBatchesBad(StreamId stream, const Status& status, Time now) {
+  Enter(now);
+  if (WorkerLink* link = workers_.FindStream(stream)) FailWorker(*link, status, now);
+  Settle(now);
+}
+
+void SessionState::OnBatchesWritten(StreamId stream, Time now) {
+  Enter(now);
+  if (WorkerLink* link = workers_.FindStream(stream)) link->stream.writing = false;
+  Settle(now);
+}
+
+void SessionState::OnBatchesClosed(StreamId stream, const Status& status, Time now) {
+  Enter(now);
+  if (WorkerLink* link = workers_.FindStream(stream)) {
+    const bool drained = link->stream.going_away && link->stream.owed == 0;
+    if (drained) {
+      workers_.Closed(*link);
+      LapseOf(*link);
+    } else {
+      FailWorker(*link, status.ok() ? Unavailable("closed the stream") : status, now);
+    }
+  }
+  Settle(now);
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,55 @@
+#include "client/worker_book.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace::client {
+
+WorkerLink& WorkerBook::Learn(const WorkerAddress& worker) {
+  WorkerLink& link = links_[worker.id];
+  link.where = worker;
+  return link;
+}
+
+WorkerLink* WorkerBook::Find(Number worker) {
+  const auto it = links_.find(worker);
+  return it == links_.end() ? nullptr : &it->second;
+}
+
+const WorkerLink* WorkerBook::Find(Number worker) const {
+  const auto it = links_.find(worker);
+  return it == links_.end() ? nullptr : &it->second;
+}
+
+WorkerLink* WorkerBook::FindStream(StreamId stream) {
+  const auto it = streams_.find(stream);
+  return it == streams_.end() ? nullptr : Find(it->second);
+}
+
+void WorkerBook::Opened(WorkerLink& link, StreamId stream, Time now) {
+  link.stream = {};
+  link.stream.id = stream;
+  link.stream.heard = now;
+  link.stream.unused_since = now;
+  streams_[stream] = link.where.id;
+}
+
+void WorkerBook::Closed(WorkerLink& link) {
+  streams_.erase(link.stream.id);
+  link.stream = {};
+  link.room = 0;
+}
+
+void WorkerBook::Failed(WorkerLink& link, std::string reason, Time now) {
+  link.backoff = link.backoff == Duration{0} ? kFirstBackoff
+                                             : std::min(link.backoff * 2, kLongestBackoff);
+  link.failing_until = now + link.backoff;
+  link.reason = std::move(reason);
+}
+
+void WorkerBook::Proved(WorkerLink& link) {
+  link.backoff = Duration{0};
+  link.failing_until = {};
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,82 @@
+// The workers of one consumer, as it judges them: who failed and for how long that counts, what each
+// stream owes, and what each was told.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "client/lease.h"
+#include "client/session_actions.h"
+#include "common/base/clock.h"
+#include "millrace/v1/worker.pb.h"
+
+namespace millrace::client {
+
+/// One worker. The stream's facts are those of its present stream and begin anew with each.
+struct WorkerLink {
+  WorkerAddress where;
+
+  Time failing_until;
+  Duration backoff{0};  // of the last failure; 0 after a good batch
+  std::string reason;   // of the last failure
+
+  struct StreamFacts {
+    StreamId id = 0;
+    bool heard_any = false;
+    bool writing = false;
+    bool going_away = false;
+    Time heard;                  // last byte, or since when it owes something
+    std::uint64_t credit = 0;    // bytes granted so far, never less
+    std::uint64_t used = 0;      // of them, as the worker says
+    std::optional<Position> receiving;   // the batch under way
+    std::uint64_t receiving_bytes = 0;   // its size
+    std::optional<Position> building;    // from Alive
+    std::string stage;
+    std::uint32_t batches_before = 0;
+    std::uint64_t owed = 0;      // batches it was told to build and has not sent
+    Position told_next;
+    Time told;                   // when it was told last
+    bool stale = true;           // what it was told is no longer all of the truth
+    bool urgent = true;          // ... and somebody may wait for that
+    Time unused_since;           // no lease names it
+  } stream;
+
+  /// Batches granted now, and bytes that may be on their way.
+  std::uint64_t room = 0;
+  std::uint64_t credit_left() const { return stream.credit - std::min(stream.credit, stream.used); }
+};
+
+class WorkerBook {
+ public:
+  static constexpr Duration kFirstBackoff = std::chrono::seconds(3);
+  static constexpr Duration kLongestBackoff = std::chrono::seconds(60);
+
+  using Map = std::map<Number, WorkerLink>;
+
+  /// The worker, known from now on.
+  WorkerLink& Learn(const WorkerAddress& worker);
+  WorkerLink* Find(Number worker);
+  const WorkerLink* Find(Number worker) const;
+  WorkerLink* FindStream(StreamId stream);
+  Map& all() { return links_; }
+  const Map& all() const { return links_; }
+
+  void Opened(WorkerLink& link, StreamId stream, Time now);
+  /// Forgets the stream.
+  void Closed(WorkerLink& link);
+  /// The worker is failing: for 3 s, doubling with each failure in a row to 60 s.
+  void Failed(WorkerLink& link, std::string reason, Time now);
+  /// A good batch came from it.
+  void Proved(WorkerLink& link);
+
+ private:
+  Map links_;
+  std::map<StreamId, Number> streams_;
+};
+
+}  // namespace millrace::client
