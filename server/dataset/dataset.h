@@ -20,8 +20,6 @@
 
 namespace millrace {
 
-class GraphFile;
-
 /// One open file, for hot loops: node_words.h tells how to read the words.
 struct FileView {
   const std::uint64_t* nodes = nullptr;  // kNodeWords words a node
@@ -68,6 +66,7 @@ class Dataset {
 
   const std::filesystem::path dir_;
   const std::shared_ptr<const DatasetIndex> index_;
+  const bool same_host_;  // the index's inodes and times hold here
   const std::uint32_t slot_count_;
   const std::unique_ptr<std::atomic<const FileView*>[]> slots_;
   mutable Mutex mutex_;  // taken only to open a file

@@ -1,0 +1,99 @@
+#include "server/dataset/dataset.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "server/dataset/graph_file.h"
+
+namespace millrace {
+
+struct Dataset::OpenFile {
+  MappedFile file;
+  FileView view;
+};
+
+Dataset::Dataset(std::filesystem::path dir, std::shared_ptr<const DatasetIndex> index)
+    : dir_(std::move(dir)),
+      index_(std::move(index)),
+      same_host_(index_->host_id() == HostId()),
+      slot_count_(static_cast<std::uint32_t>(index_->files().size())),
+      slots_(std::make_unique<std::atomic<const FileView*>[]>(slot_count_)) {}
+
+Dataset::~Dataset() = default;
+
+Result<const FileView*> Dataset::View(FileId file) const {
+  if (const FileView* view = TryView(file)) return view;
+  if (file.value() >= slot_count_) {
+    return OutOfRange(fmt::format("file {} of a dataset of {}", file.value(), slot_count_));
+  }
+  Result<const FileView*> view = OpenNow(file.value());
+  if (view.ok()) return view;
+  // Whatever is wrong with a file of the index, it is not the file that was indexed.
+  const Status& why = view.status();
+  const StatusCode code =
+      why.code() == StatusCode::kResourceExhausted ? why.code() : StatusCode::kDataLoss;
+  return Status(code, fmt::format("file {} of dataset {}: {}", index_->file_name(file.value()),
+                                  dir_.string(), why.message()));
+}
+
+Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
+  const FileRecord& record = index_->files()[file];
+  MILLRACE_ASSIGN_OR_RETURN(
+      MappedFile mapped,
+      MappedFile::Open(dir_ / index_->file_name(file), AccessPattern::kRandom));
+  if (mapped.identity().size != record.size) {
+    return DataLoss(fmt::format("has {} bytes, expected {}; index the dataset again",
+                                mapped.identity().size, record.size));
+  }
+  const HostFileRecord& host = index_->host_files()[file];
+  const bool as_indexed = same_host_ && mapped.identity().inode == host.inode &&
+                          mapped.identity().modified_ns == host.modified_ns &&
+                          mapped.identity().changed_ns == host.changed_ns;
+  if (!as_indexed) {
+    const Digest128 expected{record.digest_high, record.digest_low};
+    const Digest128 digest = Xxh3(mapped.bytes());
+    if (digest != expected) {
+      return DataLoss(fmt::format("has digest {}, expected {}; index the dataset again",
+                                  digest.ToHex(), expected.ToHex()));
+    }
+  }
+  MILLRACE_ASSIGN_OR_RETURN(GraphFile graph, GraphFile::Open(std::move(mapped)));
+  if (graph.node_count() != record.node_count || graph.edge_count() != record.edge_count) {
+    return DataLoss(fmt::format("has {} nodes and {} edges, expected {} and {}",
+                                graph.node_count(), graph.edge_count(), record.node_count,
+                                record.edge_count));
+  }
+  const auto dependencies = Sub(index_->dependency_files(), record.dependencies);
+  const auto bytes = graph.file().bytes();
+  const FileView view{.nodes = graph.nodes(),
+                      .edges = graph.edges(),
+                      .node_count = graph.node_count(),
+                      .edge_count = graph.edge_count(),
+                      .dependency_files = dependencies.data(),
+                      .dependency_count = static_cast<std::uint32_t>(dependencies.size()),
+                      .node_base = record.node_base,
+                      .bytes = bytes.data(),
+                      .size = bytes.size()};
+  auto open = std::make_unique<OpenFile>(OpenFile{std::move(graph).TakeFile(), view});
+
+  MutexLock lock(mutex_);
+  // Two threads may have opened the same file: the first one's stays.
+  if (const FileView* first = slots_[file].load(std::memory_order_relaxed)) return first;
+  const FileView* const published = &open->view;
+  open_.push_back(std::move(open));
+  slots_[file].store(published, std::memory_order_release);
+  return published;
+}
+
+Result<std::string_view> Dataset::Text(FileId file, TextRef text) const {
+  MILLRACE_ASSIGN_OR_RETURN(const FileView* const view, View(file));
+  if (text.offset > view->size || text.bytes > view->size - text.offset) {
+    return DataLoss(fmt::format("file {}: a text of {} bytes at byte {} does not lie in the file",
+                                index_->file_name(file.value()), text.bytes, text.offset));
+  }
+  return std::string_view(reinterpret_cast<const char*>(view->bytes) + text.offset, text.bytes);
+}
+
+}  // namespace millrace

@@ -1,0 +1,149 @@
+#include "server/dataset/dataset_files.h"
+
+#include <algorithm>
+#include <numeric>
+#include <system_error>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".bin";
+
+class Lister {
+ public:
+  explicit Lister(const fs::path& dir) : dir_(dir) {}
+
+  DatasetListing Run() && {
+    // A list of folders to visit instead of recursion: depth is the folder's business.
+    std::vector<std::string> folders = {""};
+    while (!folders.empty()) {
+      const std::string folder = std::move(folders.back());
+      folders.pop_back();
+      Visit(folder, folders);
+    }
+    return std::move(listing_);
+  }
+
+ private:
+  void Visit(const std::string& folder, std::vector<std::string>& folders) {
+    std::error_code error;
+    fs::directory_iterator entry(dir_ / folder, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+      const std::string last = entry->path().filename().string();
+      const std::string name = folder.empty() ? last : folder + "/" + last;
+      std::error_code ignored;
+      const bool is_folder = entry->symlink_status(ignored).type() == fs::file_type::directory;
+      if (last.size() > kSuffix.size() && last.ends_with(kSuffix)) {
+        AddFile(name);
+      } else if (is_folder) {
+        folders.push_back(name);
+      }
+    }
+    if (error) listing_.bad.push_back({folder, "the folder cannot be listed: " + error.message()});
+  }
+
+  void AddFile(const std::string& name) {
+    if (!IsUtf8(name)) {
+      listing_.bad.push_back({name, "the name is not UTF-8"});
+      return;
+    }
+    const fs::path path = dir_ / name;
+    const Result<FileIdentity> identity = IdentifyFile(path);
+    if (!identity.ok()) {
+      listing_.bad.push_back({name, identity.status().message()});
+      return;
+    }
+    listing_.names.push_back(name);
+    listing_.identities.push_back(*identity);
+  }
+
+  const fs::path& dir_;
+  DatasetListing listing_;
+};
+
+void SortByName(DatasetListing& listing) {
+  std::vector<std::size_t> order(listing.names.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return NameLess(listing.names[a], listing.names[b]);
+  });
+  DatasetListing sorted;
+  for (const std::size_t i : order) {
+    sorted.names.push_back(std::move(listing.names[i]));
+    sorted.identities.push_back(listing.identities[i]);
+  }
+  listing.names = std::move(sorted.names);
+  listing.identities = std::move(sorted.identities);
+}
+
+}  // namespace
+
+Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {
+  std::sort(bad.begin(), bad.end(),
+            [](const BadFile& a, const BadFile& b) { return NameLess(a.name, b.name); });
+  std::string message =
+      fmt::format("{}: {} bad file{}", what, bad.size(), bad.size() == 1 ? "" : "s");
+  for (const BadFile& file : bad) message += "\n  " + file.ToString();
+  return DataLoss(std::move(message));
+}
+
+Result<DatasetListing> ListDataset(const fs::path& dir) {
+  std::error_code error;
+  const fs::file_status status = fs::status(dir, error);
+  if (!fs::exists(status)) return NotFound(fmt::format("no folder {}", dir.string()));
+  if (!fs::is_directory(status)) {
+    return InvalidArgument(fmt::format("{} is no folder; give the folder of a dataset", dir.string()));
+  }
+  fs::directory_iterator probe(dir, error);
+  if (error) return ErrnoStatus(fmt::format("folder {} cannot be listed", dir.string()), error.value());
+  DatasetListing listing = Lister(dir).Run();
+  if (listing.names.empty() && listing.bad.empty()) {
+    return InvalidArgument(fmt::format("no *.bin file below {}", dir.string()));
+  }
+  SortByName(listing);
+  return listing;
+}
+
+bool NameLess(std::string_view a, std::string_view b) {
+  // Equal to comparing lists of parts, since a separator then sorts before every byte of a name.
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    const auto rank = [](char c) { return c == '/' ? -1 : int{static_cast<unsigned char>(c)}; };
+    return rank(x) < rank(y);
+  });
+}
+
+bool IsUtf8(std::string_view text) {
+  const auto* p = reinterpret_cast<const unsigned char*>(text.data());
+  const auto* const end = p + text.size();
+  const auto follows = [&](int n, unsigned char low, unsigned char high) {
+    if (end - p <= n || p[1] < low || p[1] > high) return false;
+    for (int i = 2; i <= n; ++i) {
+      if ((p[i] & 0xC0) != 0x80) return false;
+    }
+    p += n + 1;
+    return true;
+  };
+  while (p < end) {
+    const unsigned char c = *p;
+    if (c < 0x80) {
+      ++p;
+    } else if (c >= 0xC2 && c <= 0xDF) {
+      if (!follows(1, 0x80, 0xBF)) return false;
+    } else if (c >= 0xE0 && c <= 0xEF) {
+      if (!follows(2, c == 0xE0 ? 0xA0 : 0x80, c == 0xED ? 0x9F : 0xBF)) return false;
+    } else if (c >= 0xF0 && c <= 0xF4) {
+      if (!follows(3, c == 0xF0 ? 0x90 : 0x80, c == 0xF4 ? 0x8F : 0xBF)) return false;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+// Builds the index of a dataset's folder: reads every file once, on all cores, checks every index in
+// it, and writes one index file. docs/index-format.md describes the file.
+//
+// Memory is bounded by the records of as many files as threads work at, and a few hundred bytes a
+// file; the records of the others wait in a nameless temporary file beside the index.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/dataset/dataset_files.h"
+
+namespace millrace {
+
+/// How far a build is.
+struct IndexProgress {
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_total = 0;
+};
+
+struct BuildOptions {
+  unsigned threads = 0;  // 0: one for each CPU that the process may use
+  /// Called from several threads at once, after each file.
+  std::function<void(const IndexProgress&)> progress;
+  /// Called when the new index is on disk and has not replaced the old one yet; an error leaves the
+  /// old one in place. For tests of interrupted builds.
+  std::function<Status()> before_publish;
+};
+
+/// What a build read and made.
+struct IndexReport {
+  std::uint64_t files = 0;
+  std::uint64_t nodes = 0;
+  std::uint64_t edges = 0;
+  std::uint64_t definitions = 0;
+  std::uint64_t proof_states = 0;
+  std::uint64_t clusters = 0;
+  std::uint64_t tactics = 0;
+  std::uint64_t dataset_bytes = 0;
+  std::uint64_t index_bytes = 0;
+  /// The process's memory without mapped files, where it was seen largest.
+  std::uint64_t peak_memory_bytes = 0;
+  double seconds = 0;
+  unsigned threads = 0;
+
+  double nodes_per_second() const { return seconds > 0 ? static_cast<double>(nodes) / seconds : 0; }
+  /// Of the index file; examples are proof states and definition clusters.
+  double index_bytes_per_example() const {
+    const std::uint64_t examples = proof_states + clusters;
+    return examples > 0 ? static_cast<double>(index_bytes) / static_cast<double>(examples) : 0;
+  }
+};
+
+/// Indexes `dir` into the file `index`, replacing it when the new one is whole. DataLoss naming all
+/// bad files, which also go to `bad` where it is given; NotFound, PermissionDenied, InvalidArgument
+/// for the folder; ResourceExhausted. REQUIRES: nobody else builds this index file.
+Result<IndexReport> BuildIndex(const std::filesystem::path& dir,
+                               const std::filesystem::path& index, const BuildOptions& options,
+                               std::vector<BadFile>* bad = nullptr);
+
+}  // namespace millrace

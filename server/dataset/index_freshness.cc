@@ -1,0 +1,139 @@
+#include "server/dataset/index_freshness.h"
+
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <unordered_map>
+
+#include <fcntl.h>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/base/mutex.h"
+#include "server/dataset/file_io.h"
+#include "server/dataset/index_format.h"
+#include "server/dataset/mapped_file.h"
+#include "server/dataset/parallel.h"
+
+namespace millrace {
+namespace {
+
+using PlaceByName = std::unordered_map<std::string_view, std::size_t>;
+
+PlaceByName Places(const DatasetListing& listing) {
+  PlaceByName places;
+  for (std::size_t i = 0; i < listing.names.size(); ++i) places.emplace(listing.names[i], i);
+  return places;
+}
+
+HostFileRecord HostRecord(const FileIdentity& identity) {
+  return {.inode = identity.inode,
+          .modified_ns = identity.modified_ns,
+          .changed_ns = identity.changed_ns};
+}
+
+bool SameRecord(const HostFileRecord& a, const HostFileRecord& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+// Puts the present inodes, times and host into a whole copy of an index.
+Status PatchHostPart(const std::filesystem::path& file,
+                     const std::vector<HostFileRecord>& host_files) {
+  MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(file, O_RDWR));
+  IndexHeader header;
+  MILLRACE_RETURN_IF_ERROR(ReadAt(fd, std::as_writable_bytes(std::span(&header, 1)), 0));
+  std::vector<SectionEntry> table(header.section_count);
+  MILLRACE_RETURN_IF_ERROR(
+      ReadAt(fd, std::as_writable_bytes(std::span(table)), sizeof(header)));
+  const auto bytes = std::as_bytes(std::span(host_files));
+  for (SectionEntry& entry : table) {
+    if (entry.section != IndexSection::kHostFiles) continue;
+    MILLRACE_RETURN_IF_ERROR(WriteAt(fd, bytes, entry.offset));
+    entry.checksum = Xxh3_64(bytes);
+  }
+  const Digest128 host = HostId();
+  header.host_id_high = host.high;
+  header.host_id_low = host.low;
+  header.checksum = HeaderChecksum(header, table);
+  MILLRACE_RETURN_IF_ERROR(WriteAt(fd, std::as_bytes(std::span(table)), sizeof(header)));
+  MILLRACE_RETURN_IF_ERROR(WriteAt(fd, std::as_bytes(std::span(&header, 1)), 0));
+  return SyncFile(fd);
+}
+
+}  // namespace
+
+IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing) {
+  IndexFreshness freshness;
+  if (!listing.bad.empty()) {
+    freshness.stale = listing.bad.front().ToString();
+    return freshness;
+  }
+  const PlaceByName places = Places(listing);
+  const bool same_host = index.host_id() == HostId();
+  for (std::uint32_t f = 0; f < index.files().size(); ++f) {
+    const auto found = places.find(index.file_name(f));
+    if (found == places.end()) {
+      freshness.stale = fmt::format("{} is gone", index.file_name(f));
+      return freshness;
+    }
+    const FileIdentity& identity = listing.identities[found->second];
+    if (identity.size != index.files()[f].size) {
+      freshness.stale = fmt::format("{} has {} bytes, had {}", index.file_name(f), identity.size,
+                                    index.files()[f].size);
+      return freshness;
+    }
+    if (!same_host || !SameRecord(HostRecord(identity), index.host_files()[f])) {
+      freshness.touched.push_back(f);
+    }
+  }
+  if (listing.names.size() != index.files().size()) {
+    freshness.stale = fmt::format("the folder has {} files, the index {}", listing.names.size(),
+                                  index.files().size());
+  }
+  return freshness;
+}
+
+std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,
+                        const std::vector<std::uint32_t>& touched, unsigned threads) {
+  Mutex mutex;
+  std::string different;
+  ParallelFor(threads, touched.size(), [&](std::size_t i) {
+    const std::uint32_t f = touched[i];
+    const FileRecord& record = index.files()[f];
+    const auto file = MappedFile::Open(dir / index.file_name(f), AccessPattern::kSequential);
+    if (file.ok() && Xxh3(file->bytes()) == Digest128{record.digest_high, record.digest_low}) {
+      return;
+    }
+    MutexLock lock(mutex);
+    different = fmt::format("{} {}", index.file_name(f),
+                            file.ok() ? "has other contents" : file.status().message());
+  });
+  return different;
+}
+
+Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
+                  const std::filesystem::path& to, const DatasetListing& listing) {
+  const PlaceByName places = Places(listing);
+  std::vector<HostFileRecord> host_files;
+  for (std::uint32_t f = 0; f < index.files().size(); ++f) {
+    const auto found = places.find(index.file_name(f));
+    if (found == places.end()) return Internal("an index is renewed that does not fit");
+    host_files.push_back(HostRecord(listing.identities[found->second]));
+  }
+  const std::filesystem::path temporary = to.string() + ".tmp";
+  std::error_code error;
+  std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::overwrite_existing,
+                             error);
+  Status status = error ? ErrnoStatus("cannot be copied from " + from.string(), error.value())
+                        : PatchHostPart(temporary, host_files);
+  if (status.ok()) {
+    std::filesystem::rename(temporary, to, error);
+    if (!error) return SyncFolder(to.has_parent_path() ? to.parent_path() : ".");
+    status = ErrnoStatus("cannot be renamed to " + to.string(), error.value());
+  }
+  std::filesystem::remove(temporary, error);
+  return status.WithContext(temporary.string());
+}
+
+}  // namespace millrace

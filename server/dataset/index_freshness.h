@@ -1,0 +1,39 @@
+// Whether an index still fits its dataset's files, and how to make it fit where only times or inodes
+// have changed.
+//
+// Free functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/dataset/dataset_files.h"
+#include "server/dataset/dataset_index.h"
+
+namespace millrace {
+
+/// What a look at sizes, inodes and times says of an index.
+struct IndexFreshness {
+  /// Why it does not fit, for a person; empty where names and sizes are the same.
+  std::string stale;
+  /// Files (FileIds) that have to be hashed before it is known whether the index fits.
+  std::vector<std::uint32_t> touched;
+
+  bool fits() const { return stale.empty() && touched.empty(); }
+};
+
+IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing);
+
+/// Hashes the touched files. Empty where all are as indexed, else what differs, for a person.
+std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,
+                        const std::vector<std::uint32_t>& touched, unsigned threads);
+
+/// Writes a copy of the index at `from` to `to` (which may be the same), with the inodes and times
+/// of `listing` and this host. REQUIRES: the index fits but for those; nobody else writes `to`.
+Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
+                  const std::filesystem::path& to, const DatasetListing& listing);
+
+}  // namespace millrace

@@ -1,0 +1,246 @@
+#include "server/dataset/index_store.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/base/mutex.h"
+#include "server/dataset/file_io.h"
+#include "server/dataset/index_freshness.h"
+#include "server/dataset/mapped_file.h"
+#include "server/dataset/parallel.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using IndexPtr = std::shared_ptr<const DatasetIndex>;
+
+// Where the index may lie, the best place first.
+std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
+  if (!options.index_file.empty()) return {options.index_file};
+  std::vector<fs::path> places = {dir / kIndexFileName};
+  const fs::path cache = options.cache_dir.empty() ? DefaultCacheDir() : options.cache_dir;
+  std::error_code error;
+  const fs::path real = fs::canonical(dir, error);
+  if (!cache.empty() && !error) {
+    places.push_back(cache / Xxh3(real.string()).ToHex() / "index");
+  }
+  return places;
+}
+
+class Store {
+ public:
+  Store(const fs::path& dir, const IndexOptions& options)
+      : dir_(dir),
+        options_(options),
+        logger_(options.logger != nullptr ? options.logger : MakeNullLogger()),
+        places_(Places(dir, options)) {}
+
+  Result<IndexPtr> Run(IndexOutcome& outcome) {
+    MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
+    if (!options_.force) {
+      if (IndexPtr index = FindFitting(outcome)) return index;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor lock, LockPlace(outcome.file));
+    if (!options_.force) {
+      // The process that had the lock may have built it.
+      MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
+      if (IndexPtr index = FindFitting(outcome)) return index;
+      if (IndexPtr index = Renew(outcome.file)) return index;
+    }
+    return Build(outcome);
+  }
+
+ private:
+  // An index that fits as it is. Remembers one that may fit once touched files are hashed, and why
+  // others do not.
+  IndexPtr FindFitting(IndexOutcome& outcome) {
+    why_ = "there is none";
+    renewable_.reset();
+    for (const fs::path& place : places_) {
+      Result<IndexPtr> index = DatasetIndex::Open(place);
+      if (!index.ok()) {
+        if (index.status().code() != StatusCode::kNotFound) why_ = index.status().message();
+        continue;
+      }
+      IndexFreshness freshness = CompareWithListing(**index, listing_);
+      if (freshness.fits()) {
+        outcome.file = place;
+        return *index;
+      }
+      if (!freshness.stale.empty()) {
+        why_ = freshness.stale;
+      } else if (!renewable_) {
+        renewable_ = Renewable{*index, place, std::move(freshness.touched)};
+      }
+    }
+    return nullptr;
+  }
+
+  // Takes the lock of the first place that can be written, and gives that place.
+  Result<FileDescriptor> LockPlace(fs::path& place) {
+    Status status = NotFound("no place for the index");
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      place = places_[i];
+      std::error_code error;
+      if (i > 0) fs::create_directories(place.parent_path(), error);
+      Result<FileDescriptor> file = OpenFile(place.string() + ".lock", O_RDWR | O_CREAT);
+      if (!file.ok()) {
+        status = file.status();
+        // A folder that cannot be written sends on to the cache; a full one does not.
+        if (status.code() == StatusCode::kPermissionDenied) continue;
+        return status;
+      }
+      MILLRACE_RETURN_IF_ERROR(Lock(*file, place));
+      return file;
+    }
+    return Status(status.code(), status.message() + "; name another place for the index");
+  }
+
+  Status Lock(const FileDescriptor& file, const fs::path& place) {
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return OkStatus();
+    if (errno != EWOULDBLOCK) return ErrnoStatus(place.string() + ".lock", errno);
+    logger_->Info("waiting for another process that builds the index",
+                  {{"dataset", dir_.string()}, {"index", place.string()}});
+    while (::flock(file.get(), LOCK_EX) != 0) {
+      if (errno != EINTR) return ErrnoStatus(place.string() + ".lock", errno);
+    }
+    return OkStatus();
+  }
+
+  // Hashes what was touched, and gives the index the present inodes and times; none where contents
+  // differ.
+  IndexPtr Renew(const fs::path& place) {
+    if (!renewable_) return nullptr;
+    why_ = HashTouched(dir_, *renewable_->index, renewable_->touched, options_.build.threads);
+    if (!why_.empty()) return nullptr;
+    const Status status = RenewIndex(*renewable_->index, renewable_->file, place, listing_);
+    if (!status.ok()) {
+      why_ = status.message();
+      return nullptr;
+    }
+    logger_->Info("index renewed: inodes or times of files changed, their contents did not",
+                  {{"dataset", dir_.string()},
+                   {"index", place.string()},
+                   {"hashed_files", renewable_->touched.size()}});
+    Result<IndexPtr> index = DatasetIndex::Open(place);
+    return index.ok() ? *index : nullptr;
+  }
+
+  Result<IndexPtr> Build(IndexOutcome& outcome) {
+    logger_->Info("building the index",
+                  {{"dataset", dir_.string()},
+                   {"index", outcome.file.string()},
+                   {"why", options_.force ? std::string("asked for") : why_}});
+    MILLRACE_ASSIGN_OR_RETURN(outcome.report,
+                              BuildIndex(dir_, outcome.file, options_.build, options_.bad));
+    outcome.built = true;
+    logger_->Info("index built", {{"dataset", dir_.string()},
+                                  {"files", outcome.report.files},
+                                  {"nodes", outcome.report.nodes},
+                                  {"proof_states", outcome.report.proof_states},
+                                  {"index_bytes", outcome.report.index_bytes},
+                                  {"seconds", outcome.report.seconds}});
+    return DatasetIndex::Open(outcome.file);
+  }
+
+  struct Renewable {
+    IndexPtr index;
+    fs::path file;
+    std::vector<std::uint32_t> touched;
+  };
+
+  const fs::path& dir_;
+  const IndexOptions& options_;
+  const std::shared_ptr<Logger> logger_;
+  const std::vector<fs::path> places_;
+  DatasetListing listing_;
+  std::string why_;  // no index fits
+  std::optional<Renewable> renewable_;
+};
+
+}  // namespace
+
+fs::path DefaultCacheDir() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return fs::path(cache) / "millrace";
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return fs::path(home) / ".cache" / "millrace";
+  return {};
+}
+
+Result<IndexPtr> OpenOrBuildIndex(const fs::path& dir, const IndexOptions& options,
+                                  IndexOutcome* outcome) {
+  IndexOutcome unasked;
+  return Store(dir, options).Run(outcome != nullptr ? *outcome : unasked);
+}
+
+Result<IndexPtr> FindIndex(const fs::path& dir, const IndexOptions& options) {
+  Status status = OkStatus();
+  for (const fs::path& place : Places(dir, options)) {
+    Result<IndexPtr> index = DatasetIndex::Open(place);
+    if (index.ok()) return index;
+    if (status.ok() || status.code() == StatusCode::kNotFound) status = index.status();
+  }
+  if (status.code() != StatusCode::kNotFound) return status;
+  return NotFound(fmt::format("dataset {} has no index; build it with `millrace index {}`",
+                              dir.string(), dir.string()));
+}
+
+Status VerifyDataset(const fs::path& dir, const DatasetIndex& index, const BuildOptions& options,
+                     std::vector<BadFile>* bad) {
+  MILLRACE_RETURN_IF_ERROR(index.Verify());
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetListing listing, ListDataset(dir));
+  Mutex mutex;
+  std::vector<BadFile> found;
+  IndexProgress progress;
+  std::unordered_set<std::string_view> indexed;
+  for (std::uint32_t f = 0; f < index.files().size(); ++f) {
+    progress.bytes_total += index.files()[f].size;
+    indexed.insert(index.file_name(f));
+  }
+  for (const std::string& name : listing.names) {
+    if (indexed.count(name) == 0) found.push_back({name, "is not in the index"});
+  }
+  for (const BadFile& file : listing.bad) {
+    if (indexed.count(file.name) == 0) found.push_back(file);
+  }
+  std::atomic<std::uint64_t> done{0};
+  ParallelFor(options.threads, index.files().size(), [&](std::size_t f) {
+    const FileRecord& record = index.files()[f];
+    const std::string name(index.file_name(static_cast<std::uint32_t>(f)));
+    const auto file = MappedFile::Open(dir / name, AccessPattern::kSequential);
+    const Digest128 expected{record.digest_high, record.digest_low};
+    std::string reason;
+    if (!file.ok()) {
+      reason = file.status().message();
+    } else if (file->bytes().size() != record.size) {
+      reason = fmt::format("has {} bytes, expected {}", file->bytes().size(), record.size);
+    } else if (const Digest128 digest = Xxh3(file->bytes()); digest != expected) {
+      reason = fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex());
+    }
+    if (!reason.empty()) {
+      MutexLock lock(mutex);
+      found.push_back({name, reason});
+    }
+    IndexProgress now = progress;
+    now.bytes_done = done += record.size;
+    if (options.progress) options.progress(now);
+  });
+  if (bad != nullptr) *bad = found;
+  if (found.empty()) return OkStatus();
+  return BadFilesStatus("dataset " + dir.string() + " differs from its index", found);
+}
+
+}  // namespace millrace

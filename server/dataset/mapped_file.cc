@@ -1,0 +1,81 @@
+#include "server/dataset/mapped_file.h"
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace millrace {
+
+Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPattern pattern) {
+  // Asked first by name, so that no device or pipe is opened; and again of what was opened.
+  MILLRACE_ASSIGN_OR_RETURN([[maybe_unused]] const FileIdentity named, IdentifyFile(path));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return ErrnoStatus("cannot be opened", errno);
+  MappedFile file;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return ErrnoStatus("cannot be read", error);
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
+    ::close(fd);
+    if (S_ISREG(status.st_mode)) return DataLoss("is empty");
+    return DataLoss(std::string("is ") + FileKindName(status.st_mode) +
+                    ", expected a regular file");
+  }
+  file.path_ = path;
+  file.identity_ = FileIdentity::Of(status);
+  file.size_ = static_cast<std::size_t>(status.st_size);
+  void* const data = ::mmap(nullptr, file.size_, PROT_READ, MAP_SHARED, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) {
+    file.size_ = 0;
+    return ErrnoStatus("cannot be mapped", error);
+  }
+  file.data_ = static_cast<const std::byte*>(data);
+  file.Advise(pattern);
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      identity_(other.identity_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    Unmap();
+    path_ = std::move(other.path_);
+    identity_ = other.identity_;
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+  }
+  return *this;
+}
+
+MappedFile::~MappedFile() { Unmap(); }
+
+void MappedFile::Unmap() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  data_ = nullptr;
+}
+
+void MappedFile::Advise(AccessPattern pattern) const {
+  // A hint: nothing is wrong where the kernel does not take it.
+  ::madvise(const_cast<std::byte*>(data_), size_,
+            pattern == AccessPattern::kSequential ? MADV_SEQUENTIAL : MADV_RANDOM);
+}
+
+bool MappedFile::Changed() const {
+  const Result<FileIdentity> now = IdentifyFile(path_);
+  return !now.ok() || *now != identity_;
+}
+
+}  // namespace millrace
