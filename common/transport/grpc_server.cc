@@ -65,7 +65,7 @@ class ServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
       if (message.ok()) {
         {
           MutexLock lock(calls_);
-          handler_->OnMessage(std::move(message).value());
+          if (handler_) handler_->OnMessage(std::move(message).value());
         }
         this->StartRead(&incoming_);
         return;
@@ -149,15 +149,16 @@ ServedCall<In, GrpcIn, Out, GrpcOut>* ServedCall<In, GrpcIn, Out, GrpcOut>::Begi
   auto call = std::make_shared<ServedCall>();
   call->self_ = call;
   {
+    const auto stream = std::make_shared<ServedStream<ServedCall, Out>>(call);
     // The handler may write from within accept: its OnWriteDone then waits for `calls_`.
     MutexLock lock(call->calls_);
-    call->handler_ = accept(std::make_shared<ServedStream<ServedCall, Out>>(call));
+    call->handler_ = accept(stream);
+    if (!call->handler_) {
+      call->Close(Unavailable("shutting down"));
+      return call.get();
+    }
   }
-  if (call->handler_) {
-    call->StartRead(&call->incoming_);
-  } else {
-    call->Close(Unavailable("shutting down"));
-  }
+  call->StartRead(&call->incoming_);
   return call.get();
 }
 

@@ -122,8 +122,9 @@ std::shared_ptr<Stream<Up>> InProcessNetwork::Open(const std::string& from, cons
   auto link = std::make_shared<L>(executor_);
   link->SetPaused(true);  // nothing is delivered before both handlers are in place
   link->client.handler = std::move(handler);
-  link->server.handler = accept(std::make_shared<ServerStream<L, Down>>(link));
-  const bool refused = link->server.handler == nullptr;
+  const auto server_end = std::make_shared<ServerStream<L, Down>>(link);
+  link->server.handler = accept(server_end);
+  if (link->server.handler == nullptr) link->Break(Unavailable("nobody listens at " + to));
   bool paused = false;
   {
     MutexLock lock(mutex_);
@@ -132,7 +133,6 @@ std::shared_ptr<Stream<Up>> InProcessNetwork::Open(const std::string& from, cons
     paused = paused_[from] || paused_[to];
   }
   link->SetPaused(paused);
-  if (refused) link->Break(Unavailable("nobody listens at " + to));
   return std::make_shared<ClientStream<L, Up>>(link);
 }
 
