@@ -10,4 +10,5 @@ find_package(fmt CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)  # md5, by which the reference splits
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

@@ -194,7 +194,7 @@ Status BadValue(const PackedBatch& packed, std::size_t tensor, std::size_t row,
 }
 
 std::uint64_t CompleteEdges(const ExpandSpec& expand, std::uint64_t edges, std::uint64_t nodes) {
-  return edges * (expand.symmetrization == Symmetrization::kNone ? 1 : 2) +
+  return edges * (expand.symmetrization == Symmetrization::kDirected ? 1 : 2) +
          (expand.add_self_edges ? nodes : 0);
 }
 

@@ -103,7 +103,7 @@ std::string_view ExpansionName(Expansion expansion) {
 
 std::string_view SymmetrizationName(Symmetrization symmetrization) {
   switch (symmetrization) {
-    case Symmetrization::kNone:
+    case Symmetrization::kDirected:
       return "none";
     case Symmetrization::kUndirected:
       return "undirected";

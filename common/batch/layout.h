@@ -47,13 +47,13 @@ enum class Expansion : std::uint8_t {
 };
 std::string_view ExpansionName(Expansion expansion);
 
-enum class Symmetrization : std::uint8_t { kNone, kUndirected, kBidirectional };
+enum class Symmetrization : std::uint8_t { kDirected, kUndirected, kBidirectional };
 std::string_view SymmetrizationName(Symmetrization symmetrization);
 
 /// How the edges of a plan's batches are completed.
 struct ExpandSpec {
   std::uint32_t base_edge_labels = 0;
-  Symmetrization symmetrization = Symmetrization::kNone;
+  Symmetrization symmetrization = Symmetrization::kDirected;
   bool add_self_edges = false;
 
   /// Edge labels of delivered batches.

@@ -18,6 +18,7 @@
 namespace millrace {
 
 class Pipeline;
+class PlanDraft;
 class Source;
 class PackedBatch;   // common/batch/batch.h: an immutable view of header and payload, with its owner
 
@@ -48,6 +49,10 @@ class Plan {
   /// FailedPrecondition or InvalidArgument with the reason where pipeline and source do not fit.
   static Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline,
                                                      std::shared_ptr<const Source> source);
+  /// The same from a draft, whoever made it: the digests stand for the pipeline.
+  static Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft, Digest128 pipeline,
+                                                     Digest128 order_pipeline,
+                                                     std::shared_ptr<const Source> source);
   virtual ~Plan() = default;
 
   virtual const Fingerprint& fingerprint() const = 0;
@@ -55,6 +60,10 @@ class Plan {
   virtual const std::vector<TensorSpec>& tensors() const = 0;
   virtual const ExpandSpec& expand() const = 0;
   virtual const PlanCounts& counts() const = 0;
+  /// Where the examples come from; nullptr for a plan that a test made up.
+  virtual const Source* source() const { return nullptr; }
+  /// Label of an example's part of the split. REQUIRES: the source has the example.
+  virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
   /// Examples, sizes and remainder, for a world size.
   virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;

@@ -49,7 +49,7 @@ struct BatchOptions {
   bool keep = false;              // remainder: keep
 };
 
-enum class GlobalContextField : std::uint8_t { kReference, kFull, kNone };
+enum class GlobalContextField : std::uint8_t { kReference, kFull, kOmitted };
 
 struct FieldOptions {
   GlobalContextField global_context = GlobalContextField::kReference;
@@ -75,6 +75,10 @@ class PlanDraft {
   FieldOptions fields;
   std::vector<std::string> excluded_files;     // names in the dataset
   std::vector<ExamplePredicate> predicates;    // of further stages; an example has to pass them all
+
+  /// Memory that a thread may take to mark visited nodes by an array; where all nodes of the data do
+  /// not fit it, a table does. Changes no batch.
+  std::uint64_t visited_array_bytes = std::uint64_t{256} << 20;
 };
 
 }  // namespace millrace

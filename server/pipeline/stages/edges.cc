@@ -30,7 +30,7 @@ StageType EdgesStage() {
   };
   stage.compile = [](const Params& params, PlanDraft& draft) {
     const std::string& symmetrization = params.GetString("symmetrization");
-    draft.edges.symmetrization = symmetrization == "none"         ? Symmetrization::kNone
+    draft.edges.symmetrization = symmetrization == "none"         ? Symmetrization::kDirected
                                  : symmetrization == "undirected" ? Symmetrization::kUndirected
                                                                   : Symmetrization::kBidirectional;
     draft.edges.add_self_edges = params.GetBool("add_self_edges");

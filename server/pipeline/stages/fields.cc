@@ -33,7 +33,7 @@ StageType FieldsStage() {
   stage.compile = [](const Params& params, PlanDraft& draft) {
     const std::string& context = params.GetString("global_context");
     draft.fields.global_context = context == "full"   ? GlobalContextField::kFull
-                                  : context == "none" ? GlobalContextField::kNone
+                                  : context == "none" ? GlobalContextField::kOmitted
                                                       : GlobalContextField::kReference;
     draft.fields.text = params.GetBool("text");
     return OkStatus();

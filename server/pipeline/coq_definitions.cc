@@ -1,0 +1,117 @@
+// `source: definitions`: one example a cluster of definitions, its members as roots.
+
+#include <algorithm>
+#include <utility>
+
+#include "server/pipeline/coq_source.h"
+#include "server/pipeline/coq_tables.h"
+
+namespace millrace {
+namespace {
+
+struct DefinitionColumns {
+  GraphColumns graph;
+  std::size_t num_definitions;
+  std::size_t example_id;
+};
+
+class DefinitionSource final : public Source {
+ public:
+  explicit DefinitionSource(CoqTables tables) : tables_(std::move(tables)) {
+    const std::uint64_t max_cluster = index().bounds().max_cluster;
+    TensorList list;
+    columns_.graph = list.AddGraph(tables_.labels.size(), NodeBound(tables_.closure, max_cluster));
+    columns_.num_definitions =
+        list.Add("num_definitions", TensorKind::kDense, "batch", 0, max_cluster);
+    columns_.example_id =
+        list.Add("example_id", TensorKind::kDense, "batch", 0, std::max<std::uint64_t>(examples(), 1) - 1);
+    tensors_ = list.Take();
+  }
+
+  const DatasetIndex& index() const { return tables_.index(); }
+  const CoqTables& tables() const { return tables_; }
+  const DefinitionColumns& columns() const { return columns_; }
+  const ClusterRecord& Cluster(ExampleId id) const { return index().clusters()[id.value()]; }
+  std::span<const std::uint32_t> Members(const ClusterRecord& cluster) const {
+    return Sub(index().cluster_members(), cluster.members);
+  }
+
+  Digest128 digest() const override { return index().digest(); }
+  std::string_view name() const override { return "definitions"; }
+  std::uint64_t examples() const override { return index().clusters().size(); }
+
+  std::optional<std::uint64_t> SplitIdentity(ExampleId /*id*/) const override { return {}; }
+  std::uint32_t File(ExampleId id) const override { return Cluster(id).file; }
+  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
+    return FilePrefixLabels(index(), options);
+  }
+  ExampleDescription Describe(ExampleId id) const override {
+    ExampleDescription description;
+    description.file = index().file_name(File(id));
+    for (const std::uint32_t member : Members(Cluster(id))) {
+      description.members.emplace_back(index().string(index().definitions()[member].name));
+    }
+    if (!description.members.empty()) description.definition = description.members.front();
+    return description;
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  const ExpandSpec& expand() const override { return tables_.expand; }
+  std::unique_ptr<ExampleBuilder> NewBuilder() const override;
+
+  v1::LabelCounts label_counts() const override { return CountLabels(tables_); }
+  void FillStatic(v1::Static& tables) const override {
+    FillVocabulary(tables_, tables.mutable_vocabulary());
+  }
+
+ private:
+  const CoqTables tables_;
+  DefinitionColumns columns_;
+  std::vector<TensorSpec> tensors_;
+};
+
+template <class Visited>
+class DefinitionBuilder final : public ExampleBuilder {
+ public:
+  explicit DefinitionBuilder(const DefinitionSource& source)
+      : source_(source), graph_(source.tables()) {}
+
+  Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
+    const DatasetIndex& index = source_.index();
+    const ClusterRecord& cluster = source_.Cluster(id);
+    if (source_.tables().excluded[cluster.file]) return std::optional(DropReason::kExcluded);
+    roots_.clear();
+    for (const std::uint32_t member : source_.Members(cluster)) {
+      const DefinitionRecord& definition = index.definitions()[member];
+      roots_.push_back({definition.file, definition.node});
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped, graph_.Build(roots_));
+    if (dropped) return dropped;
+    const DefinitionColumns& columns = source_.columns();
+    graph_.Append(columns.graph, writer);
+    writer.AppendOne(columns.num_definitions, static_cast<std::int64_t>(roots_.size()));
+    writer.AppendOne(columns.example_id, static_cast<std::int64_t>(id.value()));
+    writer.EndExample(id);
+    return std::optional<DropReason>();
+  }
+
+ private:
+  const DefinitionSource& source_;
+  GraphBuilder<Visited> graph_;
+  std::vector<NodeRef> roots_;
+};
+
+std::unique_ptr<ExampleBuilder> DefinitionSource::NewBuilder() const {
+  if (FitsVisitedArray(tables_)) return std::make_unique<DefinitionBuilder<StampedArray>>(*this);
+  return std::make_unique<DefinitionBuilder<StampedTable>>(*this);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Source>> MakeDefinitionSource(std::shared_ptr<const Dataset> dataset,
+                                                           const PlanDraft& draft) {
+  MILLRACE_ASSIGN_OR_RETURN(CoqTables tables, CoqTables::Make(std::move(dataset), draft));
+  return std::shared_ptr<const Source>(std::make_shared<DefinitionSource>(std::move(tables)));
+}
+
+}  // namespace millrace

@@ -1,0 +1,117 @@
+#include "server/pipeline/coq_tables.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+namespace millrace {
+
+Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const PlanDraft& draft) {
+  const DatasetIndex& index = dataset->index();
+  std::vector<bool> excluded(index.files().size(), false);
+  for (const std::string& name : draft.excluded_files) {
+    std::uint32_t file = 0;
+    while (file < excluded.size() && index.file_name(file) != name) ++file;
+    if (file == excluded.size()) {
+      return InvalidArgument(fmt::format(
+          "exclude.files: the dataset has no file '{}': check it against the names that `millrace "
+          "inspect` prints",
+          name));
+    }
+    excluded[file] = true;
+  }
+  NodeLabels labels(index, draft.filter.restrict_to_spine);
+  TacticTable tactics(index, labels, draft.filter.required_tactic_occurrence);
+  return CoqTables{std::move(dataset),
+                   std::move(labels),
+                   std::move(tactics),
+                   std::move(excluded),
+                   draft.closure,
+                   ExpandSpec{kBaseEdgeLabels, draft.edges.symmetrization,
+                              draft.edges.add_self_edges},
+                   draft.visited_array_bytes};
+}
+
+std::size_t TensorList::Add(std::string path, TensorKind kind, std::string dimension,
+                            std::int64_t min, std::uint64_t max, std::string splits,
+                            Expansion expansion) {
+  TensorSpec spec;
+  spec.path = std::move(path);
+  spec.kind = kind;
+  spec.dtype = NarrowestDType(min, max);
+  spec.dimensions = {std::move(dimension)};
+  spec.splits = std::move(splits);
+  spec.min = min;
+  spec.max = max;
+  spec.expansion = expansion;
+  if (expansion == Expansion::kNodeOffset || expansion == Expansion::kEdgeSource ||
+      expansion == Expansion::kEdgeTarget) {
+    spec.node_splits = "node_splits";
+  }
+  tensors_.push_back(std::move(spec));
+  return tensors_.size() - 1;
+}
+
+std::size_t TensorList::AddSplits(std::string path, Expansion expansion) {
+  return Add(std::move(path), TensorKind::kSplits, "batch+1", 0,
+             std::numeric_limits<std::uint32_t>::max(), "", expansion);
+}
+
+GraphColumns TensorList::AddGraph(std::uint64_t node_labels, std::uint64_t nodes) {
+  GraphColumns columns;
+  columns.node_label = Add("node_label", TensorKind::kRaggedValues, "nodes", 0, node_labels - 1,
+                           "node_splits");
+  const auto add_edges = [this](const char* path, std::uint64_t max, Expansion expansion) {
+    return Add(path, TensorKind::kRaggedValues, "edges", 0, max, "edge_splits", expansion);
+  };
+  columns.edge_source = add_edges("edge_source", nodes - 1, Expansion::kEdgeSource);
+  columns.edge_target = add_edges("edge_target", nodes - 1, Expansion::kEdgeTarget);
+  columns.edge_label = add_edges("edge_label", kBaseEdgeLabels - 1, Expansion::kEdgeLabel);
+  AddSplits("node_splits");
+  AddSplits("edge_splits", Expansion::kEdgeSplits);
+  return columns;
+}
+
+std::uint64_t NodeBound(const ClosureOptions& closure, std::uint64_t max_roots) {
+  return max_roots > closure.max_subgraph_size ? kMaxExampleNodes : closure.max_subgraph_size;
+}
+
+bool FitsVisitedArray(const CoqTables& tables) {
+  return tables.index().nodes() <= tables.max_array_bytes / sizeof(std::uint32_t);
+}
+
+v1::LabelCounts CountLabels(const CoqTables& tables) {
+  v1::LabelCounts counts;
+  counts.set_node_labels(tables.labels.size());
+  counts.set_base_node_labels(kNodeClasses);
+  counts.set_edge_labels(tables.expand.edge_labels());
+  counts.set_tactics(tables.tactics.tactics().size());
+  return counts;
+}
+
+void FillVocabulary(const CoqTables& tables, v1::Vocabulary* vocabulary) {
+  const DatasetIndex& index = tables.index();
+  for (std::uint32_t c = 0; c < kNodeClasses; ++c) {
+    vocabulary->add_node_label_names(NodeClassName(c));
+    vocabulary->add_node_label_idents(0);
+  }
+  for (std::uint32_t label = kNodeClasses; label < tables.labels.size(); ++label) {
+    const DefinitionRecord& definition = index.definitions()[tables.labels.Definition(label)];
+    vocabulary->add_node_label_names(std::string(index.string(definition.name)));
+    vocabulary->add_node_label_idents(definition.identity);
+  }
+  for (std::string& name : BaseEdgeLabelNames()) {
+    vocabulary->add_edge_label_names(std::move(name));
+  }
+  for (const PlanTactic& tactic : tables.tactics.tactics()) {
+    const TacticRecord& record = index.tactics()[tactic.record];
+    v1::Tactic& out = *vocabulary->add_tactics();
+    out.set_ident(record.ident);
+    out.set_base_text(std::string(index.string(record.base_text)));
+    out.set_arguments(tactic.arguments);
+    out.set_count(tactic.count);
+  }
+}
+
+}  // namespace millrace

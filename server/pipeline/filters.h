@@ -1,0 +1,17 @@
+// Filters: which numbered examples are left out before anything is built.
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include "common/base/ids.h"
+#include "server/pipeline/plan_draft.h"
+#include "server/pipeline/source.h"
+
+namespace millrace {
+
+/// Whether an example passes the filters and every predicate of further stages.
+/// (restrict_to_spine and required_tactic_occurrence are no filters of examples: they decide which
+/// examples a source numbers at all.)
+bool PassesFilters(const Source& source, const PlanDraft& draft, ExampleId example);
+
+}  // namespace millrace

@@ -1,0 +1,207 @@
+#include "server/pipeline/plan.h"
+
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/batch/batch_writer.h"
+#include "common/epoch/permutation.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/plan_draft.h"
+#include "server/pipeline/plan_spec.h"
+#include "server/pipeline/selection.h"
+#include "server/pipeline/source.h"
+
+namespace millrace {
+namespace {
+
+class CompiledPlan;
+
+/// What a thread reuses between batches of one plan.
+class PlanScratch final : public BatchScratch {
+ public:
+  PlanScratch(const CompiledPlan* plan, BatchWriter writer, std::unique_ptr<ExampleBuilder> builder)
+      : plan_(plan), writer_(std::move(writer)), builder_(std::move(builder)) {}
+
+  const CompiledPlan* plan() const { return plan_; }
+  BatchWriter& writer() { return writer_; }
+  ExampleBuilder& builder() { return *builder_; }
+
+ private:
+  const CompiledPlan* plan_;
+  BatchWriter writer_;
+  std::unique_ptr<ExampleBuilder> builder_;
+};
+
+class CompiledPlan final : public Plan {
+ public:
+  CompiledPlan(const PlanDraft& draft, Fingerprint fingerprint, Fingerprint order_fingerprint,
+               std::shared_ptr<const Source> source, Selection selection)
+      : batch_(draft.batch),
+        shuffle_seed_(draft.shuffle_seed),
+        fingerprint_(fingerprint),
+        order_fingerprint_(order_fingerprint),
+        source_(std::move(source)),
+        selection_(std::move(selection)) {
+    v1::Static tables;
+    source_->FillStatic(tables);
+    static_bytes_ = std::make_shared<const std::string>(tables.SerializeAsString());
+    static_digest_ = Xxh3(*static_bytes_).ToHex();
+  }
+
+  const Fingerprint& fingerprint() const override { return fingerprint_; }
+  const Fingerprint& order_fingerprint() const override { return order_fingerprint_; }
+  const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
+  const ExpandSpec& expand() const override { return source_->expand(); }
+  const PlanCounts& counts() const override { return selection_.counts(); }
+  const Source* source() const override { return source_.get(); }
+  std::uint32_t SplitLabel(ExampleId example) const override {
+    return selection_.SplitLabel(example);
+  }
+
+  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
+    return StepArithmetic::Create({.examples = selection_.size(),
+                                   .size = batch_.size,
+                                   .global_size = batch_.global_size,
+                                   .keep = batch_.keep,
+                                   .world_size = world_size});
+  }
+  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, Steps(world_size));
+    return MakeSpec(*source_, steps, order_fingerprint_);
+  }
+
+  std::shared_ptr<const std::string> static_bytes() const override { return static_bytes_; }
+  const std::string& static_digest() const override { return static_digest_; }
+
+  ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const override {
+    return selection_.At(shuffle_seed_ ? Order(epoch)(place) : place);
+  }
+  std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const override {
+    const std::optional<std::uint64_t> rank = selection_.RankOf(example);
+    if (!rank) return kNoPlace;
+    return shuffle_seed_ ? Order(epoch).Inverse(*rank) : *rank;
+  }
+
+  Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
+                                                   BatchScratch& scratch) const override;
+  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+                                                     BatchScratch& scratch) const override;
+  Result<std::unique_ptr<BatchScratch>> MakeScratch() const;
+  std::unique_ptr<BatchScratch> NewScratch() const override { return *MakeScratch(); }
+
+ private:
+  Permutation Order(std::uint64_t epoch) const {
+    return Permutation(static_cast<std::uint64_t>(*shuffle_seed_), epoch, selection_.size());
+  }
+  /// Appends examples to a batch begun in the scratch, and seals it.
+  template <class ExampleOfRow>
+  Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch, std::size_t rows,
+                                                   const ExampleOfRow& example_of_row) const;
+
+  const BatchOptions batch_;
+  const std::optional<std::int64_t> shuffle_seed_;
+  const Fingerprint fingerprint_;
+  const Fingerprint order_fingerprint_;
+  const std::shared_ptr<const Source> source_;
+  const Selection selection_;
+  std::shared_ptr<const std::string> static_bytes_;
+  std::string static_digest_;
+  mutable BufferPool pool_;
+};
+
+Result<std::unique_ptr<BatchScratch>> CompiledPlan::MakeScratch() const {
+  MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Create(tensors(), expand(), pool_));
+  return std::unique_ptr<BatchScratch>(
+      std::make_unique<PlanScratch>(this, std::move(writer), source_->NewBuilder()));
+}
+
+template <class ExampleOfRow>
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
+    PlanScratch& scratch, std::size_t rows, const ExampleOfRow& example_of_row) const {
+  for (std::size_t row = 0; row < rows; ++row) {
+    const ExampleId id = example_of_row(row);
+    MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped,
+                              scratch.builder().Append(id, scratch.writer()));
+    if (dropped) scratch.writer().AddDropped(id, *dropped);
+  }
+  return scratch.writer().Seal();
+}
+
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epoch,
+                                                               ExampleRange range,
+                                                               BatchScratch& scratch) const {
+  const std::uint64_t n = selection_.size();
+  if (range.first > n || range.count > n - range.first) {
+    return OutOfRange(fmt::format("places {} to {} of an epoch: it has {} examples", range.first,
+                                  range.first + range.count, n));
+  }
+  auto& own = static_cast<PlanScratch&>(scratch);
+  if (own.plan() != this) return Internal("the scratch belongs to another plan");
+  own.writer().Begin(fingerprint_, epoch, range.first, range.count);
+  if (!shuffle_seed_) {
+    return Build(own, range.count,
+                 [&](std::size_t row) { return selection_.At(range.first + row); });
+  }
+  const Permutation order = Order(epoch);
+  return Build(own, range.count,
+               [&](std::size_t row) { return selection_.At(order(range.first + row)); });
+}
+
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
+    std::span<const ExampleId> examples, BatchScratch& scratch) const {
+  if (examples.size() > std::numeric_limits<std::uint32_t>::max()) {
+    return OutOfRange(fmt::format("a batch of {} examples: expected at most {}", examples.size(),
+                                  std::numeric_limits<std::uint32_t>::max()));
+  }
+  for (const ExampleId example : examples) {
+    if (example.value() >= source_->examples()) {
+      return OutOfRange(fmt::format("example {}: the plan numbers its examples from 0 to {}",
+                                    example.value(), source_->examples() - 1));
+    }
+  }
+  auto& own = static_cast<PlanScratch&>(scratch);
+  if (own.plan() != this) return Internal("the scratch belongs to another plan");
+  own.writer().Begin(fingerprint_, 0, 0, static_cast<std::uint32_t>(examples.size()));
+  return Build(own, examples.size(), [examples](std::size_t row) { return examples[row]; });
+}
+
+}  // namespace
+
+Result<PlanDraft> PlanDraft::FromPipeline(const Pipeline& pipeline) {
+  PlanDraft draft;
+  for (const StageConfig& stage : pipeline.stages()) {
+    if (!stage.type->compile) continue;
+    if (Status status = stage.type->compile(stage.params, draft); !status.ok()) {
+      return status.WithContext(stage.type->name);
+    }
+  }
+  return draft;
+}
+
+Result<std::shared_ptr<const Plan>> Plan::Compile(const Pipeline& pipeline,
+                                                  std::shared_ptr<const Source> source) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanDraft draft, PlanDraft::FromPipeline(pipeline));
+  return Compile(draft, pipeline.digest(), pipeline.order_digest(), std::move(source));
+}
+
+Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest128 pipeline,
+                                                  Digest128 order_pipeline,
+                                                  std::shared_ptr<const Source> source) {
+  if (draft.source != source->name()) {
+    return InvalidArgument(fmt::format("the pipeline draws from '{}', but the source is '{}'",
+                                       draft.source, source->name()));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(Selection selection, Selection::Make(*source, draft));
+  const Digest128 dataset = source->digest();
+  auto plan = std::make_shared<const CompiledPlan>(
+      draft, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
+      std::move(source), std::move(selection));
+  // So that NewScratch cannot fail later.
+  MILLRACE_RETURN_IF_ERROR(plan->MakeScratch().status());
+  return std::shared_ptr<const Plan>(std::move(plan));
+}
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+// A set of numbers below n with rank and select: 1.2 bits a number.
+//
+// Filled, sealed, then immutable and thread-safe.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace millrace {
+
+class RankedBitmap {
+ public:
+  explicit RankedBitmap(std::uint64_t size = 0) : size_(size), words_(size / 64 + 1, 0) {}
+
+  /// REQUIRES: number < size(), Seal not called.
+  void Set(std::uint64_t number) { words_[number / 64] |= std::uint64_t{1} << (number % 64); }
+  /// Counts what is set. The set may be read from here on.
+  void Seal();
+
+  std::uint64_t size() const { return size_; }
+  /// Members.
+  std::uint64_t count() const { return count_; }
+  bool Test(std::uint64_t number) const { return (words_[number / 64] >> (number % 64) & 1) != 0; }
+  /// Members below `number`. REQUIRES: number <= size().
+  std::uint64_t Rank(std::uint64_t number) const;
+  /// The member with `rank` members below it. REQUIRES: rank < count().
+  std::uint64_t Select(std::uint64_t rank) const;
+
+ private:
+  static constexpr std::uint64_t kWordsPerBlock = 8;
+  static constexpr std::uint64_t kMembersPerSample = 4096;
+
+  std::uint64_t size_;
+  std::uint64_t count_ = 0;
+  std::vector<std::uint64_t> words_;
+  std::vector<std::uint64_t> block_ranks_;     // members before each block
+  std::vector<std::uint64_t> select_samples_;  // block of every 4,096th member
+};
+
+}  // namespace millrace
