@@ -1,0 +1,66 @@
+#include "client/prefetcher.h"
+
+#include <utility>
+
+namespace millrace::client {
+
+Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype,
+                       std::function<void()> on_ready)
+    : device_(std::move(device)),
+      index_dtype_(index_dtype),
+      on_ready_(std::move(on_ready)),
+      thread_([this] { Run(); }) {}
+
+Prefetcher::~Prefetcher() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  thread_.join();
+}
+
+void Prefetcher::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) {
+  MutexLock lock(mutex_);
+  packed_.emplace(step, std::move(batch));
+  if (step == expand_) changed_.NotifyAll();
+}
+
+std::optional<Result<ExpandedBatch>> Prefetcher::TryTake(std::uint64_t step) {
+  MutexLock lock(mutex_);
+  const auto it = ready_.find(step);
+  if (it == ready_.end()) return std::nullopt;
+  Result<ExpandedBatch> taken = std::move(it->second);
+  ready_.erase(it);
+  next_ = step + 1;
+  changed_.NotifyAll();
+  return taken;
+}
+
+void Prefetcher::Run() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto it = packed_.find(expand_);
+    if (it == packed_.end() || expand_ >= next_ + kExpandedAhead) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    const std::shared_ptr<const PackedBatch> packed = std::move(it->second);
+    packed_.erase(it);
+    const std::uint64_t step = expand_++;
+    lock.Unlock();
+    Result<std::shared_ptr<const DeliveredBatch>> delivered =
+        device_->Expand(packed, index_dtype_);
+    lock.Lock();
+    if (delivered.ok()) {
+      ready_.emplace(step, ExpandedBatch{packed, std::move(delivered).value()});
+    } else {
+      ready_.emplace(step, delivered.status());
+    }
+    lock.Unlock();
+    on_ready_();
+    lock.Lock();
+  }
+}
+
+}  // namespace millrace::client

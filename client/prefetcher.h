@@ -1,0 +1,61 @@
+// The batches that a session has received and the loop has not taken, in the loop's order, and a
+// thread that expands the first of them ahead of time.
+//
+// How many are held is the state machine's affair (session_state.h); here only kExpandedAhead bounds
+// how many are held in both forms.
+//
+// Thread-safe. The destructor waits for an expansion under way.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "client/device.h"
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+#include "common/batch/batch.h"
+
+namespace millrace::client {
+
+struct ExpandedBatch {
+  std::shared_ptr<const PackedBatch> packed;
+  std::shared_ptr<const DeliveredBatch> delivered;
+};
+
+class Prefetcher {
+ public:
+  static constexpr std::uint64_t kExpandedAhead = 2;
+
+  /// `on_ready` is called on the prefetcher's thread, without its lock, whenever a batch is ready.
+  Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::function<void()> on_ready);
+  ~Prefetcher();
+  Prefetcher(const Prefetcher&) = delete;
+  Prefetcher& operator=(const Prefetcher&) = delete;
+
+  /// A received batch. REQUIRES: none was pushed for that step.
+  void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch);
+  /// The batch of `step` where it is ready, or why it cannot be expanded. Steps are taken in order:
+  /// the next to be expanded is the one after.
+  std::optional<Result<ExpandedBatch>> TryTake(std::uint64_t step);
+
+ private:
+  void Run();
+
+  const std::shared_ptr<Device> device_;
+  const DType index_dtype_;
+  const std::function<void()> on_ready_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0;    // first step not taken
+  std::uint64_t expand_ MILLRACE_GUARDED_BY(mutex_) = 0;  // next step to expand
+  std::map<std::uint64_t, std::shared_ptr<const PackedBatch>> packed_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Result<ExpandedBatch>> ready_ MILLRACE_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,445 @@
+#include "client/session_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/batch_receiver.h"
+#include "client/spec_from_proto.h"
+
+namespace millrace {
+
+using client::StreamId;
+
+namespace {
+
+constexpr double kStaticTimeoutSeconds = 30;
+constexpr auto kGoodByeTime = std::chrono::seconds(1);
+
+/// What recycled memory may wait in the pool beyond the prefetched batches.
+constexpr std::size_t kSpareBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+/// Batches in the loop's hands, counted without the session's mutex.
+struct Session::Core::HoldCount {
+  std::atomic<std::uint64_t> batches{0};
+  std::weak_ptr<Core> core;
+};
+
+class Session::Core::AttachHandler final : public StreamHandler<v1::AttachResponse> {
+ public:
+  AttachHandler(std::weak_ptr<Core> core, StreamId id) : core_(std::move(core)), id_(id) {}
+
+  void OnMessage(v1::AttachResponse message) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnAttachMessage(id_, message, core->Now());
+    core->AfterEvent();
+  }
+  void OnWriteDone() override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnAttachWritten(id_, core->Now());
+    core->AfterEvent();
+  }
+  void OnClosed(const Status& status) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnAttachClosed(id_, status, core->Now());
+    core->OnStreamClosed(id_);
+    core->AfterEvent();
+  }
+
+ private:
+  const std::weak_ptr<Core> core_;
+  const StreamId id_;
+};
+
+class Session::Core::BatchesHandler final : public StreamHandler<IncomingPart> {
+ public:
+  BatchesHandler(std::weak_ptr<Core> core, StreamId id, std::shared_ptr<BufferPool> pool)
+      : core_(std::move(core)), id_(id), receiver_(std::move(pool)) {}
+
+  void OnMessage(IncomingPart in) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    bool wanted = false;
+    std::uint64_t limit = 0;
+    {
+      MutexLock lock(core->mutex_);
+      wanted = core->state_.OnBatchesPart(id_, in.part, in.data_bytes(), core->Now());
+      limit = core->state_.batch_limit_bytes();
+      core->AfterEvent();
+    }
+    if (in.data_bytes() == 0) return;
+    Result<std::optional<client::ReceivedBatch>> received = receiver_.OnPart(in, wanted, limit);
+    if (received.ok() && !received->has_value()) return;
+    MutexLock lock(core->mutex_);
+    if (!received.ok()) {
+      core->state_.OnBatchesBad(id_, received.status(), core->Now());
+    } else {
+      client::ReceivedBatch& batch = **received;
+      const client::Verdict verdict =
+          core->state_.OnBatchesArrival(id_, batch.arrival, core->Now());
+      if (verdict == client::Verdict::kTaken && core->prefetcher_ != nullptr) {
+        core->prefetcher_->Push(core->state_.steps().Index(batch.arrival.at),
+                                std::move(batch.batch));
+      }
+    }
+    core->AfterEvent();
+  }
+  void OnWriteDone() override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnBatchesWritten(id_, core->Now());
+    core->AfterEvent();
+  }
+  void OnClosed(const Status& status) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnBatchesClosed(id_, status, core->Now());
+    core->OnStreamClosed(id_);
+    core->AfterEvent();
+  }
+
+ private:
+  const std::weak_ptr<Core> core_;
+  const StreamId id_;
+  client::BatchReceiver receiver_;
+};
+
+Session::Core::Core(const SessionOptions& options, const SessionEnvironment& environment,
+                    client::SessionStateOptions state_options)
+    : options_(options),
+      connector_(environment.connector),
+      clock_(environment.clock),
+      longest_sleep_(environment.longest_sleep),
+      pool_(std::make_shared<BufferPool>(options.prefetch_bytes + kSpareBytes)),
+      holds_(std::make_shared<HoldCount>()),
+      state_(std::move(state_options), environment.random,
+             options.logger != nullptr ? options.logger : MakeNullLogger()),
+      prefetcher_(std::make_unique<client::Prefetcher>(environment.device, options.index_dtype,
+                                                       [this] {
+                                                         MutexLock lock(mutex_);
+                                                         loop_.NotifyAll();
+                                                       })) {}
+
+void Session::Core::Start() {
+  holds_->core = weak_from_this();
+  MutexLock lock(mutex_);
+  state_.Start(Now());
+  AfterEvent();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Session::Core::Shutdown() {
+  {
+    MutexLock lock(mutex_);
+    state_.Leave(Cancelled("the session was closed"), Now());
+    AfterEvent();
+    const auto give_up = std::chrono::steady_clock::now() + kGoodByeTime;
+    while (!state_.left() || !attach_streams_.empty()) {
+      const auto left = give_up - std::chrono::steady_clock::now();
+      if (left <= left.zero()) break;
+      loop_.WaitFor(mutex_, left);
+    }
+    stopping_ = true;
+    driver_.NotifyAll();
+  }
+  thread_.join();
+  std::unique_ptr<client::Prefetcher> prefetcher;
+  std::vector<std::shared_ptr<void>> streams;
+  {
+    MutexLock lock(mutex_);
+    prefetcher = std::move(prefetcher_);
+    streams = std::move(dropped_);
+    for (auto& [id, stream] : attach_streams_) streams.push_back(std::move(stream));
+    for (auto& [id, stream] : batch_streams_) streams.push_back(std::move(stream));
+    attach_streams_.clear();
+    batch_streams_.clear();
+    actions_.clear();
+  }
+}
+
+// --- actions ----------------------------------------------------------------------------------
+
+void Session::Core::Run() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (!actions_.empty()) {
+      OpenFront(lock);
+      continue;
+    }
+    if (!dropped_.empty()) {
+      std::vector<std::shared_ptr<void>> dropped = std::move(dropped_);
+      dropped_.clear();
+      lock.Unlock();
+      dropped.clear();
+      lock.Lock();
+      continue;
+    }
+    const Time now = Now();
+    const Time due = state_.NextTick();
+    if (due <= now) {
+      state_.Tick(now);
+      AfterEvent();
+      continue;
+    }
+    sleeping_until_ = due;
+    driver_.WaitFor(mutex_, std::min(due - now, longest_sleep_));
+    sleeping_until_ = {};
+  }
+}
+
+void Session::Core::AfterEvent() {
+  if (stopping_) return;
+  if (state_.admission() && !attached_ && state_.status().ok()) {
+    Result<BatchSpec> spec = client::SpecFromProto(*state_.admission(), options_.index_dtype);
+    if (spec.ok()) {
+      spec_ = std::move(spec).value();
+      epoch_ = spec_.start.epoch;
+      attached_ = true;
+      loop_.NotifyAll();
+    } else {
+      state_.Leave(spec.status(), Now());
+    }
+  }
+  if (!state_.status().ok()) loop_.NotifyAll();
+  PerformActions();
+  if (state_.NextTick() < sleeping_until_) driver_.NotifyAll();
+}
+
+void Session::Core::PerformActions() {
+  for (client::Action& action : state_.TakeActions()) actions_.push_back(std::move(action));
+  while (!actions_.empty() && !opening_) {
+    client::Action& front = actions_.front();
+    if (std::holds_alternative<client::OpenAttach>(front) ||
+        std::holds_alternative<client::OpenBatches>(front)) {
+      driver_.NotifyAll();
+      return;
+    }
+    client::Action action = std::move(front);
+    actions_.pop_front();
+    Perform(std::move(action));
+  }
+  if (!dropped_.empty()) driver_.NotifyAll();
+}
+
+void Session::Core::Perform(client::Action action) {
+  if (auto* send = std::get_if<client::SendAttach>(&action)) {
+    const auto it = attach_streams_.find(send->stream);
+    if (it != attach_streams_.end()) it->second->Write(std::move(send->message));
+  } else if (auto* wants = std::get_if<client::SendWants>(&action)) {
+    const auto it = batch_streams_.find(wants->stream);
+    if (it != batch_streams_.end()) it->second->Write(std::move(wants->message));
+  } else if (const auto* close = std::get_if<client::CloseStream>(&action)) {
+    const auto end = [&](auto& streams) MILLRACE_REQUIRES(mutex_) {
+      const auto it = streams.find(close->stream);
+      if (it == streams.end()) return;
+      it->second->Close(close->why);
+      // What was half-closed stays until the other end has read all of it.
+      if (!close->why.ok()) {
+        dropped_.push_back(std::move(it->second));
+        streams.erase(it);
+      }
+    };
+    end(attach_streams_);
+    end(batch_streams_);
+  }
+}
+
+void Session::Core::OpenFront(MutexLock& lock) {
+  const client::Action action = std::move(actions_.front());
+  actions_.pop_front();
+  opening_ = true;
+  lock.Unlock();
+  std::shared_ptr<Stream<v1::AttachRequest>> attach;
+  std::shared_ptr<Stream<v1::WantList>> batches;
+  StreamId id = 0;
+  if (const auto* open = std::get_if<client::OpenAttach>(&action)) {
+    id = open->stream;
+    attach = connector_->Attach(open->address,
+                                std::make_shared<AttachHandler>(weak_from_this(), id));
+  } else if (const auto* open_batches = std::get_if<client::OpenBatches>(&action)) {
+    id = open_batches->stream;
+    batches = connector_->StreamBatches(
+        open_batches->worker.address,
+        std::make_shared<BatchesHandler>(weak_from_this(), id, pool_));
+  }
+  lock.Lock();
+  opening_ = false;
+  if (attach != nullptr) attach_streams_[id] = std::move(attach);
+  if (batches != nullptr) batch_streams_[id] = std::move(batches);
+  PerformActions();
+}
+
+void Session::Core::OnStreamClosed(StreamId stream) {
+  const auto drop = [&](auto& streams) MILLRACE_REQUIRES(mutex_) {
+    const auto it = streams.find(stream);
+    if (it == streams.end()) return;
+    dropped_.push_back(std::move(it->second));
+    streams.erase(it);
+  };
+  drop(attach_streams_);
+  drop(batch_streams_);
+  loop_.NotifyAll();
+  driver_.NotifyAll();
+}
+
+// --- the loop ---------------------------------------------------------------------------------
+
+Status Session::Core::Attach() {
+  MutexLock lock(mutex_);
+  while (!attached_ && !cancelled_ && state_.status().ok()) loop_.Wait(mutex_);
+  if (cancelled_) return Cancelled("the session was cancelled");
+  return state_.status();
+}
+
+bool Session::Core::AtEndOfEpoch() const {
+  const std::uint64_t next = state_.next();
+  return next == state_.steps().end() || state_.steps().At(next).epoch != epoch_;
+}
+
+Result<std::optional<Batch>> Session::Core::Next() {
+  MutexLock lock(mutex_);
+  bool waited = false;
+  Result<std::optional<Batch>> next = std::optional<Batch>();
+  for (;;) {
+    if (cancelled_) {
+      next = Cancelled("the session was cancelled");
+      break;
+    }
+    if (!state_.status().ok()) {
+      next = state_.status();
+      break;
+    }
+    if (attached_ && AtEndOfEpoch()) break;
+    if (attached_) {
+      const std::uint64_t step = state_.next();
+      if (auto taken = prefetcher_->TryTake(step)) {
+        if (taken->ok()) {
+          next = std::optional<Batch>(MakeBatch(step, std::move(*taken).value()));
+          state_.OnTaken(Now());
+          state_.SetLoopHolds(holds_->batches.load(), Now());
+        } else {
+          next = taken->status();
+          state_.Leave(taken->status(), Now());
+        }
+        break;
+      }
+    }
+    if (!waited) {
+      waited = true;
+      state_.SetWaiting(true, Now());
+      AfterEvent();
+      continue;
+    }
+    loop_.Wait(mutex_);
+  }
+  if (waited) state_.SetWaiting(false, Now());
+  AfterEvent();
+  return next;
+}
+
+Batch Session::Core::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {
+  auto rep = std::make_shared<Batch::Rep>();
+  if (options_.packed) rep->packed = std::move(expanded.packed);
+  rep->delivered = std::move(expanded.delivered);
+  rep->position = state_.steps().At(step);
+  rep->rank = state_.steps().rank();
+  rep->step = state_.steps().arithmetic().Step(rep->position);
+  rep->ordinal = state_.steps().arithmetic().Ordinal(rep->position, rep->rank);
+  ++holds_->batches;
+  rep->held = std::shared_ptr<const void>(holds_.get(), [holds = holds_](const void*) {
+    --holds->batches;
+    if (const std::shared_ptr<Core> core = holds->core.lock()) core->OnLoopHolds();
+  });
+  return Batch(std::move(rep));
+}
+
+void Session::Core::OnLoopHolds() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.SetLoopHolds(holds_->batches.load(), Now());
+  AfterEvent();
+}
+
+Result<bool> Session::Core::NextEpoch() {
+  MutexLock lock(mutex_);
+  if (cancelled_) return Cancelled("the session was cancelled");
+  if (!state_.status().ok()) return state_.status();
+  if (!attached_ || !AtEndOfEpoch()) {
+    return FailedPrecondition(fmt::format(
+        "batches of epoch {} are left: take them with Next, until it gives none", epoch_));
+  }
+  if (state_.next() == state_.steps().end()) return false;
+  epoch_ = state_.steps().At(state_.next()).epoch;
+  return true;
+}
+
+void Session::Core::Cancel() {
+  MutexLock lock(mutex_);
+  cancelled_ = true;
+  loop_.NotifyAll();
+}
+
+// --- what users ask ---------------------------------------------------------------------------
+
+std::uint64_t Session::Core::epoch() {
+  MutexLock lock(mutex_);
+  return epoch_;
+}
+
+Position Session::Core::position() {
+  MutexLock lock(mutex_);
+  return attached_ ? state_.steps().At(state_.next()) : Position{};
+}
+
+SessionStats Session::Core::stats() {
+  MutexLock lock(mutex_);
+  return state_.stats(Now());
+}
+
+std::string Session::Core::waiting_why() {
+  MutexLock lock(mutex_);
+  return state_.waiting_why();
+}
+
+Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables() {
+  MILLRACE_RETURN_IF_ERROR(Attach());
+  MutexLock tables_lock(tables_mutex_);
+  if (tables_ != nullptr) return tables_;
+  std::vector<std::string> addresses;
+  std::string fingerprint;
+  std::string digest;
+  {
+    MutexLock lock(mutex_);
+    fingerprint = state_.admission()->fingerprint.ToString();
+    digest = state_.admission()->static_digest;
+    for (const auto& [id, link] : state_.workers().all()) addresses.push_back(link.where.address);
+  }
+  // Later numbers joined later: an earlier worker at the same address is gone.
+  std::reverse(addresses.begin(), addresses.end());
+  Status why = Unavailable("no worker is known that has the static tables: try again");
+  for (const std::string& address : addresses) {
+    Result<std::string> bytes =
+        connector_->GetStatic(address, fingerprint, digest, kStaticTimeoutSeconds);
+    if (!bytes.ok()) {
+      why = bytes.status().WithContext("the static tables from worker " + address);
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        tables_, client::StaticTables::Parse(*bytes, spec_.base_node_labels));
+    return tables_;
+  }
+  return why;
+}
+
+}  // namespace millrace

@@ -1,0 +1,116 @@
+// What runs a session's state machine: its streams, its clock, and the loop that waits for batches.
+//
+// One mutex guards the machine. Whoever brings an event also performs what follows from it, except
+// opening streams and dropping them, which the session's own thread does without the mutex, since the
+// network may call back from there. Actions are performed in the machine's order.
+//
+// Parts of batches are gathered and hashed on the network's threads without the mutex, and expanded on
+// the prefetcher's thread.
+//
+// Thread-safe. Handlers that the network still holds after Shutdown find nothing to do.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/prefetcher.h"
+#include "client/session.h"
+#include "client/session_state.h"
+#include "client/static_tables.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/batch/arena.h"
+#include "common/transport/stream.h"
+
+namespace millrace {
+
+/// A batch in the loop's hands, and where it is from.
+struct Batch::Rep {
+  std::shared_ptr<const PackedBatch> packed;
+  std::shared_ptr<const DeliveredBatch> delivered;
+  Position position;
+  std::uint64_t step = 0;
+  std::uint64_t ordinal = 0;
+  std::uint32_t rank = 0;
+  std::shared_ptr<const void> held;  // tells the session when the last reference goes
+};
+
+class Session::Core : public std::enable_shared_from_this<Session::Core> {
+ public:
+  Core(const SessionOptions& options, const SessionEnvironment& environment,
+       client::SessionStateOptions state_options);
+
+  void Start() MILLRACE_EXCLUDES(mutex_);
+  /// Says good-bye and stops all threads. Nothing else may be called afterwards but by handlers.
+  void Shutdown() MILLRACE_EXCLUDES(mutex_);
+
+  Status Attach() MILLRACE_EXCLUDES(mutex_);
+  Result<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mutex_);
+  Result<bool> NextEpoch() MILLRACE_EXCLUDES(mutex_);
+  void Cancel() MILLRACE_EXCLUDES(mutex_);
+
+  /// REQUIRES: attached; it does not change from then on.
+  const BatchSpec& spec() const { return spec_; }
+  std::uint64_t epoch() MILLRACE_EXCLUDES(mutex_);
+  Position position() MILLRACE_EXCLUDES(mutex_);
+  SessionStats stats() MILLRACE_EXCLUDES(mutex_);
+  std::string waiting_why() MILLRACE_EXCLUDES(mutex_);
+  Result<std::shared_ptr<const client::StaticTables>> Tables() MILLRACE_EXCLUDES(mutex_);
+
+ private:
+  class AttachHandler;
+  class BatchesHandler;
+  struct HoldCount;
+
+  void Run() MILLRACE_EXCLUDES(mutex_);
+  void AfterEvent() MILLRACE_REQUIRES(mutex_);
+  void PerformActions() MILLRACE_REQUIRES(mutex_);
+  void Perform(client::Action action) MILLRACE_REQUIRES(mutex_);
+  void OpenFront(MutexLock& lock) MILLRACE_REQUIRES(mutex_);
+  void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
+  void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
+  bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
+  Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
+  Time Now() const { return clock_->Now(); }
+
+  const SessionOptions options_;
+  const std::shared_ptr<Connector> connector_;
+  const std::shared_ptr<const Clock> clock_;
+  const Duration longest_sleep_;
+  const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<HoldCount> holds_;
+
+  Mutex mutex_;
+  CondVar loop_;    // for Attach and Next
+  CondVar driver_;  // for Run
+  client::SessionState state_ MILLRACE_GUARDED_BY(mutex_);
+  BatchSpec spec_;  // written once, before `attached_`
+  bool attached_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
+  Time sleeping_until_ MILLRACE_GUARDED_BY(mutex_);
+
+  std::deque<client::Action> actions_ MILLRACE_GUARDED_BY(mutex_);
+  bool opening_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::map<client::StreamId, std::shared_ptr<Stream<v1::AttachRequest>>> attach_streams_
+      MILLRACE_GUARDED_BY(mutex_);
+  std::map<client::StreamId, std::shared_ptr<Stream<v1::WantList>>> batch_streams_
+      MILLRACE_GUARDED_BY(mutex_);
+  /// Streams to be dropped without the mutex.
+  std::vector<std::shared_ptr<void>> dropped_ MILLRACE_GUARDED_BY(mutex_);
+
+  Mutex tables_mutex_;
+  std::shared_ptr<const client::StaticTables> tables_ MILLRACE_GUARDED_BY(tables_mutex_);
+
+  std::unique_ptr<client::Prefetcher> prefetcher_;
+  std::thread thread_;
+};
+
+}  // namespace millrace

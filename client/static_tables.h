@@ -1,0 +1,42 @@
+// The static tables of a plan, as a client reads them: names, and the labels of global contexts.
+//
+// Immutable; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "client/spec.h"
+#include "common/base/result.h"
+#include "millrace/v1/common.pb.h"
+
+namespace millrace::client {
+
+class StaticTables {
+ public:
+  /// Reads a serialized v1::Static. DataLoss where it is none, or refers to what does not exist.
+  static Result<std::shared_ptr<const StaticTables>> Parse(std::string_view bytes,
+                                                           std::uint64_t base_node_labels);
+
+  const VocabularyTable& vocabulary() const { return vocabulary_; }
+  std::uint64_t contexts() const { return static_cast<std::uint64_t>(contexts_.context_list_size()); }
+
+  /// The node labels of a context, in order: the spines of its required files, each from its
+  /// representative backward, then its own file's chain. OutOfRange for an id beyond contexts().
+  Result<std::vector<std::uint32_t>> Context(std::uint64_t id) const;
+
+ private:
+  StaticTables(VocabularyTable vocabulary, v1::ContextTable contexts, std::uint32_t base)
+      : vocabulary_(std::move(vocabulary)), contexts_(std::move(contexts)), base_(base) {}
+
+  Status Check() const;
+  void AppendChain(std::uint32_t start, std::vector<std::uint32_t>& labels) const;
+
+  VocabularyTable vocabulary_;
+  v1::ContextTable contexts_;
+  std::uint32_t base_;
+};
+
+}  // namespace millrace::client
