@@ -1,0 +1,317 @@
+// From Hello to Welcome: recognising sessions, their plans, rivals and holders.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "server/dispatcher/dispatcher.h"
+#include "server/dispatcher/hello_check.h"
+
+namespace millrace {
+namespace {
+
+/// A term that no clock of a dispatcher can have given: a damaged or hostile message.
+constexpr std::uint64_t kTermsAhead = 366 * 86'400;
+
+std::string Holds(const Session& holder, const Session& newcomer) {
+  const v1::Hello& hello = holder.hello;
+  std::string text = fmt::format("job {} is held by {} (session {}, world size {}", hello.job(),
+                                 hello.where(), holder.id.ToString(), hello.world_size());
+  if (newcomer.hello.world_size() != hello.world_size()) {
+    text += fmt::format(", not {}", newcomer.hello.world_size());
+  }
+  if (holder.plan->fingerprint != newcomer.plan->fingerprint) {
+    text += fmt::format("; its plan is {}, not {}", holder.plan->fingerprint,
+                        newcomer.plan->fingerprint);
+  } else if (holder.wanted_start() != newcomer.wanted_start()) {
+    text += fmt::format("; it started at {}, not {}", holder.wanted_start().ToString(),
+                        newcomer.wanted_start().ToString());
+  }
+  return text + ")";
+}
+
+bool SameRank(const Session& a, const Session& b) {
+  return a.hello.rank() == b.hello.rank() && a.hello.replica() == b.hello.replica();
+}
+
+Status TakenOver(const Session& lower, const Session& higher) {
+  return Aborted(fmt::format("{} was taken over by {}", RankOfJob(lower.hello),
+                             higher.hello.where()));
+}
+
+}  // namespace
+
+void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
+  if (Status status = CheckHello(hello, options_); !status.ok()) return Close(stream, status);
+
+  const Number brought = FromProto(hello.session());
+  const std::uint64_t seen = std::max<std::uint64_t>(hello.highest_term(), brought.term);
+  if (seen > state_.term()) {
+    const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(now_.unix_seconds, 0));
+    if (seen > std::max(now, state_.term()) + kTermsAhead) {
+      return Close(stream, InvalidArgument(fmt::format(
+                               "term {} cannot be: this dispatcher's is {}", seen, state_.term())));
+    }
+    return StepDown(fmt::format("{} has seen term {}", hello.where(), seen));
+  }
+  if (brought > state_.last_number()) {
+    return Close(stream, InvalidArgument(
+                             fmt::format("session {} was never issued", brought.ToString())));
+  }
+  if (brought.is_set() && brought <= state_.TurnedOut(hello.job())) {
+    return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
+  }
+
+  const Session* known = brought.is_set() ? state_.FindSession(brought)
+                                          : state_.FindSessionByNonce(hello.nonce());
+  if (known != nullptr) {
+    if (Status status = CheckSameSession(*known, hello); !status.ok()) return Close(stream, status);
+    const Number id = known->id;
+    Close(known->stream, Cancelled("the session has opened a newer stream"));
+    Apply(SessionAttached{id, hello, stream, now_.time});
+    if (known->live) SendWelcome(id);
+  } else {
+    const std::string key = PlanKey(hello.pipeline());
+    if (!RequestPlan(key, hello.pipeline())) {
+      return Close(stream, ResourceExhausted(fmt::format(
+                               "{} plans are in use or being compiled, the dispatcher's limit: retry "
+                               "in {:.0f} s",
+                               options_.max_plans, ToSeconds(options_.retry))));
+    }
+    const Number id = brought.is_set() ? brought : NewNumber();
+    Apply(SessionOpened{id, hello, key, stream, now_.time});
+  }
+  unsettled_.insert(hello.job());
+}
+
+// --- Plans -----------------------------------------------------------------------------------------
+
+bool Dispatcher::RequestPlan(const std::string& key, const v1::PipelineText& pipeline) {
+  if (state_.FindPlan(key) != nullptr) return true;
+  if (state_.plans().size() >= options_.max_plans) {
+    std::set<std::string> used;
+    for (const auto& [id, session] : state_.sessions()) used.insert(session.plan_key);
+    const PlanEntry* oldest = nullptr;
+    for (const auto& [k, plan] : state_.plans()) {
+      if (used.contains(k) || plan.phase == PlanEntry::Phase::kCompiling) continue;
+      if (oldest == nullptr || plan.used < oldest->used) oldest = &plan;
+    }
+    if (oldest == nullptr) return false;
+    Apply(PlanForgotten{std::string(oldest->key)});
+    plans_changed_ = true;
+  }
+  Apply(PlanRequested{key, pipeline, now_.time});
+  actions_.push_back(CompilePlan{key, pipeline});
+  return true;
+}
+
+Actions Dispatcher::OnPlanCompiled(const std::string& key,
+                                   Result<std::shared_ptr<const PlanFacts>> plan, Moment now) {
+  Begin(now);
+  if (state_.FindPlan(key) == nullptr) return End();
+  std::vector<Number> asking;
+  for (const auto& [id, session] : state_.sessions()) {
+    if (session.plan_key != key) continue;
+    asking.push_back(id);
+    unsettled_.insert(session.hello.job());
+  }
+  if (plan.ok()) {
+    Apply(PlanReady{key, *plan, now_.time});
+    plans_changed_ = true;
+    Log(LogLevel::kInfo, "plan ready", {{"fingerprint", (*plan)->fingerprint().ToString()}});
+  } else if (plan.status().code() == StatusCode::kUnavailable ||
+             plan.status().code() == StatusCode::kResourceExhausted) {
+    Apply(PlanPutOff{key, plan.status(), now_.time + options_.retry});
+  } else {
+    Log(LogLevel::kWarning, "plan refused", {{"why", plan.status().message()}});
+    Apply(PlanForgotten{key});
+    for (const Number id : asking) Fail(id, plan.status());
+  }
+  return End();
+}
+
+void Dispatcher::TendPlans() {
+  std::set<std::string> used;
+  for (const auto& [id, session] : state_.sessions()) used.insert(session.plan_key);
+  std::vector<std::string> over;
+  std::vector<std::string> again;
+  for (const auto& [key, plan] : state_.plans()) {
+    const bool kept = used.contains(key) || now_.time - plan.used < options_.plan_linger;
+    if (plan.phase == PlanEntry::Phase::kCompiling) continue;
+    if (!kept) {
+      over.push_back(key);
+    } else if (plan.phase == PlanEntry::Phase::kRetrying && now_.time >= plan.retry_at) {
+      again.push_back(key);
+    }
+  }
+  for (const auto& key : over) Apply(PlanForgotten{key});
+  plans_changed_ |= !over.empty();
+  for (const auto& key : again) {
+    const v1::PipelineText pipeline = state_.FindPlan(key)->pipeline;
+    Apply(PlanRequested{key, pipeline, now_.time});
+    actions_.push_back(CompilePlan{key, pipeline});
+  }
+}
+
+bool Dispatcher::PlanSession(Number id) {
+  const Session& session = *state_.FindSession(id);
+  if (session.plan) return true;
+  const PlanEntry& plan = *state_.FindPlan(session.plan_key);
+  switch (plan.phase) {
+    case PlanEntry::Phase::kCompiling:
+      Wait(id, plan.error.ok() ? "the plan is being compiled"
+                               : "the plan is being compiled again: " + plan.error.message());
+      return false;
+    case PlanEntry::Phase::kRetrying:
+      Wait(id, "the plan cannot be compiled yet: " + plan.error.message());
+      return false;
+    case PlanEntry::Phase::kReady:
+      break;
+  }
+  Result<SessionPlan> fit =
+      PlanForSession(session.hello, plan, KnownCanonical(session.hello.cursor_fingerprint()));
+  if (!fit.ok()) {
+    Fail(id, fit.status());
+    return false;
+  }
+  Apply(SessionPlanned{id, *std::move(fit)});
+  return true;
+}
+
+std::string_view Dispatcher::KnownCanonical(const std::string& cursor) const {
+  // By the pipeline's half: it names the options, whatever became of the dataset.
+  const Result<Fingerprint> wanted = Fingerprint::FromString(cursor);
+  if (!wanted.ok()) return {};
+  for (const auto& [name, record] : state_.records()) {
+    const Result<Fingerprint> kept = Fingerprint::FromString(record.fingerprint());
+    if (kept.ok() && kept->pipeline == wanted->pipeline) return record.canonical_pipeline();
+  }
+  return {};
+}
+
+// --- Settling --------------------------------------------------------------------------------------
+
+void Dispatcher::Settle(const std::string& job) {
+  const std::set<Number> ids = state_.SessionsOf(job);
+  for (const Number id : ids) {
+    const Session* session = state_.FindSession(id);
+    if (session != nullptr && !session->live) SettleSession(id);
+  }
+  if (state_.SessionsOf(job).empty()) {
+    WriteEnd(job);
+    return;
+  }
+  // A job that came back from an earlier term may lack its record.
+  for (const Number id : state_.SessionsOf(job)) {
+    const Session& session = *state_.FindSession(id);
+    if (!session.live) continue;
+    if (!RecordOnDisk(session)) WriteRecord(session);
+    return;
+  }
+}
+
+void Dispatcher::SettleSession(Number id) {
+  if (!PlanSession(id)) return;
+  const Session& session = *state_.FindSession(id);
+  if (const Session* rival = HigherRival(session)) return Fail(id, TakenOver(session, *rival));
+
+  if (const Session* holder = Holder(session)) {
+    if (!session.held_up) Apply(SessionHeldUp{id, now_.time});
+    const std::string why = Holds(*holder, session);
+    if (now_.time - *session.held_up < options_.attach_timeout) return Wait(id, why);
+    return Fail(id, FailedPrecondition(fmt::format(
+                        "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
+                        "`millrace jobs end {}`",
+                        why, RankOfJob(session.hello), session.hello.where(),
+                        ToSeconds(options_.attach_timeout), session.hello.job())));
+  }
+  if (session.held_up) Apply(SessionHeldUp{id, std::nullopt});
+
+  if (session.live_before || AnyLive(session.hello.job()) || RecordOnDisk(session)) {
+    return Welcome(id);
+  }
+  Wait(id, WriteRecord(session));
+}
+
+bool Dispatcher::AnyLive(const std::string& job) const {
+  const auto& ids = state_.SessionsOf(job);
+  return std::any_of(ids.begin(), ids.end(),
+                     [this](Number id) { return state_.FindSession(id)->live; });
+}
+
+const Session* Dispatcher::HigherRival(const Session& session) const {
+  for (const Number id : state_.SessionsOf(session.hello.job())) {
+    const Session& other = *state_.FindSession(id);
+    if (session.id < id && SameRank(session, other) && Compatible(session, other)) return &other;
+  }
+  return nullptr;
+}
+
+const Session* Dispatcher::Holder(const Session& session) const {
+  for (const Number id : state_.SessionsOf(session.hello.job())) {
+    const Session& other = *state_.FindSession(id);
+    if (other.live && !Compatible(session, other)) return &other;
+  }
+  return nullptr;
+}
+
+void Dispatcher::Welcome(Number id) {
+  const Session& session = *state_.FindSession(id);
+  const std::set<Number> ids = state_.SessionsOf(session.hello.job());
+  for (const Number other_id : ids) {
+    const Session& other = *state_.FindSession(other_id);
+    if (other_id < id && SameRank(session, other) && Compatible(session, other)) {
+      Fail(other_id, TakenOver(other, session));
+    }
+  }
+  Apply(SessionAdmitted{id, now_.time});
+  Log(LogLevel::kInfo, "session admitted",
+      {{"session", id.ToString()}, {"who", RankOfJob(session.hello)},
+       {"where", session.hello.where()}, {"start", session.plan->start.ToString()}});
+  SendWelcome(id);
+  if (session.early_report) {
+    const v1::Report report = *session.early_report;
+    Hear(id, report);
+  }
+}
+
+void Dispatcher::SendWelcome(Number id) {
+  const Session& session = *state_.FindSession(id);
+  v1::AttachResponse response;
+  response.set_term(state_.term());
+  v1::Welcome& welcome = *response.mutable_welcome();
+  ToProto(id, welcome.mutable_session());
+  welcome.set_fingerprint(session.plan->fingerprint);
+  ToProto(session.plan->start, welcome.mutable_start());
+  *welcome.mutable_spec() = session.plan->spec;
+  welcome.set_static_digest(session.plan->facts->static_digest());
+  AddWorkers(session, welcome);
+  if (session.stream != 0) actions_.push_back(SendAttach{session.stream, std::move(response)});
+}
+
+void Dispatcher::Wait(Number id, const std::string& why) {
+  const Session& session = *state_.FindSession(id);
+  if (session.why == why) return;
+  Apply(SessionTold{id, why});
+  if (session.stream == 0) return;
+  v1::AttachResponse response;
+  response.set_term(state_.term());
+  ToProto(id, response.mutable_waiting()->mutable_session());
+  response.mutable_waiting()->set_why(why);
+  actions_.push_back(SendAttach{session.stream, std::move(response)});
+}
+
+void Dispatcher::Fail(Number id, const Status& status) {
+  const Session& session = *state_.FindSession(id);
+  Log(LogLevel::kWarning, "session ended",
+      {{"session", id.ToString()}, {"who", RankOfJob(session.hello)},
+       {"where", session.hello.where()}, {"why", status.message()}});
+  Close(session.stream, status);
+  EndSession(id);
+}
+
+void Dispatcher::EndSession(Number id) {
+  unsettled_.insert(state_.FindSession(id)->hello.job());
+  Apply(SessionEnded{id});
+}
+
+}  // namespace millrace

@@ -1,0 +1,144 @@
+// The dispatcher: admits sessions to jobs, keeps their windows covered with leases, and tells workers
+// which plans to keep. docs/protocol.md has the rules.
+//
+// One single-threaded state machine: events in, actions out. It reads no clock and touches no
+// network, disk or thread, so that a simulator can run it through thousands of histories. Every event
+// brings the time; every change of its facts is an Update (dispatcher_state.h). Events come in the
+// order of time, and those of a stream between its opening and its close; events of streams that it
+// does not know, or has closed, are ignored.
+//
+//   consumer ── Hello ──▶ OnAttach ─▶ CompilePlan ─▶ OnPlanCompiled ─▶ CommitRecord
+//            ◀─ Welcome ──────────── Settle (the job) ◀──────────────── OnRecordCommitted
+//            ── Report ─▶ OnAttach ─▶ Fill ─▶ SendAttach (leases)
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/dispatcher/actions.h"
+#include "server/dispatcher/dispatcher_options.h"
+#include "server/dispatcher/dispatcher_state.h"
+
+namespace millrace {
+
+/// When something happens.
+struct Moment {
+  Time time;
+  std::int64_t unix_seconds = 0;  // for job records only
+};
+
+class Dispatcher {
+ public:
+  /// A dispatcher of a term that its store has committed, with the records that the store holds.
+  /// `watch`, if set, sees every update before it is applied.
+  Dispatcher(const DispatcherOptions& options, std::uint64_t term,
+             std::vector<v1::JobRecord> records, Moment now,
+             std::function<void(const Update&)> watch = nullptr);
+
+  // --- Events ---
+  /// A dataset of this host is open, with its file list, or cannot be.
+  Actions OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now);
+  Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now);
+  Actions OnStreamClosed(StreamId stream, Moment now);
+  Actions OnAttach(StreamId stream, const v1::AttachRequest& request, Moment now);
+  Actions OnWork(StreamId stream, const v1::WorkRequest& request, Moment now);
+  Actions OnTick(Moment now);
+  Actions OnPlanCompiled(const std::string& key, Result<std::shared_ptr<const PlanFacts>> plan,
+                         Moment now);
+  Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);
+
+  // --- Requests of operators; what they cause is added to `actions` ---
+  /// NotFound, naming the workers there are; FailedPrecondition where several have the name.
+  Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
+                                              Actions& actions);
+  /// NotFound, naming the jobs there are.
+  Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now,
+                                    Actions& actions);
+
+  const DispatcherState& state() const { return state_; }
+  /// Not ok: a dispatcher of a higher term exists; this one serves nobody any more.
+  const Status& stepped_down() const { return stepped_down_; }
+
+  /// Why no worker can be leased to for this session now; empty where one can.
+  std::string NoWorkerWhy(const Session& session) const;
+
+ private:
+  // dispatcher.cc: frame, streams, time
+  void Begin(Moment now);
+  Actions End();
+  void Apply(const Update& update);
+  Number NewNumber();
+  void Log(LogLevel level, std::string event,
+           std::vector<std::pair<std::string, std::string>> fields);
+  void Close(StreamId stream, const Status& status);
+  void StepDown(const std::string& why);
+  void Pulse();
+
+  // admission.cc: from Hello to Welcome
+  void Greet(StreamId stream, const v1::Hello& hello);
+  bool RequestPlan(const std::string& key, const v1::PipelineText& pipeline);
+  void TendPlans();
+  bool PlanSession(Number id);
+  /// Brings a job to where its sessions want it: lets them in, lets them wait, writes its record.
+  void Settle(const std::string& job);
+  void SettleSession(Number id);
+  void Welcome(Number id);
+  void Wait(Number id, const std::string& why);
+  void Fail(Number id, const Status& status);
+  void EndSession(Number id);
+  void SendWelcome(Number id);
+  bool AnyLive(const std::string& job) const;
+  const Session* HigherRival(const Session& session) const;
+  /// A live session of the job that `session` cannot join.
+  const Session* Holder(const Session& session) const;
+  std::string_view KnownCanonical(const std::string& cursor) const;
+
+  // job_records.cc: what is on disk of a job
+  bool RecordOnDisk(const Session& session) const;
+  /// Writes the record of a job that `session` begins, or says why that has to wait.
+  std::string WriteRecord(const Session& session);
+  void WriteEnd(const std::string& job);
+  bool MayWrite(const std::string& job) const;
+
+  // leasing.cc: reports and leases
+  void Hear(Number id, const v1::Report& report);
+  void Fill(Number id);
+  void FillAll();
+  std::string WhyNot(const Worker& worker, const Session& session) const;
+  void AddWorkers(const Session& session, v1::Welcome& welcome) const;
+
+  // work.cc: workers
+  Result<Number> RecogniseWorker(const v1::WorkRequest& request);
+  void CompareFiles(Number id, const v1::WorkRequest& request);
+  void Respond(const Worker& worker);
+  /// A plan of a job that may still run from before the dispatcher's start, until it is compiled here.
+  void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
+                        v1::WorkResponse& response) const;
+  void RespondAll();
+  void DropWorker(Number id);
+
+  const DispatcherOptions options_;
+  DispatcherState state_;
+  std::function<void(const Update&)> watch_;
+  std::mt19937_64 random_;
+  Moment now_;
+  Time next_pulse_;
+  bool booted_jobs_checked_ = false;
+  std::int64_t booted_unix_seconds_;
+  Status stepped_down_;
+  bool plans_changed_ = false;     // workers have to be told
+  std::set<std::string> unsettled_;  // jobs to look at before the event ends
+  Actions actions_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,307 @@
+#include "server/dispatcher/dispatcher_state.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kTurnedOutKept = 1024;
+constexpr Duration kSampleEvery = std::chrono::seconds(5);
+constexpr Duration kSampleSpan = std::chrono::seconds(60);
+
+template <class Map, class Key>
+auto* Find(Map& map, const Key& key) {
+  const auto it = map.find(key);
+  return it == map.end() ? nullptr : &it->second;
+}
+
+template <class Map, class Key>
+auto& Get(Map& map, const Key& key) {
+  const auto it = map.find(key);
+  assert(it != map.end());
+  return it->second;
+}
+
+/// Keeps a sample every 5 s, the last always, and one that is a minute old.
+void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters, Time at) {
+  CounterSample sample{at, counters.batches(), counters.examples(), counters.bytes(), 0};
+  for (const auto& waited : counters.waited()) sample.waited_seconds += waited.seconds();
+  if (!samples.empty() && sample.batches < samples.back().batches) samples.clear();
+  if (samples.size() >= 2 && samples.back().at - samples[samples.size() - 2].at < kSampleEvery) {
+    samples.pop_back();
+  }
+  samples.push_back(sample);
+  while (samples.size() > 2 && at - samples[1].at >= kSampleSpan) samples.pop_front();
+}
+
+std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
+  std::vector<LeaseFacts> held;
+  held.reserve(static_cast<std::size_t>(report.held_size()));
+  for (const auto& lease : report.held()) {
+    held.push_back({FromProto(lease.id()), FromProto(lease.worker().id()),
+                    {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
+                    Time{}});
+  }
+  return held;
+}
+
+/// A worker counts as failed again when it is new in the list or its time there grew.
+void UpdateFailing(Session& session, const v1::Report& report, Time at) {
+  std::map<Number, FailingWorker> failing;
+  for (const auto& f : report.failing()) {
+    const Number id = FromProto(f.worker());
+    const auto* before = Find(session.failing, id);
+    const bool again = before == nullptr || f.remaining_seconds() > before->remaining_seconds;
+    failing[id] = {again ? at : before->since, f.remaining_seconds()};
+  }
+  session.failing = std::move(failing);
+}
+
+}  // namespace
+
+std::string PlanKey(const v1::PipelineText& pipeline) {
+  std::string text = fmt::format("{}:{}{}:{}", pipeline.yaml().size(), pipeline.yaml(),
+                                 pipeline.variant().size(), pipeline.variant());
+  for (const auto& o : pipeline.overrides()) text += fmt::format("{}:{}", o.size(), o);
+  return Xxh3(text).ToHex();
+}
+
+std::string RankOfJob(const v1::Hello& hello) {
+  if (hello.replica() == 0) return fmt::format("rank {} of job {}", hello.rank(), hello.job());
+  return fmt::format("rank {}, replica {} of job {}", hello.rank(), hello.replica(), hello.job());
+}
+
+void DispatcherState::Apply(const Update& update) {
+  std::visit([this](const auto& u) { On(u); }, update);
+}
+
+const StreamFacts* DispatcherState::FindStream(StreamId id) const { return Find(streams_, id); }
+const PlanEntry* DispatcherState::FindPlan(const std::string& key) const {
+  return Find(plans_, key);
+}
+const Session* DispatcherState::FindSession(Number id) const { return Find(sessions_, id); }
+const Session* DispatcherState::FindSessionByNonce(const std::string& nonce) const {
+  const auto* id = Find(session_by_nonce_, nonce);
+  return id == nullptr ? nullptr : FindSession(*id);
+}
+const Worker* DispatcherState::FindWorker(Number id) const { return Find(workers_, id); }
+const Worker* DispatcherState::FindWorkerByNonce(const std::string& nonce) const {
+  const auto* id = Find(worker_by_nonce_, nonce);
+  return id == nullptr ? nullptr : FindWorker(*id);
+}
+const v1::JobRecord* DispatcherState::FindRecord(const std::string& job) const {
+  return Find(records_, job);
+}
+const std::set<Number>& DispatcherState::SessionsOf(const std::string& job) const {
+  static const std::set<Number> none;
+  const auto* ids = Find(job_sessions_, job);
+  return ids == nullptr ? none : *ids;
+}
+Number DispatcherState::TurnedOut(const std::string& job) const {
+  const auto* n = Find(turned_out_, job);
+  return n == nullptr ? Number{} : *n;
+}
+Status DispatcherState::StoreError() const {
+  for (const auto& [job, write] : writes_) {
+    if (!write.error.ok()) return write.error;
+  }
+  return OkStatus();
+}
+
+void DispatcherState::Own(StreamId stream, Number owner) {
+  if (auto* facts = Find(streams_, stream)) facts->owner = owner;
+}
+
+void DispatcherState::On(const TermBegun& u) {
+  term_ = u.term;
+  booted_ = u.at;
+  for (const auto& record : u.records) records_[record.name()] = record;
+}
+void DispatcherState::On(const NumberIssued&) { ++issued_; }
+
+void DispatcherState::On(const TimeGranted& u) {
+  booted_ = booted_ + u.by;
+  for (auto& [id, stream] : streams_) stream.opened = stream.opened + u.by;
+  for (auto& [id, worker] : workers_) worker.heard = worker.heard + u.by;
+  for (auto& [id, session] : sessions_) {
+    session.heard = session.heard + u.by;
+    if (session.held_up) session.held_up = *session.held_up + u.by;
+    session.leases.ShiftTimes(u.by);
+  }
+}
+
+void DispatcherState::On(const DatasetOpened& u) { datasets_[u.id] = u.dataset; }
+void DispatcherState::On(const StreamOpened& u) { streams_[u.id] = {u.of_worker, u.at, {}}; }
+
+void DispatcherState::On(const StreamForgotten& u) {
+  const auto it = streams_.find(u.id);
+  if (it == streams_.end()) return;
+  if (auto* session = Find(sessions_, it->second.owner); session && session->stream == u.id) {
+    session->stream = 0;
+    session->leases.StreamLost();
+  }
+  if (auto* worker = Find(workers_, it->second.owner); worker && worker->stream == u.id) {
+    worker->stream = 0;
+  }
+  streams_.erase(it);
+}
+
+void DispatcherState::On(const PlanRequested& u) {
+  const auto [it, is_new] = plans_.try_emplace(u.key);
+  PlanEntry& plan = it->second;
+  plan.key = u.key;
+  plan.pipeline = u.pipeline;
+  plan.phase = PlanEntry::Phase::kCompiling;
+  if (is_new) plan.used = u.at;
+}
+void DispatcherState::On(const PlanReady& u) {
+  PlanEntry& plan = Get(plans_, u.key);
+  plan.phase = PlanEntry::Phase::kReady;
+  plan.facts = u.facts;
+  plan.fingerprint = u.facts->fingerprint().ToString();
+  plan.error = OkStatus();
+  plan.used = u.at;
+}
+void DispatcherState::On(const PlanPutOff& u) {
+  PlanEntry& plan = Get(plans_, u.key);
+  plan.phase = PlanEntry::Phase::kRetrying;
+  plan.error = u.error;
+  plan.retry_at = u.retry_at;
+}
+void DispatcherState::On(const PlanForgotten& u) { plans_.erase(u.key); }
+
+void DispatcherState::On(const SessionOpened& u) {
+  Session& session = sessions_[u.id];
+  session.id = u.id;
+  session.hello = u.hello;
+  session.plan_key = u.plan_key;
+  session.live_before = u.hello.admitted();
+  session.stream = u.stream;
+  session.opened = u.at;
+  session.heard = u.at;
+  session_by_nonce_[u.hello.nonce()] = u.id;
+  job_sessions_[u.hello.job()].insert(u.id);
+  Own(u.stream, u.id);
+}
+
+void DispatcherState::On(const SessionAttached& u) {
+  Session& session = Get(sessions_, u.id);
+  session.stream = u.stream;
+  session.heard = u.at;
+  session.why.clear();
+  session.hello.set_where(u.hello.where());
+  session.leases.StreamLost();
+  Own(u.stream, u.id);
+}
+
+void DispatcherState::On(const SessionHeard& u) { Get(sessions_, u.id).heard = u.at; }
+void DispatcherState::On(const SessionPlanned& u) { Get(sessions_, u.id).plan = u.plan; }
+void DispatcherState::On(const SessionHeldUp& u) { Get(sessions_, u.id).held_up = u.since; }
+void DispatcherState::On(const SessionTold& u) { Get(sessions_, u.id).why = u.why; }
+
+void DispatcherState::On(const SessionAdmitted& u) {
+  Session& session = Get(sessions_, u.id);
+  session.live = true;
+  session.live_before = true;
+  session.admitted = u.at;
+  session.held_up.reset();
+  session.why.clear();
+}
+
+void DispatcherState::On(const SessionReported& u) {
+  Session& session = Get(sessions_, u.id);
+  session.leases.Report(HeldLeases(u.report), FromProto(u.report.last_lease()), u.lapsed);
+  UpdateFailing(session, u.report, u.at);
+  AddSample(session.samples, u.report.counters(), u.at);
+  session.early_report.reset();
+  session.report = u.report;
+  session.report->clear_held();  // the lease table has them
+}
+
+void DispatcherState::On(const SessionReportedEarly& u) {
+  Get(sessions_, u.id).early_report = u.report;
+}
+
+void DispatcherState::On(const LeaseGranted& u) {
+  Get(sessions_, u.session).leases.Sent(u.lease);
+  Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
+}
+
+void DispatcherState::On(const SessionEnded& u) {
+  const Session& session = Get(sessions_, u.id);
+  const std::string job = session.hello.job();
+  if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
+  const auto nonce = session_by_nonce_.find(session.hello.nonce());
+  if (nonce != session_by_nonce_.end() && nonce->second == u.id) session_by_nonce_.erase(nonce);
+  auto& ids = Get(job_sessions_, job);
+  ids.erase(u.id);
+  if (ids.empty()) job_sessions_.erase(job);
+  Own(session.stream, Number{});
+  sessions_.erase(u.id);
+}
+
+void DispatcherState::On(const JobTurnedOut& u) {
+  if (turned_out_.size() >= kTurnedOutKept) turned_out_.erase(turned_out_.begin());
+  turned_out_[u.job] = u.up_to;
+}
+
+void DispatcherState::On(const WorkerJoined& u) {
+  Worker& worker = workers_[u.id];
+  worker.id = u.id;
+  worker_by_nonce_[u.nonce] = u.id;
+}
+
+void DispatcherState::On(const WorkerReported& u) {
+  Worker& worker = Get(workers_, u.id);
+  worker.report = u.report;
+  worker.ready.clear();
+  for (const auto& plan : u.report.plans()) {
+    if (plan.phase() == v1::READY) worker.ready.insert(plan.fingerprint());
+  }
+  for (auto& [id, dataset] : *worker.report.mutable_datasets()) dataset.clear_file_list();
+  worker.stream = u.stream;
+  worker.heard = u.at;
+  worker.granted_batches = 0;
+  Own(u.stream, u.id);
+}
+
+void DispatcherState::On(const WorkerDiffers& u) {
+  Get(workers_, u.id).differences[u.dataset] = u.difference;
+}
+void DispatcherState::On(const WorkerDrained& u) { Get(workers_, u.id).drained = true; }
+
+void DispatcherState::On(const WorkerLeft& u) {
+  const Worker& worker = Get(workers_, u.id);
+  const auto nonce = worker_by_nonce_.find(worker.report.nonce());
+  if (nonce != worker_by_nonce_.end() && nonce->second == u.id) worker_by_nonce_.erase(nonce);
+  Own(worker.stream, Number{});
+  workers_.erase(u.id);
+}
+
+void DispatcherState::On(const RecordSent& u) { writes_[u.job].outstanding = true; }
+
+void DispatcherState::On(const RecordKept& u) {
+  writes_.erase(u.record.name());
+  records_[u.record.name()] = u.record;
+  std::vector<std::pair<std::int64_t, std::string>> ended;
+  if (records_.size() <= u.keep_ended) return;
+  for (const auto& [name, record] : records_) {
+    if (record.ended()) ended.emplace_back(record.ended_unix_seconds(), name);
+  }
+  if (ended.size() <= u.keep_ended) return;
+  std::sort(ended.begin(), ended.end());
+  ended.resize(ended.size() - u.keep_ended);
+  for (const auto& [when, name] : ended) records_.erase(name);
+}
+
+void DispatcherState::On(const RecordFailed& u) {
+  writes_[u.job] = {false, u.error, u.retry_at};
+}
+
+}  // namespace millrace

@@ -1,0 +1,154 @@
+// All that a dispatcher knows. It changes only through Apply, one update at a time, so that a log of
+// updates applied to an empty state gives the same state again, and so that every change has a name.
+// No decisions here: dispatcher.h makes them.
+//
+// Not thread-safe: it belongs to the event loop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "server/dispatcher/facts.h"
+
+namespace millrace {
+
+// --- Updates ---------------------------------------------------------------------------------------
+
+struct TermBegun { std::uint64_t term; Time at; std::vector<v1::JobRecord> records; };
+struct NumberIssued {};
+struct TimeGranted { Duration by; };       // everyone gets that much more time
+struct DatasetOpened { std::string id; v1::DatasetState dataset; };
+
+struct StreamOpened { StreamId id; bool of_worker; Time at; };
+struct StreamForgotten { StreamId id; };
+
+struct PlanRequested { std::string key; v1::PipelineText pipeline; Time at; };
+struct PlanReady { std::string key; std::shared_ptr<const PlanFacts> facts; Time at; };
+struct PlanPutOff { std::string key; Status error; Time retry_at; };
+struct PlanForgotten { std::string key; };
+
+struct SessionOpened { Number id; v1::Hello hello; std::string plan_key; StreamId stream; Time at; };
+struct SessionAttached { Number id; v1::Hello hello; StreamId stream; Time at; };
+struct SessionHeard { Number id; Time at; };
+struct SessionPlanned { Number id; SessionPlan plan; };
+struct SessionHeldUp { Number id; std::optional<Time> since; };
+struct SessionTold { Number id; std::string why; };
+struct SessionAdmitted { Number id; Time at; };
+struct SessionReported { Number id; v1::Report report; Time at; Time lapsed; };
+struct SessionReportedEarly { Number id; v1::Report report; };
+struct LeaseGranted { Number session; LeaseFacts lease; };
+struct SessionEnded { Number id; };
+struct JobTurnedOut { std::string job; Number up_to; };
+
+struct WorkerJoined { Number id; std::string nonce; };
+struct WorkerReported { Number id; v1::WorkRequest report; StreamId stream; Time at; };
+struct WorkerDiffers { Number id; std::string dataset; Worker::Difference difference; };
+struct WorkerDrained { Number id; };
+struct WorkerLeft { Number id; };
+
+struct RecordSent { std::string job; };
+struct RecordKept { v1::JobRecord record; std::size_t keep_ended; };
+struct RecordFailed { std::string job; Status error; Time retry_at; };
+
+using Update =
+    std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,
+                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, SessionOpened, SessionAttached,
+                 SessionHeard, SessionPlanned, SessionHeldUp, SessionTold, SessionAdmitted,
+                 SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded, JobTurnedOut, WorkerJoined,
+                 WorkerReported, WorkerDiffers, WorkerDrained, WorkerLeft, RecordSent, RecordKept,
+                 RecordFailed>;
+
+// --- State -----------------------------------------------------------------------------------------
+
+class DispatcherState {
+ public:
+  /// REQUIRES: what the update names exists.
+  void Apply(const Update& update);
+
+  std::uint64_t term() const { return term_; }
+  Time booted() const { return booted_; }
+  /// The number that NumberIssued issued last.
+  Number last_number() const { return {term_, issued_}; }
+
+  const std::map<std::string, v1::DatasetState>& datasets() const { return datasets_; }
+  const std::map<StreamId, StreamFacts>& streams() const { return streams_; }
+  const std::map<std::string, PlanEntry>& plans() const { return plans_; }
+  const std::map<Number, Session>& sessions() const { return sessions_; }
+  const std::map<Number, Worker>& workers() const { return workers_; }
+  /// Records that are on disk.
+  const std::map<std::string, v1::JobRecord>& records() const { return records_; }
+  const std::map<std::string, RecordWrite>& writes() const { return writes_; }
+
+  const StreamFacts* FindStream(StreamId id) const;
+  const PlanEntry* FindPlan(const std::string& key) const;
+  const Session* FindSession(Number id) const;
+  const Session* FindSessionByNonce(const std::string& nonce) const;
+  const Worker* FindWorker(Number id) const;
+  const Worker* FindWorkerByNonce(const std::string& nonce) const;
+  const v1::JobRecord* FindRecord(const std::string& job) const;
+  /// Numbers of a job's sessions, live and waiting, lowest first.
+  const std::set<Number>& SessionsOf(const std::string& job) const;
+  /// Sessions of the job up to this one were turned out by an operator.
+  Number TurnedOut(const std::string& job) const;
+  /// Why the store refused the last write; ok where it works.
+  Status StoreError() const;
+
+  /// All facts as text, for comparing two states.
+  std::string Dump() const;
+
+ private:
+  void On(const TermBegun& u);
+  void On(const NumberIssued& u);
+  void On(const TimeGranted& u);
+  void On(const DatasetOpened& u);
+  void On(const StreamOpened& u);
+  void On(const StreamForgotten& u);
+  void On(const PlanRequested& u);
+  void On(const PlanReady& u);
+  void On(const PlanPutOff& u);
+  void On(const PlanForgotten& u);
+  void On(const SessionOpened& u);
+  void On(const SessionAttached& u);
+  void On(const SessionHeard& u);
+  void On(const SessionPlanned& u);
+  void On(const SessionHeldUp& u);
+  void On(const SessionTold& u);
+  void On(const SessionAdmitted& u);
+  void On(const SessionReported& u);
+  void On(const SessionReportedEarly& u);
+  void On(const LeaseGranted& u);
+  void On(const SessionEnded& u);
+  void On(const JobTurnedOut& u);
+  void On(const WorkerJoined& u);
+  void On(const WorkerReported& u);
+  void On(const WorkerDiffers& u);
+  void On(const WorkerDrained& u);
+  void On(const WorkerLeft& u);
+  void On(const RecordSent& u);
+  void On(const RecordKept& u);
+  void On(const RecordFailed& u);
+
+  void Own(StreamId stream, Number owner);
+
+  std::uint64_t term_ = 0;
+  std::uint64_t issued_ = 0;
+  Time booted_;
+  std::map<std::string, v1::DatasetState> datasets_;
+  std::map<StreamId, StreamFacts> streams_;
+  std::map<std::string, PlanEntry> plans_;
+  std::map<Number, Session> sessions_;
+  std::map<Number, Worker> workers_;
+  std::map<std::string, v1::JobRecord> records_;
+  std::map<std::string, RecordWrite> writes_;
+  std::map<std::string, Number> turned_out_;
+  // Indexes over the sessions and workers.
+  std::map<std::string, Number> session_by_nonce_;
+  std::map<std::string, Number> worker_by_nonce_;
+  std::map<std::string, std::set<Number>> job_sessions_;
+};
+
+}  // namespace millrace

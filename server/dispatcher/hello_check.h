@@ -1,0 +1,47 @@
+// Whether what a peer says makes sense, and the words for what does not. Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "server/dispatcher/dispatcher_options.h"
+#include "server/dispatcher/facts.h"
+
+namespace millrace {
+
+/// The fields of a Hello that need no plan: InvalidArgument with the numbers.
+Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options);
+
+/// A reconnect must be the session it says it is: InvalidArgument naming what changed.
+Status CheckSameSession(const Session& session, const v1::Hello& hello);
+
+/// The fields of a worker's report: InvalidArgument with the numbers.
+Status CheckWorkRequest(const v1::WorkRequest& request);
+
+/// Cursor, world size and start against the plan, and all that Welcome says. FailedPrecondition naming
+/// the half of the fingerprint that differs; `cursor_canonical` is the canonical text of the cursor's
+/// pipeline, or empty where it is not known.
+Result<SessionPlan> PlanForSession(const v1::Hello& hello, const PlanEntry& plan,
+                                   std::string_view cursor_canonical);
+
+/// A report of a session with a plan: InvalidArgument with the numbers.
+Status CheckReport(const v1::Report& report, const SessionPlan& plan,
+                   const DispatcherOptions& options);
+
+/// The options in which two canonical texts differ: "batch.size=512 there, 256 here; …", at most 8.
+std::string DifferentOptions(std::string_view there, std::string_view here);
+
+/// The first file in which two lists differ, in words; empty where none does.
+std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState& there);
+
+/// Whether sessions of these may be live in one job at a time.
+bool Compatible(const Session& a, const Session& b);
+
+/// Whether an address names the own host only: 127.*, localhost, [::1].
+bool IsLoopback(std::string_view address);
+
+/// Same host, where both say theirs.
+inline bool SameHost(std::string_view a, std::string_view b) { return !a.empty() && a == b; }
+
+}  // namespace millrace

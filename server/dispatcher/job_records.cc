@@ -1,0 +1,83 @@
+// What is on disk of a job: its record, written before the Welcome that begins it and at its end.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "server/dispatcher/dispatcher.h"
+
+namespace millrace {
+
+bool Dispatcher::RecordOnDisk(const Session& session) const {
+  const std::string& job = session.hello.job();
+  const auto write = state_.writes().find(job);
+  if (write != state_.writes().end() && write->second.outstanding) return false;
+  const v1::JobRecord* record = state_.FindRecord(job);
+  return record != nullptr && !record->ended() && session.plan &&
+         record->fingerprint() == session.plan->fingerprint &&
+         record->world_size() == session.hello.world_size();
+}
+
+bool Dispatcher::MayWrite(const std::string& job) const {
+  const auto write = state_.writes().find(job);
+  if (write == state_.writes().end()) return true;
+  return !write->second.outstanding && now_.time >= write->second.retry_at;
+}
+
+std::string Dispatcher::WriteRecord(const Session& session) {
+  const std::string& job = session.hello.job();
+  const v1::JobRecord* kept = state_.FindRecord(job);
+  const bool may_be_running = kept != nullptr && !kept->ended() && !session.live &&
+                              now_.time - state_.booted() < options_.session_timeout;
+  if (may_be_running) {
+    return fmt::format(
+        "job {} ran with world size {} and plan {} when the dispatcher restarted: its sessions have "
+        "{:.0f} s to come back",
+        job, kept->world_size(), kept->fingerprint(), ToSeconds(options_.session_timeout));
+  }
+  if (MayWrite(job)) {
+    v1::JobRecord record;
+    record.set_name(job);
+    record.set_fingerprint(session.plan->fingerprint);
+    record.set_world_size(session.hello.world_size());
+    *record.mutable_pipeline() = session.hello.pipeline();
+    record.set_started_unix_seconds(now_.unix_seconds);
+    record.set_canonical_pipeline(session.plan->facts->canonical_text());
+    Apply(RecordSent{job});
+    actions_.push_back(CommitRecord{std::move(record)});
+  }
+  const Status& error = state_.writes().at(job).error;
+  if (error.ok()) return "the job's record is being written";
+  return fmt::format("the job's record cannot be written, which is tried every {:.0f} s: {}",
+                     ToSeconds(options_.retry), error.message());
+}
+
+void Dispatcher::WriteEnd(const std::string& job) {
+  const v1::JobRecord* kept = state_.FindRecord(job);
+  if (kept == nullptr || kept->ended() || !MayWrite(job)) return;
+  if (now_.time - state_.booted() < options_.session_timeout &&
+      kept->started_unix_seconds() < booted_unix_seconds_) {
+    return;  // its sessions may still come back
+  }
+  v1::JobRecord record = *kept;
+  record.set_ended(true);
+  record.set_ended_unix_seconds(now_.unix_seconds);
+  Apply(RecordSent{job});
+  actions_.push_back(CommitRecord{std::move(record)});
+}
+
+Actions Dispatcher::OnRecordCommitted(const v1::JobRecord& record, const Status& status,
+                                      Moment now) {
+  Begin(now);
+  if (status.ok()) {
+    Apply(RecordKept{record, options_.max_records});
+  } else if (status.code() == StatusCode::kFailedPrecondition) {
+    StepDown("its store refused a record: " + status.message());
+  } else {
+    Log(LogLevel::kError, "store failed", {{"job", record.name()}, {"why", status.message()}});
+    Apply(RecordFailed{record.name(), status, now_.time + options_.retry});
+  }
+  unsettled_.insert(record.name());
+  return End();
+}
+
+}  // namespace millrace

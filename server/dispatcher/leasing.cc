@@ -1,0 +1,143 @@
+// Reports and leases: keeping each consumer's window covered.
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "server/dispatcher/dispatcher.h"
+#include "server/dispatcher/hello_check.h"
+#include "server/dispatcher/worker_choice.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint32_t kLongestShard = 64;  // batches
+
+/// The epoch that a session wants no batch of, nor of later ones.
+std::uint64_t EndEpoch(const Session& session) {
+  if (session.hello.epochs() == 0) return std::numeric_limits<std::uint64_t>::max();
+  return session.wanted_start().epoch + session.hello.epochs();
+}
+
+void ToProto(const Worker& worker, v1::WorkerRef* out) {
+  *out = worker.report.self();
+  ToProto(worker.id, out->mutable_id());
+}
+
+}  // namespace
+
+void Dispatcher::Hear(Number id, const v1::Report& report) {
+  const Session& session = *state_.FindSession(id);
+  if (!session.live) {
+    // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
+    if (session.live_before && report.held_size() <= static_cast<int>(options_.max_held)) {
+      Apply(SessionReportedEarly{id, report});
+    }
+    return;
+  }
+  if (Status status = CheckReport(report, *session.plan, options_); !status.ok()) {
+    return Fail(id, status.WithContext(RankOfJob(session.hello)));
+  }
+  Apply(SessionReported{id, report, now_.time, now_.time + -options_.lease_lapse});
+  Fill(id);
+}
+
+void Dispatcher::Fill(Number id) {
+  const Session& session = *state_.FindSession(id);
+  if (!session.live || !session.report || session.stream == 0) return;
+  const StepArithmetic& steps = session.plan->steps;
+  const std::uint32_t window = std::min(session.report->window(), options_.max_window);
+  std::vector<StepRun> gaps = session.leases.Gaps(steps, FromProto(session.report->next()), window,
+                                                  EndEpoch(session));
+  if (gaps.empty()) return;
+  WorkerChooser workers(state_.workers(), session, now_.time, options_);
+  if (workers.empty()) return Wait(id, NoWorkerWhy(session));
+  if (!session.why.empty()) Apply(SessionTold{id, ""});
+
+  const auto shard_batches = std::clamp(
+      window / (2 * static_cast<std::uint32_t>(workers.size())), 1u, kLongestShard);
+  v1::AttachResponse response;
+  response.set_term(state_.term());
+  for (StepRun& gap : gaps) {
+    while (gap.batches > 0) {
+      if (response.leases_size() >= static_cast<int>(options_.max_leases_at_once)) break;
+      v1::Lease& lease = *response.add_leases();
+      *lease.mutable_shard() = CutShard(steps, session.hello.rank(), shard_batches, gap);
+      const std::uint32_t batches = lease.shard().batches();
+      const Worker& worker = workers.Pick(batches, random_);
+      const Number number = NewNumber();
+      ToProto(number, lease.mutable_id());
+      ToProto(worker, lease.mutable_worker());
+      const Position at{lease.shard().epoch(), lease.shard().position()};
+      Apply(LeaseGranted{id, {number, worker.id, {at, batches}, now_.time}});
+    }
+  }
+  actions_.push_back(SendAttach{session.stream, std::move(response)});
+}
+
+void Dispatcher::FillAll() {
+  for (const auto& [id, session] : state_.sessions()) Fill(id);
+}
+
+void Dispatcher::AddWorkers(const Session& session, v1::Welcome& welcome) const {
+  for (const auto& [id, worker] : state_.workers()) {
+    if (!IsUsable(worker, session, now_.time, options_)) continue;
+    ToProto(worker, welcome.add_workers());
+    if (welcome.workers_size() >= static_cast<int>(options_.max_workers_of_consumer)) return;
+  }
+}
+
+std::string Dispatcher::WhyNot(const Worker& worker, const Session& session) const {
+  const std::string& dataset = session.plan->facts->dataset();
+  const auto& datasets = worker.report.datasets();
+  const auto state = datasets.find(dataset);
+  if (!IsHeard(worker, now_.time, options_)) {
+    return fmt::format("silent for {:.0f} s", ToSeconds(now_.time - worker.heard));
+  }
+  if (worker.draining()) return "it drains";
+  if (state == datasets.end()) {
+    return fmt::format("its configuration has no dataset {}", dataset);
+  }
+  if (!state->second.error().empty()) return state->second.error();
+  if (state->second.digest().empty()) {
+    return fmt::format("indexing dataset {}: {:.0f} %", dataset, 100 * state->second.verifying());
+  }
+  if (state->second.digest() != session.plan->facts->fingerprint().dataset.ToHex()) {
+    const auto difference = worker.differences.find(dataset);
+    return difference == worker.differences.end() ? "its copy differs" : difference->second.text;
+  }
+  for (const auto& plan : worker.report.plans()) {
+    if (plan.fingerprint() != session.plan->fingerprint) continue;
+    if (plan.phase() == v1::FAILED) return "its plan failed: " + plan.error();
+    if (plan.phase() == v1::COMPILING) return "the plan is being compiled";
+    return fmt::format("{} is reachable from its own host only, and this consumer is on another",
+                       worker.report.self().address());
+  }
+  return "it has not begun to compile the plan";
+}
+
+std::string Dispatcher::NoWorkerWhy(const Session& session) const {
+  if (!session.plan) return {};
+  if (!WorkerChooser(state_.workers(), session, now_.time, options_).empty()) return {};
+  const std::string dataset = session.plan->facts->dataset();
+  if (state_.workers().empty()) {
+    return fmt::format("no worker has the dataset {}: no worker is connected", dataset);
+  }
+  // The worker that is nearest to being ready says most.
+  const Worker* named = nullptr;
+  for (const auto& [id, worker] : state_.workers()) {
+    const auto rank = [&](const Worker& w) {
+      return std::pair(IsHeard(w, now_.time, options_) && !w.draining(),
+                       w.report.datasets().contains(dataset));
+    };
+    if (named == nullptr || rank(*named) < rank(worker)) named = &worker;
+  }
+  return fmt::format("no worker has the dataset {}: worker {} at {}: {}{}", dataset,
+                     named->report.name(), named->report.self().address(),
+                     WhyNot(*named, session),
+                     state_.workers().size() > 1
+                         ? fmt::format(" (and {} others)", state_.workers().size() - 1)
+                         : "");
+}
+
+}  // namespace millrace

@@ -1,0 +1,51 @@
+// What the dispatcher knows of a compiled plan, and where it gets it from. The dispatcher builds no
+// batch: it needs fingerprints to tell jobs apart, step arithmetic to cut shards, and what Welcome
+// says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/epoch/position.h"
+#include "millrace/v1/common.pb.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/plan.h"
+
+namespace millrace {
+
+/// Immutable; thread-safe.
+class PlanFacts {
+ public:
+  virtual ~PlanFacts() = default;
+
+  virtual const Fingerprint& fingerprint() const = 0;
+  /// What a cursor of this plan holds.
+  virtual const Fingerprint& order_fingerprint() const = 0;
+  /// Dataset id of the pipeline.
+  virtual const std::string& dataset() const = 0;
+  /// Sorted `key=value` lines: names the options in which two pipelines differ.
+  virtual const std::string& canonical_text() const = 0;
+  /// Digest of vocabulary and contexts, 32 hex digits.
+  virtual const std::string& static_digest() const = 0;
+  /// InvalidArgument with the numbers where the plan does not fit the world size.
+  virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
+  virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
+};
+
+/// Makes plans of pipelines. Thread-safe.
+class PlanCompiler {
+ public:
+  virtual ~PlanCompiler() = default;
+  /// Blocks for as long as compiling takes: called off the event loop. Unavailable where it can be
+  /// tried again later (an index is being built); any other error ends the sessions that ask.
+  virtual Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) = 0;
+};
+
+/// The facts of a plan and the pipeline that it was compiled from.
+std::shared_ptr<const PlanFacts> MakePlanFacts(const Pipeline& pipeline,
+                                               std::shared_ptr<const Plan> plan);
+
+}  // namespace millrace
