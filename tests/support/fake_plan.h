@@ -1,0 +1,89 @@
+// A plan without a dataset, for tests of whoever only passes batches on: example i of n is the one
+// number i, in index order, and a batch is its example ids.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/batch/batch_writer.h"
+#include "server/pipeline/plan.h"
+
+namespace millrace::test {
+
+class FakePlan final : public Plan {
+ public:
+  explicit FakePlan(StepOptions steps, std::uint64_t seed = 1) : steps_(steps) {
+    fingerprint_ = {{1, 2}, {3, seed}};
+    TensorSpec spec;
+    spec.path = "example_id";
+    spec.dtype = DType::kUint64;
+    spec.dimensions = {"batch"};
+    spec.max = ~std::uint64_t{0} >> 1;
+    tensors_ = {spec};
+    static_bytes_ = std::make_shared<const std::string>("static tables");
+    static_digest_ = Xxh3(*static_bytes_).ToHex();
+  }
+
+  const Fingerprint& fingerprint() const override { return fingerprint_; }
+  const Fingerprint& order_fingerprint() const override { return fingerprint_; }
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  const ExpandSpec& expand() const override { return expand_; }
+  const PlanCounts& counts() const override { return counts_; }
+  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
+    StepOptions options = steps_;
+    options.world_size = world_size;
+    return StepArithmetic::Create(options);
+  }
+  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, Steps(world_size));
+    v1::Spec spec;
+    spec.mutable_steps()->set_examples(steps_.examples);
+    spec.mutable_steps()->set_size(steps_.size);
+    spec.mutable_steps()->set_global_size(steps_.global_size);
+    spec.mutable_steps()->set_keep(steps_.keep);
+    spec.mutable_steps()->set_world_size(world_size);
+    spec.set_steps_per_epoch(steps.StepsFrom(0));
+    spec.set_order_fingerprint(fingerprint_.ToString());
+    return spec;
+  }
+  std::shared_ptr<const std::string> static_bytes() const override { return static_bytes_; }
+  const std::string& static_digest() const override { return static_digest_; }
+  ExampleId ExampleAt(std::uint64_t, std::uint64_t place) const override { return ExampleId(place); }
+  std::uint64_t PlaceOf(std::uint64_t, ExampleId example) const override { return example.value(); }
+
+  Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
+                                                   BatchScratch&) const override {
+    if (range.first + range.count > steps_.examples) {
+      return OutOfRange("places beyond the epoch's " + std::to_string(steps_.examples));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Create(tensors_, expand_, *pool_));
+    writer.Begin(fingerprint_, epoch, range.first, range.count);
+    for (std::uint32_t i = 0; i < range.count; ++i) {
+      writer.AppendOne(0, static_cast<std::int64_t>(range.first + i));
+      writer.EndExample(ExampleId(range.first + i));
+    }
+    return writer.Seal();
+  }
+  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId>,
+                                                     BatchScratch&) const override {
+    return Unimplemented("a fake plan has no examples by id");
+  }
+  std::unique_ptr<BatchScratch> NewScratch() const override {
+    return std::make_unique<BatchScratch>();
+  }
+
+ private:
+  const StepOptions steps_;
+  Fingerprint fingerprint_;
+  std::vector<TensorSpec> tensors_;
+  ExpandSpec expand_;
+  PlanCounts counts_;
+  std::shared_ptr<const std::string> static_bytes_;
+  std::string static_digest_;
+  std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
+};
+
+}  // namespace millrace::test

@@ -1,0 +1,270 @@
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "common/transport/in_process.h"
+#include "common/transport/wire.h"
+#include "server/worker/worker.h"
+#include "tests/support/fake_plan.h"
+#include "tests/unit/common/transport/recorder.h"
+
+namespace millrace {
+namespace {
+
+using test::FakePlan;
+using test::Recorder;
+using test::TestDispatcher;
+
+class FakeProvider final : public PlanProvider {
+ public:
+  Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
+    if (pipeline.yaml() == "bad") return InvalidArgument("no such pipeline");
+    return std::shared_ptr<const Plan>(plan);
+  }
+  void OpenDatasets() override {}
+  std::map<std::string, v1::DatasetState> DatasetStates() override {
+    v1::DatasetState state;
+    state.set_digest("d");
+    return {{"data", state}};
+  }
+  std::vector<v1::FileEntry> ListFiles(const std::string&) override {
+    v1::FileEntry entry;
+    entry.set_name("a.bin");
+    return {entry};
+  }
+
+  std::shared_ptr<FakePlan> plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
+};
+
+/// A worker that has joined a dispatcher which the test plays.
+struct Fixture {
+  InProcessNetwork network;
+  std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
+  std::shared_ptr<TestDispatcher> dispatcher = std::make_shared<TestDispatcher>();
+  std::shared_ptr<FakeProvider> provider = std::make_shared<FakeProvider>();
+  std::shared_ptr<Worker> worker;
+  test::Accepted<v1::WorkRequest, v1::WorkResponse> work;
+  std::string fingerprint = provider->plan->fingerprint().ToString();
+  std::uint64_t plays = 0;
+
+  Fixture() {
+    network.AddDispatcher("d:1", dispatcher);
+    WorkerOptions options;
+    options.name = "w1";
+    options.address = "w1:1";
+    options.dispatcher = "d:1";
+    worker = std::make_shared<Worker>(options, provider, network.MakeConnector("w1:1"), clock,
+                                      MakeNullLogger());
+    network.AddWorker("w1:1", worker);
+    worker->Start();
+    work = dispatcher->workers.Wait();
+  }
+  ~Fixture() {
+    worker->Stop();
+    network.Kill("w1:1");
+  }
+
+  void Say(v1::WorkResponse response, std::uint64_t term = 5) {
+    response.set_term(term);
+    response.mutable_id()->set_term(5);
+    response.mutable_id()->set_n(1);
+    work.stream->Write(response);
+    REQUIRE(work.recorder->WaitForWrites(static_cast<int>(++plays)));
+  }
+  /// Reports until one fits.
+  template <class F>
+  std::optional<v1::WorkRequest> WaitReport(F fits) {
+    for (int i = 0; i < 200; ++i) {
+      auto report = work.recorder->Next();
+      if (!report || fits(*report)) return report;
+    }
+    return std::nullopt;
+  }
+  void MakeReady(const std::string& yaml = "good") {
+    v1::WorkResponse response;
+    v1::PlanSpec& spec = *response.add_plans();
+    spec.set_fingerprint(fingerprint);
+    spec.mutable_pipeline()->set_yaml(yaml);
+    Say(response);
+  }
+};
+
+v1::WantList Wants(const std::string& fingerprint, std::uint32_t batches, std::uint32_t room) {
+  v1::WantList list;
+  list.set_fingerprint(fingerprint);
+  list.set_credit_bytes(1 << 30);
+  v1::Want& want = *list.add_wants();
+  want.mutable_lease()->set_n(1);
+  want.set_room(room);
+  want.mutable_shard()->set_stride(10);
+  want.mutable_shard()->set_examples(10);
+  want.mutable_shard()->set_batches(batches);
+  return list;
+}
+
+TEST_CASE("a worker tells the whole truth at first, and again once a second", "[worker]") {
+  Fixture f;
+  auto first = f.work.recorder->Next();
+  REQUIRE(first);
+  CHECK(first->name() == "w1");
+  CHECK(first->self().address() == "w1:1");
+  CHECK(first->datasets().at("data").digest() == "d");
+  CHECK(first->nonce().size() == 16);
+  f.Say({});
+  f.clock->Advance(std::chrono::seconds(1));
+  f.worker->Tick();
+  auto next = f.WaitReport([](const auto& r) { return r.id().n() == 1; });
+  REQUIRE(next);
+  CHECK(next->id().term() == 5);
+}
+
+TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "[worker]") {
+  Fixture f;
+  f.MakeReady();
+  auto ready = f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  });
+  REQUIRE(ready);
+  CHECK(ready->plans(0).static_digest() == f.provider->plan->static_digest());
+  CHECK(f.worker->OnGetStatic(f.fingerprint)->digest == f.provider->plan->static_digest());
+  CHECK(f.worker->OnGetStatic("other").status().code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("a plan that fails here says why, and wants for it are refused", "[worker]") {
+  Fixture f;
+  f.MakeReady("bad");
+  auto failed = f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED;
+  });
+  REQUIRE(failed);
+  CHECK(failed->plans(0).error() == "no such pipeline");
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(Wants(f.fingerprint, 1, 1));
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.refused().lease().n() == 1);
+  CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+}
+
+TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  }));
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(Wants(f.fingerprint, 8, 3));
+  std::set<std::uint64_t> positions;
+  for (int i = 0; i < 3; ++i) {
+    auto part = consumer->Next();
+    REQUIRE(part);
+    positions.insert(part->part.at().example());
+    CHECK(part->part.total_bytes() == part->data_bytes());
+    BatchScratch scratch;
+    auto expected = f.provider->plan->Batch(0, {part->part.at().example(), 10}, scratch);
+    REQUIRE(expected.ok());
+    std::vector<std::byte> bytes(part->data_bytes());
+    wire::GatherInto(*part, bytes);
+    CHECK(std::equal(bytes.begin(), bytes.end(), (*expected)->bytes().begin(),
+                     (*expected)->bytes().end()));
+    CHECK(part->part.digest() == (*expected)->digest().ToBytes());
+  }
+  CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
+}
+
+TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  }));
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  wants.mutable_wants(0)->mutable_shard()->set_first_example(5000);
+  stream->Write(wants);
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kOutOfRange));
+}
+
+TEST_CASE("a want list that makes no sense ends its stream with the reason", "[worker]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  }));
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(Wants(f.fingerprint, 0, 1));
+  CHECK(consumer->WaitClosed()->code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the dispatcher",
+          "[worker]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  }));
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(Wants(f.fingerprint, 1, 1));
+  REQUIRE(consumer->Next());
+  v1::WorkResponse drain;
+  v1::PlanSpec& spec = *drain.add_plans();
+  spec.set_fingerprint(f.fingerprint);
+  drain.set_drain(true);
+  f.Say(drain);
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.going_away());
+  CHECK(f.WaitReport([](const auto& r) { return r.draining(); }));
+  CHECK(f.worker->Idle());
+}
+
+TEST_CASE("a dispatcher of a lower term than seen is left", "[worker]") {
+  Fixture f;
+  f.Say({}, 5);
+  v1::WorkResponse old;
+  old.set_term(4);
+  f.work.stream->Write(old);
+  CHECK(f.work.recorder->WaitClosed()->code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("a worker comes back by itself to a restarted dispatcher, with its number and plans",
+          "[worker]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport([](const auto& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  }));
+  f.network.Kill("d:1");
+  REQUIRE(f.work.recorder->WaitClosed());
+  auto restarted = std::make_shared<TestDispatcher>();
+  f.network.AddDispatcher("d:1", restarted);
+  // The worker's own handler may still be on its way: tick until it has seen the break and returned.
+  test::Accepted<v1::WorkRequest, v1::WorkResponse> again;
+  std::thread ticks([&] { again = restarted->workers.Wait(); });
+  std::atomic<bool> joined = false;
+  std::thread ticking([&] {
+    while (!joined) {
+      f.clock->Advance(std::chrono::milliseconds(100));
+      f.worker->Tick();
+      std::this_thread::yield();
+    }
+  });
+  ticks.join();
+  joined = true;
+  ticking.join();
+  REQUIRE(again.stream);
+  auto report = again.recorder->Next();
+  REQUIRE(report);
+  CHECK(report->id().n() == 1);
+  CHECK(report->plans(0).phase() == v1::READY);
+}
+
+}  // namespace
+}  // namespace millrace
