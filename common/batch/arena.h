@@ -18,7 +18,8 @@ namespace internal {
 class PoolState;
 }
 
-/// Aligned memory of a pool. Its content is undefined when acquired: recycled memory is not cleared.
+/// Aligned memory of a pool. Its content is undefined when acquired: recycled memory is not
+/// cleared.
 class Buffer {
  public:
   ~Buffer();

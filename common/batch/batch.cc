@@ -31,9 +31,10 @@ Status CheckPayload(const BatchHeader& header, std::span<const std::byte> payloa
     const std::uint64_t end = tensor.offset + tensor.bytes;
     for (std::uint64_t i = end; i % kTensorAlignment != 0; ++i) {
       if (payload[i] != std::byte{0}) {
-        return DataLoss(fmt::format("batch: padding after tensor {} at offset {} of the payload is "
-                                    "not 0",
-                                    tensor.spec.path, i));
+        return DataLoss(
+            fmt::format("batch: padding after tensor {} at offset {} of the payload is "
+                        "not 0",
+                        tensor.spec.path, i));
       }
     }
     if (tensor.spec.splits.empty()) continue;
@@ -44,9 +45,10 @@ Status CheckPayload(const BatchHeader& header, std::span<const std::byte> payloa
         return CheckSplits(internal::ValuesAs<decltype(zero)>(bytes), tensor.shape[0]);
       });
       if (!wrong.empty()) {
-        return DataLoss(fmt::format("batch: tensor {} at offset {} of the payload, which cuts {}: "
-                                    "its values {}",
-                                    splits.spec.path, splits.offset, tensor.spec.path, wrong));
+        return DataLoss(
+            fmt::format("batch: tensor {} at offset {} of the payload, which cuts {}: "
+                        "its values {}",
+                        splits.spec.path, splits.offset, tensor.spec.path, wrong));
       }
     }
   }
@@ -58,8 +60,8 @@ Status CheckPayload(const BatchHeader& header, std::span<const std::byte> payloa
 Result<std::shared_ptr<const PackedBatch>> PackedBatch::Parse(std::span<const std::byte> bytes,
                                                               std::shared_ptr<const void> owner) {
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kTensorAlignment != 0) {
-    return Internal(fmt::format("batch: its bytes have to lie at a multiple of {}",
-                                kTensorAlignment));
+    return Internal(
+        fmt::format("batch: its bytes have to lie at a multiple of {}", kTensorAlignment));
   }
   MILLRACE_ASSIGN_OR_RETURN(BatchHeader header, DecodeHeader(bytes));
   if (bytes.size() - header.header_bytes != header.payload_bytes) {

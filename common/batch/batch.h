@@ -1,5 +1,5 @@
-// The two forms of a batch: packed, as workers make it and as it travels, and delivered, as the user
-// sees it. docs/batch-layout.md describes the packed bytes.
+// The two forms of a batch: packed, as workers make it and as it travels, and delivered, as the
+// user sees it. docs/batch-layout.md describes the packed bytes.
 //
 // Both are immutable and thread-safe, and keep their memory alive through an owner.
 #pragma once
@@ -28,11 +28,11 @@ namespace millrace {
 /// checks those that it uses as numbers of something.
 class PackedBatch {
  public:
-  /// A view of `bytes`, which `owner` keeps alive and nobody changes. REQUIRES: bytes.data() is at a
-  /// multiple of kTensorAlignment.
-  /// DataLoss with what, where, expected and got, unless `bytes` is exactly one batch: checksum of the
-  /// header, table, zeroed padding, and splits that begin with 0, do not decrease and end with the
-  /// number of rows they cut. Unimplemented for a format version that this program does not know.
+  /// A view of `bytes`, which `owner` keeps alive and nobody changes. REQUIRES: bytes.data() is at
+  /// a multiple of kTensorAlignment. DataLoss with what, where, expected and got, unless `bytes` is
+  /// exactly one batch: checksum of the header, table, zeroed padding, and splits that begin with
+  /// 0, do not decrease and end with the number of rows they cut. Unimplemented for a format
+  /// version that this program does not know.
   static Result<std::shared_ptr<const PackedBatch>> Parse(std::span<const std::byte> bytes,
                                                           std::shared_ptr<const void> owner);
   /// The same of the first `size` bytes of a buffer.
@@ -90,14 +90,14 @@ Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path
 
 /// One tensor as the user sees it.
 struct DeliveredTensor {
-  std::string path;                     // that of the packed tensor
+  std::string path;  // that of the packed tensor
   TensorKind kind = TensorKind::kDense;
-  DType dtype = DType::kInt32;          // int32 or int64; uint8 for string bytes
+  DType dtype = DType::kInt32;  // int32 or int64; uint8 for string bytes
   std::vector<std::uint64_t> shape;
   std::vector<std::string> dimensions;  // as many as `shape`
-  std::string splits;                   // path of the tensor that cuts this one; empty: rows are graphs
-  const std::byte* data = nullptr;      // at a multiple of kTensorAlignment, row major
-  std::uint64_t bytes = 0;              // without padding
+  std::string splits;               // path of the tensor that cuts this one; empty: rows are graphs
+  const std::byte* data = nullptr;  // at a multiple of kTensorAlignment, row major
+  std::uint64_t bytes = 0;          // without padding
 
   /// REQUIRES: T is the type that `dtype` says.
   template <class T>

@@ -26,21 +26,21 @@ struct BatchHeader {
   std::vector<EdgeGroup> edges;
 };
 
-/// Gives every tensor its offset, in order, each at the next multiple of kTensorAlignment; returns the
-/// bytes of the payload. REQUIRES: `bytes` of each tensor is set.
+/// Gives every tensor its offset, in order, each at the next multiple of kTensorAlignment; returns
+/// the bytes of the payload. REQUIRES: `bytes` of each tensor is set.
 std::uint64_t LayOutPayload(std::span<TensorPlace> tensors);
 
 /// Bytes of the encoded header.
 std::uint64_t HeaderBytes(const BatchInfo& info, std::span<const TensorPlace> tensors);
 
-/// Writes the header. REQUIRES: out.size() == HeaderBytes(info, tensors), and the tensors follow the
-/// rules of tensor_table.h and are laid out by LayOutPayload.
+/// Writes the header. REQUIRES: out.size() == HeaderBytes(info, tensors), and the tensors follow
+/// the rules of tensor_table.h and are laid out by LayOutPayload.
 void EncodeHeader(const BatchInfo& info, std::span<const TensorPlace> tensors,
                   std::uint64_t payload_bytes, std::span<std::byte> out);
 
-/// The header at the begin of `bytes`, which may go on after it. Treats the bytes as hostile: DataLoss
-/// names what is wrong at which offset, with expected and got; Unimplemented names an unknown format
-/// version.
+/// The header at the begin of `bytes`, which may go on after it. Treats the bytes as hostile:
+/// DataLoss names what is wrong at which offset, with expected and got; Unimplemented names an
+/// unknown format version.
 Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes);
 
 }  // namespace millrace

@@ -23,8 +23,8 @@ using internal::RecordBytes;
 constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{1} << 32;
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 48;  // kMaxTensors of them add up
 
-/// Takes values one after another. The first thing wrong stays in status(); from then on every value
-/// is 0.
+/// Takes values one after another. The first thing wrong stays in status(); from then on every
+/// value is 0.
 class Reader {
  public:
   /// `end`: where the values end and the checksum begins.
@@ -240,9 +240,9 @@ Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
         version, kBatchFormatVersion));
   }
   reader.Take<std::uint32_t>("number of tensors");
-  const auto header_bytes = reader.TakeIn<std::uint64_t>(
-      "header bytes", kFixedBytes + kChecksumBytes,
-      std::min<std::uint64_t>(bytes.size(), kMaxHeaderBytes));
+  const auto header_bytes =
+      reader.TakeIn<std::uint64_t>("header bytes", kFixedBytes + kChecksumBytes,
+                                   std::min<std::uint64_t>(bytes.size(), kMaxHeaderBytes));
   if (header_bytes % kTensorAlignment != 0) {
     reader.Fail(16, "header bytes", fmt::format("a multiple of {}", kTensorAlignment),
                 fmt::format("{}", header_bytes));
@@ -253,7 +253,8 @@ Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
   std::memcpy(&checksum, bytes.data() + end, sizeof(checksum));
   const std::uint64_t computed = Xxh3_64(bytes.first(end));
   if (checksum != computed) {
-    reader.Fail(end, "checksum", fmt::format("{:016x}", computed), fmt::format("{:016x}", checksum));
+    reader.Fail(end, "checksum", fmt::format("{:016x}", computed),
+                fmt::format("{:016x}", checksum));
   }
   MILLRACE_RETURN_IF_ERROR(reader.status());
   return header_bytes;

@@ -61,8 +61,9 @@ Result<BatchWriter> BatchWriter::Create(std::vector<TensorSpec> tensors, ExpandS
   std::vector<Tensor> made(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].dimensions.size() != 1) {
-      return InvalidArgument(fmt::format("tensor {}: a writer fills tensors of one dimension, not {}",
-                                         tensors[i].path, tensors[i].dimensions.size()));
+      return InvalidArgument(
+          fmt::format("tensor {}: a writer fills tensors of one dimension, not {}", tensors[i].path,
+                      tensors[i].dimensions.size()));
     }
     made[i].value_bytes = DTypeSize(tensors[i].dtype);
     const bool is_splits = tensors[i].kind == TensorKind::kSplits;
@@ -168,9 +169,10 @@ std::uint64_t BatchWriter::pending_bytes() const {
 Status BatchWriter::CheckComplete() const {
   const std::size_t graphs = info_.example_ids.size();
   if (graphs + info_.dropped.size() != info_.planned_examples) {
-    return Internal(fmt::format("batch of {} planned examples was sealed with {} graphs and {} "
-                                "dropped",
-                                info_.planned_examples, graphs, info_.dropped.size()));
+    return Internal(
+        fmt::format("batch of {} planned examples was sealed with {} graphs and {} "
+                    "dropped",
+                    info_.planned_examples, graphs, info_.dropped.size()));
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& t = tensors_[i];
@@ -186,8 +188,8 @@ Status BatchWriter::CheckComplete() const {
     const std::uint64_t expected =
         is_splits ? graphs + 1 : (t.rows_of == kNone ? graphs : Rows(t.rows_of));
     if (Rows(i) != expected) {
-      return Internal(fmt::format("tensor {}: has {} rows, expected {}", t.spec.path, Rows(i),
-                                  expected));
+      return Internal(
+          fmt::format("tensor {}: has {} rows, expected {}", t.spec.path, Rows(i), expected));
     }
   }
   return OkStatus();

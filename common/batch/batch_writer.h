@@ -1,8 +1,8 @@
 // What a builder thread fills: one column a tensor, sealed into a packed batch.
 //
-// Not thread-safe: one a thread, used for one batch after another. Columns keep their memory, so that
-// after warm-up only Seal allocates: the sealed batch's own description, and a buffer where the pool
-// has none. Same calls between Begin and Seal, same bytes.
+// Not thread-safe: one a thread, used for one batch after another. Columns keep their memory, so
+// that after warm-up only Seal allocates: the sealed batch's own description, and a buffer where
+// the pool has none. Same calls between Begin and Seal, same bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@
 namespace millrace {
 
 /// Use: Begin; for each example of the range either the Append calls of all its tensors and then
-/// EndExample, or AddDropped; Seal. Append only when the example is known to be complete: nothing can
-/// be taken back. Splits tensors are the writer's own business: EndExample fills them.
+/// EndExample, or AddDropped; Seal. Append only when the example is known to be complete: nothing
+/// can be taken back. Splits tensors are the writer's own business: EndExample fills them.
 class BatchWriter {
  public:
-  /// InvalidArgument where the list breaks the rules of tensor_table.h, or a tensor has more than one
-  /// dimension. `pool` has to outlive the writer.
+  /// InvalidArgument where the list breaks the rules of tensor_table.h, or a tensor has more than
+  /// one dimension. `pool` has to outlive the writer.
   static Result<BatchWriter> Create(std::vector<TensorSpec> tensors, ExpandSpec expand,
                                     BufferPool& pool);
   BatchWriter(BatchWriter&&) noexcept = default;
@@ -36,24 +36,26 @@ class BatchWriter {
   void Begin(const Fingerprint& fingerprint, std::uint64_t epoch, std::uint64_t first_example,
              std::uint32_t planned_examples);
 
-  /// Append values to a tensor, given by its number in the list and not of kind kSplits, narrowed to
-  /// its dtype. A value outside the tensor's bounds makes Seal fail.
+  /// Append values to a tensor, given by its number in the list and not of kind kSplits, narrowed
+  /// to its dtype. A value outside the tensor's bounds makes Seal fail.
   void Append(std::size_t tensor, std::span<const std::uint32_t> values);
   void AppendSigned(std::size_t tensor, std::span<const std::int32_t> values);
   void AppendOne(std::size_t tensor, std::int64_t value);
   /// REQUIRES: the tensor's dtype is uint8. Bounds are not checked: bytes are bytes.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
 
-  /// Ends a row of every splits tensor: what was appended since the last EndExample is this example's.
+  /// Ends a row of every splits tensor: what was appended since the last EndExample is this
+  /// example's.
   void EndExample(ExampleId id);
   void AddDropped(ExampleId id, DropReason reason);
 
   /// Bytes in the columns so far.
   std::uint64_t pending_bytes() const;
 
-  /// The batch. Internal, naming the tensor, where a value was out of bounds or a tensor has another
-  /// number of rows than its kind asks for, or where examples and dropped ones are not as many as
-  /// planned. ResourceExhausted where there is no memory. Afterwards only Begin may be called.
+  /// The batch. Internal, naming the tensor, where a value was out of bounds or a tensor has
+  /// another number of rows than its kind asks for, or where examples and dropped ones are not as
+  /// many as planned. ResourceExhausted where there is no memory. Afterwards only Begin may be
+  /// called.
   Result<std::shared_ptr<const PackedBatch>> Seal();
 
  private:
@@ -80,7 +82,7 @@ class BatchWriter {
     std::size_t rows_of = kNone;   // of splits and of what they cut: the first tensor they cut
     std::uint64_t last_split = 0;  // of a splits tensor: its last value
     bool out_of_bounds = false;
-    std::int64_t bad_value = 0;    // the first one out of bounds
+    std::int64_t bad_value = 0;  // the first one out of bounds
   };
 
   static constexpr std::size_t kNone = ~std::size_t{0};

@@ -24,9 +24,10 @@ constexpr std::uint64_t RoundUp(std::uint64_t n) {
 }
 
 Status DoesNotFit(const PackedBatch& packed, std::size_t tensor, const std::string& what) {
-  return OutOfRange(fmt::format("tensor {}: {} does not fit int32; open the session with "
-                                "`index_dtype: int64`",
-                                packed.tensors()[tensor].spec.path, what));
+  return OutOfRange(
+      fmt::format("tensor {}: {} does not fit int32; open the session with "
+                  "`index_dtype: int64`",
+                  packed.tensors()[tensor].spec.path, what));
 }
 
 /// False where a value does not fit Out. Out is int32 or int64.
@@ -67,8 +68,8 @@ Status Widen(const PackedBatch& packed, std::size_t tensor, Out* out) {
     });
     const std::string what = fmt::format("value {} at element {}", *bad, bad - in.begin());
     if (sizeof(Out) == 4) return DoesNotFit(packed, tensor, what);
-    return OutOfRange(fmt::format("tensor {}: {} does not fit int64",
-                                  packed.tensors()[tensor].spec.path, what));
+    return OutOfRange(
+        fmt::format("tensor {}: {} does not fit int64", packed.tensors()[tensor].spec.path, what));
   });
 }
 
@@ -90,9 +91,8 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, Out* out) {
       for (; i < end; ++i) {
         // A negative number is a very large one here.
         if (static_cast<std::uint64_t>(in[i]) >= nodes) {
-          return internal::BadValue(
-              packed, tensor, row,
-              fmt::format("node {} of an example of {} nodes", in[i], nodes));
+          return internal::BadValue(packed, tensor, row,
+                                    fmt::format("node {} of an example of {} nodes", in[i], nodes));
         }
         out[i] = static_cast<Out>(first + static_cast<std::uint64_t>(in[i]));
       }
@@ -127,8 +127,8 @@ Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, std::byte* ou
 
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype) {
   if (index_dtype != DType::kInt32 && index_dtype != DType::kInt64) {
-    return InvalidArgument(fmt::format("index_dtype: expected int32 or int64, got {}",
-                                       DTypeName(index_dtype)));
+    return InvalidArgument(
+        fmt::format("index_dtype: expected int32 or int64, got {}", DTypeName(index_dtype)));
   }
   const std::uint64_t largest = DTypeMax(index_dtype);
   ExpandLayout layout;
@@ -137,7 +137,7 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype
   for (const TensorPlace& place : packed.tensors()) {
     layout.shapes.push_back(place.shape);
     layout.dtypes.push_back(place.spec.kind == TensorKind::kStringBytes ? DType::kUint8
-                                                                         : index_dtype);
+                                                                        : index_dtype);
   }
   for (const EdgeGroup& group : layout.edges) {
     const std::uint64_t nodes = SplitsView(packed, group.node_splits)[packed.graphs()];
@@ -204,8 +204,8 @@ Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed
     tensor.data = out.data() + layout.offsets[i];
     tensor.bytes = layout.tensor_bytes(i);
   }
-  return std::shared_ptr<const DeliveredBatch>(std::make_shared<DeliveredBatch>(
-      packed.info(), std::move(tensors), out, std::move(owner)));
+  return std::shared_ptr<const DeliveredBatch>(
+      std::make_shared<DeliveredBatch>(packed.info(), std::move(tensors), out, std::move(owner)));
 }
 
 Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,

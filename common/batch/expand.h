@@ -28,28 +28,28 @@ namespace millrace {
 /// Where the tensors of a delivered batch go: what a device needs before it expands.
 struct ExpandLayout {
   DType index_dtype = DType::kInt32;
-  std::vector<DType> dtypes;                       // of the delivered tensors
+  std::vector<DType> dtypes;  // of the delivered tensors
   std::vector<std::vector<std::uint64_t>> shapes;
-  std::vector<std::uint64_t> offsets;              // multiples of kTensorAlignment
+  std::vector<std::uint64_t> offsets;  // multiples of kTensorAlignment
   std::vector<EdgeGroup> edges;
-  std::uint64_t bytes = 0;                         // of all tensors with padding
+  std::uint64_t bytes = 0;  // of all tensors with padding
 
   /// Of one tensor, without padding.
   std::uint64_t tensor_bytes(std::size_t tensor) const;
 };
 
 /// InvalidArgument unless `index_dtype` is int32 or int64. OutOfRange where the rows of a tensor do
-/// not fit it: the message names the tensor and `index_dtype: int64`. DataLoss where the batch's table
-/// cannot be expanded.
+/// not fit it: the message names the tensor and `index_dtype: int64`. DataLoss where the batch's
+/// table cannot be expanded.
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype);
 
 /// Bytes of the delivered form; errors as LayOutExpanded.
 Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype);
 
-/// Fills `out`, padding included. REQUIRES: `layout` is that of `packed`, out.size() == layout.bytes,
-/// out.data() at a multiple of kTensorAlignment.
-/// OutOfRange for a number that does not fit the index type; DataLoss, naming tensor, row and example,
-/// for an edge or node reference that leaves its example, or labels that do not ascend or are too big.
+/// Fills `out`, padding included. REQUIRES: `layout` is that of `packed`, out.size() ==
+/// layout.bytes, out.data() at a multiple of kTensorAlignment. OutOfRange for a number that does
+/// not fit the index type; DataLoss, naming tensor, row and example, for an edge or node reference
+/// that leaves its example, or labels that do not ascend or are too big.
 Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out);
 
 /// All of the above into a buffer of `pool`.

@@ -107,19 +107,21 @@ Status FindBad(const PackedBatch& packed, const EdgeGroup& group, std::size_t ro
     for (const std::size_t tensor : {group.source, group.target}) {
       const End end = (tensor == group.source ? in.source : in.target)[i];
       if (end < in.nodes) continue;
-      return BadValue(packed, tensor, row,
-                      fmt::format("edge {} has node {}, but the example has {} nodes", i, end,
-                                  in.nodes));
+      return BadValue(
+          packed, tensor, row,
+          fmt::format("edge {} has node {}, but the example has {} nodes", i, end, in.nodes));
     }
     if (in.label[i] >= labels) {
-      return BadValue(packed, group.label, row,
-                      fmt::format("edge {} has label {}, but there are {}", i, in.label[i], labels));
+      return BadValue(
+          packed, group.label, row,
+          fmt::format("edge {} has label {}, but there are {}", i, in.label[i], labels));
     }
     if (i > 0 && in.label[i] < in.label[i - 1]) {
-      return BadValue(packed, group.label, row,
-                      fmt::format("edge {} has label {} after label {}; edges have to be grouped by "
-                                  "ascending label",
-                                  i, in.label[i], in.label[i - 1]));
+      return BadValue(
+          packed, group.label, row,
+          fmt::format("edge {} has label {} after label {}; edges have to be grouped by "
+                      "ascending label",
+                      i, in.label[i], in.label[i - 1]));
     }
   }
   return BadValue(packed, group.splits, row, "its edges changed while they were read");
@@ -147,8 +149,8 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
   for (std::size_t row = 0; row < packed.graphs(); ++row) {
     const std::uint64_t edge_end = edge_splits[row + 1];
     const std::uint64_t node_end = node_splits[row + 1];
-    const Edges<End, Label> in{source + edge, target + edge, label + edge, edge_end - edge, node,
-                               node_end - node};
+    const Edges<End, Label> in{source + edge,   target + edge, label + edge,
+                               edge_end - edge, node,          node_end - node};
     bool ok = Ascends(in.label, in.size) &&
               (in.size == 0 || in.label[in.size - 1] < expand.base_edge_labels);
     if (expand.symmetrization == Symmetrization::kUndirected) {

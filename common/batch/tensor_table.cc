@@ -57,11 +57,10 @@ Status CheckOne(std::span<const TensorSpec> tensors, const TensorSpec& tensor) {
     return Broken(tensor,
                   fmt::format("node_splits {} is no tensor of kind splits", tensor.node_splits));
   }
-  const bool needs_splits = tensor.kind == TensorKind::kRaggedValues ||
-                            tensor.kind == TensorKind::kStringBytes ||
-                            IsOneOf(tensor.expansion, {Expansion::kEdgeSource,
-                                                       Expansion::kEdgeTarget,
-                                                       Expansion::kEdgeLabel});
+  const bool needs_splits =
+      tensor.kind == TensorKind::kRaggedValues || tensor.kind == TensorKind::kStringBytes ||
+      IsOneOf(tensor.expansion,
+              {Expansion::kEdgeSource, Expansion::kEdgeTarget, Expansion::kEdgeLabel});
   if (needs_splits && tensor.splits.empty()) return Broken(tensor, "names no splits");
   const bool numbers_nodes = IsOneOf(
       tensor.expansion, {Expansion::kNodeOffset, Expansion::kEdgeSource, Expansion::kEdgeTarget});
@@ -75,8 +74,8 @@ Status CheckOne(std::span<const TensorSpec> tensors, const TensorSpec& tensor) {
     if (!tensor.splits.empty()) return Broken(tensor, "splits cannot be cut themselves");
     if (tensor.dimensions.size() != 1) return Broken(tensor, "splits have one dimension");
     if (!IsOneOf(tensor.expansion, {Expansion::kWiden, Expansion::kEdgeSplits})) {
-      return Broken(tensor, fmt::format("splits cannot expand as {}",
-                                        ExpansionName(tensor.expansion)));
+      return Broken(tensor,
+                    fmt::format("splits cannot expand as {}", ExpansionName(tensor.expansion)));
     }
   } else if (tensor.expansion == Expansion::kEdgeSplits) {
     return Broken(tensor, "expands as edge_splits but is not of kind splits");
@@ -104,13 +103,14 @@ Result<std::size_t> EdgeTensor(std::span<const TensorSpec> tensors, const Tensor
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].splits != splits.path || tensors[i].expansion != expansion) continue;
-    if (found) return Broken(splits, fmt::format("cuts two tensors that expand as {}",
-                                                 ExpansionName(expansion)));
+    if (found)
+      return Broken(splits,
+                    fmt::format("cuts two tensors that expand as {}", ExpansionName(expansion)));
     found = i;
   }
   if (!found) {
-    return Broken(splits, fmt::format("cuts no tensor that expands as {}",
-                                      ExpansionName(expansion)));
+    return Broken(splits,
+                  fmt::format("cuts no tensor that expands as {}", ExpansionName(expansion)));
   }
   return *found;
 }
@@ -167,7 +167,8 @@ std::int64_t DTypeMin(DType dtype) {
 }
 
 std::uint64_t DTypeMax(DType dtype) {
-  const std::uint64_t all = std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * DTypeSize(dtype));
+  const std::uint64_t all =
+      std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * DTypeSize(dtype));
   return IsSigned(dtype) ? all >> 1 : all;
 }
 
@@ -193,8 +194,8 @@ Result<std::vector<EdgeGroup>> CheckTensors(std::span<const TensorSpec> tensors,
                 {Expansion::kEdgeSource, Expansion::kEdgeTarget, Expansion::kEdgeLabel})) {
       const TensorSpec& splits = tensors[*FindTensor(tensors, tensors[i].splits)];
       if (splits.expansion != Expansion::kEdgeSplits) {
-        return Broken(tensors[i], fmt::format("its splits {} do not expand as edge_splits",
-                                              splits.path));
+        return Broken(tensors[i],
+                      fmt::format("its splits {} do not expand as edge_splits", splits.path));
       }
     }
     if (tensors[i].kind == TensorKind::kSplits && !CutsSomething(tensors, tensors[i])) {
