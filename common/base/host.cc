@@ -88,7 +88,7 @@ HostLimits ReadHostLimits() {
   return limits;
 }
 
-std::string HostId() {
+std::string NetworkHostId() {
   struct stat network {};
   stat("/proc/self/ns/net", &network);
   return FirstLine("/proc/sys/kernel/random/boot_id") + "/" + std::to_string(network.st_ino);

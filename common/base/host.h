@@ -17,7 +17,7 @@ struct HostLimits {
 HostLimits ReadHostLimits();
 
 /// Equal for all processes of one boot of one host and network namespace, different otherwise.
-std::string HostId();
+std::string NetworkHostId();
 
 std::string HostName();
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "server/pipeline/pipeline.h"
-#include "server/worker/worker.h"
+#include "server/worker/worker_service.h"
 
 namespace millrace {
 
-class Worker::WorkHandler final : public StreamHandler<v1::WorkResponse> {
+class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
  public:
-  WorkHandler(std::weak_ptr<Worker> worker, std::uint64_t attempt)
+  WorkHandler(std::weak_ptr<WorkerService> worker, std::uint64_t attempt)
       : worker_(std::move(worker)), attempt_(attempt) {}
   void OnMessage(v1::WorkResponse response) override {
     if (auto worker = worker_.lock()) worker->OnWorkResponse(attempt_, response);
@@ -23,11 +23,11 @@ class Worker::WorkHandler final : public StreamHandler<v1::WorkResponse> {
   }
 
  private:
-  const std::weak_ptr<Worker> worker_;
+  const std::weak_ptr<WorkerService> worker_;
   const std::uint64_t attempt_;
 };
 
-void Worker::ConnectToDispatcher() {
+void WorkerService::ConnectToDispatcher() {
   ++attempt_;
   registered_ = false;
   last_heard_ = clock_->Now();
@@ -37,7 +37,7 @@ void Worker::ConnectToDispatcher() {
   SendReport();
 }
 
-void Worker::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response) {
+void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response) {
   MutexLock lock(mutex_);
   if (attempt != attempt_ || stopping_ || !work_) return;
   last_heard_ = clock_->Now();
@@ -77,7 +77,7 @@ void Worker::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& respo
   if (!file_lists_wanted_.empty() || report_due_) SendReport();
 }
 
-void Worker::KeepPlans(const v1::WorkResponse& response) {
+void WorkerService::KeepPlans(const v1::WorkResponse& response) {
   std::map<std::string, const v1::PlanSpec*> wanted;
   for (const v1::PlanSpec& spec : response.plans()) wanted[spec.fingerprint()] = &spec;
   for (const auto& [fingerprint, spec] : wanted) {
@@ -97,14 +97,14 @@ void Worker::KeepPlans(const v1::WorkResponse& response) {
   });
 }
 
-void Worker::OnWorkWriteDone(std::uint64_t attempt) {
+void WorkerService::OnWorkWriteDone(std::uint64_t attempt) {
   MutexLock lock(mutex_);
   if (attempt != attempt_) return;
   work_writing_ = false;
   if (report_due_) SendReport();
 }
 
-void Worker::OnWorkClosed(std::uint64_t attempt, const Status& status) {
+void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
   std::shared_ptr<Stream<v1::WorkRequest>> gone;  // dropped outside the lock
   MutexLock lock(mutex_);
   if (attempt != attempt_ || stopping_) return;
@@ -124,7 +124,7 @@ void Worker::OnWorkClosed(std::uint64_t attempt, const Status& status) {
   lock.Unlock();
 }
 
-void Worker::SendReport() {
+void WorkerService::SendReport() {
   if (!work_ || stopping_) return;
   if (work_writing_) {
     report_due_ = true;
@@ -136,7 +136,7 @@ void Worker::SendReport() {
   work_->Write(MakeReport());
 }
 
-v1::WorkRequest Worker::MakeReport() {
+v1::WorkRequest WorkerService::MakeReport() {
   v1::WorkRequest report;
   report.set_protocol(1);
   if (number_.is_set()) {

@@ -48,12 +48,12 @@ struct WorkerOptions {
   std::string version;
 };
 
-class Worker final : public WorkerEndpoint, public std::enable_shared_from_this<Worker> {
+class WorkerService final : public WorkerEndpoint, public std::enable_shared_from_this<WorkerService> {
  public:
-  Worker(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
+  WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
          std::shared_ptr<Connector> connector, std::shared_ptr<const Clock> clock,
          std::shared_ptr<Logger> log);
-  ~Worker() override;
+  ~WorkerService() override;
 
   /// Starts the threads and goes to the dispatcher.
   void Start();

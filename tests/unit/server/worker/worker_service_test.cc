@@ -4,7 +4,7 @@
 
 #include "common/transport/in_process.h"
 #include "common/transport/wire.h"
-#include "server/worker/worker.h"
+#include "server/worker/worker_service.h"
 #include "tests/support/fake_plan.h"
 #include "tests/unit/common/transport/recorder.h"
 
@@ -42,7 +42,7 @@ struct Fixture {
   std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
   std::shared_ptr<TestDispatcher> dispatcher = std::make_shared<TestDispatcher>();
   std::shared_ptr<FakeProvider> provider = std::make_shared<FakeProvider>();
-  std::shared_ptr<Worker> worker;
+  std::shared_ptr<WorkerService> worker;
   test::Accepted<v1::WorkRequest, v1::WorkResponse> work;
   std::string fingerprint = provider->plan->fingerprint().ToString();
   std::uint64_t plays = 0;
@@ -53,7 +53,7 @@ struct Fixture {
     options.name = "w1";
     options.address = "w1:1";
     options.dispatcher = "d:1";
-    worker = std::make_shared<Worker>(options, provider, network.MakeConnector("w1:1"), clock,
+    worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"), clock,
                                       MakeNullLogger());
     network.AddWorker("w1:1", worker);
     worker->Start();

@@ -1,7 +1,7 @@
 // The worker's threads and its streams to consumers. worker_report.cc has its stream to the
 // dispatcher.
 
-#include "server/worker/worker.h"
+#include "server/worker/worker_service.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,20 +20,20 @@ Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
 }  // namespace
 
 /// One consumer's stream, as the network sees it.
-class Worker::BatchHandler final : public StreamHandler<v1::WantList> {
+class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
  public:
-  BatchHandler(std::shared_ptr<Worker> worker, std::uint64_t id)
+  BatchHandler(std::shared_ptr<WorkerService> worker, std::uint64_t id)
       : worker_(std::move(worker)), id_(id) {}
   void OnMessage(v1::WantList wants) override { worker_->OnWants(id_, wants); }
   void OnWriteDone() override { worker_->OnBatchWriteDone(id_); }
   void OnClosed(const Status& status) override { worker_->OnBatchStreamClosed(id_, status); }
 
  private:
-  const std::shared_ptr<Worker> worker_;
+  const std::shared_ptr<WorkerService> worker_;
   const std::uint64_t id_;
 };
 
-Worker::Worker(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
+WorkerService::WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
                std::shared_ptr<Connector> connector, std::shared_ptr<const Clock> clock,
                std::shared_ptr<Logger> log)
     : options_(std::move(options)),
@@ -45,16 +45,16 @@ Worker::Worker(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
       queue_(options_.memory_bytes),
       random_(std::random_device()()) {}
 
-Worker::~Worker() { Stop(); }
+WorkerService::~WorkerService() { Stop(); }
 
-void Worker::Start() {
+void WorkerService::Start() {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
   threads_.emplace_back([this] { PrepareLoop(); });
   MutexLock lock(mutex_);
   ConnectToDispatcher();
 }
 
-void Worker::Stop() {
+void WorkerService::Stop() {
   std::map<std::uint64_t, StreamEntry> streams;  // dropped outside the lock
   std::shared_ptr<Stream<v1::WorkRequest>> work;
   {
@@ -78,7 +78,7 @@ void Worker::Stop() {
   if (work) work->Close(OkStatus());
 }
 
-void Worker::Drain() {
+void WorkerService::Drain() {
   MutexLock lock(mutex_);
   if (draining_) return;
   draining_ = true;
@@ -87,14 +87,14 @@ void Worker::Drain() {
   SendReport();
 }
 
-bool Worker::Idle() {
+bool WorkerService::Idle() {
   MutexLock lock(mutex_);
   return std::all_of(streams_.begin(), streams_.end(), [this](const auto& s) {
     return !queue_.Owes(s.first) && !s.second.out->sending();
   });
 }
 
-void Worker::Tick() {
+void WorkerService::Tick() {
   MutexLock lock(mutex_);
   if (stopping_) return;
   const Time now = clock_->Now();
@@ -120,7 +120,7 @@ void Worker::Tick() {
 
 // --- Streams of consumers ------------------------------------------------------------------------
 
-std::shared_ptr<StreamHandler<v1::WantList>> Worker::OnStreamBatches(
+std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
     std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
@@ -129,7 +129,7 @@ std::shared_ptr<StreamHandler<v1::WantList>> Worker::OnStreamBatches(
   return std::make_shared<BatchHandler>(shared_from_this(), id);
 }
 
-void Worker::OnWants(std::uint64_t id, const v1::WantList& wants) {
+void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
   MutexLock lock(mutex_);
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
@@ -163,11 +163,11 @@ void Worker::OnWants(std::uint64_t id, const v1::WantList& wants) {
   if (queue_.pending() > 0) work_available_.NotifyAll();
 }
 
-void Worker::RefuseAll(StreamEntry& stream, const v1::WantList& wants, const Status& why) {
+void WorkerService::RefuseAll(StreamEntry& stream, const v1::WantList& wants, const Status& why) {
   for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
 }
 
-void Worker::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
+void WorkerService::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
   const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
     return p.has_refused() && FromProto(p.refused().lease()) == lease;
   });
@@ -181,7 +181,7 @@ void Worker::Refuse(StreamEntry& stream, const Number& lease, const Status& why)
   stream.control.push_back(std::move(part));
 }
 
-void Worker::Pump(std::uint64_t id, StreamEntry& stream) {
+void WorkerService::Pump(std::uint64_t id, StreamEntry& stream) {
   if (!stream.out->idle()) return;
   if (stream.out->sending()) {
     stream.out->WriteNext();
@@ -216,7 +216,7 @@ void Worker::Pump(std::uint64_t id, StreamEntry& stream) {
   }
 }
 
-void Worker::SendAlive(std::uint64_t id, StreamEntry& stream) {
+void WorkerService::SendAlive(std::uint64_t id, StreamEntry& stream) {
   if (!stream.out->idle() || stream.out->sending()) return;
   v1::BatchPart part;
   v1::Alive& alive = *part.mutable_alive();
@@ -229,7 +229,7 @@ void Worker::SendAlive(std::uint64_t id, StreamEntry& stream) {
   stream.out->WriteControl(std::move(part));
 }
 
-void Worker::OnBatchWriteDone(std::uint64_t id) {
+void WorkerService::OnBatchWriteDone(std::uint64_t id) {
   MutexLock lock(mutex_);
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
@@ -237,7 +237,7 @@ void Worker::OnBatchWriteDone(std::uint64_t id) {
   Pump(id, found->second);
 }
 
-void Worker::OnBatchStreamClosed(std::uint64_t id, const Status& status) {
+void WorkerService::OnBatchStreamClosed(std::uint64_t id, const Status& status) {
   StreamEntry gone;  // dropped outside the lock
   MutexLock lock(mutex_);
   const auto found = streams_.find(id);
@@ -251,7 +251,7 @@ void Worker::OnBatchStreamClosed(std::uint64_t id, const Status& status) {
   lock.Unlock();
 }
 
-Result<StaticBytes> Worker::OnGetStatic(const std::string& fingerprint) {
+Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
   MutexLock lock(mutex_);
   const auto found = plans_.find(fingerprint);
   if (found == plans_.end() || found->second.phase != v1::READY) {
@@ -262,7 +262,7 @@ Result<StaticBytes> Worker::OnGetStatic(const std::string& fingerprint) {
 
 // --- Threads -------------------------------------------------------------------------------------
 
-void Worker::BuildLoop() {
+void WorkerService::BuildLoop() {
   ScratchByPlan scratch;
   MutexLock lock(mutex_);
   while (!stopping_) {
@@ -274,7 +274,7 @@ void Worker::BuildLoop() {
   }
 }
 
-void Worker::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
+void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
   Result<std::shared_ptr<const BuiltBatch>> built = Unavailable("plan is gone");
   Time began = clock_->Now();
   Time ended = began;
@@ -310,7 +310,7 @@ void Worker::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
   if (stream != streams_.end()) Pump(task.stream, stream->second);
 }
 
-void Worker::PrepareLoop() {
+void WorkerService::PrepareLoop() {
   provider_->OpenDatasets();
   MutexLock lock(mutex_);
   SendReport();

@@ -1,0 +1,169 @@
+#include "server/daemon.h"
+
+#include <utility>
+
+#include "common/transport/grpc_client.h"
+#include "server/plan_adapters.h"
+#include "server/state/sqlite_store.h"
+
+namespace millrace {
+namespace {
+
+std::string WithPort(const std::string& listen, int port) {
+  return listen.substr(0, listen.rfind(':')) + ":" + std::to_string(port);
+}
+
+bool IsLoopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+}
+
+PlanLibraryOptions LibraryOptions(const DaemonOptions& options) {
+  PlanLibraryOptions library;
+  for (const auto& [id, dataset] : options.datasets) {
+    library.datasets[id] = {dataset.path, dataset.index};
+  }
+  library.index_threads = static_cast<unsigned>(options.threads);
+  return library;
+}
+
+/// A worker in the same process tells the dispatcher of its datasets; a dispatcher alone finds out by
+/// itself.
+v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider, const std::string& id) {
+  v1::DatasetState state;
+  if (const auto status = library.GetStatus(id); status.ok()) state = ToProto(*status);
+  for (v1::FileEntry& file : provider.ListFiles(id)) *state.add_file_list() = std::move(file);
+  return state;
+}
+
+}  // namespace
+
+Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log)
+    : options_(options),
+      log_(std::move(log)),
+      clock_(std::make_shared<SystemClock>()),
+      library_(std::make_shared<PlanLibrary>(LibraryOptions(options), log_)) {}
+
+Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
+                                              std::shared_ptr<Logger> log) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(log)));
+  if (options.role != Role::kWorker) MILLRACE_RETURN_IF_ERROR(daemon->StartDispatcher());
+  if (options.role != Role::kDispatcher) MILLRACE_RETURN_IF_ERROR(daemon->StartWorker());
+  Daemon* d = daemon.get();
+  if (d->worker_) {
+    d->ticker_ = std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] { d->worker_->Tick(); });
+  }
+  if (d->dispatcher_) d->opener_ = std::thread([d] { d->OpenDatasets(); });
+  return daemon;
+}
+
+Daemon::~Daemon() {
+  DrainAndStop([] { return true; });
+}
+
+std::string Daemon::address() const {
+  return options_.role == Role::kWorker ? batch_address_ : control_address_;
+}
+
+Status Daemon::StartDispatcher() {
+  MILLRACE_ASSIGN_OR_RETURN(auto store, SqliteStore::Open(options_.state));
+  DispatcherOptions dispatcher;
+  dispatcher.version = MILLRACE_VERSION;
+  dispatcher.address = options_.listen;
+  dispatcher.attach_timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
+  MILLRACE_ASSIGN_OR_RETURN(
+      dispatcher_, DispatcherService::Start(dispatcher, std::move(store),
+                                            MakePlanCompiler(library_), clock_, log_));
+  GrpcServerOptions server;
+  server.listen = options_.listen;
+  MILLRACE_ASSIGN_OR_RETURN(
+      control_, GrpcServer::Start(server, std::shared_ptr<DispatcherEndpoint>(dispatcher_)));
+  control_address_ = WithPort(options_.listen, control_->port());
+  log_->Info("listening", {{"for", "control"}, {"address", control_address_},
+                           {"term", dispatcher_->term()}});
+  if (!IsLoopback(options_.listen)) {
+    log_->Warning("control is reachable from other hosts without encryption or authentication",
+                  {{"address", control_address_}});
+  }
+  return OkStatus();
+}
+
+Status Daemon::StartWorker() {
+  WorkerOptions worker;
+  worker.name = options_.name;
+  worker.host_id = NetworkHostId();
+  worker.dispatcher = dispatcher_ ? control_address_ : options_.dispatcher;
+  worker.threads = options_.threads;
+  worker.memory_bytes = options_.batch_memory();
+  worker.version = MILLRACE_VERSION;
+
+  // The port is known only once the server listens, and the server needs the worker: consumers learn
+  // the address from the worker's first report, which Start sends.
+  struct Late final : WorkerEndpoint {
+    std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
+        std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override {
+      const std::shared_ptr<WorkerService> w = worker.lock();
+      return w ? w->OnStreamBatches(std::move(stream), peer) : nullptr;
+    }
+    Result<StaticBytes> OnGetStatic(const std::string& fingerprint) override {
+      const std::shared_ptr<WorkerService> w = worker.lock();
+      if (!w) return Unavailable("the worker starts or stops");
+      return w->OnGetStatic(fingerprint);
+    }
+    std::weak_ptr<WorkerService> worker;
+  };
+  auto late = std::make_shared<Late>();
+  GrpcServerOptions server;
+  server.listen = options_.batch_listen;
+  MILLRACE_ASSIGN_OR_RETURN(batches_,
+                            GrpcServer::Start(server, std::shared_ptr<WorkerEndpoint>(late)));
+  batch_address_ = WithPort(options_.batch_listen, batches_->port());
+  worker.address = options_.advertise.empty() ? batch_address_ : options_.advertise;
+  worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_), MakeGrpcConnector({}),
+                                     clock_, log_);
+  late->worker = worker_;
+  log_->Info("listening", {{"for", "batches"}, {"address", batch_address_},
+                           {"advertised", worker.address}, {"threads", worker.threads},
+                           {"batch_memory", worker.memory_bytes}});
+  if (!IsLoopback(options_.batch_listen)) {
+    log_->Warning("batches are reachable from other hosts without encryption or authentication",
+                  {{"address", batch_address_}});
+  }
+  worker_->Start();
+  return OkStatus();
+}
+
+void Daemon::OpenDatasets() {
+  const auto provider = MakePlanProvider(library_);
+  for (const std::string& id : library_->dataset_ids()) {
+    const auto opened = library_->Open(id);
+    if (!opened.ok()) {
+      log_->Error("dataset cannot be opened", {{"dataset", id}, {"error", opened.status()}});
+    }
+    dispatcher_->SetDataset(id, StateWithFiles(*library_, *provider, id));
+  }
+}
+
+void Daemon::DrainAndStop(const std::function<bool()>& hurry) {
+  if (std::exchange(stopped_, true)) return;
+  if (worker_) {
+    worker_->Drain();
+    batches_->SetDraining();
+  }
+  if (control_) control_->SetDraining();
+  const Time end = clock_->Now() +
+                   std::chrono::milliseconds(static_cast<std::int64_t>(options_.grace * 1e3));
+  while (worker_ && !worker_->Idle() && clock_->Now() < end && !hurry()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ticker_.reset();
+  if (worker_) worker_->Stop();
+  if (batches_) batches_->Shutdown(std::chrono::milliseconds(200));
+  if (opener_.joinable()) opener_.join();
+  if (dispatcher_) dispatcher_->Stop();
+  if (control_) control_->Shutdown(std::chrono::milliseconds(200));
+  log_->Info("stopped");
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// The daemon put together: options in, listening servers out. No singletons: everything that main.cc
+// starts is a member here and ends with it.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/base/ticker.h"
+#include "common/transport/grpc_server.h"
+#include "server/dispatcher/dispatcher_service.h"
+#include "server/options.h"
+#include "server/pipeline/plan_library.h"
+#include "server/worker/worker_service.h"
+
+namespace millrace {
+
+class Daemon {
+ public:
+  /// Listens and starts to work. AlreadyExists for a busy port, FailedPrecondition for a state folder
+  /// in use, and so on: nothing is left behind.
+  static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
+                                               std::shared_ptr<Logger> log);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  /// host:port of the control service, or of the batch service where there is no control service.
+  std::string address() const;
+
+  /// Finishes what is owed, at most for the grace time or until `hurry` says true, and stops. Blocks.
+  void DrainAndStop(const std::function<bool()>& hurry);
+
+ private:
+  Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log);
+  Status StartDispatcher();
+  Status StartWorker();
+  void OpenDatasets();
+
+  const DaemonOptions options_;
+  const std::shared_ptr<Logger> log_;
+  const std::shared_ptr<Clock> clock_;
+  const std::shared_ptr<PlanLibrary> library_;
+
+  std::string control_address_;
+  std::string batch_address_;
+  std::shared_ptr<DispatcherService> dispatcher_;
+  std::unique_ptr<GrpcServer> control_;
+  std::shared_ptr<WorkerService> worker_;
+  std::unique_ptr<GrpcServer> batches_;
+  std::unique_ptr<Ticker> ticker_;
+  std::thread opener_;
+  bool stopped_ = false;
+};
+
+}  // namespace millrace

@@ -1,0 +1,169 @@
+// `millraced`: the daemon. Subcommands dispatcher, worker and serve (both in one process).
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "server/daemon.h"
+#include "server/options.h"
+
+namespace millrace {
+namespace {
+
+/// What the command line said.
+struct Arguments {
+  Role role = Role::kServe;
+  bool chosen = false;
+  std::string config;
+  std::vector<std::string> datasets;
+  std::map<std::string, std::string> flags;  // by OptionSpec::name, only those given
+  bool print_config = false;
+  std::string port_file;
+};
+
+std::string FlagOf(const std::string& name) {
+  std::string flag = "--" + name;
+  for (char& c : flag) {
+    if (c == '_') c = '-';
+  }
+  return flag;
+}
+
+void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& arguments) {
+  CLI::App* command = app.add_subcommand(std::string(RoleName(role)), help);
+  command->callback([role, &arguments] {
+    arguments.role = role;
+    arguments.chosen = true;
+  });
+  command->add_option("--config", arguments.config, "YAML file with the options below, '_' for '-'");
+  command->add_option("--dataset", arguments.datasets, "ID=DIR; repeat for more");
+  for (const OptionSpec& option : OptionTable()) {
+    if (std::find(option.roles.begin(), option.roles.end(), role) == option.roles.end()) continue;
+    std::string text = option.help;
+    if (!option.default_value.empty()) text += " [" + option.default_value + "]";
+    command->add_option_function<std::string>(
+        FlagOf(option.name),
+        [name = option.name, &arguments](const std::string& value) { arguments.flags[name] = value; },
+        text);
+  }
+  command->add_flag("--print-config", arguments.print_config, "print the effective options and exit");
+  command->add_option("--port-file", arguments.port_file,
+                      "write the address to this file once the daemon listens");
+  command->footer(
+      "Examples:\n  millraced " + std::string(RoleName(role)) +
+      (role == Role::kWorker ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
+                             : " --dataset stdlib=/data/stdlib\n"));
+}
+
+Result<DaemonOptions> EffectiveOptions(const Arguments& arguments, const HostLimits& host) {
+  OptionTexts texts;
+  if (!arguments.config.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(texts, ReadConfigFile(arguments.config));
+  }
+  for (const std::string& dataset : arguments.datasets) {
+    MILLRACE_RETURN_IF_ERROR(AddDataset(dataset, texts));
+  }
+  for (const auto& [name, value] : arguments.flags) texts.values[name] = value;
+  return MakeOptions(arguments.role, texts, host);
+}
+
+/// Complete or not at all, so that whoever waits for the file never reads half an address.
+Status WritePortFile(const std::string& path, const std::string& address) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream out(temporary);
+  out << address << "\n";
+  out.close();
+  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    return PermissionDenied("cannot write the port file " + path);
+  }
+  return OkStatus();
+}
+
+int Fail(const Status& status) {
+  std::fprintf(stderr, "millraced: %s\n", status.message().c_str());
+  switch (status.code()) {
+    case StatusCode::kDataLoss:
+      return 3;
+    case StatusCode::kInternal:
+    case StatusCode::kUnknown:
+      return 1;
+    default:
+      return 2;
+  }
+}
+
+int Run(const Arguments& arguments) {
+  const HostLimits host = ReadHostLimits();
+  const Result<DaemonOptions> options = EffectiveOptions(arguments, host);
+  if (!options.ok()) return Fail(options.status());
+  if (arguments.print_config) {
+    std::fputs(PrintConfig(*options).c_str(), stdout);
+    return 0;
+  }
+
+  // Signals are waited for, not handled: block them before any thread exists.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  const auto log = MakeStderrLogger(std::string(RoleName(options->role)), options->log_level,
+                                    options->log_json);
+  log->Info("starting", {{"version", MILLRACE_VERSION}, {"name", options->name},
+                         {"threads", options->threads}, {"cpus_from", host.cpus_from},
+                         {"memory_limit", options->memory_limit},
+                         {"memory_from", host.memory_from}});
+  Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, log);
+  if (!daemon.ok()) return Fail(daemon.status());
+  if (!arguments.port_file.empty()) {
+    if (const Status s = WritePortFile(arguments.port_file, (*daemon)->address()); !s.ok()) {
+      return Fail(s);
+    }
+  }
+
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  log->Info("stopping", {{"signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT"},
+                         {"grace", options->grace}});
+  (*daemon)->DrainAndStop([&signals] {
+    const timespec none{};
+    return sigtimedwait(&signals, nullptr, &none) > 0;  // a second signal: stop at once
+  });
+  return 0;
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  millrace::Arguments arguments;
+  CLI::App app("Millrace's daemon: prepares training batches outside the trainer.", "millraced");
+  app.set_version_flag("--version", MILLRACE_VERSION);
+  app.require_subcommand(1);
+  millrace::AddRole(app, millrace::Role::kServe, "dispatcher and worker in one process", arguments);
+  millrace::AddRole(app, millrace::Role::kDispatcher, "admits trainers and leases work", arguments);
+  millrace::AddRole(app, millrace::Role::kWorker, "builds and sends batches", arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  try {
+    return millrace::Run(arguments);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "millraced: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,86 @@
+#include "server/plan_adapters.h"
+
+#include <utility>
+
+namespace millrace {
+namespace {
+
+PipelineSource ToSource(const v1::PipelineText& text) {
+  PipelineSource source;
+  source.yaml = text.yaml();
+  source.variant = text.variant();
+  source.overrides.assign(text.overrides().begin(), text.overrides().end());
+  return source;
+}
+
+class LibraryProvider final : public PlanProvider {
+ public:
+  explicit LibraryProvider(std::shared_ptr<PlanLibrary> library) : library_(std::move(library)) {}
+
+  Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
+    return library_->Compile(ToSource(pipeline));
+  }
+  void OpenDatasets() override {
+    // The library keeps and logs what goes wrong; it is part of the states.
+    for (const std::string& id : library_->dataset_ids()) (void)library_->Open(id).ok();
+  }
+  std::map<std::string, v1::DatasetState> DatasetStates() override {
+    std::map<std::string, v1::DatasetState> states;
+    for (const std::string& id : library_->dataset_ids()) {
+      if (const auto status = library_->GetStatus(id); status.ok()) states[id] = ToProto(*status);
+    }
+    return states;
+  }
+  std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
+    std::vector<v1::FileEntry> files;
+    const auto opened = library_->Open(dataset);
+    if (!opened.ok()) return files;
+    const DatasetIndex& index = (*opened)->index();
+    for (const FileRecord& file : index.files()) {
+      v1::FileEntry& entry = files.emplace_back();
+      entry.set_name(std::string(index.string(file.name)));
+      entry.set_size(file.size);
+      entry.set_digest(Digest128{file.digest_high, file.digest_low}.ToBytes());
+    }
+    return files;
+  }
+
+ private:
+  const std::shared_ptr<PlanLibrary> library_;
+};
+
+class LibraryCompiler final : public PlanCompiler {
+ public:
+  explicit LibraryCompiler(std::shared_ptr<PlanLibrary> library) : library_(std::move(library)) {}
+
+  Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& text) override {
+    MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
+    MILLRACE_ASSIGN_OR_RETURN(auto plan, library_->Compile(pipeline));
+    return MakePlanFacts(pipeline, std::move(plan));
+  }
+
+ private:
+  const std::shared_ptr<PlanLibrary> library_;
+};
+
+}  // namespace
+
+v1::DatasetState ToProto(const DatasetStatus& status) {
+  v1::DatasetState state;
+  if (status.open) state.set_digest(status.digest.ToHex());
+  state.set_verifying(status.open ? 1 : status.indexing);
+  state.set_error(status.error);
+  state.set_files(status.files);
+  state.set_examples(status.proof_states);
+  return state;
+}
+
+std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library) {
+  return std::make_shared<LibraryProvider>(std::move(library));
+}
+
+std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library) {
+  return std::make_shared<LibraryCompiler>(std::move(library));
+}
+
+}  // namespace millrace

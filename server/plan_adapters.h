@@ -1,0 +1,19 @@
+// The plan library as dispatcher and workers want to see it.
+#pragma once
+
+#include <memory>
+
+#include "server/dispatcher/plan_facts.h"
+#include "server/pipeline/plan_library.h"
+#include "server/worker/worker_service.h"
+
+namespace millrace {
+
+/// What the worker's report and the dispatcher's status say of a dataset.
+v1::DatasetState ToProto(const DatasetStatus& status);
+
+/// Thread-safe. Both keep the library alive.
+std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library);
+std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library);
+
+}  // namespace millrace

@@ -1,0 +1,227 @@
+"""Real processes for tests: datasets, daemons, consumers, and the reference they are held against.
+
+Everything of one test lives in one temporary folder and ends with it. Waiting is always for an event
+(a file, a line, an exit), never for a length of time; a limit only says that the test has failed.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "90"))
+
+PIPELINE = """millrace: 1
+dataset: data
+source: proof_states
+shuffle: {{seed: 7}}
+closure: {{max_subgraph_size: 64}}
+batch: {{{batch}, remainder: {remainder}}}
+"""
+
+
+def binary(name):
+    return os.environ["MILLRACE_" + name.upper() + "_BINARY"]
+
+
+class Failure(AssertionError):
+    """A test's claim does not hold."""
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+def wait_for(condition, what, process=None):
+    """Polls until condition() is true; fails with `what` when patience runs out."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        if process is not None and process.poll() is not None:
+            raise Failure(f"{what}: the process ended with {process.returncode}")
+        time.sleep(0.02)
+    raise Failure(f"{what}: not within {PATIENCE:.0f} s")
+
+
+class Process:
+    """One running program, its output in a file."""
+
+    def __init__(self, folder, name, command, env=None):
+        self.name = name
+        self.output = folder / f"{name}.log"
+        self._file = open(self.output, "wb")
+        self.popen = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT,
+                                      stdin=subprocess.DEVNULL, env=env)
+
+    def text(self):
+        return self.output.read_text(errors="replace")
+
+    def kill(self):
+        self.popen.send_signal(signal.SIGKILL)
+        self.popen.wait()
+
+    def terminate(self):
+        self.popen.send_signal(signal.SIGTERM)
+
+    def stop(self):
+        self.popen.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.popen.send_signal(signal.SIGCONT)
+
+    def wait(self):
+        try:
+            return self.popen.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} does not end; its output:\n{self.text()[-3000:]}") from None
+
+    def expect_success(self):
+        code = self.wait()
+        check(code == 0, f"{self.name} ended with {code}:\n{self.text()[-3000:]}")
+
+    def close(self):
+        if self.popen.poll() is None:
+            self.popen.send_signal(signal.SIGCONT)
+            self.popen.kill()
+        self.popen.wait()
+        self._file.close()
+
+
+class Cluster:
+    """A dataset, a pipeline, and the processes of one test."""
+
+    def __init__(self, folder, dataset, batch="size: 8", remainder="keep"):
+        self.folder = folder
+        self.dataset = dataset
+        self.pipeline = folder / "pipeline.yaml"
+        self.pipeline.write_text(PIPELINE.format(batch=batch, remainder=remainder))
+        self.processes = []
+        self.address = None
+        self._count = 0
+
+    # --- programs ---
+
+    def run(self, *arguments, expect=0):
+        """Runs the command-line tool to its end; gives its standard output."""
+        done = subprocess.run([binary("cli"), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
+                              check=False)
+        check(done.returncode == expect,
+              f"millrace {' '.join(map(str, arguments))}: exit code {done.returncode}, expected "
+              f"{expect}\n{done.stdout.decode()[-1000:]}{done.stderr.decode()[-2000:]}")
+        return done.stdout.decode()
+
+    def start(self, name, *command):
+        self._count += 1
+        process = Process(self.folder, f"{self._count:02}-{name}", [str(c) for c in command])
+        self.processes.append(process)
+        return process
+
+    def _daemon(self, role, *arguments):
+        port_file = self.folder / f"port-{self._count}"
+        process = self.start(role, binary("daemon"), role, "--dataset", f"data={self.dataset}",
+                             "--port-file", port_file, "--grace", "5", *arguments)
+        wait_for(lambda: port_file.exists() and port_file.read_text().strip(),
+                 f"{role} does not listen; output: {process.text()}", process.popen)
+        return process, port_file.read_text().strip()
+
+    def dispatcher(self, listen="127.0.0.1:0"):
+        process, self.address = self._daemon("dispatcher", "--listen", listen, "--state",
+                                             self.folder / "state")
+        return process
+
+    def worker(self, threads=1, memory="256MiB"):
+        return self._daemon("worker", "--batch-listen", "127.0.0.1:0", "--dispatcher", self.address,
+                            "--threads", threads, "--memory-limit", memory)[0]
+
+    def serve(self):
+        process, self.address = self._daemon("serve", "--listen", "127.0.0.1:0", "--batch-listen",
+                                             "127.0.0.1:0", "--state", self.folder / "state")
+        return process
+
+    def consumer(self, world_size, ranks="all", epochs=1, job="job", log=None, extra=()):
+        log = log or self.folder / f"delivered-{self._count}.jsonl"
+        process = self.start("consumer", binary("cli"), "consume", self.pipeline, "--address",
+                             self.address, "--job", job, "--world-size", world_size, "--ranks", ranks,
+                             "--epochs", epochs, "--log", log, *extra)
+        process.log = log
+        return process
+
+    # --- what was delivered, and what had to be ---
+
+    def status(self):
+        return json.loads(self.run("status", "--address", self.address, "--format", "json"))
+
+    def reference(self, epoch, world_size, start=0):
+        """The log lines of an epoch, built in one process without a server."""
+        text = self.run("digest", self.pipeline, "--dataset", f"data={self.dataset}", "--epoch",
+                        epoch, "--world-size", world_size, "--from", start)
+        return [json.loads(line) for line in text.splitlines()]
+
+    @staticmethod
+    def delivered(log):
+        """Complete lines of a delivery log."""
+        if not pathlib.Path(log).exists():
+            return []
+        text = pathlib.Path(log).read_text()
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    def close(self):
+        for process in self.processes:
+            process.close()
+
+
+def key(line):
+    return (line["epoch"], line["ordinal"])
+
+
+def check_same(delivered, expected, what=""):
+    """Each expected batch exactly once, with the same bytes, each rank's in order."""
+    counts = {}
+    for line in delivered:
+        counts[key(line)] = counts.get(key(line), 0) + 1
+    twice = [k for k, n in counts.items() if n > 1]
+    check(not twice, f"{what}: delivered more than once: {twice[:5]}")
+    want = {key(line): line for line in expected}
+    missing = sorted(set(want) - set(counts))
+    check(not missing, f"{what}: {len(missing)} of {len(want)} batches missing: {missing[:5]}")
+    extra = sorted(set(counts) - set(want))
+    check(not extra, f"{what}: {len(extra)} batches that nobody asked for: {extra[:5]}")
+    last = {}
+    for line in delivered:
+        check(line == want[key(line)], f"{what}: {line} differs from {want[key(line)]}")
+        check(last.get(line["rank"], (-1, -1)) < key(line), f"{what}: out of order: {line}")
+        last[line["rank"]] = key(line)
+
+
+def check_examples_once(lines, what=""):
+    """Every example of an epoch at most once; gives the ids seen, dropped ones included."""
+    seen = set()
+    for line in lines:
+        for example in [*line["examples"], *(d[0] for d in line["dropped"])]:
+            check(example not in seen, f"{what}: example {example} came twice")
+            seen.add(example)
+    return seen
+
+
+@contextlib.contextmanager
+def cluster(dataset, **options):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-test-"))
+    made = Cluster(folder, dataset, **options)
+    try:
+        yield made
+    except Exception:
+        for process in made.processes:
+            print(f"--- {process.name}\n{process.text()[-2000:]}")
+        raise
+    finally:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
