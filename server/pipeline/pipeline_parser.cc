@@ -246,8 +246,7 @@ Status PipelineParser::ApplyParameter(Layer& layer, const StageType& stage, std:
   MILLRACE_RETURN_IF_ERROR(Claim(layer, key, entry.mark));
   StageState& stage_state = state.stages[stage.name];
   const bool default_is_null = std::holds_alternative<std::monostate>(parameter->default_value);
-  if (entry.value->kind == YamlNode::Kind::kNull && !parameter->required &&
-      (!layer.is_file || default_is_null)) {
+  if (entry.value->kind == YamlNode::Kind::kNull && (!layer.is_file || default_is_null)) {
     stage_state.params.erase(parameter->name);
     return OkStatus();
   }

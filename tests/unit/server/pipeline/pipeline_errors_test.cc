@@ -81,6 +81,16 @@ TEST_CASE("a missing key is named with what it takes", "[pipeline]") {
   CHECK(ErrorOf("- millrace\n").find("got a list") != std::string::npos);
 }
 
+TEST_CASE("a required key that a later layer sets to null is missing", "[pipeline]") {
+  CHECK(ErrorOf(Minimal(), "", {"source=null"}).find("the key source is missing") !=
+        std::string::npos);
+  const std::string split = Minimal("split: {method: hash, proportions: [9, 1]}\n");
+  CHECK(ErrorOf(split, "", {"split.method=null"}).find("the key split.method is missing") !=
+        std::string::npos);
+  CHECK(MustParse(Minimal("split: {method: disabled}\n"), "", {"split.method=null"}).digest() ==
+        MustParse(Minimal()).digest());
+}
+
 TEST_CASE("another format version is refused before anything else", "[pipeline]") {
   CHECK(ErrorOf("unknown: 1\nmillrace: 2\n") ==
         "p.yaml:2:11: millrace: this build reads version 1 of the format, got '2'");

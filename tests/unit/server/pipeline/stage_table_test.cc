@@ -80,6 +80,18 @@ TEST_CASE("a higher version of a stage changes the digest", "[stage]") {
   CHECK(after.canonical_text().find("test_every@version=2\n") != std::string::npos);
 }
 
+TEST_CASE("a stage that keeps every example in its place enters no other stage's fingerprint",
+          "[stage]") {
+  StageType skip = *StageTable::Default().Find("exclude");
+  skip.name = "skip";
+  const StageTable table = StageTable::Default().With(skip, "shuffle");
+  const Pipeline without = MustParse(Minimal("shuffle: {}\n"));
+  const Pipeline with = MustParse(Minimal("shuffle: {}\nskip: {files: [a]}\n"), "", {}, table);
+  CHECK(without.Find("shuffle")->fingerprint == with.Find("shuffle")->fingerprint);
+  CHECK(without.order_digest() == with.order_digest());
+  CHECK(without.digest() != with.digest());
+}
+
 TEST_CASE("a table can know one more source", "[stage]") {
   const StageTable table = StageTable::Default().WithSource("two_arrays");
   const std::string yaml = "millrace: 1\ndataset: d\nsource: two_arrays\nbatch: {size: 8}\n";
