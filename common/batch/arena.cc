@@ -139,7 +139,7 @@ void BufferPool::Trim() { state_->Trim(); }
 
 std::size_t BufferPool::SizeClass(std::size_t bytes) {
   if (bytes <= kSmallestClass) return kSmallestClass;
-  if (bytes > (std::size_t{1} << (sizeof(std::size_t) * 8 - 2))) return 0;
+  if (bytes > kMaxBufferBytes) return 0;
   // bytes lies in (2^k, 2^(k+1)]: four steps of 2^(k-2) lead from one to the other.
   const auto k = static_cast<unsigned>(std::bit_width(bytes - 1)) - 1;
   const std::size_t step = std::size_t{1} << (k - 2);

@@ -62,8 +62,11 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
+  /// No buffer is larger: a number beyond it is a mistake, or an attack.
+  static constexpr std::size_t kMaxBufferBytes = std::size_t{1} << 38;
+
   /// A buffer of `bytes` bytes (0 is legal), which goes back to the pool with its last reference.
-  /// ResourceExhausted where the system has no memory.
+  /// ResourceExhausted where the system has no memory, or beyond kMaxBufferBytes.
   Result<std::shared_ptr<Buffer>> Acquire(std::size_t bytes);
 
   BufferPoolStats stats() const;
@@ -72,7 +75,7 @@ class BufferPool {
   void Trim();
 
   /// The capacity of a buffer for `bytes`: the next of four classes a doubling, from 4 KiB up, so
-  /// that at most a fifth is unused. 0 where no such size exists.
+  /// that at most a fifth is unused. 0 beyond kMaxBufferBytes.
   static std::size_t SizeClass(std::size_t bytes);
 
  private:
