@@ -1,0 +1,73 @@
+// A store that forgets with its process: for tests and simulation. Fails on demand.
+//
+// Thread-safe.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "server/state/state_store.h"
+
+namespace millrace {
+
+class MemoryStore final : public StateStore {
+ public:
+  Result<StoredState> Load() override {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    StoredState state;
+    state.term = term_;
+    for (const auto& [name, record] : jobs_) state.jobs.push_back(record);
+    return state;
+  }
+
+  Status CommitTerm(std::uint64_t term) override {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    if (term <= term_) {
+      return FailedPrecondition("term " + std::to_string(term) + " is over: the store has term " +
+                                std::to_string(term_));
+    }
+    term_ = term;
+    return OkStatus();
+  }
+
+  Status CommitJob(std::uint64_t term, const v1::JobRecord& record,
+                   std::int64_t now_unix_seconds) override {
+    MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+    if (term != term_) {
+      return FailedPrecondition("term " + std::to_string(term) + " may not write: the store has term " +
+                                std::to_string(term_));
+    }
+    jobs_[record.name()] = record;
+    constexpr std::int64_t kSecondsKept = 7 * 24 * 3600;
+    constexpr std::size_t kEndedRecordsKept = 1000;
+    std::multimap<std::int64_t, std::string> ended;  // oldest first
+    for (const auto& [name, job] : jobs_) {
+      if (job.ended()) ended.emplace(job.ended_unix_seconds(), name);
+    }
+    while (!ended.empty() && (ended.size() > kEndedRecordsKept ||
+                              ended.begin()->first < now_unix_seconds - kSecondsKept)) {
+      jobs_.erase(ended.begin()->second);
+      ended.erase(ended.begin());
+    }
+    return OkStatus();
+  }
+
+  /// Every call fails with this until it is set to ok.
+  void FailWith(Status failure) {
+    MutexLock lock(mutex_);
+    failure_ = std::move(failure);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Status failure_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t term_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, v1::JobRecord> jobs_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,209 @@
+// Whole clusters over the in-process network: what the thread sanitizer watches.
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <future>
+#include <vector>
+
+#include "tests/support/test_cluster.h"
+
+namespace millrace {
+namespace {
+
+using test::BatchRecord;
+using test::ReadAll;
+using test::TestCluster;
+
+/// All ranks read `epochs` epochs at once, each on a thread; what each got, or its error.
+class Readers {
+ public:
+  Readers(TestCluster& cluster, std::uint32_t world_size, std::uint64_t epochs,
+          std::optional<std::uint64_t> steps = std::nullopt, const std::string& cursor = "") {
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      SessionOptions options = cluster.Options(rank, world_size);
+      options.cursor = cursor;
+      futures_.push_back(std::async(std::launch::async, [this, &cluster, options, epochs, steps] {
+        return Read(cluster, options, epochs, steps);
+      }));
+    }
+  }
+
+  std::vector<BatchRecord> Join() {
+    std::vector<BatchRecord> all;
+    for (auto& future : futures_) {
+      Result<std::vector<BatchRecord>> records = future.get();
+      if (!records.ok()) {
+        UNSCOPED_INFO(records.status().ToString());
+        CHECK(records.ok());
+        continue;
+      }
+      all.insert(all.end(), records->begin(), records->end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  void WaitForBatches(std::uint64_t count) {
+    while (taken_ < count) std::this_thread::yield();
+  }
+  std::string cursor() { return cursor_; }
+
+ private:
+  Result<std::vector<BatchRecord>> Read(TestCluster& cluster, const SessionOptions& options,
+                                        std::uint64_t epochs, std::optional<std::uint64_t> steps) {
+    MILLRACE_ASSIGN_OR_RETURN(auto session,
+                              cluster.Connect(options, "rank" + std::to_string(options.rank)));
+    std::vector<BatchRecord> all;
+    for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+      if (epoch > 0) {
+        MILLRACE_ASSIGN_OR_RETURN(const bool more, session->NextEpoch());
+        if (!more) break;
+      }
+      for (;;) {
+        if (steps && all.size() >= *steps) break;
+        MILLRACE_ASSIGN_OR_RETURN(const auto one, ReadAll(*session, 1, 1));
+        if (one.empty()) break;
+        all.push_back(one.front());
+        ++taken_;
+      }
+    }
+    if (options.rank == 0) cursor_ = session->cursor();
+    return all;
+  }
+
+  std::atomic<std::uint64_t> taken_{0};
+  std::string cursor_;
+  std::vector<std::future<Result<std::vector<BatchRecord>>>> futures_;
+};
+
+std::vector<BatchRecord> Expected(TestCluster& cluster, std::uint32_t world_size,
+                                  std::uint64_t epochs) {
+  std::vector<BatchRecord> all;
+  for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+    const auto one = cluster.Reference(epoch, world_size);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+TEST_CASE("any fleet delivers the plan's batches to any number of ranks", "[cluster]") {
+  const int workers = GENERATE(1, 3);
+  const std::uint32_t ranks = GENERATE(1u, 3u);
+  TestCluster cluster;
+  for (int i = 0; i < workers; ++i) cluster.AddWorker("w" + std::to_string(i));
+  Readers readers(cluster, ranks, 2);
+  CHECK(readers.Join() == Expected(cluster, ranks, 2));
+}
+
+TEST_CASE("a killed worker changes no batch", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  cluster.AddWorker("w1");
+  Readers readers(cluster, 2, 3);
+  readers.WaitForBatches(20);
+  cluster.KillWorker("w0");
+  CHECK(readers.Join() == Expected(cluster, 2, 3));
+}
+
+TEST_CASE("a paused worker is passed over and changes no batch", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  cluster.AddWorker("w1");
+  Readers readers(cluster, 2, 3);
+  readers.WaitForBatches(20);
+  cluster.PauseWorker("w0", true);
+  CHECK(readers.Join() == Expected(cluster, 2, 3));
+  cluster.PauseWorker("w0", false);
+}
+
+TEST_CASE("workers that come and go by drain change no batch", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  Readers readers(cluster, 2, 3);
+  readers.WaitForBatches(10);
+  cluster.AddWorker("w1");
+  readers.WaitForBatches(30);
+  cluster.StopWorker("w0");
+  CHECK(readers.Join() == Expected(cluster, 2, 3));
+}
+
+TEST_CASE("a restarted dispatcher goes on from what consumers and workers say", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  cluster.AddWorker("w1");
+  Readers readers(cluster, 2, 4);
+  readers.WaitForBatches(20);
+  cluster.KillDispatcher();
+  cluster.StartDispatcher();
+  CHECK(readers.Join() == Expected(cluster, 2, 4));
+}
+
+TEST_CASE("a worker that joins late starts a job that waited for it", "[cluster]") {
+  TestCluster cluster;
+  Readers readers(cluster, 1, 1);
+  cluster.AddWorker("w0");
+  CHECK(readers.Join() == Expected(cluster, 1, 1));
+}
+
+TEST_CASE("a cursor goes on with the remaining examples on another number of ranks", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  Readers first(cluster, 4, 1, 3);
+  first.Join();
+  Readers second(cluster, 2, 1, std::nullopt, first.cursor());
+  CHECK(second.Join() == cluster.Reference(0, 2, 3 * 4 * 8));
+}
+
+TEST_CASE("replicas of a rank read the same batches", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  SessionOptions options = cluster.Options(0, 1);
+  auto replica = std::async(std::launch::async, [&cluster, options]() mutable {
+    options.replica = 1;
+    auto session = cluster.Connect(options, "replica");
+    return session.ok() ? ReadAll(**session, 1) : session.status();
+  });
+  auto session = cluster.Connect(options, "rank");
+  REQUIRE(session.ok());
+  const auto own = ReadAll(**session, 1);
+  REQUIRE(own.ok());
+  const auto other = replica.get();
+  REQUIRE(other.ok());
+  CHECK(*own == *other);
+  CHECK(*own == cluster.Reference(0, 1));
+}
+
+TEST_CASE("one consumer and two workers with room for one batch each, one killed, go on",
+          "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0", 1);
+  cluster.AddWorker("w1", 1);
+  Readers readers(cluster, 1, 3);
+  readers.WaitForBatches(10);
+  cluster.KillWorker("w1");
+  CHECK(readers.Join() == Expected(cluster, 1, 3));
+}
+
+TEST_CASE("a rank that is taken over is told by whom", "[cluster]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  auto first = cluster.Connect(cluster.Options(0, 1), "first");
+  REQUIRE(first.ok());
+  REQUIRE((*first)->Next().ok());
+  auto second = cluster.Connect(cluster.Options(0, 1), "second");
+  REQUIRE(second.ok());
+  Status status;
+  for (int i = 0; i < 10'000 && status.ok(); ++i) {
+    auto batch = (*first)->Next();
+    if (!batch.ok()) {
+      status = batch.status();
+    } else if (!batch->has_value()) {
+      REQUIRE((*first)->NextEpoch().ok());
+    }
+  }
+  CHECK(status.code() == StatusCode::kAborted);
+  CHECK(status.message().find("taken over by") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,202 @@
+#include "tests/support/test_cluster.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "common/batch/batch.h"
+#include "server/dataset/generator.h"
+#include "server/plan_adapters.h"
+#include "server/state/memory_store.h"
+
+namespace millrace::test {
+namespace {
+
+/// The dataset of this process's tests.
+std::filesystem::path MakeDataset() {
+  const std::filesystem::path dir =
+      std::filesystem::temp_directory_path() / ("millrace-cluster-" + std::to_string(getpid()));
+  GeneratorOptions options;
+  options.nodes = 20'000;
+  options.files = 4;
+  options.proof_states = 400;
+  options.definitions = 200;
+  options.seed = 5;
+  const millrace::Status status = GenerateDataset(dir, options, nullptr);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
+  return dir;
+}
+
+}  // namespace
+
+TestCluster::TestCluster()
+    : dataset_(MakeDataset()),
+      pipeline_("millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
+                "closure: {max_subgraph_size: 64}\nbatch: {size: 8, remainder: keep}\n"),
+      store_(std::make_shared<MemoryStore>()) {
+  PlanLibraryOptions options;
+  options.datasets["data"] = {dataset_, {}};
+  options.index_threads = 1;
+  library_ = std::make_shared<PlanLibrary>(options, MakeNullLogger());
+  StartDispatcher();
+  time_ = std::thread([this] { RunTime(); });
+}
+
+TestCluster::~TestCluster() {
+  stopping_ = true;
+  time_.join();
+  std::map<std::string, std::shared_ptr<WorkerService>> workers;
+  {
+    MutexLock lock(mutex_);
+    workers = workers_;
+  }
+  for (const auto& [name, worker] : workers) KillWorker(name);
+  KillDispatcher();
+  std::error_code ignored;
+  std::filesystem::remove_all(dataset_, ignored);
+}
+
+void TestCluster::RunTime() {
+  while (!stopping_) {
+    clock_->Advance(std::chrono::milliseconds(20));
+    std::shared_ptr<DispatcherService> dispatcher;
+    std::vector<std::shared_ptr<WorkerService>> workers;
+    {
+      MutexLock lock(mutex_);
+      dispatcher = dispatcher_;
+      for (const auto& [name, worker] : workers_) workers.push_back(worker);
+    }
+    if (dispatcher) dispatcher->Tick();
+    for (const auto& worker : workers) worker->Tick();
+    // Gives the machine to those who work: the clock runs some ten times as fast as a wall clock.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+void TestCluster::StartDispatcher() {
+  auto dispatcher = DispatcherService::Start(DispatcherOptions{}, store_, MakePlanCompiler(library_),
+                                             clock_, MakeNullLogger());
+  if (!dispatcher.ok()) return;
+  network_.AddDispatcher(kDispatcher, *dispatcher);
+  MutexLock lock(mutex_);
+  dispatcher_ = std::move(dispatcher).value();
+}
+
+void TestCluster::KillDispatcher() {
+  network_.Kill(kDispatcher);
+  std::shared_ptr<DispatcherService> dispatcher;
+  {
+    MutexLock lock(mutex_);
+    dispatcher = std::exchange(dispatcher_, nullptr);
+  }
+  if (dispatcher) dispatcher->Stop();
+}
+
+void TestCluster::AddWorker(const std::string& name, std::uint64_t memory, int threads) {
+  WorkerOptions options;
+  options.name = name;
+  options.address = name + ":1";
+  options.host_id = "host";
+  options.dispatcher = kDispatcher;
+  options.threads = threads;
+  options.memory_bytes = memory;
+  auto worker = std::make_shared<WorkerService>(options, MakePlanProvider(library_),
+                                                network_.MakeConnector(options.address), clock_,
+                                                MakeNullLogger());
+  network_.AddWorker(options.address, worker);
+  worker->Start();
+  MutexLock lock(mutex_);
+  workers_[name] = std::move(worker);
+}
+
+void TestCluster::StopWorker(const std::string& name) {
+  std::shared_ptr<WorkerService> worker;
+  {
+    MutexLock lock(mutex_);
+    worker = workers_.at(name);
+  }
+  worker->Drain();
+  while (!worker->Idle()) std::this_thread::yield();
+  KillWorker(name);
+}
+
+void TestCluster::KillWorker(const std::string& name) {
+  network_.Kill(name + ":1");
+  std::shared_ptr<WorkerService> worker;
+  {
+    MutexLock lock(mutex_);
+    const auto found = workers_.find(name);
+    if (found == workers_.end()) return;
+    worker = std::move(found->second);
+    workers_.erase(found);
+  }
+  worker->Stop();
+}
+
+void TestCluster::PauseWorker(const std::string& name, bool paused) {
+  network_.SetPaused(name + ":1", paused);
+}
+
+SessionOptions TestCluster::Options(std::uint32_t rank, std::uint32_t world_size) const {
+  SessionOptions options;
+  options.address = kDispatcher;
+  options.job = "job";
+  options.pipeline = pipeline_;
+  options.rank = rank;
+  options.world_size = world_size;
+  options.packed = true;
+  options.prefetch_bytes = 1 << 20;
+  return options;
+}
+
+Result<std::unique_ptr<Session>> TestCluster::Connect(const SessionOptions& options,
+                                                      const std::string& who) {
+  SessionEnvironment environment;
+  environment.connector = network_.MakeConnector(who);
+  environment.clock = clock_;
+  environment.longest_sleep = std::chrono::milliseconds(1);
+  MILLRACE_ASSIGN_OR_RETURN(auto session, Session::Create(options, environment));
+  MILLRACE_RETURN_IF_ERROR(session->Attach());
+  return session;
+}
+
+std::vector<BatchRecord> TestCluster::Reference(std::uint64_t epoch, std::uint32_t world_size,
+                                                std::uint64_t from) {
+  PipelineSource source;
+  source.yaml = pipeline_;
+  const auto plan = library_->Compile(source);
+  const StepArithmetic steps = (*plan)->Steps(world_size).value();
+  const auto scratch = (*plan)->NewScratch();
+  std::vector<BatchRecord> records;
+  for (Position at{epoch, from}; at.epoch == epoch; at = steps.Next(at)) {
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      const auto batch = (*plan)->Batch(epoch, steps.RankExamples(at, rank), *scratch);
+      records.push_back({epoch, steps.Ordinal(at, rank), (*batch)->payload_hash().ToHex()});
+    }
+  }
+  return records;
+}
+
+Result<v1::ServiceStatus> TestCluster::Status() {
+  return network_.MakeConnector("status")->GetStatus(kDispatcher, 30);
+}
+
+Result<std::vector<BatchRecord>> ReadAll(Session& session, std::uint64_t epochs,
+                                         std::optional<std::uint64_t> steps) {
+  std::vector<BatchRecord> records;
+  for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+    if (epoch > 0) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool more, session.NextEpoch());
+      if (!more) break;
+    }
+    for (;;) {
+      if (steps && records.size() >= *steps) return records;
+      MILLRACE_ASSIGN_OR_RETURN(const std::optional<Batch> batch, session.Next());
+      if (!batch) break;
+      records.push_back({batch->epoch(), batch->ordinal(), batch->packed()->payload_hash().ToHex()});
+    }
+  }
+  return records;
+}
+
+}  // namespace millrace::test

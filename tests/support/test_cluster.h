@@ -1,0 +1,90 @@
+// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network, with
+// a clock that runs as fast as the machine allows.
+//
+// Thread-safe where a member says so; else for the test's own thread.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/session.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/transport/in_process.h"
+#include "server/dispatcher/dispatcher_service.h"
+#include "server/pipeline/plan_library.h"
+#include "server/state/state_store.h"
+#include "server/worker/worker_service.h"
+
+namespace millrace::test {
+
+/// One batch as a consumer got it, or as the plan builds it.
+struct BatchRecord {
+  std::uint64_t epoch = 0;
+  std::uint64_t ordinal = 0;
+  std::string hash;
+  friend auto operator<=>(const BatchRecord&, const BatchRecord&) = default;
+};
+
+class TestCluster {
+ public:
+  /// Generates a small dataset (once a process) and starts a dispatcher.
+  TestCluster();
+  ~TestCluster();
+  TestCluster(const TestCluster&) = delete;
+  TestCluster& operator=(const TestCluster&) = delete;
+
+  /// `memory`: bytes of batches that it may hold.
+  void AddWorker(const std::string& name, std::uint64_t memory = 64 << 20, int threads = 1);
+  /// As SIGTERM does: drained, then gone.
+  void StopWorker(const std::string& name);
+  /// As kill -9 does.
+  void KillWorker(const std::string& name);
+  /// As SIGSTOP and SIGCONT do, seen from outside.
+  void PauseWorker(const std::string& name, bool paused);
+  void KillDispatcher();
+  void StartDispatcher();
+
+  /// Options of a rank, with this cluster's pipeline and address.
+  SessionOptions Options(std::uint32_t rank, std::uint32_t world_size) const;
+  /// A session of `who` on this network. Thread-safe.
+  Result<std::unique_ptr<Session>> Connect(const SessionOptions& options, const std::string& who);
+
+  /// What the plan itself builds for an epoch, from a position on.
+  std::vector<BatchRecord> Reference(std::uint64_t epoch, std::uint32_t world_size,
+                                     std::uint64_t from = 0);
+
+  const std::string& pipeline() const { return pipeline_; }
+  /// Before the first session.
+  void SetPipeline(std::string yaml) { pipeline_ = std::move(yaml); }
+  Result<v1::ServiceStatus> Status();
+
+  static constexpr const char* kDispatcher = "dispatcher:1";
+
+ private:
+  void RunTime();
+
+  std::filesystem::path dataset_;
+  std::string pipeline_;
+  std::shared_ptr<FakeClock> clock_ = std::make_shared<FakeClock>();
+  std::shared_ptr<StateStore> store_;
+  std::shared_ptr<PlanLibrary> library_;
+  InProcessNetwork network_;
+  Mutex mutex_;
+  std::shared_ptr<DispatcherService> dispatcher_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<WorkerService>> workers_ MILLRACE_GUARDED_BY(mutex_);
+  std::atomic<bool> stopping_{false};
+  std::thread time_;
+};
+
+/// Reads `epochs` epochs (or `steps` steps) of a session; each batch's hash is of its packed payload.
+Result<std::vector<BatchRecord>> ReadAll(Session& session, std::uint64_t epochs,
+                                         std::optional<std::uint64_t> steps = std::nullopt);
+
+}  // namespace millrace::test
