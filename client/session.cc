@@ -11,6 +11,7 @@
 #include "client/session_core.h"
 #include "common/base/host.h"
 #include "common/base/mutex.h"
+#include "common/base/nonce.h"
 #include "common/epoch/cursor.h"
 #include "common/transport/grpc_client.h"
 
@@ -28,13 +29,6 @@ Result<std::string> ReadPipeline(const SessionOptions& options) {
     return NotFound(fmt::format("pipeline file {} cannot be read", options.pipeline_file));
   }
   return text;
-}
-
-std::string Nonce() {
-  std::random_device device;
-  std::string nonce;
-  while (nonce.size() < 16) nonce += static_cast<char>(device());
-  return nonce;
 }
 
 std::function<double()> MakeRandom() {
@@ -76,9 +70,9 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
   hello.set_world_size(options.world_size);
   hello.set_epochs(options.epochs);
   hello.set_any_start(options.any_start);
-  hello.set_nonce(Nonce());
+  hello.set_nonce(MakeNonce());
   hello.set_where(Whereabouts());
-  hello.set_host_id(HostId());
+  hello.set_host_id(NetworkHostId());
   MILLRACE_ASSIGN_OR_RETURN(*hello.mutable_pipeline()->mutable_yaml(), ReadPipeline(options));
   hello.mutable_pipeline()->set_variant(options.variant);
   for (const std::string& override : options.overrides) {

@@ -1,0 +1,55 @@
+// Reads every batch of a job's epochs as rank 0 of 1, and says what is in them.
+//
+//   consume ADDRESS PIPELINE.yaml [EPOCHS]
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "client/session.h"
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: %s ADDRESS PIPELINE.yaml [EPOCHS]\n", argv[0]);
+    return 2;
+  }
+  millrace::SessionOptions options;
+  options.address = argv[1];
+  options.pipeline_file = argv[2];
+  options.job = "example";
+  options.epochs = argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 1;
+
+  auto connected = millrace::Session::Connect(options);
+  if (!connected.ok()) {
+    std::fprintf(stderr, "%s\n", connected.status().ToString().c_str());
+    return 1;
+  }
+  millrace::Session& session = **connected;
+  const millrace::BatchSpec& spec = session.spec();
+  std::printf("%llu examples an epoch in %llu steps\n",
+              static_cast<unsigned long long>(spec.steps.examples),
+              static_cast<unsigned long long>(spec.steps_per_epoch));
+
+  for (;;) {
+    auto next = session.Next();
+    if (!next.ok()) {
+      std::fprintf(stderr, "%s\n", next.status().ToString().c_str());
+      return 1;
+    }
+    if (!next->has_value()) {  // the end of an epoch
+      std::printf("cursor %s\n", session.cursor().c_str());
+      auto more = session.NextEpoch();
+      if (!more.ok() || !*more) break;
+      continue;
+    }
+    const millrace::Batch& batch = **next;
+    const millrace::DeliveredTensor* labels = batch.Find("node_label");
+    std::printf("epoch %llu step %llu: %zu graphs, %zu nodes\n",
+                static_cast<unsigned long long>(batch.epoch()),
+                static_cast<unsigned long long>(batch.step()), batch.graphs(),
+                labels != nullptr ? labels->values<std::int32_t>().size() : 0);
+  }
+  const millrace::SessionStats stats = session.stats();
+  std::printf("%llu batches, %.3f s waited\n", static_cast<unsigned long long>(stats.batches),
+              stats.total_waited_seconds());
+  return 0;
+}
