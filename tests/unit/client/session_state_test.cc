@@ -1,0 +1,371 @@
+#include <catch2/catch.hpp>
+
+#include "tests/unit/client/machine.h"
+
+namespace millrace::client {
+namespace {
+
+// --- the dispatcher ---------------------------------------------------------------------------
+
+TEST_CASE("a session says hello first and reports at once when it is welcome", "[session][attach]") {
+  Machine m;
+  const auto hello = m.TakeLast<SendAttach>();
+  REQUIRE(hello);
+  CHECK(hello->message.hello().job() == "j");
+  CHECK_FALSE(hello->message.hello().admitted());
+  CHECK_FALSE(hello->message.has_report());
+  m.Welcome();
+  const auto report = m.TakeLast<SendAttach>();
+  REQUIRE(report);
+  CHECK(report->message.report().window() > 0);
+  CHECK_FALSE(report->message.has_hello());
+}
+
+TEST_CASE("reports come at most four times and at least once a second", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 8, 1);
+  m.Take<SendAttach>();
+  m.state->OnAttachWritten(m.attach, m.now);
+  int reports = 0;
+  for (int i = 0; i < 10; ++i) {  // something changes every 100 ms
+    m.Pass(100 * kMs);
+    m.Pulse();
+    if (i < 8) m.Arrive(worker, static_cast<std::uint64_t>(i), 1);
+    for (const auto& send : m.Take<SendAttach>()) {
+      ++reports;
+      m.state->OnAttachWritten(send.stream, m.now);
+    }
+  }
+  CHECK(reports >= 2);
+  CHECK(reports <= 4);
+  m.PassAttached(kSecond);
+  reports = 0;
+  for (int i = 0; i < 30; ++i) {  // nothing changes
+    m.Pass(100 * kMs);
+    m.Pulse();
+    for (const auto& send : m.Take<SendAttach>()) {
+      ++reports;
+      m.state->OnAttachWritten(send.stream, m.now);
+    }
+  }
+  CHECK(reports == 3);
+}
+
+TEST_CASE("a report is not written while another write is outstanding", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  REQUIRE(m.Take<SendAttach>().size() == 2);  // hello, and a report that is never acknowledged
+  for (int i = 0; i < 20; ++i) {
+    m.Pass(100 * kMs);
+    m.Pulse();
+  }
+  CHECK(m.Take<SendAttach>().empty());
+}
+
+TEST_CASE("a broken dispatcher stream is opened again with the session's number, its first start and "
+          "a report", "[session][attach]") {
+  Machine::Options options;
+  options.start = {2, 30};
+  Machine m(options);
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 4, 1);
+  REQUIRE(m.Arrive(worker, 0, 1) == Verdict::kTaken);
+  m.TakeBatch();
+  m.Take<SendAttach>();
+  m.state->OnAttachClosed(m.attach, Unavailable("gone"), m.now);
+  CHECK(m.Take<OpenAttach>().empty());  // not before some time has passed
+  m.Pass(200 * kMs);
+  const auto hello = m.TakeLast<SendAttach>();
+  REQUIRE(hello);
+  CHECK(hello->message.hello().session().n() == 1);
+  CHECK(hello->message.hello().admitted());
+  CHECK(hello->message.hello().highest_term() == 10);
+  CHECK(FromProto(hello->message.hello().start()) == Position{2, 30});
+  REQUIRE(hello->message.has_report());
+  CHECK(FromProto(hello->message.report().next()) == Position{2, 40});
+  REQUIRE(hello->message.report().held_size() == 1);
+  CHECK(hello->message.report().held(0).shard().batches() == 3);
+  CHECK(m.state->status().ok());
+}
+
+TEST_CASE("reconnecting waits a random time of 0.1 s to a bound that doubles to 5 s",
+          "[session][attach]") {
+  Machine::Options options;
+  options.random = 0.999;
+  Machine m(options);
+  std::vector<double> waited;
+  for (int i = 0; i < 9; ++i) {
+    const StreamId stream = m.TakeLast<OpenAttach>()->stream;
+    const Time broke = m.now;
+    m.state->OnAttachClosed(stream, Unavailable("refused"), m.now);
+    m.Take<SendAttach>();
+    while (m.pending.empty()) {
+      m.now = m.state->NextTick();
+      m.state->Tick(m.now);
+      for (Action& a : m.state->TakeActions()) m.pending.push_back(std::move(a));
+    }
+    waited.push_back(ToSeconds(m.now - broke));
+  }
+  CHECK(waited[0] == Approx(0.2).margin(0.01));
+  CHECK(waited[1] == Approx(0.4).margin(0.01));
+  CHECK(waited[8] == Approx(5).margin(0.01));
+  options.random = 0;
+  Machine eager(options);
+  eager.state->OnAttachClosed(eager.TakeLast<OpenAttach>()->stream, Unavailable("x"), eager.now);
+  CHECK(ToSeconds(eager.state->NextTick() - eager.now) == Approx(0.1));
+}
+
+TEST_CASE("a dispatcher that is silent for 3 s is given up, one that pulses is not",
+          "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  m.PassAttached(10 * kSecond);
+  CHECK(m.Take<CloseStream>().empty());
+  m.Pass(2900 * kMs);
+  CHECK(m.Take<CloseStream>().empty());
+  m.Pass(200 * kMs);
+  const auto close = m.TakeLast<CloseStream>();
+  REQUIRE(close);
+  CHECK(close->stream == m.attach);
+}
+
+TEST_CASE("a message of a lower term than one seen ends that stream and changes nothing",
+          "[session][attach][term]") {
+  Machine m;
+  m.Welcome();
+  v1::AttachResponse stale;
+  stale.set_term(9);
+  *stale.add_leases() = m.LeaseOf(7, 0, 4, 1);
+  m.state->OnAttachMessage(m.attach, stale, m.now);
+  CHECK(m.state->leases().all().empty());
+  const auto close = m.TakeLast<CloseStream>();
+  REQUIRE(close);
+  CHECK(close->stream == m.attach);
+  CHECK(m.state->status().ok());
+  CHECK(m.state->highest_term() == 10);
+}
+
+TEST_CASE("what the dispatcher says of the session for good ends it for every waiter",
+          "[session][attach]") {
+  for (const Status& why : {Aborted("rank 1 of j was taken over by h:1"), FailedPrecondition("x"),
+                            InvalidArgument("x"), DataLoss("file a.bin at 12")}) {
+    Machine m;
+    m.Welcome();
+    const StreamId worker = m.GiveOne(1, 0, 4, 1);
+    m.Take<CloseStream>();
+    m.state->OnAttachClosed(m.attach, why, m.now);
+    CHECK(m.state->status() == why);
+    const auto close = m.TakeLast<CloseStream>();
+    REQUIRE(close);
+    CHECK(close->stream == worker);
+    m.Pass(20 * kSecond);
+    CHECK(m.Take<OpenAttach>().empty());
+  }
+}
+
+TEST_CASE("all else that closes the dispatcher's stream is retried", "[session][attach]") {
+  for (const StatusCode code :
+       {StatusCode::kUnavailable, StatusCode::kResourceExhausted, StatusCode::kInternal,
+        StatusCode::kUnknown, StatusCode::kCancelled, StatusCode::kOk}) {
+    Machine m;
+    m.Welcome();
+    m.state->OnAttachClosed(m.attach, Status(code, "x"), m.now);
+    CHECK(m.state->status().ok());
+    m.Pass(6 * kSecond);
+    CHECK(m.TakeLast<OpenAttach>());
+  }
+}
+
+TEST_CASE("a dispatcher that never answers is an error that names it and the last reason",
+          "[session][attach]") {
+  Machine m;
+  for (int i = 0; i < 400 && m.state->status().ok(); ++i) {
+    for (const auto& open : m.Take<OpenAttach>()) {
+      m.state->OnAttachClosed(open.stream, Unavailable("connection refused"), m.now);
+    }
+    m.Pass(100 * kMs);
+  }
+  CHECK(m.state->status().code() == StatusCode::kUnavailable);
+  CHECK(m.state->status().message().find("dispatcher:1") != std::string::npos);
+  CHECK(m.state->status().message().find("connection refused") != std::string::npos);
+}
+
+TEST_CASE("a session that has to wait says a word every second and keeps the reason",
+          "[session][attach]") {
+  Machine m;
+  m.attach = m.TakeLast<OpenAttach>()->stream;
+  m.Take<SendAttach>();
+  m.state->OnAttachWritten(m.attach, m.now);
+  v1::AttachResponse message;
+  message.set_term(10);
+  ToProto(Number{10, 4}, message.mutable_waiting()->mutable_session());
+  message.mutable_waiting()->set_why("plan compiling");
+  m.state->OnAttachMessage(m.attach, message, m.now);
+  CHECK(m.state->waiting_why() == "plan compiling");
+  m.state->SetWaiting(true, m.now);
+  m.PassAttached(100 * kMs);
+  CHECK(m.state->stats(m.now).now == WaitCause::kAttach);
+  int words = 0;
+  for (int i = 0; i < 100; ++i) {
+    m.Pass(100 * kMs);
+    m.Pulse();
+    for (const auto& send : m.Take<SendAttach>()) {
+      ++words;
+      m.state->OnAttachWritten(send.stream, m.now);
+    }
+  }
+  CHECK(words >= 9);
+  m.state->OnAttachClosed(m.attach, Unavailable("restart"), m.now);
+  m.Pass(6 * kSecond);
+  const auto hello = m.TakeLast<SendAttach>();
+  REQUIRE(hello);
+  CHECK(hello->message.hello().session().n() == 4);
+  CHECK_FALSE(hello->message.hello().admitted());
+}
+
+TEST_CASE("a welcome to another plan than before ends the session", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  v1::AttachResponse message;
+  message.set_term(11);
+  *message.mutable_welcome() = m.WelcomeMessage(kOtherPlan);
+  m.state->OnAttachMessage(m.attach, message, m.now);
+  CHECK(m.state->status().code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("good-bye is said, read, and then the stream is half-closed", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 4, 1);
+  m.Take<SendAttach>();
+  m.state->OnAttachWritten(m.attach, m.now);
+  m.Take<SendAttach>();
+  m.state->OnAttachWritten(m.attach, m.now);
+  m.state->Leave(Cancelled("closed"), m.now);
+  const auto bye = m.TakeLast<SendAttach>();
+  REQUIRE(bye);
+  CHECK(bye->message.bye());
+  auto closed = m.Take<CloseStream>();
+  REQUIRE(closed.size() == 1);
+  CHECK(closed[0].stream == worker);
+  CHECK_FALSE(m.state->left());
+  m.state->OnAttachWritten(m.attach, m.now);
+  closed = m.Take<CloseStream>();
+  REQUIRE(closed.size() == 1);
+  CHECK(closed[0].why.ok());
+  CHECK(m.state->left());
+}
+
+// --- leases -----------------------------------------------------------------------------------
+
+TEST_CASE("a report holds leases cut to the first batch that lacks, and the highest lease received",
+          "[session][lease]") {
+  Machine m;
+  m.Welcome();
+  m.PassAttached(100 * kMs);
+  m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 3, 3, 2)});
+  const auto opened = m.Take<OpenBatches>();
+  REQUIRE(opened.size() == 2);
+  m.Arrive(opened[0].stream, 0, 1);
+  m.Arrive(opened[0].stream, 1, 1);
+  m.Arrive(opened[1].stream, 4, 2);  // not its first
+  v1::Report report = m.PassAttached(kSecond);
+  REQUIRE(report.held_size() == 2);
+  CHECK(FromProto(report.held(0).shard().epoch() == 0 ? report.held(0).id() : report.held(1).id()) ==
+        Number{10, 1});
+  CHECK(report.held(0).shard().batches() == 1);
+  CHECK(report.held(0).shard().position() == 20);
+  CHECK(report.held(0).shard().first_example() == 25);
+  CHECK(report.held(1).shard().batches() == 3);
+  CHECK(FromProto(report.last_lease()) == Number{10, 2});
+  CHECK(report.buffered_batches() == 3);
+  m.Arrive(opened[0].stream, 2, 1);
+  report = m.PassAttached(kSecond);
+  REQUIRE(report.held_size() == 1);  // the first is over
+  CHECK(FromProto(report.last_lease()) == Number{10, 2});
+}
+
+TEST_CASE("a lease that was received before is not taken a second time", "[session][lease]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(5, 0, 2, 1);
+  m.Arrive(worker, 0, 5);
+  m.Arrive(worker, 1, 5);
+  CHECK(m.state->leases().all().empty());
+  m.Give({m.LeaseOf(5, 0, 2, 1), m.LeaseOf(4, 2, 2, 1)});
+  CHECK(m.state->leases().all().empty());
+  m.Give({m.LeaseOf(6, 2, 2, 1)});
+  CHECK(m.state->leases().all().size() == 1);
+}
+
+TEST_CASE("a lease that is no run of this rank's steps is not believed", "[session][lease]") {
+  Machine m;
+  m.Welcome();
+  v1::Lease lease = m.LeaseOf(1, 0, 2, 1);
+  lease.mutable_shard()->set_first_example(0);  // rank 0's
+  m.Give({lease});
+  CHECK(m.state->leases().all().empty());
+  CHECK(m.Take<OpenBatches>().empty());
+  CHECK(m.logger->Has(LogLevel::kWarning, "bad lease"));
+}
+
+TEST_CASE("the window and leases roll over the end of an epoch", "[session][lease]") {
+  Machine m;  // 10 steps an epoch
+  m.Welcome();
+  m.PassAttached(100 * kMs);
+  m.Give({m.LeaseOf(1, 8, 2, 1), m.LeaseOf(2, 10, 3, 1), m.LeaseOf(3, 0, 8, 1)});
+  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    REQUIRE(m.Arrive(worker, i, 3) == Verdict::kTaken);
+    m.TakeBatch();
+  }
+  CHECK(m.Arrive(worker, 10, 2) == Verdict::kTaken);
+  CHECK(m.Arrive(worker, 8, 1) == Verdict::kTaken);
+  CHECK(m.Arrive(worker, 9, 1) == Verdict::kTaken);
+  m.TakeBatch();
+  m.TakeBatch();
+  CHECK(m.state->holds(m.state->next()));
+  CHECK(m.state->steps().At(m.state->next()) == Position{1, 0});
+}
+
+TEST_CASE("the window ends where the last epoch does", "[session][lease]") {
+  Machine::Options options;
+  options.epochs = 1;
+  options.prefetch_bytes = 1'000'000;
+  Machine m(options);
+  m.Welcome();
+  CHECK(m.PassAttached(kSecond).window() == 8);  // the first window
+  const StreamId worker = m.GiveOne(1, 0, 10, 1);
+  for (std::uint64_t i = 0; i < 7; ++i) {
+    m.Arrive(worker, i, 1);
+    m.TakeBatch();
+  }
+  CHECK(m.PassAttached(kSecond).window() == 3);
+  for (std::uint64_t i = 7; i < 10; ++i) {
+    m.Arrive(worker, i, 1);
+    m.TakeBatch();
+  }
+  const v1::Report report = m.PassAttached(kSecond);
+  CHECK(report.window() == 0);
+  CHECK(FromProto(report.next()) == Position{1, 0});
+}
+
+TEST_CASE("the lease of a batch that is long due is reported late while its worker lives",
+          "[session][lease]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 4, 1);
+  m.state->SetWaiting(true, m.now);
+  v1::BatchPart alive;
+  alive.mutable_alive();
+  v1::Report report;
+  for (int i = 0; i < 5; ++i) {
+    m.state->OnBatchesPart(worker, alive, 0, m.now);
+    report = m.PassAttached(500 * kMs);
+  }
+  CHECK(FromProto(report.late()) == Number{10, 1});
+}
+
+}  // namespace
+}  // namespace millrace::client
