@@ -45,6 +45,7 @@ struct Location {
   std::uint64_t step = 0;
   std::uint32_t rank = 0;
   std::uint32_t row = 0;  // planned row: dropped examples before it count
+  friend bool operator==(const Location&, const Location&) = default;
 };
 
 class StepArithmetic {

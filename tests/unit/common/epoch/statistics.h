@@ -1,0 +1,36 @@
+// What the tests of the permutation need of statistics: p-values, and whether many p-values are
+// those of the hypothesis. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace::test {
+
+/// P(X >= statistic) for X chi-square with `freedom` degrees of freedom.
+double ChiSquareP(double statistic, double freedom);
+
+/// P(X <= z) for a standard normal X.
+double NormalP(double z);
+
+/// A p-value of a Poisson(mean) count that is uniform in spite of the steps of its distribution:
+/// P(X < count) + u * P(X = count), u uniform in [0, 1).
+double PoissonP(std::uint64_t count, double mean, double u);
+
+/// The same for a binomial count.
+double BinomialP(std::uint64_t count, std::uint64_t trials, double probability, double u);
+
+/// The distance of Kolmogorov and Smirnov between `p_values` and the uniform distribution over its
+/// critical value at 0.1 %: above 1 they are refused as uniform.
+double KolmogorovSmirnov(std::vector<double> p_values);
+
+/// A fixed sequence of uniform numbers in [0, 1), unrelated to what is tested (xorshift64*).
+class Uniform {
+ public:
+  double Next();
+
+ private:
+  std::uint64_t state_ = 88172645463325252u;
+};
+
+}  // namespace millrace::test
