@@ -5,6 +5,7 @@
 
 namespace millrace::cli {
 
+void AddDigestCommand(Tool& tool);
 inline void AddAllCommands([[maybe_unused]] Tool& tool) {
 }
 

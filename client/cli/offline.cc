@@ -1,0 +1,145 @@
+#include "client/cli/offline.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/cli/progress.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+
+namespace millrace::cli {
+namespace {
+
+/// Shows how far the index of a dataset is, from when it begins to be built.
+class IndexingProgress {
+ public:
+  void operator()(const std::string& dataset, const IndexProgress& progress) {
+    MutexLock lock(mutex_);
+    if (!bar_) bar_.emplace("indexing " + dataset, "bytes", progress.bytes_total);
+    bar_->Set(progress.bytes_done);
+    if (progress.bytes_done >= progress.bytes_total) bar_.reset();
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+Result<std::uint64_t> ParseNumber(std::string_view text, const std::string& whole) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
+    return InvalidArgument(fmt::format(
+        "position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
+  }
+  return number;
+}
+
+}  // namespace
+
+void OfflineOptions::AddTo(CLI::App* command) {
+  command->add_option("pipeline", pipeline_file, "pipeline file (YAML)")
+      ->required()
+      ->type_name("PIPELINE");
+  command
+      ->add_option("--dataset", datasets,
+                   "where a dataset lies: ID=DIR, or DIR for the one that the pipeline names")
+      ->type_name("ID=DIR")
+      ->allow_extra_args(false);
+  command->add_option("--index", index_file, "index file of the pipeline's dataset")
+      ->type_name("FILE");
+  command->add_option("--variant", variant, "variant of the pipeline to apply")->type_name("NAME");
+  command->add_option("--set", overrides, "changes one key of the pipeline; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+Result<std::string> ReadTextFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) {
+    const int error = errno;
+    std::string message = fmt::format("{}: {}", path, std::strerror(error));
+    return error == EACCES ? PermissionDenied(std::move(message)) : NotFound(std::move(message));
+  }
+  return text.str();
+}
+
+Result<Offline> Offline::Open(const OfflineOptions& options) {
+  PipelineSource source;
+  MILLRACE_ASSIGN_OR_RETURN(source.yaml, ReadTextFile(options.pipeline_file));
+  source.variant = options.variant;
+  source.overrides = options.overrides;
+  source.name = options.pipeline_file;
+  MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source));
+
+  PlanLibraryOptions library;
+  for (const std::string& dataset : options.datasets) {
+    const std::size_t equals = dataset.find('=');
+    const std::string id =
+        equals == std::string::npos ? pipeline.dataset() : dataset.substr(0, equals);
+    const std::string dir = equals == std::string::npos ? dataset : dataset.substr(equals + 1);
+    if (id.empty() || dir.empty()) {
+      return InvalidArgument(fmt::format("--dataset {}: expected ID=DIR", dataset));
+    }
+    library.datasets[id].dir = dir;
+  }
+  const auto own = library.datasets.find(pipeline.dataset());
+  if (own == library.datasets.end()) {
+    return InvalidArgument(fmt::format("the pipeline draws from dataset '{}': say where it lies with "
+                                       "--dataset {}=DIR",
+                                       pipeline.dataset(), pipeline.dataset()));
+  }
+  own->second.index_file = options.index_file;
+  library.progress = [bar = std::make_shared<IndexingProgress>()](
+                         const std::string& id, const IndexProgress& progress) {
+    (*bar)(id, progress);
+  };
+  auto opened = std::make_unique<PlanLibrary>(
+      std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
+  return Offline(std::move(pipeline), std::move(opened));
+}
+
+Result<std::shared_ptr<const Dataset>> Offline::OpenDataset() {
+  return library_->Open(pipeline_.dataset());
+}
+
+Result<std::shared_ptr<const Plan>> Offline::Compile(const PlanDraft& draft) {
+  // A draft that differs from the pipeline must not be taken for it: it gets digests of its own.
+  const Digest128 own = Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(),
+                                         draft.source));
+  return library_->Compile(draft, pipeline_.dataset(), own, own);
+}
+
+Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch) {
+  Position position{default_epoch, 0};
+  std::string_view rest = text;
+  if (const std::size_t colon = text.find(':'); colon != std::string::npos) {
+    MILLRACE_ASSIGN_OR_RETURN(position.epoch, ParseNumber(rest.substr(0, colon), text));
+    rest.remove_prefix(colon + 1);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(position.example, ParseNumber(rest, text));
+  return position;
+}
+
+Status PrintLine(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
+      std::fputc('\n', stdout) == EOF) {
+    return Unavailable("stdout is closed");
+  }
+  return OkStatus();
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,67 @@
+// What the commands that need no server share: options, the pipeline's text, datasets and plans.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "common/base/result.h"
+#include "common/epoch/position.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/plan_draft.h"
+#include "server/pipeline/plan_library.h"
+
+namespace millrace::cli {
+
+/// Options of every offline command. Has to live until the command has run.
+struct OfflineOptions {
+  std::string pipeline_file;
+  std::vector<std::string> datasets;  // ID=DIR, or DIR for the pipeline's own
+  std::string index_file;             // of the pipeline's dataset
+  std::string variant;
+  std::vector<std::string> overrides;
+
+  /// Registers PIPELINE, --dataset, --index, --variant and --set.
+  void AddTo(CLI::App* command);
+};
+
+/// A pipeline and its datasets, ready to compile.
+class Offline {
+ public:
+  /// Reads and parses the pipeline. NotFound for a file that is not there, InvalidArgument for a
+  /// --dataset that is not ID=DIR and for what the pipeline says wrongly.
+  static Result<Offline> Open(const OfflineOptions& options);
+
+  const Pipeline& pipeline() const { return pipeline_; }
+  PlanLibrary& library() { return *library_; }
+  /// The pipeline's dataset.
+  Result<std::shared_ptr<const Dataset>> OpenDataset();
+  /// The pipeline's plan.
+  Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }
+  /// The plan of a changed draft: no part of any fingerprint but the dataset's is its own.
+  Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft);
+
+ private:
+  Offline(Pipeline pipeline, std::unique_ptr<PlanLibrary> library)
+      : pipeline_(std::move(pipeline)), library_(std::move(library)) {}
+
+  Pipeline pipeline_;
+  std::unique_ptr<PlanLibrary> library_;
+};
+
+/// A whole file. NotFound or PermissionDenied naming it.
+Result<std::string> ReadTextFile(const std::string& path);
+
+/// Reads --from: "N" (examples of the epoch that come before) or "E:N".
+Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch);
+
+/// Writes a line to stdout. Unavailable where stdout is closed.
+Status PrintLine(const std::string& line);
+
+}  // namespace millrace::cli

@@ -1,0 +1,212 @@
+#include "server/pipeline/plan_library.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/dataset/index_store.h"
+#include "server/pipeline/plan_draft.h"
+
+namespace millrace {
+
+/// One dataset. `opening` is held for as long as an index is built, `mutex` for moments.
+struct PlanLibrary::Entry {
+  std::string id;
+  DatasetLocation location;
+
+  Mutex opening;
+  mutable Mutex mutex;
+  std::shared_ptr<const Dataset> dataset MILLRACE_GUARDED_BY(mutex);
+  std::vector<std::string> damaged MILLRACE_GUARDED_BY(mutex);
+  std::string error MILLRACE_GUARDED_BY(mutex);
+  double indexing MILLRACE_GUARDED_BY(mutex) = 0;
+};
+
+namespace {
+
+/// "a, b and 3 more".
+std::string Join(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) {
+    text += (i > 0 ? ", " : "") + names[i];
+  }
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
+
+/// An index from when all files were good, where the bad ones are all in it.
+std::shared_ptr<const DatasetIndex> IndexOfBetterDays(const DatasetLocation& location,
+                                                      const IndexOptions& options,
+                                                      const std::vector<std::string>& bad) {
+  Result<std::shared_ptr<const DatasetIndex>> index = FindIndex(location.dir, options);
+  if (!index.ok()) return nullptr;
+  for (const std::string& name : bad) {
+    bool known = false;
+    for (std::uint32_t f = 0; f < (*index)->files().size() && !known; ++f) {
+      known = (*index)->file_name(f) == name;
+    }
+    if (!known) return nullptr;
+  }
+  return *std::move(index);
+}
+
+}  // namespace
+
+PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> logger)
+    : options_(std::move(options)), logger_(std::move(logger)) {
+  for (const auto& [id, location] : options_.datasets) {
+    auto entry = std::make_unique<Entry>();
+    entry->id = id;
+    entry->location = location;
+    entries_.emplace(id, std::move(entry));
+  }
+}
+
+PlanLibrary::~PlanLibrary() = default;
+
+Result<PlanLibrary::Entry*> PlanLibrary::Find(const std::string& dataset_id) const {
+  const auto found = entries_.find(dataset_id);
+  if (found != entries_.end()) return found->second.get();
+  if (entries_.empty()) {
+    return NotFound(fmt::format("dataset '{}' is not known here, nor is any other: name its folder",
+                                dataset_id));
+  }
+  return NotFound(fmt::format("dataset '{}' is not known here: expected one of {}", dataset_id,
+                              Join(dataset_ids())));
+}
+
+Status PlanLibrary::OpenEntry(Entry& entry) {
+  MutexLock one_opens(entry.opening);
+  {
+    MutexLock lock(entry.mutex);
+    if (entry.dataset) return OkStatus();
+  }
+  std::vector<BadFile> bad_files;
+  IndexOptions options;
+  options.index_file = entry.location.index_file;
+  options.cache_dir = options_.cache_dir;
+  options.logger = logger_;
+  options.bad = &bad_files;
+  options.build.threads = options_.index_threads;
+  options.build.progress = [this, &entry](const IndexProgress& progress) {
+    if (options_.progress) options_.progress(entry.id, progress);
+    MutexLock lock(entry.mutex);
+    entry.indexing = progress.bytes_total == 0
+                         ? 0
+                         : static_cast<double>(progress.bytes_done) /
+                               static_cast<double>(progress.bytes_total);
+  };
+  Result<std::shared_ptr<const DatasetIndex>> index =
+      OpenOrBuildIndex(entry.location.dir, options);
+  std::vector<std::string> damaged;
+  std::shared_ptr<const DatasetIndex> usable;
+  if (index.ok()) {
+    usable = *index;
+  } else if (!bad_files.empty()) {
+    for (const BadFile& file : bad_files) damaged.push_back(file.name);
+    usable = IndexOfBetterDays(entry.location, options, damaged);
+    if (usable) {
+      logger_->Warning("dataset has damaged files; only plans that exclude them are served",
+                       {{"dataset", entry.id}, {"files", Join(damaged)}});
+    }
+  }
+  MutexLock lock(entry.mutex);
+  entry.indexing = 0;
+  entry.error = index.ok() ? "" : index.status().message();
+  if (!usable) return index.status().WithContext(fmt::format("dataset '{}'", entry.id));
+  entry.damaged = std::move(damaged);
+  entry.dataset = std::make_shared<const Dataset>(entry.location.dir, std::move(usable));
+  return OkStatus();
+}
+
+Result<std::shared_ptr<const Dataset>> PlanLibrary::Open(const std::string& dataset_id) {
+  MILLRACE_ASSIGN_OR_RETURN(Entry* const entry, Find(dataset_id));
+  MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
+  MutexLock lock(entry->mutex);
+  return entry->dataset;
+}
+
+Result<Pipeline> PlanLibrary::Parse(const PipelineSource& source) const {
+  return Pipeline::Parse(source, options_.stages ? *options_.stages : StageTable::Default());
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PipelineSource& source) {
+  MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, Parse(source));
+  return Compile(pipeline);
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanDraft draft, PlanDraft::FromPipeline(pipeline));
+  return Compile(draft, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
+                                                         const std::string& dataset_id,
+                                                         Digest128 pipeline,
+                                                         Digest128 order_pipeline) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset, Open(dataset_id));
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
+  std::vector<std::string> needed;
+  for (const std::string& file : status.damaged_files) {
+    const auto& excluded = draft.excluded_files;
+    if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
+  }
+  if (!needed.empty()) {
+    std::vector<std::string> files = draft.excluded_files;
+    files.insert(files.end(), needed.begin(), needed.end());
+    std::string line;
+    for (const std::string& file : files) {
+      line += fmt::format("{}\"{}\"", line.empty() ? "" : ", ", file);
+    }
+    return DataLoss(fmt::format(
+        "dataset '{}' has damaged files ({}); to go on without their examples, write `exclude: "
+        "{{files: [{}]}}`",
+        dataset_id, status.error, line));
+  }
+
+  const std::string key = fmt::format(
+      "{} {}", dataset_id, Fingerprint{dataset->index().digest(), pipeline}.ToString());
+  {
+    MutexLock lock(mutex_);
+    if (std::shared_ptr<const Plan> plan = plans_[key].lock()) return plan;
+  }
+  const SourceTable& sources = options_.sources ? *options_.sources : SourceTable::Default();
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Source> source,
+                            sources.Make(std::move(dataset), draft));
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
+                            Plan::Compile(draft, pipeline, order_pipeline, std::move(source)));
+  MutexLock lock(mutex_);
+  std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
+  plans_[key] = plan;
+  return plan;
+}
+
+std::vector<std::string> PlanLibrary::dataset_ids() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, entry] : entries_) ids.push_back(id);
+  return ids;
+}
+
+Result<DatasetStatus> PlanLibrary::GetStatus(const std::string& dataset_id) const {
+  MILLRACE_ASSIGN_OR_RETURN(const Entry* const entry, Find(dataset_id));
+  DatasetStatus status;
+  status.id = entry->id;
+  status.dir = entry->location.dir;
+  MutexLock lock(entry->mutex);
+  status.indexing = entry->indexing;
+  status.error = entry->error;
+  status.damaged_files = entry->damaged;
+  if (entry->dataset) {
+    const DatasetIndex& index = entry->dataset->index();
+    status.open = true;
+    status.digest = index.digest();
+    status.files = index.files().size();
+    status.nodes = index.nodes();
+    status.proof_states = index.outcomes().size();
+  }
+  return status;
+}
+
+}  // namespace millrace

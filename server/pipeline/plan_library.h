@@ -1,0 +1,103 @@
+// The datasets of a process and the plans over them: what dispatcher, workers and offline tools turn a
+// pipeline's text into batches with. Only here are fingerprints made.
+//
+// A dataset is opened when it is first needed: its index is found, renewed or built (which may take
+// long; others that need the same dataset wait for it, those that need another one do not). A dataset
+// that cannot be opened is tried again at the next call.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+#include "server/dataset/dataset.h"
+#include "server/dataset/dataset_files.h"
+#include "server/dataset/index_builder.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/plan.h"
+#include "server/pipeline/source_table.h"
+
+namespace millrace {
+
+/// Where a dataset lies.
+struct DatasetLocation {
+  std::filesystem::path dir;
+  std::filesystem::path index_file;  // empty: found by the rules of index_store.h
+};
+
+struct PlanLibraryOptions {
+  std::map<std::string, DatasetLocation> datasets;  // by dataset id
+  unsigned index_threads = 0;                       // 0: one for each CPU of the process
+  std::filesystem::path cache_dir;                  // empty: the user's
+  /// Called from several threads while an index is built.
+  std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
+  const SourceTable* sources = nullptr;             // nullptr: the default one
+  const StageTable* stages = nullptr;               // nullptr: the default one
+};
+
+/// What is known of one dataset.
+struct DatasetStatus {
+  std::string id;
+  std::filesystem::path dir;
+  bool open = false;
+  double indexing = 0;     // share done, 0 to 1, while its index is being built
+  std::string error;       // of the last attempt to open it; also of damaged files, where it is open
+  Digest128 digest;        // where open
+  std::uint64_t files = 0;
+  std::uint64_t nodes = 0;
+  std::uint64_t proof_states = 0;
+  std::vector<std::string> damaged_files;  // plans have to exclude them
+};
+
+class PlanLibrary {
+ public:
+  PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> logger);
+  ~PlanLibrary();
+  PlanLibrary(const PlanLibrary&) = delete;
+  PlanLibrary& operator=(const PlanLibrary&) = delete;
+
+  /// Opens the dataset. NotFound for an id that is not configured, with those that are; errors of
+  /// opening and of building its index.
+  Result<std::shared_ptr<const Dataset>> Open(const std::string& dataset_id);
+
+  /// The plan of a pipeline, opening its dataset. Plans that are in use somewhere are shared.
+  /// Errors of Pipeline::Parse, Open and Plan::Compile; DataLoss, with the `exclude` line that would
+  /// let it go on, where the dataset has damaged files that the pipeline does not exclude.
+  Result<std::shared_ptr<const Plan>> Compile(const PipelineSource& source);
+  Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline);
+  /// The plan of a draft, for tools that change one. `pipeline` and `order_pipeline` stand for it.
+  Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft, const std::string& dataset_id,
+                                              Digest128 pipeline, Digest128 order_pipeline);
+
+  /// Parses with the library's stages.
+  Result<Pipeline> Parse(const PipelineSource& source) const;
+
+  /// Ids of all datasets.
+  std::vector<std::string> dataset_ids() const;
+  /// NotFound for an id that is not configured. Never waits for an index to be built.
+  Result<DatasetStatus> GetStatus(const std::string& dataset_id) const;
+
+ private:
+  struct Entry;
+
+  Result<Entry*> Find(const std::string& dataset_id) const;
+  Status OpenEntry(Entry& entry);
+
+  const PlanLibraryOptions options_;
+  const std::shared_ptr<Logger> logger_;
+  std::map<std::string, std::unique_ptr<Entry>> entries_;  // not changed after construction
+  mutable Mutex mutex_;
+  // By dataset id and fingerprint; those in use.
+  std::map<std::string, std::weak_ptr<const Plan>> plans_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace
