@@ -188,11 +188,7 @@ Actions Dispatcher::OnTick(Moment now) {
   std::vector<Number> silent;
   for (const auto& [id, session] : state_.sessions()) {
     if (!session.live) unsettled_.insert(session.hello.job());
-    // A waiting session with a stream has nothing to say, and holds nothing.
-    const bool may_be_silent = !session.live && session.stream != 0;
-    if (!may_be_silent && now_.time - session.heard >= options_.session_timeout) {
-      silent.push_back(id);
-    }
+    if (now_.time - session.heard >= options_.session_timeout) silent.push_back(id);
   }
   for (const Number id : silent) {
     Fail(id, Unavailable(fmt::format("session {} was silent for {:.0f} s and has ended",

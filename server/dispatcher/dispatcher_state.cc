@@ -304,4 +304,52 @@ void DispatcherState::On(const RecordFailed& u) {
   writes_[u.job] = {false, u.error, u.retry_at};
 }
 
+std::string DispatcherState::Dump() const {
+  std::string out = fmt::format("term {} issued {} booted {}\n", term_, issued_,
+                                booted_.since_boot.count());
+  for (const auto& [id, s] : streams_) {
+    out += fmt::format("stream {} worker {} opened {} owner {}\n", id, s.of_worker,
+                       s.opened.since_boot.count(), s.owner.ToString());
+  }
+  for (const auto& [key, p] : plans_) {
+    out += fmt::format("plan {} phase {} fingerprint {} used {} error {}\n", key,
+                       static_cast<int>(p.phase), p.fingerprint, p.used.since_boot.count(),
+                       p.error.ToString());
+  }
+  for (const auto& [id, s] : sessions_) {
+    out += fmt::format("session {} {} of {} stream {} heard {} live {} {} why '{}' plan {} start {}\n",
+                       id.ToString(), RankOfJob(s.hello), s.hello.world_size(), s.stream,
+                       s.heard.since_boot.count(), s.live, s.live_before, s.why, s.plan_key,
+                       s.plan ? s.plan->start.ToString() : "-");
+    for (const auto* leases : {&s.leases.held(), &s.leases.sent()}) {
+      for (const auto& l : *leases) {
+        out += fmt::format("  lease {} to {} at {} batches {} sent {}\n", l.id.ToString(),
+                           l.worker.ToString(), l.run.at.ToString(), l.run.batches,
+                           l.sent.since_boot.count());
+      }
+    }
+    for (const auto& [worker, f] : s.failing) {
+      out += fmt::format("  failing {} since {}\n", worker.ToString(), f.since.since_boot.count());
+    }
+    out += fmt::format("  samples {} report {}\n", s.samples.size(),
+                       s.report ? s.report->ShortDebugString() : "-");
+  }
+  for (const auto& [id, w] : workers_) {
+    out += fmt::format("worker {} stream {} heard {} drained {} granted {} ready {} {}\n",
+                       id.ToString(), w.stream, w.heard.since_boot.count(), w.drained,
+                       w.granted_batches, fmt::join(w.ready, ","), w.report.name());
+  }
+  for (const auto& [job, r] : records_) {
+    out += fmt::format("record {} {}\n", job, r.ShortDebugString());
+  }
+  for (const auto& [job, w] : writes_) {
+    out += fmt::format("write {} outstanding {} error {}\n", job, w.outstanding,
+                       w.error.ToString());
+  }
+  for (const auto& [job, n] : turned_out_) {
+    out += fmt::format("turned out {} up to {}\n", job, n.ToString());
+  }
+  return out;
+}
+
 }  // namespace millrace

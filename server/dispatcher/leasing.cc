@@ -27,6 +27,7 @@ void ToProto(const Worker& worker, v1::WorkerRef* out) {
 }  // namespace
 
 void Dispatcher::Hear(Number id, const v1::Report& report) {
+  if (!report.has_next()) return;  // from one that waits: it only wants to be heard
   const Session& session = *state_.FindSession(id);
   if (!session.live) {
     // Only a session that has had a Welcome has anything to say of leases; its plan comes first.

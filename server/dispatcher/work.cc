@@ -20,6 +20,12 @@ bool Builds(const Worker& worker, std::uint32_t semantics) {
   return versions.empty() || std::find(versions.begin(), versions.end(), semantics) != versions.end();
 }
 
+std::map<std::string, std::string> Digests(const v1::WorkRequest& report) {
+  std::map<std::string, std::string> digests;
+  for (const auto& [id, dataset] : report.datasets()) digests[id] = dataset.digest();
+  return digests;
+}
+
 }  // namespace
 
 Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Moment now) {
@@ -38,6 +44,8 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
   const Number id = *recognised;
   const Worker& worker = *state_.FindWorker(id);
   if (worker.stream != stream) Close(worker.stream, Cancelled("the worker has opened a newer stream"));
+  // What changes the answer; everything else can wait for the next pulse.
+  const bool answer = worker.stream != stream || Digests(worker.report) != Digests(request);
   const bool was_heard = IsHeard(worker, now_.time, options_);
   const std::set<std::string> was_ready = worker.ready;
   Apply(WorkerReported{id, request, stream, now_.time});
@@ -46,7 +54,7 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
     return End();
   }
   CompareFiles(id, request);
-  Respond(worker);
+  if (answer) Respond(worker);
   const bool more = !std::includes(was_ready.begin(), was_ready.end(), worker.ready.begin(),
                                    worker.ready.end());
   if (more || !was_heard) FillAll();
@@ -82,8 +90,8 @@ void Dispatcher::CompareFiles(Number id, const v1::WorkRequest& request) {
     const auto here = state_.datasets().find(dataset);
     if (here == state_.datasets().end() || there.file_list_size() == 0) continue;
     if (there.digest().empty() || there.digest() == here->second.digest()) continue;
-    const std::string text = FirstDifference(here->second, there);
-    if (text.empty()) continue;
+    std::string text = FirstDifference(here->second, there);
+    if (text.empty()) text = "the files are the same, but not the version of the index";
     Log(LogLevel::kWarning, "dataset differs",
         {{"worker", worker.report.name()}, {"dataset", dataset}, {"difference", text}});
     Apply(WorkerDiffers{id, dataset, {there.digest(), text}});

@@ -1,0 +1,260 @@
+#include "server/dispatcher/dispatcher_service.h"
+
+#include <algorithm>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/dispatcher/status.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kCompilers = 2;
+constexpr int kMostQuestions = 64;
+constexpr std::chrono::seconds kAnswerWithin(10);
+
+void WriteLog(Logger& logger, const LogEvent& e) {
+  const auto field = [&](std::size_t i) { return LogField(e.fields[i].first, e.fields[i].second); };
+  switch (e.fields.size()) {
+    case 0: return logger.Log(e.level, e.event, {});
+    case 1: return logger.Log(e.level, e.event, {field(0)});
+    case 2: return logger.Log(e.level, e.event, {field(0), field(1)});
+    case 3: return logger.Log(e.level, e.event, {field(0), field(1), field(2)});
+    default: return logger.Log(e.level, e.event, {field(0), field(1), field(2), field(3)});
+  }
+}
+
+Result<std::shared_ptr<const PlanFacts>> CompileSafely(PlanCompiler& compiler,
+                                                       const v1::PipelineText& pipeline) {
+  try {
+    return compiler.Compile(pipeline);
+  } catch (const std::exception& e) {
+    return Internal(fmt::format("compiling the plan failed: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DispatcherService>> DispatcherService::Start(
+    const DispatcherOptions& options, std::shared_ptr<StateStore> store,
+    std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
+    std::shared_ptr<Logger> logger) {
+  MILLRACE_ASSIGN_OR_RETURN(StoredState stored, store->Load());
+  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(clock->UnixSeconds(), 0));
+  const std::uint64_t term = std::max(stored.term + 1, now);
+  MILLRACE_RETURN_IF_ERROR(store->CommitTerm(term));
+  logger->Info("dispatcher started", {{"term", term}, {"jobs_kept", stored.jobs.size()}});
+  return std::shared_ptr<DispatcherService>(
+      new DispatcherService(options, std::move(store), std::move(compiler), std::move(clock),
+                            std::move(logger), term, std::move(stored.jobs)));
+}
+
+DispatcherService::DispatcherService(const DispatcherOptions& options,
+                                     std::shared_ptr<StateStore> store,
+                                     std::shared_ptr<PlanCompiler> compiler,
+                                     std::shared_ptr<const Clock> clock,
+                                     std::shared_ptr<Logger> logger, std::uint64_t term,
+                                     std::vector<v1::JobRecord> records)
+    : options_(options),
+      store_(std::move(store)),
+      compiler_(std::move(compiler)),
+      clock_(std::move(clock)),
+      logger_(std::move(logger)),
+      term_(term),
+      queue_(std::make_shared<TaskQueue>()),
+      dispatcher_(options_, term, std::move(records), Now()),
+      compilers_(kCompilers),
+      committer_(1),
+      loop_([this] { Loop(); }) {}
+
+DispatcherService::~DispatcherService() { Stop(); }
+
+void DispatcherService::Stop() {
+  queue_->Close();
+  if (loop_.joinable()) loop_.join();
+}
+
+void DispatcherService::Loop() {
+  Perform(dispatcher_.OnTick(Now()));
+  auto next_tick = std::chrono::steady_clock::now() + options_.tick;
+  while (!queue_->closed()) {
+    for (auto& task : queue_->TakeAll(next_tick)) task();
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_tick) continue;
+    next_tick = now + options_.tick;
+    Perform(dispatcher_.OnTick(Now()));
+  }
+  for (auto& task : queue_->TakeAll(next_tick)) task();
+  const Status stops = Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
+  for (auto& [id, stream] : attach_streams_) stream->Close(stops);
+  for (auto& [id, stream] : work_streams_) stream->Close(stops);
+  attach_streams_.clear();
+  work_streams_.clear();
+}
+
+Moment DispatcherService::Now() const { return {clock_->Now(), clock_->UnixSeconds()}; }
+
+void DispatcherService::SetDataset(const std::string& id, v1::DatasetState dataset) {
+  queue_->Post([this, id, dataset = std::move(dataset)] {
+    Perform(dispatcher_.OnDataset(id, dataset, Now()));
+  });
+}
+
+void DispatcherService::Tick() {
+  (void)Ask<bool>([this]() -> Result<bool> {
+    Perform(dispatcher_.OnTick(Now()));
+    return true;
+  });
+}
+
+// --- Streams ---------------------------------------------------------------------------------------
+
+template <class StreamT, class Out>
+std::shared_ptr<StreamT> DispatcherService::Accept(
+    std::map<StreamId, std::shared_ptr<StreamT>>& streams, std::shared_ptr<Stream<Out>> stream) {
+  const StreamId id = ++last_stream_;
+  // The handler may outlive this service: it knows the queue, whose tasks only the loop runs.
+  auto notify = [this, queue = queue_, id, &streams] {
+    queue->Post([this, id, &streams] { Drain(streams, id); });
+  };
+  auto accepted = std::make_shared<StreamT>(id, std::move(stream), std::move(notify));
+  queue_->Post([this, id, accepted, &streams] {
+    streams[id] = accepted;
+    Perform(dispatcher_.OnStreamOpened(id, std::is_same_v<StreamT, WorkStream>, Now()));
+  });
+  return accepted;
+}
+
+template <class StreamT>
+void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id) {
+  const auto it = streams.find(id);
+  if (it == streams.end()) return;
+  const auto stream = it->second;
+  auto inbound = stream->Take();
+  for (const auto& message : inbound.messages) {
+    if constexpr (std::is_same_v<StreamT, WorkStream>) {
+      Perform(dispatcher_.OnWork(id, message, Now()));
+    } else {
+      Perform(dispatcher_.OnAttach(id, message, Now()));
+    }
+  }
+  if (!inbound.closed && !inbound.flooded) return;
+  if (inbound.flooded && !inbound.closed) {
+    stream->Close(ResourceExhausted("messages come faster than they can be read: wait and reconnect"));
+  }
+  streams.erase(id);
+  Perform(dispatcher_.OnStreamClosed(id, Now()));
+}
+
+std::shared_ptr<StreamHandler<v1::AttachRequest>> DispatcherService::OnAttach(
+    std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& /*peer*/) {
+  return Accept(attach_streams_, std::move(stream));
+}
+
+std::shared_ptr<StreamHandler<v1::WorkRequest>> DispatcherService::OnWork(
+    std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& /*peer*/) {
+  return Accept(work_streams_, std::move(stream));
+}
+
+// --- Requests --------------------------------------------------------------------------------------
+
+template <class T>
+Result<T> DispatcherService::Ask(std::function<Result<T>()> question) {
+  if (queue_->closed()) return Unavailable("the dispatcher has stopped");
+  if (++questions_ > kMostQuestions) {
+    --questions_;
+    return ResourceExhausted(fmt::format("{} requests wait, the limit: retry in 1 s", kMostQuestions));
+  }
+  auto answer = std::make_shared<std::promise<Result<T>>>();
+  auto future = answer->get_future();
+  queue_->Post([answer, question = std::move(question)] { answer->set_value(question()); });
+  answer.reset();  // a task that a closed queue dropped breaks the promise
+  const bool ready = future.wait_for(kAnswerWithin) == std::future_status::ready;
+  --questions_;
+  if (!ready) return DeadlineExceeded("the dispatcher's event loop did not answer in 10 s");
+  try {
+    return future.get();
+  } catch (const std::future_error&) {
+    return Unavailable("the dispatcher has stopped");
+  }
+}
+
+Result<v1::ServiceStatus> DispatcherService::OnGetStatus() {
+  return Ask<v1::ServiceStatus>([this]() -> Result<v1::ServiceStatus> {
+    return BuildStatus(dispatcher_, options_, clock_->Now());
+  });
+}
+
+Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
+    const v1::DrainWorkerRequest& request) {
+  return Ask<v1::DrainWorkerResponse>([this, request]() {
+    Actions actions;
+    auto response = dispatcher_.DrainWorker(request, Now(), actions);
+    Perform(std::move(actions));
+    return response;
+  });
+}
+
+Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& request) {
+  return Ask<v1::EndJobResponse>([this, request]() {
+    Actions actions;
+    auto response = dispatcher_.EndJob(request, Now(), actions);
+    Perform(std::move(actions));
+    return response;
+  });
+}
+
+// --- Actions ---------------------------------------------------------------------------------------
+
+void DispatcherService::Perform(Actions actions) {
+  for (Action& action : actions) {
+    std::visit([this](auto& a) { Do(a); }, action);
+  }
+}
+
+void DispatcherService::Do(SendAttach& action) {
+  const auto it = attach_streams_.find(action.stream);
+  if (it != attach_streams_.end()) it->second->Send(std::move(action.message));
+}
+
+void DispatcherService::Do(SendWork& action) {
+  const auto it = work_streams_.find(action.stream);
+  if (it != work_streams_.end()) it->second->Send(std::move(action.message));
+}
+
+void DispatcherService::Do(CloseStream& action) {
+  if (const auto it = attach_streams_.find(action.stream); it != attach_streams_.end()) {
+    it->second->Close(action.status);
+    attach_streams_.erase(it);
+  }
+  if (const auto it = work_streams_.find(action.stream); it != work_streams_.end()) {
+    it->second->Close(action.status);
+    work_streams_.erase(it);
+  }
+}
+
+void DispatcherService::Do(CompilePlan& action) {
+  compilers_.Post([this, queue = queue_, action = std::move(action)] {
+    if (queue->closed()) return;
+    auto plan = CompileSafely(*compiler_, action.pipeline);
+    queue->Post([this, key = action.key, plan = std::move(plan)] {
+      Perform(dispatcher_.OnPlanCompiled(key, plan, Now()));
+    });
+  });
+}
+
+void DispatcherService::Do(CommitRecord& action) {
+  committer_.Post([this, queue = queue_, record = std::move(action.record)] {
+    const Status status = store_->CommitJob(term_, record, clock_->UnixSeconds());
+    queue->Post([this, record, status] {
+      Perform(dispatcher_.OnRecordCommitted(record, status, Now()));
+    });
+  });
+}
+
+void DispatcherService::Do(LogEvent& action) { WriteLog(*logger_, action); }
+
+}  // namespace millrace

@@ -1,0 +1,110 @@
+// A dispatcher on a network: runs the state machine on a thread of its own and does what it asks for.
+//
+// Streams and requests of the network, results of compiling and committing, and ticks become tasks of
+// one queue, which the event-loop thread runs one after another; only it touches the dispatcher. The
+// queue is bounded: a stream is in it at most once (server_stream.h), a compilation once a pipeline, a
+// commit once a job, and requests are counted. Plans are compiled and records committed on executors.
+//
+// Thread-safe. The network must not call a stopped service's endpoint for new streams; handlers of old
+// ones may live on and do nothing.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/transport/strand.h"
+#include "common/transport/stream.h"
+#include "server/dispatcher/dispatcher.h"
+#include "server/dispatcher/plan_facts.h"
+#include "server/dispatcher/server_stream.h"
+#include "server/dispatcher/task_queue.h"
+#include "server/state/state_store.h"
+
+namespace millrace {
+
+class DispatcherService final : public DispatcherEndpoint {
+ public:
+  /// Loads the store, commits a term above all before it, and starts the event loop. Errors of the
+  /// store. `clock` should be one of CLOCK_BOOTTIME.
+  static Result<std::shared_ptr<DispatcherService>> Start(const DispatcherOptions& options,
+                                                          std::shared_ptr<StateStore> store,
+                                                          std::shared_ptr<PlanCompiler> compiler,
+                                                          std::shared_ptr<const Clock> clock,
+                                                          std::shared_ptr<Logger> logger);
+  ~DispatcherService() override;
+
+  /// Ends all streams with Unavailable, which peers take as a reason to come back, and the event loop.
+  /// Jobs stay live: their sessions go on and return to the next dispatcher. Waits for a compilation
+  /// that runs. Idempotent.
+  void Stop();
+
+  /// A dataset of this host: digest and, for naming differences, the list of its files. Again when that
+  /// changes.
+  void SetDataset(const std::string& id, v1::DatasetState dataset);
+
+  /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be moved
+  /// in steps of at most options.late_tick, with a tick after each: a longer one is a pause to the
+  /// dispatcher.
+  void Tick();
+
+  std::uint64_t term() const { return term_; }
+
+  std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;
+  std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) override;
+  Result<v1::ServiceStatus> OnGetStatus() override;
+  Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
+
+ private:
+  DispatcherService(const DispatcherOptions& options, std::shared_ptr<StateStore> store,
+                    std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
+                    std::shared_ptr<Logger> logger, std::uint64_t term,
+                    std::vector<v1::JobRecord> records);
+
+  void Loop();
+  Moment Now() const;
+  void Perform(Actions actions);
+  void Do(SendAttach& action);
+  void Do(SendWork& action);
+  void Do(CloseStream& action);
+  void Do(CompilePlan& action);
+  void Do(CommitRecord& action);
+  void Do(LogEvent& action);
+  template <class StreamT, class Out>
+  std::shared_ptr<StreamT> Accept(std::map<StreamId, std::shared_ptr<StreamT>>& streams,
+                                  std::shared_ptr<Stream<Out>> stream);
+  template <class StreamT>
+  void Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id);
+  template <class T>
+  Result<T> Ask(std::function<Result<T>()> question);
+
+  const DispatcherOptions options_;
+  const std::shared_ptr<StateStore> store_;
+  const std::shared_ptr<PlanCompiler> compiler_;
+  const std::shared_ptr<const Clock> clock_;
+  const std::shared_ptr<Logger> logger_;
+  const std::uint64_t term_;
+
+  const std::shared_ptr<TaskQueue> queue_;
+  std::atomic<StreamId> last_stream_{0};
+  std::atomic<int> questions_{0};
+
+  // The event loop's own.
+  Dispatcher dispatcher_;
+  std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
+  std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
+
+  Executor compilers_;
+  Executor committer_;  // one thread: records reach the store in order
+  std::thread loop_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,39 @@
+#include "server/dispatcher/server_stream.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr int kMostLeasesWaiting = 16'384;
+
+}  // namespace
+
+bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later) {
+  if (waiting.has_hello() || waiting.bye() || later.has_hello() || later.bye()) return false;
+  waiting = std::move(later);
+  return true;
+}
+
+bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
+  // A file list is sent once for each time it is asked for.
+  const auto& datasets = waiting.datasets();
+  const bool lists = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
+    return dataset.second.file_list_size() > 0;
+  });
+  if (waiting.bye() || lists) return false;
+  waiting = std::move(later);
+  return true;
+}
+
+bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
+  MergeInto(waiting, std::move(later));
+  return waiting.leases_size() <= kMostLeasesWaiting;
+}
+
+bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later) {
+  waiting = std::move(later);
+  return true;
+}
+
+}  // namespace millrace
