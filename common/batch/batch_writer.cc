@@ -20,23 +20,26 @@ bool Outside(const TensorSpec& spec, std::int64_t value) {
   return value < spec.min || (value >= 0 && static_cast<std::uint64_t>(value) > spec.max);
 }
 
-/// The smallest and the largest value seen.
-template <class T>
-struct Range {
-  T low = std::numeric_limits<T>::max();
-  T high = std::numeric_limits<T>::lowest();
+/// The part of a tensor's bounds that values of type In can reach.
+template <class In>
+struct Bounds {
+  explicit Bounds(const TensorSpec& spec)
+      : low(static_cast<In>(std::max<std::int64_t>(spec.min, std::numeric_limits<In>::lowest()))),
+        high(static_cast<In>(std::min<std::uint64_t>(spec.max, std::numeric_limits<In>::max()))) {}
+  In low;
+  In high;
 };
 
-/// Kept apart from the columns so that the compiler sees two plain arrays and vectorises.
+/// Returns whether a value is out of bounds. Kept apart from the columns, and without a branch for
+/// each value, so that the compiler sees two plain arrays and vectorises.
 template <class In, class Out>
-Range<In> Narrow(const In* __restrict in, std::size_t n, Out* __restrict out) {
-  Range<In> range;
+bool Narrow(const In* __restrict in, std::size_t n, Bounds<In> bounds, Out* __restrict out) {
+  In outside = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    range.low = std::min(range.low, in[i]);
-    range.high = std::max(range.high, in[i]);
+    outside |= static_cast<In>((in[i] < bounds.low) | (in[i] > bounds.high));
     out[i] = static_cast<Out>(in[i]);
   }
-  return range;
+  return outside != 0;
 }
 
 }  // namespace
@@ -103,16 +106,25 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
 template <class T>
 void BatchWriter::AppendValues(std::size_t tensor, std::span<const T> values) {
   Tensor& t = tensors_[tensor];
-  if (values.empty()) return;
-  const Range<T> range = internal::VisitDType(t.spec.dtype, [&](auto zero) {
+  const bool outside = internal::VisitDType(t.spec.dtype, [&](auto zero) {
     using Out = decltype(zero);
     auto* out = reinterpret_cast<Out*>(columns_[tensor].Extend(values.size() * sizeof(Out)));
-    return Narrow(values.data(), values.size(), out);
+    return Narrow(values.data(), values.size(), Bounds<T>(t.spec), out);
   });
-  const auto outside = [&](T value) { return Outside(t.spec, static_cast<std::int64_t>(value)); };
-  if (t.out_of_bounds || (!outside(range.low) && !outside(range.high))) return;
+  if (!outside || t.out_of_bounds) return;
   t.out_of_bounds = true;
-  t.bad_value = static_cast<std::int64_t>(*std::find_if(values.begin(), values.end(), outside));
+  t.bad_value = static_cast<std::int64_t>(*std::find_if(values.begin(), values.end(), [&](T value) {
+    return Outside(t.spec, static_cast<std::int64_t>(value));
+  }));
+}
+
+void BatchWriter::AppendValue(std::size_t tensor, std::int64_t value) {
+  Tensor& t = tensors_[tensor];
+  // Little endian: the narrowed value is the first bytes of the wide one.
+  std::memcpy(columns_[tensor].Extend(t.value_bytes), &value, t.value_bytes);
+  if (t.out_of_bounds || !Outside(t.spec, value)) return;
+  t.out_of_bounds = true;
+  t.bad_value = value;
 }
 
 void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
@@ -127,7 +139,7 @@ void BatchWriter::AppendSigned(std::size_t tensor, std::span<const std::int32_t>
 
 void BatchWriter::AppendOne(std::size_t tensor, std::int64_t value) {
   assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
-  AppendValues(tensor, std::span<const std::int64_t>(&value, 1));
+  AppendValue(tensor, value);
 }
 
 void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> bytes) {
@@ -147,8 +159,7 @@ void BatchWriter::EndExample(ExampleId id) {
 }
 
 void BatchWriter::AppendSplit(std::size_t splits, std::uint64_t rows) {
-  const auto value = static_cast<std::int64_t>(rows);
-  AppendValues(splits, std::span<const std::int64_t>(&value, 1));
+  AppendValue(splits, static_cast<std::int64_t>(rows));
   tensors_[splits].last_split = rows;
 }
 

@@ -91,6 +91,7 @@ class BatchWriter {
               BufferPool& pool);
   template <class T>
   void AppendValues(std::size_t tensor, std::span<const T> values);
+  void AppendValue(std::size_t tensor, std::int64_t value);
   void AppendSplit(std::size_t splits, std::uint64_t rows);
   std::uint64_t Rows(std::size_t tensor) const;
   Status CheckComplete() const;

@@ -72,18 +72,31 @@ bool Copy(const Edges<End, Label>& in, std::size_t begin, std::size_t end, bool 
   return n == 0 || std::max(a, b) < in.nodes;
 }
 
-/// Every group of equal labels, followed by the same edges reversed.
+/// Every group of equal labels, followed by the same edges reversed; false where an end is no node
+/// of the example. Groups are short, so both directions are written in one loop.
 template <class End, class Label, class Out>
 bool CopyUndirected(const Edges<End, Label>& in, Cursor<Out>& out) {
-  bool ok = true;
+  const auto offset = static_cast<Out>(in.first_node);
+  End largest = 0;
   for (std::size_t begin = 0; begin < in.size;) {
+    const Label label = in.label[begin];
     std::size_t end = begin + 1;
-    while (end < in.size && in.label[end] == in.label[begin]) ++end;
-    ok &= Copy(in, begin, end, false, Out{0}, out);
-    ok &= Copy(in, begin, end, true, Out{0}, out);
+    while (end < in.size && in.label[end] == label) ++end;
+    const std::size_t n = end - begin;
+    for (std::size_t i = 0; i < n; ++i) {
+      const End source = in.source[begin + i];
+      const End target = in.target[begin + i];
+      largest = std::max({largest, source, target});
+      out.source[i] = out.target[n + i] = Add(offset, source);
+      out.target[i] = out.source[n + i] = Add(offset, target);
+      out.label[i] = out.label[n + i] = static_cast<Out>(label);
+    }
+    out.source += 2 * n;
+    out.target += 2 * n;
+    out.label += 2 * n;
     begin = end;
   }
-  return ok;
+  return in.size == 0 || largest < in.nodes;
 }
 
 template <class Out>

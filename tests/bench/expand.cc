@@ -1,0 +1,257 @@
+// Measures what becomes of a batch between closure and tensors: filling and sealing it, parsing,
+// hashing and expanding it, beside memcpy of as many bytes in the same run.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "common/base/hash.h"
+#include "common/batch/batch_writer.h"
+#include "common/batch/expand.h"
+
+namespace millrace {
+namespace {
+
+struct Options {
+  std::uint32_t batches = 64;    // distinct ones
+  std::uint32_t examples = 512;  // of each
+  std::uint32_t nodes = 31;      // of an example, on average
+  double edges_per_node = 1.5;
+  std::uint32_t rounds = 20;  // over all batches
+  std::string symmetrization = "bidirectional";
+  bool self_edges = true;
+};
+
+/// The arrays that a closure builder hands to a writer, for one example.
+struct Example {
+  std::vector<std::uint32_t> labels, sources, targets, edge_labels, context;
+};
+
+enum : std::size_t {
+  kLabel,
+  kSource,
+  kTarget,
+  kEdgeLabel,
+  kContext,
+  kRoot,
+  kId,
+  kNodeSplits,
+  kEdgeSplits,
+  kContextSplits
+};
+
+std::vector<TensorSpec> Tensors() {
+  const auto make = [](std::string path, TensorKind kind, std::uint64_t max, std::string splits,
+                       Expansion expansion, std::string node_splits) {
+    TensorSpec spec;
+    spec.path = std::move(path);
+    spec.kind = kind;
+    spec.max = max;
+    spec.dtype = NarrowestDType(0, max);
+    spec.dimensions = {"rows"};
+    spec.splits = std::move(splits);
+    spec.expansion = expansion;
+    spec.node_splits = std::move(node_splits);
+    return spec;
+  };
+  using K = TensorKind;
+  using E = Expansion;
+  return {make("node_label", K::kDense, 40'000, "node_splits", E::kWiden, ""),
+          make("edge_source", K::kDense, 1023, "edge_splits", E::kEdgeSource, "node_splits"),
+          make("edge_target", K::kDense, 1023, "edge_splits", E::kEdgeTarget, "node_splits"),
+          make("edge_label", K::kDense, 29, "edge_splits", E::kEdgeLabel, ""),
+          make("local_context", K::kRaggedValues, 1023, "local_context_splits", E::kNodeOffset,
+               "node_splits"),
+          make("root", K::kDense, 1023, "", E::kNodeOffset, "node_splits"),
+          make("example_id", K::kDense, 1u << 30, "", E::kWiden, ""),
+          make("node_splits", K::kSplits, 1u << 24, "", E::kWiden, ""),
+          make("edge_splits", K::kSplits, 1u << 24, "", E::kEdgeSplits, ""),
+          make("local_context_splits", K::kSplits, 1u << 24, "", E::kWiden, "")};
+}
+
+std::vector<Example> MakeExamples(const Options& options) {
+  std::mt19937 random(1);
+  std::geometric_distribution<std::uint32_t> size(1.0 / options.nodes);
+  std::vector<Example> examples(std::size_t{options.batches} * options.examples);
+  for (Example& e : examples) {
+    const std::uint32_t nodes = std::min(1 + size(random), 1023u);
+    const auto node = [&] { return static_cast<std::uint32_t>(random() % nodes); };
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      e.labels.push_back(static_cast<std::uint32_t>(random() % 40'000));
+    }
+    const auto edges = static_cast<std::uint32_t>(nodes * options.edges_per_node);
+    for (std::uint32_t i = 0; i < edges; ++i) {
+      e.sources.push_back(node());
+      e.targets.push_back(node());
+      e.edge_labels.push_back(static_cast<std::uint32_t>(random() % 30));
+    }
+    std::sort(e.edge_labels.begin(), e.edge_labels.end());
+    for (int i = 0; i < 4; ++i) e.context.push_back(node());
+  }
+  return examples;
+}
+
+Result<std::shared_ptr<const PackedBatch>> Pack(BatchWriter& writer, std::span<const Example> part,
+                                                std::uint64_t first) {
+  writer.Begin({}, 0, first, static_cast<std::uint32_t>(part.size()));
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const Example& e = part[i];
+    writer.Append(kLabel, e.labels);
+    writer.Append(kSource, e.sources);
+    writer.Append(kTarget, e.targets);
+    writer.Append(kEdgeLabel, e.edge_labels);
+    writer.Append(kContext, e.context);
+    writer.AppendOne(kRoot, 0);
+    writer.AppendOne(kId, static_cast<std::int64_t>(first + i));
+    writer.EndExample(ExampleId(first + i));
+  }
+  return writer.Seal();
+}
+
+std::string Processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+/// Times of one kind of work, one entry a batch. Rates are those of the median batch, so that other
+/// work on the machine moves them little.
+class Measure {
+ public:
+  explicit Measure(std::string name) : name_(std::move(name)) {}
+
+  /// Runs `work`, which returns the bytes it wrote or read.
+  void Run(const std::function<std::uint64_t()>& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    bytes_ += work();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    seconds_.push_back(took.count());
+  }
+
+  double gigabytes_a_second() const {
+    return static_cast<double>(bytes_) / static_cast<double>(seconds_.size()) / At(0.5) / 1e9;
+  }
+
+  void Print(std::uint32_t examples, double limit) const {
+    std::printf("%-16s %8.2f %8.2f %8.1f %8.1f %9.0f %%\n", name_.c_str(), examples / At(0.5) / 1e6,
+                gigabytes_a_second(), At(0.5) * 1e6, At(0.99) * 1e6,
+                100 * gigabytes_a_second() / limit);
+  }
+
+ private:
+  double At(double quantile) const {
+    std::vector<double> sorted = seconds_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[static_cast<std::size_t>(quantile * static_cast<double>(sorted.size() - 1))];
+  }
+
+  std::string name_;
+  std::uint64_t bytes_ = 0;
+  std::vector<double> seconds_;
+};
+
+Status Bench(const Options& options) {
+  ExpandSpec expand{30, Symmetrization::kBidirectional, options.self_edges};
+  if (options.symmetrization == "none") expand.symmetrization = Symmetrization::kDirected;
+  if (options.symmetrization == "undirected") expand.symmetrization = Symmetrization::kUndirected;
+  const std::vector<Example> examples = MakeExamples(options);
+  BufferPool pool;
+  MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Create(Tensors(), expand, pool));
+
+  Measure copy("memcpy");
+  Measure fill("fill and seal");
+  Measure hash("digest");
+  Measure parse("parse");
+  Measure narrow("expand to int32");
+  Measure wide("expand to int64");
+  std::uint64_t check = 0;
+  for (std::uint32_t round = 0; round < options.rounds; ++round) {
+    for (std::uint32_t b = 0; b < options.batches; ++b) {
+      const std::size_t first = std::size_t{b} * options.examples;
+      const auto part = std::span(examples).subspan(first, options.examples);
+      Status status;
+      const auto failed = [&](const auto& result) {
+        if (!result.ok()) status = result.status();
+        return !result.ok();
+      };
+      std::shared_ptr<const PackedBatch> packed;
+      std::shared_ptr<const DeliveredBatch> delivered;
+      fill.Run([&]() -> std::uint64_t {
+        const auto sealed = Pack(writer, part, first);
+        if (failed(sealed)) return 0;
+        packed = *sealed;
+        return packed->bytes().size();
+      });
+      MILLRACE_RETURN_IF_ERROR(status);
+      hash.Run([&] {
+        check = check * 31 + packed->digest().low;
+        return packed->bytes().size();
+      });
+      parse.Run([&]() -> std::uint64_t {
+        const auto parsed = PackedBatch::Parse(packed->bytes(), packed);
+        if (failed(parsed)) return 0;
+        return packed->bytes().size();
+      });
+      for (const DType dtype : {DType::kInt64, DType::kInt32}) {
+        (dtype == DType::kInt32 ? narrow : wide).Run([&]() -> std::uint64_t {
+          const auto expanded = Expand(*packed, dtype, pool);
+          if (failed(expanded)) return 0;
+          delivered = *expanded;
+          return delivered->bytes().size();
+        });
+        MILLRACE_RETURN_IF_ERROR(status);
+        check = check * 31 + Xxh3_64(delivered->bytes());
+      }
+      MILLRACE_ASSIGN_OR_RETURN(const auto target, pool.Acquire(delivered->bytes().size()));
+      copy.Run([&] {
+        std::memcpy(target->data(), delivered->bytes().data(), delivered->bytes().size());
+        return delivered->bytes().size();
+      });
+      check = check * 31 + Xxh3_64(target->bytes());
+    }
+  }
+  std::printf("%s; one thread; %u batches of %u examples, %u nodes on average, %u rounds; %s%s\n",
+              Processor().c_str(), options.batches, options.examples, options.nodes, options.rounds,
+              options.symmetrization.c_str(), options.self_edges ? ", self edges" : "");
+  std::printf("%-16s %8s %8s %8s %8s %11s\n", "per batch", "M ex/s", "GB/s", "p50 us", "p99 us",
+              "of memcpy");
+  const double limit = copy.gigabytes_a_second();
+  for (const Measure* m : {&copy, &fill, &hash, &parse, &narrow, &wide})
+    m->Print(options.examples, limit);
+  std::printf("checksum %016llx; buffers taken from the system: %llu\n",
+              static_cast<unsigned long long>(check),
+              static_cast<unsigned long long>(pool.stats().allocations));
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int argc, char** argv) {
+  millrace::Options options;
+  CLI::App app(
+      "Fill, seal, parse and expand random batches; GB/s of what each step writes or reads");
+  app.option_defaults()->always_capture_default();
+  app.add_option("--batches", options.batches, "distinct batches")->check(CLI::PositiveNumber);
+  app.add_option("--examples", options.examples, "examples a batch")->check(CLI::PositiveNumber);
+  app.add_option("--nodes", options.nodes, "mean nodes an example")->check(CLI::Range(1, 1000));
+  app.add_option("--edges-per-node", options.edges_per_node, "base edges for each node");
+  app.add_option("--rounds", options.rounds, "times over all batches")->check(CLI::PositiveNumber);
+  app.add_option("--symmetrization", options.symmetrization, "how edges are completed")
+      ->check(CLI::IsMember({"none", "undirected", "bidirectional"}));
+  app.add_option("--self-edges", options.self_edges, "add self edges");
+  CLI11_PARSE(app, argc, argv);
+  const millrace::Status status = millrace::Bench(options);
+  if (!status.ok()) std::fprintf(stderr, "bench_expand: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
