@@ -18,6 +18,7 @@ namespace {
 std::string OneLine(const StageConfig& stage) {
   std::vector<std::string> values;
   for (const Parameter& parameter : stage.type->parameters) {
+    if (!stage.params.is_set(parameter.name)) continue;
     const std::string value = FormatParamValue(parameter, stage.params.values().at(parameter.name));
     values.push_back(stage.type->scalar ? value : fmt::format("{}: {}", parameter.name, value));
   }
