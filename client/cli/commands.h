@@ -5,8 +5,30 @@
 
 namespace millrace::cli {
 
+void AddBatchCommand(Tool& tool);
+void AddCheckLogCommand(Tool& tool);
+void AddConsumeCommand(Tool& tool);
 void AddDigestCommand(Tool& tool);
-inline void AddAllCommands([[maybe_unused]] Tool& tool) {
+void AddGenerateCommand(Tool& tool);
+void AddIndexCommand(Tool& tool);
+void AddInspectCommand(Tool& tool);
+void AddJobsCommand(Tool& tool);
+void AddStatusCommand(Tool& tool);
+void AddVerifyCommand(Tool& tool);
+void AddWhereCommand(Tool& tool);
+
+inline void AddAllCommands(Tool& tool) {
+  AddBatchCommand(tool);
+  AddCheckLogCommand(tool);
+  AddConsumeCommand(tool);
+  AddDigestCommand(tool);
+  AddGenerateCommand(tool);
+  AddIndexCommand(tool);
+  AddInspectCommand(tool);
+  AddJobsCommand(tool);
+  AddStatusCommand(tool);
+  AddVerifyCommand(tool);
+  AddWhereCommand(tool);
 }
 
 }  // namespace millrace::cli

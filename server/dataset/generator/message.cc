@@ -1,0 +1,395 @@
+#include "server/dataset/generator/message.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+
+#include "server/dataset/generator/random.h"
+#include "server/dataset/generator/text.h"
+
+namespace millrace::generator {
+namespace {
+
+using Label = schema::Graph::Node::Label;
+
+// No segment is smaller than this: a file of a few kilobytes has one.
+constexpr std::size_t kMinSegmentWords = 512;
+
+capnp::Text::Reader AsText(const std::string& text) {
+  return capnp::Text::Reader(text.c_str(), text.size());
+}
+
+// About the size of the message; never much too small.
+std::size_t EstimateWords(const FileContent& content) {
+  std::size_t words = content.graph.nodes().size() * 3 + content.graph.edges().size() +
+                      content.extras.size() * 30 + content.proofs.steps.size() * 30 +
+                      content.proofs.arguments.size() * 2;
+  for (const OutcomeData& outcome : content.proofs.outcomes) {
+    std::size_t elements = content.proofs.states[outcome.before].context_count;
+    for (std::uint32_t i = 0; i < outcome.after_count; ++i) {
+      elements += content.proofs.states[outcome.first_after + i].context_count;
+    }
+    words += 12 + (1 + outcome.after_count) * 30 + elements * 14;
+  }
+  return words;
+}
+
+class Writer {
+ public:
+  Writer(const Plan& plan, const FileContent& content, SegmentedMessage& message)
+      : plan_(plan),
+        content_(content),
+        message_(message),
+        key_(plan.Key(content.file)),
+        node_count_(content.graph.size()) {}
+
+  void Write() {
+    auto dataset = message_.initRoot<schema::Dataset>();
+    const std::vector<std::uint32_t>& dependencies = content_.scope.dependencies();
+    auto names = dataset.initDependencies(static_cast<capnp::uint>(dependencies.size()));
+    for (std::uint32_t i = 0; i < dependencies.size(); ++i) {
+      names.set(i, AsText(plan_.Name(dependencies[i])));
+    }
+    const DefinitionTable& table = content_.scope.own();
+    dataset.setRepresentative(table.representative == kNone ? node_count_ : table.representative);
+    auto definitions = dataset.initDefinitions(static_cast<capnp::uint>(table.all.size()));
+    for (std::uint32_t i = 0; i < table.all.size(); ++i) definitions.set(i, i);
+    module_ = plan_.Module(content_.file);
+    dataset.setModuleName(AsText(module_));
+    dataset.initDataVersion().setMajor(15);
+
+    // The two long lists are made apart and adopted, each filling a segment of its own.
+    message_.SetExact(true);
+    auto edges = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::EdgeTarget>>(
+        static_cast<capnp::uint>(content_.graph.edges().size()));
+    auto nodes = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::Node>>(node_count_);
+    message_.SetExact(false);
+    WriteEdges(edges.get());
+    WriteNodes(nodes.get());
+    auto graph = dataset.initGraph();
+    graph.adoptEdges(kj::mv(edges));
+    graph.adoptNodes(kj::mv(nodes));
+  }
+
+ private:
+  void WriteEdges(capnp::List<schema::Graph::EdgeTarget>::Builder list) {
+    capnp::uint i = 0;
+    for (const BufferedEdge& edge : content_.graph.edges()) {
+      auto builder = list[i++];
+      builder.setLabel(edge.label);
+      auto target = builder.getTarget();
+      target.setDepIndex(edge.target.dependency);
+      target.setNodeIndex(edge.target.node);
+    }
+  }
+
+  void WriteNodes(capnp::List<schema::Graph::Node>::Builder list) {
+    for (std::uint32_t i = 0; i < node_count_; ++i) {
+      const BufferedNode& node = content_.graph.nodes()[i];
+      auto builder = list[i];
+      WriteLabel(i, node, builder.getLabel());
+      builder.setChildrenIndex(node.first_child);
+      builder.setChildrenCount(node.children_count);
+      builder.setIdentity(Identity(i, node));
+    }
+  }
+
+  std::uint64_t NodeKey(Reference node) const {
+    return Mix(plan_.Key(content_.scope.dependencies()[node.dependency]), node.node);
+  }
+
+  std::int64_t Identity(std::uint32_t number, const BufferedNode& node) const {
+    switch (node.label) {
+      case Label::SORT_S_PROP:
+      case Label::SORT_PROP:
+      case Label::SORT_SET:
+      case Label::SORT_TYPE:
+      case Label::CONST_EMPTY:
+        return static_cast<std::int64_t>(Mix(node.label, kGolden));  // one in all files
+      case Label::APP:
+        return static_cast<std::int64_t>(NodeKey({node.value == kNone ? number : node.value, 0}));
+      default:
+        return static_cast<std::int64_t>(NodeKey({number, 0}));
+    }
+  }
+
+  void WriteLabel(std::uint32_t number, const BufferedNode& node, Label::Builder label) {
+    switch (node.label) {
+      case Label::PROOF_STATE:
+        label.initProofState().setValue(node.value);
+        break;
+      case Label::CONTEXT_DEF:
+        label.setContextDef();
+        break;
+      case Label::CONTEXT_ASSUM:
+        label.setContextAssum();
+        break;
+      case Label::DEFINITION:
+        WriteDefinition(number, label.initDefinition());
+        break;
+      case Label::CONST_EMPTY:
+        label.setConstEmpty();
+        break;
+      case Label::SORT_S_PROP:
+        label.setSortSProp();
+        break;
+      case Label::SORT_PROP:
+        label.setSortProp();
+        break;
+      case Label::SORT_SET:
+        label.setSortSet();
+        break;
+      case Label::SORT_TYPE:
+        label.setSortType();
+        break;
+      case Label::REL:
+        label.setRel();
+        break;
+      case Label::EVAR:
+        label.setEvar();
+        break;
+      case Label::EVAR_SUBST:
+        label.setEvarSubst();
+        break;
+      case Label::CAST:
+        label.setCast();
+        break;
+      case Label::PROD:
+        label.setProd();
+        break;
+      case Label::LAMBDA:
+        label.setLambda();
+        break;
+      case Label::LET_IN:
+        label.setLetIn();
+        break;
+      case Label::APP:
+        label.setApp();
+        break;
+      case Label::CASE:
+        label.setCase();
+        break;
+      case Label::CASE_BRANCH:
+        label.setCaseBranch();
+        break;
+      case Label::FIX:
+        label.setFix();
+        break;
+      case Label::FIX_FUN:
+        label.setFixFun();
+        break;
+      case Label::CO_FIX:
+        label.setCoFix();
+        break;
+      case Label::CO_FIX_FUN:
+        label.setCoFixFun();
+        break;
+      case Label::INT:
+        label.initInt().setValue(NodeKey({number, 0}) % 1'000'000'007);
+        break;
+      case Label::FLOAT:
+        // An integer and two bits behind the point: exact on every machine.
+        label.initFloat().setValue(static_cast<double>(NodeKey({number, 0}) % 4096) / 4);
+        break;
+      case Label::PRIMITIVE:
+        label.setPrimitive(NodeKey({number, 0}) % 2 == 0 ? "int63_add" : "float64_mul");
+        break;
+    }
+  }
+
+  void WriteDefinition(std::uint32_t number, schema::Definition::Builder builder) {
+    const Definition& definition = content_.scope.own().all[number];
+    const DefinitionExtra& extra = content_.extras[number];
+    const std::uint64_t key = NodeKey({number, 0});
+    text_.clear();
+    if (definition.kind != DefinitionKind::kManualSectionConstant) text_ = module_ + ".d";
+    AppendVariable(key, &text_);
+    text_ += '_' + std::to_string(number);
+    builder.setName(AsText(text_));
+    builder.setPrevious(definition.previous == kNone ? node_count_ : definition.previous);
+    WriteRequirements(number, builder);
+    switch (definition.status) {
+      case DefinitionStatus::kOriginal:
+        builder.getStatus().setOriginal();
+        break;
+      case DefinitionStatus::kDischarged:
+        builder.getStatus().setDischarged(definition.origin);
+        break;
+      case DefinitionStatus::kSubstituted: {
+        auto substituted = builder.getStatus().initSubstituted();
+        substituted.setDepIndex(extra.substituted.dependency);
+        substituted.setNodeIndex(extra.substituted.node);
+        break;
+      }
+    }
+    WriteKind(definition, extra, builder);
+    builder.setTypeText(Term(Mix(key, 1)));
+    builder.setTermText(Term(Mix(key, 2)));
+  }
+
+  void WriteRequirements(std::uint32_t number, schema::Definition::Builder builder) {
+    const std::vector<Requirement>& all = content_.scope.requirements();
+    const auto first = std::lower_bound(
+        all.begin(), all.end(), number,
+        [](const Requirement& a, std::uint32_t definition) { return a.definition < definition; });
+    auto last = first;
+    while (last != all.end() && last->definition == number) ++last;
+    if (first == last) return;
+    auto list = builder.initExternalPrevious(static_cast<capnp::uint>(last - first));
+    for (auto it = first; it != last; ++it) {
+      list.set(static_cast<capnp::uint>(it - first), it->dependency);
+    }
+  }
+
+  void WriteKind(const Definition& definition, const DefinitionExtra& extra,
+                 schema::Definition::Builder builder) {
+    switch (definition.kind) {
+      case DefinitionKind::kInductive:
+        builder.setInductive(definition.cluster);
+        break;
+      case DefinitionKind::kConstructor:
+        builder.setConstructor(definition.cluster);
+        break;
+      case DefinitionKind::kProjection:
+        builder.setProjection(definition.cluster);
+        break;
+      case DefinitionKind::kManualConstant:
+        builder.setManualConstant();
+        break;
+      case DefinitionKind::kTacticalConstant:
+        WriteSteps(extra, builder.initTacticalConstant(extra.step_count));
+        break;
+      case DefinitionKind::kManualSectionConstant:
+        builder.setManualSectionConstant();
+        break;
+      case DefinitionKind::kTacticalSectionConstant:
+        WriteSteps(extra, builder.initTacticalSectionConstant(extra.step_count));
+        break;
+    }
+  }
+
+  void WriteSteps(const DefinitionExtra& extra, capnp::List<schema::ProofStep>::Builder list) {
+    for (std::uint32_t i = 0; i < extra.step_count; ++i) {
+      const std::uint32_t number = extra.first_step + i;
+      const StepData& step = content_.proofs.steps[number];
+      auto builder = list[i];
+      if (step.tactic == kNone) {
+        builder.getTactic().setUnknown();
+      } else {
+        WriteTactic(step.tactic, Mix(key_ + 1, number), builder.getTactic().initKnown());
+      }
+      auto outcomes = builder.initOutcomes(step.outcome_count);
+      for (std::uint32_t j = 0; j < step.outcome_count; ++j) {
+        WriteOutcome(step.first_outcome + j, outcomes[j]);
+      }
+    }
+  }
+
+  void WriteTactic(std::uint32_t tactic, std::uint64_t key, schema::Tactic::Builder builder) {
+    const bool faithful = key % 32 != 0;
+    const TacticText texts =
+        MakeTacticText(tactic, ArgumentCount(plan_.seed(), tactic), faithful, key);
+    builder.setIdent(static_cast<std::int64_t>(Mix(Mix(plan_.seed(), 0x7AC), tactic)));
+    builder.setText(AsText(texts.text));
+    builder.setBaseText(AsText(texts.base_text));
+    builder.setIntermText(AsText(texts.interm_text));
+    builder.setExact(texts.exact);
+    builder.setTextNonAnonymous(AsText(texts.text_non_anonymous));
+  }
+
+  void WriteOutcome(std::uint32_t number, schema::Outcome::Builder builder) {
+    const OutcomeData& outcome = content_.proofs.outcomes[number];
+    WriteState(outcome.before, builder.initBefore());
+    auto after = builder.initAfter(outcome.after_count);
+    for (std::uint32_t i = 0; i < outcome.after_count; ++i) {
+      WriteState(outcome.first_after + i, after[i]);
+    }
+    auto term = builder.initTerm();
+    term.setDepIndex(outcome.term.dependency);
+    term.setNodeIndex(outcome.term.node);
+    builder.setTermText(Term(Mix(key_ + 2, number)));
+    auto arguments = builder.initTacticArguments(outcome.argument_count);
+    for (std::uint32_t i = 0; i < outcome.argument_count; ++i) {
+      const ArgumentData& argument = content_.proofs.arguments[outcome.first_argument + i];
+      if (!argument.resolvable) {
+        arguments[i].setUnresolvable();
+      } else {
+        auto reference = arguments[i].initTerm();
+        reference.setDepIndex(argument.term.dependency);
+        reference.setNodeIndex(argument.term.node);
+      }
+    }
+  }
+
+  void WriteState(std::uint32_t number, schema::ProofState::Builder builder) {
+    const ProofStateData& state = content_.proofs.states[number];
+    auto root = builder.initRoot();
+    root.setDepIndex(state.root.dependency);
+    root.setNodeIndex(state.root.node);
+    builder.setId(state.id);
+    auto context = builder.initContext(state.context_count);
+    auto names = builder.initContextNames(state.context_count);
+    auto texts = builder.initContextText(state.context_count);
+    state_text_.clear();
+    for (std::uint32_t i = 0; i < state.context_count; ++i) {
+      const Reference node = content_.proofs.contexts[state.first_context + i];
+      context[i].setDepIndex(node.dependency);
+      context[i].setNodeIndex(node.node);
+      const std::uint64_t key = NodeKey(node);
+      text_.clear();
+      AppendVariable(key, &text_);
+      names.set(i, AsText(text_));
+      text_ += " : ";
+      AppendTerm(key, &text_);
+      texts.set(i, AsText(text_));
+      if (i > 0) state_text_ += ", ";
+      state_text_ += text_;
+    }
+    const capnp::Text::Reader conclusion = Term(NodeKey(state.goal) + 1);
+    builder.setConclusionText(conclusion);
+    state_text_ += " |- ";
+    state_text_ += text_;
+    builder.setText(AsText(state_text_));
+  }
+
+  // The text of a term; valid until the next one is made.
+  capnp::Text::Reader Term(std::uint64_t key) {
+    text_.clear();
+    AppendTerm(key, &text_);
+    return AsText(text_);
+  }
+
+  const Plan& plan_;
+  const FileContent& content_;
+  SegmentedMessage& message_;
+  const std::uint64_t key_;
+  const std::uint32_t node_count_;
+  std::string module_;
+  std::string text_;
+  std::string state_text_;
+};
+
+}  // namespace
+
+SegmentedMessage::~SegmentedMessage() = default;
+
+kj::ArrayPtr<capnp::word> SegmentedMessage::allocateSegment(capnp::uint minimum_words) {
+  const std::size_t words =
+      exact_ ? minimum_words : std::max<std::size_t>(minimum_words, segment_words_);
+  void* memory = std::calloc(words, sizeof(capnp::word));
+  if (memory == nullptr) throw std::bad_alloc();
+  segments_.emplace_back(memory);
+  return kj::arrayPtr(static_cast<capnp::word*>(memory), words);
+}
+
+std::unique_ptr<SegmentedMessage> MakeMessage(const Plan& plan, const FileContent& content,
+                                              std::uint32_t segments) {
+  const std::size_t words = EstimateWords(content);
+  const std::size_t segment_words =
+      segments == 1 ? words * 2 + kMinSegmentWords : std::max(words / segments, kMinSegmentWords);
+  auto message = std::make_unique<SegmentedMessage>(segment_words);
+  Writer(plan, content, *message).Write();
+  return message;
+}
+
+}  // namespace millrace::generator
