@@ -1,0 +1,196 @@
+// From page cache to expanded batches in a consumer, over gRPC on loopback: `millraced serve` as a
+// process of its own, one session here. Beside it, measured in the same run: what one thread builds
+// with no network, memcpy, and one TCP stream on loopback.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "client/session.h"
+#include "common/base/host.h"
+#include "common/base/log.h"
+#include "common/batch/batch.h"
+#include "server/pipeline/plan_library.h"
+#include "tests/bench/limits.h"
+
+namespace millrace::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string dataset;
+  std::string millraced;
+  int threads = 1;
+  std::uint32_t batch = 512;
+  double seconds = 10;
+  std::string global_context = "none";
+};
+
+/// The daemon, gone with its owner.
+class ServeProcess {
+ public:
+  ServeProcess(const Options& options, const fs::path& folder) {
+    const std::string port_file = folder / "address";
+    pid_ = fork();
+    if (pid_ == 0) {
+      const std::string log = folder / "log";
+      if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(126);
+      const std::string state = folder / "state";
+      const std::string dataset = "data=" + options.dataset;
+      const std::string threads = std::to_string(options.threads);
+      execl(options.millraced.c_str(), "millraced", "serve", "--dataset", dataset.c_str(), "--state",
+            state.c_str(), "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0", "--threads",
+            threads.c_str(), "--port-file", port_file.c_str(), nullptr);
+      _exit(127);
+    }
+    for (int i = 0; i < 3000 && address_.empty(); ++i) {
+      std::ifstream(port_file) >> address_;
+      if (address_.empty()) usleep(10'000);
+    }
+  }
+  ~ServeProcess() {
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+  }
+  const std::string& address() const { return address_; }
+
+ private:
+  pid_t pid_ = -1;
+  std::string address_;
+};
+
+struct Rate {
+  double examples = 0;  // a second
+  double bytes = 0;
+};
+
+/// One thread, no network. Each epoch is another order, so that no batch comes twice.
+Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
+  PlanLibraryOptions library_options;
+  library_options.datasets["data"] = {options.dataset, {}};
+  PlanLibrary library(library_options, MakeNullLogger());
+  PipelineSource source;
+  source.yaml = yaml;
+  MILLRACE_ASSIGN_OR_RETURN(const auto plan, library.Compile(source));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(1));
+  const auto scratch = plan->NewScratch();
+  Rate total;
+  MILLRACE_ASSIGN_OR_RETURN(Position at, steps.Start({0, 0}));
+  const auto began = std::chrono::steady_clock::now();
+  while (Seconds(began) < options.seconds / 2) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch,
+                              plan->Batch(at.epoch, steps.RankExamples(at, 0), *scratch));
+    total.examples += static_cast<double>(batch->graphs());
+    total.bytes += static_cast<double>(batch->bytes().size());
+    at = steps.Next(at);
+  }
+  const double seconds = Seconds(began);
+  return Rate{total.examples / seconds, total.bytes / seconds};
+}
+
+Result<Rate> StreamRate(const Options& options, const std::string& yaml, const std::string& address,
+                        std::uint64_t& checksum, double& waited) {
+  SessionOptions session_options;
+  session_options.address = address;
+  session_options.job = "bench";
+  session_options.pipeline = yaml;
+  MILLRACE_ASSIGN_OR_RETURN(const auto session, Session::Connect(session_options));
+  Rate total;
+  std::uint64_t warm_up = 50;  // batches: connections, windows, page cache
+  auto began = std::chrono::steady_clock::now();
+  std::uint64_t bytes_before = 0;
+  double waited_before = 0;
+  while (warm_up > 0 || Seconds(began) < options.seconds) {
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, session->Next());
+    if (!batch) {
+      MILLRACE_ASSIGN_OR_RETURN(const bool more, session->NextEpoch());
+      if (!more) break;
+      continue;
+    }
+    // Every tensor is read once, as a trainer would.
+    for (const DeliveredTensor& tensor : batch->tensors()) {
+      if (tensor.dtype == DType::kInt32) {
+        for (const std::int32_t v : tensor.values<std::int32_t>()) checksum += static_cast<std::uint32_t>(v);
+      }
+    }
+    if (warm_up > 0) {
+      if (--warm_up == 0) {
+        began = std::chrono::steady_clock::now();
+        bytes_before = session->stats().bytes;
+        waited_before = session->stats().total_waited_seconds();
+      }
+      continue;
+    }
+    total.examples += static_cast<double>(batch->graphs());
+  }
+  const double seconds = Seconds(began);
+  const SessionStats stats = session->stats();
+  waited = (stats.total_waited_seconds() - waited_before) / seconds;
+  return Rate{total.examples / seconds, static_cast<double>(stats.bytes - bytes_before) / seconds};
+}
+
+Status Run(const Options& options) {
+  const std::string yaml = fmt::format(
+      "millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {{seed: 1}}\n"
+      "batch: {{size: {}, remainder: drop}}\nfields: {{global_context: {}}}\n",
+      options.batch, options.global_context);
+  std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
+  const fs::path folder = mkdtemp(name.data());
+
+  MILLRACE_ASSIGN_OR_RETURN(const Rate build, BuildRate(options, yaml));
+  Rate stream;
+  std::uint64_t checksum = 0;
+  double waited = 0;
+  {
+    ServeProcess serve(options, folder);
+    MILLRACE_ASSIGN_OR_RETURN(stream, StreamRate(options, yaml, serve.address(), checksum, waited));
+  }
+  fs::remove_all(folder);
+  const double memcpy_rate = MemcpyBytesPerSecond();
+  const double loopback = LoopbackBytesPerSecond();
+
+  fmt::print("machine      {} CPUs, {:.0f} GiB\n", ReadHostLimits().cpus,
+             static_cast<double>(ReadHostLimits().memory_bytes) / (1 << 30));
+  fmt::print("pipeline     batch {}, global_context {}, {} worker thread(s), checksum on, expanded\n",
+             options.batch, options.global_context, options.threads);
+  fmt::print("{:<34} {:>14} {:>12}\n", "", "examples/s", "MB/s packed");
+  fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "build only, one thread", build.examples, build.bytes / 1e6);
+  fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "end to end, one consumer", stream.examples,
+             stream.bytes / 1e6);
+  fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: one TCP stream, 1 MiB blocks", "", loopback / 1e6);
+  fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: memcpy, one thread", "", memcpy_rate / 1e6);
+  fmt::print("end to end / build only {:.2f}; / TCP stream {:.3f}; / memcpy {:.3f}; consumer waited {:.0f} %\n",
+             stream.examples / build.examples, stream.bytes / loopback, stream.bytes / memcpy_rate,
+             waited * 100);
+  fmt::print("checksum     {:016x}\n", checksum);
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  millrace::bench::Options options;
+  CLI::App app("End to end over loopback gRPC, beside what one thread builds, memcpy and TCP.");
+  app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
+  app.add_option("--millraced", options.millraced, "the daemon's binary")
+      ->default_val(MILLRACE_DAEMON);
+  app.add_option("--threads", options.threads, "of the worker");
+  app.add_option("--batch", options.batch, "examples a batch");
+  app.add_option("--seconds", options.seconds, "to measure");
+  app.add_option("--global-context", options.global_context, "reference, full or none");
+  CLI11_PARSE(app, argc, argv);
+  const millrace::Status status = millrace::bench::Run(options);
+  if (!status.ok()) std::fprintf(stderr, "end_to_end: %s\n", status.message().c_str());
+  return status.ok() ? 0 : 1;
+}

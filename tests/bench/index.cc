@@ -1,0 +1,87 @@
+// Indexing: nodes a second, one thread, warm files; beside reading and hashing the same bytes.
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "server/dataset/dataset_index.h"
+#include "server/dataset/index_store.h"
+#include "tests/bench/limits.h"
+
+namespace millrace::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Bytes a second of reading every file through one buffer and hashing it: what indexing cannot beat.
+double HashBytesPerSecond(const fs::path& dir, double& total) {
+  std::vector<char> buffer(1 << 20);
+  total = 0;
+  Xxh3Stream hash;
+  const auto began = std::chrono::steady_clock::now();
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+    if (entry.path().extension() != ".bin") continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in.gcount() > 0) {
+      const auto n = static_cast<std::size_t>(in.gcount());
+      hash.Update(std::as_bytes(std::span(buffer.data(), n)));
+      total += static_cast<double>(n);
+    }
+  }
+  return hash.Finish().is_set() ? total / Seconds(began) : 0;
+}
+
+Status Run(const fs::path& dir, unsigned threads, int rounds) {
+  std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
+  const fs::path folder = mkdtemp(name.data());
+  double bytes = 0;
+  HashBytesPerSecond(dir, bytes);  // warms the page cache
+  const double hash = HashBytesPerSecond(dir, bytes);
+  IndexReport best;
+  for (int round = 0; round < rounds; ++round) {
+    IndexOptions options;
+    options.index_file = folder / "index";
+    options.force = true;
+    options.build.threads = threads;
+    options.logger = MakeNullLogger();
+    IndexOutcome outcome;
+    MILLRACE_ASSIGN_OR_RETURN(const auto index, OpenOrBuildIndex(dir, options, &outcome));
+    if (best.seconds == 0 || outcome.report.seconds < best.seconds) best = outcome.report;
+  }
+  fs::remove_all(folder);
+  const double rate = best.nodes_per_second();
+  fmt::print("dataset      {} files, {} nodes, {} proof states, {:.1f} MB\n", best.files, best.nodes,
+             best.proof_states, bytes / 1e6);
+  fmt::print("index        {:.2f} M nodes/s on {} thread(s) (best of {}), {:.2f} M nodes/s a thread\n",
+             rate / 1e6, best.threads, rounds, rate / 1e6 / best.threads);
+  fmt::print("             {:.1f} MB/s; {:.1f} index bytes an example; peak {:.1f} MB without mapped files\n",
+             static_cast<double>(best.dataset_bytes) / best.seconds / 1e6,
+             best.index_bytes_per_example(), static_cast<double>(best.peak_memory_bytes) / 1e6);
+  fmt::print("limit        {:.1f} MB/s reading and hashing the files, one thread; ratio a thread {:.2f}\n",
+             hash / 1e6, static_cast<double>(best.dataset_bytes) / best.seconds / best.threads / hash);
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  std::string dir;
+  unsigned threads = 1;
+  int rounds = 3;
+  CLI::App app("Index build rate, beside reading and hashing the same files.");
+  app.add_option("DATASET", dir, "folder of a dataset")->required();
+  app.add_option("--threads", threads, "that index");
+  app.add_option("--rounds", rounds, "builds; the best counts");
+  CLI11_PARSE(app, argc, argv);
+  const millrace::Status status = millrace::bench::Run(dir, threads, rounds);
+  if (!status.ok()) std::fprintf(stderr, "index: %s\n", status.message().c_str());
+  return status.ok() ? 0 : 1;
+}
