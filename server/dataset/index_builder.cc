@@ -114,16 +114,12 @@ class IndexBuilder {
     std::sort(by_size.begin(), by_size.end(), [&](std::uint32_t a, std::uint32_t b) {
       return listing_.identities[a].size > listing_.identities[b].size;
     });
-    IndexProgress progress;
-    for (const FileIdentity& file : listing_.identities) progress.bytes_total += file.size;
-    report_.dataset_bytes = progress.bytes_total;
-    std::atomic<std::uint64_t> done{0};
+    for (const FileIdentity& file : listing_.identities) report_.dataset_bytes += file.size;
+    ProgressCount progress(options_.progress, report_.dataset_bytes);
     ParallelFor(report_.threads, by_size.size(), [&](std::size_t i) {
       if (!failure().ok()) return;
       ScanOne(by_size[i], names);
-      IndexProgress now = progress;
-      now.bytes_done = done += listing_.identities[by_size[i]].size;
-      if (options_.progress) options_.progress(now);
+      progress.Add(listing_.identities[by_size[i]].size);
     });
     return failure();
   }

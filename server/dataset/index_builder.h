@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "server/dataset/dataset_files.h"
 
@@ -21,9 +22,30 @@ struct IndexProgress {
   std::uint64_t bytes_total = 0;
 };
 
+/// Counts bytes done and tells of it. Thread-safe.
+class ProgressCount {
+ public:
+  using Report = std::function<void(const IndexProgress&)>;
+
+  /// `report` may be empty. It has to outlive the object, as all it refers to.
+  ProgressCount(const Report& report, std::uint64_t bytes_total)
+      : report_(report), now_{.bytes_done = 0, .bytes_total = bytes_total} {}
+
+  void Add(std::uint64_t bytes) {
+    MutexLock lock(mutex_);
+    now_.bytes_done += bytes;
+    if (report_) report_(now_);
+  }
+
+ private:
+  const Report& report_;
+  Mutex mutex_;
+  IndexProgress now_ MILLRACE_GUARDED_BY(mutex_);
+};
+
 struct BuildOptions {
   unsigned threads = 0;  // 0: one for each CPU that the process may use
-  /// Called from several threads at once, after each file.
+  /// Called after each file, from several threads, but one at a time.
   std::function<void(const IndexProgress&)> progress;
   /// Called when the new index is on disk and has not replaced the old one yet; an error leaves the
   /// old one in place. For tests of interrupted builds.

@@ -1,11 +1,9 @@
 #include "server/dataset/index_store.h"
 
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
 #include <system_error>
-#include <unordered_set>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,11 +12,8 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
-#include "common/base/mutex.h"
 #include "server/dataset/file_io.h"
 #include "server/dataset/index_freshness.h"
-#include "server/dataset/mapped_file.h"
-#include "server/dataset/parallel.h"
 
 namespace millrace {
 namespace {
@@ -196,51 +191,6 @@ Result<IndexPtr> FindIndex(const fs::path& dir, const IndexOptions& options) {
   if (status.code() != StatusCode::kNotFound) return status;
   return NotFound(fmt::format("dataset {} has no index; build it with `millrace index {}`",
                               dir.string(), dir.string()));
-}
-
-Status VerifyDataset(const fs::path& dir, const DatasetIndex& index, const BuildOptions& options,
-                     std::vector<BadFile>* bad) {
-  MILLRACE_RETURN_IF_ERROR(index.Verify());
-  MILLRACE_ASSIGN_OR_RETURN(const DatasetListing listing, ListDataset(dir));
-  Mutex mutex;
-  std::vector<BadFile> found;
-  IndexProgress progress;
-  std::unordered_set<std::string_view> indexed;
-  for (std::uint32_t f = 0; f < index.files().size(); ++f) {
-    progress.bytes_total += index.files()[f].size;
-    indexed.insert(index.file_name(f));
-  }
-  for (const std::string& name : listing.names) {
-    if (indexed.count(name) == 0) found.push_back({name, "is not in the index"});
-  }
-  for (const BadFile& file : listing.bad) {
-    if (indexed.count(file.name) == 0) found.push_back(file);
-  }
-  std::atomic<std::uint64_t> done{0};
-  ParallelFor(options.threads, index.files().size(), [&](std::size_t f) {
-    const FileRecord& record = index.files()[f];
-    const std::string name(index.file_name(static_cast<std::uint32_t>(f)));
-    const auto file = MappedFile::Open(dir / name, AccessPattern::kSequential);
-    const Digest128 expected{record.digest_high, record.digest_low};
-    std::string reason;
-    if (!file.ok()) {
-      reason = file.status().message();
-    } else if (file->bytes().size() != record.size) {
-      reason = fmt::format("has {} bytes, expected {}", file->bytes().size(), record.size);
-    } else if (const Digest128 digest = Xxh3(file->bytes()); digest != expected) {
-      reason = fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex());
-    }
-    if (!reason.empty()) {
-      MutexLock lock(mutex);
-      found.push_back({name, reason});
-    }
-    IndexProgress now = progress;
-    now.bytes_done = done += record.size;
-    if (options.progress) options.progress(now);
-  });
-  if (bad != nullptr) *bad = found;
-  if (found.empty()) return OkStatus();
-  return BadFilesStatus("dataset " + dir.string() + " differs from its index", found);
 }
 
 }  // namespace millrace

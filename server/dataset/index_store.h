@@ -54,9 +54,4 @@ Result<std::shared_ptr<const DatasetIndex>> OpenOrBuildIndex(const std::filesyst
 Result<std::shared_ptr<const DatasetIndex>> FindIndex(const std::filesystem::path& dir,
                                                       const IndexOptions& options);
 
-/// Reads all files of the index and compares their digests; also names files that the folder has and
-/// the index has not. OK, or DataLoss naming each file that differs, is missing, or is not indexed.
-Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index,
-                     const BuildOptions& options, std::vector<BadFile>* bad = nullptr);
-
 }  // namespace millrace

@@ -15,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "server/dataset/dataset.h"
 #include "server/dataset/index_store.h"
+#include "server/dataset/verify.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace {
