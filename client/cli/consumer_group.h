@@ -1,0 +1,52 @@
+// The ranks that one `millrace consume` reads: a session and a thread each, one log for all.
+//
+// Not thread-safe but for Cancel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/session.h"
+#include "common/base/result.h"
+
+namespace millrace::cli {
+
+struct ConsumeOptions {
+  SessionOptions session;  // of every rank, but for `rank`
+  std::vector<std::uint32_t> ranks;
+  std::uint64_t steps = 0;       // of each rank; 0: all
+  double delay_seconds = 0;      // after each batch, as a training step takes time
+  bool lockstep = false;         // no rank goes on before all have their batch
+  std::string log_file;
+  std::string out_dir;
+};
+
+/// What one rank did.
+struct RankReport {
+  std::uint32_t rank = 0;
+  Status status;
+  bool attached = false;
+  SessionStats stats;
+  double seconds = 0;  // from the first spec to the end
+  Position position;
+  std::string cursor;
+};
+
+class ConsumerGroup {
+ public:
+  /// NotFound or PermissionDenied where log or folder cannot be written; errors of Session::Create.
+  static Result<std::unique_ptr<ConsumerGroup>> Open(const ConsumeOptions& options);
+  virtual ~ConsumerGroup() = default;
+
+  /// Reads until all ranks are through, one fails, or Cancel. `on_spec` is called once, `on_batch`
+  /// for every batch, both on any thread.
+  virtual std::vector<RankReport> Run(std::function<void(const BatchSpec&)> on_spec,
+                                      std::function<void(const Batch&)> on_batch) = 0;
+  /// Every rank stops where it is. Thread-safe.
+  virtual void Cancel() = 0;
+};
+
+}  // namespace millrace::cli

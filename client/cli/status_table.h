@@ -1,0 +1,15 @@
+// The state of a Millrace service as tables for a person.
+//
+// Pure functions.
+#pragma once
+
+#include <string>
+
+#include "millrace/v1/dispatcher.pb.h"
+
+namespace millrace::cli {
+
+std::string StatusTable(const v1::ServiceStatus& status);
+std::string JobsTable(const v1::ServiceStatus& status);
+
+}  // namespace millrace::cli

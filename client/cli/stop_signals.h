@@ -1,0 +1,31 @@
+// Ctrl-C and SIGTERM as an event: what was begun is ended well.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+namespace millrace::cli {
+
+/// From its making on, calls `on_stop` once, on a thread of its own, when SIGINT or SIGTERM comes.
+/// Make it before any other thread: they inherit that the two are not delivered to them. A second
+/// signal ends the process at once.
+class StopSignals {
+ public:
+  explicit StopSignals(std::function<void()> on_stop);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  bool stopped() const { return stopped_; }
+
+ private:
+  void Run();
+
+  const std::function<void()> on_stop_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace millrace::cli
