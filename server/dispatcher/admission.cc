@@ -192,7 +192,11 @@ std::string_view Dispatcher::KnownCanonical(const std::string& cursor) const {
 
 void Dispatcher::Settle(const std::string& job) {
   const std::set<Number> ids = state_.SessionsOf(job);
+  std::vector<Number> waiting;
   for (const Number id : ids) {
+    if (!state_.FindSession(id)->live && PlanSession(id)) waiting.push_back(id);
+  }
+  for (const Number id : waiting) {
     const Session* session = state_.FindSession(id);
     if (session != nullptr && !session->live) SettleSession(id);
   }
@@ -210,7 +214,6 @@ void Dispatcher::Settle(const std::string& job) {
 }
 
 void Dispatcher::SettleSession(Number id) {
-  if (!PlanSession(id)) return;
   const Session& session = *state_.FindSession(id);
   if (const Session* rival = HigherRival(session)) return Fail(id, TakenOver(session, *rival));
 

@@ -40,8 +40,7 @@ Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
     : options_(options),
       watch_(std::move(watch)),
       random_(options.seed),
-      now_(now),
-      booted_unix_seconds_(now.unix_seconds) {
+      now_(now) {
   next_pulse_ = now.time + options_.pulse;
   // Workers drop the plans that they are not told to keep: those of jobs that may still run come first.
   std::vector<v1::PipelineText> running;

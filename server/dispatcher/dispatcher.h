@@ -91,6 +91,7 @@ class Dispatcher {
   bool PlanSession(Number id);
   /// Brings a job to where its sessions want it: lets them in, lets them wait, writes its record.
   void Settle(const std::string& job);
+  /// REQUIRES: the session has its plan.
   void SettleSession(Number id);
   void Welcome(Number id);
   void Wait(Number id, const std::string& why);
@@ -108,6 +109,8 @@ class Dispatcher {
   /// Writes the record of a job that `session` begins, or says why that has to wait.
   std::string WriteRecord(const Session& session);
   void WriteEnd(const std::string& job);
+  /// Whether sessions of an earlier term may still return to the job.
+  bool MayComeBack(const std::string& job) const;
   bool MayWrite(const std::string& job) const;
 
   // leasing.cc: reports and leases
@@ -134,7 +137,6 @@ class Dispatcher {
   Moment now_;
   Time next_pulse_;
   bool booted_jobs_checked_ = false;
-  std::int64_t booted_unix_seconds_;
   Status stepped_down_;
   bool plans_changed_ = false;     // workers have to be told
   std::set<std::string> unsettled_;  // jobs to look at before the event ends

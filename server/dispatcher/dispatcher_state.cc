@@ -98,6 +98,10 @@ const Worker* DispatcherState::FindWorkerByNonce(const std::string& nonce) const
 const v1::JobRecord* DispatcherState::FindRecord(const std::string& job) const {
   return Find(records_, job);
 }
+bool DispatcherState::IsInherited(const std::string& job) const {
+  const v1::JobRecord* record = FindRecord(job);
+  return record != nullptr && !record->ended() && inherited_.contains(job);
+}
 const std::set<Number>& DispatcherState::SessionsOf(const std::string& job) const {
   static const std::set<Number> none;
   const auto* ids = Find(job_sessions_, job);
@@ -121,7 +125,10 @@ void DispatcherState::Own(StreamId stream, Number owner) {
 void DispatcherState::On(const TermBegun& u) {
   term_ = u.term;
   booted_ = u.at;
-  for (const auto& record : u.records) records_[record.name()] = record;
+  for (const auto& record : u.records) {
+    records_[record.name()] = record;
+    inherited_.insert(record.name());
+  }
 }
 void DispatcherState::On(const NumberIssued&) { ++issued_; }
 
@@ -288,6 +295,7 @@ void DispatcherState::On(const RecordSent& u) { writes_[u.job].outstanding = tru
 
 void DispatcherState::On(const RecordKept& u) {
   writes_.erase(u.record.name());
+  inherited_.erase(u.record.name());
   records_[u.record.name()] = u.record;
   std::vector<std::pair<std::int64_t, std::string>> ended;
   if (records_.size() <= u.keep_ended) return;
@@ -340,7 +348,8 @@ std::string DispatcherState::Dump() const {
                        w.granted_batches, fmt::join(w.ready, ","), w.report.name());
   }
   for (const auto& [job, r] : records_) {
-    out += fmt::format("record {} {}\n", job, r.ShortDebugString());
+    out += fmt::format("record {} inherited {} {}\n", job, inherited_.contains(job),
+                       r.ShortDebugString());
   }
   for (const auto& [job, w] : writes_) {
     out += fmt::format("write {} outstanding {} error {}\n", job, w.outstanding,

@@ -90,6 +90,8 @@ class DispatcherState {
   const Worker* FindWorker(Number id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
   const v1::JobRecord* FindRecord(const std::string& job) const;
+  /// Whether a job's record is of an earlier term and says that the job is live.
+  bool IsInherited(const std::string& job) const;
   /// Numbers of a job's sessions, live and waiting, lowest first.
   const std::set<Number>& SessionsOf(const std::string& job) const;
   /// Sessions of the job up to this one were turned out by an operator.
@@ -143,6 +145,7 @@ class DispatcherState {
   std::map<Number, Session> sessions_;
   std::map<Number, Worker> workers_;
   std::map<std::string, v1::JobRecord> records_;
+  std::set<std::string> inherited_;  // jobs whose records are of an earlier term
   std::map<std::string, RecordWrite> writes_;
   std::map<std::string, Number> turned_out_;
   // Indexes over the sessions and workers.

@@ -17,6 +17,10 @@ bool Dispatcher::RecordOnDisk(const Session& session) const {
          record->world_size() == session.hello.world_size();
 }
 
+bool Dispatcher::MayComeBack(const std::string& job) const {
+  return state_.IsInherited(job) && now_.time - state_.booted() < options_.session_timeout;
+}
+
 bool Dispatcher::MayWrite(const std::string& job) const {
   const auto write = state_.writes().find(job);
   if (write == state_.writes().end()) return true;
@@ -26,9 +30,7 @@ bool Dispatcher::MayWrite(const std::string& job) const {
 std::string Dispatcher::WriteRecord(const Session& session) {
   const std::string& job = session.hello.job();
   const v1::JobRecord* kept = state_.FindRecord(job);
-  const bool may_be_running = kept != nullptr && !kept->ended() && !session.live &&
-                              now_.time - state_.booted() < options_.session_timeout;
-  if (may_be_running) {
+  if (MayComeBack(job) && !session.live) {
     return fmt::format(
         "job {} ran with world size {} and plan {} when the dispatcher restarted: its sessions have "
         "{:.0f} s to come back",
@@ -53,11 +55,7 @@ std::string Dispatcher::WriteRecord(const Session& session) {
 
 void Dispatcher::WriteEnd(const std::string& job) {
   const v1::JobRecord* kept = state_.FindRecord(job);
-  if (kept == nullptr || kept->ended() || !MayWrite(job)) return;
-  if (now_.time - state_.booted() < options_.session_timeout &&
-      kept->started_unix_seconds() < booted_unix_seconds_) {
-    return;  // its sessions may still come back
-  }
+  if (kept == nullptr || kept->ended() || !MayWrite(job) || MayComeBack(job)) return;
   v1::JobRecord record = *kept;
   record.set_ended(true);
   record.set_ended_unix_seconds(now_.unix_seconds);
