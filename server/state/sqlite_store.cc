@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -136,10 +137,22 @@ class SqliteStoreImpl final : public StateStore {
   Status CheckIntegrity() MILLRACE_REQUIRES(mutex_) {
     MILLRACE_ASSIGN_OR_RETURN(const Statement check, Prepare("PRAGMA quick_check(1)"));
     if (sqlite3_step(check.get()) != SQLITE_ROW) return Error("check");
-    const std::string verdict(reinterpret_cast<const char*>(sqlite3_column_text(check.get(), 0)));
+    std::string verdict(reinterpret_cast<const char*>(sqlite3_column_text(check.get(), 0)));
     if (verdict == "ok") return OkStatus();
+    std::replace(verdict.begin(), verdict.end(), '\n', ' ');
     return DataLoss("state file " + file_.string() + " is damaged: " + verdict +
                     "; move it away to start anew (past jobs are forgotten, nothing else is lost)");
+  }
+
+  /// A file without our version is a new one, or another program's.
+  Status CheckEmpty() MILLRACE_REQUIRES(mutex_) {
+    MILLRACE_ASSIGN_OR_RETURN(const Statement select, Prepare("SELECT name FROM sqlite_schema LIMIT 1"));
+    const int code = sqlite3_step(select.get());
+    if (code == SQLITE_DONE) return OkStatus();
+    if (code != SQLITE_ROW) return Error("read the schema");
+    const std::string table(reinterpret_cast<const char*>(sqlite3_column_text(select.get(), 0)));
+    return FailedPrecondition("state file " + file_.string() + " is another program's (it has table " +
+                              table + "): give this daemon another folder by --state");
   }
 
   Status CheckSchema() MILLRACE_REQUIRES(mutex_) {
@@ -155,6 +168,7 @@ class SqliteStoreImpl final : public StateStore {
                                 std::to_string(kSchemaVersion));
     }
     if (version == kSchemaVersion) return OkStatus();
+    MILLRACE_RETURN_IF_ERROR(CheckEmpty());
     return Transact([&]() MILLRACE_REQUIRES(mutex_) -> Status {
       MILLRACE_RETURN_IF_ERROR(Execute(kSchema));
       return Execute(("PRAGMA user_version=" + std::to_string(kSchemaVersion)).c_str());
