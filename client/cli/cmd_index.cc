@@ -45,20 +45,20 @@ Status RunIndex(const Options& options) {
   bar.reset();
   if (!opened.ok()) return opened.status();
   const DatasetIndex& index = **opened;
-  std::printf("%s", fmt::format("index            {}\n"
-                                "digest           {}\n"
-                                "files            {}\n"
-                                "nodes            {}\n"
-                                "edges            {}\n"
-                                "definitions      {}\n"
-                                "clusters         {}\n"
-                                "proof states     {}\n"
-                                "tactics          {}\n",
-                                outcome.file.string(), index.digest().ToHex(),
-                                index.files().size(), index.nodes(), index.edges(),
-                                index.definitions().size(), index.clusters().size(),
-                                index.outcomes().size(), index.tactics().size())
-                        .c_str());
+  std::printf("%s",
+              fmt::format("index            {}\n"
+                          "digest           {}\n"
+                          "files            {}\n"
+                          "nodes            {}\n"
+                          "edges            {}\n"
+                          "definitions      {}\n"
+                          "clusters         {}\n"
+                          "proof states     {}\n"
+                          "tactics          {}\n",
+                          outcome.file.string(), index.digest().ToHex(), index.files().size(),
+                          index.nodes(), index.edges(), index.definitions().size(),
+                          index.clusters().size(), index.outcomes().size(), index.tactics().size())
+                  .c_str());
   std::printf("%s", outcome.built ? Describe(outcome.report).c_str()
                                   : "built            no: the index fits the files (--force builds "
                                     "it again)\n");

@@ -19,10 +19,13 @@ namespace {
 constexpr std::size_t kShownTactics = 20;
 constexpr std::size_t kShownFiles = 20;
 
-constexpr std::array<const char*, 7> kKindNames = {
-    "inductives",         "constructors",     "projections",
-    "manual constants",   "tactical constants", "manual section constants",
-    "tactical section constants"};
+constexpr std::array<const char*, 7> kKindNames = {"inductives",
+                                                   "constructors",
+                                                   "projections",
+                                                   "manual constants",
+                                                   "tactical constants",
+                                                   "manual section constants",
+                                                   "tactical section constants"};
 
 std::string DescribeTotals(const DatasetIndex& index) {
   std::uint64_t bytes = 0;

@@ -67,8 +67,7 @@ Status PlaceBlob(const BlobPlace& place, FileBlob& blob, IndexWriter& writer) {
         std::as_const(blob.cluster_members));
   write(IndexSection::kDefinitionsByNode, place.first.definitions,
         std::as_const(blob.definitions_by_node));
-  write(IndexSection::kContextNodes, place.first.context_nodes,
-        std::as_const(blob.context_nodes));
+  write(IndexSection::kContextNodes, place.first.context_nodes, std::as_const(blob.context_nodes));
   write(IndexSection::kArguments, place.first.arguments, std::as_const(blob.arguments));
   write(IndexSection::kStringOffsets, place.first_name + place.first.definitions,
         std::as_const(name_begins));

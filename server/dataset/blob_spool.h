@@ -1,5 +1,5 @@
-// Keeps the blobs of scanned files in a nameless file until all files are known, so that memory holds
-// no more than the blobs that threads are working on.
+// Keeps the blobs of scanned files in a nameless file until all files are known, so that memory
+// holds no more than the blobs that threads are working on.
 //
 // Thread-safe.
 #pragma once
@@ -18,8 +18,7 @@ class BlobSpool {
  public:
   /// The file lies in `folder`.
   static Result<BlobSpool> Create(const std::filesystem::path& folder);
-  BlobSpool(BlobSpool&& other) noexcept
-      : file_(std::move(other.file_)), end_(other.end_.load()) {}
+  BlobSpool(BlobSpool&& other) noexcept : file_(std::move(other.file_)), end_(other.end_.load()) {}
 
   /// Writes a blob and returns where it lies.
   Result<std::uint64_t> Put(FileBlob& blob);

@@ -41,8 +41,7 @@ Result<const FileView*> Dataset::View(FileId file) const {
 Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
   const FileRecord& record = index_->files()[file];
   MILLRACE_ASSIGN_OR_RETURN(
-      MappedFile mapped,
-      MappedFile::Open(dir_ / index_->file_name(file), AccessPattern::kRandom));
+      MappedFile mapped, MappedFile::Open(dir_ / index_->file_name(file), AccessPattern::kRandom));
   if (mapped.identity().size != record.size) {
     return DataLoss(fmt::format("has {} bytes, expected {}; index the dataset again",
                                 mapped.identity().size, record.size));
@@ -61,9 +60,8 @@ Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
   }
   MILLRACE_ASSIGN_OR_RETURN(GraphFile graph, GraphFile::Open(std::move(mapped)));
   if (graph.node_count() != record.node_count || graph.edge_count() != record.edge_count) {
-    return DataLoss(fmt::format("has {} nodes and {} edges, expected {} and {}",
-                                graph.node_count(), graph.edge_count(), record.node_count,
-                                record.edge_count));
+    return DataLoss(fmt::format("has {} nodes and {} edges, expected {} and {}", graph.node_count(),
+                                graph.edge_count(), record.node_count, record.edge_count));
   }
   const auto dependencies = Sub(index_->dependency_files(), record.dependencies);
   const auto bytes = graph.file().bytes();

@@ -1,8 +1,9 @@
-// An indexed dataset whose files are mapped when they are first read: what the build of batches reads.
+// An indexed dataset whose files are mapped when they are first read: what the build of batches
+// reads.
 //
 // Thread-safe. A view of an open file costs one atomic load and stays valid as long as the Dataset.
-// The values behind a view come from a file that somebody may overwrite at any moment: load each one
-// once (LoadWord) and check its range before it is used.
+// The values behind a view come from a file that somebody may overwrite at any moment: load each
+// one once (LoadWord) and check its range before it is used.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ struct FileView {
   std::uint32_t edge_count = 0;
   const std::uint32_t* dependency_files = nullptr;  // FileIds, by the dependency number of an edge
   std::uint32_t dependency_count = 0;
-  std::uint64_t node_base = 0;  // nodes of all files before this one
+  std::uint64_t node_base = 0;       // nodes of all files before this one
   const std::byte* bytes = nullptr;  // the whole file
   std::uint64_t size = 0;
 };
@@ -52,8 +53,8 @@ class Dataset {
   }
 
   /// The view of a file, opened now where it is not open yet: its size and times are compared with
-  /// the index, and where they differ its bytes are hashed. DataLoss naming the file where it is not
-  /// the indexed one or cannot be read; OutOfRange for a number that the index does not have.
+  /// the index, and where they differ its bytes are hashed. DataLoss naming the file where it is
+  /// not the indexed one or cannot be read; OutOfRange for a number that the index does not have.
   Result<const FileView*> View(FileId file) const;
 
   /// The text of a record of `file`. DataLoss where it does not lie in the file.

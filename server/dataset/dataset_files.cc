@@ -98,10 +98,12 @@ Result<DatasetListing> ListDataset(const fs::path& dir) {
   const fs::file_status status = fs::status(dir, error);
   if (!fs::exists(status)) return NotFound(fmt::format("no folder {}", dir.string()));
   if (!fs::is_directory(status)) {
-    return InvalidArgument(fmt::format("{} is no folder; give the folder of a dataset", dir.string()));
+    return InvalidArgument(
+        fmt::format("{} is no folder; give the folder of a dataset", dir.string()));
   }
   fs::directory_iterator probe(dir, error);
-  if (error) return ErrnoStatus(fmt::format("folder {} cannot be listed", dir.string()), error.value());
+  if (error)
+    return ErrnoStatus(fmt::format("folder {} cannot be listed", dir.string()), error.value());
   DatasetListing listing = Lister(dir).Run();
   if (listing.names.empty() && listing.bad.empty()) {
     return InvalidArgument(fmt::format("no *.bin file below {}", dir.string()));

@@ -35,7 +35,8 @@ struct DatasetListing {
 };
 
 /// Lists a folder. Links to files are followed, links to folders are not. NotFound,
-/// PermissionDenied or InvalidArgument, naming it, for a folder that cannot be listed or that has no
+/// PermissionDenied or InvalidArgument, naming it, for a folder that cannot be listed or that has
+/// no
 /// *.bin file.
 Result<DatasetListing> ListDataset(const std::filesystem::path& dir);
 

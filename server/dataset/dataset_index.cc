@@ -55,12 +55,12 @@ class MappedIndex final : public DatasetIndex {
       return Damaged(0, "this is no index of a dataset");
     }
     if (header.version != kIndexVersion) {
-      return Damaged(8, fmt::format("format version {}, expected {}", header.version,
-                                    kIndexVersion));
+      return Damaged(8,
+                     fmt::format("format version {}, expected {}", header.version, kIndexVersion));
     }
     if (header.file_bytes != bytes.size()) {
-      return Damaged(16, fmt::format("the file has {} bytes, expected {}", bytes.size(),
-                                     header.file_bytes));
+      return Damaged(
+          16, fmt::format("the file has {} bytes, expected {}", bytes.size(), header.file_bytes));
     }
     const std::uint64_t table_bytes = std::uint64_t{header.section_count} * sizeof(SectionEntry);
     if (table_bytes > bytes.size() - sizeof(header)) {
@@ -112,9 +112,8 @@ class MappedIndex final : public DatasetIndex {
 
   template <class T>
   Status Load(IndexSection section, std::span<const T>& into) const {
-    const auto entry = std::find_if(table_.begin(), table_.end(), [&](const SectionEntry& e) {
-      return e.section == section;
-    });
+    const auto entry = std::find_if(table_.begin(), table_.end(),
+                                    [&](const SectionEntry& e) { return e.section == section; });
     if (entry == table_.end() || entry->entry_bytes != sizeof(T)) {
       return Damaged(sizeof(IndexHeader), fmt::format("no section `{}` with entries of {} bytes",
                                                       IndexSectionName(section), sizeof(T)));
@@ -126,8 +125,7 @@ class MappedIndex final : public DatasetIndex {
 
   // What everything else hangs on: few records, so that they are checked whatever the index's size.
   Status CheckFiles() const {
-    if (host_files_.size() != files_.size() ||
-        definitions_by_node_.size() != definitions_.size()) {
+    if (host_files_.size() != files_.size() || definitions_by_node_.size() != definitions_.size()) {
       return Damaged(sizeof(IndexHeader), "sections that belong together differ in length");
     }
     DatasetDigest digest;

@@ -71,17 +71,18 @@ Status FindClusters(const std::vector<std::uint32_t>& cluster_of, FileBlob& blob
     const std::uint32_t r = cluster_of[i];
     if (definitions[r].cluster != kUnknown) {
       if (definitions[i].cluster != definitions[r].cluster) {
-        return DataLoss(fmt::format("definition node {} names {} as its cluster's representative, "
-                                    "but is not on the chain of that cluster",
-                                    definitions[i].node, definitions[r].node));
+        return DataLoss(
+            fmt::format("definition node {} names {} as its cluster's representative, "
+                        "but is not on the chain of that cluster",
+                        definitions[i].node, definitions[r].node));
       }
       continue;
     }
     if (cluster_of[r] != r) {
-      return DataLoss(fmt::format("definition node {} names {} as its cluster's representative, "
-                                  "which names {}",
-                                  definitions[i].node, definitions[r].node,
-                                  definitions[cluster_of[r]].node));
+      return DataLoss(
+          fmt::format("definition node {} names {} as its cluster's representative, "
+                      "which names {}",
+                      definitions[i].node, definitions[r].node, definitions[cluster_of[r]].node));
     }
     const auto cluster = static_cast<std::uint32_t>(blob.clusters.size());
     const auto first = static_cast<std::uint32_t>(blob.cluster_members.size());
@@ -91,9 +92,10 @@ Status FindClusters(const std::vector<std::uint32_t>& cluster_of, FileBlob& blob
     }
     const auto count = static_cast<std::uint32_t>(blob.cluster_members.size()) - first;
     if (count != named[r]) {
-      return DataLoss(fmt::format("the cluster of definition node {} has {} members, but only {} of "
-                                  "them follow each other on its `previous` chain",
-                                  definitions[r].node, named[r], count));
+      return DataLoss(
+          fmt::format("the cluster of definition node {} has {} members, but only {} of "
+                      "them follow each other on its `previous` chain",
+                      definitions[r].node, named[r], count));
     }
     blob.clusters.push_back({.members = {first, count}, .representative = r, .file = 0});
   }

@@ -39,8 +39,8 @@ std::string_view View(capnp::Text::Reader text) { return {text.begin(), text.siz
 
 class DefinitionScanner {
  public:
-  DefinitionScanner(GraphFile& graph, const std::vector<std::uint32_t>& nodes,
-                    FileSummary& summary, FileBlob& blob)
+  DefinitionScanner(GraphFile& graph, const std::vector<std::uint32_t>& nodes, FileSummary& summary,
+                    FileBlob& blob)
       : graph_(graph), nodes_(nodes), summary_(summary), blob_(blob) {}
 
   Status Run() {
@@ -50,8 +50,8 @@ class DefinitionScanner {
       offset_ = graph_.OffsetOf(graph_.nodes() + std::uint64_t{node} * kNodeWords);
       const Status status = CatchCapnp([&] { return ReadDefinition(d); });
       if (!status.ok()) {
-        return Status(status.code(), fmt::format("at byte {}: definition node {}: {}", offset_, node,
-                                                 status.message()));
+        return Status(status.code(), fmt::format("at byte {}: definition node {}: {}", offset_,
+                                                 node, status.message()));
       }
     }
     const std::uint32_t representative = graph_.message().root.getRepresentative();
@@ -80,9 +80,10 @@ class DefinitionScanner {
   Status ReadList() {
     const auto list = graph_.message().root.getDefinitions();
     if (list.size() != nodes_.size()) {
-      return DataLoss(fmt::format("the list of definitions has {} entries, but {} nodes are "
-                                  "definitions",
-                                  list.size(), nodes_.size()));
+      return DataLoss(
+          fmt::format("the list of definitions has {} entries, but {} nodes are "
+                      "definitions",
+                      list.size(), nodes_.size()));
     }
     blob_.definitions.resize(nodes_.size());
     blob_.definitions_by_node.assign(nodes_.size(), kNone);
@@ -92,8 +93,8 @@ class DefinitionScanner {
       if (found == nodes_.end() || *found != node) {
         return DataLoss(fmt::format("the list of definitions names node {}, which is none", node));
       }
-      std::uint32_t& number = blob_.definitions_by_node[static_cast<std::size_t>(
-          found - nodes_.begin())];
+      std::uint32_t& number =
+          blob_.definitions_by_node[static_cast<std::size_t>(found - nodes_.begin())];
       if (number != kNone) {
         return DataLoss(fmt::format("the list of definitions names node {} twice", node));
       }
@@ -216,7 +217,8 @@ class DefinitionScanner {
 
   Status ReadKnownStep(std::uint32_t d, std::uint32_t s, const schema::Tactic::Reader& tactic,
                        const capnp::List<schema::Outcome>::Reader& outcomes) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t number, NumberTactic(tactic, outcomes.size() > 0));
+    MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t number,
+                              NumberTactic(tactic, outcomes.size() > 0));
     const auto text = tactic.getText();
     blob_.steps.push_back({.text = RefTo(text),
                            .definition = d,

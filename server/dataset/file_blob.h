@@ -15,9 +15,9 @@
 namespace millrace {
 
 /// The records of one file, as in DatasetIndex but for: `file` of definitions and clusters is 0; of
-/// context nodes and arguments, and of roots, it is the number of the dependency, as are the entries
-/// of required_files; names of definitions are numbers in `names`; StepRecord::tactic counts in
-/// FileSummary::tactics.
+/// context nodes and arguments, and of roots, it is the number of the dependency, as are the
+/// entries of required_files; names of definitions are numbers in `names`; StepRecord::tactic
+/// counts in FileSummary::tactics.
 struct FileBlob {
   std::vector<DefinitionRecord> definitions;
   std::vector<ClusterRecord> clusters;

@@ -48,7 +48,8 @@ Result<FileIdentity> IdentifyFile(const std::filesystem::path& path) {
     return ErrnoStatus("cannot be opened", error);
   }
   if (!S_ISREG(status.st_mode)) {
-    return DataLoss(std::string("is ") + FileKindName(status.st_mode) + ", expected a regular file");
+    return DataLoss(std::string("is ") + FileKindName(status.st_mode) +
+                    ", expected a regular file");
   }
   return FileIdentity::Of(status);
 }

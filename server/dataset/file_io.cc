@@ -42,8 +42,7 @@ Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder) {
   return FileDescriptor(fd);
 }
 
-Status WriteAt(const FileDescriptor& file, std::span<const std::byte> bytes,
-               std::uint64_t offset) {
+Status WriteAt(const FileDescriptor& file, std::span<const std::byte> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;

@@ -43,15 +43,15 @@ Status ScanNodes(const GraphFile& graph, std::vector<std::uint32_t>& definition_
   for (std::uint32_t n = 0; n < graph.node_count(); ++n, word += kNodeWords) {
     const NodeWord node = NodeWord::Decode(LoadWord(word));
     if (node.tag >= kNodeClasses) {
-      return DataLossAt(graph.OffsetOf(word),
-                        fmt::format("node {} has class {}, expected less than {}", n, node.tag,
-                                    kNodeClasses));
+      return DataLossAt(
+          graph.OffsetOf(word),
+          fmt::format("node {} has class {}, expected less than {}", n, node.tag, kNodeClasses));
     }
     if (std::uint64_t{node.children_index} + node.children_count > edges) {
-      return DataLossAt(graph.OffsetOf(word),
-                        fmt::format("node {} has edges {} to {}, but the file has {}", n,
-                                    node.children_index,
-                                    std::uint64_t{node.children_index} + node.children_count, edges));
+      return DataLossAt(
+          graph.OffsetOf(word),
+          fmt::format("node {} has edges {} to {}, but the file has {}", n, node.children_index,
+                      std::uint64_t{node.children_index} + node.children_count, edges));
     }
     if (node.tag == kDefinitionTag) definition_nodes.push_back(n);
   }
@@ -63,9 +63,10 @@ Status ScanEdges(const GraphFile& graph, std::vector<FurthestTarget>& targets) {
   for (std::uint32_t e = 0; e < graph.edge_count(); ++e, ++word) {
     const EdgeWord edge = EdgeWord::Decode(LoadWord(word));
     if (edge.label >= kEdgeClasses) {
-      return DataLossAt(graph.OffsetOf(word), fmt::format("edge {} has label {}, expected less than "
-                                                          "{}",
-                                                          e, edge.label, kEdgeClasses));
+      return DataLossAt(graph.OffsetOf(word),
+                        fmt::format("edge {} has label {}, expected less than "
+                                    "{}",
+                                    e, edge.label, kEdgeClasses));
     }
     if (!NoteTarget(targets, edge.dependency, edge.node, graph.OffsetOf(word))) {
       return DataLossAt(graph.OffsetOf(word), fmt::format("edge {} leads to dependency {}, but the "

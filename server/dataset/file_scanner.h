@@ -1,5 +1,6 @@
-// Reads one file of a dataset from end to end, checks every index in it, and makes the file's part of
-// the index. Time and memory are bounded by a small multiple of the file's size, whatever it holds.
+// Reads one file of a dataset from end to end, checks every index in it, and makes the file's part
+// of the index. Time and memory are bounded by a small multiple of the file's size, whatever it
+// holds.
 //
 // Thread-safe: no state but the arguments.
 #pragma once

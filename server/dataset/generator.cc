@@ -105,12 +105,12 @@ class Run {
     try {
       return Write(number);
     } catch (const kj::Exception& e) {
-      return Internal(fmt::format("cannot encode {}: {}", plan_.Name(number),
-                                  e.getDescription().cStr()));
+      return Internal(
+          fmt::format("cannot encode {}: {}", plan_.Name(number), e.getDescription().cStr()));
     } catch (const std::bad_alloc&) {
-      return ResourceExhausted(fmt::format(
-          "not enough memory for {} ({} nodes); ask for more files or fewer threads",
-          plan_.Name(number), plan_.file(number).nodes));
+      return ResourceExhausted(
+          fmt::format("not enough memory for {} ({} nodes); ask for more files or fewer threads",
+                      plan_.Name(number), plan_.file(number).nodes));
     }
   }
 

@@ -1,9 +1,9 @@
-// Writes datasets of made-up files with the shapes that matter of real ones (docs/dataset-format.md):
-// for tests, benchmarks and a first try without data.
+// Writes datasets of made-up files with the shapes that matter of real ones
+// (docs/dataset-format.md): for tests, benchmarks and a first try without data.
 //
-// A file is made from (options, number of the file) alone: files are written in parallel, each thread
-// holds one at a time, and memory does not grow with the dataset. Equal options give equal bytes,
-// on any machine and any number of threads: integer arithmetic only.
+// A file is made from (options, number of the file) alone: files are written in parallel, each
+// thread holds one at a time, and memory does not grow with the dataset. Equal options give equal
+// bytes, on any machine and any number of threads: integer arithmetic only.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct GeneratorOptions {
   std::uint64_t seed = 0;
   /// Nodes of all files together; met within a few per cent, never below the number of definitions.
   std::uint64_t nodes = 1'000'000;
-  /// Exact numbers. 0: in the proportions of published datasets, from `nodes`. `proof_states` counts
-  /// the examples: the outcomes of known tactics.
+  /// Exact numbers. 0: in the proportions of published datasets, from `nodes`. `proof_states`
+  /// counts the examples: the outcomes of known tactics.
   std::uint64_t files = 0;
   std::uint64_t definitions = 0;
   std::uint64_t proof_states = 0;
@@ -49,9 +49,9 @@ struct GeneratorReport {
 /// the numbers cannot go together, for example more definitions than nodes.
 Result<GeneratorOptions> CompleteGeneratorOptions(const GeneratorOptions& options);
 
-/// Writes the dataset below `dir`, which is made where it does not exist. FailedPrecondition where it
-/// is not empty (see `force`); PermissionDenied, ResourceExhausted (disk full) or another code where
-/// writing fails, and then the files written so far are removed again.
+/// Writes the dataset below `dir`, which is made where it does not exist. FailedPrecondition where
+/// it is not empty (see `force`); PermissionDenied, ResourceExhausted (disk full) or another code
+/// where writing fails, and then the files written so far are removed again.
 Status GenerateDataset(const std::filesystem::path& dir, const GeneratorOptions& options,
                        GeneratorReport* report);
 

@@ -34,17 +34,18 @@ Status CheckFraming(std::span<const std::byte> bytes) {
   }
   const std::uint64_t table_bytes = (segments + 2) / 2 * 8;
   if (table_bytes > size) {
-    return DataLossAt(size, fmt::format("the file ends within its segment table of {} bytes",
-                                        table_bytes));
+    return DataLossAt(
+        size, fmt::format("the file ends within its segment table of {} bytes", table_bytes));
   }
   std::uint64_t end = table_bytes;
   for (std::uint64_t s = 0; s < segments; ++s) {
     const std::uint64_t entry = 4 + 4 * s;
     end += std::uint64_t{ReadUint32(bytes, entry)} * 8;
     if (end > size) {
-      return DataLossAt(entry, fmt::format("segment {} of {} ends at byte {}, the file at {}: it is "
-                                           "truncated or its segment table is damaged",
-                                           s, segments, end, size));
+      return DataLossAt(entry,
+                        fmt::format("segment {} of {} ends at byte {}, the file at {}: it is "
+                                    "truncated or its segment table is damaged",
+                                    s, segments, end, size));
     }
   }
   if (end != size) {
@@ -53,8 +54,8 @@ Status CheckFraming(std::span<const std::byte> bytes) {
   return OkStatus();
 }
 
-// Base address of a list of structs whose elements are `data_bytes` of data and `pointers` pointers:
-// what Cap'n Proto's own reader says of its first element.
+// Base address of a list of structs whose elements are `data_bytes` of data and `pointers`
+// pointers: what Cap'n Proto's own reader says of its first element.
 template <class ListReader>
 Result<const std::uint64_t*> BaseOf(const ListReader& list, const char* what,
                                     std::size_t data_bytes, unsigned pointers) {

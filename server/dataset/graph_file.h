@@ -1,8 +1,9 @@
-// One file of a dataset, open: framing, version and the strides of nodes and edges are checked, what
-// the graph says is not (index_builder checks it once, readers check each value that they use).
+// One file of a dataset, open: framing, version and the strides of nodes and edges are checked,
+// what the graph says is not (index_builder checks it once, readers check each value that they
+// use).
 //
-// Opening reads the ends of the message only, whatever its size. Thread-safe for const access to the
-// words; `message()` is for one thread.
+// Opening reads the ends of the message only, whatever its size. Thread-safe for const access to
+// the words; `message()` is for one thread.
 #pragma once
 
 #include <cstdint>

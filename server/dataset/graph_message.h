@@ -25,7 +25,8 @@ struct GraphMessage {
   capnp::List<schema::Graph::Node>::Reader nodes;
 };
 
-/// Runs `body` (which returns a Status) and turns what Cap'n Proto or the allocator throws into one.
+/// Runs `body` (which returns a Status) and turns what Cap'n Proto or the allocator throws into
+/// one.
 template <class Body>
 Status CatchCapnp(const Body& body) {
   try {

@@ -1,5 +1,5 @@
-// Builds the index of a dataset's folder: reads every file once, on all cores, checks every index in
-// it, and writes one index file. docs/index-format.md describes the file.
+// Builds the index of a dataset's folder: reads every file once, on all cores, checks every index
+// in it, and writes one index file. docs/index-format.md describes the file.
 //
 // Memory is bounded by the records of as many files as threads work at, and a few hundred bytes a
 // file; the records of the others wait in a nameless temporary file beside the index.
@@ -79,8 +79,7 @@ struct IndexReport {
 /// Indexes `dir` into the file `index`, replacing it when the new one is whole. DataLoss naming all
 /// bad files, which also go to `bad` where it is given; NotFound, PermissionDenied, InvalidArgument
 /// for the folder; ResourceExhausted. REQUIRES: nobody else builds this index file.
-Result<IndexReport> BuildIndex(const std::filesystem::path& dir,
-                               const std::filesystem::path& index, const BuildOptions& options,
-                               std::vector<BadFile>* bad = nullptr);
+Result<IndexReport> BuildIndex(const std::filesystem::path& dir, const std::filesystem::path& index,
+                               const BuildOptions& options, std::vector<BadFile>* bad = nullptr);
 
 }  // namespace millrace

@@ -1,4 +1,5 @@
-// The index file's layout, version 1: docs/index-format.md describes it for those who write a reader.
+// The index file's layout, version 1: docs/index-format.md describes it for those who write a
+// reader.
 #pragma once
 
 #include <cstddef>
@@ -64,8 +65,8 @@ static_assert(sizeof(IndexHeader) == 128);
 struct SectionEntry {
   IndexSection section;
   std::uint32_t entry_bytes;
-  std::uint64_t offset;  // from the beginning of the file
-  std::uint64_t count;   // entries
+  std::uint64_t offset;    // from the beginning of the file
+  std::uint64_t count;     // entries
   std::uint64_t checksum;  // XXH3-64 of the section's bytes
 };
 static_assert(sizeof(SectionEntry) == 32);
@@ -73,7 +74,7 @@ static_assert(sizeof(SectionEntry) == 32);
 // What is written to the file and read back by address has no padding and one size everywhere.
 template <class T>
 inline constexpr bool kIsRecord =
-    std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>;
+    std::is_trivially_copyable_v<T>&& std::has_unique_object_representations_v<T>;
 static_assert(kIsRecord<FileRecord> && sizeof(FileRecord) == 80);
 static_assert(kIsRecord<HostFileRecord> && sizeof(HostFileRecord) == 24);
 static_assert(kIsRecord<DefinitionRecord> && sizeof(DefinitionRecord) == 64);
@@ -88,8 +89,8 @@ static_assert(kIsRecord<IndexBounds> && sizeof(IndexBounds) == 64);
 std::uint64_t HeaderChecksum(IndexHeader header, std::span<const SectionEntry> table);
 
 /// The dataset's digest, fed file by file: XXH3-128 over, little endian, the data version (uint32)
-/// and, for each file in order, the length of its name (uint32), the name, its size (uint64), and its
-/// digest (16 bytes, big endian). Nothing of the index's version, so that it outlives it.
+/// and, for each file in order, the length of its name (uint32), the name, its size (uint64), and
+/// its digest (16 bytes, big endian). Nothing of the index's version, so that it outlives it.
 class DatasetDigest {
  public:
   DatasetDigest();

@@ -44,8 +44,7 @@ Status PatchHostPart(const std::filesystem::path& file,
   IndexHeader header;
   MILLRACE_RETURN_IF_ERROR(ReadAt(fd, std::as_writable_bytes(std::span(&header, 1)), 0));
   std::vector<SectionEntry> table(header.section_count);
-  MILLRACE_RETURN_IF_ERROR(
-      ReadAt(fd, std::as_writable_bytes(std::span(table)), sizeof(header)));
+  MILLRACE_RETURN_IF_ERROR(ReadAt(fd, std::as_writable_bytes(std::span(table)), sizeof(header)));
   const auto bytes = std::as_bytes(std::span(host_files));
   for (SectionEntry& entry : table) {
     if (entry.section != IndexSection::kHostFiles) continue;

@@ -1,5 +1,5 @@
-// Whether an index still fits its dataset's files, and how to make it fit where only times or inodes
-// have changed.
+// Whether an index still fits its dataset's files, and how to make it fit where only times or
+// inodes have changed.
 //
 // Free functions, thread-safe.
 #pragma once

@@ -1,10 +1,11 @@
 // Where the index of a dataset lies, whether it still fits the files, and who builds it.
 //
 // The index of a folder DIR is DIR/.millrace.index, or, where DIR cannot be written, `index` in the
-// folder of the cache that is named by the digest of DIR's real path; or the file that was asked for.
-// It fits where it has the same files with the same sizes, inodes and times; files of which only
-// inode or times differ are hashed, and where all are the same the index is renewed, not built again.
-// Of several processes one builds and the others wait for it (flock on the index's name + ".lock").
+// folder of the cache that is named by the digest of DIR's real path; or the file that was asked
+// for. It fits where it has the same files with the same sizes, inodes and times; files of which
+// only inode or times differ are hashed, and where all are the same the index is renewed, not built
+// again. Of several processes one builds and the others wait for it (flock on the index's name +
+// ".lock").
 //
 // Free functions, thread-safe.
 #pragma once
@@ -28,8 +29,8 @@ struct IndexOptions {
   std::filesystem::path cache_dir;   // empty: DefaultCacheDir()
   bool force = false;                // build even where the index fits
   BuildOptions build;
-  std::shared_ptr<Logger> logger;         // is told what is built, why, and who is waited for
-  std::vector<BadFile>* bad = nullptr;    // receives the bad files of a build that failed
+  std::shared_ptr<Logger> logger;       // is told what is built, why, and who is waited for
+  std::vector<BadFile>* bad = nullptr;  // receives the bad files of a build that failed
 };
 
 /// What became of a call of OpenOrBuildIndex.
@@ -44,7 +45,8 @@ std::filesystem::path DefaultCacheDir();
 
 /// Opens the index of a dataset's folder; builds it where it is missing, damaged or does not fit.
 /// DataLoss naming all bad files; NotFound, PermissionDenied and InvalidArgument for the folder or
-/// the place of the index; ResourceExhausted. An index that was there stays whole until a new one is.
+/// the place of the index; ResourceExhausted. An index that was there stays whole until a new one
+/// is.
 Result<std::shared_ptr<const DatasetIndex>> OpenOrBuildIndex(const std::filesystem::path& dir,
                                                              const IndexOptions& options,
                                                              IndexOutcome* outcome = nullptr);

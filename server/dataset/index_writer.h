@@ -1,5 +1,5 @@
-// Writes an index file: sections of known sizes, filled in any order, then checksums and header; under
-// a temporary name until it is whole.
+// Writes an index file: sections of known sizes, filled in any order, then checksums and header;
+// under a temporary name until it is whole.
 //
 // Write is thread-safe; everything else is for one thread.
 #pragma once
@@ -46,7 +46,8 @@ class IndexWriter {
     return WriteBytes(section, first * sizeof(T), std::as_bytes(entries));
   }
 
-  /// Computes checksums, writes the header and waits until all is on disk. Returns the file's bytes.
+  /// Computes checksums, writes the header and waits until all is on disk. Returns the file's
+  /// bytes.
   Result<std::uint64_t> Finish(const IndexIdentity& identity);
 
   /// Gives the file its name, in place of the one that has it. REQUIRES: Finish succeeded.

@@ -1,6 +1,7 @@
 // The words of nodes and edges as they lie in a mapped file (docs/dataset-format.md, "Words").
 //
-// A mapped file can change under the reader: load a word once, decode the copy, check what is decoded.
+// A mapped file can change under the reader: load a word once, decode the copy, check what is
+// decoded.
 #pragma once
 
 #include <cstdint>

@@ -24,9 +24,9 @@ struct TopologicalOrder {
   std::vector<std::uint32_t> cyclic;
 };
 
-/// Takes, among the files whose dependencies are all placed, the one with the smallest (size, name),
-/// names compared by NameLess, until none is left. A file's dependency on itself counts only where
-/// it is not the first of its dependencies. O(n log n + dependencies).
+/// Takes, among the files whose dependencies are all placed, the one with the smallest (size,
+/// name), names compared by NameLess, until none is left. A file's dependency on itself counts only
+/// where it is not the first of its dependencies. O(n log n + dependencies).
 TopologicalOrder OrderFiles(std::span<const OrderedFile> files);
 
 }  // namespace millrace

@@ -165,9 +165,15 @@ FixtureFile SampleFile(const std::string& name, const std::vector<std::string>& 
                                .arguments = {FixtureRef{0, 9}, elsewhere, std::nullopt},
                                .text = "H : T |- " + name};
   file.definitions = {
-      {.node = 0, .name = name + ".T", .previous = 1, .kind = DefinitionKind::kInductive,
+      {.node = 0,
+       .name = name + ".T",
+       .previous = 1,
+       .kind = DefinitionKind::kInductive,
        .cluster = 0},
-      {.node = 1, .name = name + ".A", .previous = 2, .kind = DefinitionKind::kConstructor,
+      {.node = 1,
+       .name = name + ".A",
+       .previous = 2,
+       .kind = DefinitionKind::kConstructor,
        .cluster = 0},
       {.node = 2, .name = name + ".B", .kind = DefinitionKind::kConstructor, .cluster = 0},
       {.node = 3, .name = name + ".c", .previous = 0},
@@ -175,10 +181,11 @@ FixtureFile SampleFile(const std::string& name, const std::vector<std::string>& 
        .name = name + ".theorem",
        .previous = 3,
        .kind = DefinitionKind::kTacticalConstant,
-       .steps = {{.ident = 7, .text = "intros @x", .base_text = "intros", .interm_text = "intros x"},
-                 {.ident = 9, .outcomes = {outcome, outcome}},
-                 {.known = false, .outcomes = {outcome}},
-                 {.ident = 7, .interm_text = "other", .outcomes = {outcome}}}},
+       .steps =
+           {{.ident = 7, .text = "intros @x", .base_text = "intros", .interm_text = "intros x"},
+            {.ident = 9, .outcomes = {outcome, outcome}},
+            {.known = false, .outcomes = {outcome}},
+            {.ident = 7, .interm_text = "other", .outcomes = {outcome}}}},
       {.node = 5, .name = name + ".off", .previous = 3, .discharged = 4},
   };
   if (!dependencies.empty()) file.definitions[3].external_previous = {1};

@@ -55,7 +55,7 @@ struct FixtureDefinition {
   DefinitionKind kind = DefinitionKind::kManualConstant;
   std::uint32_t cluster = 0;  // a node; for inductives, constructors and projections
   std::vector<FixtureStep> steps;
-  std::optional<std::uint32_t> discharged;   // a node
+  std::optional<std::uint32_t> discharged;  // a node
   std::optional<FixtureRef> substituted;
 };
 
@@ -76,8 +76,9 @@ struct FixtureFile {
 /// The bytes of the file.
 std::vector<std::byte> Serialize(const FixtureFile& file);
 
-/// A file with everything in it: a mutual cluster, constants, a proof with known and unknown tactics,
-/// contexts, local, global and unresolvable arguments; of `dependencies` it requires the first.
+/// A file with everything in it: a mutual cluster, constants, a proof with known and unknown
+/// tactics, contexts, local, global and unresolvable arguments; of `dependencies` it requires the
+/// first.
 FixtureFile SampleFile(const std::string& name, const std::vector<std::string>& dependencies = {});
 
 void WriteBytes(const std::filesystem::path& path, const std::vector<std::byte>& bytes);

@@ -133,21 +133,24 @@ TEST_CASE("an edge's label that does not exist is bad", "[bad]") {
 }
 
 TEST_CASE("an edge to a dependency that does not exist is bad", "[bad]") {
-  CHECK_THAT(
-      ReasonOfChange([](FixtureFile& file) { file.nodes[9].children[0].target = {2, 0}; }),
-      Contains("at byte") && Contains("dependency 2, but the file has 2"));
+  CHECK_THAT(ReasonOfChange([](FixtureFile& file) {
+               file.nodes[9].children[0].target = {2, 0};
+             }),
+             Contains("at byte") && Contains("dependency 2, but the file has 2"));
 }
 
 TEST_CASE("an edge behind the last node of its own file is bad", "[bad]") {
-  CHECK_THAT(
-      ReasonOfChange([](FixtureFile& file) { file.nodes[9].children[0].target = {0, 10}; }),
-      Contains("at byte") && Contains("node 10 of this file, which has 10"));
+  CHECK_THAT(ReasonOfChange([](FixtureFile& file) {
+               file.nodes[9].children[0].target = {0, 10};
+             }),
+             Contains("at byte") && Contains("node 10 of this file, which has 10"));
 }
 
 TEST_CASE("an edge behind the last node of another file is bad", "[bad]") {
-  CHECK_THAT(
-      ReasonOfChange([](FixtureFile& file) { file.nodes[9].children[0].target = {1, 10}; }),
-      Contains("at byte") && Contains("node 10 of good.bin, which has 10"));
+  CHECK_THAT(ReasonOfChange([](FixtureFile& file) {
+               file.nodes[9].children[0].target = {1, 10};
+             }),
+             Contains("at byte") && Contains("node 10 of good.bin, which has 10"));
 }
 
 TEST_CASE("a node's edges behind the last edge are bad", "[bad]") {
@@ -167,15 +170,25 @@ TEST_CASE("a context, argument or root outside the dataset is bad", "[bad]") {
   const auto outcome = [](FixtureFile& file) -> test::FixtureOutcome& {
     return file.definitions[4].steps[1].outcomes[0];
   };
-  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) { outcome(f).context[0] = {0, 10}; }),
+  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
+               outcome(f).context[0] = {0, 10};
+             }),
              Contains("node 10 of this file"));
-  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) { outcome(f).context[0] = {9, 1}; }),
+  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
+               outcome(f).context[0] = {9, 1};
+             }),
              Contains("step 1: outcome 0: the context refers to dependency 9"));
-  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) { outcome(f).arguments[0] = {1, 99}; }),
+  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
+               outcome(f).arguments[0] = {1, 99};
+             }),
              Contains("node 99 of good.bin"));
-  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) { outcome(f).arguments[0] = {5, 0}; }),
+  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
+               outcome(f).arguments[0] = {5, 0};
+             }),
              Contains("an argument refers to dependency 5"));
-  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) { outcome(f).root = {5, 0}; }),
+  CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
+               outcome(f).root = {5, 0};
+             }),
              Contains("the root refers to dependency 5"));
   // Steps of an unknown tactic give no examples, but are checked.
   CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
@@ -223,20 +236,25 @@ TEST_CASE("a cluster that is not one chain is bad", "[bad]") {
 }
 
 TEST_CASE("a list of definitions that is not the definitions is bad", "[bad]") {
-  CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definition_list = {{0, 1, 2, 3, 4}}; }),
+  CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
+               f.definition_list = {{0, 1, 2, 3, 4}};
+             }),
              Contains("has 5 entries, but 6 nodes"));
-  CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definition_list = {{0, 1, 2, 3, 4, 4}}; }),
+  CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
+               f.definition_list = {{0, 1, 2, 3, 4, 4}};
+             }),
              Contains("names node 4 twice"));
-  CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definition_list = {{0, 1, 2, 3, 4, 6}}; }),
+  CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
+               f.definition_list = {{0, 1, 2, 3, 4, 6}};
+             }),
              Contains("names node 6, which is none"));
 }
 
 TEST_CASE("names that are not UTF-8 are bad", "[bad]") {
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[3].name = "\xC3("; }),
              Contains("name is not UTF-8"));
-  CHECK_THAT(
-      ReasonOfChange([](FixtureFile& f) { f.definitions[4].steps[1].base_text = "\xFF"; }),
-      Contains("`baseText` of its tactic is not UTF-8"));
+  CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[4].steps[1].base_text = "\xFF"; }),
+             Contains("`baseText` of its tactic is not UTF-8"));
 }
 
 TEST_CASE("a file that says it is another one is bad", "[bad]") {
@@ -305,7 +323,8 @@ TEST_CASE("every flipped byte of a file is survived: an index or a named error",
         REQUIRE_FALSE(status.message().empty());
         ++refused;
       } else if (i % 16 == 0) {
-        // What is accepted makes an index that can be read (a sample: every one waits for the disk).
+        // What is accepted makes an index that can be read (a sample: every one waits for the
+        // disk).
         REQUIRE(BuildIndex(dir.path(), dir / "index", {}).ok());
         REQUIRE(DatasetIndex::Open(dir / "index").ok());
       }

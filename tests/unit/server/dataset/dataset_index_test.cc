@@ -167,7 +167,8 @@ TEST_CASE("the records of a file say what the file says", "[index]") {
   REQUIRE(index->definitions().size() == 12);
   const std::uint32_t first = file.definitions.first;
   CHECK(index->string(index->definitions()[first + 3].name) == "b.bin.c");
-  const auto required = Sub(index->required_files(), index->definitions()[first + 3].required_files);
+  const auto required =
+      Sub(index->required_files(), index->definitions()[first + 3].required_files);
   CHECK(std::vector(required.begin(), required.end()) == std::vector<std::uint32_t>{0});
   const auto spine = Sub(index->spines(), file.spine);
   CHECK(std::vector(spine.begin(), spine.end()) ==
@@ -188,8 +189,8 @@ TEST_CASE("the records of a file say what the file says", "[index]") {
   const auto outcomes = Sub(index->outcomes(), steps[1].outcomes);
   REQUIRE(outcomes.size() == 2);
   CHECK(outcomes[0].root == NodeRef{1, 8});
-  const auto arguments = Sub(index->arguments(), outcomes[1].first_argument,
-                             outcomes[1].argument_count);
+  const auto arguments =
+      Sub(index->arguments(), outcomes[1].first_argument, outcomes[1].argument_count);
   CHECK(std::vector(arguments.begin(), arguments.end()) ==
         std::vector<NodeRef>{{1, 9}, {0, 1}, {kNone, kNone}});
   CHECK(index->bounds().max_cluster == 3);
@@ -201,8 +202,7 @@ TEST_CASE("a text of the index is read from its file", "[dataset]") {
   const TempDir dir;
   test::WriteFixture(dir.path(), SampleFile("a.bin"));
   const Dataset dataset(dir.path(), MustIndex(dir.path(), dir / "index"));
-  const Result<std::string_view> text =
-      dataset.Text(FileId(0), dataset.index().outcomes()[0].text);
+  const Result<std::string_view> text = dataset.Text(FileId(0), dataset.index().outcomes()[0].text);
   REQUIRE(text.ok());
   CHECK(*text == "H : T |- a.bin");
   CHECK(dataset.Text(FileId(0), {.offset = ~std::uint64_t{0}, .bytes = 9, .reserved = 0})

@@ -198,7 +198,8 @@ TEST_CASE("an interrupted build leaves the old index whole and nothing else", "[
   CHECK(Open(dir.path()).outcome.built);
 }
 
-TEST_CASE("a builder that is killed leaves the old index, and the next one builds", "[index_store]") {
+TEST_CASE("a builder that is killed leaves the old index, and the next one builds",
+          "[index_store]") {
   const TempDir dir;
   WriteSamples(dir);
   REQUIRE(Open(dir.path()).index.ok());

@@ -153,7 +153,8 @@ TEST_CASE("a chain of a million definitions needs no stack", "[links]") {
 }
 
 TEST_CASE("UTF-8 is told from what is not", "[names]") {
-  for (const char* good : {"", "abc", "\xC3\xA9", "\xE2\x88\x80", "\xF0\x9F\x8C\x8A", "\xEF\xBF\xBF"}) {
+  for (const char* good :
+       {"", "abc", "\xC3\xA9", "\xE2\x88\x80", "\xF0\x9F\x8C\x8A", "\xEF\xBF\xBF"}) {
     CHECK(IsUtf8(good));
   }
   for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
@@ -210,8 +211,7 @@ TEST_CASE("a graph of several segments is read by its words", "[graph_file]") {
     CHECK(node.tag == fixture.nodes[n].tag);
     REQUIRE(node.children_count == fixture.nodes[n].children.size());
     for (std::uint32_t c = 0; c < node.children_count; ++c) {
-      const EdgeWord edge =
-          EdgeWord::Decode(LoadWord(graph->edges() + node.children_index + c));
+      const EdgeWord edge = EdgeWord::Decode(LoadWord(graph->edges() + node.children_index + c));
       CHECK(edge.label == fixture.nodes[n].children[c].label);
       CHECK(edge.node == fixture.nodes[n].children[c].target.node);
     }
