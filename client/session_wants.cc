@@ -68,9 +68,8 @@ void SessionState::GiveCredit() {
   std::uint64_t spoken_for = held_bytes_;
   for (const auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    spoken_for += link.stream.receiving_bytes;
-    // Credit of a worker that is to send nothing is worth nothing.
-    if (link.room > 0) spoken_for += link.credit_left();
+    // Credit cannot be taken back: it counts until it is used, or its stream is closed as unused.
+    spoken_for += link.stream.receiving_bytes + link.credit_left();
   }
   std::uint64_t free =
       options_.prefetch_bytes - std::min(options_.prefetch_bytes, spoken_for);
