@@ -70,8 +70,8 @@ class ContentBuilder {
     return budget;
   }
 
-  // Each definition's weight says how much of the nodes for terms it gets, and each proof's how many
-  // of the examples.
+  // Each definition's weight says how much of the nodes for terms it gets, and each proof's how
+  // many of the examples.
   void SpreadWeights() {
     const std::uint32_t definitions = plan_.definitions;
     weights_.resize(definitions);
@@ -144,14 +144,13 @@ class ContentBuilder {
     }
   }
 
-  // The size that the graph has, as planned, once the definitions so far and `members` more are done.
-  // What proofs cost too much or too little, the next bodies make up for.
+  // The size that the graph has, as planned, once the definitions so far and `members` more are
+  // done. What proofs cost too much or too little, the next bodies make up for.
   std::uint32_t NodesLeft(std::uint32_t first, std::uint32_t members) {
     for (std::uint32_t i = first; i < first + members; ++i) weight_done_ += weights_[i];
-    const std::uint64_t planned = plan_.definitions + plan_.shared() +
-                                  term_nodes_ * weight_done_ / weight_ +
-                                  (proofs_.examples() + content_.extras[first].examples) *
-                                      budget_.nodes_per_state;
+    const std::uint64_t planned =
+        plan_.definitions + plan_.shared() + term_nodes_ * weight_done_ / weight_ +
+        (proofs_.examples() + content_.extras[first].examples) * budget_.nodes_per_state;
     return planned > graph_.size() ? static_cast<std::uint32_t>(planned - graph_.size()) : 0;
   }
 
@@ -164,7 +163,7 @@ class ContentBuilder {
       extra.substituted = scope_.AnyDefinition(random_);
     }
     const std::uint32_t own = left - std::min(left, extra.examples * budget_.nodes_per_state);
-    const Reference type = terms_.Build(std::min(own / 4, random_.HeavyTail(5, 90, 2000)));
+    const Reference type = terms_.Build(std::min(own / 4, random_.HeavyTail(4, 70, 1000)));
     if (HasProof(definition.kind)) {
       extra.first_step = static_cast<std::uint32_t>(content_.proofs.steps.size());
       proofs_.Build(type, extra.examples);
@@ -178,8 +177,8 @@ class ContentBuilder {
     }
     if (definition.kind == DefinitionKind::kManualConstant && random_.OneIn(200)) {
       const std::uint32_t primitive = graph_.Add(NodeLabel::PRIMITIVE);
-      graph_.SetChildren(number, {{EdgeLabel::CONST_PRIMITIVE, {primitive, 0}},
-                                  {EdgeLabel::CONST_TYPE, type}});
+      graph_.SetChildren(
+          number, {{EdgeLabel::CONST_PRIMITIVE, {primitive, 0}}, {EdgeLabel::CONST_TYPE, type}});
       return;
     }
     const Reference body = terms_.Build(end > graph_.size() ? end - graph_.size() : 0);
@@ -244,6 +243,8 @@ class ContentBuilder {
 
 }  // namespace
 
-void BuildContent(const Plan& plan, FileContent* content) { ContentBuilder(plan, *content).Build(); }
+void BuildContent(const Plan& plan, FileContent* content) {
+  ContentBuilder(plan, *content).Build();
+}
 
 }  // namespace millrace::generator

@@ -8,6 +8,7 @@
 #include "server/dataset/generator/graph_buffer.h"
 #include "server/dataset/generator/plan.h"
 #include "server/dataset/generator/proofs.h"
+#include "server/dataset/generator/random.h"
 #include "server/dataset/generator/scope.h"
 
 namespace millrace::generator {
@@ -30,6 +31,11 @@ struct FileContent {
   std::vector<DefinitionExtra> extras;  // by definition
   std::uint64_t examples = 0;           // outcomes of known tactics
 };
+
+/// What a node's identity and texts are made of.
+inline std::uint64_t NodeKey(const Plan& plan, const FileContent& content, Reference node) {
+  return Mix(plan.Key(content.scope.dependencies()[node.dependency]), node.node);
+}
 
 /// Fills `content`, which must be new.
 void BuildContent(const Plan& plan, FileContent* content);

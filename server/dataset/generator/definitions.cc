@@ -74,8 +74,8 @@ class TableBuilder {
     tip_ = first;
   }
 
-  // A section's variables and constants hang off the spine; where it ends, its constants come again,
-  // generalised over the variables, on the spine. `definitions`: with those.
+  // A section's variables and constants hang off the spine; where it ends, its constants come
+  // again, generalised over the variables, on the spine. `definitions`: with those.
   void Section(std::uint32_t definitions) {
     const std::uint32_t outside = tip_;
     const std::uint32_t constants = definitions * 2 / 5;

@@ -1,6 +1,6 @@
-// The definitions of a generated file: their kinds, clusters and `previous` chains. Made from the plan
-// alone and in microseconds, so that a file that depends on this one makes the table again instead of
-// reading the file.
+// The definitions of a generated file: their kinds, clusters and `previous` chains. Made from the
+// plan alone and in microseconds, so that a file that depends on this one makes the table again
+// instead of reading the file.
 //
 // Definition i of a file is its node i. A mutual cluster is a run of definitions: its first is the
 // representative and the latest in the global context, as in real files: the chain goes from the

@@ -22,8 +22,12 @@ struct Reference {
 };
 
 struct BufferedEdge {
+  BufferedEdge(EdgeLabel edge_label, Reference target)
+      : label(edge_label), dependency(target.dependency), node(target.node) {}
+
   EdgeLabel label;
-  Reference target;
+  std::uint16_t dependency;
+  std::uint32_t node;
 };
 
 struct BufferedNode {
@@ -63,7 +67,7 @@ class GraphBuffer {
   void Begin(std::uint32_t number) {
     nodes_[number].first_child = static_cast<std::uint32_t>(edges_.size());
   }
-  void Child(EdgeLabel label, Reference target) { edges_.push_back({label, target}); }
+  void Child(EdgeLabel label, Reference target) { edges_.emplace_back(label, target); }
   void End(std::uint32_t number) {
     BufferedNode& node = nodes_[number];
     node.children_count = static_cast<std::uint16_t>(edges_.size() - node.first_child);

@@ -4,6 +4,7 @@
 #include <new>
 #include <string>
 
+#include "server/dataset/generator/proof_writer.h"
 #include "server/dataset/generator/random.h"
 #include "server/dataset/generator/text.h"
 
@@ -14,10 +15,6 @@ using Label = schema::Graph::Node::Label;
 
 // No segment is smaller than this: a file of a few kilobytes has one.
 constexpr std::size_t kMinSegmentWords = 512;
-
-capnp::Text::Reader AsText(const std::string& text) {
-  return capnp::Text::Reader(text.c_str(), text.size());
-}
 
 // About the size of the message; never much too small.
 std::size_t EstimateWords(const FileContent& content) {
@@ -40,7 +37,7 @@ class Writer {
       : plan_(plan),
         content_(content),
         message_(message),
-        key_(plan.Key(content.file)),
+        proofs_(plan, content),
         node_count_(content.graph.size()) {}
 
   void Write() {
@@ -78,8 +75,8 @@ class Writer {
       auto builder = list[i++];
       builder.setLabel(edge.label);
       auto target = builder.getTarget();
-      target.setDepIndex(edge.target.dependency);
-      target.setNodeIndex(edge.target.node);
+      target.setDepIndex(edge.dependency);
+      target.setNodeIndex(edge.node);
     }
   }
 
@@ -94,9 +91,7 @@ class Writer {
     }
   }
 
-  std::uint64_t NodeKey(Reference node) const {
-    return Mix(plan_.Key(content_.scope.dependencies()[node.dependency]), node.node);
-  }
+  std::uint64_t KeyOf(std::uint32_t node) const { return NodeKey(plan_, content_, {node, 0}); }
 
   std::int64_t Identity(std::uint32_t number, const BufferedNode& node) const {
     switch (node.label) {
@@ -107,9 +102,9 @@ class Writer {
       case Label::CONST_EMPTY:
         return static_cast<std::int64_t>(Mix(node.label, kGolden));  // one in all files
       case Label::APP:
-        return static_cast<std::int64_t>(NodeKey({node.value == kNone ? number : node.value, 0}));
+        return static_cast<std::int64_t>(KeyOf(node.value == kNone ? number : node.value));
       default:
-        return static_cast<std::int64_t>(NodeKey({number, 0}));
+        return static_cast<std::int64_t>(KeyOf(number));
     }
   }
 
@@ -185,14 +180,14 @@ class Writer {
         label.setCoFixFun();
         break;
       case Label::INT:
-        label.initInt().setValue(NodeKey({number, 0}) % 1'000'000'007);
+        label.initInt().setValue(KeyOf(number) % 1'000'000'007);
         break;
       case Label::FLOAT:
         // An integer and two bits behind the point: exact on every machine.
-        label.initFloat().setValue(static_cast<double>(NodeKey({number, 0}) % 4096) / 4);
+        label.initFloat().setValue(static_cast<double>(KeyOf(number) % 4096) / 4);
         break;
       case Label::PRIMITIVE:
-        label.setPrimitive(NodeKey({number, 0}) % 2 == 0 ? "int63_add" : "float64_mul");
+        label.setPrimitive(KeyOf(number) % 2 == 0 ? "int63_add" : "float64_mul");
         break;
     }
   }
@@ -200,7 +195,7 @@ class Writer {
   void WriteDefinition(std::uint32_t number, schema::Definition::Builder builder) {
     const Definition& definition = content_.scope.own().all[number];
     const DefinitionExtra& extra = content_.extras[number];
-    const std::uint64_t key = NodeKey({number, 0});
+    const std::uint64_t key = KeyOf(number);
     text_.clear();
     if (definition.kind != DefinitionKind::kManualSectionConstant) text_ = module_ + ".d";
     AppendVariable(key, &text_);
@@ -257,99 +252,15 @@ class Writer {
         builder.setManualConstant();
         break;
       case DefinitionKind::kTacticalConstant:
-        WriteSteps(extra, builder.initTacticalConstant(extra.step_count));
+        proofs_.Write(extra, builder.initTacticalConstant(extra.step_count));
         break;
       case DefinitionKind::kManualSectionConstant:
         builder.setManualSectionConstant();
         break;
       case DefinitionKind::kTacticalSectionConstant:
-        WriteSteps(extra, builder.initTacticalSectionConstant(extra.step_count));
+        proofs_.Write(extra, builder.initTacticalSectionConstant(extra.step_count));
         break;
     }
-  }
-
-  void WriteSteps(const DefinitionExtra& extra, capnp::List<schema::ProofStep>::Builder list) {
-    for (std::uint32_t i = 0; i < extra.step_count; ++i) {
-      const std::uint32_t number = extra.first_step + i;
-      const StepData& step = content_.proofs.steps[number];
-      auto builder = list[i];
-      if (step.tactic == kNone) {
-        builder.getTactic().setUnknown();
-      } else {
-        WriteTactic(step.tactic, Mix(key_ + 1, number), builder.getTactic().initKnown());
-      }
-      auto outcomes = builder.initOutcomes(step.outcome_count);
-      for (std::uint32_t j = 0; j < step.outcome_count; ++j) {
-        WriteOutcome(step.first_outcome + j, outcomes[j]);
-      }
-    }
-  }
-
-  void WriteTactic(std::uint32_t tactic, std::uint64_t key, schema::Tactic::Builder builder) {
-    const bool faithful = key % 32 != 0;
-    const TacticText texts =
-        MakeTacticText(tactic, ArgumentCount(plan_.seed(), tactic), faithful, key);
-    builder.setIdent(static_cast<std::int64_t>(Mix(Mix(plan_.seed(), 0x7AC), tactic)));
-    builder.setText(AsText(texts.text));
-    builder.setBaseText(AsText(texts.base_text));
-    builder.setIntermText(AsText(texts.interm_text));
-    builder.setExact(texts.exact);
-    builder.setTextNonAnonymous(AsText(texts.text_non_anonymous));
-  }
-
-  void WriteOutcome(std::uint32_t number, schema::Outcome::Builder builder) {
-    const OutcomeData& outcome = content_.proofs.outcomes[number];
-    WriteState(outcome.before, builder.initBefore());
-    auto after = builder.initAfter(outcome.after_count);
-    for (std::uint32_t i = 0; i < outcome.after_count; ++i) {
-      WriteState(outcome.first_after + i, after[i]);
-    }
-    auto term = builder.initTerm();
-    term.setDepIndex(outcome.term.dependency);
-    term.setNodeIndex(outcome.term.node);
-    builder.setTermText(Term(Mix(key_ + 2, number)));
-    auto arguments = builder.initTacticArguments(outcome.argument_count);
-    for (std::uint32_t i = 0; i < outcome.argument_count; ++i) {
-      const ArgumentData& argument = content_.proofs.arguments[outcome.first_argument + i];
-      if (!argument.resolvable) {
-        arguments[i].setUnresolvable();
-      } else {
-        auto reference = arguments[i].initTerm();
-        reference.setDepIndex(argument.term.dependency);
-        reference.setNodeIndex(argument.term.node);
-      }
-    }
-  }
-
-  void WriteState(std::uint32_t number, schema::ProofState::Builder builder) {
-    const ProofStateData& state = content_.proofs.states[number];
-    auto root = builder.initRoot();
-    root.setDepIndex(state.root.dependency);
-    root.setNodeIndex(state.root.node);
-    builder.setId(state.id);
-    auto context = builder.initContext(state.context_count);
-    auto names = builder.initContextNames(state.context_count);
-    auto texts = builder.initContextText(state.context_count);
-    state_text_.clear();
-    for (std::uint32_t i = 0; i < state.context_count; ++i) {
-      const Reference node = content_.proofs.contexts[state.first_context + i];
-      context[i].setDepIndex(node.dependency);
-      context[i].setNodeIndex(node.node);
-      const std::uint64_t key = NodeKey(node);
-      text_.clear();
-      AppendVariable(key, &text_);
-      names.set(i, AsText(text_));
-      text_ += " : ";
-      AppendTerm(key, &text_);
-      texts.set(i, AsText(text_));
-      if (i > 0) state_text_ += ", ";
-      state_text_ += text_;
-    }
-    const capnp::Text::Reader conclusion = Term(NodeKey(state.goal) + 1);
-    builder.setConclusionText(conclusion);
-    state_text_ += " |- ";
-    state_text_ += text_;
-    builder.setText(AsText(state_text_));
   }
 
   // The text of a term; valid until the next one is made.
@@ -362,11 +273,10 @@ class Writer {
   const Plan& plan_;
   const FileContent& content_;
   SegmentedMessage& message_;
-  const std::uint64_t key_;
+  ProofWriter proofs_;
   const std::uint32_t node_count_;
   std::string module_;
   std::string text_;
-  std::string state_text_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Turns the content of a generated file into a Cap'n Proto message of several segments, and writes it.
+// Turns the content of a generated file into a Cap'n Proto message of several segments, and writes
+// it.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ class SegmentedMessage : public capnp::MessageBuilder {
   explicit SegmentedMessage(std::size_t segment_words) : segment_words_(segment_words) {}
   ~SegmentedMessage() override;
 
-  /// The next segments are exactly as large as the object that needs them: with no room for a landing
-  /// pad, so that a pointer to it from another segment is a double-far one.
+  /// The next segments are exactly as large as the object that needs them: with no room for a
+  /// landing pad, so that a pointer to it from another segment is a double-far one.
   void SetExact(bool exact) { exact_ = exact; }
 
   kj::ArrayPtr<capnp::word> allocateSegment(capnp::uint minimum_words) override;
@@ -44,6 +45,7 @@ std::unique_ptr<SegmentedMessage> MakeMessage(const Plan& plan, const FileConten
 
 /// Writes a message to a file that is made or emptied; returns its size in bytes. On failure the
 /// file is removed again.
-Result<std::uint64_t> WriteMessage(capnp::MessageBuilder& message, const std::filesystem::path& file);
+Result<std::uint64_t> WriteMessage(capnp::MessageBuilder& message,
+                                   const std::filesystem::path& file);
 
 }  // namespace millrace::generator

@@ -15,12 +15,13 @@ constexpr std::uint64_t kMaxNodesOfFile = 1u << 26;
 constexpr std::uint64_t kMaxNodes = 4'000'000'000;
 constexpr std::uint64_t kMaxProofStates = 4'000'000'000;
 // A file's share of the whole lies between 1 and this, before the number of its proofs counts.
-constexpr std::uint32_t kMaxWeight = 60;
+constexpr std::uint32_t kMaxWeight = 150;
 
 enum Purpose : std::uint64_t { kFile = 1, kWeight, kProofWeight, kDependencies };
 
 /// The part of `total` that the share [from, to) of `weight` gets; the parts add up to `total`.
-std::uint64_t Part(std::uint64_t total, std::uint64_t from, std::uint64_t to, std::uint64_t weight) {
+std::uint64_t Part(std::uint64_t total, std::uint64_t from, std::uint64_t to,
+                   std::uint64_t weight) {
   __extension__ using Wide = unsigned __int128;
   if (weight == 0) return 0;
   return static_cast<std::uint64_t>(Wide{total} * to / weight - Wide{total} * from / weight);
@@ -61,7 +62,7 @@ void Plan::SpreadDefinitions(std::uint64_t definitions) {
   std::uint64_t with_definitions = 0;
   for (std::uint32_t i = 0; i < files(); ++i) {
     if (OnlyImports(i) || with_definitions == definitions) continue;
-    weights[i] = Random(Mix(Mix(seed_, kWeight), i)).HeavyTail(4, 110, kMaxWeight);
+    weights[i] = Random(Mix(Mix(seed_, kWeight), i)).HeavyTail(4, 100, kMaxWeight);
     weight += weights[i];
     files_[i].definitions = 1;
     ++with_definitions;
@@ -93,8 +94,10 @@ void Plan::SpreadStatesAndNodes(std::uint64_t states, std::uint64_t nodes) {
     FilePlan& plan = files_[i];
     if (plan.definitions == 0) continue;
     const std::uint64_t states_here = states_before + std::uint64_t{plan.definitions} * proofs[i];
-    const std::uint64_t nodes_here = nodes_before + std::uint64_t{plan.definitions} * (2 + proofs[i]);
-    plan.states = static_cast<std::uint32_t>(Part(states, states_before, states_here, state_weight));
+    const std::uint64_t nodes_here =
+        nodes_before + std::uint64_t{plan.definitions} * (2 + proofs[i]);
+    plan.states =
+        static_cast<std::uint32_t>(Part(states, states_before, states_here, state_weight));
     plan.nodes = static_cast<std::uint32_t>(Part(nodes, nodes_before, nodes_here, node_weight));
     plan.nodes = std::max(plan.nodes, plan.definitions + kAtoms);
     states_before = states_here;
@@ -174,9 +177,10 @@ Result<GeneratorOptions> CompleteGeneratorOptions(const GeneratorOptions& option
   const Plan plan(all);
   for (std::uint32_t i = 0; i < plan.files(); ++i) {
     if (plan.file(i).nodes > kMaxNodesOfFile) {
-      return InvalidArgument(fmt::format("a file can have at most {} nodes, and one would have {}; "
-                                         "ask for more files than {}",
-                                         kMaxNodesOfFile, plan.file(i).nodes, all.files));
+      return InvalidArgument(
+          fmt::format("a file can have at most {} nodes, and one would have {}; "
+                      "ask for more files than {}",
+                      kMaxNodesOfFile, plan.file(i).nodes, all.files));
     }
   }
   return all;

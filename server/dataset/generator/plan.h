@@ -1,5 +1,5 @@
-// What each file of a generated dataset is, before any of it exists: its name, its numbers of nodes,
-// definitions and proof states, and the files it depends on. O(files) memory.
+// What each file of a generated dataset is, before any of it exists: its name, its numbers of
+// nodes, definitions and proof states, and the files it depends on. O(files) memory.
 //
 // Files come in packages (folders) of kPackageFiles. A file depends on earlier ones of its package,
 // on some of the parent package and of the first, so that a file's transitive dependencies stay a

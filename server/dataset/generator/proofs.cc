@@ -7,9 +7,11 @@ namespace {
 
 // Sizes in nodes, chosen so that closures of proof states that stop at definitions have about 31
 // nodes in the mean and now and then more than 1,024.
-constexpr std::uint32_t kGoalSize = 4;
-constexpr std::uint32_t kGoalTail = 90;  // of 256 an octave
-constexpr std::uint32_t kMaxGoal = 4000;
+constexpr std::uint32_t kGoalSize = 3;
+constexpr std::uint32_t kGoalTail = 72;  // of 256 an octave
+constexpr std::uint32_t kMaxGoal = 500;
+constexpr std::uint32_t kGoalsPerLargeOne = 1500;
+constexpr std::uint32_t kLargeGoal = 700;  // up to four times as many
 constexpr std::uint32_t kTypeSize = 1;
 constexpr std::uint32_t kTypeTail = 80;
 constexpr std::uint32_t kMaxType = 300;
@@ -103,8 +105,7 @@ void ProofBuilder::Outcome(std::uint32_t tactic) {
     outcome.term = random_.OneIn(2) ? before.goal : scope_.AnyDefinition(random_);
   }
   outcome.first_argument = static_cast<std::uint32_t>(data_.arguments.size());
-  outcome.argument_count =
-      tactic == kNone ? random_.Below(2) : ArgumentCount(plan_.seed(), tactic);
+  outcome.argument_count = tactic == kNone ? random_.Below(2) : ArgumentCount(plan_.seed(), tactic);
   Arguments(outcome.argument_count, before);
   data_.outcomes.push_back(outcome);
 }
@@ -157,23 +158,26 @@ std::uint32_t ProofBuilder::NewState(std::uint32_t parent) {
   }
   ProofStateData state = data_.states[parent];
   if (MayGrow()) {
-    // A context that came from elsewhere, or is beyond the usual, does not go on in the next states.
-    if (state.root.dependency != 0 || state.context_count > 4 * kMaxNewContext) {
+    // A context that came from elsewhere, or is beyond the usual, does not go on in the next
+    // states.
+    if (state.root.dependency != 0 || state.context_count > 2 * kMaxNewContext) {
       state.context_count = 0;
     }
     const std::uint32_t pick = random_.Below(256);
-    if (pick < 10) state.context_count = random_.Below(state.context_count + 1);
+    if (pick < 30) state.context_count = random_.Below(state.context_count + 1);
     if (large_context_due_ && pick >= 250) {
       large_context_due_ = false;
       ExtendContext(&state, 1030 + random_.Below(300));
-    } else if (pick >= 245) {
-      ExtendContext(&state, random_.HeavyTail(3, 110, kMaxNewContext));
-    } else if (pick >= 140) {
+    } else if (pick == 255) {
+      ExtendContext(&state, random_.HeavyTail(4, 110, kMaxNewContext));
+    } else if (pick >= 120 && random_.Below(4 + state.context_count) < 4) {
       ExtendContext(&state, 1 + random_.Below(2));
     }
     UseContext(state);
     if (pick % 16 < 9) {
-      state.goal = terms_.Build(random_.HeavyTail(kGoalSize, kGoalTail, kMaxGoal));
+      state.goal = terms_.Build(random_.OneIn(kGoalsPerLargeOne)
+                                    ? kLargeGoal + random_.Below(3 * kLargeGoal)
+                                    : random_.HeavyTail(kGoalSize, kGoalTail, kMaxGoal));
     }
     AddRoot(&state);
   }
@@ -202,7 +206,7 @@ void ProofBuilder::ExtendContext(ProofStateData* state, std::uint32_t count) {
 
 Reference ProofBuilder::ContextElement() {
   terms_.SetContext(&variables_, static_cast<std::uint32_t>(variables_.size()));
-  const bool small = random_.OneIn(2) || variables_.size() > kMaxNewContext;
+  const bool small = random_.Below(8) < 5 || variables_.size() > kMaxNewContext;
   const Reference type =
       terms_.Build(small ? 0 : random_.HeavyTail(kTypeSize, kTypeTail, kMaxType));
   if (!random_.OneIn(20)) {
@@ -212,8 +216,8 @@ Reference ProofBuilder::ContextElement() {
   }
   const Reference value = terms_.Build(0);
   const std::uint32_t node = graph_.Add(NodeLabel::CONTEXT_DEF);
-  graph_.SetChildren(node, {{EdgeLabel::CONTEXT_DEF_TERM, value},
-                            {EdgeLabel::CONTEXT_DEF_TYPE, type}});
+  graph_.SetChildren(node,
+                     {{EdgeLabel::CONTEXT_DEF_TERM, value}, {EdgeLabel::CONTEXT_DEF_TYPE, type}});
   return {node, 0};
 }
 

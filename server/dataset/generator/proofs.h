@@ -1,5 +1,6 @@
-// Proofs of a generated file: steps, their outcomes, proof states with local contexts and arguments.
-// The nodes they need go into the graph; the rest is recorded here until the message is written.
+// Proofs of a generated file: steps, their outcomes, proof states with local contexts and
+// arguments. The nodes they need go into the graph; the rest is recorded here until the message is
+// written.
 //
 // Not thread-safe.
 #pragma once
@@ -57,7 +58,8 @@ std::uint32_t ArgumentCount(std::uint64_t seed, std::uint32_t tactic);
 class ProofBuilder {
  public:
   struct Budget {
-    /// What an example's proof states may cost on average, and how far proofs may run ahead of that.
+    /// What an example's proof states may cost on average, and how far proofs may run ahead of
+    /// that.
     std::uint32_t nodes_per_state = 0;
     std::uint32_t slack = 0;
     /// One state of the file has a local context beyond any usual max_subgraph_size.
@@ -66,8 +68,7 @@ class ProofBuilder {
 
   /// All references must outlive the builder.
   ProofBuilder(const Plan& plan, std::uint32_t file, GraphBuffer& graph, Random& random,
-               const Scope& scope, TermBuilder& terms, ProofData& data,
-               const Budget& budget);
+               const Scope& scope, TermBuilder& terms, ProofData& data, const Budget& budget);
 
   /// Adds the steps of a proof of `statement` with so many examples (outcomes of known tactics).
   void Build(Reference statement, std::uint32_t examples);
@@ -103,10 +104,10 @@ class ProofBuilder {
   std::uint64_t nodes_used_ = 0;  // by earlier proofs
 
   // Of the proof under construction.
-  std::uint32_t began_at_ = 0;            // the graph's size then
-  std::vector<std::uint32_t> open_;       // states that wait for a step
-  std::vector<std::uint32_t> roots_;      // proof state nodes
-  std::vector<Reference> variables_;      // the context of the state at work
+  std::uint32_t began_at_ = 0;        // the graph's size then
+  std::vector<std::uint32_t> open_;   // states that wait for a step
+  std::vector<std::uint32_t> roots_;  // proof state nodes
+  std::vector<Reference> variables_;  // the context of the state at work
   std::uint32_t current_ = 0;
 };
 

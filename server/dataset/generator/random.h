@@ -38,8 +38,8 @@ class Random {
     return static_cast<std::uint32_t>((std::uint64_t{Below(n)} * Below(n)) / (n == 0 ? 1 : n));
   }
 
-  /// From `base` up to `cap`, with a tail: each octave above `base` is reached with a probability of
-  /// `out_of_256` / 256 of the one below it.
+  /// From `base` up to `cap`, with a tail: each octave above `base` is reached with a probability
+  /// of `out_of_256` / 256 of the one below it.
   std::uint32_t HeavyTail(std::uint32_t base, std::uint32_t out_of_256, std::uint32_t cap) {
     std::uint64_t octave = base;
     while (octave < cap && Below(256) < out_of_256) octave *= 2;

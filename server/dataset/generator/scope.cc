@@ -29,8 +29,8 @@ Scope::Scope(const Plan& plan, std::uint32_t file)
   }
   if (own().all.empty()) return;
 
-  // A definition that begins a chain requires most dependencies; the rest are required in the middle
-  // of the spine, or only mentioned.
+  // A definition that begins a chain requires most dependencies; the rest are required in the
+  // middle of the spine, or only mentioned.
   Random random(Mix(plan.Key(file), 0x5C0));
   std::vector<std::uint16_t> at_once;
   std::vector<std::uint32_t> late_places;
@@ -124,8 +124,9 @@ bool Scope::AnyInductive(Random& random, Reference* inductive, std::uint32_t* co
 
 Reference Scope::AnyShared(Random& random) const {
   const bool foreign = !visible_.empty() && random.OneIn(4);
-  const std::uint16_t d =
-      foreign ? visible_[random.Below(static_cast<std::uint32_t>(visible_.size()))] : std::uint16_t{0};
+  const std::uint16_t d = foreign
+                              ? visible_[random.Below(static_cast<std::uint32_t>(visible_.size()))]
+                              : std::uint16_t{0};
   std::uint32_t number = random.LowBelow(plan_.file(dependencies_[d]).shared());
   const SharedKind kind = KindOfShared(number);
   if (kind == SharedKind::kContextElement || kind == SharedKind::kProofState) number -= 2;

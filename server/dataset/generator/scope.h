@@ -1,5 +1,6 @@
-// What a term of a generated file may mention: the definitions before it in the global context, those
-// of the files it depends on, and the shared nodes of both. Also knows the shared nodes' kinds.
+// What a term of a generated file may mention: the definitions before it in the global context,
+// those of the files it depends on, and the shared nodes of both. Also knows the shared nodes'
+// kinds.
 //
 // Not thread-safe.
 #pragma once
@@ -52,8 +53,8 @@ class Scope {
   void Enter(std::uint32_t first);
   void Leave(std::uint32_t first);
 
-  /// A definition of the scope, the recent and the basic ones more often. Where there is none yet, an
-  /// atom.
+  /// A definition of the scope, the recent and the basic ones more often. Where there is none yet,
+  /// an atom.
   Reference AnyDefinition(Random& random) const;
   /// An inductive with constructors; false where the scope has none.
   bool AnyInductive(Random& random, Reference* inductive, std::uint32_t* constructors) const;
@@ -73,8 +74,8 @@ class Scope {
   std::vector<DefinitionTable> tables_;  // by dependency
   std::vector<Requirement> requirements_;
   std::size_t next_requirement_ = 0;
-  std::vector<std::uint16_t> visible_;   // dependencies that terms may mention now, with definitions
-  std::vector<std::uint32_t> chain_;     // the global context of the current definition, oldest first
+  std::vector<std::uint16_t> visible_;  // dependencies that terms may mention now, with definitions
+  std::vector<std::uint32_t> chain_;  // the global context of the current definition, oldest first
   std::vector<std::uint32_t> chain_inductives_;  // clusters are never off the spine
 };
 

@@ -69,7 +69,7 @@ Reference TermBuilder::Leaf() {
   if (pick < 34 && recent_count_ > 0) {
     return recent_[random_.Below(std::min(recent_count_, kRecent))];
   }
-  if (pick < 40) return scope_.AnyShared(random_);
+  if (pick < 37) return scope_.AnyShared(random_);
   return scope_.AnyDefinition(random_);
 }
 
@@ -203,11 +203,11 @@ Reference TermBuilder::Evar(Reference state, std::uint32_t substitutions) {
   const std::uint32_t count = variable_count_ == 0 ? 0 : std::min(substitutions, 4u);
   for (std::uint32_t i = 0; i < count; ++i) {
     const Reference target = (*variables_)[random_.Below(variable_count_)];
-    const Reference term = binders_.empty() ? (*variables_)[random_.Below(variable_count_)]
-                                            : Bound(true);
+    const Reference term =
+        binders_.empty() ? (*variables_)[random_.Below(variable_count_)] : Bound(true);
     nodes[i] = graph_.Add(NodeLabel::EVAR_SUBST);
-    graph_.SetChildren(nodes[i],
-                       {{EdgeLabel::EVAR_SUBST_TERM, term}, {EdgeLabel::EVAR_SUBST_TARGET, target}});
+    graph_.SetChildren(
+        nodes[i], {{EdgeLabel::EVAR_SUBST_TERM, term}, {EdgeLabel::EVAR_SUBST_TARGET, target}});
   }
   const std::uint32_t node = graph_.Add(NodeLabel::EVAR);
   graph_.Begin(node);

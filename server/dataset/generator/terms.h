@@ -21,8 +21,8 @@ class TermBuilder {
   TermBuilder(GraphBuffer& graph, Random& random, const Scope& scope)
       : graph_(graph), random_(random), scope_(scope) {}
 
-  /// Variables and proof states that terms may mention from here on: the local context and the proof
-  /// states of a proof, or nothing. The caller keeps them.
+  /// Variables and proof states that terms may mention from here on: the local context and the
+  /// proof states of a proof, or nothing. The caller keeps them.
   void SetContext(const std::vector<Reference>* variables, std::uint32_t count) {
     variables_ = variables;
     variable_count_ = count;

@@ -15,19 +15,36 @@ using namespace std::string_view_literals;  // NOLINT(google-build-using-namespa
 constexpr std::array kVariables{"n"sv, "m"sv, "H"sv, "IHn"sv, "x"sv, "y"sv, "A"sv, "P"sv,
                                 "f"sv, "l"sv, "p"sv, "e"sv,   "b"sv, "s"sv, "R"sv, "α"sv};
 
-constexpr std::array kTerms{
-    "n = m"sv,           "nat"sv,          "P (S n)"sv,        "(forall n : nat, P n)"sv,
-    "x <= y + z"sv,      "A"sv,            "list A"sv,         "(fun x : A => f x)"sv,
-    "length l = n"sv,    "True"sv,         "R x y"sv,          "exists y, R x y"sv,
-    "(x * y)%Z"sv,       "b = true"sv,     "In x (y :: l)"sv,  "n + 0 = n"sv,
-    "∀ α, α"sv,          "(A * B)%type"sv, "~ (x < 0)%R"sv,    "f (g x) = x"sv,
-    "incl l (l ++ l')"sv, "Some x = None"sv, "le_trans n m p"sv, "eq_refl"sv};
+constexpr std::array kTerms{"n = m"sv,
+                            "nat"sv,
+                            "P (S n)"sv,
+                            "(forall n : nat, P n)"sv,
+                            "x <= y + z"sv,
+                            "A"sv,
+                            "list A"sv,
+                            "(fun x : A => f x)"sv,
+                            "length l = n"sv,
+                            "True"sv,
+                            "R x y"sv,
+                            "exists y, R x y"sv,
+                            "(x * y)%Z"sv,
+                            "b = true"sv,
+                            "In x (y :: l)"sv,
+                            "n + 0 = n"sv,
+                            "∀ α, α"sv,
+                            "(A * B)%type"sv,
+                            "~ (x < 0)%R"sv,
+                            "f (g x) = x"sv,
+                            "incl l (l ++ l')"sv,
+                            "Some x = None"sv,
+                            "le_trans n m p"sv,
+                            "eq_refl"sv};
 
 constexpr std::array kTactics{
-    "apply"sv,    "intro"sv,    "rewrite"sv,  "destruct"sv, "simpl"sv,     "reflexivity"sv,
-    "auto"sv,     "induction"sv, "exact"sv,   "unfold"sv,   "split"sv,     "assumption"sv,
-    "intros"sv,   "case"sv,     "elim"sv,     "red"sv,      "trivial"sv,   "eauto"sv,
-    "inversion"sv, "discriminate"sv, "constructor"sv, "left"sv, "right"sv, "symmetry"sv};
+    "apply"sv,     "intro"sv,        "rewrite"sv,     "destruct"sv, "simpl"sv,   "reflexivity"sv,
+    "auto"sv,      "induction"sv,    "exact"sv,       "unfold"sv,   "split"sv,   "assumption"sv,
+    "intros"sv,    "case"sv,         "elim"sv,        "red"sv,      "trivial"sv, "eauto"sv,
+    "inversion"sv, "discriminate"sv, "constructor"sv, "left"sv,     "right"sv,   "symmetry"sv};
 
 }  // namespace
 
