@@ -1,21 +1,30 @@
-// The stage table: the stages in the order in which they apply, one line each.
+// The stage table. A new stage is a file in stages/ that defines a function like those below, and
+// one line here.
 
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 
+// In the order in which they apply.
+#define MILLRACE_STAGES(STAGE) \
+  STAGE(SourceStage)           \
+  STAGE(SplitStage)            \
+  STAGE(FilterStage)           \
+  STAGE(ShuffleStage)          \
+  STAGE(ClosureStage)          \
+  STAGE(EdgesStage)            \
+  STAGE(BatchStage)            \
+  STAGE(FieldsStage)           \
+  STAGE(ExcludeStage)
+
+#define MILLRACE_DECLARE(stage) StageType stage();
+MILLRACE_STAGES(MILLRACE_DECLARE)
+#undef MILLRACE_DECLARE
+
 const StageTable& StageTable::Default() {
-  static const StageTable table({
-      SourceStage(),
-      SplitStage(),
-      FilterStage(),
-      ShuffleStage(),
-      ClosureStage(),
-      EdgesStage(),
-      BatchStage(),
-      FieldsStage(),
-      ExcludeStage(),
-  });
+#define MILLRACE_ENTRY(stage) stage(),
+  static const StageTable table({MILLRACE_STAGES(MILLRACE_ENTRY)});
+#undef MILLRACE_ENTRY
   return table;
 }
 

@@ -1,7 +1,7 @@
 // batch: how many examples a step holds, and what becomes of the last, incomplete one.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 namespace {

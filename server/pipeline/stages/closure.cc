@@ -1,7 +1,7 @@
 // closure: the graph of an example, found from its roots.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 

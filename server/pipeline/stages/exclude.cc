@@ -2,7 +2,7 @@
 // one that would read an excluded file is dropped there.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 

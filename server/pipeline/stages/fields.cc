@@ -1,7 +1,7 @@
 // fields: which optional tensors a batch has.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 

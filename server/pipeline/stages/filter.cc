@@ -1,7 +1,7 @@
 // filter: leaves examples out before anything is built; two of its keys also change the numbering.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 

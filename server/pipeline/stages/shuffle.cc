@@ -1,7 +1,7 @@
 // shuffle: a new order of all examples in every epoch.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 

@@ -1,7 +1,7 @@
 // source: what an example is.
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 

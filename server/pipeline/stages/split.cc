@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/stages/stages.h"
+#include "server/pipeline/stage.h"
 
 namespace millrace {
 namespace {
