@@ -90,4 +90,23 @@ TEST_CASE("inspect counts examples, steps, graphs and bytes of a plan", "[inspec
   CHECK(Has(*dropped, "(context_cut_off "));
 }
 
+TEST_CASE("a stage that only the tests know selects examples of a real plan", "[stage]") {
+  const std::string shared = test::SharedDirOrSkip();
+  const test::TempDir temp;
+  const StageTable table = test::TableWithTestEvery();
+  PlanLibraryOptions options;
+  options.datasets["d"] = {shared + "/data/mini_stdlib", temp.path() / "index"};
+  options.stages = &table;
+  PlanLibrary library(std::move(options), MakeStderrLogger("test", LogLevel::kError, false));
+  const auto plan =
+      library.Compile(PipelineSource{Minimal("test_every: {keep: 4}\n"), "", {}, "p"});
+  INFO(plan.status().message());
+  REQUIRE(plan.ok());
+  CHECK((*plan)->counts().source_examples == 2276);
+  CHECK((*plan)->counts().selected == 569);
+  for (std::uint64_t place = 0; place < 569; ++place) {
+    REQUIRE((*plan)->ExampleAt(0, place) == ExampleId(4 * place));
+  }
+}
+
 }  // namespace millrace::cli
