@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <set>
+#include <functional>
 
 #include "common/batch/batch_header.h"
 #include "common/batch/expand.h"
@@ -177,6 +177,42 @@ TEST_CASE("splits that do not cut their values are refused", "[batch_header]") {
   CHECK_THAT(ErrorOfSplit("a/node_splits", 2, 5), Catch::Contains("which cuts a/node_label") &&
                                                       Catch::Contains("end with 5, expected 4"));
   CHECK(ErrorOfSplit("a/node_splits", 1, 3).empty());
+}
+
+/// The error of the sample's payload behind a header with other tensors, `extra` bytes too long.
+std::string ErrorWith(const std::function<void(std::vector<TensorPlace>&)>& change,
+                      std::size_t extra = 0) {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  std::vector<TensorPlace> tensors = batch->tensors();
+  change(tensors);
+  const std::size_t header_bytes = HeaderBytes(batch->info(), tensors) + extra;
+  const auto bytes = *pool.Acquire(header_bytes + batch->payload().size());
+  EncodeHeader(batch->info(), tensors, batch->payload().size(), bytes->bytes().first(header_bytes));
+  std::memcpy(bytes->data() + header_bytes, batch->payload().data(), batch->payload().size());
+  return ParseStatus(bytes).message();
+}
+
+TEST_CASE("tensors have the rows that their kind asks for", "[batch_header]") {
+  const auto halve = [](std::string_view path) {
+    return [path](std::vector<TensorPlace>& tensors) {
+      for (TensorPlace& t : tensors) {
+        if (t.spec.path != path) continue;
+        t.shape[0] -= 1;
+        t.bytes -= DTypeSize(t.spec.dtype);
+      }
+    };
+  };
+  CHECK_THAT(ErrorWith(halve("proof_step")),
+             Catch::Contains("rows of tensor proof_step") && Catch::Contains("expected 2, got 1"));
+  CHECK_THAT(ErrorWith(halve("a/node_splits")), Catch::Contains("rows of tensor a/node_splits") &&
+                                                    Catch::Contains("expected 3, got 2"));
+}
+
+TEST_CASE("a header longer than its values is refused", "[batch_header]") {
+  const auto nothing = [](std::vector<TensorPlace>&) {};
+  CHECK(ErrorWith(nothing).empty());
+  CHECK_THAT(ErrorWith(nothing, 64), Catch::Contains("header bytes at offset 16"));
 }
 
 TEST_CASE("padding that is not zero is refused", "[batch_header]") {
