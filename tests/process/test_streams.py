@@ -9,6 +9,10 @@ from harness import (check, check_examples_once, check_same, binary, cluster, wa
 DATA = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
 
 
+# A loop with steps of 5 ms and few batches received ahead, so that what dies is still needed.
+LITTLE_AHEAD = ["--delay", "0.005", "--prefetch-bytes", "60000"]
+
+
 def test_make_dataset():
     """A small generated dataset, shared by the tests of this folder."""
     if (DATA / ".complete").exists():
@@ -79,7 +83,7 @@ def test_a_worker_killed_in_the_middle():
         c.dispatcher()
         victim = c.worker()
         c.worker()
-        consumer = c.consumer(2, epochs=2, extra=["--delay", "0.005"])
+        consumer = c.consumer(2, epochs=2, extra=LITTLE_AHEAD)
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
         victim.kill()
         consumer.expect_success()
@@ -90,7 +94,7 @@ def test_all_workers_killed_and_new_ones_started():
     with cluster(DATA) as c:
         c.dispatcher()
         victims = [c.worker(), c.worker()]
-        consumer = c.consumer(2, epochs=2, extra=["--delay", "0.005"])
+        consumer = c.consumer(2, epochs=2, extra=LITTLE_AHEAD)
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
         for victim in victims:
             victim.kill()
@@ -104,7 +108,7 @@ def test_a_worker_stopped_in_the_middle_is_passed_over():
         c.dispatcher()
         victim = c.worker()
         c.worker()
-        consumer = c.consumer(1, epochs=2, extra=["--delay", "0.005"])
+        consumer = c.consumer(1, epochs=2, extra=LITTLE_AHEAD)
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
         victim.stop()
         consumer.expect_success()
@@ -118,7 +122,7 @@ def test_a_dispatcher_killed_and_restarted_in_the_middle():
         address = c.address
         c.worker()
         c.worker()
-        consumer = c.consumer(2, epochs=3, extra=["--delay", "0.005"])
+        consumer = c.consumer(2, epochs=3, extra=LITTLE_AHEAD)
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
         dispatcher.kill()
         before = len(c.delivered(consumer.log))
