@@ -1,5 +1,7 @@
-#include <rapidcheck.h>
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
+#include <rapidcheck.h>
 
 #include <rapidcheck/catch.h>
 
@@ -241,6 +243,57 @@ TEST_CASE("references that leave their example are data loss", "[expand]") {
   expect("root", 0, 2, "tensor root, row 0 (example 10): node 2 of an example of 2 nodes");
   expect("local_context", 1, 3,
          "tensor local_context, row 1 (example 11): node 3 of an example of 3 nodes");
+}
+
+/// A batch of one graph with one node and `edges` edges, in memory of which next to nothing is
+/// touched.
+std::shared_ptr<const PackedBatch> ManyEdges(std::uint64_t edges) {
+  BufferPool pool;
+  ModelBatch model = TwoGraphs(Symmetrization::kBidirectional, false);
+  model.plan.max_nodes = 1;
+  model.plan.max_rows = std::uint64_t{1} << 40;
+  model.examples.resize(1);
+  model.examples[0].graphs[0] = {{7}, {}};
+  const auto small = test::Pack(model, pool);
+  std::vector<TensorPlace> places = small->tensors();
+  for (TensorPlace& place : places) {
+    if (place.spec.splits != "edge_splits") continue;
+    place.shape[0] = edges;
+    place.bytes = edges * DTypeSize(place.spec.dtype);
+  }
+  const std::uint64_t payload_bytes = LayOutPayload(places);
+  const std::uint64_t header_bytes = HeaderBytes(small->info(), places);
+  const std::size_t size = header_bytes + payload_bytes;
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  const std::shared_ptr<void> owner(memory, [size](void* p) { ::munmap(p, size); });
+  const std::span<std::byte> bytes(static_cast<std::byte*>(memory), size);
+  EncodeHeader(small->info(), places, payload_bytes, bytes.first(header_bytes));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].spec.splits == "edge_splits") continue;
+    const auto values = small->tensor_bytes(i);
+    std::memcpy(bytes.data() + header_bytes + places[i].offset, values.data(), values.size());
+    if (places[i].spec.path != "edge_splits") continue;
+    std::memcpy(bytes.data() + header_bytes + places[i].offset + 8, &edges, sizeof(edges));
+  }
+  const auto parsed = PackedBatch::Parse(bytes, owner);
+  REQUIRE(parsed.ok());
+  return *parsed;
+}
+
+TEST_CASE("more rows than int32 can number are an error before any is written", "[expand]") {
+  const std::uint64_t too_many = std::uint64_t{1} << 30;  // 2^31 with their reversed edges
+  const auto fits = LayOutExpanded(*ManyEdges(too_many - 1), DType::kInt32);
+  CHECK(fits.ok());
+  const auto packed = ManyEdges(too_many);
+  const auto narrow = LayOutExpanded(*packed, DType::kInt32);
+  REQUIRE_FALSE(narrow.ok());
+  CHECK(narrow.status().code() == StatusCode::kOutOfRange);
+  CHECK(narrow.status().message() ==
+        "tensor edge_source: number of rows 2147483648 does not fit int32; open the session with "
+        "`index_dtype: int64`");
+  CHECK(LayOutExpanded(*packed, DType::kInt64).ok());
 }
 
 TEST_CASE("tensors with inner dimensions are widened whole", "[expand]") {
