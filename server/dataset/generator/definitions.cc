@@ -23,7 +23,7 @@ class TableBuilder {
       if (Left() > 12 && pick < 8) {
         Section(std::min(4 + random_.Below(12), Left() / 2));
       } else if (Left() > 3 && pick < 24) {
-        Cluster(std::min(random_.HeavyTail(2, 100, kMaxCluster), Left() - 1));
+        Cluster(std::min(random_.HeavyTail(2, 115, kMaxCluster), Left() - 1));
       } else if (Left() > 8 && pick < 28) {
         SubstitutedModule(1 + random_.Below(4));
       } else {

@@ -59,7 +59,7 @@ class GraphBuffer {
   /// Gives a node its children; once a node.
   void SetChildren(std::uint32_t number, std::initializer_list<BufferedEdge> children) {
     Begin(number);
-    edges_.insert(edges_.end(), children.begin(), children.end());
+    for (const BufferedEdge& child : children) edges_.push_back(child);
     End(number);
   }
 

@@ -16,10 +16,9 @@ using Label = schema::Graph::Node::Label;
 // No segment is smaller than this: a file of a few kilobytes has one.
 constexpr std::size_t kMinSegmentWords = 512;
 
-// About the size of the message; never much too small.
-std::size_t EstimateWords(const FileContent& content) {
-  std::size_t words = content.graph.nodes().size() * 3 + content.graph.edges().size() +
-                      content.extras.size() * 30 + content.proofs.steps.size() * 30 +
+// About the size of the message without the lists of nodes and edges; never much too small.
+std::size_t EstimateRest(const FileContent& content) {
+  std::size_t words = content.extras.size() * 30 + content.proofs.steps.size() * 30 +
                       content.proofs.arguments.size() * 2;
   for (const OutcomeData& outcome : content.proofs.outcomes) {
     std::size_t elements = content.proofs.states[outcome.before].context_count;
@@ -31,12 +30,22 @@ std::size_t EstimateWords(const FileContent& content) {
   return words;
 }
 
+// The size of a segment that makes about `segments` of them.
+std::size_t SegmentWords(const FileContent& content, std::uint32_t segments) {
+  const std::size_t rest = EstimateRest(content);
+  const std::size_t lists = content.graph.nodes().size() * 3 + content.graph.edges().size();
+  if (segments == 1) return kMinSegmentWords + lists + 2 * rest;
+  // Nodes and edges fill a segment each.
+  return std::max(rest / std::max(segments - 2, 1u), kMinSegmentWords);
+}
+
 class Writer {
  public:
   Writer(const Plan& plan, const FileContent& content, SegmentedMessage& message)
       : plan_(plan),
         content_(content),
         message_(message),
+        key_(plan.Key(content.file)),
         proofs_(plan, content),
         node_count_(content.graph.size()) {}
 
@@ -91,7 +100,8 @@ class Writer {
     }
   }
 
-  std::uint64_t KeyOf(std::uint32_t node) const { return NodeKey(plan_, content_, {node, 0}); }
+  // NodeKey of a node of this file.
+  std::uint64_t KeyOf(std::uint32_t node) const { return Mix(key_, node); }
 
   std::int64_t Identity(std::uint32_t number, const BufferedNode& node) const {
     switch (node.label) {
@@ -273,6 +283,7 @@ class Writer {
   const Plan& plan_;
   const FileContent& content_;
   SegmentedMessage& message_;
+  const std::uint64_t key_;
   ProofWriter proofs_;
   const std::uint32_t node_count_;
   std::string module_;
@@ -294,10 +305,7 @@ kj::ArrayPtr<capnp::word> SegmentedMessage::allocateSegment(capnp::uint minimum_
 
 std::unique_ptr<SegmentedMessage> MakeMessage(const Plan& plan, const FileContent& content,
                                               std::uint32_t segments) {
-  const std::size_t words = EstimateWords(content);
-  const std::size_t segment_words =
-      segments == 1 ? words * 2 + kMinSegmentWords : std::max(words / segments, kMinSegmentWords);
-  auto message = std::make_unique<SegmentedMessage>(segment_words);
+  auto message = std::make_unique<SegmentedMessage>(SegmentWords(content, segments));
   Writer(plan, content, *message).Write();
   return message;
 }

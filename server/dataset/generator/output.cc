@@ -18,6 +18,7 @@ Status WriteError(int error, std::string_view what, const std::filesystem::path&
   switch (error) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
       return ResourceExhausted(message + "; free some space or ask for fewer nodes");
     case EACCES:
     case EPERM:

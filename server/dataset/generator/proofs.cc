@@ -8,14 +8,14 @@ namespace {
 // Sizes in nodes, chosen so that closures of proof states that stop at definitions have about 31
 // nodes in the mean and now and then more than 1,024.
 constexpr std::uint32_t kGoalSize = 3;
-constexpr std::uint32_t kGoalTail = 72;  // of 256 an octave
+constexpr std::uint32_t kGoalTail = 64;  // of 256 an octave
 constexpr std::uint32_t kMaxGoal = 500;
 constexpr std::uint32_t kGoalsPerLargeOne = 1500;
 constexpr std::uint32_t kLargeGoal = 700;  // up to four times as many
 constexpr std::uint32_t kTypeSize = 1;
 constexpr std::uint32_t kTypeTail = 80;
 constexpr std::uint32_t kMaxType = 300;
-constexpr std::uint32_t kMaxNewContext = 100;
+constexpr std::uint32_t kMaxNewContext = 300;
 
 }  // namespace
 
@@ -169,7 +169,7 @@ std::uint32_t ProofBuilder::NewState(std::uint32_t parent) {
       large_context_due_ = false;
       ExtendContext(&state, 1030 + random_.Below(300));
     } else if (pick == 255) {
-      ExtendContext(&state, random_.HeavyTail(4, 110, kMaxNewContext));
+      ExtendContext(&state, random_.HeavyTail(4, 128, kMaxNewContext));
     } else if (pick >= 120 && random_.Below(4 + state.context_count) < 4) {
       ExtendContext(&state, 1 + random_.Below(2));
     }
@@ -206,7 +206,7 @@ void ProofBuilder::ExtendContext(ProofStateData* state, std::uint32_t count) {
 
 Reference ProofBuilder::ContextElement() {
   terms_.SetContext(&variables_, static_cast<std::uint32_t>(variables_.size()));
-  const bool small = random_.Below(8) < 5 || variables_.size() > kMaxNewContext;
+  const bool small = random_.Below(16) < 11 || variables_.size() > kMaxNewContext;
   const Reference type =
       terms_.Build(small ? 0 : random_.HeavyTail(kTypeSize, kTypeTail, kMaxType));
   if (!random_.OneIn(20)) {
