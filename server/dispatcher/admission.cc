@@ -229,16 +229,17 @@ void Dispatcher::SettleSession(Number id) {
   }
   if (session.held_up) Apply(SessionHeldUp{id, std::nullopt});
 
-  if (session.live_before || AnyLive(session.hello.job()) || RecordOnDisk(session)) {
-    return Welcome(id);
-  }
+  // A running job needs no store; one that begins does, also where it begins in another's place.
+  if (session.live_before || OthersLive(session) || RecordOnDisk(session)) return Welcome(id);
   Wait(id, WriteRecord(session));
 }
 
-bool Dispatcher::AnyLive(const std::string& job) const {
-  const auto& ids = state_.SessionsOf(job);
-  return std::any_of(ids.begin(), ids.end(),
-                     [this](Number id) { return state_.FindSession(id)->live; });
+bool Dispatcher::OthersLive(const Session& session) const {
+  const auto& ids = state_.SessionsOf(session.hello.job());
+  return std::any_of(ids.begin(), ids.end(), [&](Number id) {
+    const Session& other = *state_.FindSession(id);
+    return other.live && !SameRank(session, other);
+  });
 }
 
 const Session* Dispatcher::HigherRival(const Session& session) const {

@@ -98,7 +98,8 @@ class Dispatcher {
   void Fail(Number id, const Status& status);
   void EndSession(Number id);
   void SendWelcome(Number id);
-  bool AnyLive(const std::string& job) const;
+  /// Whether other ranks of the job are live.
+  bool OthersLive(const Session& session) const;
   const Session* HigherRival(const Session& session) const;
   /// A live session of the job that `session` cannot join.
   const Session* Holder(const Session& session) const;

@@ -203,7 +203,6 @@ void DispatcherState::On(const SessionAttached& u) {
   session.heard = u.at;
   session.why.clear();
   session.hello.set_where(u.hello.where());
-  session.leases.StreamLost();
   Own(u.stream, u.id);
 }
 
