@@ -122,7 +122,7 @@ def test_a_dispatcher_killed_and_restarted_in_the_middle():
         address = c.address
         c.worker()
         c.worker()
-        consumer = c.consumer(2, epochs=3, extra=LITTLE_AHEAD)
+        consumer = c.consumer(2, epochs=3, extra=["--delay", "0.005", "--prefetch-bytes", "300000"])
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
         dispatcher.kill()
         before = len(c.delivered(consumer.log))
