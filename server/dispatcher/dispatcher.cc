@@ -39,7 +39,7 @@ Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
                        std::function<void(const Update&)> watch)
     : options_(options),
       watch_(std::move(watch)),
-      random_(options.seed),
+      random_(options.seed + term),
       now_(now) {
   next_pulse_ = now.time + options_.pulse;
   // Workers drop the plans that they are not told to keep: those of jobs that may still run come first.
