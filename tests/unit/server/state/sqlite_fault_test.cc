@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,12 +80,14 @@ class OtherProcess {
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
+      // A test that ends early must not leave a process behind.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       auto store = SqliteStore::Open(folder);
       const bool committed = store.ok() && (*store)->CommitTerm(3).ok() &&
                              (*store)->CommitJob(3, Record("a", 10'000), 0).ok() &&
                              (*store)->CommitJob(3, Record("b", 10'000), 0).ok();
       const char answer = committed ? 'y' : 'n';
-      if (write(ready[1], &answer, 1) != 1) _exit(1);
+      if (write(ready[1], &answer, 1) != 1 || !committed) _exit(1);
       while (true) pause();
     }
     char answer = 0;
