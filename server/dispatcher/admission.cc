@@ -12,7 +12,7 @@ namespace {
 /// A term that no clock of a dispatcher can have given: a damaged or hostile message.
 constexpr std::uint64_t kTermsAhead = 366 * 86'400;
 
-std::string Holds(const Session& holder, const Session& newcomer) {
+std::string Holds(const SessionFacts& holder, const SessionFacts& newcomer) {
   const v1::Hello& hello = holder.hello;
   std::string text = fmt::format("job {} is held by {} (session {}, world size {}", hello.job(),
                                  hello.where(), holder.id.ToString(), hello.world_size());
@@ -29,11 +29,11 @@ std::string Holds(const Session& holder, const Session& newcomer) {
   return text + ")";
 }
 
-bool SameRank(const Session& a, const Session& b) {
+bool SameRank(const SessionFacts& a, const SessionFacts& b) {
   return a.hello.rank() == b.hello.rank() && a.hello.replica() == b.hello.replica();
 }
 
-Status TakenOver(const Session& lower, const Session& higher) {
+Status TakenOver(const SessionFacts& lower, const SessionFacts& higher) {
   return Aborted(fmt::format("{} was taken over by {}", RankOfJob(lower.hello),
                              higher.hello.where()));
 }
@@ -61,7 +61,7 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
   }
 
-  const Session* known = brought.is_set() ? state_.FindSession(brought)
+  const SessionFacts* known = brought.is_set() ? state_.FindSession(brought)
                                           : state_.FindSessionByNonce(hello.nonce());
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok()) return Close(stream, status);
@@ -153,7 +153,7 @@ void Dispatcher::TendPlans() {
 }
 
 bool Dispatcher::PlanSession(Number id) {
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   if (session.plan) return true;
   const PlanEntry& plan = *state_.FindPlan(session.plan_key);
   switch (plan.phase) {
@@ -197,7 +197,7 @@ void Dispatcher::Settle(const std::string& job) {
     if (!state_.FindSession(id)->live && PlanSession(id)) waiting.push_back(id);
   }
   for (const Number id : waiting) {
-    const Session* session = state_.FindSession(id);
+    const SessionFacts* session = state_.FindSession(id);
     if (session != nullptr && !session->live) SettleSession(id);
   }
   if (state_.SessionsOf(job).empty()) {
@@ -206,7 +206,7 @@ void Dispatcher::Settle(const std::string& job) {
   }
   // A job that came back from an earlier term may lack its record.
   for (const Number id : state_.SessionsOf(job)) {
-    const Session& session = *state_.FindSession(id);
+    const SessionFacts& session = *state_.FindSession(id);
     if (!session.live) continue;
     if (!RecordOnDisk(session)) WriteRecord(session);
     return;
@@ -214,10 +214,10 @@ void Dispatcher::Settle(const std::string& job) {
 }
 
 void Dispatcher::SettleSession(Number id) {
-  const Session& session = *state_.FindSession(id);
-  if (const Session* rival = HigherRival(session)) return Fail(id, TakenOver(session, *rival));
+  const SessionFacts& session = *state_.FindSession(id);
+  if (const SessionFacts* rival = HigherRival(session)) return Fail(id, TakenOver(session, *rival));
 
-  if (const Session* holder = Holder(session)) {
+  if (const SessionFacts* holder = Holder(session)) {
     if (!session.held_up) Apply(SessionHeldUp{id, now_.time});
     const std::string why = Holds(*holder, session);
     if (now_.time - *session.held_up < options_.attach_timeout) return Wait(id, why);
@@ -234,35 +234,35 @@ void Dispatcher::SettleSession(Number id) {
   Wait(id, WriteRecord(session));
 }
 
-bool Dispatcher::OthersLive(const Session& session) const {
+bool Dispatcher::OthersLive(const SessionFacts& session) const {
   const auto& ids = state_.SessionsOf(session.hello.job());
   return std::any_of(ids.begin(), ids.end(), [&](Number id) {
-    const Session& other = *state_.FindSession(id);
+    const SessionFacts& other = *state_.FindSession(id);
     return other.live && !SameRank(session, other);
   });
 }
 
-const Session* Dispatcher::HigherRival(const Session& session) const {
+const SessionFacts* Dispatcher::HigherRival(const SessionFacts& session) const {
   for (const Number id : state_.SessionsOf(session.hello.job())) {
-    const Session& other = *state_.FindSession(id);
+    const SessionFacts& other = *state_.FindSession(id);
     if (session.id < id && SameRank(session, other) && Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
-const Session* Dispatcher::Holder(const Session& session) const {
+const SessionFacts* Dispatcher::Holder(const SessionFacts& session) const {
   for (const Number id : state_.SessionsOf(session.hello.job())) {
-    const Session& other = *state_.FindSession(id);
+    const SessionFacts& other = *state_.FindSession(id);
     if (other.live && !Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
 void Dispatcher::Welcome(Number id) {
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   const std::set<Number> ids = state_.SessionsOf(session.hello.job());
   for (const Number other_id : ids) {
-    const Session& other = *state_.FindSession(other_id);
+    const SessionFacts& other = *state_.FindSession(other_id);
     if (other_id < id && SameRank(session, other) && Compatible(session, other)) {
       Fail(other_id, TakenOver(other, session));
     }
@@ -279,7 +279,7 @@ void Dispatcher::Welcome(Number id) {
 }
 
 void Dispatcher::SendWelcome(Number id) {
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   v1::AttachResponse response;
   response.set_term(state_.term());
   v1::Welcome& welcome = *response.mutable_welcome();
@@ -293,7 +293,7 @@ void Dispatcher::SendWelcome(Number id) {
 }
 
 void Dispatcher::Wait(Number id, const std::string& why) {
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   if (session.why == why) return;
   Apply(SessionTold{id, why});
   if (session.stream == 0) return;
@@ -305,7 +305,7 @@ void Dispatcher::Wait(Number id, const std::string& why) {
 }
 
 void Dispatcher::Fail(Number id, const Status& status) {
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   Log(LogLevel::kWarning, "session ended",
       {{"session", id.ToString()}, {"who", RankOfJob(session.hello)},
        {"where", session.hello.where()}, {"why", status.message()}});

@@ -151,7 +151,7 @@ Actions Dispatcher::OnAttach(StreamId stream, const v1::AttachRequest& request, 
     if (facts == nullptr) return End();
   }
   const Number id = facts->owner;
-  const Session* session = state_.FindSession(id);
+  const SessionFacts* session = state_.FindSession(id);
   if (session == nullptr) return End();
   if (request.has_hello() && request.hello().nonce() != session->hello.nonce()) {
     Close(stream, InvalidArgument(fmt::format(

@@ -70,7 +70,7 @@ class Dispatcher {
   const Status& stepped_down() const { return stepped_down_; }
 
   /// Why no worker can be leased to for this session now; empty where one can.
-  std::string NoWorkerWhy(const Session& session) const;
+  std::string NoWorkerWhy(const SessionFacts& session) const;
 
  private:
   // dispatcher.cc: frame, streams, time
@@ -99,16 +99,16 @@ class Dispatcher {
   void EndSession(Number id);
   void SendWelcome(Number id);
   /// Whether other ranks of the job are live.
-  bool OthersLive(const Session& session) const;
-  const Session* HigherRival(const Session& session) const;
+  bool OthersLive(const SessionFacts& session) const;
+  const SessionFacts* HigherRival(const SessionFacts& session) const;
   /// A live session of the job that `session` cannot join.
-  const Session* Holder(const Session& session) const;
+  const SessionFacts* Holder(const SessionFacts& session) const;
   std::string_view KnownCanonical(const std::string& cursor) const;
 
   // job_records.cc: what is on disk of a job
-  bool RecordOnDisk(const Session& session) const;
+  bool RecordOnDisk(const SessionFacts& session) const;
   /// Writes the record of a job that `session` begins, or says why that has to wait.
-  std::string WriteRecord(const Session& session);
+  std::string WriteRecord(const SessionFacts& session);
   void WriteEnd(const std::string& job);
   /// Whether sessions of an earlier term may still return to the job.
   bool MayComeBack(const std::string& job) const;
@@ -118,8 +118,8 @@ class Dispatcher {
   void Hear(Number id, const v1::Report& report);
   void Fill(Number id);
   void FillAll();
-  std::string WhyNot(const Worker& worker, const Session& session) const;
-  void AddWorkers(const Session& session, v1::Welcome& welcome) const;
+  std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
+  void AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const;
 
   // work.cc: workers
   Result<Number> RecogniseWorker(const v1::WorkRequest& request);

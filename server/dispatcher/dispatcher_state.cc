@@ -52,7 +52,7 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
 }
 
 /// A worker counts as failed again when it is new in the list or its time there grew.
-void UpdateFailing(Session& session, const v1::Report& report, Time at) {
+void UpdateFailing(SessionFacts& session, const v1::Report& report, Time at) {
   std::map<Number, FailingWorker> failing;
   for (const auto& f : report.failing()) {
     const Number id = FromProto(f.worker());
@@ -85,8 +85,8 @@ const StreamFacts* DispatcherState::FindStream(StreamId id) const { return Find(
 const PlanEntry* DispatcherState::FindPlan(const std::string& key) const {
   return Find(plans_, key);
 }
-const Session* DispatcherState::FindSession(Number id) const { return Find(sessions_, id); }
-const Session* DispatcherState::FindSessionByNonce(const std::string& nonce) const {
+const SessionFacts* DispatcherState::FindSession(Number id) const { return Find(sessions_, id); }
+const SessionFacts* DispatcherState::FindSessionByNonce(const std::string& nonce) const {
   const auto* id = Find(session_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindSession(*id);
 }
@@ -184,7 +184,7 @@ void DispatcherState::On(const PlanPutOff& u) {
 void DispatcherState::On(const PlanForgotten& u) { plans_.erase(u.key); }
 
 void DispatcherState::On(const SessionOpened& u) {
-  Session& session = sessions_[u.id];
+  SessionFacts& session = sessions_[u.id];
   session.id = u.id;
   session.hello = u.hello;
   session.plan_key = u.plan_key;
@@ -198,7 +198,7 @@ void DispatcherState::On(const SessionOpened& u) {
 }
 
 void DispatcherState::On(const SessionAttached& u) {
-  Session& session = Get(sessions_, u.id);
+  SessionFacts& session = Get(sessions_, u.id);
   session.stream = u.stream;
   session.heard = u.at;
   session.why.clear();
@@ -212,7 +212,7 @@ void DispatcherState::On(const SessionHeldUp& u) { Get(sessions_, u.id).held_up 
 void DispatcherState::On(const SessionTold& u) { Get(sessions_, u.id).why = u.why; }
 
 void DispatcherState::On(const SessionAdmitted& u) {
-  Session& session = Get(sessions_, u.id);
+  SessionFacts& session = Get(sessions_, u.id);
   session.live = true;
   session.live_before = true;
   session.admitted = u.at;
@@ -221,7 +221,7 @@ void DispatcherState::On(const SessionAdmitted& u) {
 }
 
 void DispatcherState::On(const SessionReported& u) {
-  Session& session = Get(sessions_, u.id);
+  SessionFacts& session = Get(sessions_, u.id);
   session.leases.Report(HeldLeases(u.report), FromProto(u.report.last_lease()), u.lapsed);
   UpdateFailing(session, u.report, u.at);
   AddSample(session.samples, u.report.counters(), u.at);
@@ -240,7 +240,7 @@ void DispatcherState::On(const LeaseGranted& u) {
 }
 
 void DispatcherState::On(const SessionEnded& u) {
-  const Session& session = Get(sessions_, u.id);
+  const SessionFacts& session = Get(sessions_, u.id);
   const std::string job = session.hello.job();
   if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
   const auto nonce = session_by_nonce_.find(session.hello.nonce());

@@ -77,7 +77,7 @@ class DispatcherState {
   const std::map<std::string, v1::DatasetState>& datasets() const { return datasets_; }
   const std::map<StreamId, StreamFacts>& streams() const { return streams_; }
   const std::map<std::string, PlanEntry>& plans() const { return plans_; }
-  const std::map<Number, Session>& sessions() const { return sessions_; }
+  const std::map<Number, SessionFacts>& sessions() const { return sessions_; }
   const std::map<Number, Worker>& workers() const { return workers_; }
   /// Records that are on disk.
   const std::map<std::string, v1::JobRecord>& records() const { return records_; }
@@ -85,8 +85,8 @@ class DispatcherState {
 
   const StreamFacts* FindStream(StreamId id) const;
   const PlanEntry* FindPlan(const std::string& key) const;
-  const Session* FindSession(Number id) const;
-  const Session* FindSessionByNonce(const std::string& nonce) const;
+  const SessionFacts* FindSession(Number id) const;
+  const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
   const Worker* FindWorker(Number id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
   const v1::JobRecord* FindRecord(const std::string& job) const;
@@ -142,7 +142,7 @@ class DispatcherState {
   std::map<std::string, v1::DatasetState> datasets_;
   std::map<StreamId, StreamFacts> streams_;
   std::map<std::string, PlanEntry> plans_;
-  std::map<Number, Session> sessions_;
+  std::map<Number, SessionFacts> sessions_;
   std::map<Number, Worker> workers_;
   std::map<std::string, v1::JobRecord> records_;
   std::set<std::string> inherited_;  // jobs whose records are of an earlier term

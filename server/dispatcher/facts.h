@@ -74,7 +74,7 @@ struct FailingWorker {
 };
 
 /// One process's claim to a rank.
-struct Session {
+struct SessionFacts {
   Number id;
   v1::Hello hello;
   std::string plan_key;

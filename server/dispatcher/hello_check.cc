@@ -146,7 +146,7 @@ Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
   return OkStatus();
 }
 
-Status CheckSameSession(const Session& session, const v1::Hello& hello) {
+Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello) {
   const v1::Hello& known = session.hello;
   if (known.nonce() != hello.nonce()) {
     return Aborted(fmt::format("session {} belongs to another process, at {}",
@@ -260,7 +260,7 @@ std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState
                      more_here ? "dispatcher" : "worker");
 }
 
-bool Compatible(const Session& a, const Session& b) {
+bool Compatible(const SessionFacts& a, const SessionFacts& b) {
   return a.plan && b.plan && a.plan->fingerprint == b.plan->fingerprint &&
          a.hello.world_size() == b.hello.world_size() &&
          (a.wanted_start() == b.wanted_start() || (a.hello.any_start() && b.hello.any_start()));

@@ -14,7 +14,7 @@ namespace millrace {
 Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options);
 
 /// A reconnect must be the session it says it is: InvalidArgument naming what changed.
-Status CheckSameSession(const Session& session, const v1::Hello& hello);
+Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello);
 
 /// The fields of a worker's report: InvalidArgument with the numbers.
 Status CheckWorkRequest(const v1::WorkRequest& request);
@@ -36,7 +36,7 @@ std::string DifferentOptions(std::string_view there, std::string_view here);
 std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState& there);
 
 /// Whether sessions of these may be live in one job at a time.
-bool Compatible(const Session& a, const Session& b);
+bool Compatible(const SessionFacts& a, const SessionFacts& b);
 
 /// Whether an address names the own host only: 127.*, localhost, [::1].
 bool IsLoopback(std::string_view address);

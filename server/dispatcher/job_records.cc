@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-bool Dispatcher::RecordOnDisk(const Session& session) const {
+bool Dispatcher::RecordOnDisk(const SessionFacts& session) const {
   const std::string& job = session.hello.job();
   const auto write = state_.writes().find(job);
   if (write != state_.writes().end() && write->second.outstanding) return false;
@@ -27,7 +27,7 @@ bool Dispatcher::MayWrite(const std::string& job) const {
   return !write->second.outstanding && now_.time >= write->second.retry_at;
 }
 
-std::string Dispatcher::WriteRecord(const Session& session) {
+std::string Dispatcher::WriteRecord(const SessionFacts& session) {
   const std::string& job = session.hello.job();
   const v1::JobRecord* kept = state_.FindRecord(job);
   if (MayComeBack(job) && !session.live) {

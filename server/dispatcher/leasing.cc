@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kLongestShard = 64;  // batches
 
 /// The epoch that a session wants no batch of, nor of later ones.
-std::uint64_t EndEpoch(const Session& session) {
+std::uint64_t EndEpoch(const SessionFacts& session) {
   if (session.hello.epochs() == 0) return std::numeric_limits<std::uint64_t>::max();
   return session.wanted_start().epoch + session.hello.epochs();
 }
@@ -28,7 +28,7 @@ void ToProto(const Worker& worker, v1::WorkerRef* out) {
 
 void Dispatcher::Hear(Number id, const v1::Report& report) {
   if (!report.has_next()) return;  // from one that waits: it only wants to be heard
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   if (!session.live) {
     // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
     if (session.live_before && report.held_size() <= static_cast<int>(options_.max_held)) {
@@ -44,7 +44,7 @@ void Dispatcher::Hear(Number id, const v1::Report& report) {
 }
 
 void Dispatcher::Fill(Number id) {
-  const Session& session = *state_.FindSession(id);
+  const SessionFacts& session = *state_.FindSession(id);
   if (!session.live || !session.report || session.stream == 0) return;
   const StepArithmetic& steps = session.plan->steps;
   const std::uint32_t window = std::min(session.report->window(), options_.max_window);
@@ -80,7 +80,7 @@ void Dispatcher::FillAll() {
   for (const auto& [id, session] : state_.sessions()) Fill(id);
 }
 
-void Dispatcher::AddWorkers(const Session& session, v1::Welcome& welcome) const {
+void Dispatcher::AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const {
   for (const auto& [id, worker] : state_.workers()) {
     if (!IsUsable(worker, session, now_.time, options_)) continue;
     ToProto(worker, welcome.add_workers());
@@ -88,7 +88,7 @@ void Dispatcher::AddWorkers(const Session& session, v1::Welcome& welcome) const 
   }
 }
 
-std::string Dispatcher::WhyNot(const Worker& worker, const Session& session) const {
+std::string Dispatcher::WhyNot(const Worker& worker, const SessionFacts& session) const {
   const std::string& dataset = session.plan->facts->dataset();
   const auto& datasets = worker.report.datasets();
   const auto state = datasets.find(dataset);
@@ -117,7 +117,7 @@ std::string Dispatcher::WhyNot(const Worker& worker, const Session& session) con
   return "it has not begun to compile the plan";
 }
 
-std::string Dispatcher::NoWorkerWhy(const Session& session) const {
+std::string Dispatcher::NoWorkerWhy(const SessionFacts& session) const {
   if (!session.plan) return {};
   if (!WorkerChooser(state_.workers(), session, now_.time, options_).empty()) return {};
   const std::string dataset = session.plan->facts->dataset();

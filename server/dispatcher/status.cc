@@ -18,12 +18,12 @@ double WaitedSeconds(const v1::Counters& counters) {
 }
 
 /// Where the training loop is: the report's next, or the start.
-Position NextOf(const Session& session) {
+Position NextOf(const SessionFacts& session) {
   if (session.report) return FromProto(session.report->next());
   return session.plan ? session.plan->start : session.wanted_start();
 }
 
-void AddConsumer(const Dispatcher& dispatcher, const Session& session, Time now,
+void AddConsumer(const Dispatcher& dispatcher, const SessionFacts& session, Time now,
                  v1::ServiceStatus& status) {
   v1::ConsumerStatus& out = *status.add_consumers();
   out.set_job(session.hello.job());
@@ -49,7 +49,7 @@ void AddConsumer(const Dispatcher& dispatcher, const Session& session, Time now,
   out.set_waited_last_minute_seconds(RatesOf(session).waited_seconds);
 }
 
-void SetPlace(const Session& session, v1::JobStatus& out) {
+void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
   const StepArithmetic& steps = session.plan->steps;
   const Position next = NextOf(session);
   const std::uint64_t left = steps.StepsFrom(next.example);
@@ -64,12 +64,12 @@ void SetPlace(const Session& session, v1::JobStatus& out) {
 }
 
 /// A job's sessions, live ones first to look at, and its record.
-void AddLiveJob(const Dispatcher& dispatcher, const std::vector<const Session*>& sessions,
+void AddLiveJob(const Dispatcher& dispatcher, const std::vector<const SessionFacts*>& sessions,
                 const v1::JobRecord* record, v1::ServiceStatus& status) {
   v1::JobStatus& out = *status.add_jobs();
-  const Session* slowest = nullptr;
+  const SessionFacts* slowest = nullptr;
   std::map<v1::DropReason, std::uint64_t> dropped;
-  for (const Session* session : sessions) {
+  for (const SessionFacts* session : sessions) {
     if (!session->live) continue;
     if (slowest == nullptr || NextOf(*session) < NextOf(*slowest)) slowest = session;
     if (session->hello.replica() != 0) continue;
@@ -87,7 +87,7 @@ void AddLiveJob(const Dispatcher& dispatcher, const std::vector<const Session*>&
     count.set_reason(reason);
     count.set_examples(examples);
   }
-  const Session& session = slowest != nullptr ? *slowest : *sessions.front();
+  const SessionFacts& session = slowest != nullptr ? *slowest : *sessions.front();
   out.set_name(session.hello.job());
   out.set_state(slowest != nullptr ? "live" : "waiting");
   out.set_world_size(session.hello.world_size());
@@ -166,7 +166,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions
 
 }  // namespace
 
-Rates RatesOf(const Session& session) {
+Rates RatesOf(const SessionFacts& session) {
   if (session.samples.size() < 2) return {};
   const CounterSample& first = session.samples.front();
   const CounterSample& last = session.samples.back();
@@ -200,7 +200,7 @@ v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOpti
     out.set_examples(dataset.examples());
   }
 
-  std::map<std::string, std::vector<const Session*>> jobs;
+  std::map<std::string, std::vector<const SessionFacts*>> jobs;
   std::map<Number, std::size_t> leases;  // by worker
   for (const auto& [id, session] : state.sessions()) {
     jobs[session.hello.job()].push_back(&session);

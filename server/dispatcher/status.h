@@ -18,6 +18,6 @@ struct Rates {
   double bytes = 0;
   double waited_seconds = 0;  // total over the last minute, not per second
 };
-Rates RatesOf(const Session& session);
+Rates RatesOf(const SessionFacts& session);
 
 }  // namespace millrace

@@ -38,7 +38,7 @@ bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options) {
   return worker.stream != 0 && now - worker.heard < options.worker_silence;
 }
 
-bool IsUsable(const Worker& worker, const Session& session, Time now,
+bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
               const DispatcherOptions& options) {
   return session.plan && IsHeard(worker, now, options) && !worker.draining() &&
          worker.ready.contains(session.plan->fingerprint) &&
@@ -46,7 +46,7 @@ bool IsUsable(const Worker& worker, const Session& session, Time now,
           SameHost(worker.report.self().host_id(), session.hello.host_id()));
 }
 
-WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const Session& session,
+WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const SessionFacts& session,
                              Time now, const DispatcherOptions& options) {
   const Worker* failed_longest_ago = nullptr;
   FailingWorker longest{};

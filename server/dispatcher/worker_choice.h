@@ -16,7 +16,7 @@ bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 
 /// Whether a consumer's batches may come from this worker: heard, not draining, the plan ready, and
 /// reachable. What its connections have shown so far (`failing`) is not asked here.
-bool IsUsable(const Worker& worker, const Session& session, Time now,
+bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
               const DispatcherOptions& options);
 
 /// The workers of one consumer at one moment, and the choice among them.
@@ -29,7 +29,7 @@ bool IsUsable(const Worker& worker, const Session& session, Time now,
 /// outlive it.
 class WorkerChooser {
  public:
-  WorkerChooser(const std::map<Number, Worker>& workers, const Session& session, Time now,
+  WorkerChooser(const std::map<Number, Worker>& workers, const SessionFacts& session, Time now,
                 const DispatcherOptions& options);
 
   bool empty() const { return set_.empty(); }

@@ -54,7 +54,7 @@ std::string Simulation::Run() {
   }
   for (const Trainer& t : trainers_) {
     if (t.dead || t.finished || !t.ended.ok()) continue;
-    const Session* session = dispatcher_->state().FindSession(FromProto(t.hello.session()));
+    const SessionFacts* session = dispatcher_->state().FindSession(FromProto(t.hello.session()));
     Fail(fmt::format("trainer {} ({}) is stuck at {} of {}: held {}, why '{}'", t.hello.where(),
                      t.group, t.next.ToString(), t.end.ToString(), t.held.size(),
                      session == nullptr ? "no session" : session->why));
@@ -189,7 +189,7 @@ void Simulation::Perform(Actions actions) {
 
 void Simulation::CheckWelcome(const SendAttach& action) {
   ++counts_.welcomes;
-  const Session* session =
+  const SessionFacts* session =
       dispatcher_->state().FindSession(FromProto(action.message.welcome().session()));
   if (session == nullptr) return;  // it left at once
   const std::string& job = session->hello.job();
@@ -208,12 +208,12 @@ void Simulation::CheckWelcome(const SendAttach& action) {
 
 void Simulation::CheckState() {
   const auto& sessions = dispatcher_->state().sessions();
-  std::map<std::string, const Session*> jobs;
+  std::map<std::string, const SessionFacts*> jobs;
   std::set<std::string> ranks;
   for (const auto& [id, session] : sessions) {
     if (!session.live) continue;
     const auto [it, first] = jobs.emplace(session.hello.job(), &session);
-    const Session& other = *it->second;
+    const SessionFacts& other = *it->second;
     if (!first && (other.plan->fingerprint != session.plan->fingerprint ||
                    other.hello.world_size() != session.hello.world_size() ||
                    other.wanted_start() != session.wanted_start())) {
