@@ -174,7 +174,19 @@ void Session::Core::Run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (!actions_.empty()) {
-      OpenFront(lock);
+      // All that may be performed here and now has been: the first one opens a stream.
+      const client::Action action = std::move(actions_.front());
+      actions_.pop_front();
+      opening_ = true;
+      lock.Unlock();
+      Opened opened = Open(action);
+      lock.Lock();
+      opening_ = false;
+      if (opened.attach != nullptr) attach_streams_[opened.id] = std::move(opened.attach);
+      if (opened.batches != nullptr) batch_streams_[opened.id] = std::move(opened.batches);
+      // It may have been refused before it was known here.
+      for (const StreamId closed : std::exchange(closed_while_opening_, {})) OnStreamClosed(closed);
+      PerformActions();
       continue;
     }
     if (!dropped_.empty()) {
@@ -255,32 +267,23 @@ void Session::Core::Perform(client::Action action) {
   }
 }
 
-void Session::Core::OpenFront(MutexLock& lock) {
-  const client::Action action = std::move(actions_.front());
-  actions_.pop_front();
-  opening_ = true;
-  lock.Unlock();
-  std::shared_ptr<Stream<v1::AttachRequest>> attach;
-  std::shared_ptr<Stream<v1::WantList>> batches;
-  StreamId id = 0;
+Session::Core::Opened Session::Core::Open(const client::Action& action) {
+  Opened opened;
   if (const auto* open = std::get_if<client::OpenAttach>(&action)) {
-    id = open->stream;
-    attach = connector_->Attach(open->address,
-                                std::make_shared<AttachHandler>(weak_from_this(), id));
+    opened.id = open->stream;
+    opened.attach = connector_->Attach(
+        open->address, std::make_shared<AttachHandler>(weak_from_this(), opened.id));
   } else if (const auto* open_batches = std::get_if<client::OpenBatches>(&action)) {
-    id = open_batches->stream;
-    batches = connector_->StreamBatches(
+    opened.id = open_batches->stream;
+    opened.batches = connector_->StreamBatches(
         open_batches->worker.address,
-        std::make_shared<BatchesHandler>(weak_from_this(), id, pool_));
+        std::make_shared<BatchesHandler>(weak_from_this(), opened.id, pool_));
   }
-  lock.Lock();
-  opening_ = false;
-  if (attach != nullptr) attach_streams_[id] = std::move(attach);
-  if (batches != nullptr) batch_streams_[id] = std::move(batches);
-  PerformActions();
+  return opened;
 }
 
 void Session::Core::OnStreamClosed(StreamId stream) {
+  if (opening_) closed_while_opening_.push_back(stream);
   const auto drop = [&](auto& streams) MILLRACE_REQUIRES(mutex_) {
     const auto it = streams.find(stream);
     if (it == streams.end()) return;

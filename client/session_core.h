@@ -67,12 +67,18 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   class AttachHandler;
   class BatchesHandler;
   struct HoldCount;
+  /// A stream of one kind or the other.
+  struct Opened {
+    client::StreamId id = 0;
+    std::shared_ptr<Stream<v1::AttachRequest>> attach;
+    std::shared_ptr<Stream<v1::WantList>> batches;
+  };
 
   void Run() MILLRACE_EXCLUDES(mutex_);
   void AfterEvent() MILLRACE_REQUIRES(mutex_);
   void PerformActions() MILLRACE_REQUIRES(mutex_);
   void Perform(client::Action action) MILLRACE_REQUIRES(mutex_);
-  void OpenFront(MutexLock& lock) MILLRACE_REQUIRES(mutex_);
+  Opened Open(const client::Action& action) MILLRACE_EXCLUDES(mutex_);
   void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
   void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
   bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
@@ -99,6 +105,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
 
   std::deque<client::Action> actions_ MILLRACE_GUARDED_BY(mutex_);
   bool opening_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::vector<client::StreamId> closed_while_opening_ MILLRACE_GUARDED_BY(mutex_);
   std::map<client::StreamId, std::shared_ptr<Stream<v1::AttachRequest>>> attach_streams_
       MILLRACE_GUARDED_BY(mutex_);
   std::map<client::StreamId, std::shared_ptr<Stream<v1::WantList>>> batch_streams_

@@ -1,1 +1,30 @@
-# What `cmake --install` gives besides the binaries: the client library for find_package(Millrace).
+# What `cmake --install` gives besides the binaries: the client library for find_package(Millrace),
+# static, with the headers that its users need. They include no header of a library, and refer to each
+# other as in the source tree, from include/millrace on.
+include(CMakePackageConfigHelpers)
+
+set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
+
+install(TARGETS millrace_proto millrace_base millrace_epoch millrace_batch millrace_transport
+                millrace_client
+  EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
+
+foreach(header
+    client/device.h client/session.h client/spec.h client/stats.h
+    common/base/clock.h common/base/ids.h common/base/log.h common/base/result.h
+    common/batch/arena.h common/batch/batch.h common/batch/layout.h common/batch/tensor_table.h
+    common/epoch/cursor.h common/epoch/position.h)
+  get_filename_component(dir ${header} DIRECTORY)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header}
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${dir} COMPONENT Development)
+endforeach()
+
+install(EXPORT MillraceTargets NAMESPACE millrace:: DESTINATION ${millrace_package_dir}
+  COMPONENT Development)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/MillraceConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/MillraceConfig.cmake INSTALL_DESTINATION ${millrace_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/MillraceConfig.cmake
+              ${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake
+  DESTINATION ${millrace_package_dir} COMPONENT Development)
