@@ -62,42 +62,40 @@ void NumberForest(std::vector<DefinitionRecord>& definitions) {
   }
 }
 
+// The cluster of representative r: the chain from r, as far as r is named.
+Status AddCluster(const std::vector<std::uint32_t>& cluster_of, std::uint32_t r, FileBlob& blob) {
+  std::vector<DefinitionRecord>& definitions = blob.definitions;
+  if (cluster_of[r] != r) {
+    return DataLoss(
+        fmt::format("definition node {} is named as the representative of a cluster, "
+                    "but names {} itself",
+                    definitions[r].node, definitions[cluster_of[r]].node));
+  }
+  const auto cluster = static_cast<std::uint32_t>(blob.clusters.size());
+  const auto first = static_cast<std::uint32_t>(blob.cluster_members.size());
+  for (std::uint32_t m = r; m != kNone && cluster_of[m] == r; m = definitions[m].previous) {
+    definitions[m].cluster = cluster;
+    blob.cluster_members.push_back(m);
+  }
+  const auto count = static_cast<std::uint32_t>(blob.cluster_members.size()) - first;
+  blob.clusters.push_back({.members = {first, count}, .representative = r, .file = 0});
+  return OkStatus();
+}
+
 Status FindClusters(const std::vector<std::uint32_t>& cluster_of, FileBlob& blob) {
   std::vector<DefinitionRecord>& definitions = blob.definitions;
-  std::vector<std::uint32_t> named(definitions.size(), 0);  // how many name this representative
-  for (const std::uint32_t r : cluster_of) ++named[r];
   for (DefinitionRecord& d : definitions) d.cluster = kUnknown;
   for (std::uint32_t i = 0; i < Size(definitions); ++i) {
     const std::uint32_t r = cluster_of[i];
-    if (definitions[r].cluster != kUnknown) {
-      if (definitions[i].cluster != definitions[r].cluster) {
-        return DataLoss(
-            fmt::format("definition node {} names {} as its cluster's representative, "
-                        "but is not on the chain of that cluster",
-                        definitions[i].node, definitions[r].node));
-      }
-      continue;
+    if (definitions[r].cluster == kUnknown) {
+      MILLRACE_RETURN_IF_ERROR(AddCluster(cluster_of, r, blob));
     }
-    if (cluster_of[r] != r) {
+    if (definitions[i].cluster != definitions[r].cluster) {
       return DataLoss(
           fmt::format("definition node {} names {} as its cluster's representative, "
-                      "which names {}",
-                      definitions[i].node, definitions[r].node, definitions[cluster_of[r]].node));
+                      "but other definitions lie between them on the `previous` chain",
+                      definitions[i].node, definitions[r].node));
     }
-    const auto cluster = static_cast<std::uint32_t>(blob.clusters.size());
-    const auto first = static_cast<std::uint32_t>(blob.cluster_members.size());
-    for (std::uint32_t m = r; m != kNone && cluster_of[m] == r; m = definitions[m].previous) {
-      definitions[m].cluster = cluster;
-      blob.cluster_members.push_back(m);
-    }
-    const auto count = static_cast<std::uint32_t>(blob.cluster_members.size()) - first;
-    if (count != named[r]) {
-      return DataLoss(
-          fmt::format("the cluster of definition node {} has {} members, but only {} of "
-                      "them follow each other on its `previous` chain",
-                      definitions[r].node, named[r], count));
-    }
-    blob.clusters.push_back({.members = {first, count}, .representative = r, .file = 0});
   }
   return OkStatus();
 }

@@ -230,9 +230,20 @@ TEST_CASE("a cluster that is not one chain is bad", "[bad]") {
   // 1 is taken out of the chain 0, 1, 2.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[0].previous = 2; }),
              Contains("cluster"));
+  // The same where the one that is taken out comes first in the list of definitions.
+  CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
+               f.definitions[0].previous = 2;
+               std::swap(f.definitions[0], f.definitions[1]);
+             }),
+             Contains("cluster"));
   // A member of another cluster as the representative.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[2].cluster = 1; }),
              Contains("cluster"));
+  CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
+               f.definitions[2].cluster = 1;
+               std::swap(f.definitions[0], f.definitions[2]);
+             }),
+             Contains("named as the representative of a cluster, but names 0 itself"));
 }
 
 TEST_CASE("a list of definitions that is not the definitions is bad", "[bad]") {

@@ -193,6 +193,9 @@ TEST_CASE("the records of a file say what the file says", "[index]") {
       Sub(index->arguments(), outcomes[1].first_argument, outcomes[1].argument_count);
   CHECK(std::vector(arguments.begin(), arguments.end()) ==
         std::vector<NodeRef>{{1, 9}, {0, 1}, {kNone, kNone}});
+  const auto context =
+      Sub(index->context_nodes(), outcomes[1].first_context, outcomes[1].context_count);
+  CHECK(std::vector(context.begin(), context.end()) == std::vector<NodeRef>{{1, 9}});
   CHECK(index->bounds().max_cluster == 3);
   CHECK(index->bounds().max_step == 3);
   CHECK(index->bounds().max_arguments == 3);
