@@ -5,11 +5,15 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
 
 #include "server/dataset/file_scanner.h"
 #include "server/dataset/index_builder.h"
@@ -313,6 +317,57 @@ TEST_CASE("folders that hold no dataset are named", "[bad]") {
   CHECK(BuildIndex(dir.path(), dir / "i", {}).status().code() == StatusCode::kInvalidArgument);
   test::WriteBytes(dir / "file", std::vector<std::byte>(8));
   CHECK(BuildIndex(dir / "file", dir / "i", {}).status().code() == StatusCode::kInvalidArgument);
+}
+
+// A file of one segment, as words.
+std::vector<std::uint64_t> WordsOfOneSegment() {
+  FixtureFile file = SampleFile("bad.bin");
+  file.segment_words = 4096;
+  const std::vector<std::byte> bytes = test::Serialize(file);
+  std::vector<std::uint64_t> words(bytes.size() / 8);
+  std::memcpy(words.data(), bytes.data(), bytes.size());
+  REQUIRE((words[0] & 0xFFFFFFFF) == 0);
+  return words;
+}
+
+Status ScanWords(const fs::path& dir, const std::vector<std::uint64_t>& words) {
+  const auto bytes = std::as_bytes(std::span(words));
+  test::WriteBytes(dir / "bad.bin", {bytes.begin(), bytes.end()});
+  FileSummary summary;
+  FileBlob blob;
+  return ScanFile(dir, "bad.bin", 0, {{"bad.bin", 0}}, summary, blob);
+}
+
+TEST_CASE("lists that claim a billion elements of no size are refused, not walked", "[bad]") {
+  const TempDir dir;
+  const std::vector<std::uint64_t> good = WordsOfOneSegment();
+  int lists = 0;
+  for (std::size_t i = 1; i < good.size(); ++i) {
+    // Pointers to lists of structs (https://capnproto.org/encoding.html#lists): type 1, size 7.
+    if ((good[i] & 3) != 1 || ((good[i] >> 32) & 7) != 7) continue;
+    const std::size_t tag = i + 1 + (good[i] >> 2 & 0x3FFFFFFF);
+    if (tag >= good.size() || (good[tag] & 3) != 0) continue;
+    std::vector<std::uint64_t> words = good;
+    words[i] &= 0x00000007FFFFFFFF;               // no words in all
+    words[tag] = std::uint64_t{0x1FFFFFFF} << 2;  // but half a billion elements
+    const Status status = ScanWords(dir.path(), words);
+    INFO("list " << i << ": " << status.ToString());
+    CHECK(status.code() == StatusCode::kDataLoss);
+    ++lists;
+  }
+  CHECK(lists >= 5);
+}
+
+TEST_CASE("a message whose pointers overlap is read in bounded time", "[bad][flip]") {
+  const TempDir dir;
+  const std::vector<std::uint64_t> good = WordsOfOneSegment();
+  rc::prop("words copied over others give an index or an error", [&] {
+    std::vector<std::uint64_t> words = good;
+    const auto place = rc::gen::inRange<std::size_t>(1, good.size());
+    for (int n = *rc::gen::inRange(1, 12); n > 0; --n) words[*place] = good[*place];
+    const Status status = ScanWords(dir.path(), words);
+    RC_ASSERT(status.ok() || status.code() == StatusCode::kDataLoss);
+  });
 }
 
 TEST_CASE("every flipped byte of a file is survived: an index or a named error", "[bad][flip]") {

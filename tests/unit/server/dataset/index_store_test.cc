@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "common/base/mutex.h"
 #include "server/dataset/dataset.h"
+#include "server/dataset/index_format.h"
 #include "server/dataset/index_store.h"
 #include "server/dataset/verify.h"
 #include "tests/support/dataset_fixture.h"
@@ -169,6 +171,26 @@ TEST_CASE("an index is renewed, not built, where only times changed", "[index_st
   CHECK((*after.index)->Verify().ok());
   CHECK((*after.index)->digest() == (*before.index)->digest());
   CHECK_FALSE(Open(dir.path()).logger->Has("renewed"));
+}
+
+TEST_CASE("an index that another host wrote is believed once all files are hashed",
+          "[index_store]") {
+  const TempDir dir;
+  WriteSamples(dir);
+  REQUIRE(Open(dir.path()).index.ok());
+  std::vector<std::byte> bytes = test::ReadBytes(dir / kIndexFileName);
+  IndexHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::vector<SectionEntry> table(header.section_count);
+  std::memcpy(table.data(), bytes.data() + sizeof(header), table.size() * sizeof(SectionEntry));
+  ++header.host_id_low;
+  header.checksum = HeaderChecksum(header, table);
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  test::WriteBytes(dir / kIndexFileName, bytes);
+  const Opened after = Open(dir.path());
+  REQUIRE(after.index.ok());
+  CHECK_FALSE(after.outcome.built);
+  CHECK(after.logger->Has("hashed_files=2"));
 }
 
 TEST_CASE("a damaged index is built again", "[index_store]") {
