@@ -123,7 +123,7 @@ def test_a_dispatcher_killed_and_restarted_in_the_middle():
         c.worker()
         c.worker()
         consumer = c.consumer(2, epochs=3, extra=["--delay", "0.005", "--prefetch-bytes", "300000"])
-        wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
+        wait_for(lambda: len(c.delivered(consumer.log)) > 120, "no batches", consumer.popen)
         dispatcher.kill()
         before = len(c.delivered(consumer.log))
         wait_for(lambda: len(c.delivered(consumer.log)) > before,

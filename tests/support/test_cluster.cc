@@ -22,7 +22,8 @@ std::filesystem::path MakeDataset() {
   options.proof_states = 400;
   options.definitions = 200;
   options.seed = 5;
-  const millrace::Status status = GenerateDataset(dir, options, nullptr);
+  GeneratorReport report;
+  const millrace::Status status = GenerateDataset(dir, options, &report);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
   return dir;
 }
