@@ -132,6 +132,16 @@ class ProofStateBuilder final : public ExampleBuilder {
   explicit ProofStateBuilder(const ProofStateSource& source)
       : source_(source), graph_(source.tables()) {}
 
+  void WillAppend(std::span<const ExampleId> coming) override {
+    // First the record, then, when that has come, what it names.
+    if (coming.size() > 3) __builtin_prefetch(&source_.Outcome(coming[3]));
+    if (coming.empty()) return;
+    const OutcomeRecord& outcome = source_.Outcome(coming[0]);
+    __builtin_prefetch(&source_.Step(outcome));
+    __builtin_prefetch(source_.Context(outcome).data());
+    graph_.WillBuild(outcome.root);
+  }
+
   Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
     const OutcomeRecord& outcome = source_.Outcome(id);
     const StepRecord& step = source_.Step(outcome);

@@ -86,7 +86,13 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(const CoqTables& tables)
       : view_(*tables.dataset, tables.labels, tables.excluded),
-        closure_builder_(tables.index().nodes(), tables.closure) {}
+        closure_builder_(tables.index().nodes(), tables.closure),
+        closure_(kBaseEdgeLabels) {}
+
+  /// Hint: a graph with this root will be built soon.
+  void WillBuild(NodeRef root) const {
+    if (view_.IsNode(root)) view_.PrefetchNode(root);
+  }
 
   /// Nothing, or why the example is dropped.
   Result<std::optional<DropReason>> Build(std::span<const NodeRef> roots) {
@@ -115,8 +121,8 @@ class GraphBuilder {
 
   /// Appends the graph built last.
   void Append(const GraphColumns& columns, BatchWriter& writer) {
-    groups_.Assign(closure_.edges, kBaseEdgeLabels);
-    writer.Append(columns.node_label, closure_.node_labels);
+    groups_.Assign(closure_);
+    writer.Append(columns.node_label, closure_.node_labels.span());
     writer.Append(columns.edge_source, groups_.sources());
     writer.Append(columns.edge_target, groups_.targets());
     writer.Append(columns.edge_label, groups_.labels());

@@ -10,6 +10,7 @@ CoqView::CoqView(const Dataset& dataset, const NodeLabels& labels,
       labels_(labels),
       excluded_(excluded),
       base_labels_(BaseEdgeLabels()),
+      prefetches_(dataset.index().nodes() > kCachedNodes),
       files_(dataset.index().files().size()) {
   for (std::size_t f = 0; f < files_.size(); ++f) {
     const FileRecord& record = dataset.index().files()[f];
@@ -44,6 +45,13 @@ ClosureEnd CoqView::OpenFile(std::uint32_t file) {
   return ClosureEnd::kDone;
 }
 
+ClosureEnd CoqView::LoadDefinition(NodeRef node, std::uint32_t* label) {
+  *label = labels_.Find(node);
+  if (*label == kNone) return ClosureEnd::kUnlabelled;
+  if (*label == NodeLabels::kNoDefinition) return Fail(node, "it is no indexed definition");
+  return ClosureEnd::kDone;
+}
+
 ClosureEnd CoqView::Fail(NodeRef node, const char* what) {
   status_ = DataLoss(fmt::format(
       "file '{}', node {}: {}; the file was changed after it was indexed, put it back or index it "
@@ -52,11 +60,11 @@ ClosureEnd CoqView::Fail(NodeRef node, const char* what) {
   return ClosureEnd::kFailed;
 }
 
-ClosureEnd CoqView::FailEdge(const Children& children, std::uint32_t i, const char* what) {
+ClosureEnd CoqView::FailEdge(Edges after, const char* what) {
   status_ = DataLoss(fmt::format(
       "file '{}', edge {}: {}; the file was changed after it was indexed, put it back or index it "
       "again",
-      dataset_.index().file_name(children.file), std::uint64_t{children.first} + i, what));
+      dataset_.index().file_name(after.file_number), after.next - after.file->edges - 1, what));
   return ClosureEnd::kFailed;
 }
 

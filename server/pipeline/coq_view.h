@@ -6,6 +6,7 @@
 // outlive it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -29,6 +30,25 @@ class CoqView {
     std::uint32_t count;
   };
 
+  /// What the loop needs of a file; counts and bases hold before the file is open.
+  struct alignas(64) File {
+    const std::uint64_t* nodes = nullptr;  // null: not opened yet
+    const std::uint64_t* edges = nullptr;
+    const std::uint32_t* dependency_files = nullptr;
+    std::uint64_t node_base = 0;
+    std::uint32_t node_count = 0;
+    std::uint32_t edge_count = 0;
+    std::uint32_t dependency_count = 0;
+  };
+
+  /// The edges of a node that are not read yet, and the file that they lie in.
+  struct Edges {
+    const std::uint64_t* next;
+    const std::uint64_t* end;
+    const File* file;
+    std::uint32_t file_number;
+  };
+
   /// `excluded`: by file, whether its nodes must not be read.
   CoqView(const Dataset& dataset, const NodeLabels& labels, const std::vector<bool>& excluded);
 
@@ -41,75 +61,99 @@ class CoqView {
 
   ClosureEnd Load(NodeRef node, LoadedNode<Children>* loaded) {
     const File& file = files_[node.file];
-    if (file.nodes == nullptr) {
+    if (file.nodes == nullptr) [[unlikely]] {
       if (const ClosureEnd end = OpenFile(node.file); end != ClosureEnd::kDone) return end;
     }
     const NodeWord word =
         NodeWord::Decode(LoadWord(file.nodes + std::uint64_t{kNodeWords} * node.node));
-    if (std::uint64_t{word.children_index} + word.children_count > file.edge_count) {
+    if (std::uint64_t{word.children_index} + word.children_count > file.edge_count) [[unlikely]] {
       return Fail(node, "its children lie beyond the file's edges");
     }
     loaded->children = {node.file, word.children_index, word.children_count};
     loaded->is_definition = word.tag == kDefinitionTag;
-    loaded->label = word.tag;
     if (loaded->is_definition) return LoadDefinition(node, &loaded->label);
-    if (word.tag >= kNodeClasses) return Fail(node, "its class is unknown");
+    loaded->label = word.tag;
+    if (word.tag >= kNodeClasses) [[unlikely]] return Fail(node, "its class is unknown");
     return ClosureEnd::kDone;
   }
 
-  std::uint32_t Count(const Children& children) const { return children.count; }
-
-  ClosureEnd Child(const Children& children, std::uint32_t i, NodeRef* child,
-                   std::uint32_t* label) {
+  Edges EdgesOf(Children children) const {
     const File& file = files_[children.file];
-    const EdgeWord word = EdgeWord::Decode(LoadWord(file.edges + children.first + i));
-    if (word.label >= kEdgeClasses) return FailEdge(children, i, "its class is unknown");
-    *label = base_labels_[word.label];
-    if (*label == kSkippedEdge) return ClosureEnd::kDone;
-    if (word.dependency >= file.dependency_count) {
-      return FailEdge(children, i, "its target's file is none of the dependencies");
+    const std::uint64_t* const first = file.edges + children.first;
+    return {first, first + children.count, &file, children.file};
+  }
+  std::size_t Left(const Edges& edges) const {
+    return static_cast<std::size_t>(edges.end - edges.next);
+  }
+
+  ClosureEnd Next(Edges* edges, FoundEdge<NodeRef>* found) {
+    const EdgeWord word = EdgeWord::Decode(LoadWord(edges->next++));
+    if (word.label >= kEdgeClasses) [[unlikely]] return FailEdge(*edges, kBadClass);
+    found->label = base_labels_[word.label];
+    if (found->label == kSkippedEdge) return ClosureEnd::kDone;
+    const File* target = edges->file;
+    found->target = {edges->file_number, word.node};
+    if (word.dependency != 0) {
+      if (word.dependency >= target->dependency_count) [[unlikely]] {
+        return FailEdge(*edges, kBadDependency);
+      }
+      found->target.file = target->dependency_files[word.dependency];
+      target = &files_[found->target.file];
     }
-    *child = {word.dependency == 0 ? children.file : file.dependency_files[word.dependency],
-              word.node};
-    if (word.node >= files_[child->file].node_count) {
-      return FailEdge(children, i, "its target lies beyond the nodes of its file");
-    }
+    if (word.node >= target->node_count) [[unlikely]] return FailEdge(*edges, kBadTarget);
+    found->slot = target->node_base + word.node;
     return ClosureEnd::kDone;
   }
 
-  void PrefetchChildren(const Children& children) const {
+  bool prefetches() const { return prefetches_; }
+  void PrefetchNode(NodeRef node) const {
+    const File& file = files_[node.file];
+    if (file.nodes == nullptr) return;
+    __builtin_prefetch(file.nodes + std::uint64_t{kNodeWords} * node.node);
+  }
+
+  void PrefetchEdges(const Children& children) const {
     __builtin_prefetch(files_[children.file].edges + children.first);
+  }
+
+  template <class Entered>
+  void PrefetchTargets(const Children& children, const Entered& visited) const {
+    const File& file = files_[children.file];
+    const std::uint32_t count = std::min(children.count, kPrefetchedTargets);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const EdgeWord word = EdgeWord::Decode(LoadWord(file.edges + children.first + i));
+      if (word.dependency >= file.dependency_count) return;
+      const std::uint32_t target =
+          word.dependency == 0 ? children.file : file.dependency_files[word.dependency];
+      if (word.node >= files_[target].node_count || files_[target].nodes == nullptr) return;
+      visited.Prefetch(Slot({target, word.node}));
+      __builtin_prefetch(files_[target].nodes + std::uint64_t{kNodeWords} * word.node);
+    }
   }
 
   /// What went wrong where something returned kFailed.
   const Status& status() const { return status_; }
 
  private:
-  /// What the loop needs of a file; counts and bases hold before the file is open.
-  struct File {
-    const std::uint64_t* nodes = nullptr;  // null: not opened yet
-    const std::uint64_t* edges = nullptr;
-    const std::uint32_t* dependency_files = nullptr;
-    std::uint64_t node_base = 0;
-    std::uint32_t node_count = 0;
-    std::uint32_t edge_count = 0;
-    std::uint32_t dependency_count = 0;
-  };
+  static constexpr const char* kBadClass = "its class is unknown";
+  static constexpr const char* kBadDependency = "its target's file is none of the dependencies";
+  static constexpr const char* kBadTarget = "its target lies beyond the nodes of its file";
+  /// Data of fewer nodes lie in the processor's caches, where hints cost more than they give.
+  static constexpr std::uint64_t kCachedNodes = std::uint64_t{1} << 20;
+  /// Edges of a node whose targets are worth a hint: most nodes have fewer.
+  static constexpr std::uint32_t kPrefetchedTargets = 4;
 
-  ClosureEnd OpenFile(std::uint32_t file);
-  ClosureEnd LoadDefinition(NodeRef node, std::uint32_t* label) {
-    *label = labels_.Find(node);
-    if (*label == kNone) return ClosureEnd::kUnlabelled;
-    if (*label == NodeLabels::kNoDefinition) return Fail(node, "it is no indexed definition");
-    return ClosureEnd::kDone;
-  }
-  ClosureEnd Fail(NodeRef node, const char* what);
-  ClosureEnd FailEdge(const Children& children, std::uint32_t i, const char* what);
+  [[gnu::cold]] ClosureEnd OpenFile(std::uint32_t file);
+  ClosureEnd LoadDefinition(NodeRef node, std::uint32_t* label);
+  // Out of the loop, and by value, so that what the loop works on stays in registers.
+  [[gnu::cold]] ClosureEnd Fail(NodeRef node, const char* what);
+  [[gnu::cold]] ClosureEnd FailEdge(Edges after, const char* what);
 
   const Dataset& dataset_;
   const NodeLabels& labels_;
   const std::vector<bool>& excluded_;
   const std::array<std::uint32_t, kEdgeClasses> base_labels_;
+  const bool prefetches_;
   std::vector<File> files_;
   Status status_;
 };

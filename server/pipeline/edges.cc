@@ -63,21 +63,29 @@ std::vector<std::string> BaseEdgeLabelNames() {
   return names;
 }
 
-void EdgeGroups::Assign(std::span<const RecordedEdge> edges, std::uint32_t labels) {
+void EdgeGroups::Assign(const Closure& closure) {
+  const std::span<const RecordedEdge> edges = closure.edges.span();
   size_ = edges.size();
   if (sources_.size() < size_) {
     sources_.resize(size_);
     targets_.resize(size_);
     labels_.resize(size_);
   }
-  next_.assign(labels + std::size_t{1}, 0);
-  for (const RecordedEdge& edge : edges) ++next_[edge.label() + 1];
-  for (std::uint32_t label = 1; label <= labels; ++label) next_[label] += next_[label - 1];
+  next_.resize(closure.edges_of_label.size());
+  std::uint32_t begin = 0;
+  for (std::size_t label = 0; label < next_.size(); ++label) {
+    next_[label] = begin;
+    begin += closure.edges_of_label[label];
+  }
+  std::uint32_t* const next = next_.data();
+  std::uint32_t* const sources = sources_.data();
+  std::uint32_t* const targets = targets_.data();
+  std::uint32_t* const labels = labels_.data();
   for (const RecordedEdge& edge : edges) {
-    const std::uint32_t place = next_[edge.label()]++;
-    sources_[place] = edge.source();
-    targets_[place] = edge.target();
-    labels_[place] = edge.label();
+    const std::uint32_t place = next[edge.label()]++;
+    sources[place] = edge.source();
+    targets[place] = edge.target();
+    labels[place] = edge.label();
   }
 }
 

@@ -27,8 +27,7 @@ std::vector<std::string> BaseEdgeLabelNames();
 /// Edges grouped by label, in the order of recording within a label: three columns.
 class EdgeGroups {
  public:
-  /// REQUIRES: every label is below `labels`.
-  void Assign(std::span<const RecordedEdge> edges, std::uint32_t labels);
+  void Assign(const Closure& closure);
 
   std::span<const std::uint32_t> sources() const { return {sources_.data(), size_}; }
   std::span<const std::uint32_t> targets() const { return {targets_.data(), size_}; }

@@ -1,5 +1,6 @@
 #include "server/pipeline/plan.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -19,6 +20,9 @@ namespace {
 
 class CompiledPlan;
 
+/// How many examples ahead a builder is told what comes.
+constexpr std::size_t kAhead = 4;
+
 /// What a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
  public:
@@ -28,11 +32,13 @@ class PlanScratch final : public BatchScratch {
   const CompiledPlan* plan() const { return plan_; }
   BatchWriter& writer() { return writer_; }
   ExampleBuilder& builder() { return *builder_; }
+  std::vector<ExampleId>& examples() { return examples_; }
 
  private:
   const CompiledPlan* plan_;
   BatchWriter writer_;
   std::unique_ptr<ExampleBuilder> builder_;
+  std::vector<ExampleId> examples_;
 };
 
 class CompiledPlan final : public Plan {
@@ -97,9 +103,8 @@ class CompiledPlan final : public Plan {
     return Permutation(static_cast<std::uint64_t>(*shuffle_seed_), epoch, selection_.size());
   }
   /// Appends examples to a batch begun in the scratch, and seals it.
-  template <class ExampleOfRow>
-  Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch, std::size_t rows,
-                                                   const ExampleOfRow& example_of_row) const;
+  static Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
+                                                          std::span<const ExampleId> examples);
 
   const BatchOptions batch_;
   const std::optional<std::int64_t> shuffle_seed_;
@@ -118,11 +123,12 @@ Result<std::unique_ptr<BatchScratch>> CompiledPlan::MakeScratch() const {
       std::make_unique<PlanScratch>(this, std::move(writer), source_->NewBuilder()));
 }
 
-template <class ExampleOfRow>
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
-    PlanScratch& scratch, std::size_t rows, const ExampleOfRow& example_of_row) const {
-  for (std::size_t row = 0; row < rows; ++row) {
-    const ExampleId id = example_of_row(row);
+    PlanScratch& scratch, std::span<const ExampleId> examples) {
+  for (std::size_t row = 0; row < examples.size(); ++row) {
+    const ExampleId id = examples[row];
+    const std::span<const ExampleId> rest = examples.subspan(row + 1);
+    scratch.builder().WillAppend(rest.first(std::min(kAhead, rest.size())));
     MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped,
                               scratch.builder().Append(id, scratch.writer()));
     if (dropped) scratch.writer().AddDropped(id, *dropped);
@@ -141,13 +147,19 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.writer().Begin(fingerprint_, epoch, range.first, range.count);
-  if (!shuffle_seed_) {
-    return Build(own, range.count,
-                 [&](std::size_t row) { return selection_.At(range.first + row); });
+  std::vector<ExampleId>& examples = own.examples();
+  examples.clear();
+  if (shuffle_seed_) {
+    const Permutation order = Order(epoch);
+    for (std::uint64_t row = 0; row < range.count; ++row) {
+      examples.push_back(selection_.At(order(range.first + row)));
+    }
+  } else {
+    for (std::uint64_t row = 0; row < range.count; ++row) {
+      examples.push_back(selection_.At(range.first + row));
+    }
   }
-  const Permutation order = Order(epoch);
-  return Build(own, range.count,
-               [&](std::size_t row) { return selection_.At(order(range.first + row)); });
+  return Build(own, examples);
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
@@ -165,7 +177,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.writer().Begin(fingerprint_, 0, 0, static_cast<std::uint32_t>(examples.size()));
-  return Build(own, examples.size(), [examples](std::size_t row) { return examples[row]; });
+  return Build(own, examples);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,9 @@ class BatchWriter;  // common/batch/batch_writer.h
 class ExampleBuilder {
  public:
   virtual ~ExampleBuilder() = default;
+
+  /// Hint: these examples will be appended after the one that is appended next, nearest first.
+  virtual void WillAppend(std::span<const ExampleId> /*coming*/) {}
 
   /// Appends the example as the next graph of `writer` (which has the source's tensors), and returns
   /// nothing; or appends nothing and returns why it is dropped. DataLoss naming the file where

@@ -8,6 +8,7 @@
 // Not thread-safe; one a thread. No allocation once the largest example has been seen.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -21,32 +22,26 @@ namespace millrace {
 
 namespace internal {
 
-/// The moving base of the stamps. Stamps of the current example are base … base + numbers - 1.
+/// The moving base of the stamps. Stamps of an example are base … base + numbers - 1.
 class MovingBase {
  public:
-  /// Numbers that one example can have.
+  /// Numbers that one example can have, at most.
   static constexpr std::uint32_t kMaxNumbers = 1u << 21;
 
-  /// Moves on; true where the stamps have to be cleared first, once in about 2^32 nodes.
-  bool Advance() {
+  /// Moves on from an example with the numbers below `used`; true where the stamps have to be cleared
+  /// now, once in about 2^32 nodes.
+  bool Advance(std::uint32_t used) {
     if (std::numeric_limits<std::uint32_t>::max() - base_ < 2 * kMaxNumbers) {
       base_ = 1;
-      used_ = 0;
       return true;
     }
-    base_ += used_;
-    used_ = 0;
+    base_ += used;
     return false;
-  }
-  std::uint32_t Stamp(std::uint32_t number) {
-    used_ = number >= used_ ? number + 1 : used_;
-    return base_ + number;
   }
   std::uint32_t base() const { return base_; }
 
  private:
   std::uint32_t base_ = 1;
-  std::uint32_t used_ = 0;
 };
 
 }  // namespace internal
@@ -54,7 +49,7 @@ class MovingBase {
 /// One stamp for every node of the data.
 class StampedArray {
  public:
-  /// Where a node stands. Valid until the next Insert.
+  /// Where a node stands.
   using Place = std::uint32_t*;
 
   explicit StampedArray(std::uint64_t nodes)
@@ -64,21 +59,33 @@ class StampedArray {
     if (stamps_ == nullptr) throw std::bad_alloc();
   }
 
-  /// Forgets all nodes.
-  void Begin() {
-    if (moving_.Advance()) {
-      for (std::uint64_t i = 0; i < nodes_; ++i) stamps_[i] = 0;
+  /// Forgets all nodes, which have been given the numbers below `used`.
+  void Forget(std::uint32_t used) {
+    if (moving_.Advance(used)) std::fill_n(stamps_.get(), nodes_, 0);
+  }
+
+  /// The set as a loop works on it: small, and to be held in the loop's own frame, so that its parts
+  /// may stay in registers. One at a time.
+  class Entered {
+   public:
+    explicit Entered(const StampedArray* set)
+        : stamps_(set->stamps_.get()), base_(set->moving_.base()) {}
+
+    /// REQUIRES: node < nodes.
+    Place Find(std::uint64_t node) const { return stamps_ + node; }
+    bool IsNumbered(Place place) const { return *place >= base_; }
+    std::uint32_t Number(Place place) const { return *place - base_; }
+    /// REQUIRES: place = Find(node), number is below MovingBase::kMaxNumbers.
+    void Insert(std::uint64_t /*node*/, Place place, std::uint32_t number) {
+      *place = base_ + number;
     }
-  }
-  /// REQUIRES: node < nodes.
-  Place Find(std::uint64_t node) { return &stamps_[node]; }
-  bool IsNumbered(Place place) const { return *place >= moving_.base(); }
-  std::uint32_t Number(Place place) const { return *place - moving_.base(); }
-  /// REQUIRES: place = Find(node), number below MovingBase::kMaxNumbers.
-  void Insert(std::uint64_t /*node*/, Place place, std::uint32_t number) {
-    *place = moving_.Stamp(number);
-  }
-  void Prefetch(std::uint64_t node) const { __builtin_prefetch(&stamps_[node]); }
+    void Prefetch(std::uint64_t node) const { __builtin_prefetch(stamps_ + node); }
+
+   private:
+    std::uint32_t* stamps_;
+    std::uint32_t base_;
+  };
+  Entered Enter() { return Entered(this); }
 
  private:
   struct Free {
@@ -97,26 +104,33 @@ class StampedTable {
 
   explicit StampedTable(std::uint64_t /*nodes*/) : slots_(kSmallest) {}
 
-  void Begin() {
-    if (moving_.Advance()) slots_.assign(slots_.size(), Slot{});
+  void Forget(std::uint32_t used) {
+    if (moving_.Advance(used)) std::fill(slots_.begin(), slots_.end(), Slot{});
     UseSlots(kSmallest);
     count_ = 0;
   }
-  Place Find(std::uint64_t node) const {
-    Place place = Home(node);
-    while (slots_[place].stamp >= moving_.base() && slots_[place].node != node) {
-      place = (place + 1) & mask_;
+
+  /// As StampedArray::Entered. A Place is good until the next Insert.
+  class Entered {
+   public:
+    explicit Entered(StampedTable* set) : set_(set) {}
+    Place Find(std::uint64_t node) const { return set_->Find(node); }
+    bool IsNumbered(Place place) const { return set_->IsNumbered(place); }
+    std::uint32_t Number(Place place) const {
+      return set_->slots_[place].stamp - set_->moving_.base();
     }
-    return place;
-  }
-  bool IsNumbered(Place place) const { return slots_[place].stamp >= moving_.base(); }
-  std::uint32_t Number(Place place) const { return slots_[place].stamp - moving_.base(); }
-  void Insert(std::uint64_t node, Place place, std::uint32_t number) {
-    count_ += IsNumbered(place) ? 0 : 1;
-    slots_[place] = {node, moving_.Stamp(number)};
-    if (count_ * 2 > mask_) Grow();
-  }
-  void Prefetch(std::uint64_t node) const { __builtin_prefetch(&slots_[Home(node)]); }
+    void Insert(std::uint64_t node, Place place, std::uint32_t number) {
+      set_->slots_[place] = {node, set_->moving_.base() + number};
+      if (++set_->count_ * 2 > set_->mask_) set_->Grow();
+    }
+    void Prefetch(std::uint64_t node) const {
+      __builtin_prefetch(&set_->slots_[set_->Home(node)]);
+    }
+
+   private:
+    StampedTable* set_;
+  };
+  Entered Enter() { return Entered(this); }
 
  private:
   static constexpr std::size_t kSmallest = 4096;
@@ -126,6 +140,12 @@ class StampedTable {
     std::uint32_t stamp = 0;
   };
 
+  Place Find(std::uint64_t node) const {
+    Place place = Home(node);
+    while (IsNumbered(place) && slots_[place].node != node) place = (place + 1) & mask_;
+    return place;
+  }
+  bool IsNumbered(Place place) const { return slots_[place].stamp >= moving_.base(); }
   std::size_t Home(std::uint64_t node) const {
     return static_cast<std::size_t>(node * 0x9E3779B97F4A7C15u >> shift_);
   }
