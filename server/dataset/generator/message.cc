@@ -15,6 +15,9 @@ using Label = schema::Graph::Node::Label;
 
 // No segment is smaller than this: a file of a few kilobytes has one.
 constexpr std::size_t kMinSegmentWords = 512;
+// With so many segments the root pointer, the nodes and the edges have one each, without room for
+// anything else, and what is left has the others.
+constexpr std::uint32_t kSegmentsForLists = 4;
 
 // About the size of the message without the lists of nodes and edges; never much too small.
 std::size_t EstimateRest(const FileContent& content) {
@@ -35,8 +38,10 @@ std::size_t SegmentWords(const FileContent& content, std::uint32_t segments) {
   const std::size_t rest = EstimateRest(content);
   const std::size_t lists = content.graph.nodes().size() * 3 + content.graph.edges().size();
   if (segments == 1) return kMinSegmentWords + lists + 2 * rest;
-  // Nodes and edges fill a segment each.
-  return std::max(rest / std::max(segments - 2, 1u), kMinSegmentWords);
+  const std::size_t words = segments < kSegmentsForLists
+                                ? (rest + lists) / segments
+                                : rest / (segments - kSegmentsForLists + 1);
+  return std::max(words, kMinSegmentWords);
 }
 
 class Writer {
@@ -49,7 +54,14 @@ class Writer {
         proofs_(plan, content),
         node_count_(content.graph.size()) {}
 
-  void Write() {
+  /// `lists_apart`: nodes and edges fill a segment each, and pointers to them are double-far ones.
+  void Write(bool lists_apart) {
+    message_.SetExact(lists_apart);
+    auto nodes = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::Node>>(node_count_);
+    auto edges = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::EdgeTarget>>(
+        static_cast<capnp::uint>(content_.graph.edges().size()));
+    message_.SetExact(false);
+
     auto dataset = message_.initRoot<schema::Dataset>();
     const std::vector<std::uint32_t>& dependencies = content_.scope.dependencies();
     auto names = dataset.initDependencies(static_cast<capnp::uint>(dependencies.size()));
@@ -64,12 +76,6 @@ class Writer {
     dataset.setModuleName(AsText(module_));
     dataset.initDataVersion().setMajor(15);
 
-    // The two long lists are made apart and adopted, each filling a segment of its own.
-    message_.SetExact(true);
-    auto edges = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::EdgeTarget>>(
-        static_cast<capnp::uint>(content_.graph.edges().size()));
-    auto nodes = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::Node>>(node_count_);
-    message_.SetExact(false);
     WriteEdges(edges.get());
     WriteNodes(nodes.get());
     auto graph = dataset.initGraph();
@@ -306,7 +312,7 @@ kj::ArrayPtr<capnp::word> SegmentedMessage::allocateSegment(capnp::uint minimum_
 std::unique_ptr<SegmentedMessage> MakeMessage(const Plan& plan, const FileContent& content,
                                               std::uint32_t segments) {
   auto message = std::make_unique<SegmentedMessage>(SegmentWords(content, segments));
-  Writer(plan, content, *message).Write();
+  Writer(plan, content, *message).Write(segments >= kSegmentsForLists);
   return message;
 }
 

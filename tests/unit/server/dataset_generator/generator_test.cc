@@ -160,7 +160,8 @@ TEST_CASE("one segment a file means one", "[generator]") {
   GeneratorOptions options = Small(2);
   options.segments = 1;
   MustGenerate(dir.path(), options);
-  for (const test::PlainFile& file : test::ReadPlainDataset(dir.path()).files) {
+  const test::PlainDataset dataset = test::ReadPlainDataset(dir.path());
+  for (const test::PlainFile& file : dataset.files) {
     INFO(file.name);
     CHECK(file.segments == 1);
     CHECK(file.far_pointers == 0);
@@ -175,7 +176,8 @@ TEST_CASE("large files have about as many segments as asked for", "[generator]")
   options.segments = 20;
   MustGenerate(dir.path(), options);
   std::size_t large = 0;
-  for (const test::PlainFile& file : test::ReadPlainDataset(dir.path()).files) {
+  const test::PlainDataset dataset = test::ReadPlainDataset(dir.path());
+  for (const test::PlainFile& file : dataset.files) {
     if (fs::file_size(dir.path() / file.name) < 1'000'000) continue;
     INFO(file.name);
     ++large;
@@ -185,6 +187,21 @@ TEST_CASE("large files have about as many segments as asked for", "[generator]")
     CHECK(file.double_far_pointers == 2);  // to the nodes and the edges, which fill their segments
   }
   CHECK(large >= 3);
+}
+
+TEST_CASE("with four segments, pointers to nodes and edges are double-far", "[generator]") {
+  TempDir dir;
+  GeneratorOptions options = Small(2);
+  options.files = 4;
+  options.segments = 4;
+  MustGenerate(dir.path(), options);
+  const test::PlainDataset dataset = test::ReadPlainDataset(dir.path());
+  for (const test::PlainFile& file : dataset.files) {
+    INFO(file.name);
+    CHECK(file.segments >= 4);
+    CHECK(file.segments < 7);
+    CHECK(file.double_far_pointers == 2);
+  }
 }
 
 TEST_CASE("a folder that holds something is refused", "[generator]") {
