@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "server/dataset/dataset_index.h"
+#include "server/dataset/index_records.h"
 #include "server/dataset/file_identity.h"
 
 namespace millrace {

@@ -10,7 +10,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/ids.h"
-#include "server/dataset/dataset_index.h"
+#include "server/dataset/index_records.h"
 
 namespace millrace {
 
