@@ -70,6 +70,13 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     Apply(SessionAttached{id, hello, stream, now_.time});
     if (known->live) SendWelcome(id);
   } else {
+    if (state_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
+      return Close(stream, ResourceExhausted(fmt::format(
+                               "{} sessions want to be {}, the limit: stop some of them, or retry in "
+                               "{:.0f} s",
+                               options_.max_sessions_of_rank, RankOfJob(hello),
+                               ToSeconds(options_.retry))));
+    }
     const std::string key = PlanKey(hello.pipeline());
     if (!RequestPlan(key, hello.pipeline())) {
       return Close(stream, ResourceExhausted(fmt::format(
@@ -205,12 +212,10 @@ void Dispatcher::Settle(const std::string& job) {
     return;
   }
   // A job that came back from an earlier term may lack its record.
-  for (const Number id : state_.SessionsOf(job)) {
-    const SessionFacts& session = *state_.FindSession(id);
-    if (!session.live) continue;
-    if (!RecordOnDisk(session)) WriteRecord(session);
-    return;
-  }
+  const std::set<Number>& live = state_.LiveSessionsOf(job);
+  if (live.empty()) return;
+  const SessionFacts& session = *state_.FindSession(*live.begin());
+  if (!RecordOnDisk(session)) WriteRecord(session);
 }
 
 void Dispatcher::SettleSession(Number id) {
@@ -235,35 +240,34 @@ void Dispatcher::SettleSession(Number id) {
 }
 
 bool Dispatcher::OthersLive(const SessionFacts& session) const {
-  const auto& ids = state_.SessionsOf(session.hello.job());
+  const auto& ids = state_.LiveSessionsOf(session.hello.job());
   return std::any_of(ids.begin(), ids.end(), [&](Number id) {
-    const SessionFacts& other = *state_.FindSession(id);
-    return other.live && !SameRank(session, other);
+    return !SameRank(session, *state_.FindSession(id));
   });
 }
 
 const SessionFacts* Dispatcher::HigherRival(const SessionFacts& session) const {
-  for (const Number id : state_.SessionsOf(session.hello.job())) {
+  for (const Number id : state_.SessionsOfRank(session.hello)) {
     const SessionFacts& other = *state_.FindSession(id);
-    if (session.id < id && SameRank(session, other) && Compatible(session, other)) return &other;
+    if (session.id < id && Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
 const SessionFacts* Dispatcher::Holder(const SessionFacts& session) const {
-  for (const Number id : state_.SessionsOf(session.hello.job())) {
+  for (const Number id : state_.LiveSessionsOf(session.hello.job())) {
     const SessionFacts& other = *state_.FindSession(id);
-    if (other.live && !Compatible(session, other)) return &other;
+    if (!Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
 void Dispatcher::Welcome(Number id) {
   const SessionFacts& session = *state_.FindSession(id);
-  const std::set<Number> ids = state_.SessionsOf(session.hello.job());
+  const std::set<Number> ids = state_.SessionsOfRank(session.hello);
   for (const Number other_id : ids) {
     const SessionFacts& other = *state_.FindSession(other_id);
-    if (other_id < id && SameRank(session, other) && Compatible(session, other)) {
+    if (other_id < id && Compatible(session, other)) {
       Fail(other_id, TakenOver(other, session));
     }
   }

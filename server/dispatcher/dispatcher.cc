@@ -224,7 +224,15 @@ void Dispatcher::Pulse() {
     pulse.set_term(state_.term());
     actions_.push_back(SendAttach{session.stream, std::move(pulse)});
   }
-  RespondAll();
+  for (const auto& [id, worker] : state_.workers()) {
+    if (worker.stream == 0) continue;
+    v1::WorkResponse response = ResponseTo(worker);
+    if (SaysNothingNew(worker, response)) {
+      response.Clear();
+      response.set_term(state_.term());
+    }
+    actions_.push_back(SendWork{worker.stream, std::move(response)});
+  }
 }
 
 }  // namespace millrace

@@ -124,6 +124,9 @@ class Dispatcher {
   // work.cc: workers
   Result<Number> RecogniseWorker(const v1::WorkRequest& request);
   void CompareFiles(Number id, const v1::WorkRequest& request);
+  v1::WorkResponse ResponseTo(const Worker& worker) const;
+  /// Whether a response only repeats what the worker reports itself.
+  static bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response);
   void Respond(const Worker& worker);
   /// A plan of a job that may still run from before the dispatcher's start, until it is compiled here.
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,

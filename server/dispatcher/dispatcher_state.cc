@@ -40,6 +40,21 @@ void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters,
   while (samples.size() > 2 && at - samples[1].at >= kSampleSpan) samples.pop_front();
 }
 
+using NumberIndex = std::map<std::string, std::set<Number>>;
+
+const std::set<Number>& FindNumbers(const NumberIndex& index, const std::string& key) {
+  static const std::set<Number> none;
+  const auto* numbers = Find(index, key);
+  return numbers == nullptr ? none : *numbers;
+}
+
+void EraseNumber(NumberIndex& index, const std::string& key, Number number) {
+  const auto it = index.find(key);
+  if (it == index.end()) return;
+  it->second.erase(number);
+  if (it->second.empty()) index.erase(it);
+}
+
 std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
   std::vector<LeaseFacts> held;
   held.reserve(static_cast<std::size_t>(report.held_size()));
@@ -103,9 +118,13 @@ bool DispatcherState::IsInherited(const std::string& job) const {
   return record != nullptr && !record->ended() && inherited_.contains(job);
 }
 const std::set<Number>& DispatcherState::SessionsOf(const std::string& job) const {
-  static const std::set<Number> none;
-  const auto* ids = Find(job_sessions_, job);
-  return ids == nullptr ? none : *ids;
+  return FindNumbers(job_sessions_, job);
+}
+const std::set<Number>& DispatcherState::LiveSessionsOf(const std::string& job) const {
+  return FindNumbers(live_sessions_, job);
+}
+const std::set<Number>& DispatcherState::SessionsOfRank(const v1::Hello& hello) const {
+  return FindNumbers(rank_sessions_, RankOfJob(hello));
 }
 Number DispatcherState::TurnedOut(const std::string& job) const {
   const auto* n = Find(turned_out_, job);
@@ -194,6 +213,7 @@ void DispatcherState::On(const SessionOpened& u) {
   session.heard = u.at;
   session_by_nonce_[u.hello.nonce()] = u.id;
   job_sessions_[u.hello.job()].insert(u.id);
+  rank_sessions_[RankOfJob(u.hello)].insert(u.id);
   Own(u.stream, u.id);
 }
 
@@ -214,6 +234,7 @@ void DispatcherState::On(const SessionTold& u) { Get(sessions_, u.id).why = u.wh
 void DispatcherState::On(const SessionAdmitted& u) {
   SessionFacts& session = Get(sessions_, u.id);
   session.live = true;
+  live_sessions_[session.hello.job()].insert(u.id);
   session.live_before = true;
   session.admitted = u.at;
   session.held_up.reset();
@@ -241,13 +262,12 @@ void DispatcherState::On(const LeaseGranted& u) {
 
 void DispatcherState::On(const SessionEnded& u) {
   const SessionFacts& session = Get(sessions_, u.id);
-  const std::string job = session.hello.job();
   if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
   const auto nonce = session_by_nonce_.find(session.hello.nonce());
   if (nonce != session_by_nonce_.end() && nonce->second == u.id) session_by_nonce_.erase(nonce);
-  auto& ids = Get(job_sessions_, job);
-  ids.erase(u.id);
-  if (ids.empty()) job_sessions_.erase(job);
+  EraseNumber(job_sessions_, session.hello.job(), u.id);
+  EraseNumber(live_sessions_, session.hello.job(), u.id);
+  EraseNumber(rank_sessions_, RankOfJob(session.hello), u.id);
   Own(session.stream, Number{});
   sessions_.erase(u.id);
 }

@@ -94,6 +94,10 @@ class DispatcherState {
   bool IsInherited(const std::string& job) const;
   /// Numbers of a job's sessions, live and waiting, lowest first.
   const std::set<Number>& SessionsOf(const std::string& job) const;
+  /// Those of them that are live.
+  const std::set<Number>& LiveSessionsOf(const std::string& job) const;
+  /// Those of them, live and waiting, with the rank and replica of `hello`.
+  const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
   /// Sessions of the job up to this one were turned out by an operator.
   Number TurnedOut(const std::string& job) const;
   /// Why the store refused the last write; ok where it works.
@@ -152,6 +156,8 @@ class DispatcherState {
   std::map<std::string, Number> session_by_nonce_;
   std::map<std::string, Number> worker_by_nonce_;
   std::map<std::string, std::set<Number>> job_sessions_;
+  std::map<std::string, std::set<Number>> live_sessions_;   // by job
+  std::map<std::string, std::set<Number>> rank_sessions_;   // by RankOfJob
 };
 
 }  // namespace millrace

@@ -98,8 +98,22 @@ void Dispatcher::CompareFiles(Number id, const v1::WorkRequest& request) {
   }
 }
 
+bool Dispatcher::SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
+  std::set<std::string> has;
+  std::set<std::string> shall_have;
+  for (const auto& plan : worker.report.plans()) has.insert(plan.fingerprint());
+  for (const auto& plan : response.plans()) shall_have.insert(plan.fingerprint());
+  return has == shall_have && response.list_files().empty() &&
+         response.dataset_differences().empty() &&
+         (!response.drain() || worker.report.draining()) &&
+         FromProto(worker.report.id()) == worker.id;
+}
+
 void Dispatcher::Respond(const Worker& worker) {
-  if (worker.stream == 0) return;
+  if (worker.stream != 0) actions_.push_back(SendWork{worker.stream, ResponseTo(worker)});
+}
+
+v1::WorkResponse Dispatcher::ResponseTo(const Worker& worker) const {
   v1::WorkResponse response;
   response.set_term(state_.term());
   ToProto(worker.id, response.mutable_id());
@@ -134,7 +148,7 @@ void Dispatcher::Respond(const Worker& worker) {
       response.add_list_files(id);
     }
   }
-  actions_.push_back(SendWork{worker.stream, std::move(response)});
+  return response;
 }
 
 void Dispatcher::KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,

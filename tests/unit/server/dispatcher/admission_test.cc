@@ -237,6 +237,18 @@ TEST_CASE("a rank that is turned out in a wait is named too", "[admission][rival
   CHECK(h.IsOpen(two));
 }
 
+TEST_CASE("only so many sessions may wait for one rank", "[admission][hostile]") {
+  DispatcherOptions options;
+  options.max_sessions_of_rank = 2;
+  Harness h(options);
+  h.Attach(HelloOptions{.world_size = 4, .nonce = 'a'});
+  h.Attach(HelloOptions{.world_size = 3, .nonce = 'b'});
+  const StreamId third = h.Attach(HelloOptions{.world_size = 2, .nonce = 'c'});
+  CHECK(h.ClosedWith(third).code() == StatusCode::kResourceExhausted);
+  CHECK_THAT(h.ClosedWith(third).message(), Contains("2 sessions want to be rank 0 of job x"));
+  CHECK(h.WelcomeOn(h.Attach(HelloOptions{.rank = 1, .world_size = 4, .nonce = 'd'})) != nullptr);
+}
+
 TEST_CASE("a consumer that has seen a higher term ends this dispatcher's", "[admission][term]") {
   Harness h;
   const StreamId holder = h.Attach(HelloOptions{});

@@ -259,6 +259,13 @@ std::vector<v1::Lease> Harness::LeasesOn(StreamId stream) const {
   return leases;
 }
 
+const v1::WorkResponse& Harness::LastWork(StreamId stream) const {
+  const auto& messages = work.at(stream);
+  const auto last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](const auto& message) { return message.has_id(); });
+  return *last;
+}
+
 Status Harness::ClosedWith(StreamId stream) const {
   const auto it = closed.find(stream);
   return it == closed.end() ? OkStatus() : it->second;

@@ -83,7 +83,8 @@ class Harness {
   Status ClosedWith(StreamId stream) const;
   bool IsOpen(StreamId stream) const { return !closed.contains(stream); }
   Number SessionOn(StreamId stream) const;
-  const v1::WorkResponse& LastWork(StreamId stream) const { return work.at(stream).back(); }
+  /// The last message that was more than a pulse.
+  const v1::WorkResponse& LastWork(StreamId stream) const;
 
   DispatcherOptions options;
   Moment now{Time{seconds(1000)}, 1'700'000'000};

@@ -149,6 +149,7 @@ void Simulation::Perform(Actions actions) {
         if (worker.link != id) return;
         if (message.term() < worker.highest_term) Fail("a worker hears a lower term");
         worker.highest_term = message.term();
+        if (!message.has_id()) return;  // a pulse
         *worker.report.mutable_id() = message.id();
         worker.report.clear_plans();
         for (const auto& plan : message.plans()) {

@@ -137,6 +137,23 @@ TEST_CASE("the first file that differs is asked for, named and told", "[work][da
   CHECK_THAT(h.WhyOn(stream), Contains("no worker has the dataset stdlib") && Contains(difference));
 }
 
+TEST_CASE("a worker that does what it shall is sent bare pulses", "[work][plans]") {
+  Harness h;
+  const StreamId worker = h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  *h.workers[worker].mutable_id() = h.LastWork(worker).id();
+  h.Advance(seconds(2));
+  const v1::WorkResponse pulse = h.work[worker].back();
+  CHECK_FALSE(pulse.has_id());
+  CHECK(pulse.plans_size() == 0);
+  CHECK(pulse.term() == 100);
+  // One that lost the plan is told again.
+  h.workers[worker].clear_plans();
+  h.Advance(seconds(2));
+  CHECK(h.work[worker].back().plans_size() == 1);
+}
+
 TEST_CASE("a worker that cannot list its files is not asked faster than pulses",
           "[work][dataset]") {
   Harness h;
