@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -25,8 +27,13 @@ Status Generate(const Options& options) {
   GeneratorReport report;
   const auto began = std::chrono::steady_clock::now();
   {
-    Progress progress("generating", "nodes", generator.nodes);
-    generator.progress = [&progress](std::uint64_t nodes) { progress.Add(nodes); };
+    // Begun with the first file, so that a folder that cannot be used leaves one line only.
+    std::once_flag begun;
+    std::optional<Progress> progress;
+    generator.progress = [&](std::uint64_t nodes) {
+      std::call_once(begun, [&] { progress.emplace("generating", "nodes", generator.nodes); });
+      progress->Add(nodes);
+    };
     MILLRACE_RETURN_IF_ERROR(GenerateDataset(options.dir, generator, &report));
   }
   const double seconds =
@@ -49,7 +56,7 @@ Status Generate(const Options& options) {
 
 void AddGenerateCommand(Tool& tool) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = tool.Add("generate", "Write a made-up dataset with the shapes of real ones",
+  CLI::App* command = tool.Add("generate", "write a made-up dataset with the shapes of real ones",
                                "  millrace generate data\n"
                                "  millrace generate data --nodes 10000000 --seed 7\n"
                                "  millrace generate data --files 20 --definitions 3000 "
