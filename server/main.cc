@@ -54,7 +54,7 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
     command->add_option_function<std::string>(
         FlagOf(option.name),
         [name = option.name, &arguments](const std::string& value) { arguments.flags[name] = value; },
-        text);
+        text)->take_last();
   }
   command->add_flag("--print-config", arguments.print_config, "print the effective options and exit");
   command->add_option("--port-file", arguments.port_file,

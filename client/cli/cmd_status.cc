@@ -128,6 +128,7 @@ void AddJobsCommand(Tool& tool) {
   AddShowOptions(command, *options);
   CLI::App* end = command->add_subcommand("end", "End a job: all its sessions are turned out");
   end->add_option("name", options->job, "name of the job")->required()->type_name("NAME");
+  end->fallthrough();  // so that --address may come after the name
 }
 
 }  // namespace millrace::cli

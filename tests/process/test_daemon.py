@@ -1,0 +1,148 @@
+"""What a person can get wrong with the daemon and the tool, and what they are told."""
+
+import json
+import subprocess
+
+from harness import PATIENCE, binary, check, check_same, cluster, wait_for
+from test_streams import DATA
+
+
+def refused(command, code, *words):
+    """The command ends with `code` and one line that has all `words`."""
+    done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=PATIENCE, check=False)
+    lines = [line for line in done.stderr.splitlines() if " info " not in line]
+    check(done.returncode == code, f"{command}: exit code {done.returncode}, expected {code}\n"
+                                   f"{done.stdout}{done.stderr}")
+    check(len(lines) == 1, f"{command}: expected one line, got:\n{done.stderr}")
+    for word in words:
+        check(word in lines[0], f"{command}: '{word}' is not in: {lines[0]}")
+
+
+def serve(c, *arguments):
+    return [binary("daemon"), "serve", "--dataset", f"data={DATA}", "--state", c.folder / "other",
+            "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0", *arguments]
+
+
+def test_a_busy_port_is_refused_in_one_line():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        refused(serve(c, "--listen", c.address), 2, c.address, "in use")
+
+
+def test_a_state_folder_in_use_is_refused_in_one_line():
+    with cluster(DATA) as c:
+        process = c.dispatcher()
+        refused(serve(c, "--state", c.folder / "state"), 2, str(c.folder / "state"),
+                str(process.popen.pid))
+
+
+def test_options_that_make_no_sense_are_refused_in_one_line():
+    with cluster(DATA) as c:
+        config = c.folder / "config.yaml"
+        refused([binary("daemon"), "serve", "--dataset", "data=/no/such/folder"], 2, "data",
+                "/no/such/folder")
+        refused(serve(c, "--threads", "many"), 2, "threads", "many")
+        refused(serve(c, "--memory-limit", "3 apples"), 2, "memory_limit", "3 apples")
+        refused(serve(c, "--batch-listen", "0.0.0.0:0"), 2, "advertise")
+        refused(serve(c, "--config", "/no/such/file"), 2, "/no/such/file")
+        config.write_text("listen: 127.0.0.1:0\nlissen: 1\n")
+        refused(serve(c, "--config", config), 2, "config.yaml:2:1", "lissen", "batch_listen")
+        config.write_text("listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n")
+        refused(serve(c, "--config", config), 2, "config.yaml:2:1", "listen")
+
+
+def test_flags_win_over_the_file_and_print_config_says_what_is_in_force():
+    with cluster(DATA) as c:
+        config = c.folder / "config.yaml"
+        config.write_text(f"threads: 3\ngrace: 7\ndatasets: {{data: {DATA}}}\n")
+        done = subprocess.run([binary("daemon"), "serve", "--config", config, "--threads", "5",
+                               "--print-config"], capture_output=True, text=True, check=True,
+                              timeout=PATIENCE)
+        check("threads: 5" in done.stdout, done.stdout)
+        check("grace: 7" in done.stdout, done.stdout)
+        # What it prints is a configuration itself.
+        config.write_text(done.stdout)
+        again = subprocess.run([binary("daemon"), "serve", "--config", config, "--print-config"],
+                               capture_output=True, text=True, check=True, timeout=PATIENCE)
+        check(again.stdout == done.stdout, again.stdout)
+
+
+def test_sigterm_drains_and_ends_well_under_load():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        leaving = c.worker()
+        c.worker()
+        consumer = c.consumer(2, epochs=2, extra=["--delay", "0.005", "--prefetch-bytes", "60000"])
+        wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
+        leaving.terminate()
+        check(leaving.wait() == 0, f"the worker ends with 0:\n{leaving.text()}")
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
+
+
+def test_logs_have_no_line_a_batch_and_can_be_json():
+    with cluster(DATA) as c:
+        daemon = c.start("serve", *serve(c, "--log-json", "true", "--port-file", c.folder / "port"))
+        c.address = wait_for(lambda: (c.folder / "port").exists() and
+                             (c.folder / "port").read_text().strip(), "no port", daemon.popen)
+        c.consumer(1).expect_success()
+        daemon.terminate()
+        check(daemon.wait() == 0, daemon.text())
+        lines = daemon.text().splitlines()
+        for line in lines:
+            check({"time", "level", "component", "event"} <= set(json.loads(line)), line)
+        check(len(lines) < 30, f"{len(lines)} lines for an epoch of 188 batches")
+
+
+def test_status_names_jobs_workers_and_consumers():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        c.worker()
+        consumer = c.consumer(1, job="seen", extra=["--delay", "0.05"])
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        status = wait_for(lambda: (s := c.status()) and s.get("jobs") and s.get("consumers") and s,
+                          "the job is not in status")
+        text = json.dumps(status)
+        check("seen" in text and status["workers"], text)
+        table = c.run("status", "--address", c.address)
+        check("seen" in table, table)
+        check("seen" in c.run("jobs", "--address", c.address), "jobs lists it")
+        c.run("jobs", "end", "seen", "--address", c.address)
+        check(consumer.wait() != 0, "an ended job's session is turned out")
+        check("ended" in consumer.text() or "seen" in consumer.text(), consumer.text())
+
+
+def test_a_dataset_with_bad_files_is_refused_with_all_of_them():
+    with cluster(DATA) as c:
+        broken = c.folder / "broken"
+        subprocess.run(["cp", "-r", DATA, broken], check=True)
+        (broken / ".millrace.index").unlink()
+        files = sorted(broken.rglob("*.bin"))
+        files[0].write_bytes(b"")
+        files[1].write_bytes(files[1].read_bytes()[:1000])
+        done = subprocess.run([binary("cli"), "index", broken], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        check(done.returncode == 3, f"exit code {done.returncode}\n{done.stderr}")
+        for file in files[:2]:
+            check(str(file.relative_to(broken)) in done.stderr, done.stderr)
+
+
+def test_a_worker_with_another_dataset_gets_no_work_and_is_named():
+    with cluster(DATA) as c:
+        other = c.folder / "other-data"
+        subprocess.run([binary("cli"), "generate", other, "--nodes", "3000", "--seed", "99"],
+                       check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        c.dispatcher()
+        good = c.dataset
+        c.dataset = other
+        c.worker()
+        c.dataset = good
+        consumer = c.consumer(1)
+        wait_for(lambda: "on the worker" in c.run("status", "--address", c.address),
+                 "status does not say that the dataset differs")
+        check(not c.delivered(consumer.log), "nothing is delivered from a dataset that differs")
+        c.worker()
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 1))

@@ -1,0 +1,97 @@
+"""Every command that a document shows is run, with this machine's paths and ports in place of the
+document's."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import time
+
+from harness import PATIENCE, binary, check, cluster, wait_for
+from test_streams import DATA
+
+ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
+                                                 for p in (ROOT / "docs").glob("*.md"))]
+# Commands that run this very test suite, or build the tree: CI runs the first, and has done the rest.
+COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
+           "git ")
+
+
+def commands(page):
+    """The commands of a page's sh blocks, continuation lines joined, comments off."""
+    text = (ROOT / page).read_text()
+    for block in re.findall(r"```sh\n(.*?)```", text, re.S):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = line.split("  #")[0].strip()
+            if line and not line.startswith("#"):
+                yield line
+
+
+def readme_pipeline():
+    block = re.search(r"```yaml\n(millrace: 1.*?)```", (ROOT / "README.md").read_text(), re.S)
+    return block.group(1)
+
+
+def localise(line, c):
+    """The command with what exists here. Its options and their order stay."""
+    line = re.sub(r"/data/\w+", str(DATA), line)
+    line = re.sub(r"(?<![\d.])(0\.0\.0\.0|127\.0\.0\.1|10\.0\.0\.\d+|HOST|localhost):7700", c.address, line)
+    line = line.replace("10.0.0.2:7701", "127.0.0.1:7701")
+    return line
+
+
+def test_every_command_in_the_documents_runs():
+    ran = 0
+    with cluster(DATA) as c:
+        work = c.folder / "work"
+        work.mkdir()
+        (work / "train.yaml").write_text(readme_pipeline())
+        port = c.folder / "port-docs"
+        daemon = c.start("serve", binary("daemon"), "serve", "--dataset", f"stdlib={DATA}", "--state",
+                         c.folder / "docs-state", "--listen", "127.0.0.1:0", "--batch-listen",
+                         "127.0.0.1:0", "--port-file", port)
+        c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
+                             daemon.popen)
+        for page in PAGES:
+            for line in commands(page):
+                if line.startswith(COVERED):
+                    continue
+                run_one(localise(line, c), page, c, work)
+                ran += 1
+    check(ran >= 6, f"only {ran} commands were found")
+
+
+def run_one(line, page, c, work):
+    words = shlex.split(line)
+    program = {"millrace": "cli", "millraced": "daemon"}.get(words[0])
+    check(program is not None, f"{page}: shows '{line}', which this test does not know how to run")
+    arguments = words[1:]
+    if program == "daemon" and "--help" not in arguments and "--print-config" not in arguments:
+        run_daemon(arguments, page, line, c)
+        return
+    if program == "cli" and arguments[0] in ("status", "consume", "jobs") and "--address" not in line:
+        arguments += ["--address", c.address]
+    done = subprocess.run([binary(program), *arguments], cwd=work, capture_output=True, text=True,
+                          timeout=PATIENCE, check=False)
+    check(done.returncode == 0, f"{page}: '{line}' ended with {done.returncode}:\n{done.stderr[-800:]}")
+
+
+def run_daemon(arguments, page, line, c):
+    """A daemon of the document starts, listens, and ends well; on free ports."""
+    port = c.folder / f"port-{time.monotonic_ns()}"
+    role = arguments[0]
+    kept = [a for a in arguments]
+    for flag in ("--listen", "--batch-listen"):
+        if flag in kept:
+            i = kept.index(flag)
+            kept[i + 1] = kept[i + 1].rsplit(":", 1)[0] + ":0"
+        elif role == "serve" or (flag == "--listen") == (role == "dispatcher"):
+            kept += [flag, "127.0.0.1:0"]
+    if role != "worker":
+        kept += ["--state", str(c.folder / f"state-{time.monotonic_ns()}")]
+    daemon = c.start("docs", binary("daemon"), *kept, "--port-file", port)
+    wait_for(port.exists, f"{page}: '{line}' does not listen", daemon.popen)
+    daemon.terminate()
+    check(daemon.wait() == 0, f"{page}: '{line}' does not end well:\n{daemon.text()[-800:]}")
