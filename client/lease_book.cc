@@ -13,23 +13,34 @@ HeldLease* LeaseBook::Find(Number lease) {
   return it == leases_.end() ? nullptr : &it->second;
 }
 
-std::size_t LeaseBook::DropOf(Number worker) {
-  return std::erase_if(leases_,
-                       [&](const auto& entry) { return entry.second.lease.worker.id == worker; });
+std::size_t LeaseBook::LapseOf(Number worker) {
+  std::size_t lapsed = 0;
+  for (auto& [id, held] : leases_) {
+    if (held.lease.worker.id != worker || !held.lacks()) continue;
+    Trim(held, 0);
+    ++lapsed;
+  }
+  return lapsed;
 }
 
 bool LeaseBook::Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>& is_held) {
+  bool over = false;
   for (auto& [id, held] : leases_) {
+    if (!held.lacks()) continue;
     held.first = std::max(held.first, std::min(next, held.end));
-    while (held.first < held.end && is_held(held.first)) ++held.first;
+    while (held.lacks() && is_held(held.first)) ++held.first;
+    over = over || !held.lacks();
   }
-  return std::erase_if(leases_, [](const auto& e) { return e.second.first == e.second.end; }) > 0;
+  const auto passed = [next](const auto& entry) { return entry.second.end <= next; };
+  return std::erase_if(leases_, passed) > 0 || over;
 }
 
 std::vector<HeldLease*> LeaseBook::ByNeed() {
   std::vector<HeldLease*> order;
   order.reserve(leases_.size());
-  for (auto& [id, held] : leases_) order.push_back(&held);
+  for (auto& [id, held] : leases_) {
+    if (held.lacks()) order.push_back(&held);
+  }
   std::sort(order.begin(), order.end(), [](const HeldLease* a, const HeldLease* b) {
     if (a->first != b->first) return a->first < b->first;
     if (a->lease.copy != b->lease.copy) return b->lease.copy;
@@ -40,6 +51,7 @@ std::vector<HeldLease*> LeaseBook::ByNeed() {
 
 void LeaseBook::GiveRoom(std::uint64_t window_end, std::uint64_t slots) {
   std::uint64_t covered = 0;
+  for (auto& [id, held] : leases_) held.room = 0;
   for (HeldLease* held : ByNeed()) {
     if (held->first < covered) {
       held->room = held->lease.copy && held->first < window_end ? 1 : 0;

@@ -4,6 +4,7 @@
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,15 +14,16 @@
 
 namespace millrace::client {
 
-/// Steps [first, end) that the consumer lacks or may lack; `lease.shard` begins at step `shard_first`.
+/// A lease is held until the loop has passed it: what it brought and the loop has not taken is nobody's
+/// to build again.
 struct HeldLease {
   Lease lease;
-  std::uint64_t shard_first = 0;
-  std::uint64_t first = 0;  // first step of it that the consumer lacks
+  std::uint64_t shard_first = 0;  // step of the lease's first batch
+  std::uint64_t first = 0;        // first step of it that the consumer lacks; `end` where it lacks none
   std::uint64_t end = 0;
-  std::uint64_t room = 0;   // steps from `first` on that may be built
+  std::uint64_t room = 0;         // steps from `first` on that may be built
 
-  std::uint32_t lacking() const { return static_cast<std::uint32_t>(end - first); }
+  bool lacks() const { return first < end; }
 };
 
 class LeaseBook {
@@ -31,17 +33,20 @@ class LeaseBook {
   void Add(const Lease& lease, std::uint64_t first_step);
   bool Has(Number lease) const { return leases_.count(lease) != 0; }
   HeldLease* Find(Number lease);
-  void Drop(Number lease) { leases_.erase(lease); }
-  /// Drops all of one worker's; how many.
-  std::size_t DropOf(Number worker);
+  /// Gives back the steps from `first + keep` on.
+  static void Trim(HeldLease& held, std::uint64_t keep) {
+    held.end = std::min(held.end, held.first + keep);
+  }
+  /// Gives back what one worker's leases lack; how many leases that were.
+  std::size_t LapseOf(Number worker);
   const Map& all() const { return leases_; }
   Map& all() { return leases_; }
 
-  /// Cuts every lease to the first step that is neither before `next` nor held, and drops those that
-  /// lack nothing. True where one was dropped.
+  /// Moves every lease's `first` to the first step that is neither before `next` nor held, and drops
+  /// those that `next` has passed. True where one was dropped or now lacks nothing.
   bool Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>& is_held);
 
-  /// In order of need: by first lacking step, originals before copies.
+  /// Those that lack something, in order of need: by first lacking step, originals before copies.
   std::vector<HeldLease*> ByNeed();
 
   /// Gives room in order of need: to steps before `window_end` only, `slots` in all. A copy of what an

@@ -35,12 +35,12 @@ Position RankSteps::At(std::uint64_t index) const {
   return {start_.epoch + 1 + rest / epoch_steps_, rest % epoch_steps_ * steps_.stride()};
 }
 
-Shard RankSteps::CutTo(const Shard& shard, std::uint64_t from, std::uint32_t batches) const {
+Shard RankSteps::CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end) const {
   const std::uint64_t skipped = from - Index(shard.at);
   Shard cut = shard;
   cut.at.example += skipped * shard.stride;
   cut.first_example += skipped * shard.stride;
-  cut.batches = batches;
+  cut.batches = static_cast<std::uint32_t>(end - from);
   return cut;
 }
 

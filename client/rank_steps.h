@@ -36,8 +36,8 @@ class RankSteps {
   ExampleRange Examples(std::uint64_t index) const {
     return steps_.RankExamples(At(index), rank_);
   }
-  /// `batches` of the shard's steps, from step `from` on. REQUIRES: they are its steps.
-  Shard CutTo(const Shard& shard, std::uint64_t from, std::uint32_t batches) const;
+  /// Steps [from, end) of a shard. REQUIRES: they are its steps, at least one.
+  Shard CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end) const;
 
   /// InvalidArgument, with expected and got, unless the shard is a run of this rank's steps.
   Status Check(const Shard& shard) const;

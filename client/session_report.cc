@@ -30,8 +30,10 @@ v1::Report SessionState::MakeReport(Time now) const {
   ToProto(steps_->At(next_), report.mutable_next());
   report.set_window(status_.ok() ? static_cast<std::uint32_t>(window()) : 0);
   for (const auto& [id, held] : leases_.all()) {
+    const std::uint64_t from = std::max(held.shard_first, next_);
+    if (from >= held.end) continue;
     Lease cut = held.lease;
-    cut.shard = steps_->CutTo(cut.shard, held.first, held.lacking());
+    cut.shard = steps_->CutTo(cut.shard, from, held.end);
     ToProto(cut, report.add_held());
   }
   if (last_lease_.is_set()) ToProto(last_lease_, report.mutable_last_lease());

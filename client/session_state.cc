@@ -304,12 +304,12 @@ void SessionState::CheckTimes(Time now) {
   }
   for (auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    if (link.stream.owed > 0 && now - link.stream.heard >= kSilence) {
+    if (link.stream.owes() && now - link.stream.heard >= kSilence) {
       FailWorker(link,
                  Unavailable(fmt::format("silent for {:.0f} s while batches were due",
                                          ToSeconds(kSilence))),
                  now);
-    } else if (link.stream.owed == 0 && now - link.stream.unused_since >= kCloseUnused) {
+    } else if (!link.stream.owes() && now - link.stream.unused_since >= kCloseUnused) {
       actions_.push_back(CloseStream{link.stream.id, OkStatus()});
       workers_.Closed(link);
     }
@@ -331,7 +331,7 @@ Time SessionState::NextTick() const {
   }
   for (const auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    if (link.stream.owed > 0) at(link.stream.heard + kSilence);
+    if (link.stream.owes()) at(link.stream.heard + kSilence);
     if (link.stream.stale) at(link.stream.told + WantsApart(link));
   }
   return due;

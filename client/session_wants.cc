@@ -54,13 +54,11 @@ std::uint64_t SessionState::WantedSlots() const {
 void SessionState::GiveRoom() {
   leases_.GiveRoom(next_ + window(), WantedSlots());
   for (auto& [id, link] : workers_.all()) link.room = 0;
-  for (auto& [id, held] : leases_.all()) {
-    WorkerLink* link = workers_.Find(held.lease.worker.id);
-    if (link->stream.going_away) {
-      // What it was told stays; nothing new.
-      held.room = std::min(held.room, link->stream.owed);
-    }
-    link->room += held.room;
+  for (HeldLease* held : leases_.ByNeed()) {
+    WorkerLink* link = workers_.Find(held->lease.worker.id);
+    // One that drains still builds what it was told, and nothing new.
+    if (link->stream.going_away) held->room = std::min(held->room, link->stream.owed);
+    link->room += held->room;
   }
 }
 
@@ -97,8 +95,8 @@ void SessionState::MarkStale(bool urgent) {
 }
 
 void SessionState::OpenStreams(Time now) {
-  for (const auto& [id, held] : leases_.all()) {
-    WorkerLink* link = workers_.Find(held.lease.worker.id);
+  for (const HeldLease* held : leases_.ByNeed()) {
+    WorkerLink* link = workers_.Find(held->lease.worker.id);
     link->stream.unused_since = now;
     if (link->stream.id != 0) continue;
     workers_.Opened(*link, ++last_stream_, now);
@@ -123,7 +121,7 @@ void SessionState::SendWantsWhereDue(Time now) {
   for (auto& [id, link] : workers_.all()) {
     if (!WantsDue(link, now)) continue;
     WorkerLink::StreamFacts& stream = link.stream;
-    if (stream.owed == 0) stream.heard = std::max(stream.heard, now);
+    if (!stream.owes()) stream.heard = now;
     stream.owed = link.room;
     stream.stale = stream.urgent = false;
     stream.told = now;
@@ -143,8 +141,7 @@ v1::WantList SessionState::MakeWants(const WorkerLink& link) {
     if (held->lease.worker.id != link.where.id) continue;
     v1::Want* want = wants.add_wants();
     ToProto(held->lease.id, want->mutable_lease());
-    ToProto(steps_->CutTo(held->lease.shard, held->first, held->lacking()),
-            want->mutable_shard());
+    ToProto(steps_->CutTo(held->lease.shard, held->first, held->end), want->mutable_shard());
     want->set_room(static_cast<std::uint32_t>(held->room));
   }
   return wants;
@@ -153,7 +150,7 @@ v1::WantList SessionState::MakeWants(const WorkerLink& link) {
 // --- what the workers send --------------------------------------------------------------------
 
 void SessionState::LapseOf(WorkerLink& link) {
-  stats_.lapsed_leases += leases_.DropOf(link.where.id);
+  stats_.lapsed_leases += leases_.LapseOf(link.where.id);
   report_stale_ = true;
   MarkStale(true);
 }
@@ -209,12 +206,13 @@ bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint
 
 void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
   const Number id = FromProto(refused.lease());
-  if (!leases_.Has(id)) return;
+  HeldLease* held = leases_.Find(id);
+  if (held == nullptr || !held->lacks()) return;
   logger_->Warning("lease refused", {{"worker", link.where.address},
                                      {"lease", id.ToString()},
                                      {"why", refused.message()}});
   ++stats_.lapsed_leases;
-  leases_.Drop(id);
+  LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
   report_stale_ = true;
   MarkStale(true);
@@ -226,14 +224,11 @@ void SessionState::OnGoingAway(WorkerLink& link, Time now) {
   link.failing_until = now + WorkerBook::kFirstBackoff;
   link.reason = "draining";
   // What it may build it still sends; the rest is for others.
-  std::vector<Number> lapsed;
-  for (auto& [id, held] : leases_.all()) {
-    if (held.lease.worker.id != link.where.id) continue;
-    held.end = held.first + held.room;
-    if (held.room == 0) lapsed.push_back(id);
+  for (HeldLease* held : leases_.ByNeed()) {
+    if (held->lease.worker.id != link.where.id) continue;
+    if (held->room == 0) ++stats_.lapsed_leases;
+    LeaseBook::Trim(*held, held->room);
   }
-  for (const Number id : lapsed) leases_.Drop(id);
-  stats_.lapsed_leases += lapsed.size();
   report_stale_ = true;
   MarkStale(true);
 }

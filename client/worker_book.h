@@ -43,7 +43,10 @@ struct WorkerLink {
     Time told;                   // when it was told last
     bool stale = true;           // what it was told is no longer all of the truth
     bool urgent = true;          // ... and somebody may wait for that
-    Time unused_since;           // no lease names it
+    Time unused_since;           // no lease lacks anything of it
+
+    /// Whether something has to come of it: batches, or that it takes what it is told.
+    bool owes() const { return owed > 0 || writing; }
   } stream;
 
   /// Batches granted now, and bytes that may be on their way.

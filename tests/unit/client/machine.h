@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,7 +139,8 @@ class Machine {
     state->OnAttachMessage(attach, message, now);
   }
 
-  /// Lets time pass with a dispatcher that pulses and takes reports; the last report.
+  /// Lets time pass with a dispatcher that pulses and takes reports, and workers that take the want
+  /// lists which nobody has looked at; the last report.
   v1::Report PassAttached(Duration d) {
     v1::Report last;
     const Time end = now + d;
@@ -148,6 +150,11 @@ class Machine {
         last = send.message.report();
         state->OnAttachWritten(send.stream, now);
       }
+      std::set<StreamId> told;
+      for (const Action& action : pending) {
+        if (const auto* wants = std::get_if<SendWants>(&action)) told.insert(wants->stream);
+      }
+      for (const StreamId stream : told) state->OnBatchesWritten(stream, now);
       Pulse();
     }
     return last;

@@ -58,8 +58,8 @@ TEST_CASE("a shard of another rank, beyond the epoch or off the steps is refused
   CHECK_FALSE(steps.Check({{1, 30}, 10, 35, 5, 1}).ok());
 }
 
-TEST_CASE("a shard is cut to the batches that lack", "[steps]") {
-  const Shard cut = FiveOfTwo().CutTo({{1, 0}, 10, 5, 5, 2}, 4, 1);
+TEST_CASE("a shard is cut to some of its steps", "[steps]") {
+  const Shard cut = FiveOfTwo().CutTo({{1, 0}, 10, 5, 5, 2}, 4, 5);
   CHECK(cut.at == Position{1, 10});
   CHECK(cut.first_example == 15);
   CHECK(cut.batches == 1);

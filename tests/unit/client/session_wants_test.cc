@@ -37,8 +37,8 @@ TEST_CASE("room goes to what is needed first, over all leases and workers, withi
   const auto first = m.Wants(opened[0].stream);
   const auto second = m.Wants(opened[1].stream);
   REQUIRE((first && second));
-  CHECK(second->wants(0).room() == 6);
-  CHECK(first->wants(0).room() == 2);
+  CHECK(first->wants(0).room() == 6);
+  CHECK(second->wants(0).room() == 2);
 }
 
 TEST_CASE("places of the window that no lease covers yet are kept free", "[session][wants]") {
@@ -181,6 +181,23 @@ TEST_CASE("a worker that owes and is silent for 3 s has failed; one that owes no
   CHECK(m.Take<CloseStream>().empty());
 }
 
+TEST_CASE("a worker that takes no want list for 3 s has failed, though it owes nothing yet",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 2, 1);
+  m.Wants(worker);
+  m.Arrive(worker, 0, 1);
+  m.Arrive(worker, 1, 1);
+  m.Give({m.LeaseOf(2, 2, 2, 1)});
+  REQUIRE(m.Take<SendWants>().size() == 1);
+  m.Arrive(worker, 0, 1);  // whatever it had on its way
+  m.PassAttached(3500 * kMs);
+  const auto closed = m.Take<CloseStream>();
+  REQUIRE(closed.size() == 1);
+  CHECK(closed[0].stream == worker);
+}
+
 TEST_CASE("a worker that owes and says that it lives is not given up", "[session][failing]") {
   Machine m;
   m.Welcome();
@@ -268,6 +285,7 @@ TEST_CASE("a worker that drains keeps what it may build and gives back the rest"
   CHECK(report.held(0).shard().batches() == 8);
   CHECK(report.failing_size() == 1);
   for (std::uint64_t i = 0; i < 8; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
+  for (std::uint64_t i = 0; i < 8; ++i) m.TakeBatch();
   CHECK(m.state->leases().all().empty());
   m.state->OnBatchesClosed(worker, OkStatus(), m.now);
   CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "worker failed"));

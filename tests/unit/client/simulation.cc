@@ -114,6 +114,8 @@ void Simulation::PerformOne(const Action& action) {
     }
     At(Arrives(stream, true), [this, stream, message = wants->message] {
       if (open_.count(stream) == 0) return;
+      // Nothing can be written to one that has stopped reading.
+      if (const WorkerModel* to = WorkerOf(stream); to != nullptr && to->hung) return;
       state_->OnBatchesWritten(stream, now_);
       OnWants(stream, message);
     });
@@ -309,6 +311,9 @@ void Simulation::Fill(const v1::Report& report) {
     const std::uint64_t epoch_left = steps_->arithmetic().StepsFrom(steps_->At(step).example);
     std::uint64_t batches =
         std::min<std::uint64_t>({1 + random_() % 4, epoch_left, end - step});
+    for (const auto& [first, last_step] : covered) {
+      if (first > step) batches = std::min(batches, first - step);
+    }
     if (batches > 1 && steps_->arithmetic().IsTail(steps_->At(step + batches - 1))) --batches;
     const int copies = Chance(options_.copies) ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
@@ -321,6 +326,7 @@ void Simulation::Fill(const v1::Report& report) {
                      static_cast<std::uint32_t>(batches)};
       ToProto(lease, response.add_leases());
       granted_[lease.id] = {step, step + batches};
+      if (copy == 0) steps_leased += batches;
     }
     step += batches;
   }

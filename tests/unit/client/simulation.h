@@ -39,7 +39,7 @@ class Simulation {
   // What to look at afterwards.
   std::vector<std::string> broken;  // invariants, as found
   std::vector<std::uint64_t> taken; // steps, in the loop's order
-  std::uint64_t wrong_builds = 0;   // without room
+  std::uint64_t steps_leased = 0;   // copies left out
   SessionState& state() { return *state_; }
   const RankSteps& steps() const { return *steps_; }
   Time now() const { return now_; }

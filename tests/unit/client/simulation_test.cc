@@ -59,7 +59,7 @@ TEST_CASE("when faults end, what is left comes as fast as one worker builds",
   INFO("slowest " << slowest);
 }
 
-TEST_CASE("without faults nothing is built twice and no worker fails", "[session][simulation]") {
+TEST_CASE("without faults nothing is leased or built twice and no worker fails", "[session][simulation]") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SimulationOptions options;
     options.seed = seed;
@@ -72,6 +72,7 @@ TEST_CASE("without faults nothing is built twice and no worker fails", "[session
     const SessionStats stats = simulation.state().stats(simulation.now());
     CHECK(stats.duplicates == 0);
     CHECK(stats.lapsed_leases == 0);
+    CHECK(simulation.steps_leased == simulation.steps().end());
   }
 }
 
