@@ -166,6 +166,8 @@ void Session::Core::Shutdown() {
     batch_streams_.clear();
     actions_.clear();
   }
+  streams.clear();
+  connector_->WaitForStreams(ToSeconds(kGoodByeTime));
 }
 
 // --- actions ----------------------------------------------------------------------------------

@@ -33,18 +33,49 @@ struct Codec<IncomingPart, grpc::ByteBuffer> {
   static Result<IncomingPart> Decode(grpc::ByteBuffer& buffer) { return wire::DecodePart(buffer); }
 };
 
+/// Calls of one connector that gRPC may still call back for.
+class CallCount {
+ public:
+  void Begin() {
+    MutexLock lock(mutex_);
+    ++calls_;
+  }
+  void End() {
+    MutexLock lock(mutex_);
+    --calls_;
+    changed_.NotifyAll();
+  }
+  void WaitForNone(double timeout_seconds) {
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::microseconds(static_cast<std::int64_t>(timeout_seconds * 1e6));
+    MutexLock lock(mutex_);
+    while (calls_ > 0 && std::chrono::steady_clock::now() < end) {
+      changed_.WaitFor(mutex_, end - std::chrono::steady_clock::now());
+    }
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  int calls_ MILLRACE_GUARDED_BY(mutex_) = 0;
+};
+
 /// One call. It keeps itself alive from Begin to OnDone. Writes and the half-close are started under
 /// `mutex_`, so that none starts after the last read failed; handler calls are kept apart by
 /// `calls_`, since gRPC runs OnReadDone and OnWriteDone on different threads.
 template <class Out, class GrpcOut, class In, class GrpcIn>
 class Call final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
  public:
-  explicit Call(std::shared_ptr<StreamHandler<In>> handler) : handler_(std::move(handler)) {}
+  Call(std::shared_ptr<StreamHandler<In>> handler, std::shared_ptr<CallCount> count)
+      : count_(std::move(count)), handler_(std::move(handler)) {
+    count_->Begin();
+  }
 
   /// `start` prepares the call on `context()` with this reactor.
   template <class Prepare>
-  static std::shared_ptr<Call> Begin(std::shared_ptr<StreamHandler<In>> handler, Prepare prepare) {
-    auto call = std::make_shared<Call>(std::move(handler));
+  static std::shared_ptr<Call> Begin(std::shared_ptr<StreamHandler<In>> handler,
+                                     std::shared_ptr<CallCount> count, Prepare prepare) {
+    auto call = std::make_shared<Call>(std::move(handler), std::move(count));
     call->self_ = call;
     prepare(call->context_, call.get());
     call->AddHold();
@@ -116,12 +147,15 @@ class Call final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
       handler_->OnClosed(ours);
     }
     handler_.reset();
+    const std::shared_ptr<CallCount> count = count_;
     self_.reset();
+    count->End();
   }
 
  private:
   static GrpcIn& incoming(Call& call) { return call.incoming_; }
 
+  const std::shared_ptr<CallCount> count_;
   grpc::ClientContext context_;
   GrpcIn incoming_;
   Mutex calls_;
@@ -156,12 +190,14 @@ class GrpcConnector final : public Connector {
  public:
   explicit GrpcConnector(const GrpcClientOptions& options) : options_(options) {}
 
+  void WaitForStreams(double timeout_seconds) override { calls_->WaitForNone(timeout_seconds); }
+
   std::shared_ptr<Stream<v1::AttachRequest>> Attach(
       const std::string& address,
       std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) override {
     using C = Call<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse, v1::AttachResponse>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
-    auto call = C::Begin(std::move(handler), [&](grpc::ClientContext& context, C* reactor) {
+    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub->async()->Attach(&context, reactor);
     });
     return std::make_shared<CallStream<C, v1::AttachRequest>>(std::move(call));
@@ -172,7 +208,7 @@ class GrpcConnector final : public Connector {
       std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) override {
     using C = Call<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
-    auto call = C::Begin(std::move(handler), [&](grpc::ClientContext& context, C* reactor) {
+    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub->async()->Work(&context, reactor);
     });
     return std::make_shared<CallStream<C, v1::WorkRequest>>(std::move(call));
@@ -182,7 +218,7 @@ class GrpcConnector final : public Connector {
       const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     using C = Call<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
     grpc::GenericStub stub(Channel(address));
-    auto call = C::Begin(std::move(handler), [&](grpc::ClientContext& context, C* reactor) {
+    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub.PrepareBidiStreamingCall(&context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
     });
     return std::make_shared<CallStream<C, v1::WantList>>(std::move(call));
@@ -269,6 +305,7 @@ class GrpcConnector final : public Connector {
   }
 
   const GrpcClientOptions options_;
+  const std::shared_ptr<CallCount> calls_ = std::make_shared<CallCount>();
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_ MILLRACE_GUARDED_BY(mutex_);
 };

@@ -71,6 +71,10 @@ struct IncomingPart {
 class Connector {
  public:
   virtual ~Connector() = default;
+  /// Waits, at most `timeout_seconds`, until no stream of this connector will call its handler any
+  /// more. Close or drop them before: a process that ends while the network still calls back crashes
+  /// on its way out. Never from a handler.
+  virtual void WaitForStreams(double /*timeout_seconds*/) {}
   virtual std::shared_ptr<Stream<v1::AttachRequest>> Attach(
       const std::string& address, std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) = 0;
   virtual std::shared_ptr<Stream<v1::WorkRequest>> Work(

@@ -75,7 +75,10 @@ void WorkerService::Stop() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   for (auto& [id, stream] : streams) stream.out->Close(Unavailable("the worker stops"));
+  streams.clear();
   if (work) work->Close(OkStatus());
+  work.reset();
+  connector_->WaitForStreams(1);
 }
 
 void WorkerService::Drain() {
