@@ -1,4 +1,5 @@
-// The sending side of one consumer's stream: cuts a built batch into parts, one outstanding at a time.
+// The sending side of one consumer's stream: cuts a built batch into parts, one outstanding at a
+// time.
 //
 // Not thread-safe: the worker guards it.
 #pragma once

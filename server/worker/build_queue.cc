@@ -11,7 +11,8 @@ namespace {
 Status CheckShard(const v1::Shard& shard) {
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 62;
   if (shard.batches() == 0 || shard.batches() > BuildQueue::kMaxWantedBatches) {
-    return InvalidArgument("a shard of " + std::to_string(shard.batches()) + " batches: expected 1 to " +
+    return InvalidArgument("a shard of " + std::to_string(shard.batches()) +
+                           " batches: expected 1 to " +
                            std::to_string(BuildQueue::kMaxWantedBatches));
   }
   if (shard.stride() >= kLimit / BuildQueue::kMaxWantedBatches || shard.position() >= kLimit ||
@@ -49,8 +50,8 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
     total += want.shard().batches();
   }
   if (total > kMaxWantedBatches) {
-    return InvalidArgument("a want list of " + std::to_string(total) + " batches: expected at most " +
-                           std::to_string(kMaxWantedBatches));
+    return InvalidArgument("a want list of " + std::to_string(total) +
+                           " batches: expected at most " + std::to_string(kMaxWantedBatches));
   }
   if (wants.credit_bytes() < stream.credit) {
     return InvalidArgument("credit went back from " + std::to_string(stream.credit) + " to " +
@@ -223,11 +224,10 @@ std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
 bool BuildQueue::Owes(StreamId id) const {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return false;
-  return std::any_of(found->second.entries.begin(), found->second.entries.end(),
-                     [](const auto& entry) {
-                       return entry.second.state != State::kSent &&
-                              entry.second.state != State::kNoRoom;
-                     });
+  return std::any_of(
+      found->second.entries.begin(), found->second.entries.end(), [](const auto& entry) {
+        return entry.second.state != State::kSent && entry.second.state != State::kNoRoom;
+      });
 }
 
 bool BuildQueue::BlockedByCredit(StreamId id) const {

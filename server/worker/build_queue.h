@@ -1,10 +1,10 @@
 // What a worker builds next, what it sends next, and what it forgets when memory is short. Pure
 // decisions over the want lists of its streams: no threads, no clock, no plans.
 //
-// Rules (docs/protocol.md): nothing is built without room. What a consumer needs next comes first and
-// is refused neither for memory nor for credit. Among jobs, the one that has had the fewest build
-// seconds goes first; within a job the lowest position. Short of memory, what is needed last by the
-// stream that holds most is forgotten and built again later.
+// Rules (docs/protocol.md): nothing is built without room. What a consumer needs next comes first
+// and is refused neither for memory nor for credit. Among jobs, the one that has had the fewest
+// build seconds goes first; within a job the lowest position. Short of memory, what is needed last
+// by the stream that holds most is forgotten and built again later.
 //
 // Not thread-safe: the worker guards it.
 #pragma once
@@ -54,8 +54,9 @@ class BuildQueue {
   void AddStream(StreamId stream, const std::string& job);
   /// Its batches go with it.
   void RemoveStream(StreamId stream);
-  /// Replaces all that the stream wants. InvalidArgument (nothing changed) for a list that no honest
-  /// consumer sends: overflowing shards, more than kMaxWantedBatches batches, credit that decreases.
+  /// Replaces all that the stream wants. InvalidArgument (nothing changed) for a list that no
+  /// honest consumer sends: overflowing shards, more than kMaxWantedBatches batches, credit that
+  /// decreases.
   Status SetWants(StreamId stream, const v1::WantList& wants);
 
   /// The next batch to build, now marked as being built; none where nothing may be built.

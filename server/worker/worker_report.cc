@@ -1,4 +1,5 @@
-// The worker's stream to the dispatcher: its whole truth once a second, and the plans it shall keep.
+// The worker's stream to the dispatcher: its whole truth once a second, and the plans it shall
+// keep.
 
 #include <algorithm>
 #include <utility>
@@ -54,9 +55,9 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     number_ = {response.id().term(), response.id().n()};
     if (!registered_) {
       registered_ = true;
-      log_->Info("joined dispatcher", {{"address", options_.dispatcher},
-                                       {"term", term_},
-                                       {"number", number_.ToString()}});
+      log_->Info(
+          "joined dispatcher",
+          {{"address", options_.dispatcher}, {"term", term_}, {"number", number_.ToString()}});
     }
   }
   if (response.drain() && !draining_) {
@@ -89,7 +90,7 @@ void WorkerService::KeepPlans(const v1::WorkResponse& response) {
     report_due_ = true;
   }
   // Plans that a consumer still streams from stay, whatever the dispatcher has forgotten.
-  std::erase_if(plans_, [&](const auto& plan) {
+  std::erase_if(plans_, [&](const auto& plan) MILLRACE_REQUIRES(mutex_) {
     return !wanted.contains(plan.first) &&
            std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
              return stream.second.fingerprint == plan.first;
@@ -117,8 +118,8 @@ void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
     log_->Warning("lost the dispatcher; running streams go on",
                   {{"address", options_.dispatcher}, {"status", status.ToString()}});
   } else {
-    log_->Debug("no dispatcher yet", {{"address", options_.dispatcher},
-                                      {"status", status.ToString()}});
+    log_->Debug("no dispatcher yet",
+                {{"address", options_.dispatcher}, {"status", status.ToString()}});
   }
   registered_ = false;
   lock.Unlock();

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/worker/builder.h"
 #include "common/base/nonce.h"
+#include "server/worker/builder.h"
 
 namespace millrace {
 namespace {
@@ -34,8 +34,8 @@ class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
 };
 
 WorkerService::WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
-               std::shared_ptr<Connector> connector, std::shared_ptr<const Clock> clock,
-               std::shared_ptr<Logger> log)
+                             std::shared_ptr<Connector> connector,
+                             std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> log)
     : options_(std::move(options)),
       provider_(std::move(plans)),
       connector_(std::move(connector)),
@@ -92,9 +92,10 @@ void WorkerService::Drain() {
 
 bool WorkerService::Idle() {
   MutexLock lock(mutex_);
-  return std::all_of(streams_.begin(), streams_.end(), [this](const auto& s) {
-    return !queue_.Owes(s.first) && !s.second.out->sending();
-  });
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
+                       return !queue_.Owes(s.first) && !s.second.out->sending();
+                     });
 }
 
 void WorkerService::Tick() {
@@ -283,7 +284,8 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   Time ended = began;
   if (const auto found = plans_.find(task.job); found != plans_.end() && found->second.plan) {
     const std::shared_ptr<const Plan> plan = found->second.plan;
-    std::erase_if(scratch, [this](const auto& s) { return !plans_.contains(s.first); });
+    std::erase_if(scratch, [this](const auto& s)
+                               MILLRACE_REQUIRES(mutex_) { return !plans_.contains(s.first); });
     std::unique_ptr<BatchScratch>& own = scratch[task.job];
     mutex_.unlock();
     if (!own) own = plan->NewScratch();
@@ -299,7 +301,8 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
     }
   }
   const double seconds = ToSeconds(ended - began);
-  mean_build_seconds_ = mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
+  mean_build_seconds_ =
+      mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
 
   const auto stream = streams_.find(task.stream);
   if (!built.ok()) {

@@ -1,5 +1,5 @@
-// A worker: keeps the plans it is told to, builds what consumers have room for, and sends it. Holds no
-// state that matters: any other worker can build any of its batches.
+// A worker: keeps the plans it is told to, builds what consumers have room for, and sends it. Holds
+// no state that matters: any other worker can build any of its batches.
 //
 // Threads: `threads` builders, one that opens datasets and compiles plans, and whatever the network
 // calls from. Time comes from outside: call Tick() a few times a second. Thread-safe.
@@ -39,20 +39,21 @@ class PlanProvider {
 };
 
 struct WorkerOptions {
-  std::string name;                // for people; host:pid where not given
-  std::string address;             // where consumers reach its batch service
-  std::string host_id;             // equal for processes of one host
-  std::string dispatcher;          // host:port
+  std::string name;        // for people; host:pid where not given
+  std::string address;     // where consumers reach its batch service
+  std::string host_id;     // equal for processes of one host
+  std::string dispatcher;  // host:port
   int threads = 1;
   std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
   std::string version;
 };
 
-class WorkerService final : public WorkerEndpoint, public std::enable_shared_from_this<WorkerService> {
+class WorkerService final : public WorkerEndpoint,
+                            public std::enable_shared_from_this<WorkerService> {
  public:
   WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
-         std::shared_ptr<Connector> connector, std::shared_ptr<const Clock> clock,
-         std::shared_ptr<Logger> log);
+                std::shared_ptr<Connector> connector, std::shared_ptr<const Clock> clock,
+                std::shared_ptr<Logger> log);
   ~WorkerService() override;
 
   /// Starts the threads and goes to the dispatcher.
@@ -83,7 +84,7 @@ class WorkerService final : public WorkerEndpoint, public std::enable_shared_fro
 
   struct StreamEntry {
     std::unique_ptr<BatchStream> out;
-    std::string fingerprint;  // of its first want list; empty before
+    std::string fingerprint;            // of its first want list; empty before
     std::deque<v1::BatchPart> control;  // refusals and the like, sent before batches
     std::optional<Time> blocked_since;  // a built batch waits for credit
     bool going_away_said = false;
