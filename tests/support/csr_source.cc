@@ -1,0 +1,146 @@
+#include "tests/support/csr_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/hash.h"
+#include "common/batch/batch_writer.h"
+#include "server/pipeline/edges.h"
+#include "server/pipeline/visited.h"
+
+namespace millrace::test {
+namespace {
+
+enum Column : std::size_t {
+  kNodeLabel,
+  kEdgeSource,
+  kEdgeTarget,
+  kEdgeLabel,
+  kNodeSplits,
+  kEdgeSplits,
+  kExampleId,
+};
+
+TensorSpec Spec(const char* path, TensorKind kind, const char* dimension, std::uint64_t max,
+                const char* splits = "", Expansion expansion = Expansion::kWiden) {
+  TensorSpec spec;
+  spec.path = path;
+  spec.kind = kind;
+  spec.dtype = NarrowestDType(0, max);
+  spec.dimensions = {dimension};
+  spec.splits = splits;
+  spec.max = max;
+  spec.expansion = expansion;
+  if (expansion == Expansion::kEdgeSource || expansion == Expansion::kEdgeTarget) {
+    spec.node_splits = "node_splits";
+  }
+  return spec;
+}
+
+class CsrSource final : public Source {
+ public:
+  CsrSource(CsrGraph graph, const PlanDraft& draft)
+      : graph_(std::move(graph)),
+        closure_(draft.closure),
+        table_(draft.visited_array_bytes == 0),
+        expand_{graph_.base_edge_labels, draft.edges.symmetrization, draft.edges.add_self_edges} {
+    std::uint32_t label = 0;
+    for (const std::uint32_t l : graph_.node_labels) {
+      if (l != CsrGraph::kUnlabelled) label = std::max(label, l);
+    }
+    const auto ragged = TensorKind::kRaggedValues;
+    tensors_ = {
+        Spec("node_label", ragged, "nodes", label, "node_splits"),
+        Spec("edge_source", ragged, "edges", kMaxExampleNodes, "edge_splits",
+             Expansion::kEdgeSource),
+        Spec("edge_target", ragged, "edges", kMaxExampleNodes, "edge_splits",
+             Expansion::kEdgeTarget),
+        Spec("edge_label", ragged, "edges", graph_.base_edge_labels - 1, "edge_splits",
+             Expansion::kEdgeLabel),
+        Spec("node_splits", TensorKind::kSplits, "batch+1", 0xFFFFFFFF),
+        Spec("edge_splits", TensorKind::kSplits, "batch+1", 0xFFFFFFFF, "", Expansion::kEdgeSplits),
+        Spec("example_id", TensorKind::kDense, "batch", 0xFFFFFFFF),
+    };
+  }
+
+  const CsrGraph& graph() const { return graph_; }
+  const ClosureOptions& closure() const { return closure_; }
+
+  Digest128 digest() const override {
+    return Xxh3(std::as_bytes(std::span(graph_.targets)));
+  }
+  std::string_view name() const override { return "csr"; }
+  std::uint64_t examples() const override { return graph_.roots.size(); }
+  std::optional<std::uint64_t> SplitIdentity(ExampleId id) const override {
+    return graph_.roots[id.value()].front();
+  }
+  std::uint32_t File(ExampleId /*id*/) const override { return 0; }
+  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& /*options*/) const override {
+    return InvalidArgument("a CSR graph has no files");
+  }
+  ExampleDescription Describe(ExampleId /*id*/) const override { return {}; }
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  const ExpandSpec& expand() const override { return expand_; }
+  std::unique_ptr<ExampleBuilder> NewBuilder() const override;
+  v1::LabelCounts label_counts() const override { return {}; }
+  void FillStatic(v1::Static& /*tables*/) const override {}
+
+ private:
+  const CsrGraph graph_;
+  const ClosureOptions closure_;
+  const bool table_;
+  const ExpandSpec expand_;
+  std::vector<TensorSpec> tensors_;
+};
+
+template <class Visited>
+class CsrBuilder final : public ExampleBuilder {
+ public:
+  explicit CsrBuilder(const CsrSource& source)
+      : source_(source),
+        view_(source.graph()),
+        builder_(source.graph().nodes(), source.closure()),
+        closure_(source.graph().base_edge_labels) {}
+
+  Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
+    const std::vector<std::uint32_t>& roots = source_.graph().roots[id.value()];
+    switch (builder_.Build(view_, roots, closure_)) {
+      case ClosureEnd::kDone:
+        break;
+      case ClosureEnd::kTooLarge:
+        return std::optional(DropReason::kTooLarge);
+      case ClosureEnd::kUnlabelled:
+        return std::optional(DropReason::kUnlabelledDefinition);
+      default:
+        return Internal("a CSR graph has no other ends");
+    }
+    groups_.Assign(closure_);
+    writer.Append(kNodeLabel, closure_.node_labels.span());
+    writer.Append(kEdgeSource, groups_.sources());
+    writer.Append(kEdgeTarget, groups_.targets());
+    writer.Append(kEdgeLabel, groups_.labels());
+    writer.AppendOne(kExampleId, static_cast<std::int64_t>(id.value()));
+    writer.EndExample(id);
+    return std::optional<DropReason>();
+  }
+
+ private:
+  const CsrSource& source_;
+  CsrView view_;
+  ClosureBuilder<CsrView, Visited> builder_;
+  Closure closure_;
+  EdgeGroups groups_;
+};
+
+std::unique_ptr<ExampleBuilder> CsrSource::NewBuilder() const {
+  if (table_) return std::make_unique<CsrBuilder<StampedTable>>(*this);
+  return std::make_unique<CsrBuilder<StampedArray>>(*this);
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanDraft& draft) {
+  return std::make_shared<CsrSource>(std::move(graph), draft);
+}
+
+}  // namespace millrace::test

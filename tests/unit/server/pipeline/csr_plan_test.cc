@@ -1,0 +1,225 @@
+// A source of another kind through plan and writer: the interface of sources is real, and packed
+// batches delivered again are the plain closure of the reference page.
+#include "server/pipeline/plan.h"
+
+#include "tests/unit/server/pipeline/random_graph.h"
+
+#include <rapidcheck/catch.h>
+
+#include "common/batch/batch.h"
+#include "common/batch/expand.h"
+#include "server/pipeline/pipeline.h"
+#include "tests/unit/server/pipeline/pipeline_text.h"
+
+namespace millrace::test {
+namespace {
+
+const StageTable& CsrStages() {
+  static const StageTable table = StageTable::Default().WithSource("csr");
+  return table;
+}
+
+std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& more,
+                                     std::uint64_t array_bytes = 1 << 20) {
+  const Pipeline pipeline =
+      MustParse("millrace: 1\ndataset: none\nsource: csr\n" + more, "", {}, CsrStages());
+  PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
+  draft.visited_array_bytes = array_bytes;
+  auto plan = Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(),
+                            MakeCsrSource(graph, draft));
+  INFO(plan.status().message());
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+std::string Settings(const PlainOptions& options, const std::string& symmetrization,
+                     bool self_edges) {
+  return "closure: {max_subgraph_size: " + std::to_string(options.max_subgraph_size) +
+         ", order: " + (options.bfs_option ? "bfs" : "dfs") + ", stop_at_definitions: " +
+         (options.stop_at_definitions ? "true" : "false") + "}\nedges: {symmetrization: " +
+         symmetrization + ", add_self_edges: " + (self_edges ? "true" : "false") + "}\n";
+}
+
+TEST_CASE("delivered batches of a CSR graph are the plain closures of their examples", "[csr]") {
+  rc::prop("on random graphs, all options", [] {
+    RandomGraph graph = MakeRandomGraph(3, *rc::gen::arbitrary<bool>());
+    for (int i = 0; i < 5; ++i) graph.csr.roots.push_back(MakeRandomRoots(graph));
+    const PlainOptions options = MakeRandomOptions();
+    const std::string symmetrization =
+        *rc::gen::element<std::string>("none", "undirected", "bidirectional");
+    const bool self_edges = *rc::gen::arbitrary<bool>();
+    const auto plan = MakePlan(graph.csr, "batch: {size: 5}\nshuffle: {seed: 7}\n" +
+                                              Settings(options, symmetrization, self_edges));
+    const auto scratch = plan->NewScratch();
+    const auto packed = plan->Batch(3, {0, 5}, *scratch);
+    RC_ASSERT(packed.ok());
+    BufferPool pool;
+    const auto delivered = Expand(**packed, DType::kInt64, pool);
+    RC_ASSERT(delivered.ok());
+
+    const auto values = [&](const char* path) {
+      return (*delivered)->Find(path)->values<std::int64_t>();
+    };
+    const auto node_splits = values("node_splits");
+    const auto edge_splits = values("edge_splits");
+    std::size_t row = 0;
+    std::size_t dropped = 0;
+    for (std::uint64_t place = 0; place < 5; ++place) {
+      const ExampleId id = plan->ExampleAt(3, place);
+      const auto plain =
+          PlainClosure(graph.plain, Wide(graph.csr.roots[id.value()]), options);
+      if (!plain) {
+        RC_ASSERT((*packed)->info().dropped[dropped++] ==
+                  (DroppedExample{id, DropReason::kUnlabelledDefinition}));
+        continue;
+      }
+      RC_ASSERT((*packed)->info().example_ids[row] == id);
+      const auto first_node = static_cast<std::size_t>(node_splits[row]);
+      RC_ASSERT(static_cast<std::size_t>(node_splits[row + 1]) - first_node ==
+                plain->node_labels.size());
+      for (std::size_t n = 0; n < plain->node_labels.size(); ++n) {
+        RC_ASSERT(values("node_label")[first_node + n] == plain->node_labels[n]);
+      }
+      const auto edges = PlainDeliveredEdges(*plain, 3, symmetrization, self_edges);
+      const auto first_edge = static_cast<std::size_t>(edge_splits[row]);
+      RC_ASSERT(static_cast<std::size_t>(edge_splits[row + 1]) - first_edge == edges.size());
+      for (std::size_t e = 0; e < edges.size(); ++e) {
+        RC_ASSERT(values("edge_source")[first_edge + e] == edges[e].source + node_splits[row]);
+        RC_ASSERT(values("edge_target")[first_edge + e] == edges[e].target + node_splits[row]);
+        RC_ASSERT(values("edge_label")[first_edge + e] == edges[e].label);
+      }
+      ++row;
+    }
+    RC_ASSERT(row == (*packed)->graphs());
+  });
+}
+
+TEST_CASE("both visited sets and every scratch give the same bytes", "[csr]") {
+  rc::prop("on random graphs", [] {
+    RandomGraph graph = MakeRandomGraph(3, true);
+    for (int i = 0; i < 12; ++i) graph.csr.roots.push_back(MakeRandomRoots(graph));
+    const std::string settings =
+        "batch: {size: 4}\nshuffle: {seed: 1}\n" + Settings(MakeRandomOptions(), "none", false);
+    const auto array = MakePlan(graph.csr, settings);
+    const auto table = MakePlan(graph.csr, settings, 0);
+    const auto used = array->NewScratch();
+    const auto other = table->NewScratch();
+    for (const std::uint64_t first : {8u, 0u, 4u, 0u}) {
+      const auto fresh = array->NewScratch();
+      const auto a = array->Batch(2, {first, 4}, *used);
+      const auto b = table->Batch(2, {first, 4}, *other);
+      const auto c = array->Batch(2, {first, 4}, *fresh);
+      RC_ASSERT(a.ok());
+      RC_ASSERT(b.ok());
+      RC_ASSERT(c.ok());
+      RC_ASSERT((*a)->digest() == (*b)->digest());
+      RC_ASSERT((*a)->digest() == (*c)->digest());
+    }
+  });
+}
+
+CsrGraph Singles(std::uint32_t examples) {
+  CsrGraph graph;
+  for (std::uint32_t n = 0; n < examples; ++n) {
+    graph.offsets.push_back(0);
+    graph.node_labels.push_back(n);
+    graph.is_definition.push_back(false);
+    graph.roots.push_back({n});
+  }
+  return graph;
+}
+
+TEST_CASE("every example of an epoch has one place, and is found there again", "[plan]") {
+  const auto plan = MakePlan(Singles(300), "batch: {size: 8}\nshuffle: {seed: 5}\n"
+                                           "split: {method: hash, proportions: [2, 1], take: 0}\n");
+  const std::uint64_t n = plan->counts().selected;
+  REQUIRE(n > 100);
+  REQUIRE(n < 300);
+  CHECK(plan->counts().examples_per_split.at(0) == n);
+  CHECK(plan->counts().examples_per_split.at(1) == 300 - n);
+  for (const std::uint64_t epoch : {0u, 1u, 17u}) {
+    std::vector<bool> met(300, false);
+    for (std::uint64_t place = 0; place < n; ++place) {
+      const ExampleId id = plan->ExampleAt(epoch, place);
+      CHECK_FALSE(met[id.value()]);
+      met[id.value()] = true;
+      CHECK(plan->PlaceOf(epoch, id) == place);
+      CHECK(plan->SplitLabel(id) == 0);
+    }
+    for (std::uint64_t id = 0; id < 300; ++id) {
+      if (!met[id]) CHECK(plan->PlaceOf(epoch, ExampleId(id)) == Plan::kNoPlace);
+    }
+  }
+  CHECK(plan->PlaceOf(0, ExampleId(300)) == Plan::kNoPlace);
+}
+
+TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
+  const auto plan = MakePlan(Singles(101), "batch: {size: 6, remainder: keep}\nshuffle: {}\n");
+  const StepArithmetic steps = *plan->Steps(4);
+  const auto scratch = plan->NewScratch();
+  for (const std::uint64_t from : {0u, 30u}) {
+    const Position begin{2, from};
+    for (std::uint64_t id = 0; id < 101; ++id) {
+      const auto at = steps.Locate(plan->PlaceOf(2, ExampleId(id)), begin);
+      if (!at) {
+        CHECK(plan->PlaceOf(2, ExampleId(id)) < from);
+        continue;
+      }
+      const auto batch =
+          plan->Batch(2, steps.RankExamples(at->position, at->rank), *scratch);
+      REQUIRE(batch.ok());
+      CHECK((*batch)->info().example_ids.at(at->row) == ExampleId(id));
+    }
+  }
+}
+
+TEST_CASE("a predicate of a further stage leaves examples out of the epoch", "[plan]") {
+  const Pipeline pipeline = MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n",
+                                      "", {}, CsrStages());
+  PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
+  draft.predicates.push_back(
+      [](const Source&, ExampleId id) { return id.value() % 3 == 0; });
+  const auto plan = Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(),
+                                  MakeCsrSource(Singles(10), draft));
+  REQUIRE(plan.ok());
+  CHECK((*plan)->counts().selected == 4);
+  CHECK((*plan)->counts().filtered == 6);
+  CHECK((*plan)->ExampleAt(0, 2) == ExampleId(6));
+}
+
+TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {
+  const auto plan = MakePlan(Singles(10), "batch: {size: 2}\n");
+  const auto scratch = plan->NewScratch();
+  CHECK(plan->Batch(0, {9, 2}, *scratch).status().code() == StatusCode::kOutOfRange);
+  CHECK(plan->Batch(0, {~std::uint64_t{0}, 2}, *scratch).status().code() ==
+        StatusCode::kOutOfRange);
+  const ExampleId beyond(10);
+  CHECK(plan->BatchOf({&beyond, 1}, *scratch).status().message() ==
+        "example 10: the plan numbers its examples from 0 to 9");
+  const auto other = MakePlan(Singles(10), "batch: {size: 2}\n");
+  CHECK(other->Batch(0, {0, 2}, *scratch).status().code() == StatusCode::kInternal);
+  const auto empty = plan->Batch(0, {10, 0}, *scratch);
+  REQUIRE(empty.ok());
+  CHECK((*empty)->graphs() == 0);
+}
+
+TEST_CASE("a pipeline's source and the plan's have to be the same", "[plan]") {
+  const Pipeline pipeline = MustParse(Minimal());
+  const PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
+  const auto plan = Plan::Compile(pipeline, MakeCsrSource(Singles(3), draft));
+  CHECK(plan.status().message() ==
+        "the pipeline draws from 'proof_states', but the source is 'csr'");
+}
+
+TEST_CASE("a split that does not fit the source is refused", "[plan]") {
+  const Pipeline pipeline =
+      MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n"
+                "split: {method: file_prefix, prefixes: [[a]]}\n",
+                "", {}, CsrStages());
+  const PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
+  CHECK(Plan::Compile(pipeline, MakeCsrSource(Singles(3), draft)).status().code() ==
+        StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace::test
