@@ -12,6 +12,7 @@ namespace {
 
 // The first batches say how large a batch is; the window opens as they come.
 constexpr std::uint64_t kFirstWindow = 8;
+constexpr std::uint64_t kWindowGrowth = 16;  // batches for each that came
 // What a training loop may hold for nothing: the batch it works on and the one before.
 constexpr std::uint64_t kFreeLoopHolds = 2;
 // Steps around the window whose copies are still read, to be compared.
@@ -36,7 +37,7 @@ double SessionState::MeanBytes() const {
 
 std::uint64_t SessionState::window() const {
   const double by_bytes = 1 + static_cast<double>(options_.prefetch_bytes) / MeanBytes();
-  std::uint64_t batches = std::min(kLargestWindow, kFirstWindow + 2 * arrived_);
+  std::uint64_t batches = std::min(kLargestWindow, kFirstWindow + kWindowGrowth * arrived_);
   if (by_bytes < static_cast<double>(batches)) batches = static_cast<std::uint64_t>(by_bytes);
   const std::uint64_t loop = loop_holds_ - std::min(loop_holds_, kFreeLoopHolds);
   batches = batches > loop + 1 ? batches - loop : 1;
