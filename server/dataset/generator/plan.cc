@@ -15,7 +15,7 @@ constexpr std::uint64_t kMaxNodesOfFile = 1u << 26;
 constexpr std::uint64_t kMaxNodes = 4'000'000'000;
 constexpr std::uint64_t kMaxProofStates = 4'000'000'000;
 // A file's share of the whole lies between 1 and this, before the number of its proofs counts.
-constexpr std::uint32_t kMaxWeight = 150;
+constexpr std::uint32_t kMaxWeight = 100;
 
 enum Purpose : std::uint64_t { kFile = 1, kWeight, kProofWeight, kDependencies };
 
@@ -30,7 +30,7 @@ std::uint64_t Part(std::uint64_t total, std::uint64_t from, std::uint64_t to,
 std::uint64_t DefaultFiles(std::uint64_t nodes) {
   constexpr std::uint64_t kSmall = 1'000'000;
   if (nodes <= kSmall) return std::clamp<std::uint64_t>(nodes / 20'000, 4, 50);
-  return 50 + (nodes - kSmall) / 100'000;
+  return 50 + (nodes - kSmall) / 50'000;
 }
 
 }  // namespace

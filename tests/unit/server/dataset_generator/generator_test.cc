@@ -125,7 +125,7 @@ TEST_CASE("numbers that are left out are in the proportions of published dataset
   CHECK(complete->definitions == 6666);
   CHECK(complete->proof_states == 28571);
   options.nodes = 250'000'000;
-  CHECK(CompleteGeneratorOptions(options)->files == 2540);
+  CHECK(CompleteGeneratorOptions(options)->files == 5030);
 }
 
 TEST_CASE("numbers that cannot go together are refused with both", "[generator]") {
