@@ -256,6 +256,14 @@ FakeWorld::FakeWorld() {
   network.AddWorker(kWorkerAddress, MakeFakeWorker(service));
 }
 
+FakeWorld::~FakeWorld() {
+  std::vector<std::shared_ptr<Stream<v1::AttachResponse>>> streams;
+  {
+    MutexLock lock(service->mutex);
+    streams.swap(service->streams);
+  }
+}
+
 SessionOptions FakeWorld::Options() const {
   SessionOptions options;
   options.address = kDispatcherAddress;

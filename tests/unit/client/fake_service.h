@@ -48,6 +48,8 @@ std::shared_ptr<WorkerEndpoint> MakeFakeWorker(std::shared_ptr<FakeService> serv
 class FakeWorld {
  public:
   FakeWorld();
+  /// Drops the streams that the service kept: they must not outlive the network.
+  ~FakeWorld();
 
   SessionOptions Options() const;
   /// A session that has not attached yet.
