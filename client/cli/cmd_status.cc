@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <memory>
+#include <mutex>
+#include <stop_token>
 #include <string>
-#include <thread>
 
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
@@ -29,53 +30,58 @@ struct Options {
   std::string job;
 };
 
-Result<std::string> ToJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
+using Table = std::string (*)(const v1::ServiceStatus&);
+
+/// As the format says; JSON on one line where `one_line`, so that a stream of them can be read.
+Result<std::string> Format(const v1::ServiceStatus& status, const Options& options, Table table,
+                           bool one_line) {
+  if (options.format == "table") return table(status);
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = !one_line;
+  print.always_print_primitive_fields = true;
+  print.preserve_proto_field_names = true;
   std::string text;
-  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) {
+  if (!google::protobuf::util::MessageToJsonString(status, &text, print).ok()) {
     return Internal("the answer cannot be written as JSON");
   }
-  return text;
+  return one_line ? text + "\n" : text;
 }
 
-Result<std::string> Ask(Connector& connector, const Options& options,
-                        std::string (*table)(const v1::ServiceStatus&)) {
-  Result<v1::ServiceStatus> status =
-      connector.GetStatus(options.address, options.timeout_seconds);
-  if (!status.ok()) {
-    return status.status().WithContext("the dispatcher at " + options.address);
-  }
-  if (options.format == "json") return ToJson(*status);
-  return table(*status);
+Status ShowOnce(const Options& options, Table table) {
+  MILLRACE_ASSIGN_OR_RETURN(const v1::ServiceStatus status,
+                            MakeGrpcConnector({})->GetStatus(options.address, options.timeout_seconds));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, Format(status, options, table, false));
+  std::fputs(text.c_str(), stdout);
+  return OkStatus();
 }
 
-Status Show(const Options& options, std::string (*table)(const v1::ServiceStatus&)) {
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
-  if (!options.watch) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::string text, Ask(*connector, options, table));
-    std::fputs(text.c_str(), stdout);
-    return OkStatus();
-  }
-  std::atomic<bool> stopping{false};
-  const StopSignals signals([&stopping] { stopping = true; });
-  const bool terminal = isatty(STDOUT_FILENO) != 0;
-  auto due = std::chrono::steady_clock::now();
-  while (!stopping) {
-    // A dispatcher that is away for a while comes back: that is worth watching too.
-    const Result<std::string> text = Ask(*connector, options, table);
-    std::printf("%s%s\n", terminal ? "\033[H\033[2J" : "",
-                text.ok() ? text->c_str() : text.status().message().c_str());
+Status Watch(const Options& options, Table table) {
+  std::stop_source stop;
+  const StopSignals signals([&stop] { stop.request_stop(); });
+  const char* const clear = isatty(STDOUT_FILENO) != 0 ? "\033[H\033[2J" : "";
+  const auto print = [&](const v1::ServiceStatus& status) {
+    const Result<std::string> text = Format(status, options, table, true);
+    std::printf("%s%s", clear, text.ok() ? text->c_str() : text.status().message().c_str());
     std::fflush(stdout);
-    due += std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::duration<double>(options.period_seconds));
-    while (!stopping && std::chrono::steady_clock::now() < due) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+  };
+  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  while (!stop.stop_requested()) {
+    const Status end = connector->WatchStatus(options.address, options.period_seconds, print,
+                                              stop.get_token());
+    if (end.ok()) continue;
+    // A dispatcher that is away for a while comes back: that is worth watching too.
+    std::fprintf(stderr, "%s\n", end.message().c_str());
+    stopped.wait_for(lock, stop.get_token(), std::chrono::duration<double>(options.period_seconds),
+                     [] { return false; });
   }
   return OkStatus();
+}
+
+Status Show(const Options& options, Table table) {
+  return options.watch ? Watch(options, table) : ShowOnce(options, table);
 }
 
 Status EndJob(const Options& options) {
@@ -98,6 +104,7 @@ void AddShowOptions(CLI::App* command, Options& options) {
       ->capture_default_str();
   command->add_flag("--watch", options.watch, "again and again, until Ctrl-C");
   command->add_option("--period", options.period_seconds, "seconds between two looks")
+      ->check(CLI::Range(0.1, 3600.0))
       ->type_name("SECONDS")
       ->capture_default_str();
   command->add_option("--timeout", options.timeout_seconds, "seconds to wait for an answer")

@@ -253,6 +253,20 @@ class GrpcConnector final : public Connector {
       return stub.GetStatus(context, v1::GetStatusRequest(), out);
     });
   }
+  Status WatchStatus(const std::string& address, double period_seconds,
+                     const std::function<void(const v1::ServiceStatus&)>& on_status,
+                     std::stop_token stop) override {
+    grpc::ClientContext context;
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+    v1::GetStatusRequest request;
+    request.set_period_seconds(period_seconds);
+    auto stub = v1::Dispatcher::NewStub(Channel(address));
+    auto reader = stub->WatchStatus(&context, request);
+    v1::ServiceStatus status;
+    while (reader->Read(&status)) on_status(status);
+    const Status end = FromGrpcStatus(reader->Finish()).WithContext("dispatcher at " + address);
+    return stop.stop_requested() ? OkStatus() : end;
+  }
   Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                               const v1::DrainWorkerRequest& request,
                                               double timeout_seconds) override {

@@ -1,6 +1,9 @@
 #include "common/transport/in_process.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
@@ -182,6 +185,20 @@ class InProcessConnector final : public Connector {
     auto endpoint = network_.FindDispatcher(address);
     if (!endpoint) return Unavailable("nobody listens at " + address);
     return endpoint->OnGetStatus();
+  }
+  Status WatchStatus(const std::string& address, double period_seconds,
+                     const std::function<void(const v1::ServiceStatus&)>& on_status,
+                     std::stop_token stop) override {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      MILLRACE_ASSIGN_OR_RETURN(const v1::ServiceStatus status, GetStatus(address, 0));
+      on_status(status);
+      stopped.wait_for(lock, stop, std::chrono::duration<double>(period_seconds),
+                       [] { return false; });
+    }
+    return OkStatus();
   }
   Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                               const v1::DrainWorkerRequest& request,

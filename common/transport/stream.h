@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,6 +88,11 @@ class Connector {
                                         const std::string& digest, double timeout_seconds) = 0;
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;
+  /// The status again and again, as the dispatcher sends it. Blocks until `stop` is asked for (Ok) or
+  /// the stream ends (why). Calls `on_status` on the calling thread.
+  virtual Status WatchStatus(const std::string& address, double period_seconds,
+                             const std::function<void(const v1::ServiceStatus&)>& on_status,
+                             std::stop_token stop) = 0;
   virtual Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                                       const v1::DrainWorkerRequest& request,
                                                       double timeout_seconds) = 0;

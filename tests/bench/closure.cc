@@ -27,7 +27,7 @@ struct Options {
   std::string index;
   std::string source = "proof_states";
   std::uint64_t size = 512;
-  int rounds = 30;
+  int rounds = 300;
   bool table = false;
 };
 

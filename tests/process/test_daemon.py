@@ -1,6 +1,7 @@
 """What a person can get wrong with the daemon and the tool, and what they are told."""
 
 import json
+import signal
 import subprocess
 
 from harness import PATIENCE, binary, check, check_same, cluster, wait_for
@@ -111,6 +112,28 @@ def test_status_names_jobs_workers_and_consumers():
         c.run("jobs", "end", "seen", "--address", c.address)
         check(consumer.wait() != 0, "an ended job's session is turned out")
         check("ended" in consumer.text() or "seen" in consumer.text(), consumer.text())
+
+
+def test_status_is_watched_through_a_restart_until_interrupted():
+    with cluster(DATA) as c:
+        dispatcher = c.dispatcher()
+        watch = c.start("watch", binary("cli"), "status", "--address", c.address, "--watch",
+                        "--format", "json", "--period", "0.1")
+
+        def answers():
+            return [json.loads(line) for line in watch.text().splitlines()
+                    if line.startswith("{") and line.endswith("}")]
+
+        wait_for(lambda: len(answers()) >= 3, "no answers", watch.popen)
+        terms = {answer["term"] for answer in answers()}
+        check(len(terms) == 1, f"one dispatcher, one term: {terms}")
+        dispatcher.kill()
+        c.dispatcher(c.address)
+        wait_for(lambda: answers()[-1]["term"] not in terms, "no answer of the new dispatcher",
+                 watch.popen)
+        check("dispatcher at " + c.address in watch.text(), watch.text())
+        watch.popen.send_signal(signal.SIGINT)
+        check(watch.wait() == 0, watch.text())
 
 
 def test_a_dataset_with_bad_files_is_refused_with_all_of_them():

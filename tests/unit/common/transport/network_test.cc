@@ -4,7 +4,11 @@
 
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
 
 #include "common/base/hash.h"
 #include "common/transport/grpc_client.h"
@@ -182,6 +186,61 @@ TEST_CASE("one-shot calls bring answers and errors back", "[network]") {
   const Status status = network.connector->DrainWorker(network.control_address, request, 30).status();
   CHECK(status.code() == StatusCode::kNotFound);
   CHECK(status.message().find("no worker w9") != std::string::npos);
+}
+
+TEST_CASE("a watched status comes again and again until the watch is stopped", "[network]") {
+  Network network(GENERATE(false, true));
+  std::stop_source stop;
+  int seen = 0;
+  const Status end = network.connector->WatchStatus(
+      network.control_address, 0.1,
+      [&](const v1::ServiceStatus& status) {
+        CHECK(status.version() == "test");
+        if (++seen == 3) stop.request_stop();
+      },
+      stop.get_token());
+  CHECK(end == OkStatus());
+  CHECK(seen == 3);
+}
+
+TEST_CASE("a watch ends when the server goes away, and says so", "[network]") {
+  Network network(true);
+  const Status end = network.connector->WatchStatus(
+      network.control_address, 0.1,
+      [&](const v1::ServiceStatus&) { network.control->Shutdown(std::chrono::seconds(0)); }, {});
+  CHECK_FALSE(end.ok());
+  network.control.reset();
+}
+
+/// Answer of grpc.health.v1.Health/Check for the whole server: its ServingStatus, -1 where the call
+/// failed. The messages are so small that their bytes are written out: field 1, varint.
+int CheckHealth(const std::string& address) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                          grpc::ByteBuffer(nullptr, 0), &queue);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&answer, &status, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  grpc::Slice slice;
+  if (!status.ok() || !answer.DumpToSingleSlice(&slice).ok()) return -1;
+  return slice.size() == 2 && slice.begin()[0] == 0x08 ? slice.begin()[1] : -1;
+}
+
+TEST_CASE("both servers answer health checks, and say when they drain", "[network]") {
+  constexpr int kServing = 1;
+  constexpr int kNotServing = 2;
+  Network network(true);
+  CHECK(CheckHealth(network.control_address) == kServing);
+  CHECK(CheckHealth(network.batch_address) == kServing);
+  network.control->SetDraining();
+  CHECK(CheckHealth(network.control_address) == kNotServing);
+  CHECK(CheckHealth(network.batch_address) == kServing);
 }
 
 TEST_CASE("a second server on a port is refused and says so", "[network]") {
