@@ -16,12 +16,12 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
   batch.at = FromProto(part.at());
   batch.total = part.total_bytes();
   if (part.offset() != 0) {
-    return DataLoss(fmt::format("the first part of a batch is at offset {}, expected 0",
-                                part.offset()));
+    return DataLoss(
+        fmt::format("the first part of a batch is at offset {}, expected 0", part.offset()));
   }
   if (batch.total > limit_bytes) {
-    return DataLoss(fmt::format("a batch of {} bytes, expected at most {}", batch.total,
-                                limit_bytes));
+    return DataLoss(
+        fmt::format("a batch of {} bytes, expected at most {}", batch.total, limit_bytes));
   }
   MILLRACE_ASSIGN_OR_RETURN(batch.digest, Digest128::FromBytes(part.digest()));
   if (wanted) {
@@ -81,9 +81,9 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
                                 got.ToHex(), batch.digest.ToHex()));
   }
   ReceivedBatch received;
-  MILLRACE_ASSIGN_OR_RETURN(
-      received.batch, PackedBatch::Parse(std::shared_ptr<const Buffer>(std::move(batch.slot)),
-                                         static_cast<std::size_t>(batch.total)));
+  MILLRACE_ASSIGN_OR_RETURN(received.batch,
+                            PackedBatch::Parse(std::shared_ptr<const Buffer>(std::move(batch.slot)),
+                                               static_cast<std::size_t>(batch.total)));
   const BatchInfo& info = received.batch->info();
   received.arrival.lease = batch.lease;
   received.arrival.at = batch.at;

@@ -1,5 +1,5 @@
-// Puts the parts of one stream's batches together: one batch after another, each gathered once, into
-// the memory where it stays.
+// Puts the parts of one stream's batches together: one batch after another, each gathered once,
+// into the memory where it stays.
 //
 // Not thread-safe: one a stream.
 #pragma once
@@ -26,10 +26,11 @@ class BatchReceiver {
  public:
   explicit BatchReceiver(std::shared_ptr<BufferPool> pool) : pool_(std::move(pool)) {}
 
-  /// Takes a part with data. A batch when it was its last one and it was wanted; `wanted` counts when
-  /// it was its first one: memory is spent on no other. DataLoss where parts do not follow each other,
-  /// where a batch has more than `limit_bytes` or another digest than it says, or is no batch; then
-  /// nothing that comes after it on this stream can be trusted. ResourceExhausted without memory.
+  /// Takes a part with data. A batch when it was its last one and it was wanted; `wanted` counts
+  /// when it was its first one: memory is spent on no other. DataLoss where parts do not follow
+  /// each other, where a batch has more than `limit_bytes` or another digest than it says, or is no
+  /// batch; then nothing that comes after it on this stream can be trusted. ResourceExhausted
+  /// without memory.
   Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
                                               std::uint64_t limit_bytes);
 

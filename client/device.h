@@ -17,8 +17,8 @@ class Device {
   virtual ~Device() = default;
   /// "host", …
   virtual std::string_view name() const = 0;
-  /// The delivered form, in memory of this device. `index_dtype` is int32 or int64; OutOfRange where
-  /// numbers do not fit it, DataLoss where the batch is damaged.
+  /// The delivered form, in memory of this device. `index_dtype` is int32 or int64; OutOfRange
+  /// where numbers do not fit it, DataLoss where the batch is damaged.
   virtual Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, DType index_dtype) = 0;
 };

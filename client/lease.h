@@ -13,8 +13,8 @@
 
 namespace millrace::client {
 
-/// A run of steps of one rank: batch k lies at position at.example + k * stride and holds the places
-/// [first_example + k * stride, ... + examples) of the epoch's order.
+/// A run of steps of one rank: batch k lies at position at.example + k * stride and holds the
+/// places [first_example + k * stride, ... + examples) of the epoch's order.
 struct Shard {
   Position at;
   std::uint64_t stride = 0;

@@ -14,14 +14,14 @@
 
 namespace millrace::client {
 
-/// A lease is held until the loop has passed it: what it brought and the loop has not taken is nobody's
-/// to build again.
+/// A lease is held until the loop has passed it: what it brought and the loop has not taken is
+/// nobody's to build again.
 struct HeldLease {
   Lease lease;
   std::uint64_t shard_first = 0;  // step of the lease's first batch
-  std::uint64_t first = 0;        // first step of it that the consumer lacks; `end` where it lacks none
+  std::uint64_t first = 0;  // first step of it that the consumer lacks; `end` where it lacks none
   std::uint64_t end = 0;
-  std::uint64_t room = 0;         // steps from `first` on that may be built
+  std::uint64_t room = 0;  // steps from `first` on that may be built
 
   bool lacks() const { return first < end; }
 };
@@ -42,16 +42,16 @@ class LeaseBook {
   const Map& all() const { return leases_; }
   Map& all() { return leases_; }
 
-  /// Moves every lease's `first` to the first step that is neither before `next` nor held, and drops
-  /// those that `next` has passed. True where one was dropped or now lacks nothing.
+  /// Moves every lease's `first` to the first step that is neither before `next` nor held, and
+  /// drops those that `next` has passed. True where one was dropped or now lacks nothing.
   bool Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>& is_held);
 
   /// Those that lack something, in order of need: by first lacking step, originals before copies.
   std::vector<HeldLease*> ByNeed();
 
-  /// Gives room in order of need: to steps before `window_end` only, `slots` in all. A copy of what an
-  /// earlier lease covers gets room for one batch beyond that; another such lease waits until the
-  /// earlier one is done or gone.
+  /// Gives room in order of need: to steps before `window_end` only, `slots` in all. A copy of what
+  /// an earlier lease covers gets room for one batch beyond that; another such lease waits until
+  /// the earlier one is done or gone.
   void GiveRoom(std::uint64_t window_end, std::uint64_t slots);
 
   /// The lease that a step will come from: the one with room, or any that covers it; or nullptr.

@@ -49,8 +49,7 @@ void Prefetcher::Run() {
     packed_.erase(it);
     const std::uint64_t step = expand_++;
     lock.Unlock();
-    Result<std::shared_ptr<const DeliveredBatch>> delivered =
-        device_->Expand(packed, index_dtype_);
+    Result<std::shared_ptr<const DeliveredBatch>> delivered = device_->Expand(packed, index_dtype_);
     lock.Lock();
     if (delivered.ok()) {
       ready_.emplace(step, ExpandedBatch{packed, std::move(delivered).value()});

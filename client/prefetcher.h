@@ -1,8 +1,8 @@
 // The batches that a session has received and the loop has not taken, in the loop's order, and a
 // thread that expands the first of them ahead of time.
 //
-// How many are held is the state machine's affair (session_state.h); here only kExpandedAhead bounds
-// how many are held in both forms.
+// How many are held is the state machine's affair (session_state.h); here only kExpandedAhead
+// bounds how many are held in both forms.
 //
 // Thread-safe. The destructor waits for an expansion under way.
 #pragma once

@@ -33,9 +33,7 @@ class RankSteps {
   /// REQUIRES: Contains(at), or `at` is where an epoch of this session begins.
   std::uint64_t Index(Position at) const;
   Position At(std::uint64_t index) const;
-  ExampleRange Examples(std::uint64_t index) const {
-    return steps_.RankExamples(At(index), rank_);
-  }
+  ExampleRange Examples(std::uint64_t index) const { return steps_.RankExamples(At(index), rank_); }
   /// Steps [from, end) of a shard. REQUIRES: they are its steps, at least one.
   Shard CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end) const;
 

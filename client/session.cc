@@ -54,8 +54,8 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
                                        options.world_size == 0 ? 0 : options.world_size - 1));
   }
   if (options.index_dtype != DType::kInt32 && options.index_dtype != DType::kInt64) {
-    return InvalidArgument(fmt::format("index dtype {}: expected int32 or int64",
-                                       DTypeName(options.index_dtype)));
+    return InvalidArgument(
+        fmt::format("index dtype {}: expected int32 or int64", DTypeName(options.index_dtype)));
   }
   client::SessionStateOptions state;
   state.address = options.address;
@@ -82,8 +82,8 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
   if (!options.cursor.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(const Cursor cursor, Cursor::Parse(options.cursor));
     if (cursor.entries.size() != 1) {
-      return InvalidArgument(fmt::format("a cursor with {} sources: expected 1",
-                                         cursor.entries.size()));
+      return InvalidArgument(
+          fmt::format("a cursor with {} sources: expected 1", cursor.entries.size()));
     }
     hello.set_cursor_fingerprint(cursor.entries[0].order.ToString());
     client::ToProto(cursor.entries[0].position, hello.mutable_start());

@@ -10,8 +10,8 @@
 //     }
 //   } while (*(*session)->NextEpoch());
 //
-// Thread safety: one thread calls Next and NextEpoch; all else may be called from any thread. Batches
-// may be dropped on any thread, and may outlive the session.
+// Thread safety: one thread calls Next and NextEpoch; all else may be called from any thread.
+// Batches may be dropped on any thread, and may outlive the session.
 #pragma once
 
 #include <cstdint>
@@ -37,23 +37,25 @@ class Logger;
 struct SessionOptions {
   std::string address = "127.0.0.1:7700";  // of the dispatcher's control port
   std::string job;
-  std::string pipeline;       // the YAML text; or
-  std::string pipeline_file;  // a file with it
-  std::string variant;        // of the pipeline; empty: none
+  std::string pipeline;                // the YAML text; or
+  std::string pipeline_file;           // a file with it
+  std::string variant;                 // of the pipeline; empty: none
   std::vector<std::string> overrides;  // key=value, applied in order
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   std::uint32_t replica = 0;  // replicas of one rank read the same batches
   std::uint32_t epochs = 0;   // to read, the one that the session starts in included; 0: no end
   DType index_dtype = DType::kInt32;  // or kInt64
-  /// Packed batches that are received ahead of the loop, in bytes; the next one has its place beyond.
+  /// Packed batches that are received ahead of the loop, in bytes; the next one has its place
+  /// beyond.
   std::uint64_t prefetch_bytes = std::uint64_t{256} << 20;
-  std::string cursor;         // where to go on, from Session::cursor; empty: epoch 0, position 0
-  bool any_start = false;     // ranks may start at different cursors
-  bool packed = false;        // batches keep their packed form too
+  std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
+  bool any_start = false;  // ranks may start at different cursors
+  bool packed = false;     // batches keep their packed form too
   double connect_timeout_seconds = 30;  // until a dispatcher answers at all
-  double attach_timeout_seconds = 0;    // until the first spec; 0: as long as the dispatcher says wait
-  std::shared_ptr<Logger> logger;       // of events, none a batch; null: none
+  double attach_timeout_seconds =
+      0;                           // until the first spec; 0: as long as the dispatcher says wait
+  std::shared_ptr<Logger> logger;  // of events, none a batch; null: none
 };
 
 /// What a session stands on. Null members: the real ones.
@@ -77,10 +79,10 @@ class Batch {
   /// Example ids in row order, dropped ones with reasons, epoch and range.
   const BatchInfo& info() const;
 
-  Position position() const;       // of its step
+  Position position() const;  // of its step
   std::uint64_t epoch() const { return position().epoch; }
-  std::uint64_t step() const;      // within its epoch, the same on all ranks
-  std::uint64_t ordinal() const;   // step * world size + rank
+  std::uint64_t step() const;     // within its epoch, the same on all ranks
+  std::uint64_t ordinal() const;  // step * world size + rank
   std::uint32_t rank() const;
 
   /// The packed form, where SessionOptions::packed asked for it; else null.
@@ -127,8 +129,8 @@ class Session {
 
   /// The epoch that Next gives batches of.
   std::uint64_t epoch() const;
-  /// Where the loop is: what follows the last batch taken. The same text on all ranks after the same
-  /// step; a session of any world size goes on from it.
+  /// Where the loop is: what follows the last batch taken. The same text on all ranks after the
+  /// same step; a session of any world size goes on from it.
   std::string cursor() const;
   Position position() const;
 

@@ -50,14 +50,14 @@ using Action = std::variant<OpenAttach, SendAttach, OpenBatches, SendWants, Clos
 struct Arrival {
   Number lease;
   Position at;
-  Digest128 digest;           // of header and payload
-  std::uint64_t bytes = 0;    // packed
+  Digest128 digest;         // of header and payload
+  std::uint64_t bytes = 0;  // packed
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;
   std::uint32_t planned_examples = 0;
-  std::uint32_t examples = 0;           // that are in it
-  std::vector<DropReason> dropped;      // one of each that is not
+  std::uint32_t examples = 0;       // that are in it
+  std::vector<DropReason> dropped;  // one of each that is not
 };
 
 /// What becomes of an arrival.
@@ -77,11 +77,11 @@ struct Admission {
 };
 
 struct SessionStateOptions {
-  std::string address;              // of the dispatcher
-  v1::Hello hello;                  // without session, admitted and highest_term
+  std::string address;  // of the dispatcher
+  v1::Hello hello;      // without session, admitted and highest_term
   std::uint64_t prefetch_bytes = 256u << 20;
   Duration connect_timeout = std::chrono::seconds(30);  // to the dispatcher's first word
-  Duration attach_timeout{0};       // to the Welcome; 0: as long as the dispatcher says wait
+  Duration attach_timeout{0};  // to the Welcome; 0: as long as the dispatcher says wait
 };
 
 }  // namespace millrace::client

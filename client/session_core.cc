@@ -125,11 +125,11 @@ Session::Core::Core(const SessionOptions& options, const SessionEnvironment& env
       holds_(std::make_shared<HoldCount>()),
       state_(std::move(state_options), environment.random,
              options.logger != nullptr ? options.logger : MakeNullLogger()),
-      prefetcher_(std::make_unique<client::Prefetcher>(environment.device, options.index_dtype,
-                                                       [this] {
-                                                         MutexLock lock(mutex_);
-                                                         loop_.NotifyAll();
-                                                       })) {}
+      prefetcher_(
+          std::make_unique<client::Prefetcher>(environment.device, options.index_dtype, [this] {
+            MutexLock lock(mutex_);
+            loop_.NotifyAll();
+          })) {}
 
 void Session::Core::Start() {
   holds_->core = weak_from_this();
@@ -440,8 +440,7 @@ Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables() {
       why = bytes.status().WithContext("the static tables from worker " + address);
       continue;
     }
-    MILLRACE_ASSIGN_OR_RETURN(
-        tables_, client::StaticTables::Parse(*bytes, spec_.base_node_labels));
+    MILLRACE_ASSIGN_OR_RETURN(tables_, client::StaticTables::Parse(*bytes, spec_.base_node_labels));
     return tables_;
   }
   return why;

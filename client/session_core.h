@@ -1,11 +1,11 @@
 // What runs a session's state machine: its streams, its clock, and the loop that waits for batches.
 //
 // One mutex guards the machine. Whoever brings an event also performs what follows from it, except
-// opening streams and dropping them, which the session's own thread does without the mutex, since the
-// network may call back from there. Actions are performed in the machine's order.
+// opening streams and dropping them, which the session's own thread does without the mutex, since
+// the network may call back from there. Actions are performed in the machine's order.
 //
-// Parts of batches are gathered and hashed on the network's threads without the mutex, and expanded on
-// the prefetcher's thread.
+// Parts of batches are gathered and hashed on the network's threads without the mutex, and expanded
+// on the prefetcher's thread.
 //
 // Thread-safe. Handlers that the network still holds after Shutdown find nothing to do.
 #pragma once

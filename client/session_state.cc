@@ -9,8 +9,8 @@ namespace millrace::client {
 namespace {
 
 constexpr std::size_t kPastKept = 64;
-// Longer between two events means that this process stood still, not that others were silent: a tick
-// is due at least once a second.
+// Longer between two events means that this process stood still, not that others were silent: a
+// tick is due at least once a second.
 constexpr Duration kStoodStill = std::chrono::seconds(2);
 constexpr double kShortestRetry = 0.1;
 constexpr double kLongestRetry = 5;
@@ -117,10 +117,11 @@ void SessionState::Disconnect(const Status& why, Time now) {
   last_attach_error_ = why;
   attach_.stream = 0;
   attach_.writing = false;
-  const double longest =
-      std::min(kLongestRetry, kShortestRetry * static_cast<double>(2u << std::min(attach_.failures, 6)));
+  const double longest = std::min(
+      kLongestRetry, kShortestRetry * static_cast<double>(2u << std::min(attach_.failures, 6)));
   const double seconds = kShortestRetry + random_() * (longest - kShortestRetry);
-  attach_.retry_at = now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  attach_.retry_at =
+      now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   if (attach_.failures++ == 0) {
     logger_->Info("dispatcher lost", {{"address", options_.address}, {"why", why}});
   }
@@ -156,16 +157,17 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
   Enter(now);
   if (stream == attach_.stream && stream != 0 && status_.ok()) {
     if (message.term() < highest_term_) {
-      const Status why = Unavailable(fmt::format(
-          "a dispatcher at {} of term {}, after one of term {}: it no longer leads",
-          options_.address, message.term(), highest_term_));
+      const Status why = Unavailable(
+          fmt::format("a dispatcher at {} of term {}, after one of term {}: it no longer leads",
+                      options_.address, message.term(), highest_term_));
       actions_.push_back(CloseStream{stream, why});
       Disconnect(why, now);
     } else {
       highest_term_ = message.term();
       attach_.heard = now;
       if (!attach_.heard_any && attach_.failures > 0) {
-        logger_->Info("dispatcher found", {{"address", options_.address}, {"term", message.term()}});
+        logger_->Info("dispatcher found",
+                      {{"address", options_.address}, {"term", message.term()}});
       }
       attach_.heard_any = true;
       attach_.failures = 0;
@@ -173,7 +175,8 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
         session_ = FromProto(message.waiting().session());
         if (waiting_why_ != message.waiting().why()) {
           waiting_why_ = message.waiting().why();
-          logger_->Info("waiting to attach", {{"job", options_.hello.job()}, {"why", waiting_why_}});
+          logger_->Info("waiting to attach",
+                        {{"job", options_.hello.job()}, {"why", waiting_why_}});
         }
       }
       if (message.has_welcome()) OnWelcome(message.welcome(), now);
@@ -281,18 +284,19 @@ void SessionState::Tick(Time now) {
 void SessionState::CheckTimes(Time now) {
   if (!status_.ok()) return;
   if (!admission_ && highest_term_ == 0 && now - started_ >= options_.connect_timeout) {
-    return End(Unavailable(fmt::format(
-        "no answer from a dispatcher at {} for {:.0f} s{}{}: is it running, and is this the address "
-        "of its control port?",
-        options_.address, ToSeconds(options_.connect_timeout),
-        last_attach_error_.ok() ? "" : ": ", last_attach_error_.message())));
+    return End(Unavailable(
+        fmt::format("no answer from a dispatcher at {} for {:.0f} s{}{}: is it running, and is "
+                    "this the address "
+                    "of its control port?",
+                    options_.address, ToSeconds(options_.connect_timeout),
+                    last_attach_error_.ok() ? "" : ": ", last_attach_error_.message())));
   }
   if (!admission_ && options_.attach_timeout > Duration{0} &&
       now - started_ >= options_.attach_timeout) {
-    return End(DeadlineExceeded(fmt::format(
-        "not attached to job {} at {} after {:.0f} s: {}", options_.hello.job(), options_.address,
-        ToSeconds(options_.attach_timeout),
-        !waiting_why_.empty() ? waiting_why_ : last_attach_error_.message())));
+    return End(DeadlineExceeded(
+        fmt::format("not attached to job {} at {} after {:.0f} s: {}", options_.hello.job(),
+                    options_.address, ToSeconds(options_.attach_timeout),
+                    !waiting_why_.empty() ? waiting_why_ : last_attach_error_.message())));
   }
   if (attach_.stream == 0) {
     if (now >= attach_.retry_at) Connect(now);

@@ -1,16 +1,16 @@
 // The consumer's state machine: events in, actions out, time passed in; no threads, no network.
 // docs/protocol.md has its rules; the words are explained there.
 //
-// Every event is one call, after which TakeActions gives what is to be done about it, in order. Time
-// never goes back between two calls. Tick is due at NextTick(), or earlier.
+// Every event is one call, after which TakeActions gives what is to be done about it, in order.
+// Time never goes back between two calls. Tick is due at NextTick(), or earlier.
 //
 //   dispatcher  OnAttach...   Welcome, leases and pulses come; Hello and reports go
 //   workers     OnBatches...  a stream each; parts come, want lists go
 //   loop        OnTaken, SetWaiting, SetLoopHolds
 //
-// The loop takes step `next` when it is held: each step of the rank, in order, once. What is held and
-// what may still come together fit the window, a number of batches that follows from prefetch_bytes
-// and the mean size seen; the step `next` always has a place beyond it.
+// The loop takes step `next` when it is held: each step of the rank, in order, once. What is held
+// and what may still come together fit the window, a number of batches that follows from
+// prefetch_bytes and the mean size seen; the step `next` always has a place beyond it.
 //
 // Not thread-safe.
 #pragma once
@@ -57,9 +57,10 @@ class SessionState {
   void OnAttachWritten(StreamId stream, Time now);
   void OnAttachClosed(StreamId stream, const Status& status, Time now);
 
-  /// A part came, whose data are the adapter's business. False where its batch is not wanted, so that
-  /// no memory should be spent on it.
-  bool OnBatchesPart(StreamId stream, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
+  /// A part came, whose data are the adapter's business. False where its batch is not wanted, so
+  /// that no memory should be spent on it.
+  bool OnBatchesPart(StreamId stream, const v1::BatchPart& part, std::uint64_t data_bytes,
+                     Time now);
   /// A whole batch came, and its digest is right.
   Verdict OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now);
   /// What came is no batch.
@@ -184,7 +185,7 @@ class SessionState {
   std::uint64_t next_ = 0;
   std::map<std::uint64_t, Held> held_;  // by step
   std::uint64_t held_bytes_ = 0;
-  std::deque<Past> past_;               // the last steps taken, for comparison with late copies
+  std::deque<Past> past_;  // the last steps taken, for comparison with late copies
   double mean_bytes_ = 0;
   std::uint64_t largest_bytes_ = 0;
   std::uint64_t arrived_ = 0;

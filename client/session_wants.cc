@@ -70,8 +70,7 @@ void SessionState::GiveCredit() {
     // Credit cannot be taken back: it counts until it is used, or its stream is closed as unused.
     spoken_for += link.stream.receiving_bytes + link.credit_left();
   }
-  std::uint64_t free =
-      options_.prefetch_bytes - std::min(options_.prefetch_bytes, spoken_for);
+  std::uint64_t free = options_.prefetch_bytes - std::min(options_.prefetch_bytes, spoken_for);
   const double mean = MeanBytes();
   for (const HeldLease* held : leases_.ByNeed()) {
     WorkerLink* link = workers_.Find(held->lease.worker.id);
@@ -209,9 +208,9 @@ void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time 
   const Number id = FromProto(refused.lease());
   HeldLease* held = leases_.Find(id);
   if (held == nullptr || !held->lacks()) return;
-  logger_->Warning("lease refused", {{"worker", link.where.address},
-                                     {"lease", id.ToString()},
-                                     {"why", refused.message()}});
+  logger_->Warning(
+      "lease refused",
+      {{"worker", link.where.address}, {"lease", id.ToString()}, {"why", refused.message()}});
   ++stats_.lapsed_leases;
   LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
@@ -250,13 +249,14 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
   const ExampleRange got{arrival.first_example, arrival.planned_examples};
   if (!known || arrival.fingerprint != admission_->fingerprint ||
       arrival.epoch != arrival.at.epoch || got != planned) {
-    FailWorker(*link,
-               DataLoss(fmt::format(
-                   "a batch said to be that at {} is of plan {}, epoch {} and {} examples from place "
-                   "{}; expected plan {} and {} examples from place {}",
-                   arrival.at.ToString(), arrival.fingerprint.ToString(), arrival.epoch, got.count,
-                   got.first, admission_->fingerprint.ToString(), planned.count, planned.first)),
-               now);
+    FailWorker(
+        *link,
+        DataLoss(fmt::format(
+            "a batch said to be that at {} is of plan {}, epoch {} and {} examples from place "
+            "{}; expected plan {} and {} examples from place {}",
+            arrival.at.ToString(), arrival.fingerprint.ToString(), arrival.epoch, got.count,
+            got.first, admission_->fingerprint.ToString(), planned.count, planned.first)),
+        now);
     Settle(now);
     return Verdict::kWrong;
   }
@@ -276,7 +276,8 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
   } else if (step >= next_ + window() && leases_.Covering(step) == nullptr) {
     verdict = Verdict::kUnwanted;
   } else {
-    held_[step] = {arrival.digest, arrival.bytes, arrival.examples, arrival.dropped, link->where.id};
+    held_[step] = {arrival.digest, arrival.bytes, arrival.examples, arrival.dropped,
+                   link->where.id};
     held_bytes_ += arrival.bytes;
     largest_bytes_ = std::max(largest_bytes_, arrival.bytes);
     ++arrived_;

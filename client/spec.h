@@ -53,7 +53,7 @@ struct TacticEntry {
 
 /// Names of what batches hold as numbers. The number of an entry is its place in the list.
 struct VocabularyTable {
-  std::vector<std::string> node_label_names;  // classes, then one a definition
+  std::vector<std::string> node_label_names;    // classes, then one a definition
   std::vector<std::int64_t> node_label_idents;  // 0 for the classes
   std::vector<std::string> edge_label_names;    // base labels
   std::vector<TacticEntry> tactics;

@@ -16,10 +16,12 @@ Result<std::shared_ptr<const StaticTables>> StaticTables::Parse(std::string_view
   }
   const v1::Vocabulary& from = tables.vocabulary();
   VocabularyTable vocabulary;
-  vocabulary.node_label_names.assign(from.node_label_names().begin(), from.node_label_names().end());
+  vocabulary.node_label_names.assign(from.node_label_names().begin(),
+                                     from.node_label_names().end());
   vocabulary.node_label_idents.assign(from.node_label_idents().begin(),
                                       from.node_label_idents().end());
-  vocabulary.edge_label_names.assign(from.edge_label_names().begin(), from.edge_label_names().end());
+  vocabulary.edge_label_names.assign(from.edge_label_names().begin(),
+                                     from.edge_label_names().end());
   for (const v1::Tactic& tactic : from.tactics()) {
     vocabulary.tactics.push_back(
         {tactic.ident(), tactic.base_text(), tactic.arguments(), tactic.count()});

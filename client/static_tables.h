@@ -21,7 +21,9 @@ class StaticTables {
                                                            std::uint64_t base_node_labels);
 
   const VocabularyTable& vocabulary() const { return vocabulary_; }
-  std::uint64_t contexts() const { return static_cast<std::uint64_t>(contexts_.context_list_size()); }
+  std::uint64_t contexts() const {
+    return static_cast<std::uint64_t>(contexts_.context_list_size());
+  }
 
   /// The node labels of a context, in order: the spines of its required files, each from its
   /// representative backward, then its own file's chain. OutOfRange for an id beyond contexts().

@@ -38,16 +38,16 @@ struct SessionStats {
   std::uint64_t bytes = 0;     // packed
   std::array<std::uint64_t, kDropReasons> dropped{};  // by DropReason
   std::array<double, kWaitCauses> waited_seconds{};   // by WaitCause
-  std::uint64_t duplicates = 0;            // batches that came twice
-  std::uint64_t duplicate_mismatches = 0;  // ... whose digests differed
-  std::uint64_t lapsed_leases = 0;         // taken back from workers that failed
+  std::uint64_t duplicates = 0;                       // batches that came twice
+  std::uint64_t duplicate_mismatches = 0;             // ... whose digests differed
+  std::uint64_t lapsed_leases = 0;                    // taken back from workers that failed
 
   std::uint64_t buffered_batches = 0;  // received, not taken yet
   std::uint64_t buffered_bytes = 0;
-  WaitCause now = WaitCause::kNone;    // what the loop waits for at this moment
-  double now_seconds = 0;              // how long already
-  std::string now_worker;              // host:port, where a worker is waited for
-  std::string now_stage;               // of the build, where the worker said so
+  WaitCause now = WaitCause::kNone;  // what the loop waits for at this moment
+  double now_seconds = 0;            // how long already
+  std::string now_worker;            // host:port, where a worker is waited for
+  std::string now_stage;             // of the build, where the worker said so
 
   double total_waited_seconds() const {
     double total = 0;

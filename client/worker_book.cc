@@ -41,8 +41,8 @@ void WorkerBook::Closed(WorkerLink& link) {
 }
 
 void WorkerBook::Failed(WorkerLink& link, std::string reason, Time now) {
-  link.backoff = link.backoff == Duration{0} ? kFirstBackoff
-                                             : std::min(link.backoff * 2, kLongestBackoff);
+  link.backoff =
+      link.backoff == Duration{0} ? kFirstBackoff : std::min(link.backoff * 2, kLongestBackoff);
   link.failing_until = now + link.backoff;
   link.reason = std::move(reason);
 }

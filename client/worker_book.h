@@ -1,5 +1,5 @@
-// The workers of one consumer, as it judges them: who failed and for how long that counts, what each
-// stream owes, and what each was told.
+// The workers of one consumer, as it judges them: who failed and for how long that counts, what
+// each stream owes, and what each was told.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -30,20 +30,20 @@ struct WorkerLink {
     bool heard_any = false;
     bool writing = false;
     bool going_away = false;
-    Time heard;                  // last byte, or since when it owes something
-    std::uint64_t credit = 0;    // bytes granted so far, never less
-    std::uint64_t used = 0;      // of them, as the worker says
-    std::optional<Position> receiving;   // the batch under way
-    std::uint64_t receiving_bytes = 0;   // its size
-    std::optional<Position> building;    // from Alive
+    Time heard;                         // last byte, or since when it owes something
+    std::uint64_t credit = 0;           // bytes granted so far, never less
+    std::uint64_t used = 0;             // of them, as the worker says
+    std::optional<Position> receiving;  // the batch under way
+    std::uint64_t receiving_bytes = 0;  // its size
+    std::optional<Position> building;   // from Alive
     std::string stage;
     std::uint32_t batches_before = 0;
-    std::uint64_t owed = 0;      // batches it was told to build and has not sent
+    std::uint64_t owed = 0;  // batches it was told to build and has not sent
     Position told_next;
-    Time told;                   // when it was told last
-    bool stale = true;           // what it was told is no longer all of the truth
-    bool urgent = true;          // ... and somebody may wait for that
-    Time unused_since;           // no lease lacks anything of it
+    Time told;           // when it was told last
+    bool stale = true;   // what it was told is no longer all of the truth
+    bool urgent = true;  // ... and somebody may wait for that
+    Time unused_since;   // no lease lacks anything of it
 
     /// Whether something has to come of it: batches, or that it takes what it is told.
     bool owes() const { return owed > 0 || writing; }

@@ -27,9 +27,10 @@ PlanLibraryOptions LibraryOptions(const DaemonOptions& options) {
   return library;
 }
 
-/// A worker in the same process tells the dispatcher of its datasets; a dispatcher alone finds out by
-/// itself.
-v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider, const std::string& id) {
+/// A worker in the same process tells the dispatcher of its datasets; a dispatcher alone finds out
+/// by itself.
+v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
+                                const std::string& id) {
   v1::DatasetState state;
   if (const auto status = library.GetStatus(id); status.ok()) state = ToProto(*status);
   for (v1::FileEntry& file : provider.ListFiles(id)) *state.add_file_list() = std::move(file);
@@ -51,7 +52,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   if (options.role != Role::kDispatcher) MILLRACE_RETURN_IF_ERROR(daemon->StartWorker());
   Daemon* d = daemon.get();
   if (d->worker_) {
-    d->ticker_ = std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] { d->worker_->Tick(); });
+    d->ticker_ =
+        std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] { d->worker_->Tick(); });
   }
   if (d->dispatcher_) d->opener_ = std::thread([d] { d->OpenDatasets(); });
   return daemon;
@@ -72,16 +74,16 @@ Status Daemon::StartDispatcher() {
   dispatcher.address = options_.listen;
   dispatcher.attach_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
-  MILLRACE_ASSIGN_OR_RETURN(
-      dispatcher_, DispatcherService::Start(dispatcher, std::move(store),
-                                            MakePlanCompiler(library_), clock_, log_));
+  MILLRACE_ASSIGN_OR_RETURN(dispatcher_,
+                            DispatcherService::Start(dispatcher, std::move(store),
+                                                     MakePlanCompiler(library_), clock_, log_));
   GrpcServerOptions server;
   server.listen = options_.listen;
   MILLRACE_ASSIGN_OR_RETURN(
       control_, GrpcServer::Start(server, std::shared_ptr<DispatcherEndpoint>(dispatcher_)));
   control_address_ = WithPort(options_.listen, control_->port());
-  log_->Info("listening", {{"for", "control"}, {"address", control_address_},
-                           {"term", dispatcher_->term()}});
+  log_->Info("listening",
+             {{"for", "control"}, {"address", control_address_}, {"term", dispatcher_->term()}});
   if (!IsLoopback(options_.listen)) {
     log_->Warning("control is reachable from other hosts without encryption or authentication",
                   {{"address", control_address_}});
@@ -98,8 +100,8 @@ Status Daemon::StartWorker() {
   worker.memory_bytes = options_.batch_memory();
   worker.version = MILLRACE_VERSION;
 
-  // The port is known only once the server listens, and the server needs the worker: consumers learn
-  // the address from the worker's first report, which Start sends.
+  // The port is known only once the server listens, and the server needs the worker: consumers
+  // learn the address from the worker's first report, which Start sends.
   struct Late final : WorkerEndpoint {
     std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
         std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override {
@@ -120,11 +122,13 @@ Status Daemon::StartWorker() {
                             GrpcServer::Start(server, std::shared_ptr<WorkerEndpoint>(late)));
   batch_address_ = WithPort(options_.batch_listen, batches_->port());
   worker.address = options_.advertise.empty() ? batch_address_ : options_.advertise;
-  worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_), MakeGrpcConnector({}),
-                                     clock_, log_);
+  worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_),
+                                            MakeGrpcConnector({}), clock_, log_);
   late->worker = worker_;
-  log_->Info("listening", {{"for", "batches"}, {"address", batch_address_},
-                           {"advertised", worker.address}, {"threads", worker.threads},
+  log_->Info("listening", {{"for", "batches"},
+                           {"address", batch_address_},
+                           {"advertised", worker.address},
+                           {"threads", worker.threads},
                            {"batch_memory", worker.memory_bytes}});
   if (!IsLoopback(options_.batch_listen)) {
     log_->Warning("batches are reachable from other hosts without encryption or authentication",
@@ -152,8 +156,8 @@ void Daemon::DrainAndStop(const std::function<bool()>& hurry) {
     batches_->SetDraining();
   }
   if (control_) control_->SetDraining();
-  const Time end = clock_->Now() +
-                   std::chrono::milliseconds(static_cast<std::int64_t>(options_.grace * 1e3));
+  const Time end =
+      clock_->Now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.grace * 1e3));
   while (worker_ && !worker_->Idle() && clock_->Now() < end && !hurry()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

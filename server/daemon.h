@@ -1,5 +1,5 @@
-// The daemon put together: options in, listening servers out. No singletons: everything that main.cc
-// starts is a member here and ends with it.
+// The daemon put together: options in, listening servers out. No singletons: everything that
+// main.cc starts is a member here and ends with it.
 #pragma once
 
 #include <chrono>
@@ -22,8 +22,8 @@ namespace millrace {
 
 class Daemon {
  public:
-  /// Listens and starts to work. AlreadyExists for a busy port, FailedPrecondition for a state folder
-  /// in use, and so on: nothing is left behind.
+  /// Listens and starts to work. AlreadyExists for a busy port, FailedPrecondition for a state
+  /// folder in use, and so on: nothing is left behind.
   static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
                                                std::shared_ptr<Logger> log);
   ~Daemon();
@@ -33,7 +33,8 @@ class Daemon {
   /// host:port of the control service, or of the batch service where there is no control service.
   std::string address() const;
 
-  /// Finishes what is owed, at most for the grace time or until `hurry` says true, and stops. Blocks.
+  /// Finishes what is owed, at most for the grace time or until `hurry` says true, and stops.
+  /// Blocks.
   void DrainAndStop(const std::function<bool()>& hurry);
 
  private:

@@ -45,24 +45,30 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
     arguments.role = role;
     arguments.chosen = true;
   });
-  command->add_option("--config", arguments.config, "YAML file with the options below, '_' for '-'");
+  command->add_option("--config", arguments.config,
+                      "YAML file with the options below, '_' for '-'");
   command->add_option("--dataset", arguments.datasets, "ID=DIR; repeat for more");
   for (const OptionSpec& option : OptionTable()) {
     if (std::find(option.roles.begin(), option.roles.end(), role) == option.roles.end()) continue;
     std::string text = option.help;
     if (!option.default_value.empty()) text += " [" + option.default_value + "]";
-    command->add_option_function<std::string>(
-        FlagOf(option.name),
-        [name = option.name, &arguments](const std::string& value) { arguments.flags[name] = value; },
-        text)->take_last();
+    command
+        ->add_option_function<std::string>(
+            FlagOf(option.name),
+            [name = option.name, &arguments](const std::string& value) {
+              arguments.flags[name] = value;
+            },
+            text)
+        ->take_last();
   }
-  command->add_flag("--print-config", arguments.print_config, "print the effective options and exit");
+  command->add_flag("--print-config", arguments.print_config,
+                    "print the effective options and exit");
   command->add_option("--port-file", arguments.port_file,
                       "write the address to this file once the daemon listens");
-  command->footer(
-      "Examples:\n  millraced " + std::string(RoleName(role)) +
-      (role == Role::kWorker ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
-                             : " --dataset stdlib=/data/stdlib\n"));
+  command->footer("Examples:\n  millraced " + std::string(RoleName(role)) +
+                  (role == Role::kWorker
+                       ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
+                       : " --dataset stdlib=/data/stdlib\n"));
 }
 
 Result<DaemonOptions> EffectiveOptions(const Arguments& arguments, const HostLimits& host) {
@@ -119,10 +125,12 @@ int Run(const Arguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
 
-  const auto log = MakeStderrLogger(std::string(RoleName(options->role)), options->log_level,
-                                    options->log_json);
-  log->Info("starting", {{"version", MILLRACE_VERSION}, {"name", options->name},
-                         {"threads", options->threads}, {"cpus_from", host.cpus_from},
+  const auto log =
+      MakeStderrLogger(std::string(RoleName(options->role)), options->log_level, options->log_json);
+  log->Info("starting", {{"version", MILLRACE_VERSION},
+                         {"name", options->name},
+                         {"threads", options->threads},
+                         {"cpus_from", host.cpus_from},
                          {"memory_limit", options->memory_limit},
                          {"memory_from", host.memory_from}});
   Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, log);

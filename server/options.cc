@@ -17,8 +17,7 @@ namespace {
 constexpr std::uint64_t kMiB = 1 << 20;
 
 Status OptionError(std::string_view name, std::string_view value, std::string_view expected) {
-  return InvalidArgument(
-      fmt::format("option {}: expected {}, got '{}'", name, expected, value));
+  return InvalidArgument(fmt::format("option {}: expected {}, got '{}'", name, expected, value));
 }
 
 Result<double> ParseNumber(std::string_view name, const std::string& text, double min, double max) {
@@ -80,8 +79,8 @@ Status ReadDatasets(const YamlNode& node, const std::string& path, OptionTexts& 
   }
   for (const YamlEntry& entry : node.entries) {
     const auto error = [&](const YamlMark& mark, std::string_view what) {
-      return InvalidArgument(fmt::format("{}:{}:{}: datasets.{}: {}", path, mark.line, mark.column,
-                                         entry.key, what));
+      return InvalidArgument(
+          fmt::format("{}:{}:{}: datasets.{}: {}", path, mark.line, mark.column, entry.key, what));
     };
     DatasetOption dataset;
     if (entry.value->kind == YamlNode::Kind::kScalar) {
@@ -125,21 +124,38 @@ std::string_view RoleName(Role role) {
 const std::vector<OptionSpec>& OptionTable() {
   using enum Role;
   static const std::vector<OptionSpec> table = {
-      {"listen", "host:port for trainers, workers and tools (control)", "127.0.0.1:7700",
+      {"listen",
+       "host:port for trainers, workers and tools (control)",
+       "127.0.0.1:7700",
        {kDispatcher, kServe}},
       {"batch_listen", "host:port for batches", "127.0.0.1:7701", {kWorker, kServe}},
-      {"advertise", "host:port of the batch port as consumers reach it; needed where batch_listen is "
-                    "a wildcard", "", {kWorker, kServe}},
+      {"advertise",
+       "host:port of the batch port as consumers reach it; needed where batch_listen is "
+       "a wildcard",
+       "",
+       {kWorker, kServe}},
       {"dispatcher", "host:port of the dispatcher", "127.0.0.1:7700", {kWorker}},
       {"state", "folder of the embedded state store", "", {kDispatcher, kServe}},
-      {"memory_limit", "bytes (also 300MB, 4GiB) that the process may use besides the page cache; "
-                       "default: 80 % of the machine's or the cgroup's", "", {kWorker, kServe}},
-      {"threads", "batches built at once; default: the CPUs of affinity and cgroup", "",
+      {"memory_limit",
+       "bytes (also 300MB, 4GiB) that the process may use besides the page cache; "
+       "default: 80 % of the machine's or the cgroup's",
+       "",
        {kWorker, kServe}},
-      {"grace", "seconds to finish what is owed after SIGTERM", "10", {kDispatcher, kWorker, kServe}},
-      {"attach_timeout", "seconds that a trainer waits for a job that others hold", "60",
+      {"threads",
+       "batches built at once; default: the CPUs of affinity and cgroup",
+       "",
+       {kWorker, kServe}},
+      {"grace",
+       "seconds to finish what is owed after SIGTERM",
+       "10",
+       {kDispatcher, kWorker, kServe}},
+      {"attach_timeout",
+       "seconds that a trainer waits for a job that others hold",
+       "60",
        {kDispatcher, kServe}},
-      {"name", "name of this process in status and logs; default: host:pid", "",
+      {"name",
+       "name of this process in status and logs; default: host:pid",
+       "",
        {kDispatcher, kWorker, kServe}},
       {"log_level", "debug, info, warning, error or off", "info", {kDispatcher, kWorker, kServe}},
       {"log_json", "one JSON object a log line", "false", {kDispatcher, kWorker, kServe}},
@@ -173,12 +189,13 @@ Result<OptionTexts> ReadConfigFile(const std::string& path) {
                                    [&](const OptionSpec& o) { return o.name == entry.key; });
     if (!known) {
       return InvalidArgument(fmt::format("{}:{}:{}: unknown key '{}', expected one of {}", path,
-                                         entry.mark.line, entry.mark.column, entry.key, KnownKeys()));
+                                         entry.mark.line, entry.mark.column, entry.key,
+                                         KnownKeys()));
     }
     if (entry.value->kind != YamlNode::Kind::kScalar) {
       return InvalidArgument(fmt::format("{}:{}:{}: {}: expected one value, got {}", path,
-                                         entry.value->mark.line, entry.value->mark.column, entry.key,
-                                         entry.value->Describe()));
+                                         entry.value->mark.line, entry.value->mark.column,
+                                         entry.key, entry.value->Describe()));
     }
     texts.values[entry.key] = entry.value->scalar;
   }
@@ -200,10 +217,14 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
   const double amount = std::strtod(owned.c_str(), &end);
   const std::string unit(end);
   static const std::map<std::string, double> units = {
-      {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},       {"GB", 1e9},
-      {"TB", 1e12}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1024.0 * (1 << 30)}};
+      {"", 1},          {"B", 1},
+      {"kB", 1e3},      {"MB", 1e6},
+      {"GB", 1e9},      {"TB", 1e12},
+      {"KiB", 1 << 10}, {"MiB", 1 << 20},
+      {"GiB", 1 << 30}, {"TiB", 1024.0 * (1 << 30)}};
   const auto found = units.find(unit);
-  if (end == owned.c_str() || found == units.end() || !(amount > 0) || amount * found->second > 1e18) {
+  if (end == owned.c_str() || found == units.end() || !(amount > 0) ||
+      amount * found->second > 1e18) {
     return InvalidArgument("expected bytes such as 300MB or 4GiB, got '" + owned + "'");
   }
   return static_cast<std::uint64_t>(amount * found->second);
@@ -234,8 +255,8 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
       return OptionError("advertise", options.advertise, "an address that consumers can reach");
     }
   } else if (role != Role::kDispatcher && IsWildcard(HostOf(options.batch_listen))) {
-    return InvalidArgument("option advertise: needed where batch_listen is " + options.batch_listen +
-                           ": give host:port as consumers reach it");
+    return InvalidArgument("option advertise: needed where batch_listen is " +
+                           options.batch_listen + ": give host:port as consumers reach it");
   }
 
   options.datasets = texts.datasets;

@@ -1,4 +1,5 @@
-// What `millraced` can be told: one table of options, each a key of the YAML configuration and a flag.
+// What `millraced` can be told: one table of options, each a key of the YAML configuration and a
+// flag.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct DatasetOption {
 
 /// One line of the option table. Values are texts here; DaemonOptions has them typed.
 struct OptionSpec {
-  std::string name;           // YAML key with '_'; the flag has '-'
+  std::string name;  // YAML key with '_'; the flag has '-'
   std::string help;
   std::string default_value;  // as it is shown; empty: see `help`
   std::vector<Role> roles;    // that know it
@@ -34,16 +35,16 @@ const std::vector<OptionSpec>& OptionTable();
 
 struct DaemonOptions {
   Role role = Role::kServe;
-  std::string listen;         // control: dispatcher and serve
-  std::string batch_listen;   // batches: worker and serve
-  std::string advertise;      // address of the batch port, as consumers reach it; empty: batch_listen
-  std::string dispatcher;     // of a worker
+  std::string listen;        // control: dispatcher and serve
+  std::string batch_listen;  // batches: worker and serve
+  std::string advertise;   // address of the batch port, as consumers reach it; empty: batch_listen
+  std::string dispatcher;  // of a worker
   std::map<std::string, DatasetOption> datasets;
-  std::string state;          // folder
+  std::string state;               // folder
   std::uint64_t memory_limit = 0;  // bytes
   int threads = 1;
-  double grace = 10;          // seconds
-  double attach_timeout = 60; // seconds
+  double grace = 10;           // seconds
+  double attach_timeout = 60;  // seconds
   std::string name;
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
@@ -54,12 +55,12 @@ struct DaemonOptions {
 
 /// Texts of options as given: by the configuration file first, by flags over it.
 struct OptionTexts {
-  std::map<std::string, std::string> values;         // by OptionSpec::name
+  std::map<std::string, std::string> values;  // by OptionSpec::name
   std::map<std::string, DatasetOption> datasets;
 };
 
-/// Reads a configuration file. InvalidArgument "<file>:<line>:<column>: …" for unknown keys (with the
-/// known ones), duplicates and wrong types; NotFound where there is no such file.
+/// Reads a configuration file. InvalidArgument "<file>:<line>:<column>: …" for unknown keys (with
+/// the known ones), duplicates and wrong types; NotFound where there is no such file.
 Result<OptionTexts> ReadConfigFile(const std::string& path);
 
 /// `ID=DIR` as a dataset.

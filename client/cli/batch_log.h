@@ -1,5 +1,5 @@
-// The line that stands for one batch in logs: the same from `millrace digest --epoch`, which computes
-// it, and from `millrace consume --log`, which was sent it.
+// The line that stands for one batch in logs: the same from `millrace digest --epoch`, which
+// computes it, and from `millrace consume --log`, which was sent it.
 //
 // Pure functions.
 #pragma once
@@ -13,9 +13,9 @@
 
 namespace millrace::cli {
 
-/// One JSON object without a newline: {"epoch","step","rank","ordinal","hash","examples","dropped"}.
-/// examples: ids delivered, in row order; dropped: [[id, reason], …]. `hash`: XXH3-128 of the packed
-/// payload.
+/// One JSON object without a newline:
+/// {"epoch","step","rank","ordinal","hash","examples","dropped"}. examples: ids delivered, in row
+/// order; dropped: [[id, reason], …]. `hash`: XXH3-128 of the packed payload.
 std::string BatchLogLine(const StepArithmetic& steps, Position at, std::uint32_t rank,
                          Digest128 hash, const BatchInfo& info);
 

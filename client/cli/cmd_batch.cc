@@ -52,10 +52,10 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
   for (std::size_t row = 0; row < batch.graphs(); ++row) {
     const ExampleId id = batch.info().example_ids[row];
     const ExampleDescription d = source.Describe(id);
-    MILLRACE_RETURN_IF_ERROR(PrintLine(
-        fmt::format("{:>6} {:>10} {:>7} {:>7} {:>6} {:>8}  {}, {}", row, id.value(),
-                    node_splits[row + 1] - node_splits[row], edge_splits[row + 1] - edge_splits[row],
-                    number(d.step), number(d.outcome), d.definition, d.file)));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
+        "{:>6} {:>10} {:>7} {:>7} {:>6} {:>8}  {}, {}", row, id.value(),
+        node_splits[row + 1] - node_splits[row], edge_splits[row + 1] - edge_splits[row],
+        number(d.step), number(d.outcome), d.definition, d.file)));
   }
   for (const DroppedExample& dropped : batch.info().dropped) {
     const ExampleDescription d = source.Describe(dropped.id);
@@ -89,8 +89,8 @@ Status PrintGraph(const PackedBatch& batch, const Plan& plan) {
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{} nodes", nodes)));
   for (std::int64_t n = 0; n < nodes; ++n) {
     const std::int64_t label = node_label[static_cast<std::size_t>(n)];
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8}  {} ({})", n, name_of(names.node_label_names(), label), label)));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(
+        fmt::format("{:>8}  {} ({})", n, name_of(names.node_label_names(), label), label)));
   }
   MILLRACE_RETURN_IF_ERROR(
       PrintLine(fmt::format("{} edges, without reversed and self edges", edges)));
@@ -166,7 +166,8 @@ void AddBatchCommand(Tool& tool) {
                    "position at which the steps begin: examples of the epoch that come before")
       ->type_name("POSITION");
   command->add_option("--out", options->out, "also save the packed batch")->type_name("FILE");
-  command->add_option("--example", options->example, "build this example alone, and print its graph")
+  command
+      ->add_option("--example", options->example, "build this example alone, and print its graph")
       ->type_name("N");
 }
 

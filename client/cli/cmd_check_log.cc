@@ -89,7 +89,8 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
       const auto expected = nlohmann::json::parse(
           BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info()));
       const auto found = logged.find({epoch, steps.Ordinal(at, rank)});
-      const std::string place = fmt::format("epoch {}, step {}, rank {}", epoch, steps.Step(at), rank);
+      const std::string place =
+          fmt::format("epoch {}, step {}, rank {}", epoch, steps.Step(at), rank);
       if (found == logged.end()) return DataLoss(place + ": was not delivered");
       if (found->second != expected) {
         return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.dump(),
@@ -124,15 +125,17 @@ Status Run(const CheckLogOptions& options) {
   }
   if (!logged.empty()) {
     const auto& [key, line] = *logged.begin();
-    return DataLoss(fmt::format("{} batches were delivered that are not in the epochs asked for; the "
-                                "first is epoch {}, ordinal {}",
-                                logged.size(), key.first, key.second));
+    return DataLoss(
+        fmt::format("{} batches were delivered that are not in the epochs asked for; the "
+                    "first is epoch {}, ordinal {}",
+                    logged.size(), key.first, key.second));
   }
   const std::uint64_t left_out = steps.LeftOut();
-  return PrintLine(fmt::format(
-      "ok: {} batches equal, byte for byte; {} examples delivered, each once an epoch; {} dropped with "
-      "a reason; {} an epoch left out by `remainder: drop`",
-      tally.batches, tally.delivered, tally.dropped, left_out));
+  return PrintLine(
+      fmt::format("ok: {} batches equal, byte for byte; {} examples delivered, each once an epoch; "
+                  "{} dropped with "
+                  "a reason; {} an epoch left out by `remainder: drop`",
+                  tally.batches, tally.delivered, tally.dropped, left_out));
 }
 
 }  // namespace
@@ -147,8 +150,10 @@ void AddCheckLogCommand(Tool& tool) {
   options->offline.AddTo(command);
   command->add_option("--log", options->logs, "a log of `millrace consume --log`; repeat for more")
       ->required();
-  command->add_option("--world-size", options->world_size, "ranks of the job")->check(CLI::PositiveNumber);
-  command->add_option("--epochs", options->epochs, "epochs that the logs hold")->check(CLI::PositiveNumber);
+  command->add_option("--world-size", options->world_size, "ranks of the job")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--epochs", options->epochs, "epochs that the logs hold")
+      ->check(CLI::PositiveNumber);
   command->add_option("--from", options->from, "where the job began: E:N, N examples into epoch E");
 }
 

@@ -1,5 +1,5 @@
-// `millrace consume`: reads a job's batches as a trainer would, and says how fast they came and what
-// was waited for.
+// `millrace consume`: reads a job's batches as a trainer would, and says how fast they came and
+// what was waited for.
 
 #include <algorithm>
 #include <atomic>
@@ -42,8 +42,8 @@ Result<std::vector<std::uint32_t>> ParseRanks(const std::string& text, std::uint
     }
     const auto rank = static_cast<std::uint32_t>(std::stoul(one));
     if (rank >= world_size || std::count(ranks.begin(), ranks.end(), rank) != 0) {
-      return InvalidArgument(fmt::format("--ranks {}: expected each of 0 to {} at most once", text,
-                                         world_size - 1));
+      return InvalidArgument(
+          fmt::format("--ranks {}: expected each of 0 to {} at most once", text, world_size - 1));
     }
     ranks.push_back(rank);
     begin = end + 1;
@@ -119,8 +119,8 @@ std::uint64_t ExpectedBatches(const ConsumeOptions& options, const BatchSpec& sp
   if (!steps.ok()) return 0;
   std::uint64_t batches = options.steps;
   if (options.session.epochs > 0) {
-    const std::uint64_t all = steps->StepsFrom(spec.start.example) +
-                              (options.session.epochs - 1) * spec.steps_per_epoch;
+    const std::uint64_t all =
+        steps->StepsFrom(spec.start.example) + (options.session.epochs - 1) * spec.steps_per_epoch;
     batches = batches == 0 ? all : std::min(batches, all);
   }
   return batches * options.ranks.size();
@@ -139,8 +139,8 @@ Status RunConsume(Options options) {
   SessionOptions& session = consume.session;
   MILLRACE_ASSIGN_OR_RETURN(consume.ranks, ParseRanks(options.ranks, session.world_size));
   session.index_dtype = options.index_dtype == "int64" ? DType::kInt64 : DType::kInt32;
-  session.logger = MakeStderrLogger("consume", options.quiet ? LogLevel::kError : LogLevel::kInfo,
-                                    false);
+  session.logger =
+      MakeStderrLogger("consume", options.quiet ? LogLevel::kError : LogLevel::kInfo, false);
   if (consume.steps == 0 && session.epochs == 0) session.epochs = 1;
 
   std::atomic<ConsumerGroup*> running{nullptr};
@@ -191,7 +191,8 @@ void AddConsumeCommand(Tool& tool) {
       "  millrace consume train.yaml --address 127.0.0.1:7700 --job try --world-size 2\n"
       "  millrace consume train.yaml --job try --world-size 8 --ranks 0,1 --epochs 3\n"
       "  millrace consume train.yaml --job try --cursor \"$(cat cursor)\" --cursor-out cursor\n"
-      "  millrace consume train.yaml --job try --log delivered.jsonl   # lines as of digest --epoch\n"
+      "  millrace consume train.yaml --job try --log delivered.jsonl   # lines as of digest "
+      "--epoch\n"
       "Several ranks are a thread and a session each. Ctrl-C ends them where they are.\n",
       [options] { return RunConsume(*options); });
   command->add_option("pipeline", session.pipeline_file, "the pipeline's YAML file")
@@ -211,8 +212,9 @@ void AddConsumeCommand(Tool& tool) {
       ->type_name("RANKS")
       ->capture_default_str();
   command->add_option("--replica", session.replica, "replica of the ranks")->type_name("R");
-  command->add_option("--epochs", session.epochs,
-                      "epochs to read, the one that is begun in included (default: 1)")
+  command
+      ->add_option("--epochs", session.epochs,
+                   "epochs to read, the one that is begun in included (default: 1)")
       ->type_name("N");
   command->add_option("--steps", options->consume.steps, "batches of each rank, then stop")
       ->type_name("N");
@@ -228,8 +230,9 @@ void AddConsumeCommand(Tool& tool) {
       ->type_name("DIR");
   command->add_option("--log", options->consume.log_file, "file with a line for every batch")
       ->type_name("FILE");
-  command->add_option("--delay", options->consume.delay_seconds,
-                      "seconds to wait after each batch, as a training step takes")
+  command
+      ->add_option("--delay", options->consume.delay_seconds,
+                   "seconds to wait after each batch, as a training step takes")
       ->type_name("SECONDS");
   command->add_flag("--lockstep", options->consume.lockstep,
                     "no rank takes a batch before all have the one before");
@@ -237,16 +240,19 @@ void AddConsumeCommand(Tool& tool) {
   command->add_option("--index-dtype", options->index_dtype, "type of delivered numbers")
       ->check(CLI::IsMember({"int32", "int64"}))
       ->capture_default_str();
-  command->add_option("--prefetch-bytes", session.prefetch_bytes,
-                      "packed bytes received ahead of each rank")
+  command
+      ->add_option("--prefetch-bytes", session.prefetch_bytes,
+                   "packed bytes received ahead of each rank")
       ->type_name("BYTES")
       ->capture_default_str();
-  command->add_option("--connect-timeout", session.connect_timeout_seconds,
-                      "seconds until a dispatcher has to answer")
+  command
+      ->add_option("--connect-timeout", session.connect_timeout_seconds,
+                   "seconds until a dispatcher has to answer")
       ->type_name("SECONDS")
       ->capture_default_str();
-  command->add_option("--attach-timeout", session.attach_timeout_seconds,
-                      "seconds until the dispatcher has to let the ranks in; 0: no limit")
+  command
+      ->add_option("--attach-timeout", session.attach_timeout_seconds,
+                   "seconds until the dispatcher has to let the ranks in; 0: no limit")
       ->type_name("SECONDS");
   command->add_flag("--quiet", options->quiet, "log errors only");
 }

@@ -1,6 +1,6 @@
-// `millrace digest`: every example of a pipeline's dataset as a line in the form of the golden files,
-// or every batch of an epoch as a line of the batch log. One process, no server: what distributed runs
-// are held against.
+// `millrace digest`: every example of a pipeline's dataset as a line in the form of the golden
+// files, or every batch of an epoch as a line of the batch log. One process, no server: what
+// distributed runs are held against.
 
 #include <cstdio>
 #include <memory>
@@ -109,8 +109,8 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
                               Expand(*batch, DType::kInt32, pool));
     const bool with_arrays = full > 0;
     if (with_arrays) --full;
-    MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(ExampleLine(
-        *delivered, plan.expand(), source.Describe(id), kind, e, split, with_arrays))));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(
+        ExampleLine(*delivered, plan.expand(), source.Describe(id), kind, e, split, with_arrays))));
   }
   return OkStatus();
 }
@@ -122,13 +122,11 @@ Status PrintAllExamples(Offline& offline, std::uint64_t full) {
   draft.fields = {.global_context = GlobalContextField::kFull, .text = false};
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, offline.OpenDataset());
   draft.source = "proof_states";
-  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> proof_states,
-                            offline.Compile(draft));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> proof_states, offline.Compile(draft));
   draft.source = "definitions";
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> definitions, offline.Compile(draft));
-  MILLRACE_ASSIGN_OR_RETURN(
-      const Json header,
-      Header(offline.pipeline().dataset(), dataset->index(), draft, *proof_states));
+  MILLRACE_ASSIGN_OR_RETURN(const Json header, Header(offline.pipeline().dataset(),
+                                                      dataset->index(), draft, *proof_states));
   MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(header)));
   MILLRACE_RETURN_IF_ERROR(PrintExamples(*proof_states, "proof_state", full));
   return PrintExamples(*definitions, "definition", full);
@@ -151,9 +149,8 @@ Status PrintBatches(Offline& offline, const DigestOptions& options) {
                     steps.StepsFrom(from.example) * options.world_size);
   for (; at.epoch == *options.epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < options.world_size; ++rank) {
-      MILLRACE_ASSIGN_OR_RETURN(
-          const std::shared_ptr<const PackedBatch> batch,
-          plan->Batch(at.epoch, steps.RankExamples(at, rank), *scratch));
+      MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
+                                plan->Batch(at.epoch, steps.RankExamples(at, rank), *scratch));
       MILLRACE_RETURN_IF_ERROR(
           PrintLine(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info())));
       progress.Add(1);
@@ -170,8 +167,8 @@ Status RunDigest(const DigestOptions& options) {
   // Both sources are printed: keys that only proof states have a use for must not count as unused.
   if (!options.epoch) offline_options.overrides.push_back("source=proof_states");
   MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(offline_options));
-  const Status status = options.epoch ? PrintBatches(offline, options)
-                                      : PrintAllExamples(offline, options.full);
+  const Status status =
+      options.epoch ? PrintBatches(offline, options) : PrintAllExamples(offline, options.full);
   if (std::fflush(stdout) != 0 && status.ok()) return Unavailable("stdout is closed");
   return status;
 }
@@ -187,15 +184,15 @@ void AddDigestCommand(Tool& tool) {
       "  millrace digest train.yaml --dataset stdlib=/data/stdlib --epoch 2 --from 40960\n",
       [options] { return RunDigest(*options); });
   options->offline.AddTo(command);
-  command->add_option("--full", options->full,
-                      "with the arrays of the first N examples of each kind")
+  command
+      ->add_option("--full", options->full, "with the arrays of the first N examples of each kind")
       ->type_name("N");
-  command->add_option("--epoch", options->epoch, "print the batches of this epoch")
-      ->type_name("E");
+  command->add_option("--epoch", options->epoch, "print the batches of this epoch")->type_name("E");
   command->add_option("--world-size", options->world_size, "ranks that share the epoch")
       ->type_name("W");
-  command->add_option("--from", options->from,
-                      "position in the epoch to begin at: examples that come before")
+  command
+      ->add_option("--from", options->from,
+                   "position in the epoch to begin at: examples that come before")
       ->type_name("POSITION");
 }
 

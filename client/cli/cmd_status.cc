@@ -48,8 +48,9 @@ Result<std::string> Format(const v1::ServiceStatus& status, const Options& optio
 }
 
 Status ShowOnce(const Options& options, Table table) {
-  MILLRACE_ASSIGN_OR_RETURN(const v1::ServiceStatus status,
-                            MakeGrpcConnector({})->GetStatus(options.address, options.timeout_seconds));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const v1::ServiceStatus status,
+      MakeGrpcConnector({})->GetStatus(options.address, options.timeout_seconds));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, Format(status, options, table, false));
   std::fputs(text.c_str(), stdout);
   return OkStatus();
@@ -69,8 +70,8 @@ Status Watch(const Options& options, Table table) {
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
-    const Status end = connector->WatchStatus(options.address, options.period_seconds, print,
-                                              stop.get_token());
+    const Status end =
+        connector->WatchStatus(options.address, options.period_seconds, print, stop.get_token());
     if (end.ok()) continue;
     // A dispatcher that is away for a while comes back: that is worth watching too.
     std::fprintf(stderr, "%s\n", end.message().c_str());
@@ -125,13 +126,11 @@ void AddStatusCommand(Tool& tool) {
 
 void AddJobsCommand(Tool& tool) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = tool.Add("jobs", "Show jobs, or end one",
-                               "  millrace jobs\n"
-                               "  millrace jobs end NAME   # turns a stuck trainer's sessions out\n",
-                               [options] {
-                                 return options->job.empty() ? Show(*options, &JobsTable)
-                                                             : EndJob(*options);
-                               });
+  CLI::App* command = tool.Add(
+      "jobs", "Show jobs, or end one",
+      "  millrace jobs\n"
+      "  millrace jobs end NAME   # turns a stuck trainer's sessions out\n",
+      [options] { return options->job.empty() ? Show(*options, &JobsTable) : EndJob(*options); });
   AddShowOptions(command, *options);
   CLI::App* end = command->add_subcommand("end", "End a job: all its sessions are turned out");
   end->add_option("name", options->job, "name of the job")->required()->type_name("NAME");

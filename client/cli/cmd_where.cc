@@ -37,7 +37,8 @@ Result<std::pair<std::uint64_t, std::uint64_t>> ParseEpochs(const std::string& t
 /// Why an epoch has the example not.
 std::string WhyNot(const Plan& plan, ExampleId id) {
   return fmt::format(
-      "example {} is in no epoch of this pipeline: its split label is {}, and it is of another part "
+      "example {} is in no epoch of this pipeline: its split label is {}, and it is of another "
+      "part "
       "than split.take names or a filter leaves it out",
       id.value(), plan.SplitLabel(id));
 }
@@ -64,23 +65,22 @@ Status RunWhere(const WhereOptions& options) {
     line += fmt::format(", step {}, outcome {}", *description.step, *description.outcome);
   }
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{}, in {}", line, description.file)));
-  MILLRACE_RETURN_IF_ERROR(PrintLine(
-      fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch", "step", "rank", "row",
-                  "position", "place")));
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
+                                                 "step", "rank", "row", "position", "place")));
   for (std::uint64_t epoch = epochs.first; epoch <= epochs.second; ++epoch) {
     const std::uint64_t place = plan->PlaceOf(epoch, id);
     const Position begin{epoch, epoch == from.epoch ? from.example : 0};
     const std::optional<Location> at = steps.Locate(place, begin);
     if (at) {
-      MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}",
-                                                     epoch, at->step, at->rank, at->row,
-                                                     at->position.example, place)));
+      MILLRACE_RETURN_IF_ERROR(
+          PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", epoch, at->step, at->rank,
+                                at->row, at->position.example, place)));
     } else {
-      MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
-          "{:>8} {} (place {})", epoch,
-          place < begin.example ? "not: it lies before the position given"
-                                : "not: `remainder: drop` leaves it out",
-          place)));
+      MILLRACE_RETURN_IF_ERROR(
+          PrintLine(fmt::format("{:>8} {} (place {})", epoch,
+                                place < begin.example ? "not: it lies before the position given"
+                                                      : "not: `remainder: drop` leaves it out",
+                                place)));
     }
   }
   return OkStatus();

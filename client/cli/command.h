@@ -14,14 +14,14 @@ namespace millrace::cli {
 /// be done as it stands (a path, a key, a port, a permission); 3 the data are bad.
 int ExitCode(const Status& status);
 
-/// The tool being put together: commands add themselves to `app`, and the one that is run leaves its
-/// outcome in `outcome`.
+/// The tool being put together: commands add themselves to `app`, and the one that is run leaves
+/// its outcome in `outcome`.
 struct Tool {
   CLI::App app;
   Status outcome;
 
-  /// Adds a command: name, one-line help, examples for --help, and what it does. Register options on
-  /// the returned App; `run` is called after parsing.
+  /// Adds a command: name, one-line help, examples for --help, and what it does. Register options
+  /// on the returned App; `run` is called after parsing.
   CLI::App* Add(const std::string& name, const std::string& help, const std::string& examples,
                 std::function<Status()> run);
 };

@@ -156,9 +156,9 @@ class Group final : public ConsumerGroup {
 
   Status Keep(const Session& session, const Batch& batch) {
     if (!options_.out_dir.empty()) {
-      MILLRACE_RETURN_IF_ERROR(WriteBatchFile(
-          *batch.packed(), fmt::format("{}/epoch-{}-batch-{}.mrb", options_.out_dir, batch.epoch(),
-                                       batch.ordinal())));
+      MILLRACE_RETURN_IF_ERROR(
+          WriteBatchFile(*batch.packed(), fmt::format("{}/epoch-{}-batch-{}.mrb", options_.out_dir,
+                                                      batch.epoch(), batch.ordinal())));
     }
     if (log_ == nullptr) return OkStatus();
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps,

@@ -17,9 +17,9 @@ namespace millrace::cli {
 struct ConsumeOptions {
   SessionOptions session;  // of every rank, but for `rank`
   std::vector<std::uint32_t> ranks;
-  std::uint64_t steps = 0;       // of each rank; 0: all
-  double delay_seconds = 0;      // after each batch, as a training step takes time
-  bool lockstep = false;         // no rank goes on before all have their batch
+  std::uint64_t steps = 0;   // of each rank; 0: all
+  double delay_seconds = 0;  // after each batch, as a training step takes time
+  bool lockstep = false;     // no rank goes on before all have their batch
   std::string log_file;
   std::string out_dir;
 };

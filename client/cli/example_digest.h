@@ -1,5 +1,5 @@
-// One example as a line of `millrace digest`, in the form of the reference's golden files: XXH64 over
-// the delivered arrays.
+// One example as a line of `millrace digest`, in the form of the reference's golden files: XXH64
+// over the delivered arrays.
 //
 // Pure functions.
 #pragma once

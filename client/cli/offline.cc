@@ -40,8 +40,8 @@ Result<std::uint64_t> ParseNumber(std::string_view text, const std::string& whol
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    return InvalidArgument(fmt::format(
-        "position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
+    return InvalidArgument(
+        fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
   }
   return number;
 }
@@ -98,13 +98,14 @@ Result<Offline> Offline::Open(const OfflineOptions& options) {
   }
   const auto own = library.datasets.find(pipeline.dataset());
   if (own == library.datasets.end()) {
-    return InvalidArgument(fmt::format("the pipeline draws from dataset '{}': say where it lies with "
-                                       "--dataset {}=DIR",
-                                       pipeline.dataset(), pipeline.dataset()));
+    return InvalidArgument(
+        fmt::format("the pipeline draws from dataset '{}': say where it lies with "
+                    "--dataset {}=DIR",
+                    pipeline.dataset(), pipeline.dataset()));
   }
   own->second.index_file = options.index_file;
-  library.progress = [bar = std::make_shared<IndexingProgress>()](
-                         const std::string& id, const IndexProgress& progress) {
+  library.progress = [bar = std::make_shared<IndexingProgress>()](const std::string& id,
+                                                                  const IndexProgress& progress) {
     (*bar)(id, progress);
   };
   auto opened = std::make_unique<PlanLibrary>(
@@ -118,8 +119,8 @@ Result<std::shared_ptr<const Dataset>> Offline::OpenDataset() {
 
 Result<std::shared_ptr<const Plan>> Offline::Compile(const PlanDraft& draft) {
   // A draft that differs from the pipeline must not be taken for it: it gets digests of its own.
-  const Digest128 own = Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(),
-                                         draft.source));
+  const Digest128 own =
+      Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(), draft.source));
   return library_->Compile(draft, pipeline_.dataset(), own, own);
 }
 

@@ -138,8 +138,8 @@ std::string StatusTable(const v1::ServiceStatus& status) {
   }
   text += Section("workers", workers);
 
-  Table consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
-                   "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});
+  Table consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES", "WAITED",
+                   "LAST MINUTE", "WAITS FOR", "WHY"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
     consumers.Add(
         {consumer.job(),

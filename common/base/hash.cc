@@ -24,9 +24,7 @@ struct Xxh3Stream::State {
   XXH3_state_t xxh;  // aligned by its own declaration; new honours that since C++17
 };
 
-Xxh3Stream::Xxh3Stream() : state_(std::make_unique<State>()) {
-  XXH3_128bits_reset(&state_->xxh);
-}
+Xxh3Stream::Xxh3Stream() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }
 Xxh3Stream::~Xxh3Stream() = default;
 Xxh3Stream::Xxh3Stream(Xxh3Stream&&) noexcept = default;
 Xxh3Stream& Xxh3Stream::operator=(Xxh3Stream&&) noexcept = default;

@@ -35,7 +35,8 @@ std::string Digest128::ToHex() const {
 
 Result<Digest128> Digest128::FromHex(std::string_view hex) {
   Digest128 d;
-  if (hex.size() != 32 || !ParseHex(hex.substr(0, 16), d.high) || !ParseHex(hex.substr(16), d.low)) {
+  if (hex.size() != 32 || !ParseHex(hex.substr(0, 16), d.high) ||
+      !ParseHex(hex.substr(16), d.low)) {
     return InvalidArgument("'" + std::string(hex) + "' is no digest: expected 32 hex digits");
   }
   return d;
@@ -66,8 +67,9 @@ std::string Fingerprint::ToString() const { return dataset.ToHex() + "-" + pipel
 
 Result<Fingerprint> Fingerprint::FromString(std::string_view text) {
   if (text.size() != 65 || text[32] != '-') {
-    return InvalidArgument("'" + std::string(text) +
-                           "' is no fingerprint: expected two digests of 32 hex digits with '-' between");
+    return InvalidArgument(
+        "'" + std::string(text) +
+        "' is no fingerprint: expected two digests of 32 hex digits with '-' between");
   }
   Fingerprint f;
   MILLRACE_ASSIGN_OR_RETURN(f.dataset, Digest128::FromHex(text.substr(0, 32)));

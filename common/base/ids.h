@@ -43,7 +43,8 @@ struct Number {
   std::string ToString() const;
 };
 
-/// 128 bits of XXH3 (https://github.com/Cyan4973/xxHash), written as 32 hex digits, high half first.
+/// 128 bits of XXH3 (https://github.com/Cyan4973/xxHash), written as 32 hex digits, high half
+/// first.
 struct Digest128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

@@ -59,7 +59,8 @@ class StderrLogger final : public Logger {
     if (!logger_.should_log(ToSpdlog(level))) return;
     std::string line;
     if (json_) {
-      line = fmt::format("\"component\":{},\"event\":{}", JsonString(component_), JsonString(event));
+      line =
+          fmt::format("\"component\":{},\"event\":{}", JsonString(component_), JsonString(event));
       for (const LogField& f : fields) {
         line += fmt::format(",{}:{}", JsonString(f.key), f.quote ? JsonString(f.value) : f.value);
       }

@@ -24,8 +24,8 @@ struct LogField {
   LogField(std::string_view k, const std::string& v) : LogField(k, std::string_view(v)) {}
   LogField(std::string_view k, const Status& s) : LogField(k, s.message()) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  LogField(std::string_view k, T v) : key(k), value(fmt::format("{}", v)), quote(false) {}
+  requires std::is_arithmetic_v<T> LogField(std::string_view k, T v)
+      : key(k), value(fmt::format("{}", v)), quote(false) {}
 };
 
 /// Where a component writes its events. Thread-safe. Passed in; there is no global logger.

@@ -64,7 +64,9 @@ class [[nodiscard]] Status {
 };
 
 inline Status OkStatus() { return Status(); }
-inline Status InvalidArgument(std::string m) { return {StatusCode::kInvalidArgument, std::move(m)}; }
+inline Status InvalidArgument(std::string m) {
+  return {StatusCode::kInvalidArgument, std::move(m)};
+}
 inline Status NotFound(std::string m) { return {StatusCode::kNotFound, std::move(m)}; }
 inline Status AlreadyExists(std::string m) { return {StatusCode::kAlreadyExists, std::move(m)}; }
 inline Status PermissionDenied(std::string m) {
@@ -91,7 +93,7 @@ inline Status DeadlineExceeded(std::string m) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     assert(!status_.ok());
   }
@@ -127,10 +129,10 @@ class [[nodiscard]] Result {
 #define MILLRACE_CONCAT(a, b) MILLRACE_CONCAT_INNER(a, b)
 
 /// Returns from the enclosing function with the Status of `expression` unless it is ok.
-#define MILLRACE_RETURN_IF_ERROR(expression)               \
-  do {                                                     \
+#define MILLRACE_RETURN_IF_ERROR(expression)                                                \
+  do {                                                                                      \
     if (::millrace::Status status_of_expression = (expression); !status_of_expression.ok()) \
-      return status_of_expression;                         \
+      return status_of_expression;                                                          \
   } while (false)
 
 /// `MILLRACE_ASSIGN_OR_RETURN(auto x, F())`: declares or assigns x, or returns F's Status.

@@ -20,7 +20,16 @@ inline constexpr std::uint64_t kTensorAlignment = 64;
 /// No example has more nodes; a larger one is dropped as `too_large`.
 inline constexpr std::uint32_t kMaxExampleNodes = 1u << 20;
 
-enum class DType : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
+enum class DType : std::uint8_t {
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64
+};
 std::uint32_t DTypeSize(DType dtype);
 /// "uint8", … "int64".
 std::string_view DTypeName(DType dtype);
@@ -28,10 +37,10 @@ std::string_view DTypeName(DType dtype);
 DType NarrowestDType(std::int64_t min, std::uint64_t max);
 
 enum class TensorKind : std::uint8_t {
-  kDense,           // one row a graph, node or edge
-  kRaggedValues,    // rows of all graphs one after another; `splits` names the tensor that cuts them
-  kSplits,          // [B + 1], from 0, not decreasing
-  kStringBytes,     // UTF-8 or other bytes, cut by `splits`
+  kDense,         // one row a graph, node or edge
+  kRaggedValues,  // rows of all graphs one after another; `splits` names the tensor that cuts them
+  kSplits,        // [B + 1], from 0, not decreasing
+  kStringBytes,   // UTF-8 or other bytes, cut by `splits`
   kTableReference,  // [B], numbers of rows of a static table
 };
 std::string_view TensorKindName(TensorKind kind);
@@ -99,8 +108,8 @@ struct DroppedExample {
 struct BatchInfo {
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
-  std::uint64_t first_example = 0;      // place in the epoch's order
-  std::uint32_t planned_examples = 0;   // of the range; graphs + dropped
+  std::uint64_t first_example = 0;     // place in the epoch's order
+  std::uint32_t planned_examples = 0;  // of the range; graphs + dropped
   ExpandSpec expand;
   std::vector<ExampleId> example_ids;   // of the graphs, in row order
   std::vector<DroppedExample> dropped;  // in the order of the range

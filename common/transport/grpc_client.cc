@@ -60,8 +60,8 @@ class CallCount {
   int calls_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 
-/// One call. It keeps itself alive from Begin to OnDone. Writes and the half-close are started under
-/// `mutex_`, so that none starts after the last read failed; handler calls are kept apart by
+/// One call. It keeps itself alive from Begin to OnDone. Writes and the half-close are started
+/// under `mutex_`, so that none starts after the last read failed; handler calls are kept apart by
 /// `calls_`, since gRPC runs OnReadDone and OnWriteDone on different threads.
 template <class Out, class GrpcOut, class In, class GrpcIn>
 class Call final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
@@ -240,7 +240,8 @@ class GrpcConnector final : public Connector {
       in_order = in_order && part.offset() == bytes.size();
       bytes += part.data();
     }
-    MILLRACE_RETURN_IF_ERROR(FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address));
+    MILLRACE_RETURN_IF_ERROR(
+        FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address));
     if (!in_order || Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
@@ -249,9 +250,10 @@ class GrpcConnector final : public Connector {
   }
 
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double timeout_seconds) override {
-    return Unary<v1::ServiceStatus>(address, timeout_seconds, [](auto& stub, auto* context, auto* out) {
-      return stub.GetStatus(context, v1::GetStatusRequest(), out);
-    });
+    return Unary<v1::ServiceStatus>(address, timeout_seconds,
+                                    [](auto& stub, auto* context, auto* out) {
+                                      return stub.GetStatus(context, v1::GetStatusRequest(), out);
+                                    });
   }
   Status WatchStatus(const std::string& address, double period_seconds,
                      const std::function<void(const v1::ServiceStatus&)>& on_status,
@@ -270,9 +272,10 @@ class GrpcConnector final : public Connector {
   Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                               const v1::DrainWorkerRequest& request,
                                               double timeout_seconds) override {
-    return Unary<v1::DrainWorkerResponse>(
-        address, timeout_seconds,
-        [&](auto& stub, auto* context, auto* out) { return stub.DrainWorker(context, request, out); });
+    return Unary<v1::DrainWorkerResponse>(address, timeout_seconds,
+                                          [&](auto& stub, auto* context, auto* out) {
+                                            return stub.DrainWorker(context, request, out);
+                                          });
   }
   Result<v1::EndJobResponse> EndJob(const std::string& address, const v1::EndJobRequest& request,
                                     double timeout_seconds) override {

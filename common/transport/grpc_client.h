@@ -9,8 +9,8 @@
 namespace millrace {
 
 struct GrpcClientOptions {
-  /// Seconds between keepalive pings on an idle connection, and to wait for the answer. The servers'
-  /// limits (grpc_server) allow this rate.
+  /// Seconds between keepalive pings on an idle connection, and to wait for the answer. The
+  /// servers' limits (grpc_server) allow this rate.
   double keepalive_seconds = 10;
   double keepalive_timeout_seconds = 5;
 };

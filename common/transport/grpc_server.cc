@@ -144,8 +144,7 @@ class ServedStream final : public Stream<Out> {
 
 template <class In, class GrpcIn, class Out, class GrpcOut>
 template <class Accept>
-ServedCall<In, GrpcIn, Out, GrpcOut>* ServedCall<In, GrpcIn, Out, GrpcOut>::Begin(
-    Accept accept) {
+ServedCall<In, GrpcIn, Out, GrpcOut>* ServedCall<In, GrpcIn, Out, GrpcOut>::Begin(Accept accept) {
   auto call = std::make_shared<ServedCall>();
   call->self_ = call;
   {
@@ -271,17 +270,16 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
 
   grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* Attach(
       grpc::CallbackServerContext* context) override {
-    using C = ServedCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse, v1::AttachResponse>;
-    return C::Begin([&](auto stream) {
-      return endpoint_->OnAttach(std::move(stream), context->peer());
-    });
+    using C =
+        ServedCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse, v1::AttachResponse>;
+    return C::Begin(
+        [&](auto stream) { return endpoint_->OnAttach(std::move(stream), context->peer()); });
   }
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(
       grpc::CallbackServerContext* context) override {
     using C = ServedCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
-    return C::Begin([&](auto stream) {
-      return endpoint_->OnWork(std::move(stream), context->peer());
-    });
+    return C::Begin(
+        [&](auto stream) { return endpoint_->OnWork(std::move(stream), context->peer()); });
   }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest*,
@@ -341,9 +339,8 @@ class WorkerAdapter final : public WorkerBase {
     Result<StaticBytes> found = endpoint_->OnGetStatic(request->fingerprint());
     if (!found.ok()) return new RefusedReactor<v1::StaticPart>(found.status());
     if (found->digest != request->digest()) {
-      return new RefusedReactor<v1::StaticPart>(
-          NotFound("static tables with digest " + request->digest() + ": this worker has " +
-                   found->digest));
+      return new RefusedReactor<v1::StaticPart>(NotFound(
+          "static tables with digest " + request->digest() + ": this worker has " + found->digest));
     }
     return new StaticReactor(found->bytes, request->offset());
   }
@@ -365,8 +362,8 @@ Status CheckListen(const std::string& listen) {
   }
   if (port.empty() || port.size() > 5 || !std::all_of(port.begin(), port.end(), ::isdigit) ||
       std::stoi(port) > 65535) {
-    return InvalidArgument("listen address '" + listen + "': expected a port from 0 to 65535, got '" +
-                           port + "'");
+    return InvalidArgument("listen address '" + listen +
+                           "': expected a port from 0 to 65535, got '" + port + "'");
   }
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -389,8 +386,9 @@ Status CheckListen(const std::string& listen) {
     case 0:
       return OkStatus();
     case EADDRINUSE:
-      return AlreadyExists("cannot listen on " + listen +
-                           ": the port is in use by another process; stop it or choose another port");
+      return AlreadyExists(
+          "cannot listen on " + listen +
+          ": the port is in use by another process; stop it or choose another port");
     case EACCES:
       return PermissionDenied("cannot listen on " + listen +
                               ": no permission; choose a port above 1023");
@@ -462,8 +460,8 @@ Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& option
 
 }  // namespace
 
-Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
-                                                      std::shared_ptr<DispatcherEndpoint> endpoint) {
+Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
+    const GrpcServerOptions& options, std::shared_ptr<DispatcherEndpoint> endpoint) {
   return StartService(options, std::make_unique<DispatcherAdapter>(std::move(endpoint)),
                       wire::kMaxControlMessageBytes);
 }

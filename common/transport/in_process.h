@@ -1,5 +1,6 @@
-// A network inside one process: whole clusters in one test, with the same rules as gRPC's, and faults
-// on demand. The thread sanitizer runs over this one, since Debian's gRPC is not built for it.
+// A network inside one process: whole clusters in one test, with the same rules as gRPC's, and
+// faults on demand. The thread sanitizer runs over this one, since Debian's gRPC is not built for
+// it.
 //
 // Thread-safe. Streams may outlive the network's endpoints, not the network.
 #pragma once
@@ -33,11 +34,11 @@ class InProcessNetwork {
   void AddDispatcher(const std::string& address, std::shared_ptr<DispatcherEndpoint> endpoint);
   void AddWorker(const std::string& address, std::shared_ptr<WorkerEndpoint> endpoint);
 
-  /// What a killed process looks like from outside: nobody listens at `address`, and its streams, in
-  /// both roles, break. `who` opened streams under this name by MakeConnector.
+  /// What a killed process looks like from outside: nobody listens at `address`, and its streams,
+  /// in both roles, break. `who` opened streams under this name by MakeConnector.
   void Kill(const std::string& address);
-  /// What a stopped process or a cut cable looks like: streams with `address` at either end stay open
-  /// and carry nothing, until resumed.
+  /// What a stopped process or a cut cable looks like: streams with `address` at either end stay
+  /// open and carry nothing, until resumed.
   void SetPaused(const std::string& address, bool paused);
 
   /// The network as the process at `from` sees it. The network has to outlive the connector.

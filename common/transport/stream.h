@@ -4,7 +4,8 @@
 //
 // Rules, the same for both ends and both networks:
 // - One write is outstanding at a time: after Write, wait for OnWriteDone before the next Write.
-// - Handler calls of one stream never overlap, and no call comes after OnClosed. They may come on any
+// - Handler calls of one stream never overlap, and no call comes after OnClosed. They may come on
+// any
 //   thread, and from within Write or Close of the same stream never.
 // - OnClosed comes exactly once, whoever closed. Write after that is ignored.
 // - A Stream may be dropped at any time: that closes it with Cancelled.
@@ -73,8 +74,8 @@ class Connector {
  public:
   virtual ~Connector() = default;
   /// Waits, at most `timeout_seconds`, until no stream of this connector will call its handler any
-  /// more. Close or drop them before: a process that ends while the network still calls back crashes
-  /// on its way out. Never from a handler.
+  /// more. Close or drop them before: a process that ends while the network still calls back
+  /// crashes on its way out. Never from a handler.
   virtual void WaitForStreams(double /*timeout_seconds*/) {}
   virtual std::shared_ptr<Stream<v1::AttachRequest>> Attach(
       const std::string& address, std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) = 0;
@@ -88,8 +89,8 @@ class Connector {
                                         const std::string& digest, double timeout_seconds) = 0;
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;
-  /// The status again and again, as the dispatcher sends it. Blocks until `stop` is asked for (Ok) or
-  /// the stream ends (why). Calls `on_status` on the calling thread.
+  /// The status again and again, as the dispatcher sends it. Blocks until `stop` is asked for (Ok)
+  /// or the stream ends (why). Calls `on_status` on the calling thread.
   virtual Status WatchStatus(const std::string& address, double period_seconds,
                              const std::function<void(const v1::ServiceStatus&)>& on_status,
                              std::stop_token stop) = 0;
@@ -101,8 +102,8 @@ class Connector {
                                             double timeout_seconds) = 0;
 };
 
-/// What a dispatcher offers to the network. Thread-safe. `peer` is for messages. A handler of nullptr
-/// refuses the stream (shutting down).
+/// What a dispatcher offers to the network. Thread-safe. `peer` is for messages. A handler of
+/// nullptr refuses the stream (shutting down).
 class DispatcherEndpoint {
  public:
   virtual ~DispatcherEndpoint() = default;

@@ -75,9 +75,8 @@ grpc::ByteBuffer EncodePart(OutgoingPart out) {
   AppendVarint(kDataTag, head);
   AppendVarint(out.data.size(), head);
   auto* owner = new std::shared_ptr<const void>(std::move(out.owner));
-  grpc::Slice slices[2] = {
-      grpc::Slice(head),
-      grpc::Slice(const_cast<std::byte*>(out.data.data()), out.data.size(), &ReleaseOwner, owner)};
+  grpc::Slice slices[2] = {grpc::Slice(head), grpc::Slice(const_cast<std::byte*>(out.data.data()),
+                                                          out.data.size(), &ReleaseOwner, owner)};
   return grpc::ByteBuffer(slices, 2);
 }
 
@@ -98,7 +97,8 @@ Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
     head_bytes -= std::min(head_bytes, length.size());
   }
   if (head_bytes > kMaxPartHeaderBytes) {
-    return InvalidArgument("a batch part with a header of " + std::to_string(head_bytes) + " bytes");
+    return InvalidArgument("a batch part with a header of " + std::to_string(head_bytes) +
+                           " bytes");
   }
   for (const grpc::Slice& slice : *slices) {
     const std::size_t end = at + slice.size();
@@ -112,7 +112,8 @@ Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
     }
     at = end;
   }
-  if (!in.part.ParseFromString(head)) return InvalidArgument("a batch part with a malformed header");
+  if (!in.part.ParseFromString(head))
+    return InvalidArgument("a batch part with a malformed header");
   in.owner = std::move(slices);
   return in;
 }

@@ -1,6 +1,6 @@
 // Batch parts and want lists between their messages and gRPC's byte buffers, without a copy of the
-// data: a part that goes out is a slice of the arena, a part that comes in stays in the slices where
-// the network put it until its one gather into the final slot.
+// data: a part that goes out is a slice of the arena, a part that comes in stays in the slices
+// where the network put it until its one gather into the final slot.
 //
 // Free functions; thread-safe.
 #pragma once

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "server/dataset/index_records.h"
 #include "server/dataset/file_identity.h"
+#include "server/dataset/index_records.h"
 
 namespace millrace {
 

@@ -44,14 +44,15 @@ Result<HashSplit> HashSplit::Create(const SplitOptions& options) {
   double sum = 0;
   for (const std::int64_t proportion : options.proportions) {
     if (proportion < 0) {
-      return InvalidArgument(fmt::format(
-          "split.proportions: {} is negative: expected numbers from 0 up", proportion));
+      return InvalidArgument(
+          fmt::format("split.proportions: {} is negative: expected numbers from 0 up", proportion));
     }
     sum += static_cast<double>(proportion);
     split.running_sums_.push_back(sum);
   }
   if (!(sum > 0)) {
-    return InvalidArgument("split.proportions: their sum is 0: expected at least one positive number");
+    return InvalidArgument(
+        "split.proportions: their sum is 0: expected at least one positive number");
   }
   split.seed_suffix_ = fmt::format("#{}", options.seed);
   return split;
@@ -59,8 +60,8 @@ Result<HashSplit> HashSplit::Create(const SplitOptions& options) {
 
 std::uint32_t HashSplit::Label(std::uint64_t identity) const {
   const std::uint64_t remainder = Md5Modulo(fmt::format("{}{}", identity, seed_suffix_));
-  const double at = static_cast<double>(remainder) / static_cast<double>(kModulus) *
-                    running_sums_.back();
+  const double at =
+      static_cast<double>(remainder) / static_cast<double>(kModulus) * running_sums_.back();
   std::uint32_t label = 0;
   while (label + 1 < running_sums_.size() && running_sums_[label] < at) ++label;
   return label;
@@ -90,11 +91,12 @@ Result<std::vector<std::uint32_t>> FilePrefixLabels(const DatasetIndex& index,
     for (const std::uint32_t other :
          index.dependency_files().subspan(dependencies.first, dependencies.count)) {
       if (labels[other] > labels[file]) {
-        return InvalidArgument(fmt::format(
-            "split.prefixes: file '{}' (label {}) depends on '{}' (label {}): a file must not depend "
-            "on one of a higher label",
-            index.string(index.files()[file].name), labels[file],
-            index.string(index.files()[other].name), labels[other]));
+        return InvalidArgument(
+            fmt::format("split.prefixes: file '{}' (label {}) depends on '{}' (label {}): a file "
+                        "must not depend "
+                        "on one of a higher label",
+                        index.string(index.files()[file].name), labels[file],
+                        index.string(index.files()[other].name), labels[other]));
       }
     }
   }

@@ -18,9 +18,9 @@ enum class SplitMethod : std::uint8_t { kDisabled, kHash, kFilePrefix };
 
 struct SplitOptions {
   SplitMethod method = SplitMethod::kDisabled;
-  std::vector<std::int64_t> proportions;            // hash: of label 0, 1, …; at least one, none < 0
-  std::int64_t seed = 0;                            // hash
-  std::vector<std::vector<std::string>> prefixes;   // file_prefix: of label 1, 2, …
+  std::vector<std::int64_t> proportions;  // hash: of label 0, 1, …; at least one, none < 0
+  std::int64_t seed = 0;                  // hash
+  std::vector<std::vector<std::string>> prefixes;  // file_prefix: of label 1, 2, …
 
   /// Labels that can occur: at least 1.
   std::uint32_t labels() const;

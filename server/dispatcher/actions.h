@@ -1,5 +1,5 @@
-// What a dispatcher wants done. Its adapter (dispatcher_service, or a simulator) does it and answers
-// CompilePlan and CommitRecord with an event each.
+// What a dispatcher wants done. Its adapter (dispatcher_service, or a simulator) does it and
+// answers CompilePlan and CommitRecord with an event each.
 #pragma once
 
 #include <string>
@@ -50,8 +50,7 @@ struct LogEvent {
   std::vector<std::pair<std::string, std::string>> fields;  // at most 4
 };
 
-using Action =
-    std::variant<SendAttach, SendWork, CloseStream, CompilePlan, CommitRecord, LogEvent>;
+using Action = std::variant<SendAttach, SendWork, CloseStream, CompilePlan, CommitRecord, LogEvent>;
 using Actions = std::vector<Action>;
 
 /// Adds `later` to a message of the same stream that still waits to be written.

@@ -34,8 +34,8 @@ bool SameRank(const SessionFacts& a, const SessionFacts& b) {
 }
 
 Status TakenOver(const SessionFacts& lower, const SessionFacts& higher) {
-  return Aborted(fmt::format("{} was taken over by {}", RankOfJob(lower.hello),
-                             higher.hello.where()));
+  return Aborted(
+      fmt::format("{} was taken over by {}", RankOfJob(lower.hello), higher.hello.where()));
 }
 
 }  // namespace
@@ -48,21 +48,21 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
   if (seen > state_.term()) {
     const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(now_.unix_seconds, 0));
     if (seen > std::max(now, state_.term()) + kTermsAhead) {
-      return Close(stream, InvalidArgument(fmt::format(
-                               "term {} cannot be: this dispatcher's is {}", seen, state_.term())));
+      return Close(stream, InvalidArgument(fmt::format("term {} cannot be: this dispatcher's is {}",
+                                                       seen, state_.term())));
     }
     return StepDown(fmt::format("{} has seen term {}", hello.where(), seen));
   }
   if (brought > state_.last_number()) {
-    return Close(stream, InvalidArgument(
-                             fmt::format("session {} was never issued", brought.ToString())));
+    return Close(stream,
+                 InvalidArgument(fmt::format("session {} was never issued", brought.ToString())));
   }
   if (brought.is_set() && brought <= state_.TurnedOut(hello.job())) {
     return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
   }
 
-  const SessionFacts* known = brought.is_set() ? state_.FindSession(brought)
-                                          : state_.FindSessionByNonce(hello.nonce());
+  const SessionFacts* known =
+      brought.is_set() ? state_.FindSession(brought) : state_.FindSessionByNonce(hello.nonce());
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok()) return Close(stream, status);
     const Number id = known->id;
@@ -71,18 +71,19 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     if (known->live) SendWelcome(id);
   } else {
     if (state_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
-      return Close(stream, ResourceExhausted(fmt::format(
-                               "{} sessions want to be {}, the limit: stop some of them, or retry in "
-                               "{:.0f} s",
-                               options_.max_sessions_of_rank, RankOfJob(hello),
-                               ToSeconds(options_.retry))));
+      return Close(
+          stream, ResourceExhausted(fmt::format(
+                      "{} sessions want to be {}, the limit: stop some of them, or retry in "
+                      "{:.0f} s",
+                      options_.max_sessions_of_rank, RankOfJob(hello), ToSeconds(options_.retry))));
     }
     const std::string key = PlanKey(hello.pipeline());
     if (!RequestPlan(key, hello.pipeline())) {
-      return Close(stream, ResourceExhausted(fmt::format(
-                               "{} plans are in use or being compiled, the dispatcher's limit: retry "
-                               "in {:.0f} s",
-                               options_.max_plans, ToSeconds(options_.retry))));
+      return Close(stream,
+                   ResourceExhausted(fmt::format(
+                       "{} plans are in use or being compiled, the dispatcher's limit: retry "
+                       "in {:.0f} s",
+                       options_.max_plans, ToSeconds(options_.retry))));
     }
     const Number id = brought.is_set() ? brought : NewNumber();
     Apply(SessionOpened{id, hello, key, stream, now_.time});
@@ -90,7 +91,8 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
   unsettled_.insert(hello.job());
 }
 
-// --- Plans -----------------------------------------------------------------------------------------
+// --- Plans
+// -----------------------------------------------------------------------------------------
 
 bool Dispatcher::RequestPlan(const std::string& key, const v1::PipelineText& pipeline) {
   if (state_.FindPlan(key) != nullptr) return true;
@@ -195,7 +197,8 @@ std::string_view Dispatcher::KnownCanonical(const std::string& cursor) const {
   return {};
 }
 
-// --- Settling --------------------------------------------------------------------------------------
+// --- Settling
+// --------------------------------------------------------------------------------------
 
 void Dispatcher::Settle(const std::string& job) {
   const std::set<Number> ids = state_.SessionsOf(job);
@@ -226,11 +229,12 @@ void Dispatcher::SettleSession(Number id) {
     if (!session.held_up) Apply(SessionHeldUp{id, now_.time});
     const std::string why = Holds(*holder, session);
     if (now_.time - *session.held_up < options_.attach_timeout) return Wait(id, why);
-    return Fail(id, FailedPrecondition(fmt::format(
-                        "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
-                        "`millrace jobs end {}`",
-                        why, RankOfJob(session.hello), session.hello.where(),
-                        ToSeconds(options_.attach_timeout), session.hello.job())));
+    return Fail(id,
+                FailedPrecondition(fmt::format(
+                    "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
+                    "`millrace jobs end {}`",
+                    why, RankOfJob(session.hello), session.hello.where(),
+                    ToSeconds(options_.attach_timeout), session.hello.job())));
   }
   if (session.held_up) Apply(SessionHeldUp{id, std::nullopt});
 
@@ -241,9 +245,8 @@ void Dispatcher::SettleSession(Number id) {
 
 bool Dispatcher::OthersLive(const SessionFacts& session) const {
   const auto& ids = state_.LiveSessionsOf(session.hello.job());
-  return std::any_of(ids.begin(), ids.end(), [&](Number id) {
-    return !SameRank(session, *state_.FindSession(id));
-  });
+  return std::any_of(ids.begin(), ids.end(),
+                     [&](Number id) { return !SameRank(session, *state_.FindSession(id)); });
 }
 
 const SessionFacts* Dispatcher::HigherRival(const SessionFacts& session) const {
@@ -273,8 +276,10 @@ void Dispatcher::Welcome(Number id) {
   }
   Apply(SessionAdmitted{id, now_.time});
   Log(LogLevel::kInfo, "session admitted",
-      {{"session", id.ToString()}, {"who", RankOfJob(session.hello)},
-       {"where", session.hello.where()}, {"start", session.plan->start.ToString()}});
+      {{"session", id.ToString()},
+       {"who", RankOfJob(session.hello)},
+       {"where", session.hello.where()},
+       {"start", session.plan->start.ToString()}});
   SendWelcome(id);
   if (session.early_report) {
     const v1::Report report = *session.early_report;
@@ -311,8 +316,10 @@ void Dispatcher::Wait(Number id, const std::string& why) {
 void Dispatcher::Fail(Number id, const Status& status) {
   const SessionFacts& session = *state_.FindSession(id);
   Log(LogLevel::kWarning, "session ended",
-      {{"session", id.ToString()}, {"who", RankOfJob(session.hello)},
-       {"where", session.hello.where()}, {"why", status.message()}});
+      {{"session", id.ToString()},
+       {"who", RankOfJob(session.hello)},
+       {"where", session.hello.where()},
+       {"why", status.message()}});
   Close(session.stream, status);
   EndSession(id);
 }

@@ -10,8 +10,8 @@
 namespace millrace {
 namespace {
 
-/// The code that a consumer acts on: it ends at ABORTED and FAILED_PRECONDITION and tries again after
-/// everything else, so an error that no second try can cure must not come as something else.
+/// The code that a consumer acts on: it ends at ABORTED and FAILED_PRECONDITION and tries again
+/// after everything else, so an error that no second try can cure must not come as something else.
 Status ForConsumer(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
@@ -37,12 +37,10 @@ void MergeInto(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
 Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
                        std::vector<v1::JobRecord> records, Moment now,
                        std::function<void(const Update&)> watch)
-    : options_(options),
-      watch_(std::move(watch)),
-      random_(options.seed + term),
-      now_(now) {
+    : options_(options), watch_(std::move(watch)), random_(options.seed + term), now_(now) {
   next_pulse_ = now.time + options_.pulse;
-  // Workers drop the plans that they are not told to keep: those of jobs that may still run come first.
+  // Workers drop the plans that they are not told to keep: those of jobs that may still run come
+  // first.
   std::vector<v1::PipelineText> running;
   for (const auto& record : records) {
     if (!record.ended()) running.push_back(record.pipeline());
@@ -51,7 +49,8 @@ Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
   for (const auto& pipeline : running) RequestPlan(PlanKey(pipeline), pipeline);
 }
 
-// --- Frame -----------------------------------------------------------------------------------------
+// --- Frame
+// -----------------------------------------------------------------------------------------
 
 void Dispatcher::Begin(Moment now) {
   // A gap between events is our own pause: nobody could be heard meanwhile.
@@ -100,14 +99,15 @@ void Dispatcher::Close(StreamId stream, const Status& status) {
 }
 
 void Dispatcher::StepDown(const std::string& why) {
-  stepped_down_ = Unavailable(fmt::format(
-      "this dispatcher's term {} is over: {}; connect to the dispatcher that leads now",
-      state_.term(), why));
+  stepped_down_ = Unavailable(
+      fmt::format("this dispatcher's term {} is over: {}; connect to the dispatcher that leads now",
+                  state_.term(), why));
   Log(LogLevel::kError, "stepped down", {{"why", stepped_down_.message()}});
   while (!state_.streams().empty()) Close(state_.streams().begin()->first, stepped_down_);
 }
 
-// --- Events ----------------------------------------------------------------------------------------
+// --- Events
+// ----------------------------------------------------------------------------------------
 
 Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now) {
   Begin(now);
@@ -180,8 +180,8 @@ Actions Dispatcher::OnTick(Moment now) {
     }
   }
   for (const StreamId id : mute) {
-    Close(id, DeadlineExceeded(fmt::format("no first message for {:.0f} s",
-                                           ToSeconds(options_.hello_timeout))));
+    Close(id, DeadlineExceeded(
+                  fmt::format("no first message for {:.0f} s", ToSeconds(options_.hello_timeout))));
   }
 
   std::vector<Number> silent;

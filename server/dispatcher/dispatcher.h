@@ -1,11 +1,11 @@
-// The dispatcher: admits sessions to jobs, keeps their windows covered with leases, and tells workers
-// which plans to keep. docs/protocol.md has the rules.
+// The dispatcher: admits sessions to jobs, keeps their windows covered with leases, and tells
+// workers which plans to keep. docs/protocol.md has the rules.
 //
 // One single-threaded state machine: events in, actions out. It reads no clock and touches no
-// network, disk or thread, so that a simulator can run it through thousands of histories. Every event
-// brings the time; every change of its facts is an Update (dispatcher_state.h). Events come in the
-// order of time, and those of a stream between its opening and its close; events of streams that it
-// does not know, or has closed, are ignored.
+// network, disk or thread, so that a simulator can run it through thousands of histories. Every
+// event brings the time; every change of its facts is an Update (dispatcher_state.h). Events come
+// in the order of time, and those of a stream between its opening and its close; events of streams
+// that it does not know, or has closed, are ignored.
 //
 //   consumer ── Hello ──▶ OnAttach ─▶ CompilePlan ─▶ OnPlanCompiled ─▶ CommitRecord
 //            ◀─ Welcome ──────────── Settle (the job) ◀──────────────── OnRecordCommitted
@@ -62,8 +62,7 @@ class Dispatcher {
   Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
                                               Actions& actions);
   /// NotFound, naming the jobs there are.
-  Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now,
-                                    Actions& actions);
+  Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now, Actions& actions);
 
   const DispatcherState& state() const { return state_; }
   /// Not ok: a dispatcher of a higher term exists; this one serves nobody any more.
@@ -128,7 +127,8 @@ class Dispatcher {
   /// Whether a response only repeats what the worker reports itself.
   static bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response);
   void Respond(const Worker& worker);
-  /// A plan of a job that may still run from before the dispatcher's start, until it is compiled here.
+  /// A plan of a job that may still run from before the dispatcher's start, until it is compiled
+  /// here.
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
   void RespondAll();
@@ -142,7 +142,7 @@ class Dispatcher {
   Time next_pulse_;
   bool booted_jobs_checked_ = false;
   Status stepped_down_;
-  bool plans_changed_ = false;     // workers have to be told
+  bool plans_changed_ = false;       // workers have to be told
   std::set<std::string> unsettled_;  // jobs to look at before the event ends
   Actions actions_;
 };

@@ -19,11 +19,16 @@ constexpr std::chrono::seconds kAnswerWithin(10);
 void WriteLog(Logger& logger, const LogEvent& e) {
   const auto field = [&](std::size_t i) { return LogField(e.fields[i].first, e.fields[i].second); };
   switch (e.fields.size()) {
-    case 0: return logger.Log(e.level, e.event, {});
-    case 1: return logger.Log(e.level, e.event, {field(0)});
-    case 2: return logger.Log(e.level, e.event, {field(0), field(1)});
-    case 3: return logger.Log(e.level, e.event, {field(0), field(1), field(2)});
-    default: return logger.Log(e.level, e.event, {field(0), field(1), field(2), field(3)});
+    case 0:
+      return logger.Log(e.level, e.event, {});
+    case 1:
+      return logger.Log(e.level, e.event, {field(0)});
+    case 2:
+      return logger.Log(e.level, e.event, {field(0), field(1)});
+    case 3:
+      return logger.Log(e.level, e.event, {field(0), field(1), field(2)});
+    default:
+      return logger.Log(e.level, e.event, {field(0), field(1), field(2), field(3)});
   }
 }
 
@@ -88,7 +93,8 @@ void DispatcherService::Loop() {
     Perform(dispatcher_.OnTick(Now()));
   }
   for (auto& task : queue_->TakeAll(next_tick)) task();
-  const Status stops = Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
+  const Status stops =
+      Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
   for (auto& [id, stream] : attach_streams_) stream->Close(stops);
   for (auto& [id, stream] : work_streams_) stream->Close(stops);
   attach_streams_.clear();
@@ -110,7 +116,8 @@ void DispatcherService::Tick() {
   });
 }
 
-// --- Streams ---------------------------------------------------------------------------------------
+// --- Streams
+// ---------------------------------------------------------------------------------------
 
 template <class StreamT, class Out>
 std::shared_ptr<StreamT> DispatcherService::Accept(
@@ -143,7 +150,8 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   }
   if (!inbound.closed && !inbound.flooded) return;
   if (inbound.flooded && !inbound.closed) {
-    stream->Close(ResourceExhausted("messages come faster than they can be read: wait and reconnect"));
+    stream->Close(
+        ResourceExhausted("messages come faster than they can be read: wait and reconnect"));
   }
   streams.erase(id);
   Perform(dispatcher_.OnStreamClosed(id, Now()));
@@ -159,14 +167,16 @@ std::shared_ptr<StreamHandler<v1::WorkRequest>> DispatcherService::OnWork(
   return Accept(work_streams_, std::move(stream));
 }
 
-// --- Requests --------------------------------------------------------------------------------------
+// --- Requests
+// --------------------------------------------------------------------------------------
 
 template <class T>
 Result<T> DispatcherService::Ask(std::function<Result<T>()> question) {
   if (queue_->closed()) return Unavailable("the dispatcher has stopped");
   if (++questions_ > kMostQuestions) {
     --questions_;
-    return ResourceExhausted(fmt::format("{} requests wait, the limit: retry in 1 s", kMostQuestions));
+    return ResourceExhausted(
+        fmt::format("{} requests wait, the limit: retry in 1 s", kMostQuestions));
   }
   auto answer = std::make_shared<std::promise<Result<T>>>();
   auto future = answer->get_future();
@@ -207,7 +217,8 @@ Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& 
   });
 }
 
-// --- Actions ---------------------------------------------------------------------------------------
+// --- Actions
+// ---------------------------------------------------------------------------------------
 
 void DispatcherService::Perform(Actions actions) {
   for (Action& action : actions) {
@@ -249,9 +260,8 @@ void DispatcherService::Do(CompilePlan& action) {
 void DispatcherService::Do(CommitRecord& action) {
   committer_.Post([this, queue = queue_, record = std::move(action.record)] {
     const Status status = store_->CommitJob(term_, record, clock_->UnixSeconds());
-    queue->Post([this, record, status] {
-      Perform(dispatcher_.OnRecordCommitted(record, status, Now()));
-    });
+    queue->Post(
+        [this, record, status] { Perform(dispatcher_.OnRecordCommitted(record, status, Now())); });
   });
 }
 

@@ -1,12 +1,14 @@
-// A dispatcher on a network: runs the state machine on a thread of its own and does what it asks for.
+// A dispatcher on a network: runs the state machine on a thread of its own and does what it asks
+// for.
 //
-// Streams and requests of the network, results of compiling and committing, and ticks become tasks of
-// one queue, which the event-loop thread runs one after another; only it touches the dispatcher. The
-// queue is bounded: a stream is in it at most once (server_stream.h), a compilation once a pipeline, a
-// commit once a job, and requests are counted. Plans are compiled and records committed on executors.
+// Streams and requests of the network, results of compiling and committing, and ticks become tasks
+// of one queue, which the event-loop thread runs one after another; only it touches the dispatcher.
+// The queue is bounded: a stream is in it at most once (server_stream.h), a compilation once a
+// pipeline, a commit once a job, and requests are counted. Plans are compiled and records committed
+// on executors.
 //
-// Thread-safe. The network must not call a stopped service's endpoint for new streams; handlers of old
-// ones may live on and do nothing.
+// Thread-safe. The network must not call a stopped service's endpoint for new streams; handlers of
+// old ones may live on and do nothing.
 #pragma once
 
 #include <atomic>
@@ -39,18 +41,18 @@ class DispatcherService final : public DispatcherEndpoint {
                                                           std::shared_ptr<Logger> logger);
   ~DispatcherService() override;
 
-  /// Ends all streams with Unavailable, which peers take as a reason to come back, and the event loop.
-  /// Jobs stay live: their sessions go on and return to the next dispatcher. Waits for a compilation
-  /// that runs. Idempotent.
+  /// Ends all streams with Unavailable, which peers take as a reason to come back, and the event
+  /// loop. Jobs stay live: their sessions go on and return to the next dispatcher. Waits for a
+  /// compilation that runs. Idempotent.
   void Stop();
 
-  /// A dataset of this host: digest and, for naming differences, the list of its files. Again when that
-  /// changes.
+  /// A dataset of this host: digest and, for naming differences, the list of its files. Again when
+  /// that changes.
   void SetDataset(const std::string& id, v1::DatasetState dataset);
 
-  /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be moved
-  /// in steps of at most options.late_tick, with a tick after each: a longer one is a pause to the
-  /// dispatcher.
+  /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be
+  /// moved in steps of at most options.late_tick, with a tick after each: a longer one is a pause
+  /// to the dispatcher.
   void Tick();
 
   std::uint64_t term() const { return term_; }

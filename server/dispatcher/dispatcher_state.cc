@@ -59,7 +59,8 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
   std::vector<LeaseFacts> held;
   held.reserve(static_cast<std::size_t>(report.held_size()));
   for (const auto& lease : report.held()) {
-    held.push_back({FromProto(lease.id()), FromProto(lease.worker().id()),
+    held.push_back({FromProto(lease.id()),
+                    FromProto(lease.worker().id()),
                     {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
                     Time{}});
   }
@@ -327,13 +328,11 @@ void DispatcherState::On(const RecordKept& u) {
   for (const auto& [when, name] : ended) records_.erase(name);
 }
 
-void DispatcherState::On(const RecordFailed& u) {
-  writes_[u.job] = {false, u.error, u.retry_at};
-}
+void DispatcherState::On(const RecordFailed& u) { writes_[u.job] = {false, u.error, u.retry_at}; }
 
 std::string DispatcherState::Dump() const {
-  std::string out = fmt::format("term {} issued {} booted {}\n", term_, issued_,
-                                booted_.since_boot.count());
+  std::string out =
+      fmt::format("term {} issued {} booted {}\n", term_, issued_, booted_.since_boot.count());
   for (const auto& [id, s] : streams_) {
     out += fmt::format("stream {} worker {} opened {} owner {}\n", id, s.of_worker,
                        s.opened.since_boot.count(), s.owner.ToString());
@@ -344,10 +343,11 @@ std::string DispatcherState::Dump() const {
                        p.error.ToString());
   }
   for (const auto& [id, s] : sessions_) {
-    out += fmt::format("session {} {} of {} stream {} heard {} live {} {} why '{}' plan {} start {}\n",
-                       id.ToString(), RankOfJob(s.hello), s.hello.world_size(), s.stream,
-                       s.heard.since_boot.count(), s.live, s.live_before, s.why, s.plan_key,
-                       s.plan ? s.plan->start.ToString() : "-");
+    out +=
+        fmt::format("session {} {} of {} stream {} heard {} live {} {} why '{}' plan {} start {}\n",
+                    id.ToString(), RankOfJob(s.hello), s.hello.world_size(), s.stream,
+                    s.heard.since_boot.count(), s.live, s.live_before, s.why, s.plan_key,
+                    s.plan ? s.plan->start.ToString() : "-");
     for (const auto* leases : {&s.leases.held(), &s.leases.sent()}) {
       for (const auto& l : *leases) {
         out += fmt::format("  lease {} to {} at {} batches {} sent {}\n", l.id.ToString(),
@@ -371,8 +371,8 @@ std::string DispatcherState::Dump() const {
                        r.ShortDebugString());
   }
   for (const auto& [job, w] : writes_) {
-    out += fmt::format("write {} outstanding {} error {}\n", job, w.outstanding,
-                       w.error.ToString());
+    out +=
+        fmt::format("write {} outstanding {} error {}\n", job, w.outstanding, w.error.ToString());
   }
   for (const auto& [job, n] : turned_out_) {
     out += fmt::format("turned out {} up to {}\n", job, n.ToString());

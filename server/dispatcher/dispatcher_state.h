@@ -1,6 +1,6 @@
-// All that a dispatcher knows. It changes only through Apply, one update at a time, so that a log of
-// updates applied to an empty state gives the same state again, and so that every change has a name.
-// No decisions here: dispatcher.h makes them.
+// All that a dispatcher knows. It changes only through Apply, one update at a time, so that a log
+// of updates applied to an empty state gives the same state again, and so that every change has a
+// name. No decisions here: dispatcher.h makes them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -16,53 +16,151 @@
 
 namespace millrace {
 
-// --- Updates ---------------------------------------------------------------------------------------
+// --- Updates
+// ---------------------------------------------------------------------------------------
 
-struct TermBegun { std::uint64_t term; Time at; std::vector<v1::JobRecord> records; };
+struct TermBegun {
+  std::uint64_t term;
+  Time at;
+  std::vector<v1::JobRecord> records;
+};
 struct NumberIssued {};
-struct TimeGranted { Duration by; };       // everyone gets that much more time
-struct DatasetOpened { std::string id; v1::DatasetState dataset; };
+struct TimeGranted {
+  Duration by;
+};  // everyone gets that much more time
+struct DatasetOpened {
+  std::string id;
+  v1::DatasetState dataset;
+};
 
-struct StreamOpened { StreamId id; bool of_worker; Time at; };
-struct StreamForgotten { StreamId id; };
+struct StreamOpened {
+  StreamId id;
+  bool of_worker;
+  Time at;
+};
+struct StreamForgotten {
+  StreamId id;
+};
 
-struct PlanRequested { std::string key; v1::PipelineText pipeline; Time at; };
-struct PlanReady { std::string key; std::shared_ptr<const PlanFacts> facts; Time at; };
-struct PlanPutOff { std::string key; Status error; Time retry_at; };
-struct PlanForgotten { std::string key; };
+struct PlanRequested {
+  std::string key;
+  v1::PipelineText pipeline;
+  Time at;
+};
+struct PlanReady {
+  std::string key;
+  std::shared_ptr<const PlanFacts> facts;
+  Time at;
+};
+struct PlanPutOff {
+  std::string key;
+  Status error;
+  Time retry_at;
+};
+struct PlanForgotten {
+  std::string key;
+};
 
-struct SessionOpened { Number id; v1::Hello hello; std::string plan_key; StreamId stream; Time at; };
-struct SessionAttached { Number id; v1::Hello hello; StreamId stream; Time at; };
-struct SessionHeard { Number id; Time at; };
-struct SessionPlanned { Number id; SessionPlan plan; };
-struct SessionHeldUp { Number id; std::optional<Time> since; };
-struct SessionTold { Number id; std::string why; };
-struct SessionAdmitted { Number id; Time at; };
-struct SessionReported { Number id; v1::Report report; Time at; Time lapsed; };
-struct SessionReportedEarly { Number id; v1::Report report; };
-struct LeaseGranted { Number session; LeaseFacts lease; };
-struct SessionEnded { Number id; };
-struct JobTurnedOut { std::string job; Number up_to; };
+struct SessionOpened {
+  Number id;
+  v1::Hello hello;
+  std::string plan_key;
+  StreamId stream;
+  Time at;
+};
+struct SessionAttached {
+  Number id;
+  v1::Hello hello;
+  StreamId stream;
+  Time at;
+};
+struct SessionHeard {
+  Number id;
+  Time at;
+};
+struct SessionPlanned {
+  Number id;
+  SessionPlan plan;
+};
+struct SessionHeldUp {
+  Number id;
+  std::optional<Time> since;
+};
+struct SessionTold {
+  Number id;
+  std::string why;
+};
+struct SessionAdmitted {
+  Number id;
+  Time at;
+};
+struct SessionReported {
+  Number id;
+  v1::Report report;
+  Time at;
+  Time lapsed;
+};
+struct SessionReportedEarly {
+  Number id;
+  v1::Report report;
+};
+struct LeaseGranted {
+  Number session;
+  LeaseFacts lease;
+};
+struct SessionEnded {
+  Number id;
+};
+struct JobTurnedOut {
+  std::string job;
+  Number up_to;
+};
 
-struct WorkerJoined { Number id; std::string nonce; };
-struct WorkerReported { Number id; v1::WorkRequest report; StreamId stream; Time at; };
-struct WorkerDiffers { Number id; std::string dataset; Worker::Difference difference; };
-struct WorkerDrained { Number id; };
-struct WorkerLeft { Number id; };
+struct WorkerJoined {
+  Number id;
+  std::string nonce;
+};
+struct WorkerReported {
+  Number id;
+  v1::WorkRequest report;
+  StreamId stream;
+  Time at;
+};
+struct WorkerDiffers {
+  Number id;
+  std::string dataset;
+  Worker::Difference difference;
+};
+struct WorkerDrained {
+  Number id;
+};
+struct WorkerLeft {
+  Number id;
+};
 
-struct RecordSent { std::string job; };
-struct RecordKept { v1::JobRecord record; std::size_t keep_ended; };
-struct RecordFailed { std::string job; Status error; Time retry_at; };
+struct RecordSent {
+  std::string job;
+};
+struct RecordKept {
+  v1::JobRecord record;
+  std::size_t keep_ended;
+};
+struct RecordFailed {
+  std::string job;
+  Status error;
+  Time retry_at;
+};
 
 using Update =
     std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,
-                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, SessionOpened, SessionAttached,
-                 SessionHeard, SessionPlanned, SessionHeldUp, SessionTold, SessionAdmitted,
-                 SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded, JobTurnedOut, WorkerJoined,
-                 WorkerReported, WorkerDiffers, WorkerDrained, WorkerLeft, RecordSent, RecordKept,
-                 RecordFailed>;
+                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, SessionOpened,
+                 SessionAttached, SessionHeard, SessionPlanned, SessionHeldUp, SessionTold,
+                 SessionAdmitted, SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded,
+                 JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained,
+                 WorkerLeft, RecordSent, RecordKept, RecordFailed>;
 
-// --- State -----------------------------------------------------------------------------------------
+// --- State
+// -----------------------------------------------------------------------------------------
 
 class DispatcherState {
  public:
@@ -156,8 +254,8 @@ class DispatcherState {
   std::map<std::string, Number> session_by_nonce_;
   std::map<std::string, Number> worker_by_nonce_;
   std::map<std::string, std::set<Number>> job_sessions_;
-  std::map<std::string, std::set<Number>> live_sessions_;   // by job
-  std::map<std::string, std::set<Number>> rank_sessions_;   // by RankOfJob
+  std::map<std::string, std::set<Number>> live_sessions_;  // by job
+  std::map<std::string, std::set<Number>> rank_sessions_;  // by RankOfJob
 };
 
 }  // namespace millrace

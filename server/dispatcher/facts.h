@@ -79,14 +79,14 @@ struct SessionFacts {
   v1::Hello hello;
   std::string plan_key;
   std::optional<SessionPlan> plan;
-  bool live = false;           // it has had a Welcome
-  bool live_before = false;    // … from this dispatcher or an earlier one
+  bool live = false;         // it has had a Welcome
+  bool live_before = false;  // … from this dispatcher or an earlier one
   StreamId stream = 0;
   Time opened;
   Time admitted;
-  Time heard;                  // its last word
-  std::optional<Time> held_up; // since when others hold its job
-  std::string why;             // what it waits for, as last told
+  Time heard;                              // its last word
+  std::optional<Time> held_up;             // since when others hold its job
+  std::string why;                         // what it waits for, as last told
   std::optional<v1::Report> report;        // its last one, without held leases
   std::optional<v1::Report> early_report;  // one that came before its plan was compiled again
   LeaseTable leases;
@@ -99,14 +99,14 @@ struct SessionFacts {
 /// A worker, by its last report.
 struct Worker {
   Number id;
-  v1::WorkRequest report;  // without file lists
+  v1::WorkRequest report;       // without file lists
   std::set<std::string> ready;  // fingerprints
   StreamId stream = 0;
   Time heard;
   bool drained = false;               // told by an operator
   std::uint64_t granted_batches = 0;  // since its last report
-  /// First file that differs from the dispatcher's copy, by dataset id, with the worker's digest that
-  /// this was found for.
+  /// First file that differs from the dispatcher's copy, by dataset id, with the worker's digest
+  /// that this was found for.
   struct Difference {
     std::string digest;
     std::string text;

@@ -57,9 +57,10 @@ Status CursorDiffers(const v1::Hello& hello, const PlanEntry& plan, const Finger
   const Fingerprint& here = plan.facts->order_fingerprint();
   std::string what;
   if (cursor.dataset != here.dataset) {
-    what = fmt::format("its dataset has digest {}, dataset {} here has {}: files were changed, added "
-                       "or removed since",
-                       cursor.dataset.ToHex(), plan.facts->dataset(), here.dataset.ToHex());
+    what = fmt::format(
+        "its dataset has digest {}, dataset {} here has {}: files were changed, added "
+        "or removed since",
+        cursor.dataset.ToHex(), plan.facts->dataset(), here.dataset.ToHex());
   }
   if (cursor.pipeline != here.pipeline) {
     const std::string options = DifferentOptions(cursor_canonical, plan.facts->canonical_text());
@@ -71,10 +72,11 @@ Status CursorDiffers(const v1::Hello& hello, const PlanEntry& plan, const Finger
       what += "its pipeline has other options: " + options;
     }
   }
-  return FailedPrecondition(fmt::format("the cursor of {} belongs to another order of examples: {}. "
-                                        "Use the dataset and pipeline that it was made with, or "
-                                        "start without a cursor",
-                                        RankOfJob(hello), what));
+  return FailedPrecondition(
+      fmt::format("the cursor of {} belongs to another order of examples: {}. "
+                  "Use the dataset and pipeline that it was made with, or "
+                  "start without a cursor",
+                  RankOfJob(hello), what));
 }
 
 }  // namespace
@@ -133,9 +135,9 @@ Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
   std::size_t bytes = pipeline.yaml().size() + pipeline.variant().size();
   for (const auto& o : pipeline.overrides()) bytes += o.size();
   if (bytes > options.max_pipeline_bytes || pipeline.overrides_size() > kMaxOverrides) {
-    return InvalidArgument(fmt::format(
-        "the pipeline has {} bytes and {} overrides: expected at most {} and {}", bytes,
-        pipeline.overrides_size(), options.max_pipeline_bytes, kMaxOverrides));
+    return InvalidArgument(
+        fmt::format("the pipeline has {} bytes and {} overrides: expected at most {} and {}", bytes,
+                    pipeline.overrides_size(), options.max_pipeline_bytes, kMaxOverrides));
   }
   if (hello.admitted() && !FromProto(hello.session()).is_set()) {
     return InvalidArgument("`admitted` without a session number");

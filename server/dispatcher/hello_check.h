@@ -19,9 +19,9 @@ Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello);
 /// The fields of a worker's report: InvalidArgument with the numbers.
 Status CheckWorkRequest(const v1::WorkRequest& request);
 
-/// Cursor, world size and start against the plan, and all that Welcome says. FailedPrecondition naming
-/// the half of the fingerprint that differs; `cursor_canonical` is the canonical text of the cursor's
-/// pipeline, or empty where it is not known.
+/// Cursor, world size and start against the plan, and all that Welcome says. FailedPrecondition
+/// naming the half of the fingerprint that differs; `cursor_canonical` is the canonical text of the
+/// cursor's pipeline, or empty where it is not known.
 Result<SessionPlan> PlanForSession(const v1::Hello& hello, const PlanEntry& plan,
                                    std::string_view cursor_canonical);
 

@@ -32,7 +32,8 @@ std::string Dispatcher::WriteRecord(const SessionFacts& session) {
   const v1::JobRecord* kept = state_.FindRecord(job);
   if (MayComeBack(job) && !session.live) {
     return fmt::format(
-        "job {} ran with world size {} and plan {} when the dispatcher restarted: its sessions have "
+        "job {} ran with world size {} and plan {} when the dispatcher restarted: its sessions "
+        "have "
         "{:.0f} s to come back",
         job, kept->world_size(), kept->fingerprint(), ToSeconds(options_.session_timeout));
   }

@@ -18,9 +18,9 @@ Status CheckHeld(const StepArithmetic& steps, Position start, const v1::Lease& l
   const v1::Shard& shard = lease.shard();
   const Position at{shard.epoch(), shard.position()};
   if (shard.stride() != steps.stride()) {
-    return InvalidArgument(fmt::format("held lease {}.{} has a stride of {} examples: a step has {}",
-                                       lease.id().term(), lease.id().n(), shard.stride(),
-                                       steps.stride()));
+    return InvalidArgument(
+        fmt::format("held lease {}.{} has a stride of {} examples: a step has {}",
+                    lease.id().term(), lease.id().n(), shard.stride(), steps.stride()));
   }
   if (!IsStep(steps, start, at)) {
     return InvalidArgument(fmt::format("held lease {}.{} begins at {}, where no step lies",
@@ -66,8 +66,8 @@ std::vector<StepRun> LeaseTable::Gaps(const StepArithmetic& steps, Position next
     std::uint64_t uncovered = at.example;
     const auto add_gap = [&](std::uint64_t until) {
       if (until <= uncovered) return;
-      gaps.push_back({{at.epoch, uncovered},
-                      static_cast<std::uint32_t>((until - uncovered) / stride)});
+      gaps.push_back(
+          {{at.epoch, uncovered}, static_cast<std::uint32_t>((until - uncovered) / stride)});
     };
     while (lease != covered.end() && lease->at.epoch < at.epoch) ++lease;
     for (; lease != covered.end() && lease->at.epoch == at.epoch; ++lease) {

@@ -1,5 +1,5 @@
-// What one consumer's leases cover: those it says it holds, and those sent to it since that it has not
-// spoken of yet. Finds the gaps in its window and cuts them into shards.
+// What one consumer's leases cover: those it says it holds, and those sent to it since that it has
+// not spoken of yet. Finds the gaps in its window and cuts them into shards.
 //
 // Not thread-safe; part of the dispatcher's facts.
 #pragma once
@@ -24,24 +24,25 @@ struct StepRun {
 };
 
 struct LeaseFacts {
-  Number id;      // term 0: the consumer gave it to itself
+  Number id;  // term 0: the consumer gave it to itself
   Number worker;
   StepRun run;
-  Time sent;      // unused for held ones
+  Time sent;  // unused for held ones
 };
 
-/// Whether a step of a session that began at `start` lies at `at`. False for places beyond the epoch.
+/// Whether a step of a session that began at `start` lies at `at`. False for places beyond the
+/// epoch.
 bool IsStep(const StepArithmetic& steps, Position start, Position at);
 
-/// Checks a lease that a consumer claims to hold: InvalidArgument, with the numbers, where its shard is
-/// none of a session that began at `start`. Overflow-safe for any numbers.
+/// Checks a lease that a consumer claims to hold: InvalidArgument, with the numbers, where its
+/// shard is none of a session that began at `start`. Overflow-safe for any numbers.
 Status CheckHeld(const StepArithmetic& steps, Position start, const v1::Lease& lease);
 
 class LeaseTable {
  public:
-  /// The consumer's word: it holds exactly `held` of what it has been given up to `last_lease`. Leases
-  /// sent before `lapsed` that it has not spoken of are given up for lost.
-  /// REQUIRES: CheckHeld of each.
+  /// The consumer's word: it holds exactly `held` of what it has been given up to `last_lease`.
+  /// Leases sent before `lapsed` that it has not spoken of are given up for lost. REQUIRES:
+  /// CheckHeld of each.
   void Report(std::vector<LeaseFacts> held, Number last_lease, Time lapsed);
   void Sent(const LeaseFacts& lease) { sent_.push_back(lease); }
   /// What was on its way on a broken stream never arrives.
@@ -67,8 +68,8 @@ class LeaseTable {
   std::vector<LeaseFacts> sent_;
 };
 
-/// The first at most `batches` steps of `run`, as a shard of `rank`; they are removed from `run`. A cut
-/// tail step is a shard of its own. REQUIRES: run.batches > 0, batches > 0.
+/// The first at most `batches` steps of `run`, as a shard of `rank`; they are removed from `run`. A
+/// cut tail step is a shard of its own. REQUIRES: run.batches > 0, batches > 0.
 v1::Shard CutShard(const StepArithmetic& steps, std::uint32_t rank, std::uint32_t batches,
                    StepRun& run);
 

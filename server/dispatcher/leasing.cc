@@ -48,15 +48,15 @@ void Dispatcher::Fill(Number id) {
   if (!session.live || !session.report || session.stream == 0) return;
   const StepArithmetic& steps = session.plan->steps;
   const std::uint32_t window = std::min(session.report->window(), options_.max_window);
-  std::vector<StepRun> gaps = session.leases.Gaps(steps, FromProto(session.report->next()), window,
-                                                  EndEpoch(session));
+  std::vector<StepRun> gaps =
+      session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
   WorkerChooser workers(state_.workers(), session, now_.time, options_);
   if (workers.empty()) return Wait(id, NoWorkerWhy(session));
   if (!session.why.empty()) Apply(SessionTold{id, ""});
 
-  const auto shard_batches = std::clamp(
-      window / (2 * static_cast<std::uint32_t>(workers.size())), 1u, kLongestShard);
+  const auto shard_batches =
+      std::clamp(window / (2 * static_cast<std::uint32_t>(workers.size())), 1u, kLongestShard);
   v1::AttachResponse response;
   response.set_term(state_.term());
   for (StepRun& gap : gaps) {
@@ -134,8 +134,7 @@ std::string Dispatcher::NoWorkerWhy(const SessionFacts& session) const {
     if (named == nullptr || rank(*named) < rank(worker)) named = &worker;
   }
   return fmt::format("no worker has the dataset {}: worker {} at {}: {}{}", dataset,
-                     named->report.name(), named->report.self().address(),
-                     WhyNot(*named, session),
+                     named->report.name(), named->report.self().address(), WhyNot(*named, session),
                      state_.workers().size() > 1
                          ? fmt::format(" (and {} others)", state_.workers().size() - 1)
                          : "");

@@ -1,6 +1,6 @@
-// The dispatcher's end of one stream: what came in waits here for the event loop, and what goes out for
-// the write before it. Both are bounded: reports and pulses are the whole truth, so that a later one
-// stands in for one that still waits.
+// The dispatcher's end of one stream: what came in waits here for the event loop, and what goes out
+// for the write before it. Both are bounded: reports and pulses are the whole truth, so that a
+// later one stands in for one that still waits.
 //
 // Thread-safe. Send and Close are the event loop's; the rest is the network's.
 #pragma once
@@ -22,7 +22,8 @@ namespace millrace {
 bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later);
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later);
 
-/// Makes one message of two that go out. False where a peer that does not read has too much waiting.
+/// Makes one message of two that go out. False where a peer that does not read has too much
+/// waiting.
 bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
 bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
 
@@ -35,8 +36,8 @@ class ServerStream final : public StreamHandler<In> {
   /// What came in since the last Take.
   struct Inbound {
     std::deque<In> messages;
-    bool closed = false;    // after the messages
-    bool flooded = false;   // too many messages: the stream deserves no more
+    bool closed = false;   // after the messages
+    bool flooded = false;  // too many messages: the stream deserves no more
   };
 
   /// `notify` is called on the network's threads when there is something to Take, once until then.

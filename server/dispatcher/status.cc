@@ -129,7 +129,8 @@ std::string Unready(const Worker& worker) {
     }
   }
   for (const auto& plan : worker.report.plans()) {
-    if (plan.phase() == v1::FAILED) return fmt::format("plan {}: {}", plan.fingerprint(), plan.error());
+    if (plan.phase() == v1::FAILED)
+      return fmt::format("plan {}: {}", plan.fingerprint(), plan.error());
     if (plan.phase() == v1::COMPILING) return fmt::format("compiling plan {}", plan.fingerprint());
   }
   return {};
@@ -188,8 +189,8 @@ v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOpti
   status.set_address(options.address);
   status.set_term(state.term());
   status.set_uptime_seconds(ToSeconds(now - state.booted()));
-  const Status store = dispatcher.stepped_down().ok() ? state.StoreError()
-                                                      : dispatcher.stepped_down();
+  const Status store =
+      dispatcher.stepped_down().ok() ? state.StoreError() : dispatcher.stepped_down();
   status.set_store_error(store.message());
   for (const auto& [id, dataset] : state.datasets()) {
     v1::DatasetState& out = (*status.mutable_datasets())[id];

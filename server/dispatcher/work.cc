@@ -17,7 +17,8 @@ std::string Describe(const Worker& worker) {
 
 bool Builds(const Worker& worker, std::uint32_t semantics) {
   const auto& versions = worker.report.semantics();
-  return versions.empty() || std::find(versions.begin(), versions.end(), semantics) != versions.end();
+  return versions.empty() ||
+         std::find(versions.begin(), versions.end(), semantics) != versions.end();
 }
 
 std::map<std::string, std::string> Digests(const v1::WorkRequest& report) {
@@ -43,7 +44,8 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
   }
   const Number id = *recognised;
   const Worker& worker = *state_.FindWorker(id);
-  if (worker.stream != stream) Close(worker.stream, Cancelled("the worker has opened a newer stream"));
+  if (worker.stream != stream)
+    Close(worker.stream, Cancelled("the worker has opened a newer stream"));
   // What changes the answer; everything else can wait for the next pulse.
   const bool answer = worker.stream != stream || Digests(worker.report) != Digests(request);
   const bool was_heard = IsHeard(worker, now_.time, options_);
@@ -55,8 +57,8 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
   }
   CompareFiles(id, request);
   if (answer) Respond(worker);
-  const bool more = !std::includes(was_ready.begin(), was_ready.end(), worker.ready.begin(),
-                                   worker.ready.end());
+  const bool more =
+      !std::includes(was_ready.begin(), was_ready.end(), worker.ready.begin(), worker.ready.end());
   if (more || !was_heard) FillAll();
   return End();
 }
@@ -73,8 +75,9 @@ Result<Number> Dispatcher::RecogniseWorker(const v1::WorkRequest& request) {
   }
   if (known != nullptr) return known->id;
   if (state_.workers().size() >= options_.max_workers) {
-    return ResourceExhausted(fmt::format("the dispatcher has {} workers, its limit: retry in {:.0f} s",
-                                         options_.max_workers, ToSeconds(options_.retry)));
+    return ResourceExhausted(
+        fmt::format("the dispatcher has {} workers, its limit: retry in {:.0f} s",
+                    options_.max_workers, ToSeconds(options_.retry)));
   }
   const bool keeps = brought.is_set() && state_.FindWorker(brought) == nullptr;
   const Number id = keeps ? brought : NewNumber();
@@ -177,7 +180,8 @@ void Dispatcher::DropWorker(Number id) {
   Apply(WorkerLeft{id});
 }
 
-// --- Operators -------------------------------------------------------------------------------------
+// --- Operators
+// -------------------------------------------------------------------------------------
 
 Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerRequest& request,
                                                         Moment now, Actions& actions) {
@@ -197,9 +201,9 @@ Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerReq
     result = NotFound(fmt::format("no worker '{}': there are {}", request.worker(),
                                   all.empty() ? "none" : fmt::format("{}", fmt::join(all, "; "))));
   } else if (meant.size() > 1) {
-    result = FailedPrecondition(fmt::format(
-        "{} workers are called '{}': use the address or number, of {}", meant.size(),
-        request.worker(), fmt::join(all, "; ")));
+    result = FailedPrecondition(
+        fmt::format("{} workers are called '{}': use the address or number, of {}", meant.size(),
+                    request.worker(), fmt::join(all, "; ")));
   } else {
     ToProto(meant[0]->id, result->mutable_id());
     Log(LogLevel::kInfo, "worker drains", {{"worker", meant[0]->id.ToString()}});
@@ -218,8 +222,9 @@ Result<v1::EndJobResponse> Dispatcher::EndJob(const v1::EndJobRequest& request, 
   if (ids.empty()) {
     std::set<std::string> jobs;
     for (const auto& [id, session] : state_.sessions()) jobs.insert(session.hello.job());
-    result = NotFound(fmt::format("no job '{}' has a session: jobs are {}", request.job(),
-                                  jobs.empty() ? "none" : fmt::format("{}", fmt::join(jobs, ", "))));
+    result =
+        NotFound(fmt::format("no job '{}' has a session: jobs are {}", request.job(),
+                             jobs.empty() ? "none" : fmt::format("{}", fmt::join(jobs, ", "))));
   } else {
     Apply(JobTurnedOut{request.job(), state_.last_number()});
     for (const Number id : ids) {

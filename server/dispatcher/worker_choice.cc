@@ -63,11 +63,10 @@ WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const Sess
       continue;
     }
     const double per_batch = SecondsPerBatch(worker.report);
-    set_.push_back({&worker,
-                    SameHost(worker.report.self().host_id(), session.hello.host_id()),
-                    Weight(id, session.id), per_batch,
-                    worker.report.queue_seconds() +
-                        per_batch * static_cast<double>(worker.granted_batches)});
+    set_.push_back(
+        {&worker, SameHost(worker.report.self().host_id(), session.hello.host_id()),
+         Weight(id, session.id), per_batch,
+         worker.report.queue_seconds() + per_batch * static_cast<double>(worker.granted_batches)});
   }
   if (set_.empty() && failed_longest_ago != nullptr) {
     set_.push_back({failed_longest_ago, false, 0, 0, 0});
@@ -76,8 +75,8 @@ WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const Sess
     return a.same_host != b.same_host ? a.same_host : a.weight < b.weight;
   });
   if (set_.size() > options.max_workers_of_consumer) set_.resize(options.max_workers_of_consumer);
-  choices_ = static_cast<std::size_t>(std::count_if(
-      set_.begin(), set_.end(), [](const Candidate& c) { return c.same_host; }));
+  choices_ = static_cast<std::size_t>(
+      std::count_if(set_.begin(), set_.end(), [](const Candidate& c) { return c.same_host; }));
   if (choices_ == 0) choices_ = set_.size();
 }
 

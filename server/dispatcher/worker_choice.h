@@ -21,12 +21,12 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
 
 /// The workers of one consumer at one moment, and the choice among them.
 ///
-/// The set has at most 8 usable workers that do not fail the consumer: those of its own host first, then
-/// by rendezvous hashing (Thaler and Ravishankar, 1998), so that a consumer keeps its workers when
-/// others come and go. Each shard goes to one of the own host if there is one, else to the better of
-/// two drawn at random (Mitzenmacher, 2001), by the seconds of work before it. Where all usable workers
-/// fail the consumer, the one that failed longest ago is the set. Not thread-safe; the workers have to
-/// outlive it.
+/// The set has at most 8 usable workers that do not fail the consumer: those of its own host first,
+/// then by rendezvous hashing (Thaler and Ravishankar, 1998), so that a consumer keeps its workers
+/// when others come and go. Each shard goes to one of the own host if there is one, else to the
+/// better of two drawn at random (Mitzenmacher, 2001), by the seconds of work before it. Where all
+/// usable workers fail the consumer, the one that failed longest ago is the set. Not thread-safe;
+/// the workers have to outlive it.
 class WorkerChooser {
  public:
   WorkerChooser(const std::map<Number, Worker>& workers, const SessionFacts& session, Time now,
@@ -41,7 +41,7 @@ class WorkerChooser {
   struct Candidate {
     const Worker* worker;
     bool same_host;
-    std::uint64_t weight;      // of rendezvous hashing
+    std::uint64_t weight;  // of rendezvous hashing
     double seconds_per_batch;
     double queue_seconds;
   };

@@ -1,6 +1,6 @@
-// The forward closure of reference-semantics: a template over a graph view and a visited set, so that
-// the loop over a mapped file and the loop over two arrays are the same code with nothing between it
-// and the words.
+// The forward closure of reference-semantics: a template over a graph view and a visited set, so
+// that the loop over a mapped file and the loop over two arrays are the same code with nothing
+// between it and the words.
 //
 // A view V gives
 //   V::Node                         a node; cheap to copy
@@ -38,10 +38,10 @@ namespace millrace {
 /// How the build of a closure ends.
 enum class ClosureEnd : std::uint8_t {
   kDone,
-  kTooLarge,      // more than kMaxExampleNodes nodes, or kMaxExampleEdges edges
-  kUnlabelled,    // reaches a definition without label
-  kExcluded,      // reads a file that the pipeline excludes
-  kFailed,        // the view read something that cannot be; it knows what
+  kTooLarge,    // more than kMaxExampleNodes nodes, or kMaxExampleEdges edges
+  kUnlabelled,  // reaches a definition without label
+  kExcluded,    // reads a file that the pipeline excludes
+  kFailed,      // the view read something that cannot be; it knows what
 };
 
 /// Edges a closure may have before it counts as too large: far above any real example, and what
@@ -56,7 +56,7 @@ template <class Node>
 struct FoundEdge {
   std::uint32_t label;  // base label, or kSkippedEdge
   Node target;
-  std::uint64_t slot;   // of the target
+  std::uint64_t slot;  // of the target
 };
 
 /// What Load reads.
@@ -113,7 +113,6 @@ class ClosureBuilder {
     *number = visited.Number(place);
     return true;
   }
-
 
  private:
   struct Pending {

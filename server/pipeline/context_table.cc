@@ -30,9 +30,8 @@ std::uint32_t ContextTable::FindInList(std::uint32_t list, std::uint32_t file) c
   const auto first = lists_of_file_.begin() + first_list_of_file_[file];
   const auto last = lists_of_file_.begin() + first_list_of_file_[file + 1];
   const std::uint32_t enter = lists_[list].enter;
-  const auto after = std::upper_bound(first, last, enter, [this](std::uint32_t e, std::uint32_t l) {
-    return e < lists_[l].enter;
-  });
+  const auto after = std::upper_bound(
+      first, last, enter, [this](std::uint32_t e, std::uint32_t l) { return e < lists_[l].enter; });
   if (after == first) return kNone;
   const std::uint32_t found = *(after - 1);
   return enter < lists_[found].exit ? found : kNone;

@@ -2,9 +2,9 @@
 // which position, without any context being written out.
 //
 // A context is the spines of a list of required files, in order, followed by the definition's own
-// chain of predecessors. Lists of one file extend one another, so they are kept as a tree: list l is
-// its parent's list and one more file. A position is found from the tree and from the numbering of
-// the `previous` forest, in O(log lists that end with the file).
+// chain of predecessors. Lists of one file extend one another, so they are kept as a tree: list l
+// is its parent's list and one more file. A position is found from the tree and from the numbering
+// of the `previous` forest, in O(log lists that end with the file).
 //
 // Contexts are numbered by value, by first use in the order of the definitions given.
 //
@@ -51,9 +51,9 @@ class ContextTable {
   struct List {
     std::uint32_t parent;
     std::uint32_t file;
-    std::uint32_t enter;  // in a walk of the tree; l extends m, or is m, exactly when
-    std::uint32_t exit;   // m.enter <= l.enter && l.enter < m.exit
-    std::uint64_t length; // definitions in the spines of all its files
+    std::uint32_t enter;   // in a walk of the tree; l extends m, or is m, exactly when
+    std::uint32_t exit;    // m.enter <= l.enter && l.enter < m.exit
+    std::uint64_t length;  // definitions in the spines of all its files
   };
   struct Context {
     std::uint32_t list;
@@ -69,10 +69,10 @@ class ContextTable {
   const DatasetIndex* index_;
   const NodeLabels* labels_;
   std::vector<List> lists_;
-  std::vector<std::uint32_t> lists_of_file_;        // lists that end with a file, by enter
-  std::vector<std::uint32_t> first_list_of_file_;   // in lists_of_file_; one more entry than files
+  std::vector<std::uint32_t> lists_of_file_;       // lists that end with a file, by enter
+  std::vector<std::uint32_t> first_list_of_file_;  // in lists_of_file_; one more entry than files
   std::vector<Context> contexts_;
-  std::vector<std::uint32_t> id_of_;                // by definition
+  std::vector<std::uint32_t> id_of_;  // by definition
   std::uint64_t max_length_ = 0;
 };
 

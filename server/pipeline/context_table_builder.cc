@@ -12,8 +12,8 @@ constexpr std::uint64_t kBase = 0x1B7D3F8A5C96E241u % kPrime;
 std::uint64_t Multiply(std::uint64_t a, std::uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(a) * b;
-  const auto sum = static_cast<std::uint64_t>(product & kPrime) +
-                   static_cast<std::uint64_t>(product >> 61);
+  const auto sum =
+      static_cast<std::uint64_t>(product & kPrime) + static_cast<std::uint64_t>(product >> 61);
   return sum >= kPrime ? sum - kPrime : sum;
 }
 
@@ -57,8 +57,8 @@ ContextTable::Builder::Builder(ContextTable* table, std::span<const std::uint32_
 void ContextTable::Builder::Run() {
   for (const std::uint32_t definition : definitions_) {
     const Context context{ListOf(definition), Start(definition)};
-    const auto [known, is_new] = by_pair_.try_emplace(Pair(context.list, context.start),
-                                                      table_.size());
+    const auto [known, is_new] =
+        by_pair_.try_emplace(Pair(context.list, context.start), table_.size());
     if (is_new) {
       const std::uint64_t hash = ContextHash(context);
       const auto [first, last] = by_hash_.equal_range(hash);
@@ -92,13 +92,15 @@ std::uint32_t ContextTable::Builder::ListOf(std::uint32_t definition) {
 }
 
 std::uint32_t ContextTable::Builder::Extend(std::uint32_t list, std::uint32_t definition) {
-  const auto required = Sub(index_.required_files(), index_.definitions()[definition].required_files);
+  const auto required =
+      Sub(index_.required_files(), index_.definitions()[definition].required_files);
   if (required.empty()) return list;
   ++run_;
   for (std::uint32_t l = list; l != 0; l = table_.lists_[l].parent) {
     seen_[table_.lists_[l].file] = run_;
   }
-  // Depth first: what a file requires comes right after it. The files still to visit, next one last.
+  // Depth first: what a file requires comes right after it. The files still to visit, next one
+  // last.
   std::vector<std::uint32_t> waiting(required.rbegin(), required.rend());
   while (!waiting.empty()) {
     const std::uint32_t file = waiting.back();
@@ -120,9 +122,9 @@ std::uint32_t ContextTable::Builder::Child(std::uint32_t list, std::uint32_t fil
   if (is_new) {
     const std::uint64_t before = table_.lists_[list].length;
     table_.lists_.push_back({list, file, 0, 0, before + index_.files()[file].spine.count});
-    list_hash_.push_back(Add(list_hash_[list],
-                             Multiply(PowerOfBase(before),
-                                      ChainHash(index_.files()[file].representative))));
+    list_hash_.push_back(
+        Add(list_hash_[list],
+            Multiply(PowerOfBase(before), ChainHash(index_.files()[file].representative))));
   }
   return child->second;
 }
@@ -171,8 +173,7 @@ std::uint64_t ContextTable::Builder::ChainHash(std::uint32_t definition) {
 
 std::uint64_t ContextTable::Builder::ContextHash(Context context) {
   const std::uint64_t before = table_.lists_[context.list].length;
-  return Add(list_hash_[context.list],
-             Multiply(PowerOfBase(before), ChainHash(context.start)));
+  return Add(list_hash_[context.list], Multiply(PowerOfBase(before), ChainHash(context.start)));
 }
 
 bool ContextTable::Builder::SameValue(Context a, Context b) const {
@@ -184,8 +185,8 @@ bool ContextTable::Builder::SameValue(Context a, Context b) const {
 }
 
 void ContextTable::Builder::NumberTree() {
-  // A list's number is above its parent's: one pass back gives sizes of subtrees, one pass forth the
-  // places.
+  // A list's number is above its parent's: one pass back gives sizes of subtrees, one pass forth
+  // the places.
   std::vector<List>& lists = table_.lists_;
   for (List& list : lists) list.exit = 1;
   for (std::size_t l = lists.size(); l-- > 1;) lists[lists[l].parent].exit += lists[l].exit;
@@ -210,8 +211,9 @@ void ContextTable::Builder::NumberTree() {
     table_.lists_of_file_[fill[lists[l].file]++] = l;
   }
   for (std::size_t f = 0; f + 1 < first.size(); ++f) {
-    std::sort(table_.lists_of_file_.begin() + first[f], table_.lists_of_file_.begin() + first[f + 1],
-              [&lists](std::uint32_t a, std::uint32_t b) { return lists[a].enter < lists[b].enter; });
+    std::sort(
+        table_.lists_of_file_.begin() + first[f], table_.lists_of_file_.begin() + first[f + 1],
+        [&lists](std::uint32_t a, std::uint32_t b) { return lists[a].enter < lists[b].enter; });
   }
 }
 

@@ -40,16 +40,16 @@ class ContextTable::Builder {
   ContextTable& table_;
   const DatasetIndex& index_;
   std::span<const std::uint32_t> definitions_;
-  std::vector<std::uint32_t> list_of_;                // by definition; kNone: not yet known
-  std::vector<std::uint64_t> chain_hash_;             // by definition; 0: not yet known
-  std::vector<std::uint64_t> list_hash_;              // by list
+  std::vector<std::uint32_t> list_of_;                    // by definition; kNone: not yet known
+  std::vector<std::uint64_t> chain_hash_;                 // by definition; 0: not yet known
+  std::vector<std::uint64_t> list_hash_;                  // by list
   std::vector<std::vector<std::uint32_t>> requirements_;  // by file
   std::vector<bool> requirements_known_;
-  std::vector<std::uint32_t> seen_;                   // by file: the run of Extend that met it last
+  std::vector<std::uint32_t> seen_;  // by file: the run of Extend that met it last
   std::uint32_t run_ = 0;
-  std::unordered_map<std::uint64_t, std::uint32_t> child_;           // (list, file) → list
-  std::unordered_map<std::uint64_t, std::uint32_t> by_pair_;         // (list, start) → context
-  std::unordered_multimap<std::uint64_t, std::uint32_t> by_hash_;    // hash of the value → context
+  std::unordered_map<std::uint64_t, std::uint32_t> child_;         // (list, file) → list
+  std::unordered_map<std::uint64_t, std::uint32_t> by_pair_;       // (list, start) → context
+  std::unordered_multimap<std::uint64_t, std::uint32_t> by_hash_;  // hash of the value → context
 };
 
 }  // namespace millrace

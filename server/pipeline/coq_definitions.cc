@@ -23,8 +23,8 @@ class DefinitionSource final : public Source {
     columns_.graph = list.AddGraph(tables_.labels.size(), NodeBound(tables_.closure, max_cluster));
     columns_.num_definitions =
         list.Add("num_definitions", TensorKind::kDense, "batch", 0, max_cluster);
-    columns_.example_id =
-        list.Add("example_id", TensorKind::kDense, "batch", 0, std::max<std::uint64_t>(examples(), 1) - 1);
+    columns_.example_id = list.Add("example_id", TensorKind::kDense, "batch", 0,
+                                   std::max<std::uint64_t>(examples(), 1) - 1);
     tensors_ = list.Take();
   }
 

@@ -27,9 +27,8 @@ void ProofStateSource::MakeTensors() {
   };
   columns_.graph = list.AddGraph(tables_.labels.size(), nodes);
   columns_.root = list.Add("root", TensorKind::kDense, "batch", 0, 0, "", Expansion::kNodeOffset);
-  columns_.local_context =
-      list.Add("local_context", TensorKind::kRaggedValues, "local_context", 0, nodes - 1,
-               "local_context_splits", Expansion::kNodeOffset);
+  columns_.local_context = list.Add("local_context", TensorKind::kRaggedValues, "local_context", 0,
+                                    nodes - 1, "local_context_splits", Expansion::kNodeOffset);
   list.AddSplits("local_context_splits");
   switch (fields_.global_context) {
     case GlobalContextField::kReference:

@@ -1,5 +1,5 @@
-// The Coq dataset's two sources: proof_states (one example an outcome of a proof step) and definitions
-// (one example a cluster). reference-semantics and docs/pipeline.md say what they hold.
+// The Coq dataset's two sources: proof_states (one example an outcome of a proof step) and
+// definitions (one example a cluster). reference-semantics and docs/pipeline.md say what they hold.
 //
 // Immutable; thread-safe.
 #pragma once

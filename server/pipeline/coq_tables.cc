@@ -23,14 +23,14 @@ Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const 
   }
   NodeLabels labels(index, draft.filter.restrict_to_spine);
   TacticTable tactics(index, labels, draft.filter.required_tactic_occurrence);
-  return CoqTables{std::move(dataset),
-                   std::move(labels),
-                   std::move(tactics),
-                   std::move(excluded),
-                   draft.closure,
-                   ExpandSpec{kBaseEdgeLabels, draft.edges.symmetrization,
-                              draft.edges.add_self_edges},
-                   draft.visited_array_bytes};
+  return CoqTables{
+      std::move(dataset),
+      std::move(labels),
+      std::move(tactics),
+      std::move(excluded),
+      draft.closure,
+      ExpandSpec{kBaseEdgeLabels, draft.edges.symmetrization, draft.edges.add_self_edges},
+      draft.visited_array_bytes};
 }
 
 std::size_t TensorList::Add(std::string path, TensorKind kind, std::string dimension,
@@ -60,8 +60,8 @@ std::size_t TensorList::AddSplits(std::string path, Expansion expansion) {
 
 GraphColumns TensorList::AddGraph(std::uint64_t node_labels, std::uint64_t nodes) {
   GraphColumns columns;
-  columns.node_label = Add("node_label", TensorKind::kRaggedValues, "nodes", 0, node_labels - 1,
-                           "node_splits");
+  columns.node_label =
+      Add("node_label", TensorKind::kRaggedValues, "nodes", 0, node_labels - 1, "node_splits");
   const auto add_edges = [this](const char* path, std::uint64_t max, Expansion expansion) {
     return Add(path, TensorKind::kRaggedValues, "edges", 0, max, "edge_splits", expansion);
   };

@@ -55,7 +55,8 @@ class TensorList {
  public:
   /// Adds the tensor, with the narrowest type for [min, max]; returns its number.
   std::size_t Add(std::string path, TensorKind kind, std::string dimension, std::int64_t min,
-                  std::uint64_t max, std::string splits = "", Expansion expansion = Expansion::kWiden);
+                  std::uint64_t max, std::string splits = "",
+                  Expansion expansion = Expansion::kWiden);
   /// Adds splits: uint32, whatever the batch size, so that tools may build batches of any size.
   std::size_t AddSplits(std::string path, Expansion expansion = Expansion::kWiden);
   /// Adds node and edge tensors with their splits. `nodes`: of the largest example.
@@ -97,7 +98,8 @@ class GraphBuilder {
   /// Nothing, or why the example is dropped.
   Result<std::optional<DropReason>> Build(std::span<const NodeRef> roots) {
     for (const NodeRef root : roots) {
-      if (!view_.IsNode(root)) return DataLoss("the index names a node that its file does not have");
+      if (!view_.IsNode(root))
+        return DataLoss("the index names a node that its file does not have");
     }
     switch (closure_builder_.Build(view_, roots, closure_)) {
       case ClosureEnd::kDone:

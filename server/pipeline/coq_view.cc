@@ -32,9 +32,9 @@ ClosureEnd CoqView::OpenFile(std::uint32_t file) {
   }
   File& entry = files_[file];
   if (view->node_count != entry.node_count || view->node_base != entry.node_base) {
-    status_ = DataLoss(fmt::format("file '{}' has {} nodes, but the index says {}: index it again",
-                                   dataset_.index().file_name(file), view->node_count,
-                                   entry.node_count));
+    status_ =
+        DataLoss(fmt::format("file '{}' has {} nodes, but the index says {}: index it again",
+                             dataset_.index().file_name(file), view->node_count, entry.node_count));
     return ClosureEnd::kFailed;
   }
   entry.edges = view->edges;

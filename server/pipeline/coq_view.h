@@ -1,9 +1,9 @@
-// The Coq dataset as a graph view for closures (see closure_builder.h): straight from the words of the
-// mapped files.
+// The Coq dataset as a graph view for closures (see closure_builder.h): straight from the words of
+// the mapped files.
 //
-// A file can change under the map: every word is loaded once, and what is decoded from it is checked
-// before it is used. Not thread-safe; one a thread. Refers to dataset and labels, which have to
-// outlive it.
+// A file can change under the map: every word is loaded once, and what is decoded from it is
+// checked before it is used. Not thread-safe; one a thread. Refers to dataset and labels, which
+// have to outlive it.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,8 @@ class CoqView {
     loaded->is_definition = word.tag == kDefinitionTag;
     if (loaded->is_definition) return LoadDefinition(node, &loaded->label);
     loaded->label = word.tag;
-    if (word.tag >= kNodeClasses) [[unlikely]] return Fail(node, "its class is unknown");
+    if (word.tag >= kNodeClasses) [[unlikely]]
+      return Fail(node, "its class is unknown");
     return ClosureEnd::kDone;
   }
 
@@ -88,7 +89,8 @@ class CoqView {
 
   ClosureEnd Next(Edges* edges, FoundEdge<NodeRef>* found) {
     const EdgeWord word = EdgeWord::Decode(LoadWord(edges->next++));
-    if (word.label >= kEdgeClasses) [[unlikely]] return FailEdge(*edges, kBadClass);
+    if (word.label >= kEdgeClasses) [[unlikely]]
+      return FailEdge(*edges, kBadClass);
     found->label = base_labels_[word.label];
     if (found->label == kSkippedEdge) return ClosureEnd::kDone;
     const File* target = edges->file;
@@ -100,7 +102,8 @@ class CoqView {
       found->target.file = target->dependency_files[word.dependency];
       target = &files_[found->target.file];
     }
-    if (word.node >= target->node_count) [[unlikely]] return FailEdge(*edges, kBadTarget);
+    if (word.node >= target->node_count) [[unlikely]]
+      return FailEdge(*edges, kBadTarget);
     found->slot = target->node_base + word.node;
     return ClosureEnd::kDone;
   }

@@ -6,17 +6,15 @@ namespace millrace {
 namespace {
 
 constexpr std::array<std::string_view, kEdgeClasses> kClassNames = {
-    "contextElem",       "contextSubject",   "contextDefType",  "contextDefTerm",
-    "constType",         "constUndef",       "constDef",        "constOpaqueDef",
-    "constPrimitive",    "indType",          "indConstruct",    "indProjection",
-    "projTerm",          "constructTerm",    "castTerm",        "castType",
-    "prodType",          "prodTerm",         "lambdaType",      "lambdaTerm",
-    "letInDef",          "letInType",        "letInTerm",       "appFun",
-    "appArg",            "caseTerm",         "caseReturn",      "caseBranchPointer",
-    "caseInd",           "cBConstruct",      "cBTerm",          "fixMutual",
-    "fixReturn",         "fixFunType",       "fixFunTerm",      "coFixMutual",
-    "coFixReturn",       "coFixFunType",     "coFixFunTerm",    "relPointer",
-    "evarSubstPointer",  "evarSubstTerm",    "evarSubstTarget", "evarSubject"};
+    "contextElem",      "contextSubject", "contextDefType",    "contextDefTerm", "constType",
+    "constUndef",       "constDef",       "constOpaqueDef",    "constPrimitive", "indType",
+    "indConstruct",     "indProjection",  "projTerm",          "constructTerm",  "castTerm",
+    "castType",         "prodType",       "prodTerm",          "lambdaType",     "lambdaTerm",
+    "letInDef",         "letInType",      "letInTerm",         "appFun",         "appArg",
+    "caseTerm",         "caseReturn",     "caseBranchPointer", "caseInd",        "cBConstruct",
+    "cBTerm",           "fixMutual",      "fixReturn",         "fixFunType",     "fixFunTerm",
+    "coFixMutual",      "coFixReturn",    "coFixFunType",      "coFixFunTerm",   "relPointer",
+    "evarSubstPointer", "evarSubstTerm",  "evarSubstTarget",   "evarSubject"};
 
 // The classes of each conflatable group.
 constexpr std::array<std::uint32_t, 9> kTypeGroup = {2, 4, 9, 15, 16, 18, 21, 33, 37};

@@ -45,11 +45,10 @@ std::uint32_t ExampleTable::Outcome(std::uint64_t example) const {
   if (all_) return static_cast<std::uint32_t>(example);
   std::uint64_t rank = example;
   if (!runs_.empty()) {
-    const auto run = std::upper_bound(runs_.begin(), runs_.end(), example,
-                                      [](std::uint64_t e, const Run& r) {
-                                        return e < r.first_example;
-                                      }) -
-                     1;
+    const auto run =
+        std::upper_bound(runs_.begin(), runs_.end(), example,
+                         [](std::uint64_t e, const Run& r) { return e < r.first_example; }) -
+        1;
     rank = run->first_rank + (example - run->first_example);
   }
   return static_cast<std::uint32_t>(kept_.Select(rank));

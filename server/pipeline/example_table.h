@@ -34,9 +34,9 @@ class ExampleTable {
   };
 
   std::uint64_t size_ = 0;
-  bool all_ = true;                         // example numbers are outcome numbers
-  RankedBitmap kept_;                       // outcomes, unless all_
-  std::vector<Run> runs_;                   // only where the order differs from the index's
+  bool all_ = true;        // example numbers are outcome numbers
+  RankedBitmap kept_;      // outcomes, unless all_
+  std::vector<Run> runs_;  // only where the order differs from the index's
   std::vector<std::uint32_t> definitions_;
 };
 

@@ -11,16 +11,16 @@ NodeLabels::NodeLabels(const DatasetIndex& index, bool restrict_to_spine)
   if (restrict_to_spine) {
     label_of_.assign(index.definitions().size(), kNone);
     for (const FileRecord& file : index.files()) {
-      for (const std::uint32_t definition : index.spines().subspan(file.spine.first,
-                                                                   file.spine.count)) {
+      for (const std::uint32_t definition :
+           index.spines().subspan(file.spine.first, file.spine.count)) {
         label_of_[definition] = kNodeClasses + static_cast<std::uint32_t>(definition_of_.size());
         definition_of_.push_back(definition);
       }
     }
     labelled_ = static_cast<std::uint32_t>(definition_of_.size());
   }
-  const std::uint64_t capacity = std::bit_ceil(
-      std::max<std::uint64_t>(16, std::uint64_t{2} * index.definitions().size()));
+  const std::uint64_t capacity =
+      std::bit_ceil(std::max<std::uint64_t>(16, std::uint64_t{2} * index.definitions().size()));
   slots_.assign(capacity, Slot{kEmpty, kNoDefinition});
   mask_ = capacity - 1;
   shift_ = 64 - std::countr_zero(capacity);

@@ -56,9 +56,9 @@ class NodeLabels {
   void Insert(NodeRef node, std::uint32_t label);
 
   std::uint32_t labelled_;
-  std::vector<std::uint32_t> label_of_;       // empty: label = class count + definition
+  std::vector<std::uint32_t> label_of_;  // empty: label = class count + definition
   std::vector<std::uint32_t> definition_of_;
-  std::vector<Slot> slots_;                   // open addressing, at most half full
+  std::vector<Slot> slots_;  // open addressing, at most half full
   std::uint64_t mask_;
   int shift_;
 };

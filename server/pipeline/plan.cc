@@ -208,9 +208,9 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest
   }
   MILLRACE_ASSIGN_OR_RETURN(Selection selection, Selection::Make(*source, draft));
   const Digest128 dataset = source->digest();
-  auto plan = std::make_shared<const CompiledPlan>(
-      draft, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
-      std::move(source), std::move(selection));
+  auto plan = std::make_shared<const CompiledPlan>(draft, Fingerprint{dataset, pipeline},
+                                                   Fingerprint{dataset, order_pipeline},
+                                                   std::move(source), std::move(selection));
   // So that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeScratch().status());
   return std::shared_ptr<const Plan>(std::move(plan));

@@ -1,4 +1,5 @@
-// A plan: pipeline + index + seed, compiled. Builds any batch from (epoch, range of the order) alone.
+// A plan: pipeline + index + seed, compiled. Builds any batch from (epoch, range of the order)
+// alone.
 //
 // Immutable after Compile; thread-safe. Scratch space is the caller's, one a thread.
 #pragma once
@@ -20,7 +21,7 @@ namespace millrace {
 class Pipeline;
 class PlanDraft;
 class Source;
-class PackedBatch;   // common/batch/batch.h: an immutable view of header and payload, with its owner
+class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
 /// Everything that a thread reuses between the batches of one plan. Not thread-safe.
 class BatchScratch {

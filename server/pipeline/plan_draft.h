@@ -1,5 +1,5 @@
-// A plan under construction: what the stages of a pipeline say, in one place. Each stage's `compile`
-// fills its own part; Plan::Compile reads the whole.
+// A plan under construction: what the stages of a pipeline say, in one place. Each stage's
+// `compile` fills its own part; Plan::Compile reads the whole.
 //
 // Value type; not thread-safe.
 #pragma once
@@ -64,20 +64,20 @@ class PlanDraft {
   /// Runs `compile` of every stage of the pipeline, in order.
   static Result<PlanDraft> FromPipeline(const Pipeline& pipeline);
 
-  std::string source;                          // "proof_states", …
-  SplitOptions split;                          // absent in the file: disabled
+  std::string source;                             // "proof_states", …
+  SplitOptions split;                             // absent in the file: disabled
   std::optional<std::vector<std::int64_t>> take;  // labels of the split; absent: all
   FilterOptions filter;
-  std::optional<std::int64_t> shuffle_seed;    // absent: index order
+  std::optional<std::int64_t> shuffle_seed;  // absent: index order
   ClosureOptions closure;
   EdgeOptions edges;
   BatchOptions batch;
   FieldOptions fields;
-  std::vector<std::string> excluded_files;     // names in the dataset
-  std::vector<ExamplePredicate> predicates;    // of further stages; an example has to pass them all
+  std::vector<std::string> excluded_files;   // names in the dataset
+  std::vector<ExamplePredicate> predicates;  // of further stages; an example has to pass them all
 
-  /// Memory that a thread may take to mark visited nodes by an array; where all nodes of the data do
-  /// not fit it, a table does. Changes no batch.
+  /// Memory that a thread may take to mark visited nodes by an array; where all nodes of the data
+  /// do not fit it, a table does. Changes no batch.
   std::uint64_t visited_array_bytes = std::uint64_t{256} << 20;
 };
 

@@ -93,13 +93,11 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   options.build.progress = [this, &entry](const IndexProgress& progress) {
     if (options_.progress) options_.progress(entry.id, progress);
     MutexLock lock(entry.mutex);
-    entry.indexing = progress.bytes_total == 0
-                         ? 0
-                         : static_cast<double>(progress.bytes_done) /
-                               static_cast<double>(progress.bytes_total);
+    entry.indexing = progress.bytes_total == 0 ? 0
+                                               : static_cast<double>(progress.bytes_done) /
+                                                     static_cast<double>(progress.bytes_total);
   };
-  Result<std::shared_ptr<const DatasetIndex>> index =
-      OpenOrBuildIndex(entry.location.dir, options);
+  Result<std::shared_ptr<const DatasetIndex>> index = OpenOrBuildIndex(entry.location.dir, options);
   std::vector<std::string> damaged;
   std::shared_ptr<const DatasetIndex> usable;
   if (index.ok()) {
@@ -166,8 +164,8 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
         dataset_id, status.error, line));
   }
 
-  const std::string key = fmt::format(
-      "{} {}", dataset_id, Fingerprint{dataset->index().digest(), pipeline}.ToString());
+  const std::string key =
+      fmt::format("{} {}", dataset_id, Fingerprint{dataset->index().digest(), pipeline}.ToString());
   {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) return plan;

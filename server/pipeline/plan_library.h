@@ -1,9 +1,9 @@
-// The datasets of a process and the plans over them: what dispatcher, workers and offline tools turn a
-// pipeline's text into batches with. Only here are fingerprints made.
+// The datasets of a process and the plans over them: what dispatcher, workers and offline tools
+// turn a pipeline's text into batches with. Only here are fingerprints made.
 //
 // A dataset is opened when it is first needed: its index is found, renewed or built (which may take
-// long; others that need the same dataset wait for it, those that need another one do not). A dataset
-// that cannot be opened is tried again at the next call.
+// long; others that need the same dataset wait for it, those that need another one do not). A
+// dataset that cannot be opened is tried again at the next call.
 //
 // Thread-safe.
 #pragma once
@@ -40,8 +40,8 @@ struct PlanLibraryOptions {
   std::filesystem::path cache_dir;                  // empty: the user's
   /// Called from several threads while an index is built.
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
-  const SourceTable* sources = nullptr;             // nullptr: the default one
-  const StageTable* stages = nullptr;               // nullptr: the default one
+  const SourceTable* sources = nullptr;  // nullptr: the default one
+  const StageTable* stages = nullptr;    // nullptr: the default one
 };
 
 /// What is known of one dataset.
@@ -49,9 +49,9 @@ struct DatasetStatus {
   std::string id;
   std::filesystem::path dir;
   bool open = false;
-  double indexing = 0;     // share done, 0 to 1, while its index is being built
-  std::string error;       // of the last attempt to open it; also of damaged files, where it is open
-  Digest128 digest;        // where open
+  double indexing = 0;  // share done, 0 to 1, while its index is being built
+  std::string error;    // of the last attempt to open it; also of damaged files, where it is open
+  Digest128 digest;     // where open
   std::uint64_t files = 0;
   std::uint64_t nodes = 0;
   std::uint64_t proof_states = 0;
@@ -70,8 +70,8 @@ class PlanLibrary {
   Result<std::shared_ptr<const Dataset>> Open(const std::string& dataset_id);
 
   /// The plan of a pipeline, opening its dataset. Plans that are in use somewhere are shared.
-  /// Errors of Pipeline::Parse, Open and Plan::Compile; DataLoss, with the `exclude` line that would
-  /// let it go on, where the dataset has damaged files that the pipeline does not exclude.
+  /// Errors of Pipeline::Parse, Open and Plan::Compile; DataLoss, with the `exclude` line that
+  /// would let it go on, where the dataset has damaged files that the pipeline does not exclude.
   Result<std::shared_ptr<const Plan>> Compile(const PipelineSource& source);
   Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline);
   /// The plan of a draft, for tools that change one. `pipeline` and `order_pipeline` stand for it.

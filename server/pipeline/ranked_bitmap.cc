@@ -28,10 +28,10 @@ std::uint64_t RankedBitmap::Rank(std::uint64_t number) const {
 std::uint64_t RankedBitmap::Select(std::uint64_t rank) const {
   const std::uint64_t sample = rank / kMembersPerSample;
   const auto first = block_ranks_.begin() + static_cast<std::ptrdiff_t>(select_samples_[sample]);
-  const auto last = sample + 1 < select_samples_.size()
-                        ? block_ranks_.begin() +
-                              static_cast<std::ptrdiff_t>(select_samples_[sample + 1]) + 1
-                        : block_ranks_.end();
+  const auto last =
+      sample + 1 < select_samples_.size()
+          ? block_ranks_.begin() + static_cast<std::ptrdiff_t>(select_samples_[sample + 1]) + 1
+          : block_ranks_.end();
   const auto block = std::upper_bound(first, last, rank) - 1;
   std::uint64_t left = rank - *block;
   std::uint64_t word = static_cast<std::uint64_t>(block - block_ranks_.begin()) * kWordsPerBlock;

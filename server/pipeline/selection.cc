@@ -32,9 +32,8 @@ Result<Labeller> MakeLabeller(const Source& source, const SplitOptions& split) {
     }
     case SplitMethod::kFilePrefix: {
       MILLRACE_ASSIGN_OR_RETURN(std::vector<std::uint32_t> labels, source.FileLabels(split));
-      return Labeller([&source, labels = std::move(labels)](ExampleId id) {
-        return labels[source.File(id)];
-      });
+      return Labeller(
+          [&source, labels = std::move(labels)](ExampleId id) { return labels[source.File(id)]; });
     }
     case SplitMethod::kDisabled:
       break;
@@ -45,15 +44,15 @@ Result<Labeller> MakeLabeller(const Source& source, const SplitOptions& split) {
 Result<std::vector<bool>> TakenLabels(const PlanDraft& draft) {
   const std::uint32_t labels = draft.split.labels();
   if (labels > kMaxLabels) {
-    return InvalidArgument(fmt::format("split: expected at most {} parts, got {}", kMaxLabels,
-                                       labels));
+    return InvalidArgument(
+        fmt::format("split: expected at most {} parts, got {}", kMaxLabels, labels));
   }
   std::vector<bool> taken(labels, !draft.take.has_value());
   if (!draft.take) return taken;
   for (const std::int64_t label : *draft.take) {
     if (label < 0 || label >= labels) {
-      return InvalidArgument(fmt::format("split.take: expected labels from 0 to {}, got {}",
-                                         labels - 1, label));
+      return InvalidArgument(
+          fmt::format("split.take: expected labels from 0 to {}, got {}", labels - 1, label));
     }
     taken[static_cast<std::size_t>(label)] = true;
   }

@@ -19,7 +19,8 @@ namespace millrace {
 
 class Selection {
  public:
-  /// InvalidArgument where the split does not fit the source, or `take` names no label of the split.
+  /// InvalidArgument where the split does not fit the source, or `take` names no label of the
+  /// split.
   static Result<Selection> Make(const Source& source, const PlanDraft& draft);
 
   const PlanCounts& counts() const { return counts_; }

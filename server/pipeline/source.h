@@ -1,9 +1,9 @@
-// Source: what a plan draws examples from. It numbers the examples, tells their columns (for filters,
-// splits and tools) without building them, and builds them into batches. The Coq dataset gives two
-// sources (coq_source); others implement the same interface and enter the source table.
+// Source: what a plan draws examples from. It numbers the examples, tells their columns (for
+// filters, splits and tools) without building them, and builds them into batches. The Coq dataset
+// gives two sources (coq_source); others implement the same interface and enter the source table.
 //
-// A Source is immutable and thread-safe; an ExampleBuilder belongs to one thread. A builder must not
-// outlive its source.
+// A Source is immutable and thread-safe; an ExampleBuilder belongs to one thread. A builder must
+// not outlive its source.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ class ExampleBuilder {
   /// Hint: these examples will be appended after the one that is appended next, nearest first.
   virtual void WillAppend(std::span<const ExampleId> /*coming*/) {}
 
-  /// Appends the example as the next graph of `writer` (which has the source's tensors), and returns
-  /// nothing; or appends nothing and returns why it is dropped. DataLoss naming the file where
-  /// stored data turn out to be damaged: the writer is then unusable until its next Begin.
+  /// Appends the example as the next graph of `writer` (which has the source's tensors), and
+  /// returns nothing; or appends nothing and returns why it is dropped. DataLoss naming the file
+  /// where stored data turn out to be damaged: the writer is then unusable until its next Begin.
   /// REQUIRES: id < source.examples().
   virtual Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) = 0;
 };
@@ -42,11 +42,11 @@ class ExampleBuilder {
 /// What a person wants to know of an example without building it.
 struct ExampleDescription {
   std::string file;
-  std::string definition;                  // name of its (first) definition or object
-  std::optional<std::uint32_t> step;       // of a proof
-  std::optional<std::uint32_t> outcome;    // of the step
+  std::string definition;                // name of its (first) definition or object
+  std::optional<std::uint32_t> step;     // of a proof
+  std::optional<std::uint32_t> outcome;  // of the step
   std::optional<bool> faithful;
-  std::vector<std::string> members;        // names of all definitions of a cluster
+  std::vector<std::string> members;  // names of all definitions of a cluster
 };
 
 class Source {

@@ -28,8 +28,8 @@ class MovingBase {
   /// Numbers that one example can have, at most.
   static constexpr std::uint32_t kMaxNumbers = 1u << 21;
 
-  /// Moves on from an example with the numbers below `used`; true where the stamps have to be cleared
-  /// now, once in about 2^32 nodes.
+  /// Moves on from an example with the numbers below `used`; true where the stamps have to be
+  /// cleared now, once in about 2^32 nodes.
   bool Advance(std::uint32_t used) {
     if (std::numeric_limits<std::uint32_t>::max() - base_ < 2 * kMaxNumbers) {
       base_ = 1;
@@ -64,8 +64,8 @@ class StampedArray {
     if (moving_.Advance(used)) std::fill_n(stamps_.get(), nodes_, 0);
   }
 
-  /// The set as a loop works on it: small, and to be held in the loop's own frame, so that its parts
-  /// may stay in registers. One at a time.
+  /// The set as a loop works on it: small, and to be held in the loop's own frame, so that its
+  /// parts may stay in registers. One at a time.
   class Entered {
    public:
     explicit Entered(const StampedArray* set)
@@ -96,8 +96,9 @@ class StampedArray {
   internal::MovingBase moving_;
 };
 
-/// Open addressing with linear probing. Every example begins with a small part of the memory, so that
-/// small examples stay in cache after a large one, and takes twice as much whenever that is half full.
+/// Open addressing with linear probing. Every example begins with a small part of the memory, so
+/// that small examples stay in cache after a large one, and takes twice as much whenever that is
+/// half full.
 class StampedTable {
  public:
   using Place = std::size_t;
@@ -123,9 +124,7 @@ class StampedTable {
       set_->slots_[place] = {node, set_->moving_.base() + number};
       if (++set_->count_ * 2 > set_->mask_) set_->Grow();
     }
-    void Prefetch(std::uint64_t node) const {
-      __builtin_prefetch(&set_->slots_[set_->Home(node)]);
-    }
+    void Prefetch(std::uint64_t node) const { __builtin_prefetch(&set_->slots_[set_->Home(node)]); }
 
    private:
     StampedTable* set_;

@@ -39,8 +39,8 @@ class MemoryStore final : public StateStore {
     MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
     if (term != term_) {
-      return FailedPrecondition("term " + std::to_string(term) + " may not write: the store has term " +
-                                std::to_string(term_));
+      return FailedPrecondition("term " + std::to_string(term) +
+                                " may not write: the store has term " + std::to_string(term_));
     }
     jobs_[record.name()] = record;
     constexpr std::int64_t kSecondsKept = 7 * 24 * 3600;

@@ -45,14 +45,14 @@ class SqliteStoreImpl final : public StateStore {
   Status Open() {
     MutexLock lock(mutex_);
     sqlite3* db = nullptr;
-    const int code = sqlite3_open_v2(file_.c_str(), &db,
-                                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                                     nullptr);
+    const int code =
+        sqlite3_open_v2(file_.c_str(), &db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     db_.reset(db);
     if (code != SQLITE_OK) return Error("open");
     // The folder's lock keeps others away, so that the log needs no shared memory.
-    for (const char* pragma : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
-                               "PRAGMA synchronous=FULL"}) {
+    for (const char* pragma :
+         {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
       MILLRACE_RETURN_IF_ERROR(Execute(pragma));
     }
     MILLRACE_RETURN_IF_ERROR(CheckIntegrity());
@@ -63,14 +63,16 @@ class SqliteStoreImpl final : public StateStore {
     MutexLock lock(mutex_);
     StoredState state;
     MILLRACE_ASSIGN_OR_RETURN(state.term, Term());
-    MILLRACE_ASSIGN_OR_RETURN(const Statement select, Prepare("SELECT record FROM jobs ORDER BY name"));
+    MILLRACE_ASSIGN_OR_RETURN(const Statement select,
+                              Prepare("SELECT record FROM jobs ORDER BY name"));
     int code;
     while ((code = sqlite3_step(select.get())) == SQLITE_ROW) {
       const int bytes = sqlite3_column_bytes(select.get(), 0);
       if (!state.jobs.emplace_back().ParseFromArray(sqlite3_column_blob(select.get(), 0), bytes)) {
-        return DataLoss("state file " + file_.string() +
-                        ": a job record that cannot be read; move the file away to start anew (past "
-                        "jobs are forgotten, nothing else is lost)");
+        return DataLoss(
+            "state file " + file_.string() +
+            ": a job record that cannot be read; move the file away to start anew (past "
+            "jobs are forgotten, nothing else is lost)");
       }
     }
     if (code != SQLITE_DONE) return Error("read");
@@ -97,8 +99,8 @@ class SqliteStoreImpl final : public StateStore {
     return Transact([&]() MILLRACE_REQUIRES(mutex_) -> Status {
       MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t present, Term());
       if (term != present) {
-        return FailedPrecondition("term " + std::to_string(term) + " may not write: the store has term " +
-                                  std::to_string(present));
+        return FailedPrecondition("term " + std::to_string(term) +
+                                  " may not write: the store has term " + std::to_string(present));
       }
       MILLRACE_RETURN_IF_ERROR(Put(record));
       return Trim(now_unix_seconds);
@@ -121,8 +123,9 @@ class SqliteStoreImpl final : public StateStore {
   Status Trim(std::int64_t now_unix_seconds) MILLRACE_REQUIRES(mutex_) {
     MILLRACE_ASSIGN_OR_RETURN(
         const Statement trim,
-        Prepare("DELETE FROM jobs WHERE ended = 1 AND (ended_unix_seconds < ? OR name NOT IN (SELECT "
-                "name FROM jobs WHERE ended = 1 ORDER BY ended_unix_seconds DESC, name LIMIT ?))"));
+        Prepare(
+            "DELETE FROM jobs WHERE ended = 1 AND (ended_unix_seconds < ? OR name NOT IN (SELECT "
+            "name FROM jobs WHERE ended = 1 ORDER BY ended_unix_seconds DESC, name LIMIT ?))"));
     sqlite3_bind_int64(trim.get(), 1, now_unix_seconds - kSecondsKept);
     sqlite3_bind_int(trim.get(), 2, kEndedRecordsKept);
     return Finish(trim.get());
@@ -146,13 +149,15 @@ class SqliteStoreImpl final : public StateStore {
 
   /// A file without our version is a new one, or another program's.
   Status CheckEmpty() MILLRACE_REQUIRES(mutex_) {
-    MILLRACE_ASSIGN_OR_RETURN(const Statement select, Prepare("SELECT name FROM sqlite_schema LIMIT 1"));
+    MILLRACE_ASSIGN_OR_RETURN(const Statement select,
+                              Prepare("SELECT name FROM sqlite_schema LIMIT 1"));
     const int code = sqlite3_step(select.get());
     if (code == SQLITE_DONE) return OkStatus();
     if (code != SQLITE_ROW) return Error("read the schema");
     const std::string table(reinterpret_cast<const char*>(sqlite3_column_text(select.get(), 0)));
-    return FailedPrecondition("state file " + file_.string() + " is another program's (it has table " +
-                              table + "): give this daemon another folder by --state");
+    return FailedPrecondition("state file " + file_.string() +
+                              " is another program's (it has table " + table +
+                              "): give this daemon another folder by --state");
   }
 
   Status CheckSchema() MILLRACE_REQUIRES(mutex_) {
@@ -163,9 +168,9 @@ class SqliteStoreImpl final : public StateStore {
       version = sqlite3_column_int(select.get(), 0);
     }
     if (version > kSchemaVersion) {
-      return FailedPrecondition("state file " + file_.string() + " has version " +
-                                std::to_string(version) + ", written by a newer program; this one knows " +
-                                std::to_string(kSchemaVersion));
+      return FailedPrecondition(
+          "state file " + file_.string() + " has version " + std::to_string(version) +
+          ", written by a newer program; this one knows " + std::to_string(kSchemaVersion));
     }
     if (version == kSchemaVersion) return OkStatus();
     MILLRACE_RETURN_IF_ERROR(CheckEmpty());
@@ -211,8 +216,9 @@ class SqliteStoreImpl final : public StateStore {
         return ResourceExhausted(what + ": free space on its disk");
       case SQLITE_CORRUPT:
       case SQLITE_NOTADB:
-        return DataLoss(what + ": move it away to start anew (past jobs are forgotten, nothing else is "
-                               "lost)");
+        return DataLoss(what +
+                        ": move it away to start anew (past jobs are forgotten, nothing else is "
+                        "lost)");
       case SQLITE_CANTOPEN:
       case SQLITE_PERM:
       case SQLITE_READONLY:

@@ -1,7 +1,7 @@
 // The default store: one SQLite file in a folder that one process holds at a time.
 //
-// The journal is SQLite's write-ahead log with synchronous=FULL: a commit is one append and one fsync,
-// and a log cut anywhere leaves the commits before the cut. Thread-safe.
+// The journal is SQLite's write-ahead log with synchronous=FULL: a commit is one append and one
+// fsync, and a log cut anywhere leaves the commits before the cut. Thread-safe.
 #pragma once
 
 #include <filesystem>

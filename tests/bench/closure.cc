@@ -1,8 +1,8 @@
-// Closure and packing: examples a second on one core, without global contexts, from warm files; beside
-// memcpy of the same payload bytes and the closure alone.
+// Closure and packing: examples a second on one core, without global contexts, from warm files;
+// beside memcpy of the same payload bytes and the closure alone.
 //
-// Every batch of an epoch is built once a round, in shuffled order, so nothing is built twice in a row;
-// the bytes are checksummed outside the measured time.
+// Every batch of an epoch is built once a round, in shuffled order, so nothing is built twice in a
+// row; the bytes are checksummed outside the measured time.
 
 #include <time.h>
 
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "common/base/log.h"
 #include "common/batch/batch.h"
@@ -60,7 +60,8 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, BatchScratch& sc
   return round;
 }
 
-/// Seconds that copying `bytes` takes, in pieces as large as a batch, from cache as a batch is built.
+/// Seconds that copying `bytes` takes, in pieces as large as a batch, from cache as a batch is
+/// built.
 double CopySeconds(std::uint64_t bytes, std::uint64_t piece) {
   std::vector<char> from(piece, 1);
   std::vector<char> to(piece, 0);
@@ -101,13 +102,14 @@ Status Run(const Options& options) {
   std::sort(rounds.begin(), rounds.end(),
             [](const Round& a, const Round& b) { return a.seconds < b.seconds; });
   const auto rate = [&rounds](double quantile) {
-    const Round& round = rounds[static_cast<std::size_t>(
-        quantile * static_cast<double>(rounds.size() - 1))];
+    const Round& round =
+        rounds[static_cast<std::size_t>(quantile * static_cast<double>(rounds.size() - 1))];
     return static_cast<double>(round.examples) / round.seconds;
   };
   const Round& best = rounds.front();
-  const double copy =
-      CopySeconds(best.bytes * 50, best.bytes * options.size / std::max<std::uint64_t>(best.examples, 1)) / 50;
+  const double copy = CopySeconds(best.bytes * 50, best.bytes * options.size /
+                                                       std::max<std::uint64_t>(best.examples, 1)) /
+                      50;
   std::printf("%s, %s, batches of %lu, visited %s, one core\n", options.dir.c_str(),
               options.source.c_str(), static_cast<unsigned long>(options.size),
               options.table ? "table" : "array");

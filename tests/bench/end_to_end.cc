@@ -12,8 +12,8 @@
 #include <fstream>
 #include <string>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "client/session.h"
 #include "common/base/host.h"
@@ -48,9 +48,9 @@ class ServeProcess {
       const std::string state = folder / "state";
       const std::string dataset = "data=" + options.dataset;
       const std::string threads = std::to_string(options.threads);
-      execl(options.millraced.c_str(), "millraced", "serve", "--dataset", dataset.c_str(), "--state",
-            state.c_str(), "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0", "--threads",
-            threads.c_str(), "--port-file", port_file.c_str(), nullptr);
+      execl(options.millraced.c_str(), "millraced", "serve", "--dataset", dataset.c_str(),
+            "--state", state.c_str(), "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0",
+            "--threads", threads.c_str(), "--port-file", port_file.c_str(), nullptr);
       _exit(127);
     }
     for (int i = 0; i < 3000 && address_.empty(); ++i) {
@@ -120,7 +120,8 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const s
     // Every tensor is read once, as a trainer would.
     for (const DeliveredTensor& tensor : batch->tensors()) {
       if (tensor.dtype == DType::kInt32) {
-        for (const std::int32_t v : tensor.values<std::int32_t>()) checksum += static_cast<std::uint32_t>(v);
+        for (const std::int32_t v : tensor.values<std::int32_t>())
+          checksum += static_cast<std::uint32_t>(v);
       }
     }
     if (warm_up > 0) {
@@ -161,17 +162,22 @@ Status Run(const Options& options) {
 
   fmt::print("machine      {} CPUs, {:.0f} GiB\n", ReadHostLimits().cpus,
              static_cast<double>(ReadHostLimits().memory_bytes) / (1 << 30));
-  fmt::print("pipeline     batch {}, global_context {}, {} worker thread(s), checksum on, expanded\n",
-             options.batch, options.global_context, options.threads);
+  fmt::print(
+      "pipeline     batch {}, global_context {}, {} worker thread(s), checksum on, expanded\n",
+      options.batch, options.global_context, options.threads);
   fmt::print("{:<34} {:>14} {:>12}\n", "", "examples/s", "MB/s packed");
-  fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "build only, one thread", build.examples, build.bytes / 1e6);
+  fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "build only, one thread", build.examples,
+             build.bytes / 1e6);
   fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "end to end, one consumer", stream.examples,
              stream.bytes / 1e6);
-  fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: one TCP stream, 1 MiB blocks", "", loopback / 1e6);
+  fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: one TCP stream, 1 MiB blocks", "",
+             loopback / 1e6);
   fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: memcpy, one thread", "", memcpy_rate / 1e6);
-  fmt::print("end to end / build only {:.2f}; / TCP stream {:.3f}; / memcpy {:.3f}; consumer waited {:.0f} %\n",
-             stream.examples / build.examples, stream.bytes / loopback, stream.bytes / memcpy_rate,
-             waited * 100);
+  fmt::print(
+      "end to end / build only {:.2f}; / TCP stream {:.3f}; / memcpy {:.3f}; consumer waited "
+      "{:.0f} %\n",
+      stream.examples / build.examples, stream.bytes / loopback, stream.bytes / memcpy_rate,
+      waited * 100);
   fmt::print("checksum     {:016x}\n", checksum);
   return OkStatus();
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes a second of reading every file through one buffer and hashing it: what indexing cannot beat.
+/// Bytes a second of reading every file through one buffer and hashing it: what indexing cannot
+/// beat.
 double HashBytesPerSecond(const fs::path& dir, double& total) {
   std::vector<char> buffer(1 << 20);
   total = 0;
@@ -57,15 +58,19 @@ Status Run(const fs::path& dir, unsigned threads, int rounds) {
   }
   fs::remove_all(folder);
   const double rate = best.nodes_per_second();
-  fmt::print("dataset      {} files, {} nodes, {} proof states, {:.1f} MB\n", best.files, best.nodes,
-             best.proof_states, bytes / 1e6);
-  fmt::print("index        {:.2f} M nodes/s on {} thread(s) (best of {}), {:.2f} M nodes/s a thread\n",
-             rate / 1e6, best.threads, rounds, rate / 1e6 / best.threads);
-  fmt::print("             {:.1f} MB/s; {:.1f} index bytes an example; peak {:.1f} MB without mapped files\n",
-             static_cast<double>(best.dataset_bytes) / best.seconds / 1e6,
-             best.index_bytes_per_example(), static_cast<double>(best.peak_memory_bytes) / 1e6);
-  fmt::print("limit        {:.1f} MB/s reading and hashing the files, one thread; ratio a thread {:.2f}\n",
-             hash / 1e6, static_cast<double>(best.dataset_bytes) / best.seconds / best.threads / hash);
+  fmt::print("dataset      {} files, {} nodes, {} proof states, {:.1f} MB\n", best.files,
+             best.nodes, best.proof_states, bytes / 1e6);
+  fmt::print(
+      "index        {:.2f} M nodes/s on {} thread(s) (best of {}), {:.2f} M nodes/s a thread\n",
+      rate / 1e6, best.threads, rounds, rate / 1e6 / best.threads);
+  fmt::print(
+      "             {:.1f} MB/s; {:.1f} index bytes an example; peak {:.1f} MB without mapped "
+      "files\n",
+      static_cast<double>(best.dataset_bytes) / best.seconds / 1e6, best.index_bytes_per_example(),
+      static_cast<double>(best.peak_memory_bytes) / 1e6);
+  fmt::print(
+      "limit        {:.1f} MB/s reading and hashing the files, one thread; ratio a thread {:.2f}\n",
+      hash / 1e6, static_cast<double>(best.dataset_bytes) / best.seconds / best.threads / hash);
   return OkStatus();
 }
 

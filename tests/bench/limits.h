@@ -63,7 +63,8 @@ inline double LoopbackBytesPerSecond(std::size_t block = std::size_t{1} << 20) {
   std::vector<char> data(block);
   std::size_t received = 0;
   const auto began = std::chrono::steady_clock::now();
-  for (ssize_t n; (n = read(in, data.data(), data.size())) > 0;) received += static_cast<std::size_t>(n);
+  for (ssize_t n; (n = read(in, data.data(), data.size())) > 0;)
+    received += static_cast<std::size_t>(n);
   const double rate = static_cast<double>(received) / Seconds(began);
   sender.join();
   close(in);

@@ -66,9 +66,7 @@ class CsrSource final : public Source {
   const CsrGraph& graph() const { return graph_; }
   const ClosureOptions& closure() const { return closure_; }
 
-  Digest128 digest() const override {
-    return Xxh3(std::as_bytes(std::span(graph_.targets)));
-  }
+  Digest128 digest() const override { return Xxh3(std::as_bytes(std::span(graph_.targets))); }
   std::string_view name() const override { return "csr"; }
   std::uint64_t examples() const override { return graph_.roots.size(); }
   std::optional<std::uint64_t> SplitIdentity(ExampleId id) const override {

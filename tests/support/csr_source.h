@@ -1,6 +1,6 @@
 // A source that has nothing to do with Coq: a graph in two arrays (offsets and targets, compressed
-// sparse rows) with labels beside them, whose examples are lists of roots. It shows that the interface
-// of sources is real, and gives tests graphs of any shape.
+// sparse rows) with labels beside them, whose examples are lists of roots. It shows that the
+// interface of sources is real, and gives tests graphs of any shape.
 //
 // CsrGraph is a value; CsrSource is immutable and thread-safe.
 #pragma once
@@ -47,7 +47,8 @@ class CsrView {
   std::uint64_t Slot(Node node) const { return node; }
   ClosureEnd Load(Node node, LoadedNode<Children>* loaded) const {
     const std::uint32_t first = graph_->offsets[node];
-    *loaded = {graph_->node_labels[node], graph_->is_definition[node],
+    *loaded = {graph_->node_labels[node],
+               graph_->is_definition[node],
                {first, graph_->offsets[node + 1] - first}};
     return loaded->label == CsrGraph::kUnlabelled ? ClosureEnd::kUnlabelled : ClosureEnd::kDone;
   }

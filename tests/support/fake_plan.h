@@ -51,7 +51,9 @@ class FakePlan final : public Plan {
   }
   std::shared_ptr<const std::string> static_bytes() const override { return static_bytes_; }
   const std::string& static_digest() const override { return static_digest_; }
-  ExampleId ExampleAt(std::uint64_t, std::uint64_t place) const override { return ExampleId(place); }
+  ExampleId ExampleAt(std::uint64_t, std::uint64_t place) const override {
+    return ExampleId(place);
+  }
   std::uint64_t PlaceOf(std::uint64_t, ExampleId example) const override { return example.value(); }
 
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,

@@ -19,8 +19,9 @@ namespace millrace::test {
 /// beside the source tree.
 inline std::string SharedDirOrSkip() {
   const char* from_environment = std::getenv("MILLRACE_SHARED");
-  const std::string dir = from_environment != nullptr ? from_environment
-                                                      : std::string(MILLRACE_SOURCE_DIR) + "/../shared";
+  const std::string dir = from_environment != nullptr
+                              ? from_environment
+                              : std::string(MILLRACE_SOURCE_DIR) + "/../shared";
   if (std::FILE* f = std::fopen((dir + "/golden/README.md").c_str(), "r")) {
     std::fclose(f);
     return dir;

@@ -32,8 +32,9 @@ std::filesystem::path MakeDataset() {
 
 TestCluster::TestCluster()
     : dataset_(MakeDataset()),
-      pipeline_("millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
-                "closure: {max_subgraph_size: 64}\nbatch: {size: 8, remainder: keep}\n"),
+      pipeline_(
+          "millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
+          "closure: {max_subgraph_size: 64}\nbatch: {size: 8, remainder: keep}\n"),
       store_(std::make_shared<MemoryStore>()) {
   PlanLibraryOptions options;
   options.datasets["data"] = {dataset_, {}};
@@ -75,8 +76,8 @@ void TestCluster::RunTime() {
 }
 
 void TestCluster::StartDispatcher() {
-  auto dispatcher = DispatcherService::Start(DispatcherOptions{}, store_, MakePlanCompiler(library_),
-                                             clock_, MakeNullLogger());
+  auto dispatcher = DispatcherService::Start(DispatcherOptions{}, store_,
+                                             MakePlanCompiler(library_), clock_, MakeNullLogger());
   if (!dispatcher.ok()) return;
   network_.AddDispatcher(kDispatcher, *dispatcher);
   MutexLock lock(mutex_);
@@ -194,7 +195,8 @@ Result<std::vector<BatchRecord>> ReadAll(Session& session, std::uint64_t epochs,
       if (steps && records.size() >= *steps) return records;
       MILLRACE_ASSIGN_OR_RETURN(const std::optional<Batch> batch, session.Next());
       if (!batch) break;
-      records.push_back({batch->epoch(), batch->ordinal(), batch->packed()->payload_hash().ToHex()});
+      records.push_back(
+          {batch->epoch(), batch->ordinal(), batch->packed()->payload_hash().ToHex()});
     }
   }
   return records;

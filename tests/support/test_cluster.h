@@ -1,5 +1,5 @@
-// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network, with
-// a clock that runs as fast as the machine allows.
+// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network,
+// with a clock that runs as fast as the machine allows.
 //
 // Thread-safe where a member says so; else for the test's own thread.
 #pragma once
@@ -83,7 +83,8 @@ class TestCluster {
   std::thread time_;
 };
 
-/// Reads `epochs` epochs (or `steps` steps) of a session; each batch's hash is of its packed payload.
+/// Reads `epochs` epochs (or `steps` steps) of a session; each batch's hash is of its packed
+/// payload.
 Result<std::vector<BatchRecord>> ReadAll(Session& session, std::uint64_t epochs,
                                          std::optional<std::uint64_t> steps = std::nullopt);
 

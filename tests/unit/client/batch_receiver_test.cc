@@ -115,10 +115,12 @@ TEST_CASE("a size that changes on the way is noticed", "[receiver]") {
   CheckBad([](auto& parts) { parts[1].part.set_total_bytes(1); }, "of 1;");
 }
 TEST_CASE("more data than the batch has is noticed, and written nowhere", "[receiver]") {
-  CheckBad([](auto& parts) {
-    parts.resize(1);
-    parts[0].part.set_total_bytes(50);
-  }, "part of 100 bytes at offset 0 of a batch of 50");
+  CheckBad(
+      [](auto& parts) {
+        parts.resize(1);
+        parts[0].part.set_total_bytes(50);
+      },
+      "part of 100 bytes at offset 0 of a batch of 50");
 }
 TEST_CASE("a batch beyond the limit takes no memory", "[receiver]") {
   CheckBad([](auto& parts) { parts[0].part.set_total_bytes(~std::uint64_t{0}); },

@@ -108,11 +108,10 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
   /// One lease a step, for all steps of the window that were never leased.
   void Fill(const v1::Report& report, v1::AttachResponse& response)
       MILLRACE_REQUIRES(service_->mutex) {
-    const RankSteps steps(
-        StepArithmetic::Create({service_->steps.examples, service_->steps.size, 0,
-                                service_->steps.keep, hello_.world_size()})
-            .value(),
-        hello_.rank(), FromProto(hello_.start()));
+    const RankSteps steps(StepArithmetic::Create({service_->steps.examples, service_->steps.size, 0,
+                                                  service_->steps.keep, hello_.world_size()})
+                              .value(),
+                          hello_.rank(), FromProto(hello_.start()));
     std::uint64_t step = steps.Index(FromProto(report.next()));
     for (const std::uint64_t end = step + report.window(); step < end; ++step) {
       if (!leased_.insert(step).second) continue;
@@ -142,8 +141,8 @@ class Dispatcher final : public DispatcherEndpoint {
     service_->streams.push_back(stream);
     return std::make_shared<DispatcherSide>(service_, std::move(stream));
   }
-  std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
-      std::shared_ptr<Stream<v1::WorkResponse>>, const std::string&) override {
+  std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(std::shared_ptr<Stream<v1::WorkResponse>>,
+                                                         const std::string&) override {
     return nullptr;
   }
   Result<v1::ServiceStatus> OnGetStatus() override { return v1::ServiceStatus(); }
@@ -169,9 +168,9 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
         const Position at{want.shard().epoch(),
                           want.shard().position() + k * want.shard().stride()};
         if (!sent_.insert({FromProto(want.lease()), at}).second) continue;
-        SendBatch(want, at,
-                  {want.shard().first_example() + k * want.shard().stride(),
-                   want.shard().examples()});
+        SendBatch(
+            want, at,
+            {want.shard().first_example() + k * want.shard().stride(), want.shard().examples()});
       }
     }
   }
@@ -181,8 +180,8 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
  private:
   void SendBatch(const v1::Want& want, Position at, ExampleRange range) {
     const std::shared_ptr<const PackedBatch> batch = NumbersBatch(at.epoch, range);
-    auto bytes = std::make_shared<std::vector<std::byte>>(batch->bytes().begin(),
-                                                          batch->bytes().end());
+    auto bytes =
+        std::make_shared<std::vector<std::byte>>(batch->bytes().begin(), batch->bytes().end());
     {
       MutexLock lock(service_->mutex);
       if (!service_->serve) return;

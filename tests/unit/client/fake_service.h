@@ -29,14 +29,14 @@ struct FakeService {
 
   Mutex mutex;
   CondVar changed;
-  bool admit MILLRACE_GUARDED_BY(mutex) = true;        // else every Hello waits
-  bool serve MILLRACE_GUARDED_BY(mutex) = true;        // else the worker sends nothing
-  Status refuse MILLRACE_GUARDED_BY(mutex);            // not ok: ends every Attach with it
-  bool damage MILLRACE_GUARDED_BY(mutex) = false;      // flip a bit of every batch
+  bool admit MILLRACE_GUARDED_BY(mutex) = true;         // else every Hello waits
+  bool serve MILLRACE_GUARDED_BY(mutex) = true;         // else the worker sends nothing
+  Status refuse MILLRACE_GUARDED_BY(mutex);             // not ok: ends every Attach with it
+  bool damage MILLRACE_GUARDED_BY(mutex) = false;       // flip a bit of every batch
   std::uint64_t leases MILLRACE_GUARDED_BY(mutex) = 0;  // given so far: no number comes twice
   int byes MILLRACE_GUARDED_BY(mutex) = 0;
   int attaches MILLRACE_GUARDED_BY(mutex) = 0;
-  int sent MILLRACE_GUARDED_BY(mutex) = 0;             // batches
+  int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches
   std::vector<v1::Hello> hellos MILLRACE_GUARDED_BY(mutex);
   std::vector<std::shared_ptr<Stream<v1::AttachResponse>>> streams MILLRACE_GUARDED_BY(mutex);
 };

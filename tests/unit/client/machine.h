@@ -72,7 +72,8 @@ class Machine {
     state_options.hello.set_world_size(options.steps.world_size);
     state_options.hello.set_epochs(options.epochs);
     ToProto(options.start, state_options.hello.mutable_start());
-    state.emplace(state_options, [this] { return this->options.random; }, logger);
+    state.emplace(
+        state_options, [this] { return this->options.random; }, logger);
     state->Start(now);
   }
 

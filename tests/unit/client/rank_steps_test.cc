@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
+#include <catch2/catch.hpp>
 
 #include "client/rank_steps.h"
 
@@ -25,7 +25,8 @@ TEST_CASE("step numbers and positions are each other's inverse over the end of e
       RC_ASSERT(rank.At(i) == at);
       RC_ASSERT(rank.Contains(at));
       RC_ASSERT(rank.Index(at) == i);
-      RC_ASSERT(!rank.Contains({at.epoch, at.example + (steps.stride() > 1 ? 1 : options.examples)}));
+      RC_ASSERT(
+          !rank.Contains({at.epoch, at.example + (steps.stride() > 1 ? 1 : options.examples)}));
       at = steps.Next(at);
     }
   });
@@ -50,7 +51,7 @@ TEST_CASE("a shard that is a run of this rank's steps is accepted", "[steps]") {
 TEST_CASE("a shard of another rank, beyond the epoch or off the steps is refused", "[steps]") {
   const RankSteps steps = FiveOfTwo();
   CHECK(steps.Check({{1, 0}, 10, 0, 5, 2}).code() == StatusCode::kInvalidArgument);
-  CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 3}).ok());   // the tail has another size
+  CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 3}).ok());    // the tail has another size
   CHECK_FALSE(steps.Check({{1, 10}, 10, 15, 5, 9}).ok());  // over the end
   CHECK_FALSE(steps.Check({{1, 5}, 10, 10, 5, 1}).ok());
   CHECK_FALSE(steps.Check({{1, 0}, 11, 5, 5, 2}).ok());

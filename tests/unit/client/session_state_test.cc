@@ -7,7 +7,8 @@ namespace {
 
 // --- the dispatcher ---------------------------------------------------------------------------
 
-TEST_CASE("a session says hello first and reports at once when it is welcome", "[session][attach]") {
+TEST_CASE("a session says hello first and reports at once when it is welcome",
+          "[session][attach]") {
   Machine m;
   const auto hello = m.TakeLast<SendAttach>();
   REQUIRE(hello);
@@ -63,8 +64,10 @@ TEST_CASE("a report is not written while another write is outstanding", "[sessio
   CHECK(m.Take<SendAttach>().empty());
 }
 
-TEST_CASE("a broken dispatcher stream is opened again with the session's number, its first start and "
-          "a report", "[session][attach]") {
+TEST_CASE(
+    "a broken dispatcher stream is opened again with the session's number, its first start and "
+    "a report",
+    "[session][attach]") {
   Machine::Options options;
   options.start = {2, 30};
   Machine m(options);

@@ -242,8 +242,7 @@ TEST_CASE("vocabulary and contexts are fetched by their digest", "[session][stat
   tables.mutable_contexts()->add_context_start(28);
   world.service->static_bytes = tables.SerializeAsString();
   auto session = world.Create();
-  CHECK(session->vocabulary()->node_label_names ==
-        std::vector<std::string>{"Coq.Init.nat"});
+  CHECK(session->vocabulary()->node_label_names == std::vector<std::string>{"Coq.Init.nat"});
   CHECK(*session->context(0) == std::vector<std::uint32_t>{27, 26});
   CHECK(session->context(1).status().code() == StatusCode::kOutOfRange);
 }

@@ -129,8 +129,9 @@ TEST_CASE("want lists follow each other only when the last one is written", "[se
   CHECK(m.Take<SendWants>().size() == 1);
 }
 
-TEST_CASE("batches that the loop keeps narrow the window down to the next one, and that wait is named",
-          "[session][wants]") {
+TEST_CASE(
+    "batches that the loop keeps narrow the window down to the next one, and that wait is named",
+    "[session][wants]") {
   Machine m;
   m.Welcome();
   const StreamId worker = m.GiveOne(1, 0, 10, 1);
@@ -362,7 +363,8 @@ TEST_CASE("copies that differ are an alarm that names both workers", "[session][
   }
 }
 
-TEST_CASE("a copy of a late lease gets room for one batch more than the window", "[session][wants]") {
+TEST_CASE("a copy of a late lease gets room for one batch more than the window",
+          "[session][wants]") {
   Machine m;
   m.Welcome();
   m.Give({m.LeaseOf(1, 0, 10, 1), m.LeaseOf(2, 0, 10, 2, true)});
@@ -381,7 +383,8 @@ TEST_CASE("where the original of a copy is gone, the copy has all the room", "[s
   CHECK(TotalRoom(*m.Wants(opened[1].stream)) == 8);
 }
 
-TEST_CASE("parts of batches that the session does not look for cost no memory", "[session][batch]") {
+TEST_CASE("parts of batches that the session does not look for cost no memory",
+          "[session][batch]") {
   Machine m;
   m.Welcome();
   const StreamId worker = m.GiveOne(1, 0, 3, 1);

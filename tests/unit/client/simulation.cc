@@ -18,8 +18,8 @@ Simulation::Simulation(const SimulationOptions& options)
   state_options.hello.set_world_size(options.steps.world_size);
   state_options.hello.set_epochs(options.epochs);
   ToProto(options.start, state_options.hello.mutable_start());
-  state_.emplace(state_options, [this] { return std::uniform_real_distribution<double>()(random_); },
-                 logger_);
+  state_.emplace(
+      state_options, [this] { return std::uniform_real_distribution<double>()(random_); }, logger_);
   for (int i = 0; i < options.workers; ++i) AddWorker();
   state_->Start(now_);
   After(kSecond, [this] { SayAlive(); });
@@ -309,8 +309,7 @@ void Simulation::Fill(const v1::Report& report) {
       continue;
     }
     const std::uint64_t epoch_left = steps_->arithmetic().StepsFrom(steps_->At(step).example);
-    std::uint64_t batches =
-        std::min<std::uint64_t>({1 + random_() % 4, epoch_left, end - step});
+    std::uint64_t batches = std::min<std::uint64_t>({1 + random_() % 4, epoch_left, end - step});
     for (const auto& [first, last_step] : covered) {
       if (first > step) batches = std::min(batches, first - step);
     }

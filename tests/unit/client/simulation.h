@@ -23,10 +23,10 @@ struct SimulationOptions {
   Position start;
   std::uint64_t prefetch_bytes = 20'000;
   int workers = 3;
-  double faults_per_second = 1;       // of workers and of the dispatcher
+  double faults_per_second = 1;  // of workers and of the dispatcher
   Duration faults_until = 20 * kSecond;
-  double copies = 0.1;                // share of leases that get a copy
-  double repeats = 0.1;               // share of lease messages that come twice
+  double copies = 0.1;   // share of leases that get a copy
+  double repeats = 0.1;  // share of lease messages that come twice
 };
 
 class Simulation {
@@ -37,9 +37,9 @@ class Simulation {
   bool Run(Duration limit);
 
   // What to look at afterwards.
-  std::vector<std::string> broken;  // invariants, as found
-  std::vector<std::uint64_t> taken; // steps, in the loop's order
-  std::uint64_t steps_leased = 0;   // copies left out
+  std::vector<std::string> broken;   // invariants, as found
+  std::vector<std::uint64_t> taken;  // steps, in the loop's order
+  std::uint64_t steps_leased = 0;    // copies left out
   SessionState& state() { return *state_; }
   const RankSteps& steps() const { return *steps_; }
   Time now() const { return now_; }
@@ -50,9 +50,9 @@ class Simulation {
   struct WorkerModel {
     WorkerAddress where;
     bool alive = true;
-    bool hung = false;      // says nothing, hears everything later
+    bool hung = false;  // says nothing, hears everything later
     bool building = false;
-    StreamId stream = 0;    // of the session; 0: none
+    StreamId stream = 0;  // of the session; 0: none
     Position next;
     std::map<std::pair<Position, Number>, bool> wants;  // and whether there is room
     std::set<std::pair<Position, Number>> built;

@@ -59,7 +59,8 @@ TEST_CASE("when faults end, what is left comes as fast as one worker builds",
   INFO("slowest " << slowest);
 }
 
-TEST_CASE("without faults nothing is leased or built twice and no worker fails", "[session][simulation]") {
+TEST_CASE("without faults nothing is leased or built twice and no worker fails",
+          "[session][simulation]") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SimulationOptions options;
     options.seed = seed;

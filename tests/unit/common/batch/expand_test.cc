@@ -1,7 +1,7 @@
 #include <sys/mman.h>
 
-#include <catch2/catch.hpp>
 #include <rapidcheck.h>
+#include <catch2/catch.hpp>
 
 #include <rapidcheck/catch.h>
 

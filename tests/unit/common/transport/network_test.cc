@@ -169,9 +169,8 @@ TEST_CASE("static tables are fetched whole and held against their digest", "[net
   auto got = network.connector->GetStatic(network.batch_address, "known", Xxh3(bytes).ToHex(), 30);
   REQUIRE(got.ok());
   CHECK(*got == bytes);
-  CHECK_FALSE(network.connector
-                  ->GetStatic(network.batch_address, "known", std::string(32, '0'), 30)
-                  .ok());
+  CHECK_FALSE(
+      network.connector->GetStatic(network.batch_address, "known", std::string(32, '0'), 30).ok());
   CHECK(network.connector->GetStatic(network.batch_address, "other", Xxh3(bytes).ToHex(), 30)
             .status()
             .code() == StatusCode::kNotFound);
@@ -183,7 +182,8 @@ TEST_CASE("one-shot calls bring answers and errors back", "[network]") {
   CHECK(network.connector->EndJob(network.control_address, {}, 30)->sessions() == 3);
   v1::DrainWorkerRequest request;
   request.set_worker("w9");
-  const Status status = network.connector->DrainWorker(network.control_address, request, 30).status();
+  const Status status =
+      network.connector->DrainWorker(network.control_address, request, 30).status();
   CHECK(status.code() == StatusCode::kNotFound);
   CHECK(status.message().find("no worker w9") != std::string::npos);
 }
@@ -255,9 +255,10 @@ TEST_CASE("a second server on a port is refused and says so", "[network]") {
 }
 
 TEST_CASE("listen addresses that make no sense are refused with the reason", "[network]") {
-  for (const std::string address : {"127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "nowhere.invalid:1"}) {
-    auto server = GrpcServer::Start({address}, std::shared_ptr<DispatcherEndpoint>(
-                                                   std::make_shared<TestDispatcher>()));
+  for (const std::string address :
+       {"127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "nowhere.invalid:1"}) {
+    auto server = GrpcServer::Start(
+        {address}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
     REQUIRE_FALSE(server.ok());
     CHECK(server.status().code() == StatusCode::kInvalidArgument);
     CHECK(server.status().message().find(address) != std::string::npos);

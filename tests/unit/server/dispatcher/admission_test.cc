@@ -60,7 +60,8 @@ TEST_CASE("a plan that cannot be compiled yet is tried again", "[admission]") {
   CHECK(h.IsOpen(stream));
 }
 
-TEST_CASE("of two rivals the later one stays and the other is told by whom", "[admission][rivals]") {
+TEST_CASE("of two rivals the later one stays and the other is told by whom",
+          "[admission][rivals]") {
   Harness h;
   const StreamId first = h.Attach(HelloOptions{.where = "host1:1", .nonce = 'a'});
   const StreamId second = h.Attach(HelloOptions{.where = "host7:4121", .nonce = 'b'});
@@ -111,7 +112,8 @@ TEST_CASE("a trainer of another world size waits for the job, told by whom it is
           "[admission][holder]") {
   Harness h;
   const StreamId holder = h.Attach(HelloOptions{.world_size = 4});
-  const StreamId newcomer = h.Attach(HelloOptions{.world_size = 2, .where = "host9:9", .nonce = 'b'});
+  const StreamId newcomer =
+      h.Attach(HelloOptions{.world_size = 2, .where = "host9:9", .nonce = 'b'});
   CHECK(h.WelcomeOn(newcomer) == nullptr);
   CHECK_THAT(h.WhyOn(newcomer), Contains("held by host7:4121") && Contains("world size 4, not 2"));
   h.Bye(holder);
@@ -128,9 +130,9 @@ TEST_CASE("a newcomer that waited in vain fails naming the holder, who goes on",
   CHECK(h.IsOpen(newcomer));
   h.Advance(seconds(2));
   CHECK(h.ClosedWith(newcomer).code() == StatusCode::kFailedPrecondition);
-  CHECK_THAT(h.ClosedWith(newcomer).message(),
-             Contains("held by host7:4121") && Contains("started at epoch 0, example 0") &&
-                 Contains("jobs end x"));
+  CHECK_THAT(h.ClosedWith(newcomer).message(), Contains("held by host7:4121") &&
+                                                   Contains("started at epoch 0, example 0") &&
+                                                   Contains("jobs end x"));
   CHECK(h.IsOpen(holder));
 }
 
@@ -198,7 +200,8 @@ TEST_CASE("a session cannot come back as another rank", "[admission][hostile]") 
   CHECK_THAT(h.ClosedWith(changed).message(), Contains("cannot come back as rank 1"));
 }
 
-TEST_CASE("an admitted session and its report make a new dispatcher whole", "[admission][restart]") {
+TEST_CASE("an admitted session and its report make a new dispatcher whole",
+          "[admission][restart]") {
   Harness h;
   h.AddWorker("w1");
   const HelloOptions options;

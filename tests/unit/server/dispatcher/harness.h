@@ -1,5 +1,5 @@
-// A dispatcher without network, disk and clock: events by short calls, actions kept for the test to look
-// at. Plans and commits are answered at once unless the test holds them back.
+// A dispatcher without network, disk and clock: events by short calls, actions kept for the test to
+// look at. Plans and commits are answered at once unless the test holds them back.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ namespace millrace::test {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Facts of a pipeline text of `key=value` lines: examples, size or global_size, keep, dataset. A line
-/// `error=…` is refused.
+/// Facts of a pipeline text of `key=value` lines: examples, size or global_size, keep, dataset. A
+/// line `error=…` is refused.
 Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline);
 
 /// "examples=80\nsize=4\n…" and what else is given.

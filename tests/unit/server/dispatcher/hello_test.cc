@@ -114,7 +114,8 @@ TEST_CASE("a cursor of another dataset is refused, naming that half", "[hello][c
   CHECK_THAT(message, !Contains("its pipeline"));
 }
 
-TEST_CASE("a cursor of another pipeline names the options where a record is kept", "[hello][cursor]") {
+TEST_CASE("a cursor of another pipeline names the options where a record is kept",
+          "[hello][cursor]") {
   Harness h;
   const StreamId old = h.Attach(HelloOptions{.job = "old", .yaml = Yaml("seed=3\n")});
   h.Bye(old);

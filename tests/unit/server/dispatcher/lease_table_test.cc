@@ -32,8 +32,7 @@ v1::Lease Claim(std::uint64_t epoch, std::uint64_t position, std::uint64_t strid
 TEST_CASE("an uncovered window is one gap an epoch", "[lease]") {
   const StepArithmetic steps = Steps(30, true);  // 3 full steps of 8 and a tail of 6
   LeaseTable leases;
-  CHECK(leases.Gaps(steps, {0, 8}, 6, kNoEnd) ==
-        std::vector<StepRun>{{{0, 8}, 3}, {{1, 0}, 3}});
+  CHECK(leases.Gaps(steps, {0, 8}, 6, kNoEnd) == std::vector<StepRun>{{{0, 8}, 3}, {{1, 0}, 3}});
 }
 
 TEST_CASE("leases leave gaps before, between and behind them", "[lease]") {
@@ -53,8 +52,7 @@ TEST_CASE("a lease that begins before the window covers its part of it", "[lease
 
 TEST_CASE("no gap lies in an epoch that is not wanted", "[lease]") {
   const StepArithmetic steps = Steps(16, false);
-  CHECK(LeaseTable().Gaps(steps, {1, 8}, 100, 3) ==
-        std::vector<StepRun>{{{1, 8}, 1}, {{2, 0}, 2}});
+  CHECK(LeaseTable().Gaps(steps, {1, 8}, 100, 3) == std::vector<StepRun>{{{1, 8}, 1}, {{2, 0}, 2}});
   CHECK(LeaseTable().Gaps(steps, {3, 0}, 100, 3).empty());
 }
 

@@ -151,7 +151,8 @@ TEST_CASE("a worker whose stream broke gets no new leases at once", "[leasing][w
   CHECK(Addresses(h.LeasesOn(stream)) == std::set<std::string>{"w2:7701"});
 }
 
-TEST_CASE("a worker that fails a consumer is not given to it while others can", "[leasing][failing]") {
+TEST_CASE("a worker that fails a consumer is not given to it while others can",
+          "[leasing][failing]") {
   Harness h;
   h.AddWorker("w1");
   h.AddWorker("w2");
@@ -170,7 +171,8 @@ TEST_CASE("a worker that fails a consumer is not given to it while others can", 
   CHECK(Addresses(h.LeasesOn(other)).size() == 2);
 }
 
-TEST_CASE("of workers that all fail, the one that failed longest ago is tried", "[leasing][failing]") {
+TEST_CASE("of workers that all fail, the one that failed longest ago is tried",
+          "[leasing][failing]") {
   Harness h;
   h.AddWorker("w1");
   h.AddWorker("w2");

@@ -65,7 +65,8 @@ TEST_CASE("a job that begins while its end is being written waits for a record o
   CHECK_FALSE(h.disk["x"].ended());
 }
 
-TEST_CASE("a store that fails stops only new jobs, says why, and is tried again", "[record][store]") {
+TEST_CASE("a store that fails stops only new jobs, says why, and is tried again",
+          "[record][store]") {
   Harness h;
   h.AddWorker("w1");
   const StreamId running = h.Attach(HelloOptions{.job = "old", .nonce = 'a'});

@@ -243,8 +243,7 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
   request.set_name("w1");
   request.mutable_self()->set_address("w1:7701");
   handler->OnMessage(request);
-  REQUIRE(PumpUntil(*handler, *stream,
-                     [](const auto& written) { return !written.empty(); }));
+  REQUIRE(PumpUntil(*handler, *stream, [](const auto& written) { return !written.empty(); }));
   CHECK(stream->written()[0].term() == f.service->term());
   const auto status = f.service->OnGetStatus();
   REQUIRE(status.ok());
@@ -259,7 +258,8 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
   CHECK(f.service->OnEndJob(end).status().code() == StatusCode::kNotFound);
 }
 
-TEST_CASE("reports that wait become the last of them; hello and bye are kept", "[service][stream]") {
+TEST_CASE("reports that wait become the last of them; hello and bye are kept",
+          "[service][stream]") {
   v1::AttachRequest first;
   first.mutable_report()->set_window(1);
   v1::AttachRequest second;

@@ -62,7 +62,8 @@ std::string Simulation::Run() {
   return failure_;
 }
 
-// --- Network, dispatcher, store --------------------------------------------------------------------
+// --- Network, dispatcher, store
+// --------------------------------------------------------------------
 
 StreamId Simulation::OpenLink(bool of_worker, int process) {
   const StreamId id = ++last_link_;
@@ -73,8 +74,8 @@ StreamId Simulation::OpenLink(bool of_worker, int process) {
 
 void Simulation::SendUp(StreamId id, std::function<Actions()> deliver) {
   Link& link = links_.at(id);
-  link.up_free = std::max(link.up_free, now_.time + UpTo(healed_ ? milliseconds(50)
-                                                                 : milliseconds(400)));
+  link.up_free =
+      std::max(link.up_free, now_.time + UpTo(healed_ ? milliseconds(50) : milliseconds(400)));
   At(link.up_free, [this, id, deliver = std::move(deliver)] {
     const auto it = links_.find(id);
     if (it == links_.end() || !it->second.up || it->second.generation != generation_) return;
@@ -87,8 +88,8 @@ void Simulation::SendDown(StreamId id, std::function<void()> deliver) {
   const auto it = links_.find(id);
   if (it == links_.end() || !it->second.up) return;
   Link& link = it->second;
-  link.down_free = std::max(link.down_free, now_.time + UpTo(healed_ ? milliseconds(50)
-                                                                     : milliseconds(400)));
+  link.down_free =
+      std::max(link.down_free, now_.time + UpTo(healed_ ? milliseconds(50) : milliseconds(400)));
   At(link.down_free, [this, id, deliver = std::move(deliver)] {
     const auto at = links_.find(id);
     if (at != links_.end() && at->second.up) deliver();
@@ -180,8 +181,8 @@ void Simulation::Perform(Actions actions) {
         const bool fails = now_.time < store_works_at_ || generation != generation_;
         if (!fails) disk_[record.name()] = record;
         if (generation != generation_) return;  // an old term's write: fenced
-        Perform(dispatcher_->OnRecordCommitted(
-            record, fails ? Internal("disk full") : OkStatus(), now_));
+        Perform(dispatcher_->OnRecordCommitted(record, fails ? Internal("disk full") : OkStatus(),
+                                               now_));
       });
     }
   }
@@ -227,7 +228,8 @@ void Simulation::CheckState() {
   }
 }
 
-// --- Trainers --------------------------------------------------------------------------------------
+// --- Trainers
+// --------------------------------------------------------------------------------------
 
 void Simulation::StartJob(const std::string& job) {
   HelloOptions options;
@@ -243,7 +245,8 @@ void Simulation::StartJob(const std::string& job) {
     options.where = fmt::format("host{}:{}", process, process);
     trainer.hello = MakeHello(options);
     trainer.hello.set_nonce(Nonce(process));
-    trainer.steps = CompileFake(trainer.hello.pipeline()).value()->Steps(options.world_size).value();
+    trainer.steps =
+        CompileFake(trainer.hello.pipeline()).value()->Steps(options.world_size).value();
     trainer.group = fmt::format("{}/{}/{}/{}/{}", job, rank, options.yaml, options.world_size,
                                 options.start.ToString());
     trainer.next = trainer.steps->Start(options.start).value();
@@ -267,9 +270,8 @@ void Simulation::Connect(int index) {
     for (const auto& lease : trainer.held) *report.add_held() = lease;
     ToProto(trainer.last_lease, report.mutable_last_lease());
   }
-  SendUp(trainer.link, [this, id = trainer.link, request] {
-    return dispatcher_->OnAttach(id, request, now_);
-  });
+  SendUp(trainer.link,
+         [this, id = trainer.link, request] { return dispatcher_->OnAttach(id, request, now_); });
 }
 
 void Simulation::SendReport(int index) {
@@ -290,14 +292,14 @@ void Simulation::SendReport(int index) {
     }
   }
   if (trainer.finished) request.set_bye(true);
-  SendUp(trainer.link, [this, id = trainer.link, request] {
-    return dispatcher_->OnAttach(id, request, now_);
-  });
+  SendUp(trainer.link,
+         [this, id = trainer.link, request] { return dispatcher_->OnAttach(id, request, now_); });
 }
 
 void Simulation::Act(int index) {
   Trainer& trainer = trainers_[static_cast<std::size_t>(index)];
-  if (!Running(trainer.paused_until, trainer.dead) || trainer.finished || !trainer.ended.ok()) return;
+  if (!Running(trainer.paused_until, trainer.dead) || trainer.finished || !trainer.ended.ok())
+    return;
   if (trainer.link == 0) {
     if (now_.time >= trainer.retry_at) Connect(index);
     return;
@@ -360,9 +362,8 @@ void Simulation::OnMessage(int index, StreamId link, const v1::AttachResponse& m
   Trainer& trainer = trainers_[static_cast<std::size_t>(index)];
   if (trainer.link != link || trainer.dead) return;
   if (now_.time < trainer.paused_until) {  // it waits in the socket
-    return At(trainer.paused_until, [this, index, link, message] {
-      OnMessage(index, link, message);
-    });
+    return At(trainer.paused_until,
+              [this, index, link, message] { OnMessage(index, link, message); });
   }
   if (message.term() < trainer.hello.highest_term()) return Fail("a trainer hears a lower term");
   trainer.hello.set_highest_term(message.term());
@@ -390,9 +391,7 @@ void Simulation::OnClosed(int index, StreamId link, const Status& status) {
   Trainer& trainer = trainers_[static_cast<std::size_t>(index)];
   if (trainer.link != link) return;
   if (now_.time < trainer.paused_until) {
-    return At(trainer.paused_until, [this, index, link, status] {
-      OnClosed(index, link, status);
-    });
+    return At(trainer.paused_until, [this, index, link, status] { OnClosed(index, link, status); });
   }
   trainer.link = 0;
   trainer.retry_at = now_.time + UpTo(seconds(2));
@@ -401,7 +400,8 @@ void Simulation::OnClosed(int index, StreamId link, const Status& status) {
     const Number own = FromProto(trainer.hello.session());
     // The successor may not have heard its number yet: look at both sides.
     Number highest = highest_of_group_[trainer.group];
-    for (const auto& [id, session] : dispatcher_->state().sessions()) highest = std::max(highest, id);
+    for (const auto& [id, session] : dispatcher_->state().sessions())
+      highest = std::max(highest, id);
     if (own.is_set() && highest <= own) {
       Fail(fmt::format("I4: {} lost, and no later rival exists: {}", own.ToString(),
                        status.message()));
@@ -414,7 +414,8 @@ void Simulation::OnClosed(int index, StreamId link, const Status& status) {
   }
 }
 
-// --- Workers and misfortune ------------------------------------------------------------------------
+// --- Workers and misfortune
+// ------------------------------------------------------------------------
 
 void Simulation::StartWorker(int index) {
   const int process = ++processes_;

@@ -1,6 +1,7 @@
-// Seeded histories of one dispatcher after another with workers and trainers around it: links break, lose
-// and delay messages, processes are killed, paused and replaced, the store fails. Invariants are looked at
-// after every event; at the end all faults stop, and every trainer has to get to its end.
+// Seeded histories of one dispatcher after another with workers and trainers around it: links
+// break, lose and delay messages, processes are killed, paused and replaced, the store fails.
+// Invariants are looked at after every event; at the end all faults stop, and every trainer has to
+// get to its end.
 //
 // Trainers are simple here: what a consumer really does is the client's to test.
 #pragma once
@@ -30,7 +31,7 @@ class Simulation {
   struct Counts {
     int restarts = 0;
     int taken_over = 0;
-    int refused = 0;   // held by others for too long
+    int refused = 0;  // held by others for too long
     int finished = 0;
     int leases = 0;
     int outages = 0;
@@ -41,10 +42,10 @@ class Simulation {
  private:
   struct Link {
     bool of_worker = false;
-    int process = 0;  // index of its trainer or worker
+    int process = 0;     // index of its trainer or worker
     int generation = 0;  // of the dispatcher
     bool up = true;
-    Time up_free;     // messages keep their order in each direction
+    Time up_free;  // messages keep their order in each direction
     Time down_free;
   };
   struct Trainer {

@@ -7,9 +7,10 @@
 namespace millrace::test {
 namespace {
 
-TEST_CASE("through hundreds of faulty histories the dispatcher keeps its invariants and every trainer "
-          "comes to its end",
-          "[simulation]") {
+TEST_CASE(
+    "through hundreds of faulty histories the dispatcher keeps its invariants and every trainer "
+    "comes to its end",
+    "[simulation]") {
   // MILLRACE_SEED runs one history again.
   const char* chosen = std::getenv("MILLRACE_SEED");
   const std::uint64_t first = chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;

@@ -68,7 +68,8 @@ TEST_CASE("workers are told the plans that jobs need, once each", "[work][plans]
   const StreamId worker = h.AddWorker("w1");
   CHECK(h.LastWork(worker).plans_size() == 0);
   h.Attach(HelloOptions{.job = "x", .nonce = 'a'});
-  h.Attach(HelloOptions{.job = "y", .yaml = Yaml("\n"), .nonce = 'b'});  // the same plan, other text
+  h.Attach(
+      HelloOptions{.job = "y", .yaml = Yaml("\n"), .nonce = 'b'});  // the same plan, other text
   h.Attach(HelloOptions{.job = "z", .yaml = Yaml("seed=1\n"), .nonce = 'c'});
   REQUIRE(h.LastWork(worker).plans_size() == 2);
   CHECK(h.LastWork(worker).plans(0).dataset() == "stdlib");

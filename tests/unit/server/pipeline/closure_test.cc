@@ -116,8 +116,7 @@ TEMPLATE_TEST_CASE("both visited sets hold large closures, then small ones", "[c
   }
 }
 
-TEST_CASE("stamps start anew before they run out, and nothing is taken for visited",
-          "[closure]") {
+TEST_CASE("stamps start anew before they run out, and nothing is taken for visited", "[closure]") {
   internal::MovingBase base;
   std::uint64_t examples = 0;
   while (!base.Advance(internal::MovingBase::kMaxNumbers)) {
@@ -152,8 +151,8 @@ TEST_CASE("base edge labels are the reference's", "[edges]") {
   CHECK(labels[1] == 3);   // contextSubject
   CHECK(labels[5] == 4);   // constUndef
   CHECK(labels[kConstOpaqueDef] == kSkippedEdge);
-  CHECK(labels[8] == 7);   // constPrimitive: constOpaqueDef has 6
-  CHECK(labels[43] == 29); // evarSubject
+  CHECK(labels[8] == 7);    // constPrimitive: constOpaqueDef has 6
+  CHECK(labels[43] == 29);  // evarSubject
   const std::vector<std::string> names = BaseEdgeLabelNames();
   CHECK(names.size() == kBaseEdgeLabels);
   CHECK(names[6] == "constOpaqueDef");

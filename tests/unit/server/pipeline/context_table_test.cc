@@ -1,7 +1,7 @@
 #include "server/pipeline/context_table.h"
 
-#include <catch2/catch.hpp>
 #include <rapidcheck.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <map>
@@ -77,8 +77,8 @@ std::vector<FakeFile> RandomFiles() {
     }
     const auto count = static_cast<std::uint32_t>(files[f].definitions.size());
     if (count > 0 && *rc::gen::inRange(0, 6) > 0) {
-      files[f].representative = *rc::gen::inRange(0, 3) > 0 ? count - 1
-                                                            : *rc::gen::inRange(0u, count);
+      files[f].representative =
+          *rc::gen::inRange(0, 3) > 0 ? count - 1 : *rc::gen::inRange(0u, count);
     }
   }
   return files;
@@ -159,7 +159,8 @@ TEST_CASE("the served table gives every context by its own rules", "[context]") 
 }
 
 TEST_CASE("two ways to the same labels are one context", "[context]") {
-  // The second file requires the first and begins anew; a branch of the first comes after its spine.
+  // The second file requires the first and begins anew; a branch of the first comes after its
+  // spine.
   std::vector<FakeFile> files(2);
   files[0].definitions = {{}, {.previous = 0}, {.previous = 1}};
   files[0].representative = 1;

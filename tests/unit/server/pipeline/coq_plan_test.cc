@@ -104,13 +104,11 @@ TEST_CASE("a proof state has its context, arguments, step and names", "[coq]") {
 TEST_CASE("full contexts are what the references stand for", "[coq]") {
   const TwoFiles files;
   PlanLibrary library(At(files.dir.path()), MakeNullLogger());
-  const auto batch =
-      MustBuild(*MustCompile(library, Yaml("fields: {global_context: full}\n")));
+  const auto batch = MustBuild(*MustCompile(library, Yaml("fields: {global_context: full}\n")));
   CHECK(Values(*batch, "global_context_splits") == Numbers{0, 4, 8, 12, 21, 30, 39});
   const Numbers all = Values(*batch, "global_context");
   CHECK(Numbers(all.begin(), all.begin() + 4) == Numbers{29, 26, 27, 28});
-  CHECK(Numbers(all.begin() + 12, all.begin() + 21) ==
-        Numbers{30, 29, 26, 27, 28, 35, 32, 33, 34});
+  CHECK(Numbers(all.begin() + 12, all.begin() + 21) == Numbers{30, 29, 26, 27, 28, 35, 32, 33, 34});
 }
 
 TEST_CASE("without global contexts only that tensor is missing", "[coq]") {
@@ -194,8 +192,7 @@ TEST_CASE("a tactic met too seldom takes its examples out of the numbering", "[c
   WriteFixture(dir.path(), file);
   PlanLibrary library(At(dir.path()), MakeNullLogger());
   CHECK(MustCompile(library, Yaml(""))->counts().source_examples == 3);
-  const auto plan =
-      MustCompile(library, Yaml("filter: {required_tactic_occurrence: 2}\n"));
+  const auto plan = MustCompile(library, Yaml("filter: {required_tactic_occurrence: 2}\n"));
   // 7 is met once: its step without outcomes comes before the first one with outcomes. 11 is, too.
   CHECK(plan->counts().source_examples == 0);
 }
@@ -241,8 +238,7 @@ TEST_CASE("a definition off the spine drops the examples that reach it", "[coq]"
   file.nodes[9].children.push_back({6, {0, 5}});  // a hypothesis names the definition off the spine
   WriteFixture(dir.path(), file);
   PlanLibrary library(At(dir.path()), MakeNullLogger());
-  const auto batch =
-      MustBuild(*MustCompile(library, Yaml("filter: {restrict_to_spine: true}\n")));
+  const auto batch = MustBuild(*MustCompile(library, Yaml("filter: {restrict_to_spine: true}\n")));
   REQUIRE(batch->info().dropped.size() == 3);
   CHECK(batch->info().dropped[0].reason == DropReason::kUnlabelledDefinition);
 }

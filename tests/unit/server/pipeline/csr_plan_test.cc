@@ -25,8 +25,8 @@ std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& m
       MustParse("millrace: 1\ndataset: none\nsource: csr\n" + more, "", {}, CsrStages());
   PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
   draft.visited_array_bytes = array_bytes;
-  auto plan = Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(),
-                            MakeCsrSource(graph, draft));
+  auto plan =
+      Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(), MakeCsrSource(graph, draft));
   INFO(plan.status().message());
   REQUIRE(plan.ok());
   return *plan;
@@ -35,9 +35,10 @@ std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& m
 std::string Settings(const PlainOptions& options, const std::string& symmetrization,
                      bool self_edges) {
   return "closure: {max_subgraph_size: " + std::to_string(options.max_subgraph_size) +
-         ", order: " + (options.bfs_option ? "bfs" : "dfs") + ", stop_at_definitions: " +
-         (options.stop_at_definitions ? "true" : "false") + "}\nedges: {symmetrization: " +
-         symmetrization + ", add_self_edges: " + (self_edges ? "true" : "false") + "}\n";
+         ", order: " + (options.bfs_option ? "bfs" : "dfs") +
+         ", stop_at_definitions: " + (options.stop_at_definitions ? "true" : "false") +
+         "}\nedges: {symmetrization: " + symmetrization +
+         ", add_self_edges: " + (self_edges ? "true" : "false") + "}\n";
 }
 
 TEST_CASE("delivered batches of a CSR graph are the plain closures of their examples", "[csr]") {
@@ -66,8 +67,7 @@ TEST_CASE("delivered batches of a CSR graph are the plain closures of their exam
     std::size_t dropped = 0;
     for (std::uint64_t place = 0; place < 5; ++place) {
       const ExampleId id = plan->ExampleAt(3, place);
-      const auto plain =
-          PlainClosure(graph.plain, Wide(graph.csr.roots[id.value()]), options);
+      const auto plain = PlainClosure(graph.plain, Wide(graph.csr.roots[id.value()]), options);
       if (!plain) {
         RC_ASSERT((*packed)->info().dropped[dropped++] ==
                   (DroppedExample{id, DropReason::kUnlabelledDefinition}));
@@ -130,8 +130,9 @@ CsrGraph Singles(std::uint32_t examples) {
 }
 
 TEST_CASE("every example of an epoch has one place, and is found there again", "[plan]") {
-  const auto plan = MakePlan(Singles(300), "batch: {size: 8}\nshuffle: {seed: 5}\n"
-                                           "split: {method: hash, proportions: [2, 1], take: 0}\n");
+  const auto plan = MakePlan(Singles(300),
+                             "batch: {size: 8}\nshuffle: {seed: 5}\n"
+                             "split: {method: hash, proportions: [2, 1], take: 0}\n");
   const std::uint64_t n = plan->counts().selected;
   REQUIRE(n > 100);
   REQUIRE(n < 300);
@@ -165,8 +166,7 @@ TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
         CHECK(plan->PlaceOf(2, ExampleId(id)) < from);
         continue;
       }
-      const auto batch =
-          plan->Batch(2, steps.RankExamples(at->position, at->rank), *scratch);
+      const auto batch = plan->Batch(2, steps.RankExamples(at->position, at->rank), *scratch);
       REQUIRE(batch.ok());
       CHECK((*batch)->info().example_ids.at(at->row) == ExampleId(id));
     }
@@ -174,11 +174,10 @@ TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
 }
 
 TEST_CASE("a predicate of a further stage leaves examples out of the epoch", "[plan]") {
-  const Pipeline pipeline = MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n",
-                                      "", {}, CsrStages());
+  const Pipeline pipeline =
+      MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n", "", {}, CsrStages());
   PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  draft.predicates.push_back(
-      [](const Source&, ExampleId id) { return id.value() % 3 == 0; });
+  draft.predicates.push_back([](const Source&, ExampleId id) { return id.value() % 3 == 0; });
   const auto plan = Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(),
                                   MakeCsrSource(Singles(10), draft));
   REQUIRE(plan.ok());
@@ -212,10 +211,10 @@ TEST_CASE("a pipeline's source and the plan's have to be the same", "[plan]") {
 }
 
 TEST_CASE("a split that does not fit the source is refused", "[plan]") {
-  const Pipeline pipeline =
-      MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n"
-                "split: {method: file_prefix, prefixes: [[a]]}\n",
-                "", {}, CsrStages());
+  const Pipeline pipeline = MustParse(
+      "millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n"
+      "split: {method: file_prefix, prefixes: [[a]]}\n",
+      "", {}, CsrStages());
   const PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
   CHECK(Plan::Compile(pipeline, MakeCsrSource(Singles(3), draft)).status().code() ==
         StatusCode::kInvalidArgument);

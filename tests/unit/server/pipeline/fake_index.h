@@ -1,5 +1,5 @@
-// An index put together in memory: files with forests of definitions and what they require. Only what
-// contexts, labels and splits are made of.
+// An index put together in memory: files with forests of definitions and what they require. Only
+// what contexts, labels and splits are made of.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,7 @@ class FakeIndex final : public DatasetIndex {
       definition.node = d;
       definition.kind = from.kind;
       definition.previous = from.previous ? first + *from.previous : kNone;
-      definition.depth =
-          from.previous ? definition_records_[definition.previous].depth + 1 : 0;
+      definition.depth = from.previous ? definition_records_[definition.previous].depth + 1 : 0;
       definition.required_files = {Size(required_), Size(from.required)};
       required_.insert(required_.end(), from.required.begin(), from.required.end());
       definition.cluster = Size(cluster_records_);

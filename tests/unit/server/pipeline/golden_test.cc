@@ -33,7 +33,9 @@ std::vector<Json> ReadLines(const std::filesystem::path& path) {
 std::string PipelineOf(const Json& header) {
   const Json& config = header["config"];
   const Json& data = config["data_config"];
-  const auto flag = [](const Json& value) { return std::string(value.get<bool>() ? "true" : "false"); };
+  const auto flag = [](const Json& value) {
+    return std::string(value.get<bool>() ? "true" : "false");
+  };
   const std::string method = config["split_method"];
   std::string yaml = "millrace: 1\ndataset: " + header["dataset"].get<std::string>() +
                      "\nsource: proof_states\nbatch: {size: 8}\nsplit: {method: " + method;

@@ -1,6 +1,6 @@
 // The small parts of a plan: bitmaps, labels, splits.
-#include <catch2/catch.hpp>
 #include <rapidcheck.h>
+#include <catch2/catch.hpp>
 
 #include <rapidcheck/catch.h>
 
@@ -125,9 +125,10 @@ TEST_CASE("a file that depends on one of a higher label is an error that names b
   const FakeIndex index(ThreeFiles());
   SplitOptions options;
   options.prefixes = {{"a/two"}};
-  CHECK(FilePrefixLabels(index, options).status().message() ==
-        "split.prefixes: file 'b/three.bin' (label 0) depends on 'a/two.bin' (label 1): a file must "
-        "not depend on one of a higher label");
+  CHECK(
+      FilePrefixLabels(index, options).status().message() ==
+      "split.prefixes: file 'b/three.bin' (label 0) depends on 'a/two.bin' (label 1): a file must "
+      "not depend on one of a higher label");
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 
 PipelineSource Source(const std::string& more = "", const std::string& dataset = "d") {
   PipelineSource source;
-  source.yaml = "millrace: 1\ndataset: " + dataset +
-                "\nsource: proof_states\nbatch: {size: 2}\n" + more;
+  source.yaml =
+      "millrace: 1\ndataset: " + dataset + "\nsource: proof_states\nbatch: {size: 2}\n" + more;
   return source;
 }
 

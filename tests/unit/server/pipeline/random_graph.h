@@ -1,8 +1,8 @@
 // Random graphs for property tests, in the form of the plain closure and in that of the fast one.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <rapidcheck.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -40,11 +40,13 @@ TEST_CASE("a folder that another daemon holds is refused, naming it", "[sqlite]"
   REQUIRE(first.ok());
   const Status second = SqliteStore::Open(folder.path()).status();
   CHECK(second.code() == StatusCode::kFailedPrecondition);
-  CHECK(second.message().find("in use by process " + std::to_string(getpid())) != std::string::npos);
+  CHECK(second.message().find("in use by process " + std::to_string(getpid())) !=
+        std::string::npos);
   CHECK(second.message().find(folder.path().string()) != std::string::npos);
 }
 
-TEST_CASE("the folder is made where it is missing, and a file in its place is refused", "[sqlite]") {
+TEST_CASE("the folder is made where it is missing, and a file in its place is refused",
+          "[sqlite]") {
   test::TemporaryFolder folder;
   CHECK(SqliteStore::Open(folder.path() / "a" / "b").ok());
   std::ofstream(folder.path() / "file") << "x";
@@ -97,8 +99,8 @@ TEST_CASE("a log cut at any byte leaves a prefix of the commits", "[sqlite]") {
   for (std::size_t cut = 0; cut <= log.size(); cut += cut + 997 < log.size() ? 997 : 1) {
     fs::copy_file(crashed.path() / "state.db.whole", crashed.path() / "state.db",
                   fs::copy_options::overwrite_existing);
-    std::ofstream(crashed.path() / "state.db-wal", std::ios::binary).write(log.data(),
-                                                                           static_cast<long>(cut));
+    std::ofstream(crashed.path() / "state.db-wal", std::ios::binary)
+        .write(log.data(), static_cast<long>(cut));
     auto store = SqliteStore::Open(crashed.path());
     REQUIRE(store.ok());
     const auto state = (*store)->Load();

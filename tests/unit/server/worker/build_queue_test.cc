@@ -111,7 +111,7 @@ TEST_CASE("what a consumer waits for goes before what others want later", "[buil
   BuildQueue queue(1 << 20);
   queue.AddStream(1, "f");
   queue.AddStream(2, "f");
-  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 3, 3}})).ok());    // ahead of its next
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 3, 3}})).ok());     // ahead of its next
   REQUIRE(queue.SetWants(2, Wants(500, {{2, 500, 1, 1}})).ok());  // its next
   CHECK(queue.Next()->stream == 2);
   CHECK(queue.Next()->at.example == 10);
@@ -194,7 +194,9 @@ TEST_CASE("want lists that no honest consumer sends are refused and change nothi
   queue.AddStream(1, "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 1, 1}}, 50)).ok());
   v1::WantList bad = Wants(0, {{2, 0, 1, 1}}, 50);
-  SECTION("more batches than any window") { bad.mutable_wants(0)->mutable_shard()->set_batches(~0u); }
+  SECTION("more batches than any window") {
+    bad.mutable_wants(0)->mutable_shard()->set_batches(~0u);
+  }
   SECTION("no batch") { bad.mutable_wants(0)->mutable_shard()->set_batches(0); }
   SECTION("a position that overflows") {
     bad.mutable_wants(0)->mutable_shard()->set_position(~std::uint64_t{0});
@@ -229,7 +231,8 @@ TEST_CASE("bounds hold through any history", "[build_queue]") {
             std::vector<WantSpec> specs;
             const auto base = 10 * *rc::gen::inRange<std::uint64_t>(0, 20);
             specs.push_back({base + 1, base, *rc::gen::inRange(1u, 9u), *rc::gen::inRange(0u, 9u)});
-            specs.push_back({base + 2, base + 100, *rc::gen::inRange(1u, 9u), *rc::gen::inRange(0u, 9u)});
+            specs.push_back(
+                {base + 2, base + 100, *rc::gen::inRange(1u, 9u), *rc::gen::inRange(0u, 9u)});
             const std::uint64_t credit = wants[stream].credit_bytes() + *rc::gen::inRange(0, 200);
             wants[stream] = Wants(base, specs, credit);
             RC_ASSERT(queue.SetWants(stream, wants[stream]).ok());

@@ -53,8 +53,8 @@ struct Fixture {
     options.name = "w1";
     options.address = "w1:1";
     options.dispatcher = "d:1";
-    worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"), clock,
-                                      MakeNullLogger());
+    worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"),
+                                             clock, MakeNullLogger());
     network.AddWorker("w1:1", worker);
     worker->Start();
     work = dispatcher->workers.Wait();
@@ -121,9 +121,8 @@ TEST_CASE("a worker tells the whole truth at first, and again once a second", "[
 TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "[worker]") {
   Fixture f;
   f.MakeReady();
-  auto ready = f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
-  });
+  auto ready = f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; });
   REQUIRE(ready);
   CHECK(ready->plans(0).static_digest() == f.provider->plan->static_digest());
   CHECK(f.worker->OnGetStatic(f.fingerprint)->digest == f.provider->plan->static_digest());
@@ -133,9 +132,8 @@ TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "
 TEST_CASE("a plan that fails here says why, and wants for it are refused", "[worker]") {
   Fixture f;
   f.MakeReady("bad");
-  auto failed = f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED;
-  });
+  auto failed = f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED; });
   REQUIRE(failed);
   CHECK(failed->plans(0).error() == "no such pipeline");
   auto consumer = std::make_shared<Recorder<IncomingPart>>();
@@ -150,9 +148,8 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
 TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {
   Fixture f;
   f.MakeReady();
-  REQUIRE(f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
-  }));
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
   auto consumer = std::make_shared<Recorder<IncomingPart>>();
   auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
   stream->Write(Wants(f.fingerprint, 8, 3));
@@ -177,9 +174,8 @@ TEST_CASE("a consumer gets the plan's batches in order, within its room", "[work
 TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
   Fixture f;
   f.MakeReady();
-  REQUIRE(f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
-  }));
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
   auto consumer = std::make_shared<Recorder<IncomingPart>>();
   auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
   v1::WantList wants = Wants(f.fingerprint, 1, 1);
@@ -193,9 +189,8 @@ TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
 TEST_CASE("a want list that makes no sense ends its stream with the reason", "[worker]") {
   Fixture f;
   f.MakeReady();
-  REQUIRE(f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
-  }));
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
   auto consumer = std::make_shared<Recorder<IncomingPart>>();
   auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
   stream->Write(Wants(f.fingerprint, 0, 1));
@@ -206,9 +201,8 @@ TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the di
           "[worker]") {
   Fixture f;
   f.MakeReady();
-  REQUIRE(f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
-  }));
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
   auto consumer = std::make_shared<Recorder<IncomingPart>>();
   auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
   stream->Write(Wants(f.fingerprint, 1, 1));
@@ -238,14 +232,14 @@ TEST_CASE("a worker comes back by itself to a restarted dispatcher, with its num
           "[worker]") {
   Fixture f;
   f.MakeReady();
-  REQUIRE(f.WaitReport([](const auto& r) {
-    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
-  }));
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
   f.network.Kill("d:1");
   REQUIRE(f.work.recorder->WaitClosed());
   auto restarted = std::make_shared<TestDispatcher>();
   f.network.AddDispatcher("d:1", restarted);
-  // The worker's own handler may still be on its way: tick until it has seen the break and returned.
+  // The worker's own handler may still be on its way: tick until it has seen the break and
+  // returned.
   test::Accepted<v1::WorkRequest, v1::WorkResponse> again;
   std::thread ticks([&] { again = restarted->workers.Wait(); });
   std::atomic<bool> joined = false;
