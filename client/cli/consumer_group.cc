@@ -3,15 +3,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "client/cli/batch_log.h"
+#include "common/base/errno_status.h"
 #include "common/base/mutex.h"
 
 namespace millrace::cli {
@@ -22,9 +21,7 @@ class DeliveryLog {
  public:
   static Result<std::unique_ptr<DeliveryLog>> Open(const std::string& path) {
     std::FILE* file = std::fopen(path.c_str(), "w");
-    if (file == nullptr) {
-      return PermissionDenied(fmt::format("log {}: {}", path, std::strerror(errno)));
-    }
+    if (file == nullptr) return ErrnoStatus("log " + path, errno);
     return std::unique_ptr<DeliveryLog>(new DeliveryLog(path, file));
   }
   ~DeliveryLog() { std::fclose(file_); }
@@ -36,7 +33,7 @@ class DeliveryLog {
     const bool written = std::fwrite(line.data(), 1, line.size(), file_) == line.size() &&
                          std::fputc('\n', file_) != EOF && std::fflush(file_) == 0;
     if (written) return OkStatus();
-    return ResourceExhausted(fmt::format("log {}: {}", path_, std::strerror(errno)));
+    return ErrnoStatus("log " + path_, errno);
   }
 
  private:

@@ -3,17 +3,16 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "client/cli/progress.h"
+#include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
@@ -70,9 +69,7 @@ Result<std::string> ReadTextFile(const std::string& path) {
   std::ostringstream text;
   if (file) text << file.rdbuf();
   if (!file || file.bad()) {
-    const int error = errno;
-    std::string message = fmt::format("{}: {}", path, std::strerror(error));
-    return error == EACCES ? PermissionDenied(std::move(message)) : NotFound(std::move(message));
+    return ErrnoStatus(path, errno);
   }
   return text.str();
 }

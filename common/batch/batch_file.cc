@@ -3,34 +3,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
 
+#include "common/base/errno_status.h"
 #include "common/batch/batch.h"
 
 namespace millrace {
 namespace {
-
-/// The file `path` and the error number of what was tried on it.
-Status FileError(std::string_view what, const std::string& path, int error) {
-  std::string message = fmt::format("cannot {} {}: {}", what, path, std::strerror(error));
-  switch (error) {
-    case ENOENT:
-      return NotFound(std::move(message));
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return PermissionDenied(std::move(message));
-    case ENOSPC:
-    case EDQUOT:
-      return ResourceExhausted(std::move(message));
-    default:
-      return Internal(std::move(message));
-  }
-}
 
 /// Closes what it holds.
 class FileDescriptor {
@@ -51,7 +33,7 @@ Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& pat
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError("write", path, errno);
+    if (n < 0) return ErrnoStatus("cannot write " + path, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
   return OkStatus();
@@ -61,7 +43,7 @@ Status ReadAll(int fd, std::span<std::byte> bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::read(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError("read", path, errno);
+    if (n < 0) return ErrnoStatus("cannot read " + path, errno);
     if (n == 0) return DataLoss(fmt::format("{} became shorter while it was read", path));
     bytes = bytes.subspan(static_cast<std::size_t>(n));
   }
@@ -70,9 +52,9 @@ Status ReadAll(int fd, std::span<std::byte> bytes, const std::string& path) {
 
 Status WriteSynced(const std::string& path, std::span<const std::byte> bytes) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) return FileError("create", path, errno);
+  if (file.get() < 0) return ErrnoStatus("cannot create " + path, errno);
   MILLRACE_RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
-  if (::fsync(file.get()) != 0) return FileError("sync", path, errno);
+  if (::fsync(file.get()) != 0) return ErrnoStatus("cannot sync " + path, errno);
   return OkStatus();
 }
 
@@ -82,7 +64,7 @@ Status WriteBatchFile(const PackedBatch& batch, const std::string& path) {
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
   Status status = WriteSynced(temporary, batch.bytes());
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = FileError("rename a file to", path, errno);
+    status = ErrnoStatus("cannot rename a file to " + path, errno);
   }
   if (!status.ok()) {
     ::unlink(temporary.c_str());
@@ -92,16 +74,17 @@ Status WriteBatchFile(const PackedBatch& batch, const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0) return FileError("sync", folder, errno);
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+    return ErrnoStatus("cannot sync " + folder, errno);
   return OkStatus();
 }
 
 Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path,
                                                          BufferPool& pool) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return FileError("open", path, errno);
+  if (file.get() < 0) return ErrnoStatus("cannot open " + path, errno);
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) return FileError("look at", path, errno);
+  if (::fstat(file.get(), &info) != 0) return ErrnoStatus("cannot look at " + path, errno);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(path + " is not a regular file");
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> buffer,
                             pool.Acquire(static_cast<std::size_t>(info.st_size)));

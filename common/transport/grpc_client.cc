@@ -1,7 +1,6 @@
 #include "common/transport/grpc_client.h"
 
 #include <chrono>
-#include <deque>
 #include <map>
 #include <utility>
 
@@ -10,6 +9,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
+#include "common/transport/grpc_client_call.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/wire.h"
 #include "millrace/v1/dispatcher.grpc.pb.h"
@@ -17,169 +17,6 @@
 
 namespace millrace {
 namespace {
-
-/// How a message of ours becomes gRPC's and back. For most streams they are the same.
-template <class Ours, class Grpcs>
-struct Codec {
-  static Grpcs Encode(Ours message) { return message; }
-  static Result<Ours> Decode(Grpcs& message) { return std::move(message); }
-};
-template <>
-struct Codec<v1::WantList, grpc::ByteBuffer> {
-  static grpc::ByteBuffer Encode(const v1::WantList& wants) { return wire::EncodeWants(wants); }
-};
-template <>
-struct Codec<IncomingPart, grpc::ByteBuffer> {
-  static Result<IncomingPart> Decode(grpc::ByteBuffer& buffer) { return wire::DecodePart(buffer); }
-};
-
-/// Calls of one connector that gRPC may still call back for.
-class CallCount {
- public:
-  void Begin() {
-    MutexLock lock(mutex_);
-    ++calls_;
-  }
-  void End() {
-    MutexLock lock(mutex_);
-    --calls_;
-    changed_.NotifyAll();
-  }
-  void WaitForNone(double timeout_seconds) {
-    const auto end = std::chrono::steady_clock::now() +
-                     std::chrono::microseconds(static_cast<std::int64_t>(timeout_seconds * 1e6));
-    MutexLock lock(mutex_);
-    while (calls_ > 0 && std::chrono::steady_clock::now() < end) {
-      changed_.WaitFor(mutex_, end - std::chrono::steady_clock::now());
-    }
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  int calls_ MILLRACE_GUARDED_BY(mutex_) = 0;
-};
-
-/// One call. It keeps itself alive from Begin to OnDone. Writes and the half-close are started
-/// under `mutex_`, so that none starts after the last read failed; handler calls are kept apart by
-/// `calls_`, since gRPC runs OnReadDone and OnWriteDone on different threads.
-template <class Out, class GrpcOut, class In, class GrpcIn>
-class Call final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
- public:
-  Call(std::shared_ptr<StreamHandler<In>> handler, std::shared_ptr<CallCount> count)
-      : count_(std::move(count)), handler_(std::move(handler)) {
-    count_->Begin();
-  }
-
-  /// `start` prepares the call on `context()` with this reactor.
-  template <class Prepare>
-  static std::shared_ptr<Call> Begin(std::shared_ptr<StreamHandler<In>> handler,
-                                     std::shared_ptr<CallCount> count, Prepare prepare) {
-    auto call = std::make_shared<Call>(std::move(handler), std::move(count));
-    call->self_ = call;
-    prepare(call->context_, call.get());
-    call->AddHold();
-    call->StartRead(&incoming(*call));
-    call->StartCall();
-    return call;
-  }
-
-  void Write(Out message) {
-    MutexLock lock(mutex_);
-    if (ended_ || half_closed_) return;
-    writing_ = true;
-    outgoing_ = Codec<Out, GrpcOut>::Encode(std::move(message));
-    this->StartWrite(&outgoing_);
-  }
-
-  void Close(const Status& status) {
-    MutexLock lock(mutex_);
-    if (ended_) return;
-    if (!status.ok()) {
-      context_.TryCancel();
-    } else if (!half_closed_) {
-      half_closed_ = true;
-      if (!writing_) this->StartWritesDone();
-    }
-  }
-
-  void OnReadDone(bool ok) override {
-    if (ok) {
-      Result<In> message = Codec<In, GrpcIn>::Decode(incoming_);
-      if (message.ok()) {
-        {
-          MutexLock lock(calls_);
-          handler_->OnMessage(std::move(message).value());
-        }
-        this->StartRead(&incoming_);
-        return;
-      }
-      MutexLock lock(mutex_);
-      malformed_ = message.status();
-      context_.TryCancel();
-    }
-    {
-      MutexLock lock(mutex_);
-      ended_ = true;
-    }
-    this->RemoveHold();
-  }
-
-  void OnWriteDone(bool ok) override {
-    {
-      MutexLock lock(mutex_);
-      writing_ = false;
-      if (half_closed_ && !ended_) this->StartWritesDone();
-    }
-    if (!ok) return;  // OnDone follows and says why
-    MutexLock lock(calls_);
-    handler_->OnWriteDone();
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    Status ours = FromGrpcStatus(status);
-    {
-      MutexLock lock(mutex_);
-      if (!malformed_.ok()) ours = malformed_;
-    }
-    {
-      MutexLock lock(calls_);
-      handler_->OnClosed(ours);
-    }
-    handler_.reset();
-    const std::shared_ptr<CallCount> count = count_;
-    self_.reset();
-    count->End();
-  }
-
- private:
-  static GrpcIn& incoming(Call& call) { return call.incoming_; }
-
-  const std::shared_ptr<CallCount> count_;
-  grpc::ClientContext context_;
-  GrpcIn incoming_;
-  Mutex calls_;
-  std::shared_ptr<StreamHandler<In>> handler_;  // until OnDone
-  Mutex mutex_;
-  GrpcOut outgoing_ MILLRACE_GUARDED_BY(mutex_);
-  bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
-  bool half_closed_ MILLRACE_GUARDED_BY(mutex_) = false;
-  bool ended_ MILLRACE_GUARDED_BY(mutex_) = false;
-  Status malformed_ MILLRACE_GUARDED_BY(mutex_);
-  std::shared_ptr<Call> self_;
-};
-
-template <class CallType, class Out>
-class CallStream final : public Stream<Out> {
- public:
-  explicit CallStream(std::shared_ptr<CallType> call) : call_(std::move(call)) {}
-  ~CallStream() override { call_->Close(Cancelled("stream dropped")); }
-  void Write(Out message) override { call_->Write(std::move(message)); }
-  void Close(const Status& status) override { call_->Close(status); }
-
- private:
-  std::shared_ptr<CallType> call_;
-};
 
 void SetDeadline(grpc::ClientContext& context, double seconds) {
   context.set_deadline(std::chrono::system_clock::now() +
@@ -195,33 +32,34 @@ class GrpcConnector final : public Connector {
   std::shared_ptr<Stream<v1::AttachRequest>> Attach(
       const std::string& address,
       std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) override {
-    using C = Call<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse, v1::AttachResponse>;
+    using C = GrpcClientCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse,
+                             v1::AttachResponse>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
     auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub->async()->Attach(&context, reactor);
     });
-    return std::make_shared<CallStream<C, v1::AttachRequest>>(std::move(call));
+    return std::make_shared<GrpcStream<C, v1::AttachRequest>>(std::move(call));
   }
 
   std::shared_ptr<Stream<v1::WorkRequest>> Work(
       const std::string& address,
       std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) override {
-    using C = Call<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
+    using C = GrpcClientCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
     auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub->async()->Work(&context, reactor);
     });
-    return std::make_shared<CallStream<C, v1::WorkRequest>>(std::move(call));
+    return std::make_shared<GrpcStream<C, v1::WorkRequest>>(std::move(call));
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
-    using C = Call<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
+    using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
     grpc::GenericStub stub(Channel(address));
     auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub.PrepareBidiStreamingCall(&context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
     });
-    return std::make_shared<CallStream<C, v1::WantList>>(std::move(call));
+    return std::make_shared<GrpcStream<C, v1::WantList>>(std::move(call));
   }
 
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
@@ -322,7 +160,7 @@ class GrpcConnector final : public Connector {
   }
 
   const GrpcClientOptions options_;
-  const std::shared_ptr<CallCount> calls_ = std::make_shared<CallCount>();
+  const std::shared_ptr<GrpcCallCount> calls_ = std::make_shared<GrpcCallCount>();
   Mutex mutex_;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels_ MILLRACE_GUARDED_BY(mutex_);
 };

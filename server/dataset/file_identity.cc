@@ -1,14 +1,13 @@
 #include "server/dataset/file_identity.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <system_error>
 
 #include <unistd.h>
 
+#include "common/base/errno_status.h"
 #include "common/base/hash.h"
 
 namespace millrace {
@@ -62,28 +61,6 @@ Digest128 HostId() {
     if (::gethostname(name, sizeof(name) - 1) == 0) id = name;
   }
   return Xxh3(id);
-}
-
-Status ErrnoStatus(std::string_view what, int error) {
-  std::string message = std::string(what) + ": " + std::system_category().message(error);
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return NotFound(std::move(message));
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return PermissionDenied(std::move(message));
-    case ENOSPC:
-    case EDQUOT:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case EFBIG:
-      return ResourceExhausted(std::move(message));
-    default:
-      return Unavailable(std::move(message));
-  }
 }
 
 }  // namespace millrace

@@ -38,8 +38,4 @@ const char* FileKindName(mode_t mode);
 /// where there is none.
 Digest128 HostId();
 
-/// errno as a Status: NotFound, PermissionDenied, ResourceExhausted or Unavailable; `what` and what
-/// the system says.
-Status ErrnoStatus(std::string_view what, int error);
-
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "common/base/errno_status.h"
 #include "server/dataset/file_identity.h"
 
 namespace millrace {

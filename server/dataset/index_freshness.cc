@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
 #include "server/dataset/file_io.h"

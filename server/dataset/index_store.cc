@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "server/dataset/file_io.h"
 #include "server/dataset/index_freshness.h"

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 
+#include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "server/dataset/file_identity.h"
 #include "server/dataset/mapped_file.h"

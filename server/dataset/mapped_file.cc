@@ -1,4 +1,5 @@
 #include "server/dataset/mapped_file.h"
+#include "common/base/errno_status.h"
 
 #include <cerrno>
 #include <string>

@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+
+#include "common/base/errno_status.h"
 
 namespace millrace {
 
@@ -14,8 +15,7 @@ Result<FolderLock> FolderLock::Take(const std::filesystem::path& folder) {
   const std::string path = folder / "lock";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) {
-    return PermissionDenied("state folder " + folder.string() +
-                            ": cannot open its lock file: " + std::strerror(errno));
+    return ErrnoStatus("state folder " + folder.string() + ": cannot open its lock file", errno);
   }
   FolderLock lock(fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -28,8 +28,7 @@ Result<FolderLock> FolderLock::Take(const std::filesystem::path& folder) {
   }
   const std::string pid = std::to_string(getpid());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
-    return ResourceExhausted("state folder " + folder.string() +
-                             ": cannot write its lock file: " + std::strerror(errno));
+    return ErrnoStatus("state folder " + folder.string() + ": cannot write its lock file", errno);
   }
   return lock;
 }

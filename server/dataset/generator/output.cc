@@ -2,31 +2,21 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include <capnp/serialize.h>
 #include <fmt/format.h>
 #include <kj/io.h>
 
+#include "common/base/errno_status.h"
 #include "server/dataset/generator/message.h"
 
 namespace millrace::generator {
 namespace {
 
 Status WriteError(int error, std::string_view what, const std::filesystem::path& file) {
-  std::string message = fmt::format("cannot {} {}: {}", what, file.string(), std::strerror(error));
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return ResourceExhausted(message + "; free some space or ask for fewer nodes");
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return PermissionDenied(std::move(message));
-    default:
-      return Unavailable(std::move(message));
-  }
+  const Status status = ErrnoStatus(fmt::format("cannot {} {}", what, file.string()), error);
+  if (status.code() != StatusCode::kResourceExhausted) return status;
+  return ResourceExhausted(status.message() + "; free some space or ask for fewer nodes");
 }
 
 // A stream into a file descriptor that keeps the first error instead of throwing it.

@@ -1,0 +1,49 @@
+// What the two ends of a gRPC stream share: how messages of ours become gRPC's and back, and the
+// handle that its user holds.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "common/base/result.h"
+#include "common/transport/stream.h"
+#include "common/transport/wire.h"
+
+namespace millrace {
+
+/// For most streams both are the same; batches and want lists go as raw bytes.
+template <class Ours, class Grpcs>
+struct GrpcCodec {
+  static Grpcs Encode(Ours message) { return message; }
+  static Result<Ours> Decode(Grpcs& message) { return std::move(message); }
+};
+template <>
+struct GrpcCodec<v1::WantList, grpc::ByteBuffer> {
+  static grpc::ByteBuffer Encode(const v1::WantList& wants) { return wire::EncodeWants(wants); }
+  static Result<v1::WantList> Decode(grpc::ByteBuffer& buffer) { return wire::DecodeWants(buffer); }
+};
+template <>
+struct GrpcCodec<OutgoingPart, grpc::ByteBuffer> {
+  static grpc::ByteBuffer Encode(OutgoingPart part) { return wire::EncodePart(std::move(part)); }
+};
+template <>
+struct GrpcCodec<IncomingPart, grpc::ByteBuffer> {
+  static Result<IncomingPart> Decode(grpc::ByteBuffer& buffer) { return wire::DecodePart(buffer); }
+};
+
+/// Writes to a call and closes it when it is dropped.
+template <class CallType, class Out>
+class GrpcStream final : public Stream<Out> {
+ public:
+  explicit GrpcStream(std::shared_ptr<CallType> call) : call_(std::move(call)) {}
+  ~GrpcStream() override { call_->Close(Cancelled("stream dropped")); }
+  void Write(Out message) override { call_->Write(std::move(message)); }
+  void Close(const Status& status) override { call_->Close(status); }
+
+ private:
+  std::shared_ptr<CallType> call_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+#include "common/transport/listen_check.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+
+namespace millrace {
+
+Status CheckListen(const std::string& listen) {
+  const std::size_t colon = listen.rfind(':');
+  if (colon == std::string::npos) {
+    return InvalidArgument("listen address '" + listen + "': expected host:port");
+  }
+  std::string host = listen.substr(0, colon);
+  const std::string port = listen.substr(colon + 1);
+  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (port.empty() || port.size() > 5 || !std::all_of(port.begin(), port.end(), ::isdigit) ||
+      std::stoi(port) > 65535) {
+    return InvalidArgument("listen address '" + listen +
+                           "': expected a port from 0 to 65535, got '" + port + "'");
+  }
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* list = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); error != 0) {
+    return InvalidArgument("listen address '" + listen + "': " + gai_strerror(error));
+  }
+  int error = 0;
+  const int on = 1;
+  const int socket_fd = socket(list->ai_family, list->ai_socktype | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0 || setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(socket_fd, list->ai_addr, list->ai_addrlen) != 0 || ::listen(socket_fd, 1) != 0) {
+    error = errno;
+  }
+  if (socket_fd >= 0) close(socket_fd);
+  freeaddrinfo(list);
+  switch (error) {
+    case 0:
+      return OkStatus();
+    case EADDRINUSE:
+      return AlreadyExists(
+          "cannot listen on " + listen +
+          ": the port is in use by another process; stop it or choose another port");
+    case EACCES:
+      return PermissionDenied("cannot listen on " + listen +
+                              ": no permission; choose a port above 1023");
+    default:
+      return InvalidArgument("cannot listen on " + listen + ": " + std::strerror(error));
+  }
+}
+
+}  // namespace millrace
