@@ -23,6 +23,7 @@ foreach(module dataset state pipeline dispatcher worker)
   set(MILLRACE_DIR_${module} server/${module})
 endforeach()
 set(MILLRACE_DIR_client client)
+set(MILLRACE_DIR_cli client/cli)
 
 function(millrace_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES" ${ARGN})
@@ -40,17 +41,21 @@ function(millrace_module name)
   target_include_directories(millrace_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
-  millrace_check_includes(${name} "${arg_MODULES}")
+  millrace_check_includes(${name} "${arg_MODULES}" millrace_${name})
 endfunction()
 
-function(millrace_check_includes name modules)
+# Headers that the files of module `name` include lie in its own folder and those of `modules`.
+# `target` waits for the check.
+function(millrace_check_includes name modules target)
   set(allowed ${MILLRACE_DIR_${name}})
   foreach(module ${modules})
     list(APPEND allowed ${MILLRACE_DIR_${module}})
   endforeach()
   set(dir ${PROJECT_SOURCE_DIR}/${MILLRACE_DIR_${name}})
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${dir}/*.h ${dir}/*.cc)
-  list(FILTER files EXCLUDE REGEX "/client/(cli|python|examples)/")
+  if(name STREQUAL client)
+    list(FILTER files EXCLUDE REGEX "/client/(cli|python|examples)/")
+  endif()
   set(stamp ${CMAKE_CURRENT_BINARY_DIR}/includes_of_${name}.checked)
   add_custom_command(OUTPUT ${stamp}
     COMMAND ${CMAKE_COMMAND} "-DMODULE=${name}" "-DALLOWED=${allowed}" "-DFILES=${files}"
@@ -58,5 +63,5 @@ function(millrace_check_includes name modules)
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake VERBATIM)
   add_custom_target(check_includes_${name} ALL DEPENDS ${stamp})
-  add_dependencies(millrace_${name} check_includes_${name})
+  add_dependencies(${target} check_includes_${name})
 endfunction()

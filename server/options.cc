@@ -1,6 +1,7 @@
 #include "server/options.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "server/pipeline/pipeline.h"
 #include "server/pipeline/yaml_reader.h"
 
 namespace millrace {
@@ -264,6 +266,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
     return InvalidArgument("no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config");
   }
   for (const auto& [id, dataset] : options.datasets) {
+    if (!IsDatasetId(id)) return OptionError("dataset", id, kDatasetIdRule);
     std::error_code error;
     if (!std::filesystem::is_directory(dataset.path, error)) {
       return NotFound("dataset " + id + ": " + dataset.path + " is no folder that can be read");
@@ -298,19 +301,38 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   return options;
 }
 
+namespace {
+
+/// A scalar that YAML reads back as it is.
+std::string Quoted(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '/' || c == '-' || c == ':';
+  });
+  // A plain scalar may not end in ':', nor begin with '-' or ':'.
+  if (plain && text.back() != ':' && text.front() != '-' && text.front() != ':') return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
 std::string PrintConfig(const DaemonOptions& options) {
   static constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
   const std::map<std::string, std::string> values = {
-      {"listen", options.listen},
-      {"batch_listen", options.batch_listen},
-      {"advertise", options.advertise.empty() ? "\"\"" : options.advertise},
-      {"dispatcher", options.dispatcher},
-      {"state", options.state},
+      {"listen", Quoted(options.listen)},
+      {"batch_listen", Quoted(options.batch_listen)},
+      {"advertise", Quoted(options.advertise)},
+      {"dispatcher", Quoted(options.dispatcher)},
+      {"state", Quoted(options.state)},
       {"memory_limit", std::to_string(options.memory_limit)},
       {"threads", std::to_string(options.threads)},
       {"grace", fmt::format("{}", options.grace)},
       {"attach_timeout", fmt::format("{}", options.attach_timeout)},
-      {"name", options.name},
+      {"name", Quoted(options.name)},
       {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
       {"log_json", options.log_json ? "true" : "false"}};
   std::string out = fmt::format("# millraced {}\n", RoleName(options.role));
@@ -323,9 +345,10 @@ std::string PrintConfig(const DaemonOptions& options) {
   out += "datasets:\n";
   for (const auto& [id, dataset] : options.datasets) {
     if (dataset.index.empty()) {
-      out += fmt::format("  {}: {}\n", id, dataset.path);
+      out += fmt::format("  {}: {}\n", id, Quoted(dataset.path));
     } else {
-      out += fmt::format("  {}: {{path: {}, index: {}}}\n", id, dataset.path, dataset.index);
+      out += fmt::format("  {}: {{path: {}, index: {}}}\n", id, Quoted(dataset.path),
+                         Quoted(dataset.index));
     }
   }
   return out;

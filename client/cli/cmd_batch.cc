@@ -10,6 +10,7 @@
 
 #include "client/cli/batch_log.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/offline.h"
 #include "common/batch/batch.h"
 #include "server/pipeline/source.h"
@@ -108,17 +109,13 @@ Result<ExampleRange> RangeOf(const BatchCommandOptions& options, const StepArith
     return InvalidArgument(fmt::format("--rank {}: expected 0 to {} with world size {}",
                                        options.rank, options.world_size - 1, options.world_size));
   }
-  Position from{options.epoch, 0};
-  if (!options.from.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(from, ParsePosition(options.from, options.epoch));
-    if (from.epoch != options.epoch) from = {options.epoch, 0};
-  }
-  MILLRACE_ASSIGN_OR_RETURN(const Position start, steps.Start(from));
-  const std::uint64_t count = start.epoch == options.epoch ? steps.StepsFrom(start.example) : 0;
+  MILLRACE_ASSIGN_OR_RETURN(const Position start, StepsBegin(steps, options.from, options.epoch));
   const std::uint64_t first = steps.Step(start);
-  if (count == 0 || options.step < first || options.step - first >= count) {
-    return OutOfRange(fmt::format("--step {}: epoch {} has the steps {} to {} from there on",
-                                  options.step, options.epoch, first, first + count - 1));
+  const std::uint64_t last = first + steps.StepsFrom(start.example) - 1;
+  if (options.step < first || options.step > last) {
+    return OutOfRange(fmt::format("--step {}: epoch {} has the steps {} to {}{}", options.step,
+                                  options.epoch, first, last,
+                                  options.from.empty() ? "" : " from there on"));
   }
   const Position at{options.epoch, start.example + (options.step - first) * steps.stride()};
   return steps.RankExamples(at, options.rank);
@@ -156,11 +153,18 @@ void AddBatchCommand(Tool& tool) {
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --example 1234\n",
       [options] { return RunBatch(*options); });
   options->offline.AddTo(command);
-  command->add_option("--epoch", options->epoch, "epoch, from 0")->type_name("E");
-  command->add_option("--step", options->step, "step of the epoch, from 0")->type_name("S");
-  command->add_option("--rank", options->rank, "rank whose batch it is")->type_name("R");
+  command->add_option("--epoch", options->epoch, "epoch, from 0")
+      ->type_name("E")
+      ->check(WholeNumber(0, StepArithmetic::kMaxEpoch));
+  command->add_option("--step", options->step, "step of the epoch, from 0")
+      ->type_name("S")
+      ->check(WholeNumber());
+  command->add_option("--rank", options->rank, "rank whose batch it is")
+      ->type_name("R")
+      ->check(WholeNumber(0, kMaxWorldSize - 1));
   command->add_option("--world-size", options->world_size, "ranks that share an epoch")
-      ->type_name("W");
+      ->type_name("W")
+      ->check(WholeNumber(1, kMaxWorldSize));
   command
       ->add_option("--from", options->from,
                    "position at which the steps begin: examples of the epoch that come before")
@@ -168,7 +172,13 @@ void AddBatchCommand(Tool& tool) {
   command->add_option("--out", options->out, "also save the packed batch")->type_name("FILE");
   command
       ->add_option("--example", options->example, "build this example alone, and print its graph")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(WholeNumber())
+      ->excludes("--epoch")
+      ->excludes("--step")
+      ->excludes("--rank")
+      ->excludes("--world-size")
+      ->excludes("--from");
 }
 
 }  // namespace millrace::cli

@@ -13,6 +13,7 @@
 #include "client/cli/batch_log.h"
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/offline.h"
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
@@ -151,9 +152,11 @@ void AddCheckLogCommand(Tool& tool) {
   command->add_option("--log", options->logs, "a log of `millrace consume --log`; repeat for more")
       ->required();
   command->add_option("--world-size", options->world_size, "ranks of the job")
-      ->check(CLI::PositiveNumber);
+      ->type_name("W")
+      ->check(WholeNumber(1, kMaxWorldSize));
   command->add_option("--epochs", options->epochs, "epochs that the logs hold")
-      ->check(CLI::PositiveNumber);
+      ->type_name("N")
+      ->check(WholeNumber(1, StepArithmetic::kMaxEpoch));
   command->add_option("--from", options->from, "where the job began: E:N, N examples into epoch E");
 }
 

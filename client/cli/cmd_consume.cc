@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,8 +16,10 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/consumer_group.h"
+#include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "client/cli/stop_signals.h"
+#include "common/base/errno_status.h"
 #include "common/base/log.h"
 
 namespace millrace::cli {
@@ -127,11 +132,15 @@ std::uint64_t ExpectedBatches(const ConsumeOptions& options, const BatchSpec& sp
 }
 
 Status WriteCursor(const std::string& path, const std::string& cursor) {
-  std::ofstream file(path);
+  // Under another name first: where the disk is full the cursor of before is worth keeping.
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary);
   file << cursor << '\n';
   file.close();
-  if (!file) return PermissionDenied("cursor file " + path + " cannot be written");
-  return OkStatus();
+  if (!file) return ErrnoStatus("cursor file " + temporary, errno);
+  std::error_code error;
+  std::filesystem::rename(temporary, path, error);
+  return error ? ErrnoStatus("cursor file " + path, error.value()) : OkStatus();
 }
 
 Status RunConsume(Options options) {
@@ -206,18 +215,22 @@ void AddConsumeCommand(Tool& tool) {
       ->capture_default_str();
   command->add_option("--world-size", session.world_size, "ranks of the job")
       ->type_name("W")
-      ->check(CLI::Range(1u, 1u << 20))
+      ->check(WholeNumber(1, kMaxWorldSize))
       ->capture_default_str();
   command->add_option("--ranks", options->ranks, "ranks to read: all, or numbers like 0,1")
       ->type_name("RANKS")
       ->capture_default_str();
-  command->add_option("--replica", session.replica, "replica of the ranks")->type_name("R");
+  command->add_option("--replica", session.replica, "replica of the ranks")
+      ->type_name("R")
+      ->check(WholeNumber(0, std::numeric_limits<std::uint32_t>::max()));
   command
       ->add_option("--epochs", session.epochs,
                    "epochs to read, the one that is begun in included (default: 1)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(WholeNumber(1, std::numeric_limits<std::uint32_t>::max()));
   command->add_option("--steps", options->consume.steps, "batches of each rank, then stop")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(WholeNumber(1));
   command->add_option("--cursor", session.cursor, "where to go on")->type_name("CURSOR");
   command->add_option("--cursor-out", options->cursor_out, "file for the cursor at the end")
       ->type_name("FILE");
@@ -233,7 +246,8 @@ void AddConsumeCommand(Tool& tool) {
   command
       ->add_option("--delay", options->consume.delay_seconds,
                    "seconds to wait after each batch, as a training step takes")
-      ->type_name("SECONDS");
+      ->type_name("SECONDS")
+      ->check(Seconds());
   command->add_flag("--lockstep", options->consume.lockstep,
                     "no rank takes a batch before all have the one before");
   command->add_flag("--packed", session.packed, "keep the packed form of batches too");
@@ -244,16 +258,19 @@ void AddConsumeCommand(Tool& tool) {
       ->add_option("--prefetch-bytes", session.prefetch_bytes,
                    "packed bytes received ahead of each rank")
       ->type_name("BYTES")
+      ->check(WholeNumber())
       ->capture_default_str();
   command
       ->add_option("--connect-timeout", session.connect_timeout_seconds,
                    "seconds until a dispatcher has to answer")
       ->type_name("SECONDS")
+      ->check(Seconds())
       ->capture_default_str();
   command
       ->add_option("--attach-timeout", session.attach_timeout_seconds,
                    "seconds until the dispatcher has to let the ranks in; 0: no limit")
-      ->type_name("SECONDS");
+      ->type_name("SECONDS")
+      ->check(Seconds());
   command->add_flag("--quiet", options->quiet, "log errors only");
 }
 

@@ -12,6 +12,7 @@
 #include "client/cli/batch_log.h"
 #include "client/cli/commands.h"
 #include "client/cli/example_digest.h"
+#include "client/cli/numbers.h"
 #include "client/cli/offline.h"
 #include "client/cli/progress.h"
 #include "common/batch/expand.h"
@@ -135,18 +136,10 @@ Status PrintAllExamples(Offline& offline, std::uint64_t full) {
 Status PrintBatches(Offline& offline, const DigestOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
-  Position from{*options.epoch, 0};
-  if (!options.from.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(from, ParsePosition(options.from, *options.epoch));
-    if (from.epoch != *options.epoch) {
-      return InvalidArgument(fmt::format("--from {} lies in epoch {}, but --epoch is {}",
-                                         options.from, from.epoch, *options.epoch));
-    }
-  }
-  MILLRACE_ASSIGN_OR_RETURN(Position at, steps.Start(from));
+  MILLRACE_ASSIGN_OR_RETURN(Position at, StepsBegin(steps, options.from, *options.epoch));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   Progress progress(fmt::format("epoch {}", *options.epoch), "batches",
-                    steps.StepsFrom(from.example) * options.world_size);
+                    steps.StepsFrom(at.example) * options.world_size);
   for (; at.epoch == *options.epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < options.world_size; ++rank) {
       MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
@@ -160,17 +153,13 @@ Status PrintBatches(Offline& offline, const DigestOptions& options) {
 }
 
 Status RunDigest(const DigestOptions& options) {
-  if (!options.epoch && !options.from.empty()) {
-    return InvalidArgument("--from belongs to --epoch: give both");
-  }
-  OfflineOptions offline_options = options.offline;
+  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  if (options.epoch) return PrintBatches(offline, options);
   // Both sources are printed: keys that only proof states have a use for must not count as unused.
-  if (!options.epoch) offline_options.overrides.push_back("source=proof_states");
-  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(offline_options));
-  const Status status =
-      options.epoch ? PrintBatches(offline, options) : PrintAllExamples(offline, options.full);
-  if (std::fflush(stdout) != 0 && status.ok()) return Unavailable("stdout is closed");
-  return status;
+  OfflineOptions both = options.offline;
+  both.overrides.push_back("source=proof_states");
+  MILLRACE_ASSIGN_OR_RETURN(Offline examples, Offline::Open(both));
+  return PrintAllExamples(examples, options.full);
 }
 
 }  // namespace
@@ -186,14 +175,21 @@ void AddDigestCommand(Tool& tool) {
   options->offline.AddTo(command);
   command
       ->add_option("--full", options->full, "with the arrays of the first N examples of each kind")
-      ->type_name("N");
-  command->add_option("--epoch", options->epoch, "print the batches of this epoch")->type_name("E");
+      ->type_name("N")
+      ->check(WholeNumber());
+  command->add_option("--epoch", options->epoch, "print the batches of this epoch")
+      ->type_name("E")
+      ->check(WholeNumber(0, StepArithmetic::kMaxEpoch))
+      ->excludes("--full");
   command->add_option("--world-size", options->world_size, "ranks that share the epoch")
-      ->type_name("W");
+      ->type_name("W")
+      ->check(WholeNumber(1, kMaxWorldSize))
+      ->needs("--epoch");
   command
       ->add_option("--from", options->from,
                    "position in the epoch to begin at: examples that come before")
-      ->type_name("POSITION");
+      ->type_name("POSITION")
+      ->needs("--epoch");
 }
 
 }  // namespace millrace::cli

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "common/base/log.h"
 #include "server/dataset/index_store.h"
@@ -81,8 +82,9 @@ void AddIndexCommand(Tool& tool) {
                    "file of the index (default: DIR/.millrace.index, or in the cache where DIR "
                    "cannot be written)")
       ->type_name("FILE");
-  command->add_option("--threads", options->index.build.threads,
-                      "threads (default: all processors)");
+  command
+      ->add_option("--threads", options->index.build.threads, "threads (default: all processors)")
+      ->check(WholeNumber(1, kMaxThreads));
   command->add_flag("--force", options->index.force, "build even where the index fits the files");
 }
 

@@ -10,6 +10,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/inspect_dataset.h"
 #include "client/cli/inspect_pipeline.h"
+#include "client/cli/numbers.h"
 #include "client/cli/offline.h"
 
 namespace millrace::cli {
@@ -84,10 +85,14 @@ void AddInspectCommand(Tool& tool) {
       ->add_option("--sample", options->sample.examples,
                    "with --dataset: examples to build for the figures; 0: all of an epoch")
       ->type_name("N")
+      ->check(WholeNumber())
+      ->needs("--dataset")
       ->capture_default_str();
   command
       ->add_option("--world-size", options->sample.world_size, "with --dataset: ranks of the job")
       ->type_name("W")
+      ->check(WholeNumber(1, kMaxWorldSize))
+      ->needs("--dataset")
       ->capture_default_str();
 }
 

@@ -14,6 +14,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/status_table.h"
 #include "client/cli/stop_signals.h"
 #include "common/transport/grpc_client.h"
@@ -105,10 +106,11 @@ void AddShowOptions(CLI::App* command, Options& options) {
       ->capture_default_str();
   command->add_flag("--watch", options.watch, "again and again, until Ctrl-C");
   command->add_option("--period", options.period_seconds, "seconds between two looks")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(Seconds(0.1))
       ->type_name("SECONDS")
       ->capture_default_str();
   command->add_option("--timeout", options.timeout_seconds, "seconds to wait for an answer")
+      ->check(Seconds())
       ->type_name("SECONDS")
       ->capture_default_str();
 }

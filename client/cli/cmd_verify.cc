@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "server/dataset/index_store.h"
 #include "server/dataset/verify.h"
@@ -51,8 +52,9 @@ void AddVerifyCommand(Tool& tool) {
       ->add_option("--index", options->index.index_file,
                    "file of the index (default: where `millrace index` puts it)")
       ->type_name("FILE");
-  command->add_option("--threads", options->index.build.threads,
-                      "threads (default: all processors)");
+  command
+      ->add_option("--threads", options->index.build.threads, "threads (default: all processors)")
+      ->check(WholeNumber(1, kMaxThreads));
 }
 
 }  // namespace millrace::cli

@@ -1,14 +1,18 @@
-// `millrace where`: at which epoch, step, rank and row an example comes. No server, no search.
+// `millrace where`: at which epoch, step, rank and row an example comes. No server; one batch an
+// epoch is built, since the row depends on what is dropped before it.
 
-#include <cstdio>
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/numbers.h"
 #include "client/cli/offline.h"
+#include "common/batch/batch.h"
 #include "server/pipeline/source.h"
 
 namespace millrace::cli {
@@ -22,16 +26,26 @@ struct WhereOptions {
   std::string from;
 };
 
+struct Epochs {
+  std::uint64_t first;
+  std::uint64_t last;
+};
+
 /// "A-B" or "A".
-Result<std::pair<std::uint64_t, std::uint64_t>> ParseEpochs(const std::string& text) {
+Result<Epochs> ParseEpochs(const std::string& text) {
   const std::size_t dash = text.find('-');
-  const Result<Position> first = ParsePosition(text.substr(0, dash), 0);
-  const Result<Position> last =
-      dash == std::string::npos ? first : ParsePosition(text.substr(dash + 1), 0);
-  if (!first.ok() || !last.ok() || first->example > last->example) {
-    return InvalidArgument(fmt::format("--epochs {}: expected A-B with A at most B", text));
+  const auto parse = [](const std::string& number) {
+    return ParseWholeNumber(number, 0, StepArithmetic::kMaxEpoch);
+  };
+  const Result<std::uint64_t> first = parse(text.substr(0, dash));
+  const Result<std::uint64_t> last =
+      dash == std::string::npos ? first : parse(text.substr(dash + 1));
+  if (!first.ok() || !last.ok() || *first > *last) {
+    return InvalidArgument(
+        fmt::format("--epochs {}: expected A-B with A at most B and B at most {}", text,
+                    StepArithmetic::kMaxEpoch));
   }
-  return std::pair(first->example, last->example);
+  return Epochs{*first, *last};
 }
 
 /// Why an epoch has the example not.
@@ -43,6 +57,21 @@ std::string WhyNot(const Plan& plan, ExampleId id) {
       id.value(), plan.SplitLabel(id));
 }
 
+/// The row of a batch in which an example comes, or "-" for a dropped one.
+std::string RowIn(const PackedBatch& batch, ExampleId id) {
+  const std::vector<ExampleId>& ids = batch.info().example_ids;
+  const auto found = std::find(ids.begin(), ids.end(), id);
+  return found == ids.end() ? "-" : std::to_string(found - ids.begin());
+}
+
+/// "  dropped: REASON" for a dropped example.
+std::string WhyDropped(const PackedBatch& batch, ExampleId id) {
+  for (const DroppedExample& dropped : batch.info().dropped) {
+    if (dropped.id == id) return fmt::format("  dropped: {}", DropReasonName(dropped.reason));
+  }
+  return {};
+}
+
 Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
   MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
@@ -50,13 +79,10 @@ Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
   const ExampleId id(options.example);
   if (id.value() >= plan->source()->examples()) {
-    return OutOfRange(fmt::format("example {}: the plan numbers its examples from 0 to {}",
-                                  id.value(), plan->source()->examples() - 1));
+    return OutOfRange(fmt::format("--example {}: the pipeline's source has {} examples, from 0 on",
+                                  id.value(), plan->source()->examples()));
   }
-  Position from{epochs.first, 0};
-  if (!options.from.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(from, ParsePosition(options.from, epochs.first));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(Position begin, StepsBegin(steps, options.from, epochs.first));
   if (plan->PlaceOf(epochs.first, id) == Plan::kNoPlace) return NotFound(WhyNot(*plan, id));
 
   const ExampleDescription description = plan->source()->Describe(id);
@@ -67,21 +93,25 @@ Status RunWhere(const WhereOptions& options) {
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{}, in {}", line, description.file)));
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
                                                  "step", "rank", "row", "position", "place")));
-  for (std::uint64_t epoch = epochs.first; epoch <= epochs.second; ++epoch) {
-    const std::uint64_t place = plan->PlaceOf(epoch, id);
-    const Position begin{epoch, epoch == from.epoch ? from.example : 0};
+  const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
+  for (; begin.epoch <= epochs.last; begin = {begin.epoch + 1, 0}) {
+    const std::uint64_t place = plan->PlaceOf(begin.epoch, id);
     const std::optional<Location> at = steps.Locate(place, begin);
-    if (at) {
+    if (!at) {
       MILLRACE_RETURN_IF_ERROR(
-          PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", epoch, at->step, at->rank,
-                                at->row, at->position.example, place)));
-    } else {
-      MILLRACE_RETURN_IF_ERROR(
-          PrintLine(fmt::format("{:>8} {} (place {})", epoch,
+          PrintLine(fmt::format("{:>8} {} (place {})", begin.epoch,
                                 place < begin.example ? "not: it lies before the position given"
                                                       : "not: `remainder: drop` leaves it out",
                                 place)));
+      continue;
     }
+    MILLRACE_ASSIGN_OR_RETURN(
+        const auto batch,
+        plan->Batch(begin.epoch, steps.RankExamples(at->position, at->rank), *scratch));
+    const std::string row = RowIn(*batch, id);
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step,
+                              at->rank, row, at->position.example, place, WhyDropped(*batch, id))));
   }
   return OkStatus();
 }
@@ -98,14 +128,16 @@ void AddWhereCommand(Tool& tool) {
   options->offline.AddTo(command);
   command->add_option("--example", options->example, "number of the example")
       ->required()
-      ->type_name("N");
+      ->type_name("N")
+      ->check(WholeNumber());
   command->add_option("--world-size", options->world_size, "ranks that share an epoch")
-      ->type_name("W");
+      ->type_name("W")
+      ->check(WholeNumber(1, kMaxWorldSize));
   command->add_option("--epochs", options->epochs, "epochs to look at")->type_name("A-B");
   command
       ->add_option("--from", options->from,
-                   "position at which the steps begin: examples of the first epoch that come "
-                   "before, or EPOCH:EXAMPLES")
+                   "position in the first of the epochs at which its steps begin: examples that "
+                   "come before")
       ->type_name("POSITION");
 }
 

@@ -9,6 +9,7 @@ int ExitCode(const Status& status) {
     case StatusCode::kDataLoss:
       return 3;
     case StatusCode::kInvalidArgument:
+    case StatusCode::kOutOfRange:
     case StatusCode::kNotFound:
     case StatusCode::kAlreadyExists:
     case StatusCode::kPermissionDenied:

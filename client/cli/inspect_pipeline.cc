@@ -111,15 +111,14 @@ std::string DescribeCounts(const PlanCounts& counts) {
 
 /// Steps of an epoch, and the first batch of rank 0.
 Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
-  const Result<StepArithmetic> steps = plan.Steps(world_size);
-  if (!steps.ok()) return fmt::format("steps          none: {}\n", steps.status().message());
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(world_size));
   std::string text =
       fmt::format("steps          {} an epoch at world size {}, {} examples a step, {} left out\n",
-                  steps->StepsFrom(0), world_size, steps->stride(), steps->LeftOut());
-  const Result<Position> start = steps->Start({});
+                  steps.StepsFrom(0), world_size, steps.stride(), steps.LeftOut());
+  const Result<Position> start = steps.Start({});
   if (!start.ok()) return text + fmt::format("  no start     {}\n", start.status().message());
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
-  MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps->RankExamples({}, 0), *scratch));
+  MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
   text += fmt::format("first batch    {} graphs, {} bytes packed\n", batch->graphs(),
                       batch->payload().size());
   return text;

@@ -1,9 +1,11 @@
 // `millrace`: the command-line tool. Each command is a file cmd_NAME.cc and one line below.
 
+#include <cerrno>
 #include <cstdio>
 
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
+#include "common/base/errno_status.h"
 
 int main(int argc, char** argv) {
   using namespace millrace;
@@ -17,6 +19,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     const int code = tool.app.exit(e);
     return code == 0 ? 0 : 2;
+  }
+  // What was printed counts only if it arrived: a full disk shows when the buffer is written.
+  if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && tool.outcome.ok()) {
+    tool.outcome = ErrnoStatus("standard output cannot be written", errno);
   }
   if (!tool.outcome.ok()) {
     std::fprintf(stderr, "millrace: %s\n", tool.outcome.message().c_str());

@@ -1,16 +1,16 @@
 #include "client/cli/offline.h"
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "common/base/errno_status.h"
 #include "common/base/hash.h"
@@ -35,14 +35,11 @@ class IndexingProgress {
   std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-Result<std::uint64_t> ParseNumber(std::string_view text, const std::string& whole) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
-    return InvalidArgument(
-        fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
-  }
-  return number;
+Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
+  const Result<std::uint64_t> number = ParseWholeNumber(text);
+  if (number.ok()) return *number;
+  return InvalidArgument(
+      fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
 }
 
 }  // namespace
@@ -65,13 +62,21 @@ void OfflineOptions::AddTo(CLI::App* command) {
 }
 
 Result<std::string> ReadTextFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    return ErrnoStatus(path, errno);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument(path + ": expected a text file, got a folder");
   }
-  return text.str();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return ErrnoStatus(path, errno);
+  std::string text(kMaxTextFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) return ErrnoStatus(path, errno);
+  if (text.size() > kMaxTextFileBytes) {
+    return InvalidArgument(
+        fmt::format("{}: expected at most {} bytes of text, got more", path, kMaxTextFileBytes));
+  }
+  return text;
 }
 
 Result<Offline> Offline::Open(const OfflineOptions& options) {
@@ -91,7 +96,9 @@ Result<Offline> Offline::Open(const OfflineOptions& options) {
     if (id.empty() || dir.empty()) {
       return InvalidArgument(fmt::format("--dataset {}: expected ID=DIR", dataset));
     }
-    library.datasets[id].dir = dir;
+    if (!library.datasets.try_emplace(id, DatasetLocation{dir, {}}).second) {
+      return InvalidArgument(fmt::format("--dataset {}: '{}' was given before", dataset, id));
+    }
   }
   const auto own = library.datasets.find(pipeline.dataset());
   if (own == library.datasets.end()) {
@@ -125,11 +132,31 @@ Result<Position> ParsePosition(const std::string& text, std::uint64_t default_ep
   Position position{default_epoch, 0};
   std::string_view rest = text;
   if (const std::size_t colon = text.find(':'); colon != std::string::npos) {
-    MILLRACE_ASSIGN_OR_RETURN(position.epoch, ParseNumber(rest.substr(0, colon), text));
+    MILLRACE_ASSIGN_OR_RETURN(position.epoch, ParsePart(rest.substr(0, colon), text));
     rest.remove_prefix(colon + 1);
   }
-  MILLRACE_ASSIGN_OR_RETURN(position.example, ParseNumber(rest, text));
+  MILLRACE_ASSIGN_OR_RETURN(position.example, ParsePart(rest, text));
   return position;
+}
+
+Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
+                            std::uint64_t epoch) {
+  Position wanted{epoch, 0};
+  if (!from.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(wanted, ParsePosition(from, epoch));
+  }
+  if (wanted.epoch != epoch) {
+    return InvalidArgument(
+        fmt::format("--from {} lies in epoch {}, expected epoch {}", from, wanted.epoch, epoch));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Position start, steps.Start(wanted));
+  if (start.epoch != epoch) {
+    return OutOfRange(
+        fmt::format("--from {}: `remainder: drop` leaves no step of epoch {} from there on; epoch "
+                    "{} comes next",
+                    from, epoch, start.epoch));
+  }
+  return start;
 }
 
 Status PrintLine(const std::string& line) {

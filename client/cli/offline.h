@@ -55,11 +55,20 @@ class Offline {
   std::unique_ptr<PlanLibrary> library_;
 };
 
-/// A whole file. NotFound or PermissionDenied naming it.
+inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
+
+/// A whole text file. NotFound, PermissionDenied, or InvalidArgument for a folder and for more than
+/// kMaxTextFileBytes; each names it.
 Result<std::string> ReadTextFile(const std::string& path);
 
 /// Reads --from: "N" (examples of the epoch that come before) or "E:N".
 Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch);
+
+/// Where the steps of an epoch begin: at its start, or at `from` (--from; may be empty).
+/// InvalidArgument where that lies in another epoch, OutOfRange where the epoch has no step from
+/// there on, and whatever StepArithmetic::Start refuses.
+Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
+                            std::uint64_t epoch);
 
 /// Writes a line to stdout. Unavailable where stdout is closed.
 Status PrintLine(const std::string& line);

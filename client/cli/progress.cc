@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -45,7 +46,7 @@ struct Progress::State {
     const double amount = static_cast<double>(done);
     std::string line = what + " ";
     if (total > 0) {
-      const double share = amount / static_cast<double>(total);
+      const double share = std::min(amount / static_cast<double>(total), 1.0);
       if (terminal) {
         constexpr int kWidth = 28;
         const int full = static_cast<int>(share * kWidth);

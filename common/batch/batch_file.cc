@@ -61,6 +61,10 @@ Status WriteSynced(const std::string& path, std::span<const std::byte> bytes) {
 }  // namespace
 
 Status WriteBatchFile(const PackedBatch& batch, const std::string& path) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return InvalidArgument(path + ": is no regular file, and is not replaced");
+  }
   const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
   Status status = WriteSynced(temporary, batch.bytes());
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {

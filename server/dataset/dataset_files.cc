@@ -85,6 +85,16 @@ void SortByName(DatasetListing& listing) {
 
 }  // namespace
 
+std::string BadFile::ToString() const {
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool shown = byte >= 0x20 && byte != 0x7F && byte != '\\';
+    text += shown ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+  }
+  return text + ": " + reason;
+}
+
 Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {
   std::sort(bad.begin(), bad.end(),
             [](const BadFile& a, const BadFile& b) { return NameLess(a.name, b.name); });
@@ -97,7 +107,7 @@ Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {
 Result<DatasetListing> ListDataset(const fs::path& dir) {
   std::error_code error;
   const fs::file_status status = fs::status(dir, error);
-  if (!fs::exists(status)) return NotFound(fmt::format("no folder {}", dir.string()));
+  if (!fs::exists(status)) return NotFound(fmt::format("no folder '{}'", dir.string()));
   if (!fs::is_directory(status)) {
     return InvalidArgument(
         fmt::format("{} is no folder; give the folder of a dataset", dir.string()));
@@ -107,7 +117,8 @@ Result<DatasetListing> ListDataset(const fs::path& dir) {
     return ErrnoStatus(fmt::format("folder {} cannot be listed", dir.string()), error.value());
   DatasetListing listing = Lister(dir).Run();
   if (listing.names.empty() && listing.bad.empty()) {
-    return InvalidArgument(fmt::format("no *.bin file below {}", dir.string()));
+    return InvalidArgument(
+        fmt::format("no *.bin file below {}; give the folder of a dataset", dir.string()));
   }
   SortByName(listing);
   return listing;

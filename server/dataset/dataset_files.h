@@ -20,7 +20,8 @@ struct BadFile {
   std::string name;    // in the dataset
   std::string reason;  // begins with "at byte N: " where a place is known
 
-  std::string ToString() const { return name + ": " + reason; }
+  /// Control characters of the name are escaped: one file, one line.
+  std::string ToString() const;
 };
 
 /// DataLoss naming every bad file, one a line, in the order of their names. `what` begins it.

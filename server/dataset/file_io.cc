@@ -31,6 +31,13 @@ Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags) {
   return FileDescriptor(fd);
 }
 
+Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(path.string() + " cannot be replaced", errno);
+  }
+  return OpenFile(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
 Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder) {
   int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) {

@@ -32,6 +32,9 @@ class FileDescriptor {
 /// Opens (and with O_CREAT creates, for all to read) a file; messages name it.
 Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags);
 
+/// A new, empty file in the place of whatever `path` names; links are not followed.
+Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path);
+
 /// A new file without a name, in `folder`, gone when it is closed.
 Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder);
 

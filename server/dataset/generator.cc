@@ -34,12 +34,15 @@ Status FolderError(const std::error_code& error, std::string_view what, const fs
 Status RemoveGenerated(const fs::path& dir) {
   const fs::path top = dir / generator::kTopFolder;
   std::error_code error;
+  if (fs::is_symlink(top, error)) {
+    return FailedPrecondition(
+        fmt::format("{} is a link; remove it or choose another folder", top.string()));
+  }
   std::vector<fs::path> old;
   for (fs::recursive_directory_iterator it(dir, error), end; !error && it != end;
        it.increment(error)) {
     if (it->path().extension() != ".bin") continue;
-    const fs::path inside = it->path().lexically_relative(top);
-    if (inside.empty() || *inside.begin() == "..") {
+    if (!generator::Plan::IsName(it->path().lexically_relative(dir).string())) {
       return FailedPrecondition(
           fmt::format("{} was not generated, and a dataset in {} would contain it; choose another "
                       "folder",

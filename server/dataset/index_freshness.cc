@@ -123,8 +123,8 @@ Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
   }
   const std::filesystem::path temporary = to.string() + ".tmp";
   std::error_code error;
-  std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::overwrite_existing,
-                             error);
+  std::filesystem::remove(temporary, error);  // nothing is written through what lies there
+  std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::none, error);
   Status status = error ? ErrnoStatus("cannot be copied from " + from.string(), error.value())
                         : PatchHostPart(temporary, host_files);
   if (status.ok()) {

@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -14,6 +16,7 @@
 #include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "server/dataset/file_io.h"
+#include "server/dataset/index_format.h"
 #include "server/dataset/index_freshness.h"
 
 namespace millrace {
@@ -35,6 +38,27 @@ std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
   return places;
 }
 
+// Refuses to write an index over what is none: a name that was mistyped must not cost a file. Nor
+// under the name of a dataset's file.
+Status CheckReplaceable(const fs::path& file) {
+  if (file.extension() == ".bin") {
+    return InvalidArgument(file.string() +
+                           ": *.bin files are a dataset's own; name another file for the index");
+  }
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) return OkStatus();
+  if (fs::is_regular_file(status)) {
+    char magic[sizeof(kIndexMagic)] = {};
+    std::ifstream in(file, std::ios::binary);
+    in.read(magic, sizeof(magic));
+    const bool empty = in.is_open() && in.gcount() == 0;
+    if (empty || std::memcmp(magic, kIndexMagic, sizeof(magic)) == 0) return OkStatus();
+  }
+  return InvalidArgument(file.string() +
+                         ": is no index, and is not overwritten; remove it or name another file");
+}
+
 class Store {
  public:
   Store(const fs::path& dir, const IndexOptions& options)
@@ -44,6 +68,9 @@ class Store {
         places_(Places(dir, options)) {}
 
   Result<IndexPtr> Run(IndexOutcome& outcome) {
+    if (!options_.index_file.empty()) {
+      MILLRACE_RETURN_IF_ERROR(CheckReplaceable(options_.index_file));
+    }
     MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
     if (!options_.force) {
       if (IndexPtr index = FindFitting(outcome)) return index;
@@ -91,7 +118,13 @@ class Store {
       place = places_[i];
       std::error_code error;
       if (i > 0) fs::create_directories(place.parent_path(), error);
-      Result<FileDescriptor> file = OpenFile(place.string() + ".lock", O_RDWR | O_CREAT);
+      if (error) {
+        status = ErrnoStatus("folder " + place.parent_path().string() + " cannot be made",
+                             error.value());
+        continue;
+      }
+      Result<FileDescriptor> file =
+          OpenFile(place.string() + ".lock", O_RDWR | O_CREAT | O_NOFOLLOW);
       if (!file.ok()) {
         status = file.status();
         // A folder that cannot be written sends on to the cache; a full one does not.
@@ -183,12 +216,20 @@ Result<IndexPtr> OpenOrBuildIndex(const fs::path& dir, const IndexOptions& optio
 }
 
 Result<IndexPtr> FindIndex(const fs::path& dir, const IndexOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetListing listing, ListDataset(dir));
   Status status = OkStatus();
+  IndexPtr first;
   for (const fs::path& place : Places(dir, options)) {
     Result<IndexPtr> index = DatasetIndex::Open(place);
-    if (index.ok()) return index;
-    if (status.ok() || status.code() == StatusCode::kNotFound) status = index.status();
+    if (index.ok()) {
+      // A folder that can no longer be written keeps an index of before; the cache has the new one.
+      if (CompareWithListing(**index, listing).stale.empty()) return index;
+      if (first == nullptr) first = *index;
+    } else if (status.ok() || status.code() == StatusCode::kNotFound) {
+      status = index.status();
+    }
   }
+  if (first != nullptr) return first;
   if (status.code() != StatusCode::kNotFound) return status;
   return NotFound(fmt::format("dataset {} has no index; build it with `millrace index {}`",
                               dir.string(), dir.string()));

@@ -37,8 +37,7 @@ IndexWriter::~IndexWriter() {
 
 Result<IndexWriter> IndexWriter::Create(const std::filesystem::path& path,
                                         const SectionCounts& counts) {
-  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file,
-                            OpenFile(path.string() + ".tmp", O_RDWR | O_CREAT | O_TRUNC));
+  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(path.string() + ".tmp"));
   IndexWriter writer(path, std::move(file));
   std::uint64_t offset = Aligned(sizeof(IndexHeader) + kIndexSections * sizeof(SectionEntry));
   for (std::size_t s = 0; s < kIndexSections; ++s) {

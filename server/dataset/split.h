@@ -16,6 +16,9 @@ class DatasetIndex;
 
 enum class SplitMethod : std::uint8_t { kDisabled, kHash, kFilePrefix };
 
+/// Labels that a split can have, from 0.
+inline constexpr std::uint32_t kMaxSplitLabels = 256;
+
 struct SplitOptions {
   SplitMethod method = SplitMethod::kDisabled;
   std::vector<std::int64_t> proportions;  // hash: of label 0, 1, …; at least one, none < 0

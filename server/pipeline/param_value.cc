@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -104,9 +105,13 @@ class Reader {
  private:
   void Fail(const YamlNode& node) {
     if (error_) return;
-    const std::string hint = node.kind == YamlNode::Kind::kScalar
-                                 ? Suggestion(node.scalar, parameter_.allowed)
-                                 : std::string();
+    std::string hint;
+    if (node.kind == YamlNode::Kind::kScalar) {
+      const bool digits = node.scalar.find_first_not_of("0123456789") == std::string::npos;
+      hint = digits && node.scalar.size() > 18 && node.scalar.front() != '0'
+                 ? fmt::format(", which is more than {}", std::numeric_limits<std::int64_t>::max())
+                 : Suggestion(node.scalar, parameter_.allowed);
+    }
     error_ = {node.mark, fmt::format("expected {}, got {}{}", DescribeExpected(parameter_),
                                      node.Describe(), hint)};
   }

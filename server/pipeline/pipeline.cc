@@ -72,4 +72,11 @@ v1::Pipeline Pipeline::ToProto() const {
   return proto;
 }
 
+bool IsDatasetId(std::string_view text) {
+  return !text.empty() && text.size() <= 128 && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+}
+
 }  // namespace millrace

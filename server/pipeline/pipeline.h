@@ -23,6 +23,11 @@ class Pipeline;
 /// and layout. Part of every pipeline digest.
 inline constexpr std::uint32_t kSemantics = 1;
 
+/// Whether a text can be a dataset id: 1 to 128 letters, digits, dots, hyphens and underscores.
+bool IsDatasetId(std::string_view text);
+inline constexpr std::string_view kDatasetIdRule =
+    "an id of at most 128 letters, digits, '.', '-' and '_'";
+
 /// One stage of a pipeline.
 struct StageConfig {
   const StageType* type = nullptr;

@@ -176,11 +176,17 @@ Status PipelineParser::Claim(Layer& layer, const std::string& key, YamlMark mark
   const std::string stage = SplitKey(key).first;
   const std::string below = stage + '.';
   const auto first_below = layer.set.lower_bound(below);
-  const bool set_below = first_below != layer.set.end() && first_below->starts_with(below);
-  const bool clash =
-      layer.set.contains(key) || layer.set.contains(stage) || (key == stage && set_below);
-  if (clash) return Error(layer, mark, fmt::format("duplicate key '{}'", key));
-  layer.set.insert(key);
+  const bool set_below = first_below != layer.set.end() && first_below->first.starts_with(below);
+  auto before = layer.set.find(key);
+  if (before == layer.set.end()) before = layer.set.find(stage);
+  if (before == layer.set.end() && key == stage && set_below) before = first_below;
+  if (before != layer.set.end()) {
+    const std::string where = layer.has_lines ? fmt::format(", '{}' first written at line {}",
+                                                            before->first, before->second.line)
+                                              : "";
+    return Error(layer, mark, fmt::format("duplicate key '{}'{}", key, where));
+  }
+  layer.set.emplace(key, mark);
   return OkStatus();
 }
 
@@ -194,6 +200,11 @@ Status PipelineParser::ApplyEntry(Layer& layer, const YamlEntry& entry, State& s
     if (entry.value->kind != YamlNode::Kind::kScalar || entry.value->scalar.empty()) {
       return Error(layer, entry.value->mark,
                    fmt::format("dataset: expected a dataset id, got {}", entry.value->Describe()));
+    }
+    if (!IsDatasetId(entry.value->scalar)) {
+      return Error(
+          layer, entry.value->mark,
+          fmt::format("dataset: expected {}, got {}", kDatasetIdRule, entry.value->Describe()));
     }
     state.dataset = entry.value->scalar;
     return OkStatus();
@@ -212,6 +223,13 @@ Status PipelineParser::ApplyStage(Layer& layer, const StageType& stage, const Ya
     return ApplyParameter(layer, stage, stage.parameters.front().name, entry, state);
   }
   if (entry.value->kind == YamlNode::Kind::kNull) {
+    // Whoever writes `shuffle:` and nothing after it surely does not mean "no shuffle".
+    if (entry.value->scalar.empty()) {
+      return Error(layer, entry.mark,
+                   fmt::format("{} has no value; expected a map with the keys {}, {{}} for their "
+                               "defaults, or null for no such stage",
+                               stage.name, fmt::join(ParameterNames(stage), ", ")));
+    }
     MILLRACE_RETURN_IF_ERROR(Claim(layer, stage.name, entry.mark));
     state.stages[stage.name] = {false, At(layer, entry.mark), {}};
     return OkStatus();

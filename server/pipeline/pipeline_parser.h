@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,10 +38,10 @@ class PipelineParser {
  private:
   /// One text that sets parameters.
   struct Layer {
-    std::string name;                // begins every message about it
-    bool has_lines = true;           // its messages name line and column
-    bool is_file = false;            // null does not reset a parameter there
-    std::set<std::string> set = {};  // keys that it has set
+    std::string name;                          // begins every message about it
+    bool has_lines = true;                     // its messages name line and column
+    bool is_file = false;                      // null does not reset a parameter there
+    std::map<std::string, YamlMark> set = {};  // keys that it has set, and where
   };
   /// Where a value comes from, as messages say it.
   using Origin = std::string;

@@ -170,8 +170,8 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   }
   for (const ExampleId example : examples) {
     if (example.value() >= source_->examples()) {
-      return OutOfRange(fmt::format("example {}: the plan numbers its examples from 0 to {}",
-                                    example.value(), source_->examples() - 1));
+      return OutOfRange(fmt::format("example {}: the pipeline's source has {} examples, from 0 on",
+                                    example.value(), source_->examples()));
     }
   }
   auto& own = static_cast<PlanScratch&>(scratch);

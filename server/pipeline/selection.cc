@@ -12,8 +12,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint32_t kMaxLabels = 256;
-
 using Labeller = std::function<std::uint32_t(ExampleId)>;
 
 /// The label of every example, asked for in order of their ids.
@@ -43,9 +41,9 @@ Result<Labeller> MakeLabeller(const Source& source, const SplitOptions& split) {
 
 Result<std::vector<bool>> TakenLabels(const PlanDraft& draft) {
   const std::uint32_t labels = draft.split.labels();
-  if (labels > kMaxLabels) {
+  if (labels > kMaxSplitLabels) {
     return InvalidArgument(
-        fmt::format("split: expected at most {} parts, got {}", kMaxLabels, labels));
+        fmt::format("split: expected at most {} parts, got {}", kMaxSplitLabels, labels));
   }
   std::vector<bool> taken(labels, !draft.take.has_value());
   if (!draft.take) return taken;

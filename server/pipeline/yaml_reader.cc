@@ -4,6 +4,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
+#include <algorithm>
 
 #include <exception>
 #include <map>
@@ -32,6 +33,8 @@ bool IsNullText(std::string_view text) {
 /// Builds the tree from the parser's events.
 class TreeBuilder : public YAML::EventHandler {
  public:
+  explicit TreeBuilder(std::string_view text) : text_(text) {}
+
   YamlPtr root() const { return root_ != nullptr ? root_ : std::make_shared<YamlNode>(); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -42,7 +45,14 @@ class TreeBuilder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    Add(NewNode(YamlNode::Kind::kNull, mark, "", anchor));
+    auto node = NewNode(YamlNode::Kind::kNull, mark, "", anchor);
+    // A null that is written keeps its text; where there is no value at all, other text lies there.
+    const auto at = mark.pos < 0 ? text_.size() : static_cast<std::size_t>(mark.pos);
+    const std::string_view here = text_.substr(std::min(at, text_.size()));
+    for (const std::string_view written : {"~", "null", "Null", "NULL"}) {
+      if (here.starts_with(written)) node->scalar = written;
+    }
+    Add(std::move(node));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -159,6 +169,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   int documents_ = 0;
+  const std::string_view text_;
   YamlPtr root_;
   std::vector<Level> levels_;
   YAML::anchor_t last_anchor_ = 0;             // of the node to be added next
@@ -231,7 +242,7 @@ Result<YamlPtr> ReadYaml(std::string_view text, std::string_view name) {
     CheckText(text);
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    TreeBuilder builder;
+    TreeBuilder builder(text);
     while (parser.HandleNextDocument(builder)) {
     }
     return builder.root();

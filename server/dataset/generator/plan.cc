@@ -1,6 +1,7 @@
 #include "server/dataset/generator/plan.h"
 
 #include <algorithm>
+#include <regex>
 
 #include <fmt/format.h>
 
@@ -105,6 +106,11 @@ void Plan::SpreadStatesAndNodes(std::uint64_t states, std::uint64_t nodes) {
   }
 }
 
+bool Plan::IsName(const std::string& name) {
+  static const std::regex pattern(fmt::format("{}/p[0-9]{{3,}}(/f[0-9]{{2}})?\\.bin", kTopFolder));
+  return std::regex_match(name, pattern);
+}
+
 std::string Plan::Name(std::uint32_t number) const {
   const std::uint32_t package = number / kPackageFiles;
   if (OnlyImports(number)) return fmt::format("{}/p{:03}.bin", kTopFolder, package);
@@ -154,6 +160,10 @@ Result<GeneratorOptions> CompleteGeneratorOptions(const GeneratorOptions& option
   if (all.files == 0) all.files = DefaultFiles(all.nodes);
   if (all.files > kMaxFiles) {
     return InvalidArgument(fmt::format("at most {} files, got {}", kMaxFiles, options.files));
+  }
+  if (all.files > all.nodes) {
+    return InvalidArgument(
+        fmt::format("at most as many files as nodes ({}), got {}", all.nodes, all.files));
   }
   if (all.definitions == 0) all.definitions = std::max<std::uint64_t>(1, all.nodes / 150);
   if (all.without_proofs) {

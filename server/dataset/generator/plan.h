@@ -50,6 +50,8 @@ class Plan {
 
   /// The file's name in the dataset, with '/'.
   std::string Name(std::uint32_t number) const;
+  /// Whether some generated dataset has a file of this name.
+  static bool IsName(const std::string& name);
   /// Its module, as Coq would call it.
   std::string Module(std::uint32_t number) const;
   /// Files by number, each once; the first is the file itself, the others come before it.

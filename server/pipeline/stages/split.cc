@@ -49,6 +49,16 @@ Status CheckSplit(const Params& params) {
   if (method == SplitMethod::kFilePrefix && !params.is_set("prefixes")) {
     return InvalidArgument("method: file_prefix needs split.prefixes, such as [[theories/Init]]");
   }
+  if (method == SplitMethod::kHash && params.GetInts("proportions").size() > kMaxSplitLabels) {
+    return InvalidArgument(fmt::format("proportions: expected at most {} shares, got {}",
+                                       kMaxSplitLabels, params.GetInts("proportions").size()));
+  }
+  if (method == SplitMethod::kFilePrefix &&
+      params.GetStringLists("prefixes").size() >= kMaxSplitLabels) {
+    return InvalidArgument(fmt::format("prefixes: expected at most {} lists, got {}",
+                                       kMaxSplitLabels - 1,
+                                       params.GetStringLists("prefixes").size()));
+  }
   if (!params.is_set("take")) return OkStatus();
   std::size_t labels = 1;
   if (method == SplitMethod::kHash) labels = params.GetInts("proportions").size();

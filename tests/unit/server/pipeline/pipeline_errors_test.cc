@@ -61,11 +61,44 @@ TEST_CASE("a key written twice is refused", "[pipeline]") {
   CHECK(ErrorOf(Minimal("shuffle: {seed: 1}\nshuffle: {seed: 2}\n")) ==
         "p.yaml:6:1: duplicate key 'shuffle', first written at line 5");
   CHECK(ErrorOf(Minimal("shuffle: {seed: 1}\nshuffle.seed: 2\n")) ==
-        "p.yaml:6:1: duplicate key 'shuffle.seed'");
+        "p.yaml:6:1: duplicate key 'shuffle.seed', 'shuffle.seed' first written at line 5");
   CHECK(ErrorOf(Minimal("variants:\n  v: {shuffle: null, shuffle.seed: 2}\n")) ==
-        "p.yaml:6:22: duplicate key 'shuffle.seed'");
+        "p.yaml:6:22: duplicate key 'shuffle.seed', 'shuffle' first written at line 6");
   CHECK(ErrorOf(Minimal("variants:\n  v: {shuffle.seed: 2, shuffle: null}\n")) ==
-        "p.yaml:6:24: duplicate key 'shuffle'");
+        "p.yaml:6:24: duplicate key 'shuffle', 'shuffle.seed' first written at line 6");
+}
+
+TEST_CASE("a stage without a value is refused, for it is no way to leave it out", "[pipeline]") {
+  CHECK(
+      ErrorOf(Minimal("shuffle:\n")) ==
+      "p.yaml:5:1: shuffle has no value; expected a map with the keys seed, {} for their defaults, "
+      "or null for no such stage");
+  CHECK(ErrorOf(Minimal("variants:\n  v: {shuffle: }\n")).find("has no value") !=
+        std::string::npos);
+  CHECK(ErrorOf(Minimal(), "", {"shuffle="}).find("has no value") != std::string::npos);
+}
+
+TEST_CASE("a dataset id is what every shell, file system and log takes as it is", "[pipeline]") {
+  for (const std::string id : {"\"a b\"", "\"a\\e[31m\"", "a/b", "\"\\n\""}) {
+    CHECK(ErrorOf("millrace: 1\ndataset: " + id + "\nsource: definitions\nbatch: {size: 8}\n")
+              .find("p.yaml:2:10: dataset: expected an id of at most 128 letters") == 0);
+  }
+  CHECK(IsDatasetId(std::string(128, 'x')));
+  CHECK_FALSE(IsDatasetId(std::string(129, 'x')));
+  CHECK_FALSE(IsDatasetId(""));
+}
+
+TEST_CASE("a split has at most 256 labels", "[pipeline]") {
+  std::string shares = "1";
+  for (int i = 1; i < 257; ++i) shares += ", 1";
+  CHECK(ErrorOf(Minimal("split: {method: hash, proportions: [" + shares + "]}\n")) ==
+        "p.yaml:5:36: split.proportions: expected at most 256 shares, got 257");
+}
+
+TEST_CASE("a number beyond 64 bits is told its bound", "[pipeline]") {
+  CHECK(ErrorOf(Minimal("shuffle: {seed: 9223372036854775808}\n")) ==
+        "p.yaml:5:17: shuffle.seed: expected an integer of at least 0, got '9223372036854775808', "
+        "which is more than 9223372036854775807");
 }
 
 TEST_CASE("a missing key is named with what it takes", "[pipeline]") {
