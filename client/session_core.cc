@@ -428,10 +428,18 @@ Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables() {
     MutexLock lock(mutex_);
     fingerprint = state_.admission()->fingerprint.ToString();
     digest = state_.admission()->static_digest;
-    for (const auto& [id, link] : state_.workers().all()) addresses.push_back(link.where.address);
+    // Later numbers joined later: an earlier worker at the same address is gone. Those that failed
+    // are asked last.
+    const auto& workers = state_.workers().all();
+    const Time now = Now();
+    for (const bool failing : {false, true}) {
+      for (auto link = workers.rbegin(); link != workers.rend(); ++link) {
+        if ((link->second.failing_until > now) == failing) {
+          addresses.push_back(link->second.where.address);
+        }
+      }
+    }
   }
-  // Later numbers joined later: an earlier worker at the same address is gone.
-  std::reverse(addresses.begin(), addresses.end());
   Status why = Unavailable("no worker is known that has the static tables: try again");
   for (const std::string& address : addresses) {
     Result<std::string> bytes =

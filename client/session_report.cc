@@ -16,6 +16,8 @@ void SessionState::SendReportWhereDue(Time now) {
   } else {
     const Duration apart = report_stale_ ? kReportApart : kReportEvery;
     if (!attach_.heard_any || now < reported_ + apart) return;
+    taken_between_reports_ = next_ - reported_next_;
+    reported_next_ = next_;
     // A session that waits has nothing to report, but has to be heard.
     *message.mutable_report() = admission_ ? MakeReport(now) : v1::Report();
   }
@@ -28,7 +30,7 @@ void SessionState::SendReportWhereDue(Time now) {
 v1::Report SessionState::MakeReport(Time now) const {
   v1::Report report;
   ToProto(steps_->At(next_), report.mutable_next());
-  report.set_window(status_.ok() ? static_cast<std::uint32_t>(window()) : 0);
+  report.set_window(status_.ok() ? static_cast<std::uint32_t>(lease_window()) : 0);
   for (const auto& [id, held] : leases_.all()) {
     const std::uint64_t from = std::max(held.shard_first, next_);
     if (from >= held.end) continue;

@@ -306,6 +306,14 @@ void SessionState::CheckTimes(Time now) {
     actions_.push_back(CloseStream{attach_.stream, why});
     Disconnect(why, now);
   }
+  workers_.ForgetDead(
+      [this](const WorkerLink& link) {
+        const auto& leases = leases_.all();
+        return std::any_of(leases.begin(), leases.end(), [&](const auto& held) {
+          return held.second.lease.worker.id == link.where.id;
+        });
+      },
+      now);
   for (auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
     if (link.stream.owes() && now - link.stream.heard >= kSilence) {

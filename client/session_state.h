@@ -88,7 +88,11 @@ class SessionState {
   const RankSteps& steps() const { return *steps_; }
   std::uint64_t next() const { return next_; }
   bool holds(std::uint64_t step) const { return held_.count(step) != 0; }
+  /// Batches that may be held or under way together.
   std::uint64_t window() const;
+  /// Batches from next() on that should be leased: leases cost no memory, and where the window is
+  /// small the loop would else wait for the next report.
+  std::uint64_t lease_window() const;
   std::uint64_t held_batches() const { return held_.size(); }
   std::uint64_t held_bytes() const { return held_bytes_; }
   std::uint64_t largest_bytes() const { return largest_bytes_; }
@@ -146,6 +150,7 @@ class SessionState {
   Duration WantsApart(const WorkerLink& link) const;
   bool WantsDue(const WorkerLink& link, Time now) const;
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
+  bool Wants(Position at) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);
   void OnGoingAway(WorkerLink& link, Time now);
   double MeanBytes() const;
@@ -172,6 +177,8 @@ class SessionState {
   Status last_attach_error_;
   bool report_stale_ = true;
   Time reported_;
+  std::uint64_t reported_next_ = 0;
+  std::uint64_t taken_between_reports_ = 0;  // of the last two
   std::uint64_t highest_term_ = 0;
   Number session_;
   std::string waiting_why_;

@@ -13,6 +13,7 @@ namespace {
 // The first batches say how large a batch is; the window opens as they come.
 constexpr std::uint64_t kFirstWindow = 8;
 constexpr std::uint64_t kWindowGrowth = 16;  // batches for each that came
+constexpr std::uint64_t kLeastLeased = 8;
 // What a training loop may hold for nothing: the batch it works on and the one before.
 constexpr std::uint64_t kFreeLoopHolds = 2;
 // Steps around the window whose copies are still read, to be compared.
@@ -42,6 +43,13 @@ std::uint64_t SessionState::window() const {
   const std::uint64_t loop = loop_holds_ - std::min(loop_holds_, kFreeLoopHolds);
   batches = batches > loop + 1 ? batches - loop : 1;
   return std::min(batches, steps_->end() - next_);
+}
+
+std::uint64_t SessionState::lease_window() const {
+  // As many as the loop takes until leases that the next report asks for have come, several times
+  // over; not more, since a worker that joins gets no part of what is leased already.
+  const std::uint64_t batches = std::max(kLeastLeased, 4 * taken_between_reports_);
+  return std::min({std::max(window(), batches), kLargestWindow, steps_->end() - next_});
 }
 
 // --- room and credit --------------------------------------------------------------------------
@@ -192,9 +200,9 @@ bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint
   stream.receiving = at;
   stream.receiving_bytes = std::min(part.total_bytes(), batch_limit_bytes());
   stream.used = std::max(stream.used, part.credit_used());
-  const bool known = steps_->Contains(at);
-  const std::uint64_t step = known ? steps_->Index(at) : 0;
-  const bool wanted = known && step + kCompared >= next_ && step < next_ + window() + kCompared;
+  // Decided once, whatever the window does while the parts come.
+  if (part.offset() == 0) stream.receiving_wanted = Wants(at);
+  const bool wanted = stream.receiving_wanted;
   if (!wanted && part.offset() + data_bytes == part.total_bytes()) {
     stream.receiving.reset();
     stream.receiving_bytes = 0;
@@ -202,6 +210,14 @@ bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint
     stream.stale = true;
   }
   return wanted;
+}
+
+bool SessionState::Wants(Position at) const {
+  if (!steps_->Contains(at)) return false;
+  const std::uint64_t step = steps_->Index(at);
+  if (step + kCompared < next_) return false;
+  // What is leased was asked for, and paid for by credit, though the window be smaller by now.
+  return step < next_ + window() + kCompared || leases_.Covering(step) != nullptr;
 }
 
 void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {

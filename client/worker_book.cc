@@ -52,4 +52,12 @@ void WorkerBook::Proved(WorkerLink& link) {
   link.failing_until = {};
 }
 
+void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now) {
+  std::erase_if(links_, [&](const auto& entry) {
+    const WorkerLink& link = entry.second;
+    const bool dead = link.failing_until != Time{} && now - link.failing_until >= kForgetAfter;
+    return dead && link.stream.id == 0 && !is_needed(link);
+  });
+}
+
 }  // namespace millrace::client

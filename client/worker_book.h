@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct WorkerLink {
     std::uint64_t used = 0;             // of them, as the worker says
     std::optional<Position> receiving;  // the batch under way
     std::uint64_t receiving_bytes = 0;  // its size
+    bool receiving_wanted = false;      // decided at its first part
     std::optional<Position> building;   // from Alive
     std::string stage;
     std::uint32_t batches_before = 0;
@@ -58,6 +60,7 @@ class WorkerBook {
  public:
   static constexpr Duration kFirstBackoff = std::chrono::seconds(3);
   static constexpr Duration kLongestBackoff = std::chrono::seconds(60);
+  static constexpr Duration kForgetAfter = std::chrono::minutes(10);
 
   using Map = std::map<Number, WorkerLink>;
 
@@ -76,6 +79,9 @@ class WorkerBook {
   void Failed(WorkerLink& link, std::string reason, Time now);
   /// A good batch came from it.
   void Proved(WorkerLink& link);
+  /// Forgets workers that failed long ago and came to nothing since: each restarted one has a new
+  /// number.
+  void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
 
  private:
   Map links_;

@@ -36,8 +36,9 @@ if(MILLRACE_SANITIZE)
   target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
   if(MILLRACE_SANITIZE MATCHES thread)
     # Protobuf's headers lay maps out otherwise where this macro says so, but Debian's library was
-    # compiled without it: both have to see the same layout. What GCC instruments stays the same.
-    target_compile_options(millrace_options INTERFACE -U__SANITIZE_THREAD__)
+    # compiled without it: both have to see the same layout. The standard library's headers go on
+    # avoiding what the sanitizer cannot follow; what GCC instruments stays the same.
+    target_compile_options(millrace_options INTERFACE -U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
   endif()
 endif()
 install(TARGETS millrace_options EXPORT MillraceTargets)

@@ -23,6 +23,8 @@ void SetDeadline(grpc::ClientContext& context, double seconds) {
                        std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6)));
 }
 
+constexpr std::size_t kMostChannels = 64;
+
 class GrpcConnector final : public Connector {
  public:
   explicit GrpcConnector(const GrpcClientOptions& options) : options_(options) {}
@@ -136,6 +138,10 @@ class GrpcConnector final : public Connector {
 
   std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
     MutexLock lock(mutex_);
+    if (channels_.size() > kMostChannels) {
+      // Workers come and go over a month: connections that nothing runs on are let go.
+      std::erase_if(channels_, [](const auto& entry) { return entry.second.use_count() == 1; });
+    }
     std::shared_ptr<grpc::Channel>& channel = channels_[address];
     if (!channel) {
       grpc::ChannelArguments args;

@@ -65,7 +65,7 @@ void AppendTerm(std::uint64_t key, std::string* out) {
 
 TacticText MakeTacticText(std::uint32_t tactic, std::uint32_t arguments, bool faithful,
                           std::uint64_t key) {
-  const std::uint32_t verb = tactic % kTactics.size();
+  const std::uint32_t verb = tactic % static_cast<std::uint32_t>(kTactics.size());
   const std::uint32_t variant = tactic / static_cast<std::uint32_t>(kTactics.size());
   TacticText texts;
   texts.text = kTactics[verb];

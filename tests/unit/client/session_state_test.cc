@@ -368,6 +368,25 @@ TEST_CASE("the window ends where the last epoch does", "[session][lease]") {
   CHECK(FromProto(report.next()) == Position{1, 0});
 }
 
+TEST_CASE("a small window is leased further ahead than it is built, as far as the loop needs",
+          "[session][lease]") {
+  Machine::Options options;
+  options.steps.examples = 100'000;
+  options.prefetch_bytes = 10;  // a window of one batch
+  Machine m(options);
+  m.Welcome();
+  CHECK(m.PassAttached(kSecond).window() == 8);
+  const StreamId worker = m.GiveOne(1, 0, 64, 1);
+  CHECK(TotalRoom(*m.Wants(worker)) == 1);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    m.Arrive(worker, i, 1);
+    m.TakeBatch();
+  }
+  CHECK(m.state->window() == 1);
+  CHECK(m.PassAttached(SessionState::kReportApart).window() == 80);  // four times what was taken
+  CHECK(m.PassAttached(kSecond).window() == 8);                     // and then nothing
+}
+
 TEST_CASE("the lease of a batch that is long due is reported late while its worker lives",
           "[session][lease]") {
   Machine m;

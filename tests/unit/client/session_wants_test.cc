@@ -247,6 +247,24 @@ TEST_CASE("failing lasts 3 s, doubles to 60 s, and begins anew after a good batc
   CHECK(ToSeconds(m.state->workers().Find({10, 1})->failing_until - m.now) == 3);
 }
 
+TEST_CASE("a worker that failed long ago and is not leased from is forgotten",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  const StreamId gone = m.GiveOne(1, 0, 4, 1);
+  const StreamId alive = m.GiveOne(2, 4, 4, 2);
+  m.state->OnBatchesClosed(gone, Unavailable("killed"), m.now);
+  CHECK(m.state->workers().all().size() == 2);
+  for (int i = 0; i < 700; ++i) {
+    v1::BatchPart pulse;
+    pulse.mutable_alive();
+    m.state->OnBatchesPart(alive, pulse, 0, m.now);
+    m.PassAttached(kSecond);
+  }
+  CHECK(m.state->workers().all().size() == 1);
+  CHECK(m.state->workers().Find(Number{10, 2}) != nullptr);
+}
+
 TEST_CASE("failing is over when its time is", "[session][failing]") {
   Machine m;
   m.Welcome();
@@ -396,6 +414,50 @@ TEST_CASE("parts of batches that the session does not look for cost no memory",
   CHECK_FALSE(m.state->OnBatchesPart(worker, part, 500, m.now));
   ToProto(Position{0, 0}, part.mutable_at());
   CHECK(m.state->OnBatchesPart(worker, part, 500, m.now));
+}
+
+TEST_CASE("what was granted before the window shrank is taken when it comes", "[session][batch]") {
+  Machine::Options options;
+  options.steps = {.examples = 100'000, .size = 5, .world_size = 2};
+  options.prefetch_bytes = 1'000'000;
+  Machine m(options);
+  m.Welcome();
+  std::vector<v1::Lease> leases;
+  for (std::uint32_t i = 0; i < 16; ++i) leases.push_back(m.LeaseOf(1 + i, 64 * i, 64, 1));
+  m.Give(leases);
+  const StreamId worker = m.TakeLast<OpenBatches>()->stream;
+  const auto arrive = [&](std::uint64_t step, std::uint64_t bytes) {
+    v1::BatchPart part;
+    const Arrival arrival = ArrivalOf(m.state->steps(), step, {10, 1 + step / 64}, bytes);
+    ToProto(arrival.at, part.mutable_at());
+    part.set_total_bytes(bytes);
+    return m.state->OnBatchesPart(worker, part, bytes, m.now) &&
+           m.state->OnBatchesArrival(worker, arrival, m.now) == Verdict::kTaken;
+  };
+  for (std::uint64_t step = 0; step < 600; ++step) REQUIRE(arrive(step, 1000));
+  const std::uint64_t before = m.state->window();
+  REQUIRE(arrive(600, 100'000));  // one large batch: the window shrinks under what is in flight
+  REQUIRE(m.state->window() + 64 < 800);
+  REQUIRE(before >= 800);
+  for (std::uint64_t step = 601; step < 800; ++step) CHECK(arrive(step, 1000));
+}
+
+TEST_CASE("whether a batch is wanted is decided at its first part", "[session][batch]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 10, 1);
+  v1::BatchPart part;
+  ToProto(m.state->steps().At(0), part.mutable_at());
+  part.set_total_bytes(2000);
+  CHECK(m.state->OnBatchesPart(worker, part, 1000, m.now));
+  m.state->OnBatchesPart(worker, {}, 0, m.now);
+  part.set_offset(1000);
+  CHECK(m.state->OnBatchesPart(worker, part, 1000, m.now));
+  ToProto(m.state->steps().At(5000), part.mutable_at());  // far from anything that is leased
+  part.set_offset(0);
+  CHECK_FALSE(m.state->OnBatchesPart(worker, part, 1000, m.now));
+  part.set_offset(1000);
+  CHECK_FALSE(m.state->OnBatchesPart(worker, part, 1000, m.now));
 }
 
 TEST_CASE("what comes from a closed stream is ignored", "[session][batch]") {
