@@ -155,16 +155,16 @@ void AddBatchCommand(Tool& tool) {
   options->offline.AddTo(command);
   command->add_option("--epoch", options->epoch, "epoch, from 0")
       ->type_name("E")
-      ->check(WholeNumber(0, StepArithmetic::kMaxEpoch));
+      ->transform(WholeNumber(0, StepArithmetic::kMaxEpoch));
   command->add_option("--step", options->step, "step of the epoch, from 0")
       ->type_name("S")
-      ->check(WholeNumber());
+      ->transform(WholeNumber());
   command->add_option("--rank", options->rank, "rank whose batch it is")
       ->type_name("R")
-      ->check(WholeNumber(0, kMaxWorldSize - 1));
+      ->transform(WholeNumber(0, kMaxWorldSize - 1));
   command->add_option("--world-size", options->world_size, "ranks that share an epoch")
       ->type_name("W")
-      ->check(WholeNumber(1, kMaxWorldSize));
+      ->transform(WholeNumber(1, kMaxWorldSize));
   command
       ->add_option("--from", options->from,
                    "position at which the steps begin: examples of the epoch that come before")
@@ -173,7 +173,7 @@ void AddBatchCommand(Tool& tool) {
   command
       ->add_option("--example", options->example, "build this example alone, and print its graph")
       ->type_name("N")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->excludes("--epoch")
       ->excludes("--step")
       ->excludes("--rank")

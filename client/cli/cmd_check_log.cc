@@ -153,10 +153,10 @@ void AddCheckLogCommand(Tool& tool) {
       ->required();
   command->add_option("--world-size", options->world_size, "ranks of the job")
       ->type_name("W")
-      ->check(WholeNumber(1, kMaxWorldSize));
+      ->transform(WholeNumber(1, kMaxWorldSize));
   command->add_option("--epochs", options->epochs, "epochs that the logs hold")
       ->type_name("N")
-      ->check(WholeNumber(1, StepArithmetic::kMaxEpoch));
+      ->transform(WholeNumber(1, StepArithmetic::kMaxEpoch));
   command->add_option("--from", options->from, "where the job began: E:N, N examples into epoch E");
 }
 

@@ -215,22 +215,22 @@ void AddConsumeCommand(Tool& tool) {
       ->capture_default_str();
   command->add_option("--world-size", session.world_size, "ranks of the job")
       ->type_name("W")
-      ->check(WholeNumber(1, kMaxWorldSize))
+      ->transform(WholeNumber(1, kMaxWorldSize))
       ->capture_default_str();
   command->add_option("--ranks", options->ranks, "ranks to read: all, or numbers like 0,1")
       ->type_name("RANKS")
       ->capture_default_str();
   command->add_option("--replica", session.replica, "replica of the ranks")
       ->type_name("R")
-      ->check(WholeNumber(0, std::numeric_limits<std::uint32_t>::max()));
+      ->transform(WholeNumber(0, std::numeric_limits<std::uint32_t>::max()));
   command
       ->add_option("--epochs", session.epochs,
                    "epochs to read, the one that is begun in included (default: 1)")
       ->type_name("N")
-      ->check(WholeNumber(1, std::numeric_limits<std::uint32_t>::max()));
+      ->transform(WholeNumber(1, std::numeric_limits<std::uint32_t>::max()));
   command->add_option("--steps", options->consume.steps, "batches of each rank, then stop")
       ->type_name("N")
-      ->check(WholeNumber(1));
+      ->transform(WholeNumber(1));
   command->add_option("--cursor", session.cursor, "where to go on")->type_name("CURSOR");
   command->add_option("--cursor-out", options->cursor_out, "file for the cursor at the end")
       ->type_name("FILE");
@@ -258,7 +258,7 @@ void AddConsumeCommand(Tool& tool) {
       ->add_option("--prefetch-bytes", session.prefetch_bytes,
                    "packed bytes received ahead of each rank")
       ->type_name("BYTES")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->capture_default_str();
   command
       ->add_option("--connect-timeout", session.connect_timeout_seconds,

@@ -176,14 +176,14 @@ void AddDigestCommand(Tool& tool) {
   command
       ->add_option("--full", options->full, "with the arrays of the first N examples of each kind")
       ->type_name("N")
-      ->check(WholeNumber());
+      ->transform(WholeNumber());
   command->add_option("--epoch", options->epoch, "print the batches of this epoch")
       ->type_name("E")
-      ->check(WholeNumber(0, StepArithmetic::kMaxEpoch))
+      ->transform(WholeNumber(0, StepArithmetic::kMaxEpoch))
       ->excludes("--full");
   command->add_option("--world-size", options->world_size, "ranks that share the epoch")
       ->type_name("W")
-      ->check(WholeNumber(1, kMaxWorldSize))
+      ->transform(WholeNumber(1, kMaxWorldSize))
       ->needs("--epoch");
   command
       ->add_option("--from", options->from,

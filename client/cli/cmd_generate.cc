@@ -68,13 +68,13 @@ void AddGenerateCommand(Tool& tool) {
       ->required()
       ->type_name("DIR");
   command->add_option("--nodes", generator.nodes, "nodes of all files together, about")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->capture_default_str();
   command->add_option("--files", generator.files, "files (default: in proportion to the nodes)")
-      ->check(WholeNumber());
+      ->transform(WholeNumber());
   command
       ->add_option("--definitions", generator.definitions, "definitions (default: 1 for 150 nodes)")
-      ->check(WholeNumber());
+      ->transform(WholeNumber());
   command
       ->add_option_function<std::uint64_t>(
           "--proof-states",
@@ -83,15 +83,15 @@ void AddGenerateCommand(Tool& tool) {
             generator.without_proofs = count == 0;
           },
           "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)")
-      ->check(WholeNumber());
+      ->transform(WholeNumber());
   command->add_option("--seed", generator.seed, "equal seed and options, equal bytes")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->capture_default_str();
   command->add_option("--segments", generator.segments, "segments a file's message has, about")
-      ->check(WholeNumber(1, 1000))
+      ->transform(WholeNumber(1, 1000))
       ->capture_default_str();
   command->add_option("--threads", generator.threads, "threads (default: all processors)")
-      ->check(WholeNumber(1, kMaxThreads));
+      ->transform(WholeNumber(1, kMaxThreads));
   command->add_flag("--force", generator.force,
                     "replace the dataset that was generated in DIR: deletes its .bin files");
 }

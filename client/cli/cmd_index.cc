@@ -84,7 +84,7 @@ void AddIndexCommand(Tool& tool) {
       ->type_name("FILE");
   command
       ->add_option("--threads", options->index.build.threads, "threads (default: all processors)")
-      ->check(WholeNumber(1, kMaxThreads));
+      ->transform(WholeNumber(1, kMaxThreads));
   command->add_flag("--force", options->index.force, "build even where the index fits the files");
 }
 

@@ -85,13 +85,13 @@ void AddInspectCommand(Tool& tool) {
       ->add_option("--sample", options->sample.examples,
                    "with --dataset: examples to build for the figures; 0: all of an epoch")
       ->type_name("N")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->needs("--dataset")
       ->capture_default_str();
   command
       ->add_option("--world-size", options->sample.world_size, "with --dataset: ranks of the job")
       ->type_name("W")
-      ->check(WholeNumber(1, kMaxWorldSize))
+      ->transform(WholeNumber(1, kMaxWorldSize))
       ->needs("--dataset")
       ->capture_default_str();
 }

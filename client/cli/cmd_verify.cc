@@ -54,7 +54,7 @@ void AddVerifyCommand(Tool& tool) {
       ->type_name("FILE");
   command
       ->add_option("--threads", options->index.build.threads, "threads (default: all processors)")
-      ->check(WholeNumber(1, kMaxThreads));
+      ->transform(WholeNumber(1, kMaxThreads));
 }
 
 }  // namespace millrace::cli

@@ -129,10 +129,10 @@ void AddWhereCommand(Tool& tool) {
   command->add_option("--example", options->example, "number of the example")
       ->required()
       ->type_name("N")
-      ->check(WholeNumber());
+      ->transform(WholeNumber());
   command->add_option("--world-size", options->world_size, "ranks that share an epoch")
       ->type_name("W")
-      ->check(WholeNumber(1, kMaxWorldSize));
+      ->transform(WholeNumber(1, kMaxWorldSize));
   command->add_option("--epochs", options->epochs, "epochs to look at")->type_name("A-B");
   command
       ->add_option("--from", options->from,

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <string>
 
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
@@ -17,6 +18,18 @@ int main(int argc, char** argv) {
   try {
     tool.app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
+    // CLI11 says only that a command is missing.
+    std::string known;
+    bool found = argc < 2 || argv[1][0] == '-';
+    for (const CLI::App* command : tool.app.get_subcommands([](CLI::App*) { return true; })) {
+      found = found || command->get_name() == argv[1];
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    }
+    if (!found) {
+      std::fprintf(stderr, "millrace: no command '%s'; expected one of %s\n", argv[1],
+                   known.c_str());
+      return 2;
+    }
     const int code = tool.app.exit(e);
     return code == 0 ? 0 : 2;
   }

@@ -17,7 +17,7 @@ Result<std::uint64_t> ParseWholeNumber(
     std::string_view text, std::uint64_t min = 0,
     std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
 
-/// Check of an option that takes a whole number.
+/// For `transform` of an option that takes a whole number: checks it, and takes zeros in front off.
 CLI::Validator WholeNumber(std::uint64_t min = 0,
                            std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
 

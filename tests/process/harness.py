@@ -33,6 +33,10 @@ class Failure(AssertionError):
     """A test's claim does not hold."""
 
 
+class Skipped(Exception):
+    """The test needs something that is not here; says what."""
+
+
 def check(condition, message):
     if not condition:
         raise Failure(message)

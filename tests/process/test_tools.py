@@ -1,0 +1,237 @@
+"""The offline commands against each other, against an independent reader, and against people's slips."""
+
+import json
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+
+from harness import PATIENCE, Skipped, binary, check, cluster
+from test_streams import DATA
+
+ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
+
+
+def run(*arguments):
+    done = subprocess.run([binary("cli"), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def plan_options(rng):
+    """A random plan, world size, epoch and start."""
+    world_size = rng.choice([1, 2, 3, 5, 8])
+    size = (["--set", "batch={size: null, global_size: 120, remainder: keep}"] if 120 % world_size == 0 and
+            rng.random() < 0.4 else
+            ["--set", f"batch.size={rng.choice([1, 7, 16, 100])}",
+             "--set", f"batch.remainder={rng.choice(['keep', 'drop'])}"])
+    options = size + rng.choice([[], ["--set", "shuffle=null"]])
+    options += rng.choice([[], ["--set", "source=definitions"]])
+    options += rng.choice([[], ["--set", "closure.max_subgraph_size=1"]])  # cuts contexts off
+    start = rng.choice([0, 0, 1, 13, 200])
+    return world_size, options, rng.choice([0, 1, 5, 2**40]), ["--from", start] if start else []
+
+
+def test_where_and_batch_say_what_digest_says():
+    rng = random.Random(11)
+    compared = 0
+    with cluster(DATA) as c:
+        for _ in range(12):
+            world_size, options, epoch, start = plan_options(rng)
+            plan = [c.pipeline, "--dataset", f"data={DATA}", *options, "--world-size", world_size]
+            what = f"{options} W={world_size} epoch={epoch} {start}"
+            code, out, err = run("digest", *plan, "--epoch", epoch, *start)
+            check(code == 0, f"{what}: {err}")
+            lines = [json.loads(line) for line in out.splitlines()]
+            for line in rng.sample(lines, min(3, len(lines))):
+                code, out, err = run("batch", *plan, "--epoch", epoch, "--step", line["step"],
+                                     "--rank", line["rank"], *start)
+                check(code == 0, f"{what}: {err}")
+                check(re.search(r"hash (\w+)", out).group(1) == line["hash"], f"{what}: {out}")
+                rows = [row.split() for row in out.splitlines()[1:-1]]
+                check([int(r[1]) for r in rows if r[0] != "-"] == line["examples"], f"{what}: {out}")
+                check([int(r[1]) for r in rows if r[0] == "-"] == [d[0] for d in line["dropped"]],
+                      f"{what}: {out}")
+                here = [(e, str(row), "") for row, e in enumerate(line["examples"])]
+                here += [(e, "-", reason) for e, reason in line["dropped"]]
+                for example, row, reason in rng.sample(here, min(2, len(here))):
+                    code, out, err = run("where", *plan, "--epochs", epoch, "--example", example,
+                                         *start)
+                    check(code == 0, f"{what}: {err}")
+                    got = out.splitlines()[-1].split()
+                    check(got[:4] == [str(epoch), str(line["step"]), str(line["rank"]), row] and
+                          reason in out, f"{what}: example {example} is at {line}, where says {out}")
+                    compared += 1
+    check(compared > 30, f"only {compared} compared")
+
+
+# --- a reader of saved batches, from docs/batch-layout.md alone ---
+
+FORMATS = "BHIQbhiq"
+
+
+def read_batch(path):
+    data = path.read_bytes()
+    check(data[:8] == b"MILLBTCH", "magic")
+    version, tensors, header, payload = struct.unpack_from("<IIQQ", data, 8)
+    check(version == 1 and len(data) == header + payload, "sizes")
+    graphs, dropped, labels = struct.unpack_from("<III", data, 84)
+    offset = 104
+    ids = struct.unpack_from(f"<{graphs}Q", data, offset)
+    offset += 8 * graphs + 16 * dropped
+    found = []
+    for _ in range(tensors):
+        kind, dtype, _, dimensions = data[offset:offset + 4]
+        record, splits, _, low, high, at, size = struct.unpack_from("<IIIqQQQ", data, offset + 4)
+        name_at = offset + 48 + 8 * dimensions
+        path_name = data[name_at + 1:name_at + 1 + data[name_at]].decode()
+        form = FORMATS[dtype]
+        values = struct.unpack_from(f"<{size // struct.calcsize(form)}{form}", data, header + at)
+        check(all(low <= v <= high for v in values), f"{path_name}: out of its bounds")
+        found.append({"kind": kind, "path": path_name, "splits": splits, "values": values})
+        offset += record
+    return {"ids": ids, "labels": labels, "symmetrization": data[96], "self": data[97],
+            "tensors": found}
+
+
+def example_of(batch, row):
+    """One example of a batch, edges completed as the page says of bidirectional."""
+    values = {}
+    for tensor in batch["tensors"]:
+        if tensor["splits"] == 0xFFFFFFFF:
+            values[tensor["path"]] = list(tensor["values"][row:row + 1])
+        else:
+            splits = batch["tensors"][tensor["splits"]]["values"]
+            values[tensor["path"]] = list(tensor["values"][splits[row]:splits[row + 1]])
+    check(batch["symmetrization"] == 2 and batch["self"] == 1, "the pipeline's default edges")
+    source, target, label = (values[f"edge_{x}"] for x in ("source", "target", "label"))
+    nodes = list(range(len(values["node_label"])))
+    values["edge_source"] = source + target + nodes
+    values["edge_target"] = target + source + nodes
+    values["edge_label"] = (label + [x + batch["labels"] for x in label] +
+                            [2 * batch["labels"]] * len(nodes))
+    return values
+
+
+def test_a_saved_batch_is_read_from_its_page_alone():
+    with cluster(DATA) as c:
+        data = [c.pipeline, "--dataset", f"data={DATA}"]
+        code, out, err = run("digest", *data, "--full", 1000000)
+        check(code == 0, err)
+        full = {(line["kind"], line["id"]): line.get("full")
+                for line in map(json.loads, out.splitlines()[1:])}
+        compared = 0
+        for source, kind in (("proof_states", "proof_state"), ("definitions", "definition")):
+            saved = c.folder / f"{source}.batch"
+            code, out, err = run("batch", *data, "--set", f"source={source}", "--set",
+                                 "batch.size=64", "--set", "fields.global_context=full", "--epoch",
+                                 3, "--out", saved)
+            check(code == 0, err)
+            batch = read_batch(saved)
+            for row, example in enumerate(batch["ids"]):
+                values = example_of(batch, row)
+                for name, expected in full[kind, example].items():
+                    if isinstance(expected, list) and name in values:
+                        check(values[name] == expected, f"{kind} {example}: {name} differs")
+                        compared += 1
+        check(compared > 500, f"only {compared} arrays compared")
+
+
+# --- slips ---
+
+
+def test_slips_on_the_command_line_are_told_in_one_message_with_exit_code_2():
+    with cluster(DATA) as c:
+        plan = [c.pipeline, "--dataset", f"data={DATA}"]
+        precious = c.folder / "precious.txt"
+        precious.write_text("not an index")
+        (c.folder / "link").symlink_to(precious)
+        slips = [
+            (["where", *plan, "--example", "999999"], "has 1500 examples"),
+            (["where", *plan, "--example", "1", "--epochs", "7:2"], "--epochs 7:2"),
+            (["where", *plan, "--example", "1", "--epochs", "18446744073709551615"], "--epochs"),
+            (["where", *plan, "--example", "1", "--from", "99999"], "99999"),
+            (["where", *plan, "--example", "-1"], "got '-1'"),
+            (["digest", *plan, "--epoch", "0x10"], "got '0x10'"),
+            (["digest", *plan, "--epoch", "-1"], "got '-1'"),
+            (["digest", *plan, "--epoch", "0", "--from", "99999"], "99999"),
+            (["digest", *plan, "--epoch", "2", "--from", "5:3"], "lies in epoch 5"),
+            (["digest", *plan, "--world-size", "3"], "--epoch"),
+            (["batch", *plan, "--step", "99999"], "has the steps 0 to 187"),
+            (["batch", *plan, "--epoch", "2", "--from", "5:3"], "lies in epoch 5"),
+            (["batch", *plan, "--rank", "1"], "--rank 1"),
+            (["batch", *plan, "--example", "3", "--step", "2"], "--step"),
+            (["batch", *plan, "--example", "99999"], "has 1500 examples"),
+            (["batch", *plan, "--out", c.folder], "no regular file"),
+            (["batch", *plan, "--out", c.folder / "link"], "no regular file"),
+            (["batch", *plan, "--out", c.folder / "none" / "x"], "none/x"),
+            (["inspect", *plan, "--world-size", "0"], "got '0'"),
+            (["inspect", *plan, "--set", "batch={size: null, global_size: 7}", "--world-size", "2"], "7"),
+            (["inspect", c.folder / "none.yaml"], "none.yaml"),
+            (["inspect", c.pipeline, "--sample", "3"], "--dataset"),
+            (["index", DATA, "--index", precious], "no index"),
+            (["index", DATA, "--index", c.folder / "x.bin"], "*.bin"),
+            (["index", DATA, "--index", c.folder], "no index"),
+            (["index", ""], "no folder ''"),
+            (["generate", c.folder / "g", "--nodes", "-3"], "got '-3'"),
+            (["generate", c.folder / "g", "--nodes", "10", "--files", "11"], "as many files as nodes"),
+            (["digest", DATA, "--dataset", f"data={DATA}"], "folder"),
+            (["digest", "/dev/zero", "--dataset", f"data={DATA}"], "1048576 bytes"),
+            (["digest", *plan, "--dataset", f"data={DATA}"], "given before"),
+            (["bogus"], "bogus"),
+        ]
+        for arguments, words in slips:
+            code, out, err = run(*arguments)
+            shown = " ".join(map(str, arguments))
+            check(code == 2, f"millrace {shown}: exit code {code}, expected 2\n{out[-300:]}{err}")
+            check(words in err, f"millrace {shown}: '{words}' is not in: {err}")
+        check(precious.read_text() == "not an index", "the file in the way is as it was")
+
+
+def test_zeros_in_front_of_a_number_are_decimal():
+    with cluster(DATA) as c:
+        plan = [c.pipeline, "--dataset", f"data={DATA}"]
+        check(run("digest", *plan, "--epoch", "010")[:2] ==
+              run("digest", *plan, "--epoch", "10")[:2], "epoch 010 is epoch 10")
+
+
+def test_output_that_cannot_be_written_is_a_failure():
+    with cluster(DATA) as c:
+        plan = [c.pipeline, "--dataset", f"data={DATA}"]
+        for arguments in (["where", *plan, "--example", 1], ["batch", *plan], ["inspect", *plan],
+                          ["inspect", "--stages"], ["inspect", DATA], ["digest", *plan]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([binary("cli"), *map(str, arguments)], stdout=full,
+                                      stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
+                                      check=False)
+            check(done.returncode == 1, f"{arguments}: exit code {done.returncode}")
+            check("No space left" in done.stderr or "stdout" in done.stderr, done.stderr)
+
+
+def test_inspect_tells_what_a_dataset_and_a_plan_hold():
+    with cluster(DATA) as c:
+        code, out, err = run("inspect", DATA)
+        check(code == 0, err)
+        for words in ("files", "nodes", "edges", "definitions", "proof states", "tactics"):
+            check(words in out, f"'{words}' is not in:\n{out}")
+        code, out, err = run("inspect", c.pipeline, "--dataset", f"data={DATA}", "--world-size", 2,
+                             "--sample", 0)
+        check(code == 0, err)
+        for words in ("fingerprint", "unused keys", "steps          94 an epoch", "dropped",
+                      "largest", "bytes"):
+            check(words in out, f"'{words}' is not in:\n{out}")
+
+
+# --- quickstart ---
+
+
+def test_quickstart_proves_that_every_example_came_once():
+    if pathlib.Path(os.environ["MILLRACE_BUILD_DIR"]) != ROOT / "build" / "release":
+        raise Skipped("quickstart builds the release preset")
+    done = subprocess.run([ROOT / "deploy" / "quickstart", str(DATA)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=PATIENCE, check=False, cwd="/")
+    check(done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:])
+    check("ok: " in done.stdout and "3000 examples delivered, each once an epoch" in done.stdout,
+          done.stdout[-1000:])
