@@ -175,8 +175,7 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
         session_ = FromProto(message.waiting().session());
         if (waiting_why_ != message.waiting().why()) {
           waiting_why_ = message.waiting().why();
-          logger_->Info("waiting to attach",
-                        {{"job", options_.hello.job()}, {"why", waiting_why_}});
+          waiting_why_since_ = now;
         }
       }
       if (message.has_welcome()) OnWelcome(message.welcome(), now);
@@ -297,6 +296,12 @@ void SessionState::CheckTimes(Time now) {
         fmt::format("not attached to job {} at {} after {:.0f} s: {}", options_.hello.job(),
                     options_.address, ToSeconds(options_.attach_timeout),
                     !waiting_why_.empty() ? waiting_why_ : last_attach_error_.message())));
+  }
+  // What is over within a second is no news.
+  if (!waiting_why_.empty() && waiting_why_ != waiting_why_said_ &&
+      now - waiting_why_since_ >= kReportEvery) {
+    waiting_why_said_ = waiting_why_;
+    logger_->Info("waiting to attach", {{"job", options_.hello.job()}, {"why", waiting_why_}});
   }
   if (attach_.stream == 0) {
     if (now >= attach_.retry_at) Connect(now);

@@ -182,6 +182,8 @@ class SessionState {
   std::uint64_t highest_term_ = 0;
   Number session_;
   std::string waiting_why_;
+  Time waiting_why_since_;
+  std::string waiting_why_said_;  // in the log
   std::optional<Admission> admission_;
   std::optional<RankSteps> steps_;
 

@@ -109,6 +109,18 @@ std::string DescribeCounts(const PlanCounts& counts) {
   return text;
 }
 
+/// One line a tensor: what docs/batch-layout.md lists, with this plan's types and bounds.
+std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
+  std::string text = fmt::format("\n{:<22} {:<16} {:<24} {:<8} {}\n", "tensor", "kind", "dimension",
+                                 "packed", "values");
+  for (const TensorSpec& tensor : tensors) {
+    text += fmt::format("{:<22} {:<16} {:<24} {:<8} {} to {}\n", tensor.path,
+                        TensorKindName(tensor.kind), fmt::join(tensor.dimensions, ", "),
+                        DTypeName(tensor.dtype), tensor.min, tensor.max);
+  }
+  return text;
+}
+
 /// Steps of an epoch, and the first batch of rank 0.
 Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(world_size));
@@ -179,6 +191,7 @@ Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options)
     text += fmt::format("  bytes        {:.0f} packed an example, mean\n",
                         static_cast<double>(sample.bytes) / graphs);
   }
+  text += DescribeTensors(plan.tensors());
   return text;
 }
 

@@ -224,6 +224,29 @@ def test_inspect_tells_what_a_dataset_and_a_plan_hold():
             check(words in out, f"'{words}' is not in:\n{out}")
 
 
+def test_the_page_lists_the_tensors_that_batches_have():
+    page = (ROOT / "docs" / "batch-layout.md").read_text()
+    page = page[page.index("## Tensors"):page.index("## Checks")]
+    listed = {}
+    for row in re.findall(r"^\| (`.*) \|$", page, re.M):
+        paths, kind, dimension, source = row.split(" | ")[:4]
+        for path in re.findall(r"`(\w+)`", paths):
+            listed[path] = (kind, dimension, source)
+    with cluster(DATA) as c:
+        for source in ("proof_states", "definitions"):
+            code, out, err = run("inspect", c.pipeline, "--dataset", f"data={DATA}", "--set",
+                                 f"source={source}", "--set", "fields.text=true")
+            check(code == 0, err)
+            table = out[out.index("\ntensor "):].strip().splitlines()[1:]
+            found = {}
+            for line in table:
+                path, kind, dimension = re.match(r"(\w+) +(\w+) +(.*?)  ", line).groups()
+                found[path] = (kind, dimension)
+            expected = {path: (kind, dimension) for path, (kind, dimension, of) in listed.items()
+                        if of in ("both", source)}
+            check(found == expected, f"{source}: batches have {found}, the page lists {expected}")
+
+
 # --- quickstart ---
 
 

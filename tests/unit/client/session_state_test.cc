@@ -346,6 +346,28 @@ TEST_CASE("the window and leases roll over the end of an epoch", "[session][leas
   CHECK(m.state->steps().At(m.state->next()) == Position{1, 0});
 }
 
+TEST_CASE("why a session waits is logged once it has for a second", "[session][attach]") {
+  Machine m;
+  m.attach = m.TakeLast<OpenAttach>()->stream;
+  m.state->OnAttachWritten(m.attach, m.now);
+  const auto wait = [&m](const std::string& why) {
+    v1::AttachResponse message;
+    message.set_term(m.term);
+    message.mutable_waiting()->set_why(why);
+    m.state->OnAttachMessage(m.attach, message, m.now);
+  };
+  wait("the plan is being compiled");
+  m.Pass(500 * kMs);
+  wait("job held by host7:4121");
+  CHECK_FALSE(m.logger->Has(LogLevel::kInfo, "waiting to attach"));
+  m.Pass(kSecond);
+  CHECK(m.logger->Has(LogLevel::kInfo, "why=job held by host7:4121"));
+  CHECK_FALSE(m.logger->Has(LogLevel::kInfo, "compiled"));
+  const std::size_t lines = m.logger->lines.size();
+  m.Pass(kSecond);
+  CHECK(m.logger->lines.size() == lines);
+}
+
 TEST_CASE("the window ends where the last epoch does", "[session][lease]") {
   Machine::Options options;
   options.epochs = 1;
@@ -384,7 +406,7 @@ TEST_CASE("a small window is leased further ahead than it is built, as far as th
   }
   CHECK(m.state->window() == 1);
   CHECK(m.PassAttached(SessionState::kReportApart).window() == 80);  // four times what was taken
-  CHECK(m.PassAttached(kSecond).window() == 8);                     // and then nothing
+  CHECK(m.PassAttached(kSecond).window() == 8);                      // and then nothing
 }
 
 TEST_CASE("the lease of a batch that is long due is reported late while its worker lives",
