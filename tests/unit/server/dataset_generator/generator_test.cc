@@ -4,6 +4,7 @@
 #include <rapidcheck/catch.h>
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -300,7 +301,8 @@ TEST_CASE("datasets of all proportions can be indexed", "[generator]") {
     GeneratorOptions options;
     options.seed = *rc::gen::arbitrary<std::uint64_t>();
     options.nodes = *rc::gen::inRange<std::uint64_t>(1, 3000);
-    options.files = *rc::gen::inRange<std::uint64_t>(1, 60);
+    options.files =
+        *rc::gen::inRange<std::uint64_t>(1, std::min<std::uint64_t>(60, options.nodes + 1));
     options.definitions = *rc::gen::inRange<std::uint64_t>(1, options.nodes + 1);
     options.proof_states = *rc::gen::inRange<std::uint64_t>(1, 1000);
     options.segments = *rc::gen::inRange<std::uint32_t>(1, 40);
