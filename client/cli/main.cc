@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   cli::Tool tool;
   tool.app.name("millrace");
   tool.app.description("Millrace prepares training batches outside the trainer.");
+  tool.app.set_version_flag("--version", MILLRACE_VERSION);
   tool.app.require_subcommand(1);
   cli::AddAllCommands(tool);
   try {
