@@ -52,6 +52,8 @@ def test_an_installed_client_library_builds_the_example_program():
 def test_the_docker_image_is_built_where_docker_is_found():
     if shutil.which("docker") is None:
         raise Skipped("there is no docker here")
+    if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode != 0:
+        raise Skipped("no docker daemon answers here")
     tag = f"millrace-test-{os.getpid()}"
     built = subprocess.run(["docker", "build", "-f", SOURCE / "docker" / "Dockerfile", "-t", tag, SOURCE],
                            stdin=subprocess.DEVNULL, capture_output=True, text=True,
