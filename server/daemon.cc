@@ -59,9 +59,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   return daemon;
 }
 
-Daemon::~Daemon() {
-  DrainAndStop([] { return true; });
-}
+Daemon::~Daemon() { DrainAndStop(); }
 
 std::string Daemon::address() const {
   return options_.role == Role::kWorker ? batch_address_ : control_address_;
@@ -142,6 +140,7 @@ void Daemon::OpenDatasets() {
   const auto provider = MakePlanProvider(library_);
   for (const std::string& id : library_->dataset_ids()) {
     const auto opened = library_->Open(id);
+    if (library_->stopped()) return;
     if (!opened.ok()) {
       log_->Error("dataset cannot be opened", {{"dataset", id}, {"error", opened.status()}});
     }
@@ -149,8 +148,10 @@ void Daemon::OpenDatasets() {
   }
 }
 
-void Daemon::DrainAndStop(const std::function<bool()>& hurry) {
+void Daemon::DrainAndStop() {
   if (std::exchange(stopped_, true)) return;
+  // Nobody is owed an index: who waits for one finds another worker, or the next daemon.
+  library_->Stop();
   if (worker_) {
     worker_->Drain();
     batches_->SetDraining();
@@ -158,7 +159,7 @@ void Daemon::DrainAndStop(const std::function<bool()>& hurry) {
   if (control_) control_->SetDraining();
   const Time end =
       clock_->Now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.grace * 1e3));
-  while (worker_ && !worker_->Idle() && clock_->Now() < end && !hurry()) {
+  while (worker_ && !worker_->Idle() && clock_->Now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   ticker_.reset();

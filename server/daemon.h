@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -33,9 +32,9 @@ class Daemon {
   /// host:port of the control service, or of the batch service where there is no control service.
   std::string address() const;
 
-  /// Finishes what is owed, at most for the grace time or until `hurry` says true, and stops.
-  /// Blocks.
-  void DrainAndStop(const std::function<bool()>& hurry);
+  /// Ends indexing, finishes what is owed, at most for the grace time, and stops. Blocks; what
+  /// cannot be interrupted (a plan being compiled) may make it last longer: see ShutdownLimit.
+  void DrainAndStop();
 
  private:
   Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log);

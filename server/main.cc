@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "server/daemon.h"
 #include "server/options.h"
+#include "server/shutdown_limit.h"
 
 namespace millrace {
 namespace {
@@ -145,10 +146,9 @@ int Run(const Arguments& arguments) {
   sigwait(&signals, &signal_number);
   log->Info("stopping", {{"signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT"},
                          {"grace", options->grace}});
-  (*daemon)->DrainAndStop([&signals] {
-    const timespec none{};
-    return sigtimedwait(&signals, nullptr, &none) > 0;  // a second signal: stop at once
-  });
+  const ShutdownLimit limit(signals, options->grace, log);
+  (*daemon)->DrainAndStop();
+  daemon->reset();
   return 0;
 }
 

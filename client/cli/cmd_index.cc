@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
+#include "client/cli/stop_signals.h"
 #include "common/base/log.h"
 #include "server/dataset/index_store.h"
 
@@ -33,8 +35,11 @@ std::string Describe(const IndexReport& report) {
 }
 
 Status RunIndex(const Options& options) {
+  std::stop_source stop;
+  const StopSignals signals([&stop] { stop.request_stop(); });
   IndexOptions with_progress = options.index;
   with_progress.logger = MakeStderrLogger("index", LogLevel::kInfo, false);
+  with_progress.build.stop = stop.get_token();
   // Made when there is something to do: an index that fits needs no progress.
   std::unique_ptr<Progress> bar;
   with_progress.build.progress = [&bar](const IndexProgress& progress) {
@@ -70,12 +75,12 @@ Status RunIndex(const Options& options) {
 
 void AddIndexCommand(Tool& tool) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command =
-      tool.Add("index", "Read and check a dataset, and write its index",
-               "  millrace index data\n"
-               "  millrace index /mnt/readonly --index /var/lib/millrace/stdlib.index\n"
-               "Bad files are all listed; the exit code is then 3.\n",
-               [options] { return RunIndex(*options); });
+  CLI::App* command = tool.Add(
+      "index", "Read and check a dataset, and write its index",
+      "  millrace index data\n"
+      "  millrace index /mnt/readonly --index /var/lib/millrace/stdlib.index\n"
+      "Bad files are all listed; the exit code is then 3. Ctrl-C leaves the index as it was.\n",
+      [options] { return RunIndex(*options); });
   command->add_option("dir", options->dir, "folder of the dataset")->required()->type_name("DIR");
   command
       ->add_option("--index", options->index.index_file,

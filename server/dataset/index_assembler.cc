@@ -33,11 +33,11 @@ Slice ToSlice(std::uint64_t first, std::uint64_t count) {
 
 class Assembler {
  public:
-  Assembler(const ScannedDataset& dataset, const BlobSpool& spool,
+  Assembler(const ScannedDataset& dataset, const BlobSpool& spool, const BuildOptions& options,
             const std::function<void()>& sample, unsigned threads)
-      : dataset_(dataset), spool_(spool), sample_(sample), threads_(threads) {}
+      : dataset_(dataset), spool_(spool), options_(options), sample_(sample), threads_(threads) {}
 
-  Status Run(const std::filesystem::path& index, const BuildOptions& options, IndexReport& report) {
+  Status Run(const std::filesystem::path& index, IndexReport& report) {
     MILLRACE_RETURN_IF_ERROR(CountAll());
     NumberTactics();
     MILLRACE_ASSIGN_OR_RETURN(IndexWriter writer, IndexWriter::Create(index, Counts()));
@@ -54,7 +54,8 @@ class Assembler {
     report.proof_states = all_.outcomes;
     report.clusters = all_.clusters;
     report.tactics = tactics_.size();
-    if (options.before_publish) MILLRACE_RETURN_IF_ERROR(options.before_publish());
+    if (options_.before_publish) MILLRACE_RETURN_IF_ERROR(options_.before_publish());
+    MILLRACE_RETURN_IF_ERROR(CheckStop(options_));
     return writer.Publish();
   }
 
@@ -137,7 +138,8 @@ class Assembler {
         MutexLock lock(mutex);
         if (!failure.ok()) return;
       }
-      Status status = WriteBlob(id, writer);
+      Status status = CheckStop(options_);
+      if (status.ok()) status = WriteBlob(id, writer);
       if (status.ok()) return;
       MutexLock lock(mutex);
       failure = std::move(status);
@@ -232,6 +234,7 @@ class Assembler {
 
   const ScannedDataset& dataset_;
   const BlobSpool& spool_;
+  const BuildOptions& options_;
   const std::function<void()>& sample_;
   const unsigned threads_;
 
@@ -252,7 +255,7 @@ class Assembler {
 Status AssembleIndex(const ScannedDataset& dataset, const BlobSpool& spool,
                      const std::filesystem::path& index, const BuildOptions& options,
                      const std::function<void()>& sample, IndexReport& report) {
-  return Assembler(dataset, spool, sample, report.threads).Run(index, options, report);
+  return Assembler(dataset, spool, options, sample, report.threads).Run(index, report);
 }
 
 }  // namespace millrace

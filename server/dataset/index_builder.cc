@@ -52,7 +52,7 @@ class IndexBuilder {
     MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
     dataset_.names = listing_.names;
     MILLRACE_ASSIGN_OR_RETURN(BlobSpool spool, BlobSpool::Create(FolderOf(index)));
-    MILLRACE_RETURN_IF_ERROR(ScanAll(spool));
+    MILLRACE_RETURN_IF_ERROR(ScanAll(spool).WithContext("dataset " + dir_.string()));
     CheckTargets();
     OrderAll();
     const std::vector<BadFile> found = TakeBad();
@@ -119,6 +119,7 @@ class IndexBuilder {
     ProgressCount progress(options_.progress, report_.dataset_bytes);
     ParallelFor(report_.threads, by_size.size(), [&](std::size_t i) {
       if (!failure().ok()) return;
+      if (Status stopped = CheckStop(options_); !stopped.ok()) return Fail(std::move(stopped));
       ScanOne(by_size[i], names, spool);
       progress.Add(listing_.identities[by_size[i]].size);
     });

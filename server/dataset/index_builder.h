@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <stop_token>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -45,12 +46,20 @@ class ProgressCount {
 
 struct BuildOptions {
   unsigned threads = 0;  // 0: one for each CPU that the process may use
+  /// Asked for: the work ends with Cancelled before its next file, and nothing is replaced.
+  std::stop_token stop;
   /// Called after each file, from several threads, but one at a time.
   std::function<void(const IndexProgress&)> progress;
   /// Called when the new index is on disk and has not replaced the old one yet; an error leaves the
   /// old one in place. For tests of interrupted builds.
   std::function<Status()> before_publish;
 };
+
+/// Cancelled where `options` were asked to stop; ok otherwise.
+inline Status CheckStop(const BuildOptions& options) {
+  if (!options.stop.stop_requested()) return OkStatus();
+  return Cancelled("stopped before it was done; an index that was there stays as it was");
+}
 
 /// What a build read and made.
 struct IndexReport {
@@ -78,7 +87,7 @@ struct IndexReport {
 
 /// Indexes `dir` into the file `index`, replacing it when the new one is whole. DataLoss naming all
 /// bad files, which also go to `bad` where it is given; NotFound, PermissionDenied, InvalidArgument
-/// for the folder; ResourceExhausted. REQUIRES: nobody else builds this index file.
+/// for the folder; ResourceExhausted; Cancelled. REQUIRES: nobody else builds this index file.
 Result<IndexReport> BuildIndex(const std::filesystem::path& dir, const std::filesystem::path& index,
                                const BuildOptions& options, std::vector<BadFile>* bad = nullptr);
 

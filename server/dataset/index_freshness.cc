@@ -95,10 +95,15 @@ IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListin
 }
 
 std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,
-                        const std::vector<std::uint32_t>& touched, unsigned threads) {
+                        const std::vector<std::uint32_t>& touched, const BuildOptions& options) {
   Mutex mutex;
   std::string different;
-  ParallelFor(threads, touched.size(), [&](std::size_t i) {
+  ParallelFor(options.threads, touched.size(), [&](std::size_t i) {
+    if (Status stopped = CheckStop(options); !stopped.ok()) {
+      MutexLock lock(mutex);
+      different = stopped.message();
+      return;
+    }
     const std::uint32_t f = touched[i];
     const FileRecord& record = index.files()[f];
     const auto file = MappedFile::Open(dir / index.file_name(f), AccessPattern::kSequential);

@@ -12,6 +12,7 @@
 #include "common/base/result.h"
 #include "server/dataset/dataset_files.h"
 #include "server/dataset/dataset_index.h"
+#include "server/dataset/index_builder.h"
 
 namespace millrace {
 
@@ -29,7 +30,7 @@ IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListin
 
 /// Hashes the touched files. Empty where all are as indexed, else what differs, for a person.
 std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,
-                        const std::vector<std::uint32_t>& touched, unsigned threads);
+                        const std::vector<std::uint32_t>& touched, const BuildOptions& options);
 
 /// Writes a copy of the index at `from` to `to` (which may be the same), with the inodes and times
 /// of `listing` and this host. REQUIRES: the index fits but for those; nobody else writes `to`.

@@ -1,11 +1,13 @@
 #include "server/dataset/index_store.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -24,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using IndexPtr = std::shared_ptr<const DatasetIndex>;
+
+constexpr std::chrono::milliseconds kLockPatience(50);
 
 // Where the index may lie, the best place first.
 std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
@@ -142,8 +146,13 @@ class Store {
     if (errno != EWOULDBLOCK) return ErrnoStatus(place.string() + ".lock", errno);
     logger_->Info("waiting for another process that builds the index",
                   {{"dataset", dir_.string()}, {"index", place.string()}});
-    while (::flock(file.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) return ErrnoStatus(place.string() + ".lock", errno);
+    // Asked again and again, not waited for: a wait in the kernel could not be ended.
+    while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
+        return ErrnoStatus(place.string() + ".lock", errno);
+      }
+      MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
+      std::this_thread::sleep_for(kLockPatience);
     }
     return OkStatus();
   }
@@ -152,7 +161,7 @@ class Store {
   // differ.
   IndexPtr Renew(const fs::path& place) {
     if (!renewable_) return nullptr;
-    why_ = HashTouched(dir_, *renewable_->index, renewable_->touched, options_.build.threads);
+    why_ = HashTouched(dir_, *renewable_->index, renewable_->touched, options_.build);
     if (!why_.empty()) return nullptr;
     const Status status = RenewIndex(*renewable_->index, renewable_->file, place, listing_);
     if (!status.ok()) {
@@ -168,6 +177,7 @@ class Store {
   }
 
   Result<IndexPtr> Build(IndexOutcome& outcome) {
+    MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
     logger_->Info("building the index",
                   {{"dataset", dir_.string()},
                    {"index", outcome.file.string()},

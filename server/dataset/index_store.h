@@ -45,8 +45,8 @@ std::filesystem::path DefaultCacheDir();
 
 /// Opens the index of a dataset's folder; builds it where it is missing, damaged or does not fit.
 /// DataLoss naming all bad files; NotFound, PermissionDenied and InvalidArgument for the folder or
-/// the place of the index; ResourceExhausted. An index that was there stays whole until a new one
-/// is.
+/// the place of the index; ResourceExhausted; Cancelled where options.build.stop was asked for,
+/// also while it waits for another process. An index that was there stays whole until a new one is.
 Result<std::shared_ptr<const DatasetIndex>> OpenOrBuildIndex(const std::filesystem::path& dir,
                                                              const IndexOptions& options,
                                                              IndexOutcome* outcome = nullptr);

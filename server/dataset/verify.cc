@@ -54,6 +54,7 @@ Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index
   ProgressCount progress(options.progress, bytes_total);
   Mutex mutex;
   ParallelFor(options.threads, index.files().size(), [&](std::size_t f) {
+    if (options.stop.stop_requested()) return;
     const FileRecord& record = index.files()[f];
     const std::string name(index.file_name(static_cast<std::uint32_t>(f)));
     std::string difference = Difference(dir / name, record);
@@ -63,6 +64,7 @@ Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index
     }
     progress.Add(record.size);
   });
+  MILLRACE_RETURN_IF_ERROR(CheckStop(options).WithContext("dataset " + dir.string()));
   if (bad != nullptr) *bad = found;
   if (found.empty()) return OkStatus();
   return BadFilesStatus("dataset " + dir.string() + " differs from its index", found);

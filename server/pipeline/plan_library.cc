@@ -83,6 +83,9 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
     MutexLock lock(entry.mutex);
     if (entry.dataset) return OkStatus();
   }
+  const Status stops = Unavailable(
+      fmt::format("dataset '{}' is not opened any more: this process is stopping", entry.id));
+  if (stop_.stop_requested()) return stops;
   std::vector<BadFile> bad_files;
   IndexOptions options;
   options.index_file = entry.location.index_file;
@@ -90,6 +93,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   options.logger = logger_;
   options.bad = &bad_files;
   options.build.threads = options_.index_threads;
+  options.build.stop = stop_.get_token();
   options.build.progress = [this, &entry](const IndexProgress& progress) {
     if (options_.progress) options_.progress(entry.id, progress);
     MutexLock lock(entry.mutex);
@@ -112,6 +116,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   }
   MutexLock lock(entry.mutex);
   entry.indexing = 0;
+  if (!index.ok() && stop_.stop_requested()) return stops;
   entry.error = index.ok() ? "" : index.status().message();
   if (!usable) return index.status().WithContext(fmt::format("dataset '{}'", entry.id));
   entry.damaged = std::move(damaged);

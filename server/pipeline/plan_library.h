@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -65,8 +66,13 @@ class PlanLibrary {
   PlanLibrary(const PlanLibrary&) = delete;
   PlanLibrary& operator=(const PlanLibrary&) = delete;
 
+  /// Ends what is being indexed, and whoever waits for another process's indexing, within the file
+  /// at hand; no dataset is opened any more. What is open goes on.
+  void Stop() { stop_.request_stop(); }
+  bool stopped() const { return stop_.stop_requested(); }
+
   /// Opens the dataset. NotFound for an id that is not configured, with those that are; errors of
-  /// opening and of building its index.
+  /// opening and of building its index; Unavailable after Stop.
   Result<std::shared_ptr<const Dataset>> Open(const std::string& dataset_id);
 
   /// The plan of a pipeline, opening its dataset. Plans that are in use somewhere are shared.
@@ -94,6 +100,7 @@ class PlanLibrary {
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<Logger> logger_;
+  std::stop_source stop_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;  // not changed after construction
   mutable Mutex mutex_;
   // By dataset id and fingerprint; those in use.

@@ -1,10 +1,13 @@
 """What a person can get wrong with the daemon and the tool, and what they are told."""
 
+import fcntl
 import json
+import pathlib
+import shutil
 import signal
 import subprocess
 
-from harness import PATIENCE, binary, check, check_same, cluster, wait_for
+from harness import Failure, PATIENCE, binary, check, check_same, cluster, wait_for
 from test_streams import DATA
 
 
@@ -169,3 +172,93 @@ def test_a_worker_with_another_dataset_gets_no_work_and_is_named():
         c.worker()
         consumer.expect_success()
         check_same(c.delivered(consumer.log), c.reference(0, 1))
+
+
+def big_dataset(folder):
+    """Takes a while to index on one thread, in many files."""
+    subprocess.run([binary("cli"), "generate", folder, "--force", "--nodes", "4000000", "--files",
+                    "80", "--seed", "5"], check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+    return folder
+
+
+def index_lock(folder):
+    """Holds the lock of a dataset's index, as a process that builds it does."""
+    lock = open(folder / ".millrace.index.lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def interrupted_while_indexing(c, name, command, number):
+    """Sends a signal while the index is being built (tried again where it was built first); checks
+    that the old index stays, and gives the process."""
+    data = big_dataset(c.folder / "big")
+    index = data / ".millrace.index"
+    before = (pathlib.Path(DATA) / ".millrace.index").read_bytes()
+    for _ in range(10):
+        index.write_bytes(before)
+        process = c.start(name, *command(data))
+        wait_for(lambda: "building the index" in process.text(), "no indexing", process.popen)
+        process.popen.send_signal(number)
+        process.wait()
+        check(not (data / ".millrace.index.tmp").exists(), "no temporary file is left")
+        if "index built" not in process.text():
+            check(index.read_bytes() == before, "the old index is as it was")
+            return process
+    raise Failure("the index was always built before the signal came")
+
+
+def test_sigterm_while_indexing_ends_at_once_and_leaves_the_old_index():
+    with cluster(DATA) as c:
+        daemon = interrupted_while_indexing(
+            c, "serve", lambda data: serve(c, "--dataset", f"big={data}", "--threads", "1"),
+            signal.SIGTERM)
+        check(daemon.wait() == 0, daemon.text())
+        check("stopped at once" not in daemon.text(), daemon.text())
+
+
+def test_sigterm_while_waiting_for_another_process_to_index_ends_at_once():
+    with cluster(DATA) as c:
+        data = c.folder / "data"
+        shutil.copytree(DATA, data)
+        (data / ".millrace.index").unlink()
+        with index_lock(data):
+            for role in ("serve", "dispatcher", "worker"):
+                command = [binary("daemon"), role, "--dataset", f"data={data}", "--grace", "60"]
+                if role != "worker":
+                    command += ["--listen", "127.0.0.1:0", "--state", c.folder / role]
+                if role != "dispatcher":
+                    command += ["--batch-listen", "127.0.0.1:0"]
+                if role == "worker":
+                    command += ["--dispatcher", "127.0.0.1:1"]
+                daemon = c.start(role, *command)
+                wait_for(lambda: "waiting for another process" in daemon.text(), "no waiting",
+                         daemon.popen)
+                daemon.terminate()
+                check(daemon.wait() == 0, daemon.text())
+                check("stopped at once" not in daemon.text(), daemon.text())
+
+
+def test_a_second_signal_ends_a_daemon_that_drains():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        worker = c.start("worker", binary("daemon"), "worker", "--dataset", f"data={DATA}",
+                         "--batch-listen", "127.0.0.1:0", "--dispatcher", c.address, "--grace",
+                         "3600")
+        consumer = c.consumer(1, extra=["--delay", "0.01", "--prefetch-bytes", "60000"])
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        consumer.stop()
+        worker.terminate()
+        wait_for(lambda: "stopping" in worker.text(), "the worker does not stop", worker.popen)
+        worker.terminate()
+        check(worker.wait() == 0, worker.text())
+
+
+def test_ctrl_c_leaves_the_index_that_was_there_and_says_so_in_one_line():
+    with cluster(DATA) as c:
+        tool = interrupted_while_indexing(
+            c, "index", lambda data: [binary("cli"), "index", data, "--threads", "1"],
+            signal.SIGINT)
+        check(tool.wait() == 1, tool.text())
+        errors = [line for line in tool.text().splitlines() if line.startswith("millrace: ")]
+        check(len(errors) == 1 and "big" in errors[0] and "stopped" in errors[0], tool.text())

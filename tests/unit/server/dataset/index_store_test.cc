@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -269,6 +270,55 @@ TEST_CASE("of two builders one builds, and the other waits and says so", "[index
   REQUIRE(waiting.index.ok());
   CHECK_FALSE(waiting.outcome.built);
   CHECK_FALSE(waiting.logger->Has("building"));
+}
+
+TEST_CASE("a build that is stopped between files leaves the old index whole and nothing else",
+          "[index_store]") {
+  const TempDir dir;
+  WriteSamples(dir);
+  REQUIRE(Open(dir.path()).index.ok());
+  IndexOptions options;
+  options.force = true;
+  options.build.threads = 1;
+  std::stop_source stop;
+  options.build.stop = stop.get_token();
+  int files = 0;
+  options.build.progress = [&](const IndexProgress&) {
+    ++files;
+    stop.request_stop();
+  };
+  const Opened stopped = Open(dir.path(), options);
+  REQUIRE_FALSE(stopped.index.ok());
+  CHECK(stopped.index.status().code() == StatusCode::kCancelled);
+  CHECK(files == 1);
+  CHECK_FALSE(fs::exists(dir / ".millrace.index.tmp"));
+  const Opened after = Open(dir.path());
+  CHECK(after.index.ok());
+  CHECK_FALSE(after.outcome.built);
+}
+
+TEST_CASE("who waits for another builder can be stopped", "[index_store]") {
+  const TempDir dir;
+  WriteSamples(dir);
+  IndexOptions options;
+  Status stopped_with;
+  options.build.before_publish = [&] {
+    Opened waiting{.index = Internal("not opened"), .outcome = {}};
+    std::stop_source stop;
+    std::jthread other([&] {
+      IndexOptions its_options;
+      its_options.logger = waiting.logger;
+      its_options.build.stop = stop.get_token();
+      waiting.index = OpenOrBuildIndex(dir.path(), its_options, &waiting.outcome);
+    });
+    waiting.logger->WaitFor("waiting for another process");
+    stop.request_stop();
+    other.join();
+    stopped_with = waiting.index.status();
+    return OkStatus();
+  };
+  CHECK(Open(dir.path(), options).index.ok());
+  CHECK(stopped_with.code() == StatusCode::kCancelled);
 }
 
 TEST_CASE("many processes that open one dataset at once all get its index", "[index_store]") {
