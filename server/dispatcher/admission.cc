@@ -218,7 +218,11 @@ void Dispatcher::Settle(const std::string& job) {
   const std::set<Number>& live = state_.LiveSessionsOf(job);
   if (live.empty()) return;
   const SessionFacts& session = *state_.FindSession(*live.begin());
-  if (!RecordOnDisk(session)) WriteRecord(session);
+  if (!RecordOnDisk(session)) {
+    WriteRecord(session);
+  } else {
+    ForgetWrite(job);
+  }
 }
 
 void Dispatcher::SettleSession(Number id) {

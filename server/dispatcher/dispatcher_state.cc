@@ -329,6 +329,7 @@ void DispatcherState::On(const RecordKept& u) {
 }
 
 void DispatcherState::On(const RecordFailed& u) { writes_[u.job] = {false, u.error, u.retry_at}; }
+void DispatcherState::On(const WriteForgotten& u) { writes_.erase(u.job); }
 
 std::string DispatcherState::Dump() const {
   std::string out =

@@ -151,13 +151,17 @@ struct RecordFailed {
   Time retry_at;
 };
 
+struct WriteForgotten {
+  std::string job;
+};  // nothing is left to be written
+
 using Update =
     std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,
                  PlanRequested, PlanReady, PlanPutOff, PlanForgotten, SessionOpened,
                  SessionAttached, SessionHeard, SessionPlanned, SessionHeldUp, SessionTold,
                  SessionAdmitted, SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded,
                  JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained,
-                 WorkerLeft, RecordSent, RecordKept, RecordFailed>;
+                 WorkerLeft, RecordSent, RecordKept, RecordFailed, WriteForgotten>;
 
 // --- State
 // -----------------------------------------------------------------------------------------
@@ -235,6 +239,7 @@ class DispatcherState {
   void On(const RecordSent& u);
   void On(const RecordKept& u);
   void On(const RecordFailed& u);
+  void On(const WriteForgotten& u);
 
   void Own(StreamId stream, Number owner);
 

@@ -56,12 +56,19 @@ std::string Dispatcher::WriteRecord(const SessionFacts& session) {
 
 void Dispatcher::WriteEnd(const std::string& job) {
   const v1::JobRecord* kept = state_.FindRecord(job);
-  if (kept == nullptr || kept->ended() || !MayWrite(job) || MayComeBack(job)) return;
+  if (kept == nullptr || kept->ended()) return ForgetWrite(job);
+  if (!MayWrite(job) || MayComeBack(job)) return;
   v1::JobRecord record = *kept;
   record.set_ended(true);
   record.set_ended_unix_seconds(now_.unix_seconds);
   Apply(RecordSent{job});
   actions_.push_back(CommitRecord{std::move(record)});
+}
+
+void Dispatcher::ForgetWrite(const std::string& job) {
+  const auto write = state_.writes().find(job);
+  if (write == state_.writes().end() || write->second.outstanding) return;
+  Apply(WriteForgotten{job});
 }
 
 Actions Dispatcher::OnRecordCommitted(const v1::JobRecord& record, const Status& status,

@@ -85,6 +85,34 @@ TEST_CASE("a store that fails stops only new jobs, says why, and is tried again"
   CHECK(h.WelcomeOn(waiting) != nullptr);
 }
 
+TEST_CASE("a write that failed is forgotten with the job that nobody waits for",
+          "[record][store]") {
+  Harness h;
+  h.store_error = ResourceExhausted("disk full");
+  const StreamId gone = h.Attach(HelloOptions{.job = "new", .nonce = 'a'});
+  CHECK_FALSE(h.dispatcher->state().StoreError().ok());
+  h.Bye(gone);
+  h.store_error = OkStatus();
+  h.Advance(seconds(3));
+  CHECK(h.dispatcher->state().StoreError().ok());
+  CHECK(h.dispatcher->state().writes().empty());
+}
+
+TEST_CASE("an end that could not be written is forgotten when the job goes on", "[record][store]") {
+  Harness h;
+  const StreamId first = h.Attach(HelloOptions{.nonce = 'a'});
+  h.store_error = ResourceExhausted("disk full");
+  h.Bye(first);
+  CHECK_FALSE(h.dispatcher->state().StoreError().ok());
+  const StreamId second = h.Attach(HelloOptions{.nonce = 'b'});
+  CHECK(h.WelcomeOn(second) != nullptr);
+  h.store_error = OkStatus();
+  h.talking = {second};
+  h.Advance(seconds(3));
+  CHECK(h.dispatcher->state().StoreError().ok());
+  CHECK_FALSE(h.disk["x"].ended());
+}
+
 TEST_CASE("a running job comes back to a dispatcher whose store fails", "[record][store]") {
   Harness h;
   const StreamId first = h.Attach(HelloOptions{});
