@@ -24,6 +24,7 @@ PlanLibraryOptions LibraryOptions(const DaemonOptions& options) {
     library.datasets[id] = {dataset.path, dataset.index};
   }
   library.index_threads = static_cast<unsigned>(options.threads);
+  library.open_ahead = true;
   return library;
 }
 
@@ -33,6 +34,7 @@ v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
                                 const std::string& id) {
   v1::DatasetState state;
   if (const auto status = library.GetStatus(id); status.ok()) state = ToProto(*status);
+  if (state.digest().empty()) return state;  // listing its files would try to open it again
   for (v1::FileEntry& file : provider.ListFiles(id)) *state.add_file_list() = std::move(file);
   return state;
 }
@@ -138,14 +140,13 @@ Status Daemon::StartWorker() {
 
 void Daemon::OpenDatasets() {
   const auto provider = MakePlanProvider(library_);
-  for (const std::string& id : library_->dataset_ids()) {
-    const auto opened = library_->Open(id);
+  library_->OpenAll([&](const std::string& id, const Status& opened) {
     if (library_->stopped()) return;
     if (!opened.ok()) {
-      log_->Error("dataset cannot be opened", {{"dataset", id}, {"error", opened.status()}});
+      log_->Error("dataset cannot be opened", {{"dataset", id}, {"error", opened}});
     }
     dispatcher_->SetDataset(id, StateWithFiles(*library_, *provider, id));
-  }
+  });
 }
 
 void Daemon::DrainAndStop() {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace millrace {
 namespace {
 
@@ -20,9 +22,18 @@ class LibraryProvider final : public PlanProvider {
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     return library_->Compile(ToSource(pipeline));
   }
-  void OpenDatasets() override {
+  bool CanCompile(const v1::PlanSpec& spec) override {
+    std::string id = spec.dataset();
+    if (id.empty()) {
+      const Result<Pipeline> pipeline = library_->Parse(ToSource(spec.pipeline()));
+      if (pipeline.ok()) id = pipeline->dataset();
+    }
+    const auto status = library_->GetStatus(id);
+    return !status.ok() || !status->opening;  // what is wrong, compiling says
+  }
+  void OpenDatasets(const std::function<void()>& on_change) override {
     // The library keeps and logs what goes wrong; it is part of the states.
-    for (const std::string& id : library_->dataset_ids()) (void)library_->Open(id).ok();
+    library_->OpenAll([&on_change](const std::string&, const Status&) { on_change(); });
   }
   std::map<std::string, v1::DatasetState> DatasetStates() override {
     std::map<std::string, v1::DatasetState> states;
@@ -55,6 +66,12 @@ class LibraryCompiler final : public PlanCompiler {
 
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& text) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
+    // Not waited for: the plans of other datasets need the thread.
+    if (const auto dataset = library_->GetStatus(pipeline.dataset());
+        dataset.ok() && dataset->opening) {
+      return Unavailable(fmt::format("dataset '{}' is being opened ({:.0f} % of its index made)",
+                                     dataset->id, 100 * dataset->indexing));
+    }
     MILLRACE_ASSIGN_OR_RETURN(auto plan, library_->Compile(pipeline));
     return MakePlanFacts(pipeline, std::move(plan));
   }

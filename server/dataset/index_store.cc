@@ -177,6 +177,8 @@ class Store {
   }
 
   Result<IndexPtr> Build(IndexOutcome& outcome) {
+    std::unique_lock<std::mutex> only;
+    if (options_.one_build != nullptr) only = std::unique_lock(*options_.one_build);
     MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
     logger_->Info("building the index",
                   {{"dataset", dir_.string()},

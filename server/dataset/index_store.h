@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "common/base/log.h"
@@ -29,6 +30,9 @@ struct IndexOptions {
   std::filesystem::path cache_dir;   // empty: DefaultCacheDir()
   bool force = false;                // build even where the index fits
   BuildOptions build;
+  /// Held while an index is built, where given: several datasets may be opened at once, but each
+  /// build uses all processors and the memory for that.
+  std::mutex* one_build = nullptr;
   std::shared_ptr<Logger> logger;       // is told what is built, why, and who is waited for
   std::vector<BadFile>* bad = nullptr;  // receives the bad files of a build that failed
 };

@@ -1,6 +1,7 @@
 #include "server/pipeline/plan_library.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ struct PlanLibrary::Entry {
   std::shared_ptr<const Dataset> dataset MILLRACE_GUARDED_BY(mutex);
   std::vector<std::string> damaged MILLRACE_GUARDED_BY(mutex);
   std::string error MILLRACE_GUARDED_BY(mutex);
+  bool in_progress MILLRACE_GUARDED_BY(mutex) = false;
   double indexing MILLRACE_GUARDED_BY(mutex) = 0;
 };
 
@@ -60,6 +62,10 @@ PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> log
     auto entry = std::make_unique<Entry>();
     entry->id = id;
     entry->location = location;
+    {
+      MutexLock lock(entry->mutex);
+      entry->in_progress = options_.open_ahead;
+    }
     entries_.emplace(id, std::move(entry));
   }
 }
@@ -82,9 +88,11 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   {
     MutexLock lock(entry.mutex);
     if (entry.dataset) return OkStatus();
+    entry.in_progress = true;
   }
   const Status stops = Unavailable(
       fmt::format("dataset '{}' is not opened any more: this process is stopping", entry.id));
+  // Left as being opened: what waits for it need not hear of a failure.
   if (stop_.stop_requested()) return stops;
   std::vector<BadFile> bad_files;
   IndexOptions options;
@@ -94,6 +102,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   options.bad = &bad_files;
   options.build.threads = options_.index_threads;
   options.build.stop = stop_.get_token();
+  options.one_build = &one_build_;
   options.build.progress = [this, &entry](const IndexProgress& progress) {
     if (options_.progress) options_.progress(entry.id, progress);
     MutexLock lock(entry.mutex);
@@ -117,6 +126,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   MutexLock lock(entry.mutex);
   entry.indexing = 0;
   if (!index.ok() && stop_.stop_requested()) return stops;
+  entry.in_progress = false;
   entry.error = index.ok() ? "" : index.status().message();
   if (!usable) return index.status().WithContext(fmt::format("dataset '{}'", entry.id));
   entry.damaged = std::move(damaged);
@@ -129,6 +139,14 @@ Result<std::shared_ptr<const Dataset>> PlanLibrary::Open(const std::string& data
   MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
   MutexLock lock(entry->mutex);
   return entry->dataset;
+}
+
+void PlanLibrary::OpenAll(
+    const std::function<void(const std::string& dataset_id, const Status&)>& opened) {
+  std::vector<std::jthread> threads;
+  for (const auto& [id, entry] : entries_) {
+    threads.emplace_back([this, &opened, &id = id] { opened(id, Open(id).status()); });
+  }
 }
 
 Result<Pipeline> PlanLibrary::Parse(const PipelineSource& source) const {
@@ -198,6 +216,7 @@ Result<DatasetStatus> PlanLibrary::GetStatus(const std::string& dataset_id) cons
   status.id = entry->id;
   status.dir = entry->location.dir;
   MutexLock lock(entry->mutex);
+  status.opening = entry->in_progress;
   status.indexing = entry->indexing;
   status.error = entry->error;
   status.damaged_files = entry->damaged;

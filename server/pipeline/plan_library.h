@@ -3,7 +3,8 @@
 //
 // A dataset is opened when it is first needed: its index is found, renewed or built (which may take
 // long; others that need the same dataset wait for it, those that need another one do not). A
-// dataset that cannot be opened is tried again at the next call.
+// dataset that cannot be opened is tried again at the next call. A daemon opens all of them ahead
+// (OpenAll), side by side, and meanwhile compiles over those that are open.
 //
 // Thread-safe.
 #pragma once
@@ -13,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -39,6 +41,8 @@ struct PlanLibraryOptions {
   std::map<std::string, DatasetLocation> datasets;  // by dataset id
   unsigned index_threads = 0;                       // 0: one for each CPU of the process
   std::filesystem::path cache_dir;                  // empty: the user's
+  /// The owner calls OpenAll: until a dataset was tried there, it counts as being opened.
+  bool open_ahead = false;
   /// Called from several threads while an index is built.
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
   const SourceTable* sources = nullptr;  // nullptr: the default one
@@ -50,9 +54,10 @@ struct DatasetStatus {
   std::string id;
   std::filesystem::path dir;
   bool open = false;
-  double indexing = 0;  // share done, 0 to 1, while its index is being built
-  std::string error;    // of the last attempt to open it; also of damaged files, where it is open
-  Digest128 digest;     // where open
+  bool opening = false;  // being opened now: whoever needs it would have to wait
+  double indexing = 0;   // share done, 0 to 1, while its index is being built
+  std::string error;     // of the last attempt to open it; also of damaged files, where it is open
+  Digest128 digest;      // where open
   std::uint64_t files = 0;
   std::uint64_t nodes = 0;
   std::uint64_t proof_states = 0;
@@ -74,6 +79,10 @@ class PlanLibrary {
   /// Opens the dataset. NotFound for an id that is not configured, with those that are; errors of
   /// opening and of building its index; Unavailable after Stop.
   Result<std::shared_ptr<const Dataset>> Open(const std::string& dataset_id);
+
+  /// Opens all datasets, each on a thread of its own, so that none waits for another; their indexes
+  /// are built one after another. `opened` is called for each, from several threads. Blocks.
+  void OpenAll(const std::function<void(const std::string& dataset_id, const Status&)>& opened);
 
   /// The plan of a pipeline, opening its dataset. Plans that are in use somewhere are shared.
   /// Errors of Pipeline::Parse, Open and Plan::Compile; DataLoss, with the `exclude` line that
@@ -101,6 +110,7 @@ class PlanLibrary {
   const PlanLibraryOptions options_;
   const std::shared_ptr<Logger> logger_;
   std::stop_source stop_;
+  std::mutex one_build_;                                   // see IndexOptions
   std::map<std::string, std::unique_ptr<Entry>> entries_;  // not changed after construction
   mutable Mutex mutex_;
   // By dataset id and fingerprint; those in use.

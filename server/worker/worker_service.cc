@@ -49,6 +49,7 @@ WorkerService::~WorkerService() { Stop(); }
 
 void WorkerService::Start() {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
+  threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });
   MutexLock lock(mutex_);
   ConnectToDispatcher();
@@ -316,19 +317,31 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   if (stream != streams_.end()) Pump(task.stream, stream->second);
 }
 
+void WorkerService::OpenDatasets() {
+  provider_->OpenDatasets([this] {
+    MutexLock lock(mutex_);
+    SendReport();
+    prepare_available_.NotifyAll();
+  });
+}
+
 void WorkerService::PrepareLoop() {
-  provider_->OpenDatasets();
   MutexLock lock(mutex_);
-  SendReport();
   while (!stopping_) {
-    if (to_compile_.empty()) {
+    std::erase_if(to_compile_, [this](const std::string& f)
+                                   MILLRACE_REQUIRES(mutex_) { return !plans_.contains(f); });
+    // A dataset that is still being opened keeps only its own plans waiting.
+    const auto next = std::find_if(to_compile_.begin(), to_compile_.end(),
+                                   [this](const std::string& f) MILLRACE_REQUIRES(mutex_) {
+                                     return provider_->CanCompile(plans_.at(f).spec);
+                                   });
+    if (next == to_compile_.end()) {
       prepare_available_.Wait(mutex_);
       continue;
     }
-    const std::string fingerprint = to_compile_.front();
-    to_compile_.pop_front();
+    const std::string fingerprint = *next;
+    to_compile_.erase(next);
     const auto found = plans_.find(fingerprint);
-    if (found == plans_.end()) continue;
     const v1::PlanSpec spec = found->second.spec;
     lock.Unlock();
     Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());

@@ -1,12 +1,13 @@
 // A worker: keeps the plans it is told to, builds what consumers have room for, and sends it. Holds
 // no state that matters: any other worker can build any of its batches.
 //
-// Threads: `threads` builders, one that opens datasets and compiles plans, and whatever the network
-// calls from. Time comes from outside: call Tick() a few times a second. Thread-safe.
+// Threads: `threads` builders, one that opens datasets, one that compiles plans, and whatever the
+// network calls from. Time comes from outside: call Tick() a few times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,8 +32,11 @@ class PlanProvider {
   virtual ~PlanProvider() = default;
   /// Blocks while it opens or indexes the dataset and compiles.
   virtual Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) = 0;
-  /// Opens (where missing or stale, indexes) every dataset. Blocks; errors are part of the states.
-  virtual void OpenDatasets() = 0;
+  /// Whether CompilePlan can begin: its dataset is not being opened at the moment. Cheap.
+  virtual bool CanCompile(const v1::PlanSpec& spec) = 0;
+  /// Opens (where missing or stale, indexes) every dataset, and calls `on_change`, from any thread,
+  /// when one is open or cannot be. Blocks; errors are part of the states.
+  virtual void OpenDatasets(const std::function<void()>& on_change) = 0;
   virtual std::map<std::string, v1::DatasetState> DatasetStates() = 0;
   /// Names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
@@ -64,7 +68,8 @@ class WorkerService final : public WorkerEndpoint,
   void Drain();
   /// Whether nobody waits for a batch of this worker.
   bool Idle();
-  /// Says goodbye, ends all streams and joins the threads. Idempotent.
+  /// Says goodbye, ends all streams and joins the threads; a dataset that is being opened is waited
+  /// for, so that its owner should end that before. Idempotent.
   void Stop();
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
@@ -114,6 +119,7 @@ class WorkerService final : public WorkerEndpoint,
   using ScratchByPlan = std::map<std::string, std::unique_ptr<BatchScratch>>;
   /// Lets go of the mutex while it builds.
   void BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) MILLRACE_REQUIRES(mutex_);
+  void OpenDatasets();
   void PrepareLoop();
 
   const WorkerOptions options_;

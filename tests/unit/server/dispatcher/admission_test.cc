@@ -49,6 +49,17 @@ TEST_CASE("one pipeline is compiled once for all its ranks", "[admission]") {
   CHECK(h.compiles.size() == 1);
 }
 
+TEST_CASE("a plan that waited for a dataset is compiled as soon as one is open", "[admission]") {
+  Harness h;
+  h.hold_compiles = true;
+  h.Attach(HelloOptions{.yaml = Yaml("later=dataset 'stdlib' is being opened\n")});
+  REQUIRE(h.compiles.size() == 1);
+  h.AnswerCompiles();
+  REQUIRE(h.compiles.empty());
+  h.Do(h.dispatcher->OnDataset("stdlib", v1::DatasetState(), h.now));
+  CHECK(h.compiles.size() == 1);
+}
+
 TEST_CASE("a plan that cannot be compiled yet is tried again", "[admission]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{.yaml = Yaml("later=the index is being built\n")});

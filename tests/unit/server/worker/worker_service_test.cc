@@ -1,5 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <atomic>
+#include <future>
 #include <set>
 
 #include "common/transport/in_process.h"
@@ -21,7 +24,14 @@ class FakeProvider final : public PlanProvider {
     if (pipeline.yaml() == "bad") return InvalidArgument("no such pipeline");
     return std::shared_ptr<const Plan>(plan);
   }
-  void OpenDatasets() override {}
+  bool CanCompile(const v1::PlanSpec& spec) override {
+    return !opening || spec.dataset() != "slow";
+  }
+  void OpenDatasets(const std::function<void()>& on_change) override {
+    if (opening) open_slow.get_future().wait();
+    opening = false;
+    on_change();
+  }
   std::map<std::string, v1::DatasetState> DatasetStates() override {
     v1::DatasetState state;
     state.set_digest("d");
@@ -33,6 +43,8 @@ class FakeProvider final : public PlanProvider {
     return {entry};
   }
 
+  std::atomic<bool> opening{false};  // the dataset `slow`, until open_slow is set
+  std::promise<void> open_slow;
   std::shared_ptr<FakePlan> plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
 };
 
@@ -47,7 +59,8 @@ struct Fixture {
   std::string fingerprint = provider->plan->fingerprint().ToString();
   std::uint64_t plays = 0;
 
-  Fixture() {
+  explicit Fixture(bool opening = false) {
+    provider->opening = opening;
     network.AddDispatcher("d:1", dispatcher);
     WorkerOptions options;
     options.name = "w1";
@@ -127,6 +140,79 @@ TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "
   CHECK(ready->plans(0).static_digest() == f.provider->plan->static_digest());
   CHECK(f.worker->OnGetStatic(f.fingerprint)->digest == f.provider->plan->static_digest());
   CHECK(f.worker->OnGetStatic("other").status().code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("a plan waits for its own dataset alone", "[worker]") {
+  Fixture f(true);
+  v1::WorkResponse response;
+  // By fingerprint, so that the one that has to wait comes first.
+  for (const std::string id : {"a", f.fingerprint.c_str()}) {
+    v1::PlanSpec& spec = *response.add_plans();
+    spec.set_fingerprint(id);
+    spec.set_dataset(id == "a" ? "slow" : "data");
+    spec.mutable_pipeline()->set_yaml(id == "a" ? "bad" : "good");
+  }
+  f.Say(response);
+  const auto phase = [](const v1::WorkRequest& report, const std::string& plan) {
+    for (const auto& p : report.plans()) {
+      if (p.fingerprint() == plan) return p.phase();
+    }
+    return v1::COMPILING;
+  };
+  const auto ready =
+      f.WaitReport([&](const auto& r) { return phase(r, f.fingerprint) == v1::READY; });
+  REQUIRE(ready);
+  CHECK(phase(*ready, "a") == v1::COMPILING);
+  f.provider->open_slow.set_value();
+  CHECK(f.WaitReport([&](const auto& r) { return phase(r, "a") == v1::FAILED; }));
+}
+
+TEST_CASE("a worker without a dispatcher says so at once and then once a minute", "[worker]") {
+  class CountingLogger final : public Logger {
+   public:
+    void Log(LogLevel level, std::string_view event,
+             std::initializer_list<LogField> fields) override {
+      if (level != LogLevel::kWarning || event.find("no dispatcher") == std::string_view::npos) {
+        return;
+      }
+      ++count;
+      const bool named = std::any_of(fields.begin(), fields.end(), [](const LogField& field) {
+        return field.value == "nowhere:1";
+      });
+      if (!named) ++nameless;
+    }
+    std::atomic<int> count{0};
+    std::atomic<int> nameless{0};
+  };
+  InProcessNetwork network;
+  const auto clock = std::make_shared<FakeClock>();
+  const auto logger = std::make_shared<CountingLogger>();
+  WorkerOptions options;
+  options.address = "w1:1";
+  options.dispatcher = "nowhere:1";
+  const auto worker = std::make_shared<WorkerService>(options, std::make_shared<FakeProvider>(),
+                                                      network.MakeConnector("w1:1"), clock, logger);
+  worker->Start();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (logger->count < 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  CHECK(logger->count == 1);
+  // Half a minute of tries says nothing, a whole one says it again, once.
+  for (int half = 1; half <= 4; ++half) {
+    for (int i = 0; i < 6; ++i) {
+      clock->Advance(std::chrono::seconds(5));
+      worker->Tick();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    CHECK(logger->count <= 1 + half / 2);
+  }
+  while (logger->count < 2 && std::chrono::steady_clock::now() < until) {
+    clock->Advance(std::chrono::seconds(5));
+    worker->Tick();
+    std::this_thread::yield();
+  }
+  CHECK(logger->count >= 2);
+  CHECK(logger->nameless == 0);
+  worker->Stop();
 }
 
 TEST_CASE("a plan that fails here says why, and wants for it are refused", "[worker]") {
