@@ -9,9 +9,6 @@
 namespace millrace {
 namespace {
 
-/// A term that no clock of a dispatcher can have given: a damaged or hostile message.
-constexpr std::uint64_t kTermsAhead = 366 * 86'400;
-
 std::string Holds(const SessionFacts& holder, const SessionFacts& newcomer) {
   const v1::Hello& hello = holder.hello;
   std::string text = fmt::format("job {} is held by {} (session {}, world size {}", hello.job(),
@@ -45,14 +42,7 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
 
   const Number brought = FromProto(hello.session());
   const std::uint64_t seen = std::max<std::uint64_t>(hello.highest_term(), brought.term);
-  if (seen > state_.term()) {
-    const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(now_.unix_seconds, 0));
-    if (seen > std::max(now, state_.term()) + kTermsAhead) {
-      return Close(stream, InvalidArgument(fmt::format("term {} cannot be: this dispatcher's is {}",
-                                                       seen, state_.term())));
-    }
-    return StepDown(fmt::format("{} has seen term {}", hello.where(), seen));
-  }
+  if (Outranked(stream, hello.where(), seen)) return;
   if (brought > state_.last_number()) {
     return Close(stream,
                  InvalidArgument(fmt::format("session {} was never issued", brought.ToString())));

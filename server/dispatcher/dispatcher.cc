@@ -10,6 +10,10 @@
 namespace millrace {
 namespace {
 
+/// A year. No clock of a dispatcher can have given a term further ahead: a damaged or hostile
+/// message.
+constexpr std::uint64_t kTermsAhead = 366 * 86'400;
+
 /// The code that a consumer acts on: it ends at ABORTED and FAILED_PRECONDITION and tries again
 /// after everything else, so an error that no second try can cure must not come as something else.
 Status ForConsumer(const Status& status) {
@@ -98,11 +102,26 @@ void Dispatcher::Close(StreamId stream, const Status& status) {
   Apply(StreamForgotten{stream});
 }
 
-void Dispatcher::StepDown(const std::string& why) {
+bool Dispatcher::Outranked(StreamId stream, const std::string& who, std::uint64_t seen) {
+  if (seen <= state_.term()) return false;
+  // By the clock alone: a bound that moved with the term could be pushed on and on.
+  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(now_.unix_seconds, 0));
+  if (seen > now + kTermsAhead) {
+    Close(stream, FailedPrecondition(fmt::format(
+                      "{} has seen term {}, which cannot be: terms are seconds, this dispatcher's "
+                      "is {} and its clock says {}; set the clock, or start {} again",
+                      who, seen, state_.term(), now, who)));
+  } else {
+    StepDown(fmt::format("{} has seen term {}", who, seen), seen);
+  }
+  return true;
+}
+
+void Dispatcher::StepDown(const std::string& why, std::uint64_t seen) {
+  if (!stepped_down_.ok()) return;
   stepped_down_ = Unavailable(
-      fmt::format("this dispatcher's term {} is over: {}; connect to the dispatcher that leads now",
-                  state_.term(), why));
-  Log(LogLevel::kError, "stepped down", {{"why", stepped_down_.message()}});
+      fmt::format("this dispatcher's term {} is over: {}; connect again", state_.term(), why));
+  seen_term_ = seen;
   while (!state_.streams().empty()) Close(state_.streams().begin()->first, stepped_down_);
 }
 

@@ -67,6 +67,8 @@ class Dispatcher {
   const DispatcherState& state() const { return state_; }
   /// Not ok: a dispatcher of a higher term exists; this one serves nobody any more.
   const Status& stepped_down() const { return stepped_down_; }
+  /// The term of that other one; 0 where only the store has said that there is one.
+  std::uint64_t seen_term() const { return seen_term_; }
 
   /// Why no worker can be leased to for this session now; empty where one can.
   std::string NoWorkerWhy(const SessionFacts& session) const;
@@ -80,7 +82,10 @@ class Dispatcher {
   void Log(LogLevel level, std::string event,
            std::vector<std::pair<std::string, std::string>> fields);
   void Close(StreamId stream, const Status& status);
-  void StepDown(const std::string& why);
+  void StepDown(const std::string& why, std::uint64_t seen = 0);
+  /// Whether a peer has seen a higher term than this one's: then this dispatcher's is over, or,
+  /// where no clock can have given that term, the peer's stream.
+  bool Outranked(StreamId stream, const std::string& who, std::uint64_t seen);
   void Pulse();
 
   // admission.cc: from Hello to Welcome
@@ -144,6 +149,7 @@ class Dispatcher {
   Time next_pulse_;
   bool booted_jobs_checked_ = false;
   Status stepped_down_;
+  std::uint64_t seen_term_ = 0;
   bool plans_changed_ = false;       // workers have to be told
   std::set<std::string> unsettled_;  // jobs to look at before the event ends
   Actions actions_;

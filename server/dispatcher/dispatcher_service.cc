@@ -47,30 +47,36 @@ Result<std::shared_ptr<DispatcherService>> DispatcherService::Start(
     const DispatcherOptions& options, std::shared_ptr<StateStore> store,
     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
     std::shared_ptr<Logger> logger) {
-  MILLRACE_ASSIGN_OR_RETURN(StoredState stored, store->Load());
-  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(clock->UnixSeconds(), 0));
-  const std::uint64_t term = std::max(stored.term + 1, now);
-  MILLRACE_RETURN_IF_ERROR(store->CommitTerm(term));
-  logger->Info("dispatcher started", {{"term", term}, {"jobs_kept", stored.jobs.size()}});
+  MILLRACE_ASSIGN_OR_RETURN(TermRecords begun, BeginTerm(*store, *clock, 0));
+  logger->Info("dispatcher started", {{"term", begun.term}, {"jobs_kept", begun.jobs.size()}});
   return std::shared_ptr<DispatcherService>(
       new DispatcherService(options, std::move(store), std::move(compiler), std::move(clock),
-                            std::move(logger), term, std::move(stored.jobs)));
+                            std::move(logger), std::move(begun)));
+}
+
+Result<DispatcherService::TermRecords> DispatcherService::BeginTerm(StateStore& store,
+                                                                    const Clock& clock,
+                                                                    std::uint64_t above) {
+  MILLRACE_ASSIGN_OR_RETURN(StoredState stored, store.Load());
+  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(clock.UnixSeconds(), 0));
+  const std::uint64_t term = std::max({stored.term + 1, above + 1, now});
+  MILLRACE_RETURN_IF_ERROR(store.CommitTerm(term));
+  return TermRecords{term, std::move(stored.jobs)};
 }
 
 DispatcherService::DispatcherService(const DispatcherOptions& options,
                                      std::shared_ptr<StateStore> store,
                                      std::shared_ptr<PlanCompiler> compiler,
                                      std::shared_ptr<const Clock> clock,
-                                     std::shared_ptr<Logger> logger, std::uint64_t term,
-                                     std::vector<v1::JobRecord> records)
+                                     std::shared_ptr<Logger> logger, TermRecords begun)
     : options_(options),
       store_(std::move(store)),
       compiler_(std::move(compiler)),
       clock_(std::move(clock)),
       logger_(std::move(logger)),
-      term_(term),
+      term_(begun.term),
       queue_(std::make_shared<TaskQueue>()),
-      dispatcher_(options_, term, std::move(records), Now()),
+      dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now()),
       compilers_(kCompilers),
       committer_(1),
       loop_([this] { Loop(); }) {}
@@ -83,14 +89,14 @@ void DispatcherService::Stop() {
 }
 
 void DispatcherService::Loop() {
-  Perform(dispatcher_.OnTick(Now()));
+  Perform(dispatcher_->OnTick(Now()));
   auto next_tick = std::chrono::steady_clock::now() + options_.tick;
   while (!queue_->closed()) {
     for (auto& task : queue_->TakeAll(next_tick)) task();
     const auto now = std::chrono::steady_clock::now();
     if (now < next_tick) continue;
     next_tick = now + options_.tick;
-    Perform(dispatcher_.OnTick(Now()));
+    Perform(dispatcher_->OnTick(Now()));
   }
   for (auto& task : queue_->TakeAll(next_tick)) task();
   const Status stops =
@@ -105,13 +111,14 @@ Moment DispatcherService::Now() const { return {clock_->Now(), clock_->UnixSecon
 
 void DispatcherService::SetDataset(const std::string& id, v1::DatasetState dataset) {
   queue_->Post([this, id, dataset = std::move(dataset)] {
-    Perform(dispatcher_.OnDataset(id, dataset, Now()));
+    datasets_[id] = dataset;
+    Perform(dispatcher_->OnDataset(id, dataset, Now()));
   });
 }
 
 void DispatcherService::Tick() {
   (void)Ask<bool>([this]() -> Result<bool> {
-    Perform(dispatcher_.OnTick(Now()));
+    Perform(dispatcher_->OnTick(Now()));
     return true;
   });
 }
@@ -130,7 +137,7 @@ std::shared_ptr<StreamT> DispatcherService::Accept(
   auto accepted = std::make_shared<StreamT>(id, std::move(stream), std::move(notify));
   queue_->Post([this, id, accepted, &streams] {
     streams[id] = accepted;
-    Perform(dispatcher_.OnStreamOpened(id, std::is_same_v<StreamT, WorkStream>, Now()));
+    Perform(dispatcher_->OnStreamOpened(id, std::is_same_v<StreamT, WorkStream>, Now()));
   });
   return accepted;
 }
@@ -143,9 +150,9 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   auto inbound = stream->Take();
   for (const auto& message : inbound.messages) {
     if constexpr (std::is_same_v<StreamT, WorkStream>) {
-      Perform(dispatcher_.OnWork(id, message, Now()));
+      Perform(dispatcher_->OnWork(id, message, Now()));
     } else {
-      Perform(dispatcher_.OnAttach(id, message, Now()));
+      Perform(dispatcher_->OnAttach(id, message, Now()));
     }
   }
   if (!inbound.closed && !inbound.flooded) return;
@@ -154,7 +161,7 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
         ResourceExhausted("messages come faster than they can be read: wait and reconnect"));
   }
   streams.erase(id);
-  Perform(dispatcher_.OnStreamClosed(id, Now()));
+  Perform(dispatcher_->OnStreamClosed(id, Now()));
 }
 
 std::shared_ptr<StreamHandler<v1::AttachRequest>> DispatcherService::OnAttach(
@@ -194,7 +201,7 @@ Result<T> DispatcherService::Ask(std::function<Result<T>()> question) {
 
 Result<v1::ServiceStatus> DispatcherService::OnGetStatus() {
   return Ask<v1::ServiceStatus>([this]() -> Result<v1::ServiceStatus> {
-    return BuildStatus(dispatcher_, options_, clock_->Now());
+    return BuildStatus(*dispatcher_, options_, clock_->Now());
   });
 }
 
@@ -202,7 +209,7 @@ Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
     const v1::DrainWorkerRequest& request) {
   return Ask<v1::DrainWorkerResponse>([this, request]() {
     Actions actions;
-    auto response = dispatcher_.DrainWorker(request, Now(), actions);
+    auto response = dispatcher_->DrainWorker(request, Now(), actions);
     Perform(std::move(actions));
     return response;
   });
@@ -211,7 +218,7 @@ Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
 Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& request) {
   return Ask<v1::EndJobResponse>([this, request]() {
     Actions actions;
-    auto response = dispatcher_.EndJob(request, Now(), actions);
+    auto response = dispatcher_->EndJob(request, Now(), actions);
     Perform(std::move(actions));
     return response;
   });
@@ -224,6 +231,35 @@ void DispatcherService::Perform(Actions actions) {
   for (Action& action : actions) {
     std::visit([this](auto& a) { Do(a); }, action);
   }
+  if (!dispatcher_->stepped_down().ok()) BeginAnew();
+}
+
+// The store is this process's alone, so that there is no other dispatcher to go to: peers that have
+// seen a higher term saw one of an earlier store or clock. A still higher term is one that they
+// follow, and everything else comes back with them, as at a start.
+void DispatcherService::BeginAnew() {
+  if (beginning_ || clock_->Now() < begin_again_at_) return;
+  beginning_ = true;
+  // On the thread of the records' writer: what was to be written before comes before.
+  committer_.Post([this, queue = queue_, above = dispatcher_->seen_term()] {
+    auto begun = BeginTerm(*store_, *clock_, above);
+    queue->Post([this, begun = std::move(begun)] { Begun(begun); });
+  });
+}
+
+void DispatcherService::Begun(const Result<TermRecords>& begun) {
+  beginning_ = false;
+  if (!begun.ok()) {
+    begin_again_at_ = clock_->Now() + options_.retry;
+    logger_->Error("a new term cannot be begun; it is tried again",
+                   {{"over", term_.load()}, {"why", begun.status()}});
+    return;
+  }
+  logger_->Warning("began a new term; all sessions and workers come back to it",
+                   {{"term", begun->term}, {"why", dispatcher_->stepped_down()}});
+  term_ = begun->term;
+  dispatcher_.emplace(options_, begun->term, begun->jobs, Now());
+  for (const auto& [id, dataset] : datasets_) Perform(dispatcher_->OnDataset(id, dataset, Now()));
 }
 
 void DispatcherService::Do(SendAttach& action) {
@@ -252,16 +288,16 @@ void DispatcherService::Do(CompilePlan& action) {
     if (queue->closed()) return;
     auto plan = CompileSafely(*compiler_, action.pipeline);
     queue->Post([this, key = action.key, plan = std::move(plan)] {
-      Perform(dispatcher_.OnPlanCompiled(key, plan, Now()));
+      Perform(dispatcher_->OnPlanCompiled(key, plan, Now()));
     });
   });
 }
 
 void DispatcherService::Do(CommitRecord& action) {
-  committer_.Post([this, queue = queue_, record = std::move(action.record)] {
-    const Status status = store_->CommitJob(term_, record, clock_->UnixSeconds());
+  committer_.Post([this, queue = queue_, term = term_.load(), record = std::move(action.record)] {
+    const Status status = store_->CommitJob(term, record, clock_->UnixSeconds());
     queue->Post(
-        [this, record, status] { Perform(dispatcher_.OnRecordCommitted(record, status, Now())); });
+        [this, record, status] { Perform(dispatcher_->OnRecordCommitted(record, status, Now())); });
   });
 }
 

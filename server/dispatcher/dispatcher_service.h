@@ -15,8 +15,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -55,6 +57,7 @@ class DispatcherService final : public DispatcherEndpoint {
   /// to the dispatcher.
   void Tick();
 
+  /// A later one each time that a peer has seen a higher term than this one's.
   std::uint64_t term() const { return term_; }
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
@@ -66,14 +69,22 @@ class DispatcherService final : public DispatcherEndpoint {
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
 
  private:
+  /// A term that the store has committed, and what it had then.
+  struct TermRecords {
+    std::uint64_t term = 0;
+    std::vector<v1::JobRecord> jobs;
+  };
+  static Result<TermRecords> BeginTerm(StateStore& store, const Clock& clock, std::uint64_t above);
+
   DispatcherService(const DispatcherOptions& options, std::shared_ptr<StateStore> store,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
-                    std::shared_ptr<Logger> logger, std::uint64_t term,
-                    std::vector<v1::JobRecord> records);
+                    std::shared_ptr<Logger> logger, TermRecords begun);
 
   void Loop();
   Moment Now() const;
   void Perform(Actions actions);
+  void BeginAnew();
+  void Begun(const Result<TermRecords>& begun);
   void Do(SendAttach& action);
   void Do(SendWork& action);
   void Do(CloseStream& action);
@@ -88,19 +99,22 @@ class DispatcherService final : public DispatcherEndpoint {
   template <class T>
   Result<T> Ask(std::function<Result<T>()> question);
 
-  const DispatcherOptions options_;
+  DispatcherOptions options_;  // changed by the event loop alone
   const std::shared_ptr<StateStore> store_;
   const std::shared_ptr<PlanCompiler> compiler_;
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
-  const std::uint64_t term_;
+  std::atomic<std::uint64_t> term_;
 
   const std::shared_ptr<TaskQueue> queue_;
   std::atomic<StreamId> last_stream_{0};
   std::atomic<int> questions_{0};
 
   // The event loop's own.
-  Dispatcher dispatcher_;
+  std::optional<Dispatcher> dispatcher_;  // always there
+  std::map<std::string, v1::DatasetState> datasets_;
+  bool beginning_ = false;  // a term is being committed
+  Time begin_again_at_;     // where that failed
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
 

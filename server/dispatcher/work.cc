@@ -37,6 +37,7 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
     Close(stream, status);
     return End();
   }
+  if (Outranked(stream, "worker " + request.name(), request.id().term())) return End();
   Result<Number> recognised = RecogniseWorker(request);
   if (!recognised.ok()) {
     Close(stream, recognised.status());

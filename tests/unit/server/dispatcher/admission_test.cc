@@ -276,6 +276,31 @@ TEST_CASE("a consumer that has seen a higher term ends this dispatcher's", "[adm
   CHECK(h.ClosedWith(h.Open()).code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("a worker that has a number of a higher term ends this dispatcher's",
+          "[admission][term]") {
+  Harness h;
+  const StreamId stream = h.Open(true);
+  v1::WorkRequest request;
+  request.set_protocol(1);
+  request.set_nonce(std::string(16, 'w'));
+  request.set_name("w1");
+  request.mutable_self()->set_address("w1:7701");
+  request.mutable_id()->set_term(200);
+  request.mutable_id()->set_n(1);
+  h.Work(stream, request);
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
+  CHECK(h.dispatcher->seen_term() == 200);
+}
+
+TEST_CASE("a term can be pushed no further than a year beyond the clock", "[admission][term]") {
+  Harness h({}, 1'700'000'000 + 366 * 86'400);  // as far as peers can have pushed it
+  v1::Hello hello = MakeHello({});
+  hello.set_highest_term(h.dispatcher->state().term() + 1);
+  const StreamId stream = h.Attach(hello);
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
+  CHECK(h.dispatcher->stepped_down().ok());
+}
+
 TEST_CASE("every message of the dispatcher carries its term", "[admission][term]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");

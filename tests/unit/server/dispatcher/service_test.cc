@@ -174,6 +174,37 @@ TEST_CASE("a hello over the service ends in a welcome, with the record in the st
   CHECK(f.store->state().jobs[0].name() == "x");
 }
 
+TEST_CASE("a dispatcher that hears of a higher term begins a still higher one and serves on",
+          "[service][term]") {
+  Fixture f;
+  const std::uint64_t seen = 1'700'000'500;
+  v1::AttachRequest request = HelloRequest();
+  request.mutable_hello()->set_highest_term(seen);
+  auto first = std::make_shared<FakeStream<v1::AttachResponse>>();
+  auto handler = f.service->OnAttach(first, "peer");
+  handler->OnMessage(request);
+  CHECK(first->WaitForClose().code() == StatusCode::kUnavailable);
+  std::uint64_t term = 0;
+  for (int i = 0; i < 10'000 && term == 0; ++i) {  // as a trainer does, until it is let in
+    auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
+    auto again = f.service->OnAttach(stream, "peer");
+    again->OnMessage(request);
+    f.service->Tick();
+    if (f.service->term() == seen + 1 && PumpUntil(*again, *stream, HasWelcome)) {
+      term = stream->written().back().term();
+    }
+  }
+  CHECK(term == seen + 1);
+  CHECK(f.store->state().term == seen + 1);
+  REQUIRE_FALSE(f.store->state().jobs.empty());
+}
+
+TEST_CASE("the address in status is the one that was told last", "[service]") {
+  Fixture f;
+  f.service->SetAddress("127.0.0.1:4321");
+  CHECK(f.service->OnGetStatus()->address() == "127.0.0.1:4321");
+}
+
 TEST_CASE("one write is outstanding at a time and what waits becomes one message", "[service]") {
   Fixture f;
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
