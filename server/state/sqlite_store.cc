@@ -1,12 +1,15 @@
 #include "server/state/sqlite_store.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
 #include <utility>
 
+#include "common/base/errno_status.h"
 #include "common/base/mutex.h"
 #include "server/state/folder_lock.h"
 
@@ -50,6 +53,8 @@ class SqliteStoreImpl final : public StateStore {
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     db_.reset(db);
     if (code != SQLITE_OK) return Error("open");
+    if (stat(file_.c_str(), &opened_) != 0)
+      return ErrnoStatus("state file " + file_.string(), errno);
     // The folder's lock keeps others away, so that the log needs no shared memory.
     for (const char* pragma :
          {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
@@ -180,8 +185,21 @@ class SqliteStoreImpl final : public StateStore {
     });
   }
 
+  // A file that was deleted or replaced can still be written, and whatever is written is lost.
+  Status CheckInPlace() MILLRACE_REQUIRES(mutex_) {
+    struct stat present {};
+    if (stat(file_.c_str(), &present) == 0 && present.st_dev == opened_.st_dev &&
+        present.st_ino == opened_.st_ino) {
+      return OkStatus();
+    }
+    return Unavailable("state file " + file_.string() +
+                       ": was deleted or replaced while the daemon had it open; put it back, or "
+                       "restart the daemon");
+  }
+
   template <class F>
   Status Transact(F change) MILLRACE_REQUIRES(mutex_) {
+    MILLRACE_RETURN_IF_ERROR(CheckInPlace());
     MILLRACE_RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
     Status status = change();
     if (status.ok()) status = Execute("COMMIT");
@@ -232,6 +250,7 @@ class SqliteStoreImpl final : public StateStore {
   const FolderLock lock_;
   Mutex mutex_;
   Database db_ MILLRACE_GUARDED_BY(mutex_);
+  struct stat opened_ MILLRACE_GUARDED_BY(mutex_) {};  // the file that db_ is
 };
 
 }  // namespace

@@ -45,6 +45,25 @@ TEST_CASE("a folder that another daemon holds is refused, naming it", "[sqlite]"
   CHECK(second.message().find(folder.path().string()) != std::string::npos);
 }
 
+TEST_CASE("a state file that was deleted or replaced is noticed before anything is written",
+          "[sqlite]") {
+  test::TemporaryFolder folder;
+  auto store = SqliteStore::Open(folder.path());
+  REQUIRE(store.ok());
+  REQUIRE((*store)->CommitTerm(5).ok());
+  const fs::path file = folder.path() / "state.db";
+  const fs::path aside = folder.path() / "aside";
+  fs::rename(file, aside);
+  for (const bool another : {false, true}) {
+    if (another) std::ofstream(file) << "another";
+    const Status status = (*store)->CommitJob(5, Record("a"), 0);
+    CHECK(status.code() == StatusCode::kUnavailable);
+    CHECK(status.message().find(file.string() + ": was deleted or replaced") != std::string::npos);
+  }
+  fs::rename(aside, file);
+  CHECK((*store)->CommitJob(5, Record("a"), 0).ok());
+}
+
 TEST_CASE("the folder is made where it is missing, and a file in its place is refused",
           "[sqlite]") {
   test::TemporaryFolder folder;
