@@ -8,6 +8,11 @@
 #include "server/worker/worker_service.h"
 
 namespace millrace {
+namespace {
+
+constexpr Duration kSayAgain = std::chrono::minutes(1);
+
+}  // namespace
 
 class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
  public:
@@ -55,6 +60,7 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     number_ = {response.id().term(), response.id().n()};
     if (!registered_) {
       registered_ = true;
+      no_dispatcher_said_.reset();
       log_->Info(
           "joined dispatcher",
           {{"address", options_.dispatcher}, {"term", term_}, {"number", number_.ToString()}});
@@ -117,9 +123,11 @@ void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
   if (registered_) {
     log_->Warning("lost the dispatcher; running streams go on",
                   {{"address", options_.dispatcher}, {"status", status.ToString()}});
-  } else {
-    log_->Debug("no dispatcher yet",
-                {{"address", options_.dispatcher}, {"status", status.ToString()}});
+    no_dispatcher_said_ = clock_->Now();
+  } else if (!no_dispatcher_said_ || clock_->Now() - *no_dispatcher_said_ >= kSayAgain) {
+    log_->Warning("no dispatcher; it is tried again and again",
+                  {{"address", options_.dispatcher}, {"status", status.ToString()}});
+    no_dispatcher_said_ = clock_->Now();
   }
   registered_ = false;
   lock.Unlock();

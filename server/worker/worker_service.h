@@ -158,6 +158,8 @@ class WorkerService final : public WorkerEndpoint,
   double retry_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0.1;
   std::uint64_t term_ MILLRACE_GUARDED_BY(mutex_) = 0;
   Number number_ MILLRACE_GUARDED_BY(mutex_);
+  /// When it was last said that there is no dispatcher; unset while there is one.
+  std::optional<Time> no_dispatcher_said_ MILLRACE_GUARDED_BY(mutex_);
   std::vector<std::string> file_lists_wanted_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::string, std::string> differences_ MILLRACE_GUARDED_BY(mutex_);
   std::minstd_rand random_ MILLRACE_GUARDED_BY(mutex_);
