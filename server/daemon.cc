@@ -82,6 +82,7 @@ Status Daemon::StartDispatcher() {
   MILLRACE_ASSIGN_OR_RETURN(
       control_, GrpcServer::Start(server, std::shared_ptr<DispatcherEndpoint>(dispatcher_)));
   control_address_ = WithPort(options_.listen, control_->port());
+  dispatcher_->SetAddress(control_address_);
   log_->Info("listening",
              {{"for", "control"}, {"address", control_address_}, {"term", dispatcher_->term()}});
   if (!IsLoopback(options_.listen)) {

@@ -116,6 +116,10 @@ void DispatcherService::SetDataset(const std::string& id, v1::DatasetState datas
   });
 }
 
+void DispatcherService::SetAddress(const std::string& address) {
+  queue_->Post([this, address] { options_.address = address; });
+}
+
 void DispatcherService::Tick() {
   (void)Ask<bool>([this]() -> Result<bool> {
     Perform(dispatcher_->OnTick(Now()));

@@ -52,6 +52,9 @@ class DispatcherService final : public DispatcherEndpoint {
   /// that changes.
   void SetDataset(const std::string& id, v1::DatasetState dataset);
 
+  /// Where the service listens, for status and messages: known only once it does.
+  void SetAddress(const std::string& address);
+
   /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be
   /// moved in steps of at most options.late_tick, with a tick after each: a longer one is a pause
   /// to the dispatcher.
