@@ -77,9 +77,11 @@ Result<DaemonOptions> EffectiveOptions(const Arguments& arguments, const HostLim
   if (!arguments.config.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(texts, ReadConfigFile(arguments.config));
   }
+  OptionTexts flags;
   for (const std::string& dataset : arguments.datasets) {
-    MILLRACE_RETURN_IF_ERROR(AddDataset(dataset, texts));
+    MILLRACE_RETURN_IF_ERROR(AddDataset(dataset, flags));
   }
+  for (const auto& [id, dataset] : flags.datasets) texts.datasets[id] = dataset;
   for (const auto& [name, value] : arguments.flags) texts.values[name] = value;
   return MakeOptions(arguments.role, texts, host);
 }

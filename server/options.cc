@@ -209,7 +209,15 @@ Status AddDataset(std::string_view text, OptionTexts& texts) {
   if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size()) {
     return OptionError("dataset", text, "ID=DIR");
   }
-  texts.datasets[std::string(text.substr(0, equals))] = {std::string(text.substr(equals + 1)), ""};
+  const std::string id(text.substr(0, equals));
+  const auto [entry, added] =
+      texts.datasets.try_emplace(id, DatasetOption{std::string(text.substr(equals + 1)), ""});
+  if (!added) {
+    return InvalidArgument(
+        fmt::format("option dataset: '{}': {} was given before, as {}; give "
+                    "each dataset once",
+                    text, id, entry->second.path));
+  }
   return OkStatus();
 }
 

@@ -10,6 +10,26 @@
 #include <cstring>
 
 namespace millrace {
+namespace {
+
+/// Binds for a moment; 0, or the errno.
+int TryBind(const addrinfo& address) {
+  const int fd = socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  int error = 0;
+  const int on = 1;
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(fd, address.ai_addr, address.ai_addrlen) != 0 || ::listen(fd, 1) != 0) {
+    error = errno;
+  }
+  close(fd);
+  return error;
+}
+
+/// Whether an error says that the machine has no such address.
+bool IsOfHost(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
+
+}  // namespace
 
 Status CheckListen(const std::string& listen) {
   const std::size_t colon = listen.rfind(':');
@@ -34,15 +54,17 @@ Status CheckListen(const std::string& listen) {
   if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); error != 0) {
     return InvalidArgument("listen address '" + listen + "': " + gai_strerror(error));
   }
+  // A name may have several addresses, as localhost has, and a server takes all that there are.
   int error = 0;
-  const int on = 1;
-  const int socket_fd = socket(list->ai_family, list->ai_socktype | SOCK_CLOEXEC, 0);
-  if (socket_fd < 0 || setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      bind(socket_fd, list->ai_addr, list->ai_addrlen) != 0 || ::listen(socket_fd, 1) != 0) {
-    error = errno;
+  bool bound = false;
+  for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
+    const int problem = TryBind(*address);
+    bound = bound || problem == 0;
+    if (problem != 0 && (error == 0 || IsOfHost(error))) error = problem;
   }
-  if (socket_fd >= 0) close(socket_fd);
   freeaddrinfo(list);
+  // An address that this machine lacks, such as ::1 without IPv6, matters only where it is alone.
+  if (bound && IsOfHost(error)) error = 0;
   switch (error) {
     case 0:
       return OkStatus();

@@ -7,8 +7,9 @@
 
 namespace millrace {
 
-/// Binds `listen` (host:port) for a moment. InvalidArgument for an address that is none or none of
-/// this machine's, AlreadyExists for a port in use, PermissionDenied.
+/// Binds `listen` (host:port) for a moment, at every address of its host. InvalidArgument for an
+/// address that is none or none of this machine's, AlreadyExists for a port in use,
+/// PermissionDenied.
 Status CheckListen(const std::string& listen);
 
 }  // namespace millrace

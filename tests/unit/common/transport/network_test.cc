@@ -7,6 +7,8 @@
 #include <stop_token>
 #include <string>
 
+#include <netdb.h>
+
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
@@ -14,6 +16,7 @@
 #include "common/transport/grpc_client.h"
 #include "common/transport/grpc_server.h"
 #include "common/transport/in_process.h"
+#include "common/transport/listen_check.h"
 #include "common/transport/wire.h"
 #include "tests/unit/common/transport/recorder.h"
 
@@ -252,6 +255,27 @@ TEST_CASE("a second server on a port is refused and says so", "[network]") {
   CHECK(second.status().message() ==
         "cannot listen on " + taken +
             ": the port is in use by another process; stop it or choose another port");
+}
+
+TEST_CASE("a name is refused when the port is taken at any of its addresses", "[network]") {
+  // localhost is 127.0.0.1 or ::1 first, whichever the machine prefers: each is taken in turn.
+  for (const std::string host : {"127.0.0.1", "[::1]"}) {
+    if (!CheckListen(host + ":0").ok()) continue;  // a machine without IPv6
+    auto first = GrpcServer::Start(
+        {host + ":0"}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
+    REQUIRE(first.ok());
+    const std::string name = "localhost:" + std::to_string((*first)->port());
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    REQUIRE(getaddrinfo("localhost", "0", &hints, &list) == 0);
+    bool has = false;
+    for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
+      has = has || (a->ai_family == AF_INET6) == (host[0] == '[');
+    }
+    freeaddrinfo(list);
+    if (has) CHECK(CheckListen(name).code() == StatusCode::kAlreadyExists);
+  }
 }
 
 TEST_CASE("listen addresses that make no sense are refused with the reason", "[network]") {
