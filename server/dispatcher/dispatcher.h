@@ -121,7 +121,7 @@ class Dispatcher {
   bool MayWrite(const std::string& job) const;
 
   // leasing.cc: reports and leases
-  void Hear(Number id, const v1::Report& report);
+  void Hear(Number id, v1::Report report);
   void Fill(Number id);
   void FillAll();
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;

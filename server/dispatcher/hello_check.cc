@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::size_t kMaxName = 128;
 constexpr std::size_t kMaxWhere = 256;
+constexpr std::size_t kMaxFileName = 4096;
+constexpr std::size_t kMaxDigest = 64;
+constexpr std::size_t kMaxWords = 4096;  // of what is for people: longer ones are cut
+constexpr int kMaxSemantics = 64;
+constexpr int kMaxCounters = 64;
 constexpr std::uint32_t kMaxWorldSize = 1u << 20;
 constexpr std::uint32_t kMaxReplica = 1u << 16;
 constexpr int kMaxOverrides = 256;
@@ -35,6 +40,35 @@ Status CheckText(std::string_view what, std::string_view text, std::size_t longe
   }
   if (!Printable(text)) {
     return InvalidArgument(fmt::format("{} has control characters in it", what));
+  }
+  return OkStatus();
+}
+
+/// Cuts what is too long, not within a character.
+void Cut(std::string* text) {
+  if (text->size() <= kMaxWords) return;
+  std::size_t end = kMaxWords - 3;
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) --end;
+  text->resize(end);
+  *text += "...";
+}
+
+Status CheckWorkerRef(const v1::WorkerRef& worker) {
+  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's address", worker.address(), kMaxWhere));
+  MILLRACE_RETURN_IF_ERROR(CheckText("the host id", worker.host_id(), kMaxWhere));
+  return CheckText("the worker's socket", worker.unix_socket(), kMaxWhere);
+}
+
+Status CheckDataset(const std::string& id, const v1::DatasetState& dataset) {
+  MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's id", id, kMaxName));
+  MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's digest", dataset.digest(), kMaxDigest));
+  for (const v1::FileEntry& file : dataset.file_list()) {
+    if (file.name().size() > kMaxFileName || file.digest().size() > kMaxDigest) {
+      return InvalidArgument(fmt::format(
+          "a file of dataset {} has a name of {} bytes and a digest of {}: expected at most {} and "
+          "{}",
+          id, file.name().size(), file.digest().size(), kMaxFileName, kMaxDigest));
+    }
   }
   return OkStatus();
 }
@@ -114,6 +148,8 @@ Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckText("the job's name", hello.job(), kMaxName));
   MILLRACE_RETURN_IF_ERROR(CheckText("`where`", hello.where(), kMaxWhere));
   MILLRACE_RETURN_IF_ERROR(CheckText("the host id", hello.host_id(), kMaxWhere));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckText("the cursor's fingerprint", hello.cursor_fingerprint(), kMaxName));
   if (hello.nonce().size() != 16) {
     return InvalidArgument(
         fmt::format("the nonce has {} bytes: expected 16", hello.nonce().size()));
@@ -178,8 +214,8 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
         fmt::format("the nonce has {} bytes: expected 16", request.nonce().size()));
   }
   MILLRACE_RETURN_IF_ERROR(CheckText("the worker's name", request.name(), kMaxName));
-  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's address", request.self().address(), kMaxWhere));
-  MILLRACE_RETURN_IF_ERROR(CheckText("the host id", request.self().host_id(), kMaxWhere));
+  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's version", request.version(), kMaxName));
+  MILLRACE_RETURN_IF_ERROR(CheckWorkerRef(request.self()));
   const std::string& address = request.self().address();
   if (address.empty()) return InvalidArgument("the worker has no address: set `advertise`");
   if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
@@ -193,6 +229,21 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
         "a worker with {} datasets, {} plans and {} stages: expected at most {}, {} and {}",
         request.datasets().size(), request.plans_size(), request.build_size(), kMaxDatasets,
         kMaxWorkerPlans, kMaxStages));
+  }
+  if (request.semantics_size() > kMaxSemantics) {
+    return InvalidArgument(
+        fmt::format("a worker with {} versions of semantics: expected at most {}",
+                    request.semantics_size(), kMaxSemantics));
+  }
+  for (const auto& [id, dataset] : request.datasets()) {
+    MILLRACE_RETURN_IF_ERROR(CheckDataset(id, dataset));
+  }
+  for (const v1::PlanState& plan : request.plans()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("a plan's fingerprint", plan.fingerprint(), kMaxName));
+    MILLRACE_RETURN_IF_ERROR(CheckText("a plan's digest", plan.static_digest(), kMaxDigest));
+  }
+  for (const v1::StageSeconds& stage : request.build()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("a stage's name", stage.stage(), kMaxName));
   }
   return OkStatus();
 }
@@ -213,8 +264,7 @@ Result<SessionPlan> PlanForSession(const v1::Hello& hello, const PlanEntry& plan
   return SessionPlan{plan.facts, plan.fingerprint, steps, *start, std::move(spec)};
 }
 
-Status CheckReport(const v1::Report& report, const SessionPlan& plan,
-                   const DispatcherOptions& options) {
+Status CheckReportSize(const v1::Report& report, const DispatcherOptions& options) {
   if (report.held_size() > static_cast<int>(options.max_held)) {
     return InvalidArgument(fmt::format("a report holds {} leases: expected at most {}",
                                        report.held_size(), options.max_held));
@@ -223,6 +273,41 @@ Status CheckReport(const v1::Report& report, const SessionPlan& plan,
     return InvalidArgument(fmt::format("a report names {} failing workers: expected at most {}",
                                        report.failing_size(), kMaxFailing));
   }
+  const v1::Counters& counters = report.counters();
+  if (counters.dropped_size() > kMaxCounters || counters.waited_size() > kMaxCounters) {
+    return InvalidArgument(fmt::format(
+        "a report counts {} reasons of dropped examples and {} causes of waiting: expected at most "
+        "{}",
+        counters.dropped_size(), counters.waited_size(), kMaxCounters));
+  }
+  for (const v1::Lease& lease : report.held()) {
+    MILLRACE_RETURN_IF_ERROR(CheckWorkerRef(lease.worker()));
+  }
+  return OkStatus();
+}
+
+void Trim(v1::Report& report) {
+  report.DiscardUnknownFields();
+  for (v1::Failing& failing : *report.mutable_failing()) Cut(failing.mutable_reason());
+  if (!report.has_now()) return;
+  Cut(report.mutable_now()->mutable_worker_address());
+  Cut(report.mutable_now()->mutable_stage());
+}
+
+v1::WorkRequest Trimmed(const v1::WorkRequest& request) {
+  v1::WorkRequest trimmed = request;
+  trimmed.DiscardUnknownFields();
+  for (auto& [id, dataset] : *trimmed.mutable_datasets()) {
+    dataset.clear_file_list();
+    Cut(dataset.mutable_error());
+  }
+  for (v1::PlanState& plan : *trimmed.mutable_plans()) Cut(plan.mutable_error());
+  return trimmed;
+}
+
+Status CheckReport(const v1::Report& report, const SessionPlan& plan,
+                   const DispatcherOptions& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckReportSize(report, options));
   const Position next = FromProto(report.next());
   if (next.epoch > StepArithmetic::kMaxEpoch + 1 || !IsStep(plan.steps, plan.start, next)) {
     return InvalidArgument(fmt::format(

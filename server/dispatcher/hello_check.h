@@ -29,6 +29,16 @@ Result<SessionPlan> PlanForSession(const v1::Hello& hello, const PlanEntry& plan
 Status CheckReport(const v1::Report& report, const SessionPlan& plan,
                    const DispatcherOptions& options);
 
+/// Its counts and the texts that name something, whatever the plan: InvalidArgument with the
+/// numbers.
+Status CheckReportSize(const v1::Report& report, const DispatcherOptions& options);
+
+/// Cuts the texts that are for people, and drops what this version does not know: a report is kept
+/// for as long as its session.
+void Trim(v1::Report& report);
+/// The same of a worker's, without the lists of files, which are compared and not kept.
+v1::WorkRequest Trimmed(const v1::WorkRequest& request);
+
 /// The options in which two canonical texts differ: "batch.size=512 there, 256 here; …", at most 8.
 std::string DifferentOptions(std::string_view there, std::string_view here);
 

@@ -26,20 +26,24 @@ void ToProto(const Worker& worker, v1::WorkerRef* out) {
 
 }  // namespace
 
-void Dispatcher::Hear(Number id, const v1::Report& report) {
+void Dispatcher::Hear(Number id, v1::Report report) {
   if (!report.has_next()) return;  // from one that waits: it only wants to be heard
   const SessionFacts& session = *state_.FindSession(id);
   if (!session.live) {
     // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
-    if (session.live_before && report.held_size() <= static_cast<int>(options_.max_held)) {
-      Apply(SessionReportedEarly{id, report});
+    if (!session.live_before) return;
+    if (Status status = CheckReportSize(report, options_); !status.ok()) {
+      return Fail(id, status.WithContext(RankOfJob(session.hello)));
     }
+    Trim(report);
+    Apply(SessionReportedEarly{id, std::move(report)});
     return;
   }
   if (Status status = CheckReport(report, *session.plan, options_); !status.ok()) {
     return Fail(id, status.WithContext(RankOfJob(session.hello)));
   }
-  Apply(SessionReported{id, report, now_.time, now_.time + -options_.lease_lapse});
+  Trim(report);
+  Apply(SessionReported{id, std::move(report), now_.time, now_.time + -options_.lease_lapse});
   Fill(id);
 }
 

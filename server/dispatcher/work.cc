@@ -51,7 +51,7 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
   const bool answer = worker.stream != stream || Digests(worker.report) != Digests(request);
   const bool was_heard = IsHeard(worker, now_.time, options_);
   const std::set<std::string> was_ready = worker.ready;
-  Apply(WorkerReported{id, request, stream, now_.time});
+  Apply(WorkerReported{id, Trimmed(request), stream, now_.time});
   if (request.bye()) {
     DropWorker(id);
     return End();

@@ -70,8 +70,69 @@ TEST_CASE("a term that no clock gives is refused, and the dispatcher goes on", "
   v1::Hello hello = MakeHello({});
   hello.set_highest_term(~std::uint64_t{0});
   const StreamId stream = h.Attach(hello);
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("cannot be"));
   CHECK(h.dispatcher->stepped_down().ok());
+}
+
+TEST_CASE("a fingerprint that is none is refused before it is kept", "[hello][hostile]") {
+  v1::Hello hello = MakeHello({});
+  hello.set_cursor_fingerprint(std::string(100'000, 'f'));
+  CHECK_THAT(Refusal(hello), Contains("100000 bytes"));
+}
+
+TEST_CASE("the words of a report are cut before they are kept, and unknown fields dropped",
+          "[report][hostile]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  report.add_failing()->set_reason(std::string(1 << 20, 'x'));
+  report.mutable_now()->set_stage(std::string(1 << 20, 'y'));
+  report.mutable_now()->set_worker_address(std::string(1 << 20, 'z'));
+  report.GetReflection()->MutableUnknownFields(&report)->AddLengthDelimited(
+      1000, std::string(1 << 20, 'u'));
+  h.Report(stream, report);
+  REQUIRE(h.IsOpen(stream));
+  const SessionFacts& session = h.dispatcher->state().sessions().begin()->second;
+  REQUIRE(session.report);
+  CHECK(session.report->ByteSizeLong() < 20'000);
+  CHECK(session.report->failing(0).reason().starts_with("xxx"));
+}
+
+TEST_CASE("a report with names longer than any is refused", "[report][hostile]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  report.add_held()->mutable_worker()->set_address(std::string(1 << 20, 'a'));
+  h.Report(stream, report);
+  CHECK_THAT(h.ClosedWith(stream).message(), Contains("address") && Contains("1048576 bytes"));
+}
+
+TEST_CASE("what a worker says too long is refused where it names, and cut where it explains",
+          "[work][hostile]") {
+  v1::WorkRequest good;
+  good.set_protocol(1);
+  good.set_nonce(std::string(16, 'w'));
+  good.set_name("w1");
+  good.mutable_self()->set_address("w1:7701");
+  const std::string longest(1 << 20, 'x');
+  v1::WorkRequest bad = good;
+  SECTION("a version") { bad.set_version(longest); }
+  SECTION("a socket") { bad.mutable_self()->set_unix_socket(longest); }
+  SECTION("a dataset's id") { (*bad.mutable_datasets())[longest]; }
+  SECTION("a dataset's digest") { (*bad.mutable_datasets())["d"].set_digest(longest); }
+  SECTION("a file") { (*bad.mutable_datasets())["d"].add_file_list()->set_name(longest); }
+  SECTION("a plan") { bad.add_plans()->set_fingerprint(longest); }
+  SECTION("a stage") { bad.add_build()->set_stage(longest); }
+  CHECK(CheckWorkRequest(good).ok());
+  CHECK(CheckWorkRequest(bad).code() == StatusCode::kInvalidArgument);
+  good.add_plans()->set_error(longest);
+  (*good.mutable_datasets())["d"].set_error(longest);
+  REQUIRE(CheckWorkRequest(good).ok());
+  CHECK(Trimmed(good).ByteSizeLong() < 10'000);
 }
 
 TEST_CASE("a world size that does not divide the global size is refused with both", "[hello]") {
