@@ -132,6 +132,15 @@ Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dat
   Begin(now);
   Apply(DatasetOpened{id, dataset});
   plans_changed_ = true;  // workers are asked for the file lists of other digests
+  // What could not be compiled may have waited for it.
+  std::vector<std::pair<std::string, v1::PipelineText>> again;
+  for (const auto& [key, plan] : state_.plans()) {
+    if (plan.phase == PlanEntry::Phase::kRetrying) again.emplace_back(key, plan.pipeline);
+  }
+  for (auto& [key, pipeline] : again) {
+    Apply(PlanRequested{key, pipeline, now_.time});
+    actions_.push_back(CompilePlan{key, std::move(pipeline)});
+  }
   return End();
 }
 
@@ -151,15 +160,6 @@ Actions Dispatcher::OnStreamOpened(StreamId stream, bool of_worker, Moment now) 
 }
 
 Actions Dispatcher::OnStreamClosed(StreamId stream, Moment now) {
-  // What could not be compiled may have waited for it.
-  std::vector<std::pair<std::string, v1::PipelineText>> again;
-  for (const auto& [key, plan] : state_.plans()) {
-    if (plan.phase == PlanEntry::Phase::kRetrying) again.emplace_back(key, plan.pipeline);
-  }
-  for (auto& [key, pipeline] : again) {
-    Apply(PlanRequested{key, pipeline, now_.time});
-    actions_.push_back(CompilePlan{key, std::move(pipeline)});
-  }
   Begin(now);
   Apply(StreamForgotten{stream});
   return End();

@@ -1,10 +1,15 @@
 """What a person can get wrong with the daemon and the tool, and what they are told."""
 
+import contextlib
 import fcntl
 import json
 import pathlib
+import random
+import re
 import shutil
 import signal
+import socket
+import sqlite3
 import subprocess
 
 from harness import Failure, PATIENCE, binary, check, check_same, cluster, wait_for
@@ -262,3 +267,167 @@ def test_ctrl_c_leaves_the_index_that_was_there_and_says_so_in_one_line():
         check(tool.wait() == 1, tool.text())
         errors = [line for line in tool.text().splitlines() if line.startswith("millrace: ")]
         check(len(errors) == 1 and "big" in errors[0] and "stopped" in errors[0], tool.text())
+
+
+def wait_for_status(c, accept, what):
+    return wait_for(lambda: (s := c.status()) and accept(s) and s, what)
+
+
+def test_one_dataset_that_is_being_opened_keeps_no_other_waiting():
+    with cluster(DATA) as c:
+        slow = c.folder / "slow"
+        shutil.copytree(DATA, slow)
+        (slow / ".millrace.index").unlink()
+        # Named so that it is the first to be opened.
+        datasets = ["--dataset", f"a-slow={slow}", "--dataset", f"data={DATA}"]
+        slow_pipeline = c.folder / "slow.yaml"
+        slow_pipeline.write_text(c.pipeline.read_text().replace("dataset: data", "dataset: a-slow"))
+        with index_lock(slow):
+            port = c.folder / "port"
+            daemon = c.start("dispatcher", binary("daemon"), "dispatcher", *datasets, "--listen",
+                             "127.0.0.1:0", "--state", c.folder / "state", "--port-file", port)
+            c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
+                                 daemon.popen)
+            c.start("worker", binary("daemon"), "worker", *datasets, "--batch-listen",
+                    "127.0.0.1:0", "--dispatcher", c.address)
+            fast = c.pipeline
+            c.pipeline = slow_pipeline
+            # More of them than there are threads that compile.
+            waiting = [c.consumer(1, job=f"slow-{i}", extra=["--set", f"shuffle.seed={i}"])
+                       for i in range(4)]
+            wait_for_status(c, lambda s: sum("a-slow" in j.get("why", "") and
+                                             "being opened" in j.get("why", "")
+                                             for j in s.get("jobs", [])) == 4,
+                            "status does not say what the jobs wait for")
+            c.pipeline = fast
+            consumer = c.consumer(1)
+            consumer.expect_success()
+            check_same(c.delivered(consumer.log), c.reference(0, 1))
+        for consumer in waiting:
+            consumer.expect_success()
+
+
+def test_several_datasets_in_one_daemon_and_no_id_twice():
+    with cluster(DATA) as c:
+        other = c.folder / "other-data"
+        subprocess.run([binary("cli"), "generate", other, "--nodes", "3000", "--seed", "9"],
+                       check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        port = c.folder / "port"
+        command = serve(c, "--dataset", f"second={other}", "--port-file", port)
+        daemon = c.start("serve", *command)
+        c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
+                             daemon.popen)
+        first = c.consumer(1, job="first")
+        c.pipeline = c.folder / "second.yaml"
+        c.pipeline.write_text((c.folder / "pipeline.yaml").read_text().replace("dataset: data",
+                                                                               "dataset: second"))
+        second = c.consumer(1, job="second")
+        first.expect_success()
+        second.expect_success()
+        c.dataset = f"{DATA}"
+        text = c.run("digest", c.pipeline, "--dataset", f"second={other}", "--epoch", 0,
+                     "--world-size", 1)
+        check_same(c.delivered(second.log), [json.loads(line) for line in text.splitlines()])
+        c.pipeline = c.folder / "pipeline.yaml"
+        check_same(c.delivered(first.log), c.reference(0, 1))
+        refused(serve(c, "--dataset", f"data={other}"), 2, "dataset", "data", "given before",
+                str(DATA))
+
+
+def test_a_dispatcher_that_lost_its_state_begins_above_the_term_that_peers_have_seen():
+    with cluster(DATA) as c:
+        first = c.dispatcher()
+        first.terminate()
+        check(first.wait() == 0, first.text())
+        # As a clock would that was 1,000 s ahead.
+        with contextlib.closing(sqlite3.connect(c.folder / "state" / "state.db")) as db, db:
+            db.execute("UPDATE leader SET term = term + 1000")
+        second = c.dispatcher(c.address)
+        ahead = c.status()["term"]
+        c.worker()
+        consumer = c.consumer(1, extra=["--delay", "0.02", "--prefetch-bytes", "60000"])
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        second.kill()
+        shutil.rmtree(c.folder / "state")
+        third = c.dispatcher(c.address)
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 1))
+        # JSON has numbers of 64 bits as text.
+        check(int(c.status()["term"]) > int(ahead), f"{c.status()['term']} is not above {ahead}")
+        warnings = [line for line in third.text().splitlines() if " warning " in line]
+        check(len(warnings) == 1 and "began a new term" in warnings[0], third.text())
+
+
+def test_a_state_folder_that_was_deleted_is_noticed_and_said():
+    with cluster(DATA) as c:
+        c.serve()
+        shutil.rmtree(c.folder / "state")
+        consumer = c.consumer(1)
+        wait_for_status(c, lambda s: "was deleted" in s.get("store_error", ""),
+                        "status does not say that the state is gone")
+        check(not c.delivered(consumer.log), "no job begins without its record")
+
+
+def test_a_worker_without_a_dispatcher_says_so():
+    with cluster(DATA) as c:
+        worker = c.start("worker", binary("daemon"), "worker", "--dataset", f"data={DATA}",
+                         "--batch-listen", "127.0.0.1:0", "--dispatcher", "127.0.0.1:1")
+        wait_for(lambda: "no dispatcher" in worker.text() and "127.0.0.1:1" in worker.text(),
+                 "the worker does not say that there is no dispatcher", worker.popen)
+
+
+def test_status_has_the_port_that_was_chosen_also_with_ipv6():
+    with cluster(DATA) as c:
+        try:
+            with socket.create_server(("::1", 0), family=socket.AF_INET6):
+                host = "[::1]"
+        except OSError:
+            host = "127.0.0.1"
+        port = c.folder / "port"
+        daemon = c.start("serve", *serve(c, "--listen", f"{host}:0", "--batch-listen", f"{host}:0",
+                                         "--port-file", port))
+        c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
+                             daemon.popen)
+        check(c.address.startswith(host + ":") and not c.address.endswith(":0"), c.address)
+        check(c.status()["address"] == c.address, f"{c.status()['address']}, not {c.address}")
+        consumer = c.consumer(1)
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 1))
+
+
+def test_a_job_that_others_hold_is_given_up_after_the_timeout_naming_them():
+    with cluster(DATA) as c:
+        port = c.folder / "port"
+        daemon = c.start("serve", *serve(c, "--attach-timeout", "0.5", "--port-file", port))
+        c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
+                             daemon.popen)
+        holder = c.consumer(1, job="held", extra=["--delay", "0.05", "--prefetch-bytes", "60000"])
+        wait_for(lambda: c.delivered(holder.log), "no batches", holder.popen)
+        late = c.consumer(2, job="held", log=c.folder / "late.jsonl")
+        check(late.wait() == 2, late.text())
+        for words in ("job held is held by", f":{holder.popen.pid} ", "world size 1, not 2",
+                      "millrace jobs end held"):
+            check(words in late.text(), f"'{words}' is not in: {late.text()}")
+        holder.expect_success()
+
+
+def test_garbage_on_both_ports_changes_nothing():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        worker = c.worker()
+        batches = wait_for(lambda: re.search(r"for=batches address=(\S+)", worker.text()),
+                           "the worker does not say where it listens", worker.popen).group(1)
+        consumer = c.consumer(1, extra=["--delay", "0.01", "--prefetch-bytes", "60000"])
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        generator = random.Random(1)
+        preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        for address in (c.address, batches):
+            host, port = address.rsplit(":", 1)
+            for begin in (b"", preface, b"GET / HTTP/1.1\r\n\r\n", preface + bytes(9)):
+                for _ in range(5):
+                    with socket.create_connection((host, int(port))) as connection:
+                        with contextlib.suppress(OSError):
+                            connection.sendall(begin + generator.randbytes(100_000))
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 1))
