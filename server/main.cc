@@ -15,6 +15,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "server/daemon.h"
+#include "server/dataset/sigbus_guard.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
 
@@ -127,6 +128,7 @@ int Run(const Arguments& arguments) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  InstallSigbusGuard();
 
   const auto log =
       MakeStderrLogger(std::string(RoleName(options->role)), options->log_level, options->log_json);

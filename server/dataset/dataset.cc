@@ -6,12 +6,14 @@
 
 #include "common/base/hash.h"
 #include "server/dataset/graph_file.h"
+#include "server/dataset/sigbus_guard.h"
 
 namespace millrace {
 
 struct Dataset::OpenFile {
   MappedFile file;
   FileView view;
+  std::uint32_t number;
 };
 
 Dataset::Dataset(std::filesystem::path dir, std::shared_ptr<const DatasetIndex> index)
@@ -34,8 +36,12 @@ Result<const FileView*> Dataset::View(FileId file) const {
   const Status& why = view.status();
   const StatusCode code =
       why.code() == StatusCode::kResourceExhausted ? why.code() : StatusCode::kDataLoss;
-  return Status(code, fmt::format("file {} of dataset {}: {}", index_->file_name(file.value()),
-                                  dir_.string(), why.message()));
+  const std::string name(index_->file_name(file.value()));
+  if (code == StatusCode::kDataLoss) {
+    MutexLock lock(mutex_);
+    Note({file.value(), name, why.message()});
+  }
+  return Status(code, fmt::format("file {} of dataset {}: {}", name, dir_.string(), why.message()));
 }
 
 Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
@@ -74,7 +80,7 @@ Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
                       .node_base = record.node_base,
                       .bytes = bytes.data(),
                       .size = bytes.size()};
-  auto open = std::make_unique<OpenFile>(OpenFile{std::move(graph).TakeFile(), view});
+  auto open = std::make_unique<OpenFile>(OpenFile{std::move(graph).TakeFile(), view, file});
 
   MutexLock lock(mutex_);
   // Two threads may have opened the same file: the first one's stays.
@@ -83,6 +89,66 @@ Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
   open_.push_back(std::move(open));
   slots_[file].store(published, std::memory_order_release);
   return published;
+}
+
+void Dataset::Note(DamagedFile damage) const {
+  damaged_.try_emplace(damage.file, std::move(damage));
+  any_damaged_.store(true);
+}
+
+void Dataset::NoteFaults() const {
+  for (const auto& open : open_) {
+    if (const Status intact = open->file.CheckIntact(); !intact.ok()) {
+      Note({open->number, std::string(index_->file_name(open->number)), intact.message()});
+    }
+  }
+  if (const MappedFile* index = index_->file()) {
+    const Status intact = index->CheckIntact();
+    if (!intact.ok()) Note({kNone, index->path().string(), intact.message()});
+  }
+}
+
+std::vector<DamagedFile> Dataset::Damages() const {
+  // Faults are counted for the process: one anywhere is reason to look here.
+  if (SigbusFaults() == 0 && !any_damaged_.load()) return {};
+  MutexLock lock(mutex_);
+  NoteFaults();
+  std::vector<DamagedFile> all;
+  for (const auto& [file, damage] : damaged_) all.push_back(damage);
+  return all;
+}
+
+FileNews Dataset::CheckFiles() const {
+  std::vector<const OpenFile*> files;  // they stay until the dataset goes
+  {
+    MutexLock lock(mutex_);
+    for (const auto& open : open_) files.push_back(open.get());
+  }
+  FileNews news;
+  std::vector<DamagedFile> changed;
+  std::vector<DamagedFile> replaced;
+  const auto look = [&](const MappedFile& file, std::uint32_t number) {
+    FileChange change = file.Look();
+    if (change.kind == FileChange::Kind::kSame) return;
+    auto& list = change.kind == FileChange::Kind::kInPlace ? changed : replaced;
+    list.push_back({number,
+                    number == kNone ? file.path().string() : std::string(index_->file_name(number)),
+                    std::move(change.what)});
+  };
+  // Without the lock: a network file system may take its time.
+  for (const OpenFile* open : files) look(open->file, open->number);
+  if (const MappedFile* index = index_->file()) look(*index, kNone);
+
+  MutexLock lock(mutex_);
+  for (DamagedFile& file : changed) Note(std::move(file));
+  NoteFaults();
+  for (const auto& [number, damage] : damaged_) {
+    if (told_.insert(number).second) news.damaged.push_back(damage);
+  }
+  for (DamagedFile& file : replaced) {
+    if (told_.insert(file.file).second) news.replaced.push_back(std::move(file));
+  }
+  return news;
 }
 
 Result<std::string_view> Dataset::Text(FileId file, TextRef text) const {

@@ -3,13 +3,17 @@
 //
 // Thread-safe. A view of an open file costs one atomic load and stays valid as long as the Dataset.
 // The values behind a view come from a file that somebody may overwrite at any moment: load each
-// one once (LoadWord) and check its range before it is used.
+// one once (LoadWord), check its range before it is used, and ask Damages() before what was made of
+// them is given away.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +36,19 @@ struct FileView {
   std::uint64_t node_base = 0;       // nodes of all files before this one
   const std::byte* bytes = nullptr;  // the whole file
   std::uint64_t size = 0;
+};
+
+/// A file that is no longer, or was never, what the index says of it.
+struct DamagedFile {
+  std::uint32_t file = kNone;  // kNone: the index itself
+  std::string name;            // in the dataset; path of the index
+  std::string what;            // happened, for a person
+};
+
+/// What CheckFiles found and had not found before.
+struct FileNews {
+  std::vector<DamagedFile> damaged;
+  std::vector<DamagedFile> replaced;  // by another file; what is mapped stays right
 };
 
 class Dataset {
@@ -60,18 +77,35 @@ class Dataset {
   /// The text of a record of `file`. DataLoss where it does not lie in the file.
   Result<std::string_view> Text(FileId file, TextRef text) const;
 
+  /// Looks at every open file and the index, a call of stat each: whether they are still what was
+  /// mapped. A file that was changed in place stays damaged, whatever becomes of it. To be called
+  /// once a second by those who use a dataset for long.
+  FileNews CheckFiles() const;
+
+  /// Files known to be damaged, by CheckFiles, by a read that found no bytes, or because they could
+  /// not be opened. What was read from one counts for nothing; what was read from others is right.
+  /// Two atomic loads where there is none.
+  std::vector<DamagedFile> Damages() const;
+
  private:
   struct OpenFile;
 
   Result<const FileView*> OpenNow(std::uint32_t file) const;
+  /// Notes damage that is not known yet.
+  void Note(DamagedFile damage) const MILLRACE_REQUIRES(mutex_);
+  /// Notes the files whose bytes a read has missed.
+  void NoteFaults() const MILLRACE_REQUIRES(mutex_);
 
   const std::filesystem::path dir_;
   const std::shared_ptr<const DatasetIndex> index_;
   const bool same_host_;  // the index's inodes and times hold here
   const std::uint32_t slot_count_;
   const std::unique_ptr<std::atomic<const FileView*>[]> slots_;
-  mutable Mutex mutex_;  // taken only to open a file
+  mutable Mutex mutex_;  // not taken where files are open and whole
   mutable std::vector<std::unique_ptr<OpenFile>> open_ MILLRACE_GUARDED_BY(mutex_);
+  mutable std::map<std::uint32_t, DamagedFile> damaged_ MILLRACE_GUARDED_BY(mutex_);
+  mutable std::set<std::uint32_t> told_ MILLRACE_GUARDED_BY(mutex_);  // damaged or replaced
+  mutable std::atomic<bool> any_damaged_{false};
 };
 
 }  // namespace millrace

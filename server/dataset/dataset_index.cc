@@ -27,7 +27,17 @@ class MappedIndex final : public DatasetIndex {
     return CheckFiles();
   }
 
+  const MappedFile* file() const override { return &file_; }
+
   Status Verify() const override {
+    const Status sections = VerifySections();
+    // First, since it explains whatever else is wrong.
+    MILLRACE_RETURN_IF_ERROR(file_.CheckIntact().WithContext("index " + file_.path().string()));
+    return sections;
+  }
+
+ private:
+  Status VerifySections() const {
     for (const SectionEntry& entry : table_) {
       const auto bytes = file_.bytes().subspan(entry.offset, entry.count * entry.entry_bytes);
       if (Xxh3_64(bytes) != entry.checksum) {
@@ -38,7 +48,6 @@ class MappedIndex final : public DatasetIndex {
     return OkStatus();
   }
 
- private:
   Status Damaged(std::uint64_t offset, const std::string& what) const {
     return DataLoss(fmt::format("index {}: at byte {}: {}; build it again with `millrace index`",
                                 file_.path().string(), offset, what));
@@ -163,7 +172,9 @@ Result<std::shared_ptr<const DatasetIndex>> DatasetIndex::Open(const std::filesy
   Result<MappedFile> mapped = MappedFile::Open(file, AccessPattern::kRandom);
   if (!mapped.ok()) return mapped.status().WithContext("index " + file.string());
   auto index = std::make_shared<MappedIndex>(std::move(mapped).value());
-  MILLRACE_RETURN_IF_ERROR(index->Load());
+  const Status loaded = index->Load();
+  MILLRACE_RETURN_IF_ERROR(index->file()->CheckIntact().WithContext("index " + file.string()));
+  MILLRACE_RETURN_IF_ERROR(loaded);
   return std::shared_ptr<const DatasetIndex>(std::move(index));
 }
 

@@ -21,6 +21,8 @@
 
 namespace millrace {
 
+class MappedFile;  // server/dataset/mapped_file.h
+
 class DatasetIndex {
  public:
   /// Maps an index file. NotFound; DataLoss where its magic, version, size or checksum is wrong
@@ -33,6 +35,9 @@ class DatasetIndex {
 
   /// Compares every section with its checksum: reads the whole file. DataLoss names the section.
   virtual Status Verify() const = 0;
+
+  /// The file that the records lie in; nullptr where they lie in memory.
+  virtual const MappedFile* file() const { return nullptr; }
 
   /// XXH3-128 over the format version and, for each file in order, name, size and digest: no times,
   /// paths or hosts.

@@ -107,12 +107,13 @@ std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& in
     const std::uint32_t f = touched[i];
     const FileRecord& record = index.files()[f];
     const auto file = MappedFile::Open(dir / index.file_name(f), AccessPattern::kSequential);
-    if (file.ok() && Xxh3(file->bytes()) == Digest128{record.digest_high, record.digest_low}) {
-      return;
-    }
+    const bool same =
+        file.ok() && Xxh3(file->bytes()) == Digest128{record.digest_high, record.digest_low};
+    const Status readable = file.ok() ? file->CheckIntact() : file.status();
+    if (same && readable.ok()) return;
     MutexLock lock(mutex);
     different = fmt::format("{} {}", index.file_name(f),
-                            file.ok() ? "has other contents" : file.status().message());
+                            readable.ok() ? "has other contents" : readable.message());
   });
   return different;
 }

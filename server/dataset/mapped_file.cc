@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 namespace millrace {
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPattern pattern) {
@@ -40,6 +42,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPat
     return ErrnoStatus("cannot be mapped", error);
   }
   file.data_ = static_cast<const std::byte*>(data);
+  MILLRACE_ASSIGN_OR_RETURN(file.range_, GuardedRange::Register(file.bytes()));
   file.Advise(pattern);
   return file;
 }
@@ -48,7 +51,8 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       identity_(other.identity_),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      range_(std::move(other.range_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {
@@ -57,6 +61,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     identity_ = other.identity_;
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
+    range_ = std::move(other.range_);
   }
   return *this;
 }
@@ -64,6 +69,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() { Unmap(); }
 
 void MappedFile::Unmap() {
+  range_.Release();
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
   data_ = nullptr;
 }
@@ -77,6 +83,32 @@ void MappedFile::Advise(AccessPattern pattern) const {
 bool MappedFile::Changed() const {
   const Result<FileIdentity> now = IdentifyFile(path_);
   return !now.ok() || *now != identity_;
+}
+
+FileChange MappedFile::Look() const {
+  const Result<FileIdentity> now = IdentifyFile(path_);
+  if (!now.ok()) return {FileChange::Kind::kReplaced, now.status().message()};
+  if (now->inode != identity_.inode || now->device != identity_.device) {
+    return {FileChange::Kind::kReplaced, "is another file now"};
+  }
+  if (now->size != identity_.size) {
+    return {FileChange::Kind::kInPlace, fmt::format("was changed while it was in use: it has {} "
+                                                    "bytes, had {}",
+                                                    now->size, identity_.size)};
+  }
+  if (now->modified_ns != identity_.modified_ns) {
+    return {FileChange::Kind::kInPlace,
+            fmt::format("was written to while it was in use: modified {:.3f} s later than before",
+                        static_cast<double>(now->modified_ns - identity_.modified_ns) * 1e-9)};
+  }
+  return {};
+}
+
+Status MappedFile::CheckIntact() const {
+  const std::optional<std::uint64_t> at = range_.damaged_at();
+  if (!at) return OkStatus();
+  return DataLoss(
+      fmt::format("at byte {}: cannot be read any more: it was cut off, or its disk fails", *at));
 }
 
 }  // namespace millrace

@@ -1,7 +1,8 @@
 // A file mapped for reading, with what the file system said of it when it was mapped.
 //
-// The only place that maps files: whoever needs to know which addresses belong to which file (a
-// handler of SIGBUS, which a file cut off under its map raises) has to ask here only.
+// The only place that maps files, and so the only one that registers them with the guard
+// (sigbus_guard.h): where bytes of a file are gone, zeros are read. Whoever computes something from
+// the bytes asks CheckIntact afterwards.
 //
 // Immutable but for moves; thread-safe. The bytes live as long as the object.
 #pragma once
@@ -10,14 +11,27 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "common/base/result.h"
 #include "server/dataset/file_identity.h"
+#include "server/dataset/sigbus_guard.h"
 
 namespace millrace {
 
 /// How a map is going to be read: what the kernel reads ahead follows from it.
 enum class AccessPattern : std::uint8_t { kSequential, kRandom };
+
+/// What a look at a mapped file's path finds.
+struct FileChange {
+  enum class Kind : std::uint8_t {
+    kSame,
+    kReplaced,  // the path leads elsewhere or nowhere; what is mapped stays what it was
+    kInPlace,   // what is mapped was written to, or cut off
+  };
+  Kind kind = Kind::kSame;
+  std::string what;  // for a person, where there is a change
+};
 
 class MappedFile {
  public:
@@ -39,6 +53,11 @@ class MappedFile {
 
   /// Whether the path now leads to another file, to one of another size or times, or nowhere.
   bool Changed() const;
+  /// Whether what is mapped is still what Open found, by size, inode and time of modification: one
+  /// call of stat.
+  FileChange Look() const;
+  /// DataLoss where bytes were found missing since Open: what was computed from them is worthless.
+  Status CheckIntact() const;
 
  private:
   MappedFile() = default;
@@ -48,6 +67,7 @@ class MappedFile {
   FileIdentity identity_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  GuardedRange range_;
 };
 
 }  // namespace millrace

@@ -38,6 +38,7 @@ std::string Difference(const std::filesystem::path& path, const FileRecord& reco
   }
   const Digest128 expected{record.digest_high, record.digest_low};
   const Digest128 digest = Xxh3(file->bytes());
+  if (const Status intact = file->CheckIntact(); !intact.ok()) return intact.message();
   if (digest == expected) return {};
   return fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex());
 }
