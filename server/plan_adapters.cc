@@ -42,6 +42,7 @@ class LibraryProvider final : public PlanProvider {
     }
     return states;
   }
+  bool CheckFiles() override { return library_->CheckFiles(); }
   std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
     std::vector<v1::FileEntry> files;
     const auto opened = library_->Open(dataset);

@@ -76,6 +76,7 @@ class ProofStateSource final : public Source {
 
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
   const ExpandSpec& expand() const override { return tables_.expand; }
+  Status CheckIntact() const override { return tables_.CheckIntact(); }
   std::unique_ptr<ExampleBuilder> NewBuilder() const override;
 
   v1::LabelCounts label_counts() const override;

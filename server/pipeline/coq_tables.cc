@@ -5,6 +5,9 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "server/pipeline/damaged_files.h"
+
 namespace millrace {
 
 Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const PlanDraft& draft) {
@@ -31,6 +34,23 @@ Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const 
       draft.closure,
       ExpandSpec{kBaseEdgeLabels, draft.edges.symmetrization, draft.edges.add_self_edges},
       draft.visited_array_bytes};
+}
+
+Status CoqTables::CheckIntact() const {
+  std::vector<std::string> needed;
+  std::string what;
+  for (const DamagedFile& damage : dataset->Damages()) {
+    if (damage.file == kNone) return DamagedIndexStatus(dataset->dir().string(), damage);
+    if (excluded[damage.file]) continue;
+    needed.push_back(damage.name);
+    what += fmt::format("{}{}: {}", what.empty() ? "" : "; ", damage.name, damage.what);
+  }
+  if (needed.empty()) return OkStatus();
+  std::vector<std::string> excluded_names;
+  for (std::uint32_t f = 0; f < excluded.size(); ++f) {
+    if (excluded[f]) excluded_names.emplace_back(index().file_name(f));
+  }
+  return DamagedFilesStatus(dataset->dir().string(), what, excluded_names, needed);
 }
 
 std::size_t TensorList::Add(std::string path, TensorKind kind, std::string dimension,

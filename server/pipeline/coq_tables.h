@@ -32,6 +32,8 @@ struct CoqTables {
   static Result<CoqTables> Make(std::shared_ptr<const Dataset> dataset, const PlanDraft& draft);
 
   const DatasetIndex& index() const { return dataset->index(); }
+  /// See Source::CheckIntact.
+  Status CheckIntact() const;
 
   std::shared_ptr<const Dataset> dataset;
   NodeLabels labels;

@@ -102,9 +102,12 @@ class CompiledPlan final : public Plan {
   Permutation Order(std::uint64_t epoch) const {
     return Permutation(static_cast<std::uint64_t>(*shuffle_seed_), epoch, selection_.size());
   }
-  /// Appends examples to a batch begun in the scratch, and seals it.
-  static Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
-                                                          std::span<const ExampleId> examples);
+  /// Appends examples to a batch begun in the scratch, and seals it. What was made of files that
+  /// are damaged is no batch.
+  Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
+                                                   std::span<const ExampleId> examples) const;
+  static Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
+                                                             std::span<const ExampleId> examples);
 
   const BatchOptions batch_;
   const std::optional<std::int64_t> shuffle_seed_;
@@ -124,6 +127,14 @@ Result<std::unique_ptr<BatchScratch>> CompiledPlan::MakeScratch() const {
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
+    PlanScratch& scratch, std::span<const ExampleId> examples) const {
+  Result<std::shared_ptr<const PackedBatch>> batch = Assemble(scratch, examples);
+  // After the last read, and before what went wrong with it, which it explains.
+  MILLRACE_RETURN_IF_ERROR(source_->CheckIntact());
+  return batch;
+}
+
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
     PlanScratch& scratch, std::span<const ExampleId> examples) {
   for (std::size_t row = 0; row < examples.size(); ++row) {
     const ExampleId id = examples[row];
@@ -213,6 +224,7 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest
                                                    std::move(source), std::move(selection));
   // So that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeScratch().status());
+  MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());
   return std::shared_ptr<const Plan>(std::move(plan));
 }
 

@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "server/dataset/index_store.h"
+#include "server/pipeline/damaged_files.h"
 #include "server/pipeline/plan_draft.h"
+#include "server/pipeline/source.h"
 
 namespace millrace {
 
@@ -168,6 +170,9 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
                                                          Digest128 pipeline,
                                                          Digest128 order_pipeline) {
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset, Open(dataset_id));
+  for (const DamagedFile& damage : dataset->Damages()) {
+    if (damage.file == kNone) return DamagedIndexStatus(dataset_id, damage);
+  }
   MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
   std::vector<std::string> needed;
   for (const std::string& file : status.damaged_files) {
@@ -175,23 +180,18 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
     if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
   }
   if (!needed.empty()) {
-    std::vector<std::string> files = draft.excluded_files;
-    files.insert(files.end(), needed.begin(), needed.end());
-    std::string line;
-    for (const std::string& file : files) {
-      line += fmt::format("{}\"{}\"", line.empty() ? "" : ", ", file);
-    }
-    return DataLoss(fmt::format(
-        "dataset '{}' has damaged files ({}); to go on without their examples, write `exclude: "
-        "{{files: [{}]}}`",
-        dataset_id, status.error, line));
+    return DamagedFilesStatus(dataset_id, status.error, draft.excluded_files, needed);
   }
 
   const std::string key =
       fmt::format("{} {}", dataset_id, Fingerprint{dataset->index().digest(), pipeline}.ToString());
   {
     MutexLock lock(mutex_);
-    if (std::shared_ptr<const Plan> plan = plans_[key].lock()) return plan;
+    if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
+      // It may be in use while its files go bad.
+      if (plan->source() != nullptr) MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());
+      return plan;
+    }
   }
   const SourceTable& sources = options_.sources ? *options_.sources : SourceTable::Default();
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Source> source,
@@ -202,6 +202,38 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
   return plan;
+}
+
+bool PlanLibrary::CheckFiles() {
+  bool worse = false;
+  for (const auto& [id, entry] : entries_) {
+    std::shared_ptr<const Dataset> dataset;
+    {
+      MutexLock lock(entry->mutex);
+      dataset = entry->dataset;
+    }
+    if (!dataset) continue;
+    const FileNews news = dataset->CheckFiles();
+    for (const DamagedFile& file : news.replaced) {
+      logger_->Warning("file was replaced; the one that was opened goes on being used",
+                       {{"dataset", id}, {"file", file.name}, {"now", file.what}});
+    }
+    for (const DamagedFile& file : news.damaged) {
+      worse = true;
+      logger_->Error("file is damaged; only plans that exclude it are served",
+                     {{"dataset", id}, {"file", file.name}, {"why", file.what}});
+      const std::string text = file.name + ": " + file.what;
+      MutexLock lock(entry->mutex);
+      entry->error += (entry->error.empty() ? "" : "; ") + text;
+      auto& damaged = entry->damaged;
+      // A damaged index is no file that a pipeline could exclude: its plans refuse by themselves.
+      if (file.file == kNone) continue;
+      if (std::find(damaged.begin(), damaged.end(), file.name) == damaged.end()) {
+        damaged.push_back(file.name);
+      }
+    }
+  }
+  return worse;
 }
 
 std::vector<std::string> PlanLibrary::dataset_ids() const {

@@ -96,6 +96,11 @@ class PlanLibrary {
   /// Parses with the library's stages.
   Result<Pipeline> Parse(const PipelineSource& source) const;
 
+  /// Looks at the files of all open datasets (Dataset::CheckFiles), and logs what it finds. A file
+  /// found damaged counts as one that was damaged when the dataset was opened. True where a dataset
+  /// has become worse: plans have to be compiled again to see whether they can still be served.
+  bool CheckFiles();
+
   /// Ids of all datasets.
   std::vector<std::string> dataset_ids() const;
   /// NotFound for an id that is not configured. Never waits for an index to be built.

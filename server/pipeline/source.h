@@ -79,6 +79,10 @@ class Source {
   /// How edges are completed: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleBuilder> NewBuilder() const = 0;
+  /// DataLoss where stored data that examples are made of are known to be damaged, saying what
+  /// would let the pipeline go on without them. Whatever was built before the call counts only if
+  /// this is ok. Cheap: asked for every batch.
+  virtual Status CheckIntact() const { return OkStatus(); }
   /// Upper estimate of one example's packed bytes; 0: unknown.
   virtual std::uint64_t max_example_bytes() const { return 0; }
 

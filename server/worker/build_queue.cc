@@ -205,6 +205,16 @@ void BuildQueue::GiveUp(const Task& task) {
   }
 }
 
+std::vector<Number> BuildQueue::GiveUpAll(StreamId id) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return {};
+  StreamState& stream = found->second;
+  for (auto& [key, entry] : stream.entries) SetState(stream, key, entry, State::kNoRoom);
+  stream.entries.clear();
+  stream.given_up.insert(stream.leases.begin(), stream.leases.end());
+  return {stream.leases.begin(), stream.leases.end()};
+}
+
 std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end() || found->second.built.empty()) return std::nullopt;

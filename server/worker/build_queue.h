@@ -66,6 +66,9 @@ class BuildQueue {
              double seconds);
   /// The batch cannot be built: the whole lease is given up and not built again for this stream.
   void GiveUp(const Task& task);
+  /// None of the stream's batches can be built any more: what is built is forgotten. The leases
+  /// that were given up.
+  std::vector<Number> GiveUpAll(StreamId stream);
 
   /// The next batch to send on a stream, now counted as sent; none where nothing is ready or credit
   /// does not allow it.

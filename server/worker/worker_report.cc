@@ -172,7 +172,10 @@ v1::WorkRequest WorkerService::MakeReport() {
     v1::PlanState& state = *report.add_plans();
     state.set_fingerprint(fingerprint);
     state.set_phase(entry.phase);
-    state.set_error(entry.error);
+    state.set_error(entry.error.message());
+    if (entry.phase == v1::FAILED) {
+      state.set_error_code(static_cast<std::uint32_t>(entry.error.code()));
+    }
     if (entry.plan) state.set_static_digest(entry.plan->static_digest());
   }
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Duration kAlivePeriod = std::chrono::seconds(1);
 constexpr std::size_t kMaxControlParts = 1024;
+constexpr Duration kLookPeriod = std::chrono::seconds(1);
 
 Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
 
@@ -51,7 +52,9 @@ void WorkerService::Start() {
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
   threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });
+  threads_.emplace_back([this] { WatchLoop(); });
   MutexLock lock(mutex_);
+  last_look_ = clock_->Now();
   ConnectToDispatcher();
 }
 
@@ -73,6 +76,7 @@ void WorkerService::Stop() {
   }
   work_available_.NotifyAll();
   prepare_available_.NotifyAll();
+  look_due_changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   for (auto& [id, stream] : streams) stream.out->Close(Unavailable("the worker stops"));
@@ -103,6 +107,11 @@ void WorkerService::Tick() {
   MutexLock lock(mutex_);
   if (stopping_) return;
   const Time now = clock_->Now();
+  if (now - last_look_ >= kLookPeriod) {
+    last_look_ = now;
+    look_due_ = true;
+    look_due_changed_.NotifyAll();
+  }
   for (auto& [id, stream] : streams_) {
     if (!queue_.Owes(id)) continue;
     if (now - stream.out->last_write() >= kAlivePeriod) SendAlive(id, stream);
@@ -149,11 +158,7 @@ void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
                              " asks for batches of " + wants.fingerprint());
   } else if (const auto plan = plans_.find(wants.fingerprint());
              plan == plans_.end() || plan->second.phase != v1::READY) {
-    RefuseAll(stream, wants,
-              plan != plans_.end() && plan->second.phase == v1::FAILED
-                  ? FailedPrecondition("plan failed here: " + plan->second.error)
-                  : Unavailable("plan " + wants.fingerprint() + " is not ready at worker " +
-                                options_.name));
+    RefuseAll(stream, wants, WhyNotReady(wants.fingerprint()));
     Pump(id, stream);
     return;
   } else {
@@ -166,6 +171,16 @@ void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
   }
   Pump(id, stream);
   if (queue_.pending() > 0) work_available_.NotifyAll();
+}
+
+Status WorkerService::WhyNotReady(const std::string& fingerprint) const {
+  const auto plan = plans_.find(fingerprint);
+  if (plan == plans_.end() || plan->second.phase != v1::FAILED) {
+    return Unavailable("plan " + fingerprint + " is not ready at worker " + options_.name);
+  }
+  // Damage is for good; what else a plan fails of is this host's set-up.
+  if (plan->second.error.code() == StatusCode::kDataLoss) return plan->second.error;
+  return FailedPrecondition("plan failed here: " + plan->second.error.message());
 }
 
 void WorkerService::RefuseAll(StreamEntry& stream, const v1::WantList& wants, const Status& why) {
@@ -308,6 +323,10 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   const auto stream = streams_.find(task.stream);
   if (!built.ok()) {
     log_->Error("batch cannot be built", {{"plan", task.job}, {"error", built.status()}});
+    if (built.status().code() == StatusCode::kDataLoss) {
+      look_due_ = true;  // now: other batches would fail as well
+      look_due_changed_.NotifyAll();
+    }
     queue_.GiveUp(task);
     if (stream != streams_.end()) Refuse(stream->second, task.lease, built.status());
   } else {
@@ -359,10 +378,59 @@ void WorkerService::PrepareLoop() {
       log_->Info("plan ready", {{"plan", fingerprint}});
     } else {
       entry->second.phase = v1::FAILED;
-      entry->second.error = plan.status().message();
+      entry->second.error = plan.status();
       log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
     }
     SendReport();
+  }
+}
+
+// A thread of its own, since a file system may take its time, and so may the index of another
+// dataset.
+void WorkerService::WatchLoop() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (!look_due_) {
+      look_due_changed_.Wait(mutex_);
+      continue;
+    }
+    look_due_ = false;
+    lock.Unlock();
+    const bool damage = provider_->CheckFiles();
+    lock.Lock();
+    if (damage) CheckPlans();
+  }
+}
+
+void WorkerService::CheckPlans() {
+  std::map<std::string, v1::PipelineText> ready;
+  for (const auto& [fingerprint, entry] : plans_) {
+    if (entry.phase == v1::READY) ready[fingerprint] = entry.spec.pipeline();
+  }
+  for (const auto& [fingerprint, pipeline] : ready) {
+    mutex_.unlock();
+    const Status status = provider_->CompilePlan(pipeline).status();
+    mutex_.lock();
+    if (status.code() == StatusCode::kDataLoss) FailPlan(fingerprint, status);
+  }
+  SendReport();
+}
+
+void WorkerService::FailPlan(const std::string& fingerprint, const Status& why) {
+  const auto found = plans_.find(fingerprint);
+  if (found == plans_.end() || found->second.phase != v1::READY) return;
+  log_->Error("plan cannot be served any more", {{"plan", fingerprint}, {"error", why}});
+  found->second.phase = v1::FAILED;
+  found->second.error = why;
+  found->second.plan.reset();
+  for (auto& [id, stream] : streams_) {
+    if (stream.fingerprint != fingerprint) continue;
+    for (const Number& lease : queue_.GiveUpAll(id)) Refuse(stream, lease, why);
+    if (stream.out->sending()) {
+      stream.out->Close(why);  // half a batch is out: it may hold what was read of the damage
+    } else {
+      Pump(id, stream);
+    }
   }
 }
 

@@ -1,8 +1,9 @@
 // A worker: keeps the plans it is told to, builds what consumers have room for, and sends it. Holds
 // no state that matters: any other worker can build any of its batches.
 //
-// Threads: `threads` builders, one that opens datasets, one that compiles plans, and whatever the
-// network calls from. Time comes from outside: call Tick() a few times a second. Thread-safe.
+// Threads: `threads` builders, one that opens datasets, one that compiles plans, one that looks at
+// the files in use once a second, and whatever the network calls from. Time comes from outside: call
+// Tick() a few times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,9 @@ class PlanProvider {
   /// when one is open or cannot be. Blocks; errors are part of the states.
   virtual void OpenDatasets(const std::function<void()>& on_change) = 0;
   virtual std::map<std::string, v1::DatasetState> DatasetStates() = 0;
+  /// Looks at the files in use. True where some have become damaged since the last call: plans that
+  /// need them do not compile any more.
+  virtual bool CheckFiles() = 0;
   /// Names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
 };
@@ -84,7 +88,7 @@ class WorkerService final : public WorkerEndpoint,
     v1::PlanSpec spec;
     v1::PlanPhase phase = v1::COMPILING;
     std::shared_ptr<const Plan> plan;
-    std::string error;
+    Status error;  // where failed
   };
 
   struct StreamEntry {
@@ -121,6 +125,13 @@ class WorkerService final : public WorkerEndpoint,
   void BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) MILLRACE_REQUIRES(mutex_);
   void OpenDatasets();
   void PrepareLoop();
+  void WatchLoop();
+  /// Lets go of the mutex while it compiles.
+  void CheckPlans() MILLRACE_REQUIRES(mutex_);
+  /// A plan that was ready cannot be served any more: what was built of it is forgotten.
+  void FailPlan(const std::string& fingerprint, const Status& why) MILLRACE_REQUIRES(mutex_);
+  /// Why wants for a plan are refused. REQUIRES: the plan is not ready.
+  Status WhyNotReady(const std::string& fingerprint) const MILLRACE_REQUIRES(mutex_);
 
   const WorkerOptions options_;
   const std::shared_ptr<PlanProvider> provider_;
@@ -132,6 +143,7 @@ class WorkerService final : public WorkerEndpoint,
   Mutex mutex_;
   CondVar work_available_;
   CondVar prepare_available_;
+  CondVar look_due_changed_;
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool draining_ MILLRACE_GUARDED_BY(mutex_) = false;
   BuildQueue queue_ MILLRACE_GUARDED_BY(mutex_);
@@ -139,6 +151,8 @@ class WorkerService final : public WorkerEndpoint,
   std::uint64_t next_stream_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::map<std::string, PlanEntry> plans_ MILLRACE_GUARDED_BY(mutex_);
   std::deque<std::string> to_compile_ MILLRACE_GUARDED_BY(mutex_);
+  bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // at the files
+  Time last_look_ MILLRACE_GUARDED_BY(mutex_);
   double mean_build_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
   double send_blocked_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
   struct StageTotal {

@@ -3,11 +3,14 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "server/dataset/sigbus_guard.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {
@@ -109,6 +112,78 @@ TEST_CASE("a dataset with a damaged file serves only plans that exclude it", "[l
   REQUIRE(plan.ok());
   CHECK((*plan)->order_fingerprint() == before);
   CHECK(library.GetStatus("d")->damaged_files == std::vector<std::string>{"b.bin"});
+}
+
+/// A library with a plan of a.bin and b.bin in use, and a batch of it.
+struct InUse {
+  TempDir dir;
+  PlanLibrary library{At(dir), MakeNullLogger()};
+  std::shared_ptr<const Plan> plan;
+  std::unique_ptr<BatchScratch> scratch;
+
+  InUse() {
+    InstallSigbusGuard();
+    WriteFixture(dir.path(), SampleFile("a.bin"));
+    WriteFixture(dir.path(), SampleFile("b.bin", {"a.bin"}));
+    plan = *library.Compile(Source());
+    scratch = plan->NewScratch();
+    REQUIRE(plan->Batch(0, {0, 6}, *scratch).ok());
+  }
+};
+
+TEST_CASE("a file that is changed in place ends plans that read it, also those in use",
+          "[library][files]") {
+  InUse u;
+  CHECK_FALSE(u.library.CheckFiles());
+  {
+    std::fstream file(u.dir / "b.bin", std::ios::binary | std::ios::in | std::ios::out);
+    file.write(std::string(100, '\0').data(), 100);
+  }
+  // Tests run faster than file systems count time.
+  std::filesystem::last_write_time(
+      u.dir / "b.bin", std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
+  CHECK(u.library.CheckFiles());
+  CHECK_FALSE(u.library.CheckFiles());
+  for (const Status& status :
+       {u.library.Compile(Source()).status(), u.plan->Batch(0, {0, 6}, *u.scratch).status()}) {
+    CHECK(status.code() == StatusCode::kDataLoss);
+    CHECK(status.message().find("b.bin: was written to while it was in use") != std::string::npos);
+    CHECK(status.message().find("`exclude: {files: [\"b.bin\"]}`") != std::string::npos);
+  }
+  CHECK(u.library.GetStatus("d")->damaged_files == std::vector<std::string>{"b.bin"});
+  const auto without = u.library.Compile(Source("exclude: {files: [b.bin]}\n"));
+  REQUIRE(without.ok());
+  CHECK((*without)->Batch(0, {0, 6}, *(*without)->NewScratch()).ok());
+}
+
+TEST_CASE("a batch that read a file which was cut off is an error, not zeros",
+          "[library][files][sigbus]") {
+  InUse u;
+  std::filesystem::resize_file(u.dir / "b.bin", 0);
+  const Status status = u.plan->Batch(0, {0, 6}, *u.scratch).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message().find("b.bin: at byte ") != std::string::npos);
+  CHECK(u.library.CheckFiles());
+}
+
+TEST_CASE("a file that is replaced by another leaves what is in use as it is", "[library][files]") {
+  InUse u;
+  WriteBytes(u.dir / "new", std::vector<std::byte>(100));
+  std::filesystem::rename(u.dir / "new", u.dir / "b.bin");
+  CHECK_FALSE(u.library.CheckFiles());
+  CHECK(u.plan->Batch(0, {0, 6}, *u.scratch).ok());
+  CHECK(u.library.Compile(Source()).ok());
+}
+
+TEST_CASE("a damaged index ends all plans of its dataset", "[library][files]") {
+  InUse u;
+  std::filesystem::last_write_time(
+      u.dir / ".millrace.index",
+      std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
+  CHECK(u.library.CheckFiles());
+  CHECK(u.library.Compile(Source()).status().code() == StatusCode::kDataLoss);
+  CHECK(u.library.Compile(Source("exclude: {files: [b.bin]}\n")).status().code() ==
+        StatusCode::kDataLoss);
 }
 
 TEST_CASE("a dataset damaged before it was ever indexed is not served at all", "[library]") {

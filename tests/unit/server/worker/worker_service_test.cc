@@ -22,6 +22,7 @@ class FakeProvider final : public PlanProvider {
  public:
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     if (pipeline.yaml() == "bad") return InvalidArgument("no such pipeline");
+    if (damaged) return DataLoss("b.bin was written to");
     return std::shared_ptr<const Plan>(plan);
   }
   bool CanCompile(const v1::PlanSpec& spec) override {
@@ -37,6 +38,10 @@ class FakeProvider final : public PlanProvider {
     state.set_digest("d");
     return {{"data", state}};
   }
+  bool CheckFiles() override {
+    ++looks;
+    return damaged && !told.exchange(true);
+  }
   std::vector<v1::FileEntry> ListFiles(const std::string&) override {
     v1::FileEntry entry;
     entry.set_name("a.bin");
@@ -45,6 +50,9 @@ class FakeProvider final : public PlanProvider {
 
   std::atomic<bool> opening{false};  // the dataset `slow`, until open_slow is set
   std::promise<void> open_slow;
+  std::atomic<bool> damaged = false;
+  std::atomic<bool> told = false;
+  std::atomic<int> looks = 0;
   std::shared_ptr<FakePlan> plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
 };
 
@@ -255,6 +263,44 @@ TEST_CASE("a consumer gets the plan's batches in order, within its room", "[work
     CHECK(part->part.digest() == (*expected)->digest().ToBytes());
   }
   CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
+}
+
+TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and its batches go",
+          "[worker][files]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  v1::WantList wants = Wants(f.fingerprint, 8, 3);
+  wants.set_credit_bytes(0);  // the first is sent as `next`, the others stay built
+  stream->Write(wants);
+  REQUIRE(consumer->Next());
+  f.provider->damaged = true;
+  f.clock->Advance(std::chrono::milliseconds(500));
+  f.worker->Tick();
+  CHECK(f.provider->looks == 0);
+  f.clock->Advance(std::chrono::milliseconds(500));
+  f.worker->Tick();
+  const auto failed = f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED; });
+  REQUIRE(failed);
+  CHECK(failed->plans(0).error() == "b.bin was written to");
+  CHECK(failed->plans(0).error_code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  CHECK(failed->memory_bytes() == 0);
+  const auto refused = consumer->Next();
+  REQUIRE(refused);
+  CHECK(refused->part.refused().lease().n() == 1);
+  CHECK(refused->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  CHECK(refused->part.refused().message() == "b.bin was written to");
+  // New wants too.
+  wants.mutable_wants(0)->mutable_lease()->set_n(2);
+  stream->Write(wants);
+  const auto again = consumer->Next();
+  REQUIRE(again);
+  CHECK(again->part.refused().lease().n() == 2);
+  CHECK(again->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
 }
 
 TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
