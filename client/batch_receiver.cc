@@ -20,8 +20,10 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
         fmt::format("the first part of a batch is at offset {}, expected 0", part.offset()));
   }
   if (batch.total > limit_bytes) {
-    return DataLoss(
-        fmt::format("a batch of {} bytes, expected at most {}", batch.total, limit_bytes));
+    return OutOfRange(
+        fmt::format("a batch of {} bytes at {}, expected at most {}: make `batch.size` or "
+                    "`closure.max_subgraph_size` smaller",
+                    batch.total, batch.at.ToString(), limit_bytes));
   }
   MILLRACE_ASSIGN_OR_RETURN(batch.digest, Digest128::FromBytes(part.digest()));
   if (wanted) {

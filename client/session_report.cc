@@ -40,11 +40,12 @@ v1::Report SessionState::MakeReport(Time now) const {
   }
   if (last_lease_.is_set()) ToProto(last_lease_, report.mutable_last_lease());
   for (const auto& [id, link] : workers_.all()) {
-    if (link.failing_until <= now) continue;
+    if (link.failing_until <= now && !link.refusal) continue;
     v1::Failing* failing = report.add_failing();
     ToProto(id, failing->mutable_worker());
-    failing->set_remaining_seconds(ToSeconds(link.failing_until - now));
-    failing->set_reason(link.reason);
+    failing->set_remaining_seconds(std::max(0.0, ToSeconds(link.failing_until - now)));
+    failing->set_reason(link.refusal ? link.refusal->reason : link.reason);
+    if (link.refusal) failing->set_code(static_cast<std::uint32_t>(link.refusal->code));
   }
   if (waiting_ && !holds(next_) && now - waiting_since_ >= kLate) {
     const HeldLease* late = leases_.Covering(next_);

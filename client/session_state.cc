@@ -251,6 +251,7 @@ void SessionState::OnTaken(Time now) {
   if (past_.size() > kPastKept) past_.pop_front();
   held_.erase(it);
   ++next_;
+  workers_.ForgetRefusals(next_);
   waiting_since_ = now;
   report_stale_ = true;
   MarkStale(false);

@@ -63,7 +63,7 @@ class SessionState {
                      Time now);
   /// A whole batch came, and its digest is right.
   Verdict OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now);
-  /// What came is no batch.
+  /// What came is no batch; OutOfRange: one that is larger than batch_limit_bytes().
   void OnBatchesBad(StreamId stream, const Status& status, Time now);
   void OnBatchesWritten(StreamId stream, Time now);
   void OnBatchesClosed(StreamId stream, const Status& status, Time now);

@@ -22,6 +22,13 @@ constexpr std::uint64_t kGuessedBatchBytes = 1 << 20;
 constexpr std::uint64_t kLeastBatchLimit = 64u << 20;
 constexpr std::uint64_t kUnknownBatchLimit = std::uint64_t{2} << 30;
 
+/// Whether a batch that is refused with this code is refused for good: batches are pure functions,
+/// and damaged files stay damaged.
+bool IsForGood(StatusCode code) {
+  return code == StatusCode::kDataLoss || code == StatusCode::kOutOfRange ||
+         code == StatusCode::kInternal;
+}
+
 }  // namespace
 
 std::uint64_t SessionState::batch_limit_bytes() const {
@@ -228,6 +235,9 @@ void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time 
       "lease refused",
       {{"worker", link.where.address}, {"lease", id.ToString()}, {"why", refused.message()}});
   ++stats_.lapsed_leases;
+  const auto code = static_cast<StatusCode>(refused.code());
+  // Which of the lease's batches it is, the worker does not say.
+  if (IsForGood(code)) workers_.Refused(link, Status(code, refused.message()), held->end);
   LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
   report_stale_ = true;
@@ -325,7 +335,14 @@ void SessionState::Compare(std::uint64_t step, const Digest128& first, Number fi
 
 void SessionState::OnBatchesBad(StreamId stream, const Status& status, Time now) {
   Enter(now);
-  if (WorkerLink* link = workers_.FindStream(stream)) FailWorker(*link, status, now);
+  if (WorkerLink* link = workers_.FindStream(stream)) {
+    // Over the limit is what the batch itself is; anything else may be the connection's fault.
+    const std::optional<Position> at = link->stream.receiving;
+    if (status.code() == StatusCode::kOutOfRange && at && steps_->Contains(*at)) {
+      workers_.Refused(*link, status, steps_->Index(*at) + 1);
+    }
+    FailWorker(*link, status, now);
+  }
   Settle(now);
 }
 

@@ -60,4 +60,15 @@ void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_nee
   });
 }
 
+void WorkerBook::Refused(WorkerLink& link, const Status& why, std::uint64_t until) {
+  if (link.refusal) until = std::max(until, link.refusal->until);
+  link.refusal = WorkerLink::Refusal{why.code(), why.message(), until};
+}
+
+void WorkerBook::ForgetRefusals(std::uint64_t next) {
+  for (auto& [id, link] : links_) {
+    if (link.refusal && link.refusal->until <= next) link.refusal.reset();
+  }
+}
+
 }  // namespace millrace::client

@@ -14,6 +14,7 @@
 #include "client/lease.h"
 #include "client/session_actions.h"
 #include "common/base/clock.h"
+#include "common/base/result.h"
 #include "millrace/v1/worker.pb.h"
 
 namespace millrace::client {
@@ -25,6 +26,14 @@ struct WorkerLink {
   Time failing_until;
   Duration backoff{0};  // of the last failure; 0 after a good batch
   std::string reason;   // of the last failure
+
+  /// A batch that can never come of this worker: it said so, or what it sends cannot be taken.
+  struct Refusal {
+    StatusCode code = StatusCode::kOk;
+    std::string reason;
+    std::uint64_t until = 0;  // counts while a step before this one is lacking
+  };
+  std::optional<Refusal> refusal;
 
   struct StreamFacts {
     StreamId id = 0;
@@ -82,6 +91,11 @@ class WorkerBook {
   /// Forgets workers that failed long ago and came to nothing since: each restarted one has a new
   /// number.
   void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
+  /// The step `until` - 1, or one before it, can never come of the worker. Good batches of other
+  /// steps change nothing about that.
+  void Refused(WorkerLink& link, const Status& why, std::uint64_t until);
+  /// Refusals of steps before `next` are over: the steps came of somebody else.
+  void ForgetRefusals(std::uint64_t next);
 
  private:
   Map links_;

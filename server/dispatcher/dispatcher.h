@@ -28,6 +28,7 @@
 #include "server/dispatcher/actions.h"
 #include "server/dispatcher/dispatcher_options.h"
 #include "server/dispatcher/dispatcher_state.h"
+#include "server/dispatcher/worker_choice.h"
 
 namespace millrace {
 
@@ -124,6 +125,10 @@ class Dispatcher {
   void Hear(Number id, v1::Report report);
   void Fill(Number id);
   void FillAll();
+  /// Not ok where no worker is left that can serve the session; see CheckProspects.
+  Status CheckHope(const SessionFacts& session, const WorkerChooser& workers) const;
+  /// Ends all live sessions of the session's job.
+  void FailJob(Number id, const Status& status);
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
   void AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const;
 

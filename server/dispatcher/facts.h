@@ -71,6 +71,8 @@ struct CounterSample {
 struct FailingWorker {
   Time since;  // of its last failure, as far as reports show it
   double remaining_seconds = 0;
+  StatusCode code = StatusCode::kOk;  // not ok: of a batch that can never come of it
+  std::string reason;
 };
 
 /// One process's claim to a rank.

@@ -1,11 +1,14 @@
 // Reports and leases: keeping each consumer's window covered.
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "server/dispatcher/dispatcher.h"
 #include "server/dispatcher/hello_check.h"
+#include "server/dispatcher/prospects.h"
 #include "server/dispatcher/worker_choice.h"
 
 namespace millrace {
@@ -56,6 +59,7 @@ void Dispatcher::Fill(Number id) {
       session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
   WorkerChooser workers(state_.workers(), session, now_.time, options_);
+  if (const Status status = CheckHope(session, workers); !status.ok()) return FailJob(id, status);
   if (workers.empty()) return Wait(id, NoWorkerWhy(session));
   if (!session.why.empty()) Apply(SessionTold{id, ""});
 
@@ -81,7 +85,28 @@ void Dispatcher::Fill(Number id) {
 }
 
 void Dispatcher::FillAll() {
-  for (const auto& [id, session] : state_.sessions()) Fill(id);
+  std::vector<Number> ids;
+  for (const auto& [id, session] : state_.sessions()) ids.push_back(id);
+  for (const Number id : ids) {
+    // One may end with another.
+    if (state_.FindSession(id) != nullptr) Fill(id);
+  }
+}
+
+Status Dispatcher::CheckHope(const SessionFacts& session, const WorkerChooser& workers) const {
+  const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
+                                   [](const auto& f) { return IsForGood(f.second.code); });
+  if (!workers.empty() && !refused) return OkStatus();
+  // After a restart workers come back one by one.
+  const bool earlier = session.id.term < state_.term();
+  if (earlier && now_.time - state_.booted() < options_.session_timeout) return OkStatus();
+  return CheckProspects(state_.workers(), session, now_.time, options_);
+}
+
+void Dispatcher::FailJob(Number id, const Status& status) {
+  // All its ranks: they go step by step together, and have one plan.
+  const std::set<Number> ids = state_.LiveSessionsOf(state_.FindSession(id)->hello.job());
+  for (const Number each : ids) Fail(each, status);
 }
 
 void Dispatcher::AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <tuple>
 
 #include "server/dispatcher/hello_check.h"
+#include "server/dispatcher/prospects.h"
 
 namespace millrace {
 namespace {
@@ -55,8 +57,10 @@ WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const Sess
     const auto failing = session.failing.find(id);
     if (failing != session.failing.end()) {
       const FailingWorker& f = failing->second;
-      if (failed_longest_ago == nullptr || f.since < longest.since ||
-          (f.since == longest.since && f.remaining_seconds < longest.remaining_seconds)) {
+      const auto rank = [](const FailingWorker& w) {
+        return std::tuple(IsForGood(w.code), w.since, w.remaining_seconds);
+      };
+      if (failed_longest_ago == nullptr || rank(f) < rank(longest)) {
         failed_longest_ago = &worker;
         longest = f;
       }

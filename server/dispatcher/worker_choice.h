@@ -25,8 +25,8 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
 /// then by rendezvous hashing (Thaler and Ravishankar, 1998), so that a consumer keeps its workers
 /// when others come and go. Each shard goes to one of the own host if there is one, else to the
 /// better of two drawn at random (Mitzenmacher, 2001), by the seconds of work before it. Where all
-/// usable workers fail the consumer, the one that failed longest ago is the set. Not thread-safe;
-/// the workers have to outlive it.
+/// usable workers fail the consumer, the one that failed longest ago is the set, one that fails it
+/// for good last. Not thread-safe; the workers have to outlive it.
 class WorkerChooser {
  public:
   WorkerChooser(const std::map<Number, Worker>& workers, const SessionFacts& session, Time now,

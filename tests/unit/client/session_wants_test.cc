@@ -289,6 +289,64 @@ TEST_CASE("a refused lease lapses alone and marks the worker failing", "[session
   CHECK(OnlyFailing(report).reason() == "file x.bin is damaged");
 }
 
+/// Step 1 of lease 10.1 comes of another worker; what is reported then.
+v1::Report PassSteps(Machine& m, StreamId other, std::uint64_t steps) {
+  for (std::uint64_t step = m.state->next(); step < steps; ++step) {
+    if (!m.state->holds(step)) m.Arrive(other, step, 2);
+    m.state->OnTaken(m.now);
+  }
+  return m.PassAttached(kSecond);
+}
+
+TEST_CASE("a refusal for good is reported with its code until the lease's steps are passed",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  m.Give({m.LeaseOf(1, 0, 2, 1), m.LeaseOf(2, 2, 3, 1)});
+  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
+  v1::BatchPart part;
+  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
+  part.mutable_refused()->set_message("file x.bin is damaged");
+  part.mutable_refused()->set_code(static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  m.state->OnBatchesPart(worker, part, 0, m.now);
+  m.Arrive(worker, 2, 1);  // a good batch of other steps changes nothing
+  const v1::Failing failing = OnlyFailing(m.PassAttached(10 * kSecond));
+  CHECK(failing.code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  CHECK(failing.reason() == "file x.bin is damaged");
+  m.Give({m.LeaseOf(3, 0, 2, 2)});
+  const StreamId other = m.Take<OpenBatches>().at(0).stream;
+  CHECK(PassSteps(m, other, 1).failing_size() == 1);
+  CHECK(PassSteps(m, other, 2).failing_size() == 0);
+}
+
+TEST_CASE("a refusal that may pass is reported without a code", "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  v1::BatchPart part;
+  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
+  part.mutable_refused()->set_code(static_cast<std::uint32_t>(StatusCode::kUnavailable));
+  m.state->OnBatchesPart(worker, part, 0, m.now);
+  CHECK(OnlyFailing(m.PassAttached(kSecond)).code() == 0);
+}
+
+TEST_CASE("a batch over the limit can never come; one that was damaged on the way can",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  v1::BatchPart part;
+  ToProto(m.state->steps().At(0), part.mutable_at());
+  part.set_total_bytes(m.state->batch_limit_bytes() + 1);
+  m.state->OnBatchesPart(worker, part, 100, m.now);
+  const bool too_large = GENERATE(true, false);
+  const Status why = too_large ? OutOfRange("a batch of 9 GiB") : DataLoss("another digest");
+  m.state->OnBatchesBad(worker, why, m.now);
+  const v1::Failing failing = OnlyFailing(m.PassAttached(kSecond));
+  CHECK(failing.code() == (too_large ? static_cast<std::uint32_t>(StatusCode::kOutOfRange) : 0));
+  CHECK(failing.reason() == why.message());
+}
+
 TEST_CASE("a worker that drains keeps what it may build and gives back the rest",
           "[session][failing]") {
   Machine m;
