@@ -1,10 +1,40 @@
 #include "common/transport/grpc_status.h"
 
+#include <string>
+#include <string_view>
+
 namespace millrace {
+namespace {
+
+// Receivers take 8 KiB of trailing metadata by default.
+constexpr std::size_t kHeadBytes = 4000;
+constexpr std::size_t kTailBytes = 2000;
+constexpr std::string_view kCut = " [...] ";
+
+/// Bytes of a character as they travel: all but plain ASCII is percent-encoded.
+std::size_t EncodedBytes(char c) { return c < ' ' || c > '~' || c == '%' ? 3 : 1; }
+
+/// How many characters from `begin` on fit `bytes` as they travel.
+template <class Iterator>
+std::size_t Fitting(Iterator begin, Iterator end, std::size_t bytes) {
+  std::size_t n = 0;
+  for (; begin != end && EncodedBytes(*begin) <= bytes; ++begin, ++n) bytes -= EncodedBytes(*begin);
+  return n;
+}
+
+std::string Shortened(const std::string& message) {
+  const std::size_t head = Fitting(message.begin(), message.end(), kHeadBytes);
+  const std::size_t tail = Fitting(message.rbegin(), message.rend(), kTailBytes);
+  if (head + tail >= message.size()) return message;
+  const std::string_view all(message);
+  return std::string(all.substr(0, head)).append(kCut).append(all.substr(all.size() - tail));
+}
+
+}  // namespace
 
 grpc::Status ToGrpcStatus(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), status.message());
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), Shortened(status.message()));
 }
 
 Status FromGrpcStatus(const grpc::Status& status) {

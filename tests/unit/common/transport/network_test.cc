@@ -108,6 +108,24 @@ TEST_CASE("a client learns the status with which the server closes, after all me
   CHECK(server.recorder->WaitClosed().has_value());
 }
 
+TEST_CASE("a status too long for the wire keeps its code, its beginning and its end", "[network]") {
+  // Characters that travel as three bytes each count for that.
+  const std::string filler = GENERATE("file.bin: damaged; ", "\xC3\xA9");
+  std::string message = "dataset 'stdlib' has damaged files (";
+  for (int i = 0; i < 5000; ++i) message += filler;
+  message += "); to go on write `exclude`";
+  Network network(true);
+  auto client = std::make_shared<Recorder<v1::AttachResponse>>();
+  auto up = network.connector->Attach(network.control_address, client);
+  auto server = network.dispatcher->attached.Wait();
+  server.stream->Close(DataLoss(message));
+  const auto closed = client->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kDataLoss);
+  CHECK(closed->message().starts_with("dataset 'stdlib' has damaged files ("));
+  CHECK(closed->message().ends_with("); to go on write `exclude`"));
+}
+
 TEST_CASE("a stream that its client drops ends at the server", "[network]") {
   Network network(GENERATE(false, true));
   auto client = std::make_shared<Recorder<v1::AttachResponse>>();
