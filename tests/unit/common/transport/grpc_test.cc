@@ -1,0 +1,127 @@
+// What only a real network can do: ports, health, errors on the wire.
+
+#include <catch2/catch.hpp>
+
+#include <netdb.h>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include "common/transport/listen_check.h"
+#include "tests/unit/common/transport/network.h"
+#include "tests/unit/common/transport/recorder.h"
+
+namespace millrace {
+namespace {
+
+using test::Network;
+using test::Recorder;
+using test::TestDispatcher;
+
+TEST_CASE("a status too long for the wire keeps its code, its beginning and its end", "[network]") {
+  // Characters that travel as three bytes each count for that.
+  const std::string filler = GENERATE("file.bin: damaged; ", "\xC3\xA9");
+  std::string message = "dataset 'stdlib' has damaged files (";
+  for (int i = 0; i < 5000; ++i) message += filler;
+  message += "); to go on write `exclude`";
+  Network network(true);
+  auto client = std::make_shared<Recorder<v1::AttachResponse>>();
+  auto up = network.connector->Attach(network.control_address, client);
+  auto server = network.dispatcher->attached.Wait();
+  server.stream->Close(DataLoss(message));
+  const auto closed = client->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kDataLoss);
+  CHECK(closed->message().starts_with("dataset 'stdlib' has damaged files ("));
+  CHECK(closed->message().ends_with("); to go on write `exclude`"));
+}
+
+TEST_CASE("a watch ends when the server goes away, and says so", "[network]") {
+  Network network(true);
+  const Status end = network.connector->WatchStatus(
+      network.control_address, 0.1,
+      [&](const v1::ServiceStatus&) { network.control->Shutdown(std::chrono::seconds(0)); }, {});
+  CHECK_FALSE(end.ok());
+  network.control.reset();
+}
+
+/// Answer of grpc.health.v1.Health/Check for the whole server: its ServingStatus, -1 where the call
+/// failed. The messages are so small that their bytes are written out: field 1, varint.
+int CheckHealth(const std::string& address) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                          grpc::ByteBuffer(nullptr, 0), &queue);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&answer, &status, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  grpc::Slice slice;
+  if (!status.ok() || !answer.DumpToSingleSlice(&slice).ok()) return -1;
+  return slice.size() == 2 && slice.begin()[0] == 0x08 ? slice.begin()[1] : -1;
+}
+
+TEST_CASE("both servers answer health checks, and say when they drain", "[network]") {
+  constexpr int kServing = 1;
+  constexpr int kNotServing = 2;
+  Network network(true);
+  CHECK(CheckHealth(network.control_address) == kServing);
+  CHECK(CheckHealth(network.batch_address) == kServing);
+  network.control->SetDraining();
+  CHECK(CheckHealth(network.control_address) == kNotServing);
+  CHECK(CheckHealth(network.batch_address) == kServing);
+}
+
+TEST_CASE("a second server on a port is refused and says so", "[network]") {
+  Network network(true);
+  const std::string taken = network.control_address;
+  auto second = GrpcServer::Start({taken}, std::shared_ptr<DispatcherEndpoint>(network.dispatcher));
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.status().code() == StatusCode::kAlreadyExists);
+  CHECK(second.status().message() ==
+        "cannot listen on " + taken +
+            ": the port is in use by another process; stop it or choose another port");
+}
+
+TEST_CASE("a name is refused when the port is taken at any of its addresses", "[network]") {
+  // localhost is 127.0.0.1 or ::1 first, whichever the machine prefers: each is taken in turn.
+  for (const std::string host : {"127.0.0.1", "[::1]"}) {
+    if (!CheckListen(host + ":0").ok()) continue;  // a machine without IPv6
+    auto first = GrpcServer::Start(
+        {host + ":0"}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
+    REQUIRE(first.ok());
+    const std::string name = "localhost:" + std::to_string((*first)->port());
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* list = nullptr;
+    REQUIRE(getaddrinfo("localhost", "0", &hints, &list) == 0);
+    bool has = false;
+    for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
+      has = has || (a->ai_family == AF_INET6) == (host[0] == '[');
+    }
+    freeaddrinfo(list);
+    if (has) CHECK(CheckListen(name).code() == StatusCode::kAlreadyExists);
+  }
+}
+
+TEST_CASE("listen addresses that make no sense are refused with the reason", "[network]") {
+  for (const std::string address :
+       {"127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "nowhere.invalid:1"}) {
+    auto server = GrpcServer::Start(
+        {address}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
+    REQUIRE_FALSE(server.ok());
+    CHECK(server.status().code() == StatusCode::kInvalidArgument);
+    CHECK(server.status().message().find(address) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
