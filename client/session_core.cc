@@ -167,7 +167,7 @@ void Session::Core::Shutdown() {
     actions_.clear();
   }
   streams.clear();
-  connector_->WaitForStreams(ToSeconds(kGoodByeTime));
+  connector_->WaitForStreams(Connector::kStreamsEndSeconds);
 }
 
 // --- actions ----------------------------------------------------------------------------------

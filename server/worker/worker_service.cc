@@ -83,7 +83,7 @@ void WorkerService::Stop() {
   streams.clear();
   if (work) work->Close(OkStatus());
   work.reset();
-  connector_->WaitForStreams(1);
+  connector_->WaitForStreams(Connector::kStreamsEndSeconds);
 }
 
 void WorkerService::Drain() {

@@ -43,6 +43,7 @@ struct Network {
     connector = MakeGrpcConnector({});
   }
   ~Network() {
+    connector->WaitForStreams(Connector::kStreamsEndSeconds);
     if (control) control->Shutdown(std::chrono::seconds(0));
     if (batches) batches->Shutdown(std::chrono::seconds(0));
   }
