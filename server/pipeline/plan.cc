@@ -1,7 +1,10 @@
 #include "server/pipeline/plan.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,6 +26,29 @@ class CompiledPlan;
 /// How many examples ahead a builder is told what comes.
 constexpr std::size_t kAhead = 4;
 
+/// The stages of a pipeline that take a worker's time, in the order in which they run. One closure
+/// is too short to be timed alone: fields count with it.
+enum TimedStage : std::size_t { kShuffleStage, kClosureStage, kBatchStage, kTimedStages };
+constexpr std::string_view kTimedStageNames[kTimedStages] = {"shuffle", "closure", "batch"};
+
+/// Seconds, stage after stage: three looks at the clock a batch.
+class StageClock {
+ public:
+  /// What comes now counts for no stage before the next Done.
+  void Begin() { last_ = std::chrono::steady_clock::now(); }
+  /// All since Begin or the last Done went into this stage.
+  void Done(TimedStage stage) {
+    const auto now = std::chrono::steady_clock::now();
+    seconds_[stage] += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+  double seconds(std::size_t stage) const { return seconds_[stage]; }
+
+ private:
+  std::chrono::steady_clock::time_point last_;
+  std::array<double, kTimedStages> seconds_{};
+};
+
 /// What a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
  public:
@@ -33,8 +59,18 @@ class PlanScratch final : public BatchScratch {
   BatchWriter& writer() { return writer_; }
   ExampleBuilder& builder() { return *builder_; }
   std::vector<ExampleId>& examples() { return examples_; }
+  StageClock& clock() { return clock_; }
+
+  std::vector<StageTime> stage_times() const override {
+    std::vector<StageTime> times;
+    for (std::size_t stage = 0; stage < kTimedStages; ++stage) {
+      times.push_back({std::string(kTimedStageNames[stage]), clock_.seconds(stage)});
+    }
+    return times;
+  }
 
  private:
+  StageClock clock_;
   const CompiledPlan* plan_;
   BatchWriter writer_;
   std::unique_ptr<ExampleBuilder> builder_;
@@ -144,7 +180,10 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
                               scratch.builder().Append(id, scratch.writer()));
     if (dropped) scratch.writer().AddDropped(id, *dropped);
   }
-  return scratch.writer().Seal();
+  scratch.clock().Done(kClosureStage);
+  auto batch = scratch.writer().Seal();
+  scratch.clock().Done(kBatchStage);
+  return batch;
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epoch,
@@ -157,6 +196,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
+  own.clock().Begin();
   own.writer().Begin(fingerprint_, epoch, range.first, range.count);
   std::vector<ExampleId>& examples = own.examples();
   examples.clear();
@@ -170,6 +210,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
       examples.push_back(selection_.At(range.first + row));
     }
   }
+  own.clock().Done(kShuffleStage);
   return Build(own, examples);
 }
 
@@ -187,6 +228,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
+  own.clock().Begin();
   own.writer().Begin(fingerprint_, 0, 0, static_cast<std::uint32_t>(examples.size()));
   return Build(own, examples);
 }

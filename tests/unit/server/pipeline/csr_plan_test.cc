@@ -186,6 +186,24 @@ TEST_CASE("a predicate of a further stage leaves examples out of the epoch", "[p
   CHECK((*plan)->ExampleAt(0, 2) == ExampleId(6));
 }
 
+TEST_CASE("a scratch says what its time went into, stage by stage", "[plan]") {
+  const auto plan = MakePlan(Singles(10), "batch: {size: 2}\n");
+  const auto scratch = plan->NewScratch();
+  std::vector<double> before(3, 0);
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(plan->Batch(0, {0, 10}, *scratch).ok());
+    const std::vector<BatchScratch::StageTime> times = scratch->stage_times();
+    REQUIRE(times.size() == 3);
+    CHECK(times[0].stage == "shuffle");
+    CHECK(times[1].stage == "closure");
+    CHECK(times[2].stage == "batch");
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      CHECK(times[i].seconds > before[i]);
+      before[i] = times[i].seconds;
+    }
+  }
+}
+
 TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {
   const auto plan = MakePlan(Singles(10), "batch: {size: 2}\n");
   const auto scratch = plan->NewScratch();
