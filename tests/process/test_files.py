@@ -1,6 +1,7 @@
 """Dataset files that change while they are served."""
 
 import os
+import pathlib
 import shutil
 
 from harness import check, check_same, cluster, wait_for
@@ -92,9 +93,14 @@ def test_the_job_goes_on_with_the_worker_whose_file_was_not_zeroed():
         mine, file = own_dataset(c)
         c.dispatcher()
         damaged = worker_of(c, mine)
-        c.worker()
         consumer = c.consumer(1, extra=SLOW)
         begun(c, consumer)
+        # Files are opened when they are needed: only what is open is watched.
+        maps = pathlib.Path(f"/proc/{damaged.popen.pid}/maps")
+        wait_for(lambda: str(file) in maps.read_text(), "the worker does not open the file")
+        c.worker()
+        wait_for(lambda: [w["state"] for w in c.status()["workers"]] == ["ready", "ready"],
+                 "the other worker is not ready")
         # Up to a second may pass until a change in place is seen: nothing shall be built meanwhile.
         consumer.stop()
         for _ in range(2):
