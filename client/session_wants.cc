@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "client/session_state.h"
+#include "common/transport/refusal.h"
 
 namespace millrace::client {
 namespace {
@@ -21,13 +22,6 @@ constexpr std::uint64_t kCompared = 64;
 constexpr std::uint64_t kGuessedBatchBytes = 1 << 20;
 constexpr std::uint64_t kLeastBatchLimit = 64u << 20;
 constexpr std::uint64_t kUnknownBatchLimit = std::uint64_t{2} << 30;
-
-/// Whether a batch that is refused with this code is refused for good: batches are pure functions,
-/// and damaged files stay damaged.
-bool IsForGood(StatusCode code) {
-  return code == StatusCode::kDataLoss || code == StatusCode::kOutOfRange ||
-         code == StatusCode::kInternal;
-}
 
 }  // namespace
 
@@ -237,7 +231,7 @@ void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time 
   ++stats_.lapsed_leases;
   const auto code = static_cast<StatusCode>(refused.code());
   // Which of the lease's batches it is, the worker does not say.
-  if (IsForGood(code)) workers_.Refused(link, Status(code, refused.message()), held->end);
+  if (IsRefusedForGood(code)) workers_.Refused(link, Status(code, refused.message()), held->end);
   LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
   report_stale_ = true;

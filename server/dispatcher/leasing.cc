@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/transport/refusal.h"
 #include "server/dispatcher/dispatcher.h"
 #include "server/dispatcher/hello_check.h"
 #include "server/dispatcher/prospects.h"
@@ -95,7 +96,7 @@ void Dispatcher::FillAll() {
 
 Status Dispatcher::CheckHope(const SessionFacts& session, const WorkerChooser& workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
-                                   [](const auto& f) { return IsForGood(f.second.code); });
+                                   [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (!workers.empty() && !refused) return OkStatus();
   // After a restart workers come back one by one.
   const bool earlier = session.id.term < state_.term();

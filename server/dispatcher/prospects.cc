@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/transport/refusal.h"
 #include "server/dispatcher/worker_choice.h"
 
 namespace millrace {
@@ -22,7 +23,7 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
   using Kind = Prospect::Kind;
   if (worker.draining()) return {Kind::kOutside};
   const auto failing = session.failing.find(worker.id);
-  const bool refuses = failing != session.failing.end() && IsForGood(failing->second.code);
+  const bool refuses = failing != session.failing.end() && IsRefusedForGood(failing->second.code);
   for (const auto& plan : worker.report.plans()) {
     if (plan.fingerprint() != session.plan->fingerprint) continue;
     if (plan.phase() == v1::FAILED) {
@@ -45,11 +46,6 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
 }
 
 }  // namespace
-
-bool IsForGood(StatusCode code) {
-  return code == StatusCode::kDataLoss || code == StatusCode::kOutOfRange ||
-         code == StatusCode::kInternal;
-}
 
 Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFacts& session,
                       Time now, const DispatcherOptions& options) {

@@ -11,10 +11,6 @@
 
 namespace millrace {
 
-/// Whether a worker that failed a consumer with this code fails everybody who asks for the same
-/// batch, now and later: batches are pure functions, and damage stays.
-bool IsForGood(StatusCode code);
-
 /// Ok while some worker serves the session's plan or may come to: it is compiling, indexing, or
 /// silent and not forgotten. Ok, too, where none ever could: the session then waits for one.
 /// Else, where each worker that could serve the plan fails it for good, the reason, with the

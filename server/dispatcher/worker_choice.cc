@@ -4,8 +4,8 @@
 #include <cassert>
 #include <tuple>
 
+#include "common/transport/refusal.h"
 #include "server/dispatcher/hello_check.h"
-#include "server/dispatcher/prospects.h"
 
 namespace millrace {
 namespace {
@@ -58,7 +58,7 @@ WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const Sess
     if (failing != session.failing.end()) {
       const FailingWorker& f = failing->second;
       const auto rank = [](const FailingWorker& w) {
-        return std::tuple(IsForGood(w.code), w.since, w.remaining_seconds);
+        return std::tuple(IsRefusedForGood(w.code), w.since, w.remaining_seconds);
       };
       if (failed_longest_ago == nullptr || rank(f) < rank(longest)) {
         failed_longest_ago = &worker;
