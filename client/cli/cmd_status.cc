@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 
@@ -17,6 +15,7 @@
 #include "client/cli/numbers.h"
 #include "client/cli/status_table.h"
 #include "client/cli/stop_signals.h"
+#include "common/base/stop_wait.h"
 #include "common/transport/grpc_client.h"
 
 namespace millrace::cli {
@@ -67,17 +66,13 @@ Status Watch(const Options& options, Table table) {
     std::fflush(stdout);
   };
   const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
-  std::mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
   while (!stop.stop_requested()) {
     const Status end =
         connector->WatchStatus(options.address, options.period_seconds, print, stop.get_token());
     if (end.ok()) continue;
     // A dispatcher that is away for a while comes back: that is worth watching too.
     std::fprintf(stderr, "%s\n", end.message().c_str());
-    stopped.wait_for(lock, stop.get_token(), std::chrono::duration<double>(options.period_seconds),
-                     [] { return false; });
+    WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
   }
   return OkStatus();
 }

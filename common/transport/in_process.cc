@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <type_traits>
 #include <utility>
 
 #include "common/base/hash.h"
+#include "common/base/stop_wait.h"
 
 namespace millrace {
 namespace {
@@ -189,14 +188,10 @@ class InProcessConnector final : public Connector {
   Status WatchStatus(const std::string& address, double period_seconds,
                      const std::function<void(const v1::ServiceStatus&)>& on_status,
                      std::stop_token stop) override {
-    std::mutex mutex;
-    std::condition_variable_any stopped;
-    std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
       MILLRACE_ASSIGN_OR_RETURN(const v1::ServiceStatus status, GetStatus(address, 0));
       on_status(status);
-      stopped.wait_for(lock, stop, std::chrono::duration<double>(period_seconds),
-                       [] { return false; });
+      WaitUnlessStopped(stop, std::chrono::duration<double>(period_seconds));
     }
     return OkStatus();
   }

@@ -74,9 +74,10 @@ class Connector {
  public:
   virtual ~Connector() = default;
   /// Waits, at most `timeout_seconds`, until no stream of this connector will call its handler any
-  /// more. Close or drop them before, and call this before the connector is dropped: gRPC 1.51 aborts
-  /// where its last channel goes on a thread of its own, as it does with a last call, and a process
-  /// that ends while the network still calls back crashes on its way out. Never from a handler.
+  /// more. Close or drop them before, and call this before the connector is dropped: gRPC 1.51
+  /// aborts where its last channel goes on a thread of its own, as it does with a last call, and a
+  /// process that ends while the network still calls back crashes on its way out. Never from a
+  /// handler.
   virtual void WaitForStreams(double /*timeout_seconds*/) {}
   /// Longer than any machine takes for calls that were cancelled.
   static constexpr double kStreamsEndSeconds = 10;

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -17,6 +16,7 @@
 
 #include "common/base/errno_status.h"
 #include "common/base/hash.h"
+#include "common/base/stop_wait.h"
 #include "server/dataset/file_io.h"
 #include "server/dataset/index_format.h"
 #include "server/dataset/index_freshness.h"
@@ -152,7 +152,7 @@ class Store {
         return ErrnoStatus(place.string() + ".lock", errno);
       }
       MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
-      std::this_thread::sleep_for(kLockPatience);
+      WaitUnlessStopped(options_.build.stop, kLockPatience);
     }
     return OkStatus();
   }
