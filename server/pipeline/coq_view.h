@@ -15,7 +15,7 @@
 #include "common/base/result.h"
 #include "server/dataset/dataset.h"
 #include "server/dataset/node_words.h"
-#include "server/pipeline/closure_builder.h"
+#include "server/pipeline/closure.h"
 #include "server/pipeline/edges.h"
 #include "server/pipeline/node_labels.h"
 

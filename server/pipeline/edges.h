@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "server/dataset/node_words.h"
-#include "server/pipeline/closure_builder.h"
+#include "server/pipeline/closure.h"
 
 namespace millrace {
 

@@ -1,10 +1,7 @@
 #include "server/pipeline/plan.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +14,7 @@
 #include "server/pipeline/plan_spec.h"
 #include "server/pipeline/selection.h"
 #include "server/pipeline/source.h"
+#include "server/pipeline/stage_clock.h"
 
 namespace millrace {
 namespace {
@@ -25,29 +23,6 @@ class CompiledPlan;
 
 /// How many examples ahead a builder is told what comes.
 constexpr std::size_t kAhead = 4;
-
-/// The stages of a pipeline that take a worker's time, in the order in which they run. One closure
-/// is too short to be timed alone: fields count with it.
-enum TimedStage : std::size_t { kShuffleStage, kClosureStage, kBatchStage, kTimedStages };
-constexpr std::string_view kTimedStageNames[kTimedStages] = {"shuffle", "closure", "batch"};
-
-/// Seconds, stage after stage: three looks at the clock a batch.
-class StageClock {
- public:
-  /// What comes now counts for no stage before the next Done.
-  void Begin() { last_ = std::chrono::steady_clock::now(); }
-  /// All since Begin or the last Done went into this stage.
-  void Done(TimedStage stage) {
-    const auto now = std::chrono::steady_clock::now();
-    seconds_[stage] += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-  }
-  double seconds(std::size_t stage) const { return seconds_[stage]; }
-
- private:
-  std::chrono::steady_clock::time_point last_;
-  std::array<double, kTimedStages> seconds_{};
-};
 
 /// What a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
@@ -61,13 +36,7 @@ class PlanScratch final : public BatchScratch {
   std::vector<ExampleId>& examples() { return examples_; }
   StageClock& clock() { return clock_; }
 
-  std::vector<StageTime> stage_times() const override {
-    std::vector<StageTime> times;
-    for (std::size_t stage = 0; stage < kTimedStages; ++stage) {
-      times.push_back({std::string(kTimedStageNames[stage]), clock_.seconds(stage)});
-    }
-    return times;
-  }
+  std::vector<StageTime> stage_times() const override { return clock_.times(); }
 
  private:
   StageClock clock_;
