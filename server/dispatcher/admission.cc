@@ -82,7 +82,6 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
 }
 
 // --- Plans
-// -----------------------------------------------------------------------------------------
 
 bool Dispatcher::RequestPlan(const std::string& key, const v1::PipelineText& pipeline) {
   if (state_.FindPlan(key) != nullptr) return true;
@@ -188,7 +187,6 @@ std::string_view Dispatcher::KnownCanonical(const std::string& cursor) const {
 }
 
 // --- Settling
-// --------------------------------------------------------------------------------------
 
 void Dispatcher::Settle(const std::string& job) {
   const std::set<Number> ids = state_.SessionsOf(job);

@@ -54,7 +54,6 @@ Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
 }
 
 // --- Frame
-// -----------------------------------------------------------------------------------------
 
 void Dispatcher::Begin(Moment now) {
   // A gap between events is our own pause: nobody could be heard meanwhile.
@@ -126,7 +125,6 @@ void Dispatcher::StepDown(const std::string& why, std::uint64_t seen) {
 }
 
 // --- Events
-// ----------------------------------------------------------------------------------------
 
 Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now) {
   Begin(now);

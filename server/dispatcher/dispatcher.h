@@ -3,7 +3,7 @@
 //
 // One single-threaded state machine: events in, actions out. It reads no clock and touches no
 // network, disk or thread, so that a simulator can run it through thousands of histories. Every
-// event brings the time; every change of its facts is an Update (dispatcher_state.h). Events come
+// event brings the time; every change of its facts is an Update (updates.h). Events come
 // in the order of time, and those of a stream between its opening and its close; events of streams
 // that it does not know, or has closed, are ignored.
 //

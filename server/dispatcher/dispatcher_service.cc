@@ -128,7 +128,6 @@ void DispatcherService::Tick() {
 }
 
 // --- Streams
-// ---------------------------------------------------------------------------------------
 
 template <class StreamT, class Out>
 std::shared_ptr<StreamT> DispatcherService::Accept(
@@ -179,7 +178,6 @@ std::shared_ptr<StreamHandler<v1::WorkRequest>> DispatcherService::OnWork(
 }
 
 // --- Requests
-// --------------------------------------------------------------------------------------
 
 template <class T>
 Result<T> DispatcherService::Ask(std::function<Result<T>()> question) {
@@ -229,7 +227,6 @@ Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& 
 }
 
 // --- Actions
-// ---------------------------------------------------------------------------------------
 
 void DispatcherService::Perform(Actions actions) {
   for (Action& action : actions) {

@@ -182,7 +182,6 @@ void Dispatcher::DropWorker(Number id) {
 }
 
 // --- Operators
-// -------------------------------------------------------------------------------------
 
 Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerRequest& request,
                                                         Moment now, Actions& actions) {
