@@ -1,6 +1,7 @@
 // Stream handlers for tests: they record what happens to a stream and let the test wait for it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -125,7 +126,8 @@ class TestDispatcher final : public DispatcherEndpoint {
   }
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
       std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string&) override {
-    return workers.Accept(std::move(stream));
+    ++work_attempts;
+    return refuse ? nullptr : workers.Accept(std::move(stream));
   }
   Result<v1::ServiceStatus> OnGetStatus() override {
     v1::ServiceStatus status;
@@ -142,6 +144,7 @@ class TestDispatcher final : public DispatcherEndpoint {
   }
 
   bool refuse = false;
+  std::atomic<int> work_attempts{0};
   AcceptQueue<v1::AttachRequest, v1::AttachResponse> attached;
   AcceptQueue<v1::WorkRequest, v1::WorkResponse> workers;
 };

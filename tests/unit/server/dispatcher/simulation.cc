@@ -63,7 +63,6 @@ std::string Simulation::Run() {
 }
 
 // --- Network, dispatcher, store
-// --------------------------------------------------------------------
 
 StreamId Simulation::OpenLink(bool of_worker, int process) {
   const StreamId id = ++last_link_;
@@ -229,7 +228,6 @@ void Simulation::CheckState() {
 }
 
 // --- Trainers
-// --------------------------------------------------------------------------------------
 
 void Simulation::StartJob(const std::string& job) {
   HelloOptions options;
@@ -415,7 +413,6 @@ void Simulation::OnClosed(int index, StreamId link, const Status& status) {
 }
 
 // --- Workers and misfortune
-// ------------------------------------------------------------------------
 
 void Simulation::StartWorker(int index) {
   const int process = ++processes_;

@@ -193,6 +193,9 @@ TEST_CASE("a worker without a dispatcher says so at once and then once a minute"
     std::atomic<int> nameless{0};
   };
   InProcessNetwork network;
+  const auto dispatcher = std::make_shared<test::TestDispatcher>();
+  dispatcher->refuse = true;
+  network.AddDispatcher("nowhere:1", dispatcher);
   const auto clock = std::make_shared<FakeClock>();
   const auto logger = std::make_shared<CountingLogger>();
   WorkerOptions options;
@@ -204,14 +207,16 @@ TEST_CASE("a worker without a dispatcher says so at once and then once a minute"
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (logger->count < 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   CHECK(logger->count == 1);
-  // Half a minute of tries says nothing, a whole one says it again, once.
-  for (int half = 1; half <= 4; ++half) {
-    for (int i = 0; i < 6; ++i) {
-      clock->Advance(std::chrono::seconds(5));
+  // However often it tries, it says so once a minute at most.
+  const Time began = clock->Now();
+  for (int tries = 2; tries < 40; ++tries) {
+    while (dispatcher->work_attempts < tries && std::chrono::steady_clock::now() < until) {
+      clock->Advance(std::chrono::milliseconds(100));
       worker->Tick();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::this_thread::yield();
     }
-    CHECK(logger->count <= 1 + half / 2);
+    CHECK(dispatcher->work_attempts >= tries);
+    CHECK(logger->count <= 1 + (clock->Now() - began) / std::chrono::minutes(1));
   }
   while (logger->count < 2 && std::chrono::steady_clock::now() < until) {
     clock->Advance(std::chrono::seconds(5));
