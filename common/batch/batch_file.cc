@@ -78,8 +78,9 @@ Status WriteBatchFile(const PackedBatch& batch, const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0)
+  if (directory.get() < 0 || ::fsync(directory.get()) != 0) {
     return ErrnoStatus("cannot sync " + folder, errno);
+  }
   return OkStatus();
 }
 

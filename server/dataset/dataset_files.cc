@@ -113,8 +113,9 @@ Result<DatasetListing> ListDataset(const fs::path& dir) {
         fmt::format("{} is no folder; give the folder of a dataset", dir.string()));
   }
   fs::directory_iterator probe(dir, error);
-  if (error)
+  if (error) {
     return ErrnoStatus(fmt::format("folder {} cannot be listed", dir.string()), error.value());
+  }
   DatasetListing listing = Lister(dir).Run();
   if (listing.names.empty() && listing.bad.empty()) {
     return InvalidArgument(

@@ -53,8 +53,9 @@ class SqliteStoreImpl final : public StateStore {
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     db_.reset(db);
     if (code != SQLITE_OK) return Error("open");
-    if (stat(file_.c_str(), &opened_) != 0)
+    if (stat(file_.c_str(), &opened_) != 0) {
       return ErrnoStatus("state file " + file_.string(), errno);
+    }
     // The folder's lock keeps others away, so that the log needs no shared memory.
     for (const char* pragma :
          {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
