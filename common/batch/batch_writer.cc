@@ -1,6 +1,7 @@
 #include "common/batch/batch_writer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -44,18 +45,12 @@ bool Narrow(const In* __restrict in, std::size_t n, Bounds<In> bounds, Out* __re
 
 }  // namespace
 
-std::byte* BatchWriter::Column::Extend(std::size_t bytes) {
-  if (bytes > capacity_ - size_) Grow(std::max({kFirstCapacity, 2 * capacity_, size_ + bytes}));
-  std::byte* const at = data_.get() + size_;
-  size_ += bytes;
-  return at;
-}
-
-void BatchWriter::Column::Grow(std::size_t capacity) {
-  std::unique_ptr<std::byte[]> data(new std::byte[capacity]);
-  if (size_ > 0) std::memcpy(data.get(), data_.get(), size_);
-  data_ = std::move(data);
-  capacity_ = capacity;
+void BatchWriter::Column::Grow(std::size_t bytes) {
+  const std::size_t wanted = std::max({kFirstCapacity, 2 * capacity, size + bytes + kSlack});
+  std::unique_ptr<std::byte[]> grown(new std::byte[wanted]);
+  if (size > 0) std::memcpy(grown.get(), data.get(), size);
+  data = std::move(grown);
+  capacity = wanted;
 }
 
 Result<BatchWriter> BatchWriter::Create(std::vector<TensorSpec> tensors, ExpandSpec expand,
@@ -68,7 +63,6 @@ Result<BatchWriter> BatchWriter::Create(std::vector<TensorSpec> tensors, ExpandS
           fmt::format("tensor {}: a writer fills tensors of one dimension, not {}", tensors[i].path,
                       tensors[i].dimensions.size()));
     }
-    made[i].value_bytes = DTypeSize(tensors[i].dtype);
     const bool is_splits = tensors[i].kind == TensorKind::kSplits;
     const std::string& splits = is_splits ? tensors[i].path : tensors[i].splits;
     for (std::size_t k = tensors.size(); !splits.empty() && k-- > 0;) {
@@ -86,6 +80,16 @@ BatchWriter::BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edg
       edges_(std::move(edges)),
       pool_(&pool) {
   info_.expand = expand;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorSpec& spec = tensors_[i].spec;
+    Column& column = columns_[i];
+    column.value_bytes = static_cast<std::uint32_t>(DTypeSize(spec.dtype));
+    column.value_shift = static_cast<std::uint32_t>(std::countr_zero(column.value_bytes));
+    column.min = spec.min;
+    column.max = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(spec.max, std::numeric_limits<std::int64_t>::max()));
+    if (spec.kind == TensorKind::kSplits) splits_.push_back(i);
+  }
 }
 
 void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
@@ -97,10 +101,10 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   info_.example_ids.clear();
   info_.dropped.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    columns_[i].Clear();
+    columns_[i].size = 0;
     tensors_[i].out_of_bounds = false;
-    if (tensors_[i].spec.kind == TensorKind::kSplits) AppendSplit(i, 0);
   }
+  for (const std::size_t i : splits_) AppendSplit(i, 0);
 }
 
 template <class T>
@@ -111,20 +115,18 @@ void BatchWriter::AppendValues(std::size_t tensor, std::span<const T> values) {
     auto* out = reinterpret_cast<Out*>(columns_[tensor].Extend(values.size() * sizeof(Out)));
     return Narrow(values.data(), values.size(), Bounds<T>(t.spec), out);
   });
-  if (!outside || t.out_of_bounds) return;
-  t.out_of_bounds = true;
-  t.bad_value = static_cast<std::int64_t>(*std::find_if(values.begin(), values.end(), [&](T value) {
+  if (!outside) return;
+  const T bad = *std::find_if(values.begin(), values.end(), [&](T value) {
     return Outside(t.spec, static_cast<std::int64_t>(value));
-  }));
+  });
+  NoteOutside(tensor, static_cast<std::uint64_t>(static_cast<std::int64_t>(bad)));
 }
 
-void BatchWriter::AppendValue(std::size_t tensor, std::int64_t value) {
+void BatchWriter::NoteOutside(std::size_t tensor, std::uint64_t value) {
   Tensor& t = tensors_[tensor];
-  // Little endian: the narrowed value is the first bytes of the wide one.
-  std::memcpy(columns_[tensor].Extend(t.value_bytes), &value, t.value_bytes);
-  if (t.out_of_bounds || !Outside(t.spec, value)) return;
+  if (t.out_of_bounds) return;
   t.out_of_bounds = true;
-  t.bad_value = value;
+  t.bad_value = static_cast<std::int64_t>(value);
 }
 
 void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
@@ -137,11 +139,6 @@ void BatchWriter::AppendSigned(std::size_t tensor, std::span<const std::int32_t>
   AppendValues(tensor, values);
 }
 
-void BatchWriter::AppendOne(std::size_t tensor, std::int64_t value) {
-  assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
-  AppendValue(tensor, value);
-}
-
 void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> bytes) {
   assert(tensors_[tensor].spec.dtype == DType::kUint8);
   if (!bytes.empty()) {
@@ -150,11 +147,14 @@ void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> byt
 }
 
 void BatchWriter::EndExample(ExampleId id) {
+#ifndef NDEBUG
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& t = tensors_[i];
-    assert(t.rows_of == kNone || t.spec.kind == TensorKind::kSplits || Rows(i) == Rows(t.rows_of));
-    if (t.spec.kind == TensorKind::kSplits) AppendSplit(i, Rows(t.rows_of));
+    assert(t.rows_of == kNone || t.spec.kind == TensorKind::kSplits ||
+           columns_[i].rows() == columns_[t.rows_of].rows());
   }
+#endif
+  for (const std::size_t i : splits_) AppendSplit(i, columns_[tensors_[i].rows_of].rows());
   info_.example_ids.push_back(id);
 }
 
@@ -167,13 +167,9 @@ void BatchWriter::AddDropped(ExampleId id, DropReason reason) {
   info_.dropped.push_back({id, reason});
 }
 
-std::uint64_t BatchWriter::Rows(std::size_t tensor) const {
-  return columns_[tensor].size() / tensors_[tensor].value_bytes;
-}
-
 std::uint64_t BatchWriter::pending_bytes() const {
   std::uint64_t bytes = 0;
-  for (const Column& column : columns_) bytes += column.size();
+  for (const Column& column : columns_) bytes += column.size;
   return bytes;
 }
 
@@ -192,15 +188,16 @@ Status BatchWriter::CheckComplete() const {
                                   t.bad_value, t.spec.min, t.spec.max));
     }
     const bool is_splits = t.spec.kind == TensorKind::kSplits;
-    if (is_splits && t.last_split != Rows(t.rows_of)) {
+    if (is_splits && t.last_split != columns_[t.rows_of].rows()) {
       return Internal(fmt::format("tensor {}: has {} rows, but the last example ended at {}",
-                                  tensors_[t.rows_of].spec.path, Rows(t.rows_of), t.last_split));
+                                  tensors_[t.rows_of].spec.path, columns_[t.rows_of].rows(),
+                                  t.last_split));
     }
     const std::uint64_t expected =
-        is_splits ? graphs + 1 : (t.rows_of == kNone ? graphs : Rows(t.rows_of));
-    if (Rows(i) != expected) {
-      return Internal(
-          fmt::format("tensor {}: has {} rows, expected {}", t.spec.path, Rows(i), expected));
+        is_splits ? graphs + 1 : (t.rows_of == kNone ? graphs : columns_[t.rows_of].rows());
+    if (columns_[i].rows() != expected) {
+      return Internal(fmt::format("tensor {}: has {} rows, expected {}", t.spec.path,
+                                  columns_[i].rows(), expected));
     }
   }
   return OkStatus();
@@ -210,8 +207,8 @@ std::vector<TensorPlace> BatchWriter::Places() const {
   std::vector<TensorPlace> places(tensors_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     places[i].spec = tensors_[i].spec;
-    places[i].shape = {Rows(i)};
-    places[i].bytes = columns_[i].size();
+    places[i].shape = {columns_[i].rows()};
+    places[i].bytes = columns_[i].size;
   }
   return places;
 }
@@ -230,7 +227,7 @@ Result<std::shared_ptr<const PackedBatch>> BatchWriter::Seal() {
     const std::uint64_t begin = places[i].offset;
     const std::uint64_t end = i + 1 < places.size() ? places[i + 1].offset : payload_bytes;
     const std::uint64_t size = places[i].bytes;
-    if (size > 0) std::memcpy(payload.data() + begin, columns_[i].data(), size);
+    if (size > 0) std::memcpy(payload.data() + begin, columns_[i].data.get(), size);
     std::memset(payload.data() + begin + size, 0, end - begin - size);
   }
   return std::shared_ptr<const PackedBatch>(

@@ -5,8 +5,10 @@
 // the pool has none. Same calls between Begin and Seal, same bytes.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
@@ -40,7 +42,20 @@ class BatchWriter {
   /// to its dtype. A value outside the tensor's bounds makes Seal fail.
   void Append(std::size_t tensor, std::span<const std::uint32_t> values);
   void AppendSigned(std::size_t tensor, std::span<const std::int32_t> values);
-  void AppendOne(std::size_t tensor, std::int64_t value);
+  void AppendOne(std::size_t tensor, std::int64_t value) {
+    assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
+    AppendValue(tensor, value);
+  }
+  /// Room for `rows` values of a tensor, at least 0 and at most `max`, which the caller writes, and
+  /// which count as appended. REQUIRES: T is an unsigned integer as wide as the tensor's dtype.
+  template <class T>
+  T* AppendRoom(std::size_t tensor, std::size_t rows, std::uint64_t max) {
+    assert(sizeof(T) == columns_[tensor].value_bytes);
+    if (static_cast<std::int64_t>(max) > columns_[tensor].max) NoteOutside(tensor, max);
+    return reinterpret_cast<T*>(columns_[tensor].Extend(rows * sizeof(T)));
+  }
+  /// Bytes of a value of the tensor.
+  std::uint32_t value_bytes(std::size_t tensor) const { return columns_[tensor].value_bytes; }
   /// REQUIRES: the tensor's dtype is uint8. Bounds are not checked: bytes are bytes.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
 
@@ -60,25 +75,32 @@ class BatchWriter {
 
  private:
   /// Values of one tensor, one after another. Grows without clearing.
-  class Column {
-   public:
+  struct Column {
+    /// A value is appended as 8 bytes of which the first count, so that there is room for the rest.
+    static constexpr std::size_t kSlack = 8;
+
     /// Room for `bytes` more, which count as written.
-    std::byte* Extend(std::size_t bytes);
-    void Clear() { size_ = 0; }
-    const std::byte* data() const { return data_.get(); }
-    std::size_t size() const { return size_; }
+    std::byte* Extend(std::size_t bytes) {
+      if (size + bytes + kSlack > capacity) [[unlikely]]
+        Grow(bytes);
+      std::byte* const at = data.get() + size;
+      size += bytes;
+      return at;
+    }
+    void Grow(std::size_t bytes);
+    std::uint64_t rows() const { return size >> value_shift; }
 
-   private:
-    void Grow(std::size_t capacity);
-
-    std::unique_ptr<std::byte[]> data_;
-    std::size_t size_ = 0;
-    std::size_t capacity_ = 0;
+    std::unique_ptr<std::byte[]> data;
+    std::size_t size = 0;
+    std::size_t capacity = 0;
+    std::uint32_t value_bytes = 1;
+    std::uint32_t value_shift = 0;
+    std::int64_t min = 0;
+    std::int64_t max = 0;
   };
 
   struct Tensor {
     TensorSpec spec;
-    std::uint32_t value_bytes = 1;
     std::size_t rows_of = kNone;   // of splits and of what they cut: the first tensor they cut
     std::uint64_t last_split = 0;  // of a splits tensor: its last value
     bool out_of_bounds = false;
@@ -91,14 +113,22 @@ class BatchWriter {
               BufferPool& pool);
   template <class T>
   void AppendValues(std::size_t tensor, std::span<const T> values);
-  void AppendValue(std::size_t tensor, std::int64_t value);
+  void AppendValue(std::size_t tensor, std::int64_t value) {
+    Column& column = columns_[tensor];
+    // Little endian: the narrowed value is the first bytes of the wide one.
+    std::memcpy(column.Extend(column.value_bytes), &value, sizeof value);
+    if ((value < column.min) | (value > column.max)) [[unlikely]] {
+      NoteOutside(tensor, static_cast<std::uint64_t>(value));
+    }
+  }
+  [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
   void AppendSplit(std::size_t splits, std::uint64_t rows);
-  std::uint64_t Rows(std::size_t tensor) const;
   Status CheckComplete() const;
   std::vector<TensorPlace> Places() const;
 
   std::vector<Tensor> tensors_;
   std::vector<Column> columns_;
+  std::vector<std::size_t> splits_;  // the tensors that are splits
   std::vector<EdgeGroup> edges_;
   BufferPool* pool_;
   BatchInfo info_;

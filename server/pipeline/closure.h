@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "common/batch/layout.h"
 #include "server/pipeline/scratch_array.h"
@@ -26,44 +25,45 @@ inline constexpr std::size_t kMaxExampleEdges = std::size_t{1} << 26;
 /// The label of an edge that closures do not follow.
 inline constexpr std::uint32_t kSkippedEdge = 0xFFFFFFFF;
 
-/// What Next reads. Of a skipped edge only the label is set.
-template <class Node>
-struct FoundEdge {
-  std::uint32_t label;  // base label, or kSkippedEdge
-  Node target;
-  std::uint64_t slot;  // of the target
-};
-
-/// What Load reads.
-template <class Children>
+/// What is read of a node: its label, and which edges are its own.
+template <class View>
 struct LoadedNode {
-  std::uint32_t label;  // node label
-  bool is_definition;
-  Children children;
+  std::uint32_t label;  // View::kDefinition of every definition, whose own label is looked up later
+  std::uint32_t count;  // of edges
+  typename View::EdgeAt edges;
 };
 
-/// A recorded edge: numbers of nodes in the example take 24 bits each, the base label 16.
-class RecordedEdge {
- public:
-  RecordedEdge() = default;
-  RecordedEdge(std::uint32_t source, std::uint32_t target, std::uint32_t label)
-      : bits_(std::uint64_t{source} | std::uint64_t{target} << 24 | std::uint64_t{label} << 48) {}
-  std::uint32_t source() const { return bits_ & 0xFFFFFF; }
-  std::uint32_t target() const { return bits_ >> 24 & 0xFFFFFF; }
-  std::uint32_t label() const { return static_cast<std::uint32_t>(bits_ >> 48); }
+/// Edges that a view copies at once, wanted or not: most nodes have no more.
+inline constexpr std::uint32_t kEdgesAtOnce = 4;
 
- private:
-  std::uint64_t bits_;
+/// Numbers of the nodes that an edge of a closure joins. While the edge waits for its turn,
+/// `target` is the home of its source.
+struct EdgeEnds {
+  /// The target of an edge that turned out to be none of the closure's.
+  static constexpr std::uint32_t kDropped = 0xFFFFFFFF;
+
+  std::uint32_t source;
+  std::uint32_t target;
 };
-static_assert(kMaxExampleNodes < 1u << 24);
+
+/// A node of a closure.
+template <class Node>
+struct FoundNode {
+  Node node;
+  std::uint32_t label;
+};
 
 /// A closure: labels of the nodes in the order of their numbers, edges in the order of recording.
 struct Closure {
-  explicit Closure(std::uint32_t edge_labels) : edges_of_label(edge_labels, 0) {}
-
   ScratchArray<std::uint32_t> node_labels;
-  ScratchArray<RecordedEdge> edges;
-  std::vector<std::uint32_t> edges_of_label;  // how many, by base label
+  ScratchArray<std::uint64_t> edge_words;  // as they lie in the data: the class in the low 16 bits
+  ScratchArray<EdgeEnds> edge_ends;
+
+  std::size_t edges() const { return edge_words.size(); }
+  void SetEdges(std::size_t edges) {
+    edge_words.SetSize(edges);
+    edge_ends.SetSize(edges);
+  }
 };
 
 }  // namespace millrace

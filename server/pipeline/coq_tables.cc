@@ -85,9 +85,9 @@ GraphColumns TensorList::AddGraph(std::uint64_t node_labels, std::uint64_t nodes
   const auto add_edges = [this](const char* path, std::uint64_t max, Expansion expansion) {
     return Add(path, TensorKind::kRaggedValues, "edges", 0, max, "edge_splits", expansion);
   };
-  columns.edge_source = add_edges("edge_source", nodes - 1, Expansion::kEdgeSource);
-  columns.edge_target = add_edges("edge_target", nodes - 1, Expansion::kEdgeTarget);
-  columns.edge_label = add_edges("edge_label", kBaseEdgeLabels - 1, Expansion::kEdgeLabel);
+  columns.edges.source = add_edges("edge_source", nodes - 1, Expansion::kEdgeSource);
+  columns.edges.target = add_edges("edge_target", nodes - 1, Expansion::kEdgeTarget);
+  columns.edges.label = add_edges("edge_label", kBaseEdgeLabels - 1, Expansion::kEdgeLabel);
   AddSplits("node_splits");
   AddSplits("edge_splits", Expansion::kEdgeSplits);
   return columns;

@@ -47,9 +47,7 @@ struct CoqTables {
 /// Numbers of the tensors that hold graphs.
 struct GraphColumns {
   std::size_t node_label;
-  std::size_t edge_source;
-  std::size_t edge_target;
-  std::size_t edge_label;
+  EdgeColumns edges;
 };
 
 /// A list of tensors under construction.
@@ -90,7 +88,7 @@ class GraphBuilder {
   explicit GraphBuilder(const CoqTables& tables)
       : view_(*tables.dataset, tables.labels, tables.excluded),
         closure_builder_(tables.index().nodes(), tables.closure),
-        closure_(kBaseEdgeLabels) {}
+        groups_(BaseEdgeLabels(), kBaseEdgeLabels) {}
 
   /// Hint: a graph with this root will be built soon.
   void WillBuild(NodeRef root) const {
@@ -125,11 +123,8 @@ class GraphBuilder {
 
   /// Appends the graph built last.
   void Append(const GraphColumns& columns, BatchWriter& writer) {
-    groups_.Assign(closure_);
     writer.Append(columns.node_label, closure_.node_labels.span());
-    writer.Append(columns.edge_source, groups_.sources());
-    writer.Append(columns.edge_target, groups_.targets());
-    writer.Append(columns.edge_label, groups_.labels());
+    groups_.Append(closure_, columns.edges, writer);
   }
 
  private:

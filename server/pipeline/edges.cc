@@ -1,6 +1,8 @@
 #include "server/pipeline/edges.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -29,27 +31,20 @@ constexpr bool Contains(const std::array<std::uint32_t, n>& group, std::uint32_t
 }
 
 /// Base label of every class, constOpaqueDef included.
-constexpr std::array<std::uint32_t, kEdgeClasses> MakeLabels() {
-  std::array<std::uint32_t, kEdgeClasses> labels{};
-  std::uint32_t next = 2;
+constexpr std::array<std::uint16_t, kEdgeClasses> MakeLabels() {
+  std::array<std::uint16_t, kEdgeClasses> labels{};
+  std::uint16_t next = 2;
   for (std::uint32_t c = 0; c < kEdgeClasses; ++c) {
     labels[c] = Contains(kTypeGroup, c) ? 0 : Contains(kTermGroup, c) ? 1 : next++;
   }
   return labels;
 }
-constexpr std::array<std::uint32_t, kEdgeClasses> kLabels = MakeLabels();
+constexpr std::array<std::uint16_t, kEdgeClasses> kLabels = MakeLabels();
 static_assert(kLabels[kEdgeClasses - 1] == kBaseEdgeLabels - 1);
-
-constexpr std::array<std::uint32_t, kEdgeClasses> MakeFollowedLabels() {
-  std::array<std::uint32_t, kEdgeClasses> labels = kLabels;
-  labels[kConstOpaqueDef] = kSkippedEdge;
-  return labels;
-}
-constexpr std::array<std::uint32_t, kEdgeClasses> kFollowedLabels = MakeFollowedLabels();
 
 }  // namespace
 
-const std::array<std::uint32_t, kEdgeClasses>& BaseEdgeLabels() { return kFollowedLabels; }
+const std::array<std::uint16_t, kEdgeClasses>& BaseEdgeLabels() { return kLabels; }
 
 std::vector<std::string> BaseEdgeLabelNames() {
   std::vector<std::string> names(kBaseEdgeLabels);
@@ -61,29 +56,48 @@ std::vector<std::string> BaseEdgeLabelNames() {
   return names;
 }
 
-void EdgeGroups::Assign(const Closure& closure) {
-  const std::span<const RecordedEdge> edges = closure.edges.span();
-  size_ = edges.size();
-  if (sources_.size() < size_) {
-    sources_.resize(size_);
-    targets_.resize(size_);
-    labels_.resize(size_);
+void EdgeGroups::Append(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer) {
+  switch (writer.value_bytes(columns.source)) {
+    case 1:
+      return AppendAs<std::uint8_t>(closure, columns, writer);
+    case 2:
+      return AppendAs<std::uint16_t>(closure, columns, writer);
+    default:
+      return AppendAs<std::uint32_t>(closure, columns, writer);
   }
-  next_.resize(closure.edges_of_label.size());
+}
+
+template <class Index>
+void EdgeGroups::AppendAs(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer) {
+  if (writer.value_bytes(columns.label) == 1) {
+    Scatter<Index, std::uint8_t>(closure, columns, writer);
+  } else {
+    Scatter<Index, std::uint16_t>(closure, columns, writer);
+  }
+}
+
+template <class Index, class Label>
+void EdgeGroups::Scatter(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer) {
+  const std::size_t edges = closure.edges();
+  const std::uint64_t* __restrict const words = closure.edge_words.data();
+  const EdgeEnds* __restrict const ends = closure.edge_ends.data();
+  const std::uint16_t* __restrict const label_of_class = label_of_class_.data();
+  std::uint32_t* __restrict const next = next_.data();
+  std::fill(next_.begin(), next_.end(), 0);
+  for (std::size_t e = 0; e < edges; ++e) ++next[label_of_class[words[e] & 0xFFFF]];
   std::uint32_t begin = 0;
-  for (std::size_t label = 0; label < next_.size(); ++label) {
-    next_[label] = begin;
-    begin += closure.edges_of_label[label];
-  }
-  std::uint32_t* const next = next_.data();
-  std::uint32_t* const sources = sources_.data();
-  std::uint32_t* const targets = targets_.data();
-  std::uint32_t* const labels = labels_.data();
-  for (const RecordedEdge& edge : edges) {
-    const std::uint32_t place = next[edge.label()]++;
-    sources[place] = edge.source();
-    targets[place] = edge.target();
-    labels[place] = edge.label();
+  for (std::uint32_t& place : next_) begin += std::exchange(place, begin);
+
+  const std::uint64_t last_node = std::max<std::size_t>(closure.node_labels.size(), 1) - 1;
+  Index* __restrict const sources = writer.AppendRoom<Index>(columns.source, edges, last_node);
+  Index* __restrict const targets = writer.AppendRoom<Index>(columns.target, edges, last_node);
+  Label* __restrict const labels = writer.AppendRoom<Label>(columns.label, edges, next_.size() - 1);
+  for (std::size_t e = 0; e < edges; ++e) {
+    const std::uint16_t label = label_of_class[words[e] & 0xFFFF];
+    const std::uint32_t place = next[label]++;
+    sources[place] = static_cast<Index>(ends[e].source);
+    targets[place] = static_cast<Index>(ends[e].target);
+    labels[place] = static_cast<Label>(label);
   }
 }
 

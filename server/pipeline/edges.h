@@ -1,6 +1,7 @@
-// Edges of an example: base labels, and grouping by label.
+// Edges of an example: base labels, and grouping by label straight into the columns of a batch.
 //
-// Pure functions; EdgeGroups belongs to a thread and keeps its memory.
+// BaseEdgeLabels and the names are pure functions; EdgeGroups belongs to a thread and keeps its
+// memory.
 #pragma once
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/batch/batch_writer.h"
 #include "server/dataset/node_words.h"
 #include "server/pipeline/closure.h"
 
@@ -18,26 +20,36 @@ namespace millrace {
 /// group is label 0, the second label 1, every other class, in order, the next one.
 inline constexpr std::uint32_t kBaseEdgeLabels = 30;
 
-/// Base label by class; kSkippedEdge for constOpaqueDef, which has a label that no edge carries.
-const std::array<std::uint32_t, kEdgeClasses>& BaseEdgeLabels();
+/// Base label by class. That of constOpaqueDef is one that no edge carries.
+const std::array<std::uint16_t, kEdgeClasses>& BaseEdgeLabels();
 
 /// Name of each base label: that of its class; of the merged ones all names, joined by '|'.
 std::vector<std::string> BaseEdgeLabelNames();
 
-/// Edges grouped by label, in the order of recording within a label: three columns.
+/// The tensors of a batch that edges go to.
+struct EdgeColumns {
+  std::size_t source;
+  std::size_t target;
+  std::size_t label;
+};
+
 class EdgeGroups {
  public:
-  void Assign(const Closure& closure);
+  /// `label_of_class`: below `labels`; has to outlive the object.
+  EdgeGroups(std::span<const std::uint16_t> label_of_class, std::uint32_t labels)
+      : label_of_class_(label_of_class), next_(labels) {}
 
-  std::span<const std::uint32_t> sources() const { return {sources_.data(), size_}; }
-  std::span<const std::uint32_t> targets() const { return {targets_.data(), size_}; }
-  std::span<const std::uint32_t> labels() const { return {labels_.data(), size_}; }
+  /// Appends the edges of a closure grouped by label, in the order of recording within a label.
+  /// REQUIRES: the classes of the edges have labels; the columns are of unsigned types.
+  void Append(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
 
  private:
-  std::size_t size_ = 0;
-  std::vector<std::uint32_t> sources_;
-  std::vector<std::uint32_t> targets_;
-  std::vector<std::uint32_t> labels_;
+  template <class Index>
+  void AppendAs(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
+  template <class Index, class Label>
+  void Scatter(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
+
+  std::span<const std::uint16_t> label_of_class_;
   std::vector<std::uint32_t> next_;  // place of the next edge of each label
 };
 

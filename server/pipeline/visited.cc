@@ -12,7 +12,7 @@ void StampedTable::Grow() {
   const std::size_t wanted = 2 * (mask_ + 1);
   if (slots_.size() < wanted) slots_.resize(wanted);
   UseSlots(wanted);
-  for (const Slot& slot : moved_) slots_[Find(slot.node)] = slot;
+  for (const Slot& slot : moved_) slots_[PlaceOf(slot.node)] = slot;
 }
 
 }  // namespace millrace

@@ -49,9 +49,6 @@ class MovingBase {
 /// One stamp for every node of the data.
 class StampedArray {
  public:
-  /// Where a node stands.
-  using Place = std::uint32_t*;
-
   explicit StampedArray(std::uint64_t nodes)
       : nodes_(nodes),
         // Zero pages of the kernel: only what is touched takes memory.
@@ -71,21 +68,33 @@ class StampedArray {
     explicit Entered(const StampedArray* set)
         : stamps_(set->stamps_.get()), base_(set->moving_.base()) {}
 
-    /// REQUIRES: node < nodes.
-    Place Find(std::uint64_t node) const { return stamps_ + node; }
-    bool IsNumbered(Place place) const { return *place >= base_; }
-    std::uint32_t Number(Place place) const { return *place - base_; }
-    /// REQUIRES: place = Find(node), number is below MovingBase::kMaxNumbers.
-    void Insert(std::uint64_t /*node*/, Place place, std::uint32_t number) {
-      *place = base_ + number;
+    /// Whether a node has no number yet: then *number is `next`, else its number. Without a branch.
+    /// REQUIRES: node < nodes, next is below MovingBase::kMaxNumbers.
+    bool Number(std::uint64_t node, std::uint32_t next, std::uint32_t* number) const {
+      // Below the base, the difference wraps round to more than any number.
+      *number = std::min(stamps_[node] - base_, next);
+      return *number == next;
     }
-    void Prefetch(std::uint64_t node) const { __builtin_prefetch(stamps_ + node); }
+    void Set(std::uint64_t node, std::uint32_t number) { stamps_[node] = base_ + number; }
+    std::uint32_t NumberOr(std::uint64_t node, std::uint32_t next) {
+      std::uint32_t number;
+      if (Number(node, next, &number)) Set(node, number);
+      return number;
+    }
+    /// Number of a node; false where it has none. REQUIRES: node < nodes.
+    bool Find(std::uint64_t node, std::uint32_t* number) const {
+      *number = stamps_[node] - base_;
+      return stamps_[node] >= base_;
+    }
 
    private:
     std::uint32_t* stamps_;
     std::uint32_t base_;
   };
   Entered Enter() { return Entered(this); }
+  bool Find(std::uint64_t node, std::uint32_t* number) const {
+    return Entered(this).Find(node, number);
+  }
 
  private:
   struct Free {
@@ -101,8 +110,6 @@ class StampedArray {
 /// half full.
 class StampedTable {
  public:
-  using Place = std::size_t;
-
   explicit StampedTable(std::uint64_t /*nodes*/) : slots_(kSmallest) {}
 
   void Forget(std::uint32_t used) {
@@ -111,25 +118,32 @@ class StampedTable {
     count_ = 0;
   }
 
-  /// As StampedArray::Entered. A Place is good until the next Insert.
+  /// As StampedArray::Entered, but for branches.
   class Entered {
    public:
     explicit Entered(StampedTable* set) : set_(set) {}
-    Place Find(std::uint64_t node) const { return set_->Find(node); }
-    bool IsNumbered(Place place) const { return set_->IsNumbered(place); }
-    std::uint32_t Number(Place place) const {
-      return set_->slots_[place].stamp - set_->moving_.base();
+    bool Number(std::uint64_t node, std::uint32_t next, std::uint32_t* number) const {
+      if (set_->Find(node, number)) return false;
+      *number = next;
+      return true;
     }
-    void Insert(std::uint64_t node, Place place, std::uint32_t number) {
-      set_->slots_[place] = {node, set_->moving_.base() + number};
-      if (++set_->count_ * 2 > set_->mask_) set_->Grow();
+    void Set(std::uint64_t node, std::uint32_t number) { set_->Set(node, number); }
+    std::uint32_t NumberOr(std::uint64_t node, std::uint32_t next) {
+      std::uint32_t number;
+      if (Number(node, next, &number)) Set(node, number);
+      return number;
     }
-    void Prefetch(std::uint64_t node) const { __builtin_prefetch(&set_->slots_[set_->Home(node)]); }
+    bool Find(std::uint64_t node, std::uint32_t* number) const { return set_->Find(node, number); }
 
    private:
     StampedTable* set_;
   };
   Entered Enter() { return Entered(this); }
+  bool Find(std::uint64_t node, std::uint32_t* number) const {
+    const std::size_t place = PlaceOf(node);
+    *number = slots_[place].stamp - moving_.base();
+    return IsNumbered(place);
+  }
 
  private:
   static constexpr std::size_t kSmallest = 4096;
@@ -139,12 +153,19 @@ class StampedTable {
     std::uint32_t stamp = 0;
   };
 
-  Place Find(std::uint64_t node) const {
-    Place place = Home(node);
+  void Set(std::uint64_t node, std::uint32_t number) {
+    const std::size_t place = PlaceOf(node);
+    const bool is_new = !IsNumbered(place);
+    slots_[place] = {node, moving_.base() + number};
+    if (is_new && ++count_ * 2 > mask_) Grow();
+  }
+  /// Where the node lies, or would.
+  std::size_t PlaceOf(std::uint64_t node) const {
+    std::size_t place = Home(node);
     while (IsNumbered(place) && slots_[place].node != node) place = (place + 1) & mask_;
     return place;
   }
-  bool IsNumbered(Place place) const { return slots_[place].stamp >= moving_.base(); }
+  bool IsNumbered(std::size_t place) const { return slots_[place].stamp >= moving_.base(); }
   std::size_t Home(std::uint64_t node) const {
     return static_cast<std::size_t>(node * 0x9E3779B97F4A7C15u >> shift_);
   }

@@ -1,6 +1,7 @@
 #include "tests/support/csr_source.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "common/base/hash.h"
@@ -98,7 +99,10 @@ class CsrBuilder final : public ExampleBuilder {
       : source_(source),
         view_(source.graph()),
         builder_(source.graph().nodes(), source.closure()),
-        closure_(source.graph().base_edge_labels) {}
+        labels_(source.graph().base_edge_labels),
+        groups_(labels_, source.graph().base_edge_labels) {
+    std::iota(labels_.begin(), labels_.end(), 0);
+  }
 
   Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
     const std::vector<std::uint32_t>& roots = source_.graph().roots[id.value()];
@@ -112,11 +116,8 @@ class CsrBuilder final : public ExampleBuilder {
       default:
         return Internal("a CSR graph has no other ends");
     }
-    groups_.Assign(closure_);
     writer.Append(kNodeLabel, closure_.node_labels.span());
-    writer.Append(kEdgeSource, groups_.sources());
-    writer.Append(kEdgeTarget, groups_.targets());
-    writer.Append(kEdgeLabel, groups_.labels());
+    groups_.Append(closure_, {kEdgeSource, kEdgeTarget, kEdgeLabel}, writer);
     writer.AppendOne(kExampleId, static_cast<std::int64_t>(id.value()));
     writer.EndExample(id);
     return std::optional<DropReason>();
@@ -127,6 +128,7 @@ class CsrBuilder final : public ExampleBuilder {
   CsrView view_;
   ClosureBuilder<CsrView, Visited> builder_;
   Closure closure_;
+  std::vector<std::uint16_t> labels_;  // of classes: the same numbers
   EdgeGroups groups_;
 };
 

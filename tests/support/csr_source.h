@@ -5,6 +5,7 @@
 // CsrGraph is a value; CsrSource is immutable and thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,41 +34,60 @@ struct CsrGraph {
 class CsrView {
  public:
   using Node = std::uint32_t;
-  struct Children {
-    std::uint32_t first;
-    std::uint32_t count;
+  using EdgeAt = std::uint32_t;
+  static constexpr std::uint32_t kDefinition = 0xFFFFFFFE;
+  /// Odd nodes live in one home, even ones in another, so that closures leave homes.
+  struct Home {
+    std::uint32_t number;
   };
-  struct Edges {
-    std::uint32_t next;
-    std::uint32_t end;
+  struct Target {
+    std::uint64_t slot;
   };
 
   explicit CsrView(const CsrGraph& graph) : graph_(&graph) {}
 
+  const Home& HomeAt(std::uint32_t number) const { return homes_[number]; }
+  std::uint32_t HomeOf(Node node) const { return node % 2; }
+  const Home& HomeOf(const Target& target) const { return homes_[target.slot % 2]; }
+  Node NodeOf(const Target& target) const { return static_cast<Node>(target.slot); }
   std::uint64_t Slot(Node node) const { return node; }
-  ClosureEnd Load(Node node, LoadedNode<Children>* loaded) const {
-    const std::uint32_t first = graph_->offsets[node];
-    *loaded = {graph_->node_labels[node],
-               graph_->is_definition[node],
-               {first, graph_->offsets[node + 1] - first}};
-    return loaded->label == CsrGraph::kUnlabelled ? ClosureEnd::kUnlabelled : ClosureEnd::kDone;
+  bool Skips(std::uint64_t word) const { return (word & 0xFFFF) == 0xFFFF; }
+  bool Follow(std::uint64_t word, const Home& /*source*/, Target* target) const {
+    target->slot = word >> 32;
+    return true;
   }
-  Edges EdgesOf(Children children) const {
-    return {children.first, children.first + children.count};
+  bool Peek(std::uint64_t word, const Home& source, Target* target) const {
+    return Follow(word, source, target);
   }
-  std::size_t Left(Edges edges) const { return edges.end - edges.next; }
-  ClosureEnd Next(Edges* edges, FoundEdge<Node>* found) const {
-    const std::uint32_t edge = edges->next++;
-    *found = {graph_->edge_labels[edge], graph_->targets[edge], graph_->targets[edge]};
+  ClosureEnd FollowAny(std::uint64_t word, const Home& source, Target* target) const {
+    Follow(word, source, target);
     return ClosureEnd::kDone;
   }
-  bool prefetches() const { return false; }
-  void PrefetchEdges(Children /*children*/) const {}
-  template <class Entered>
-  void PrefetchTargets(Children /*children*/, const Entered& /*visited*/) const {}
+  bool Load(const Target& target, LoadedNode<CsrView>* loaded) const {
+    LoadAny(NodeOf(target), loaded);
+    return loaded->edges + kEdgesAtOnce <= graph_->targets.size();
+  }
+  ClosureEnd LoadAny(Node node, LoadedNode<CsrView>* loaded) const {
+    const std::uint32_t first = graph_->offsets[node];
+    *loaded = {graph_->is_definition[node] ? kDefinition : graph_->node_labels[node],
+               graph_->offsets[node + 1] - first, first};
+    return ClosureEnd::kDone;
+  }
+  void CopyAtOnce(EdgeAt edges, std::uint64_t* to) const { Copy(edges, kEdgesAtOnce, to); }
+  void Copy(EdgeAt edges, std::uint32_t count, std::uint64_t* to) const {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      to[i] = std::uint64_t{graph_->targets[edges + i]} << 32 |
+              (graph_->edge_labels[edges + i] & 0xFFFF);
+    }
+  }
+  ClosureEnd LabelOf(Node node, std::uint32_t* label) const {
+    *label = graph_->node_labels[node];
+    return *label == CsrGraph::kUnlabelled ? ClosureEnd::kUnlabelled : ClosureEnd::kDone;
+  }
 
  private:
   const CsrGraph* graph_;
+  std::array<Home, 2> homes_{{{0}, {1}}};
 };
 
 /// `source: csr`: one example for each list of roots.

@@ -16,7 +16,7 @@ void CheckAgainstPlain(const RandomGraph& graph, const PlainOptions& options,
                        const std::vector<std::vector<std::uint32_t>>& examples) {
   CsrView view(graph.csr);
   ClosureBuilder<CsrView, Visited> builder(graph.csr.nodes(), FastOptions(options));
-  Closure closure(graph.csr.base_edge_labels);
+  Closure closure;
   for (const std::vector<std::uint32_t>& roots : examples) {
     const auto plain = PlainClosure(graph.plain, Wide(roots), options);
     const ClosureEnd end = builder.Build(view, roots, closure);
@@ -24,12 +24,12 @@ void CheckAgainstPlain(const RandomGraph& graph, const PlainOptions& options,
     if (!plain) continue;
     RC_ASSERT(std::equal(plain->node_labels.begin(), plain->node_labels.end(),
                          closure.node_labels.span().begin(), closure.node_labels.span().end()));
-    RC_ASSERT(plain->recorded.size() == closure.edges.size());
+    RC_ASSERT(plain->recorded.size() == closure.edges());
     for (std::size_t e = 0; e < plain->recorded.size(); ++e) {
-      const RecordedEdge edge = closure.edges.span()[e];
-      RC_ASSERT(edge.source() == plain->recorded[e].source);
-      RC_ASSERT(edge.target() == plain->recorded[e].target);
-      RC_ASSERT(edge.label() == plain->recorded[e].label);
+      const EdgeEnds ends = closure.edge_ends.span()[e];
+      RC_ASSERT(ends.source == plain->recorded[e].source);
+      RC_ASSERT(ends.target == plain->recorded[e].target);
+      RC_ASSERT((closure.edge_words.span()[e] & 0xFFFF) == plain->recorded[e].label);
     }
     // Find gives the numbers of this closure, and of nothing that an earlier one left behind.
     std::uint32_t found = 0;
@@ -58,25 +58,64 @@ TEST_CASE("the fast closure is the plain one, with every option and both visited
   });
 }
 
-TEST_CASE("edges are grouped by label in the order of recording", "[closure]") {
+/// The edges of a closure, grouped, as a writer with columns of these widths gets them.
+template <class Index, class Label>
+void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expected) {
+  std::vector<TensorSpec> tensors(4);
+  const auto make = [&](std::size_t i, const char* path, std::size_t bytes) {
+    tensors[i].path = path;
+    tensors[i].kind = TensorKind::kRaggedValues;
+    tensors[i].dtype = NarrowestDType(0, bytes == 1 ? 0xFF : bytes == 2 ? 0xFFFF : 0xFFFFFFFF);
+    tensors[i].dimensions = {"edges"};
+    tensors[i].splits = "splits";
+    tensors[i].max = 255;
+  };
+  make(0, "source", sizeof(Index));
+  make(1, "target", sizeof(Index));
+  make(2, "label", sizeof(Label));
+  tensors[3].path = "splits";
+  tensors[3].kind = TensorKind::kSplits;
+  tensors[3].dtype = DType::kUint32;
+  tensors[3].dimensions = {"batch+1"};
+  tensors[3].max = 0xFFFFFFFF;
+  BufferPool pool;
+  auto writer = BatchWriter::Create(tensors, {}, pool);
+  INFO(writer.status().message());
+  RC_ASSERT(writer.ok());
+  writer->Begin({}, 0, 0, 1);
+  const std::vector<std::uint16_t> labels = {0, 1, 2, 3};
+  EdgeGroups groups(labels, 4);
+  groups.Append(closure, {0, 1, 2}, *writer);
+  writer->EndExample(ExampleId(0));
+  const auto batch = writer->Seal();
+  RC_ASSERT(batch.ok());
+  const auto sources = (*batch)->Find("source")->template values<Index>();
+  const auto targets = (*batch)->Find("target")->template values<Index>();
+  const auto found_labels = (*batch)->Find("label")->template values<Label>();
+  RC_ASSERT(sources.size() == expected.size());
+  for (std::size_t e = 0; e < expected.size(); ++e) {
+    RC_ASSERT(sources[e] == expected[e].source);
+    RC_ASSERT(targets[e] == expected[e].target);
+    RC_ASSERT(found_labels[e] == expected[e].label);
+  }
+}
+
+TEST_CASE("edges are grouped by label in the order of recording, in columns of every width",
+          "[closure]") {
   rc::prop("on random graphs", [] {
     const RandomGraph graph = MakeRandomGraph(4, false);
     const std::vector<std::uint32_t> roots = MakeRandomRoots(graph);
     const PlainOptions options = MakeRandomOptions();
     CsrView view(graph.csr);
     ClosureBuilder<CsrView, StampedArray> builder(graph.csr.nodes(), FastOptions(options));
-    Closure closure(4);
+    Closure closure;
     RC_ASSERT(builder.Build(view, roots, closure) == ClosureEnd::kDone);
-    EdgeGroups groups;
-    groups.Assign(closure);
     const auto plain = PlainClosure(graph.plain, Wide(roots), options);
     const auto edges = PlainDeliveredEdges(*plain, 4, "none", false);
-    RC_ASSERT(groups.labels().size() == edges.size());
-    for (std::size_t e = 0; e < edges.size(); ++e) {
-      RC_ASSERT(groups.sources()[e] == edges[e].source);
-      RC_ASSERT(groups.targets()[e] == edges[e].target);
-      RC_ASSERT(groups.labels()[e] == edges[e].label);
-    }
+    CheckGroups<std::uint8_t, std::uint8_t>(closure, edges);
+    CheckGroups<std::uint16_t, std::uint8_t>(closure, edges);
+    CheckGroups<std::uint16_t, std::uint16_t>(closure, edges);
+    CheckGroups<std::uint32_t, std::uint8_t>(closure, edges);
   });
 }
 
@@ -101,7 +140,7 @@ TEMPLATE_TEST_CASE("both visited sets hold large closures, then small ones", "[c
   const CsrGraph graph = Chain(100'000);
   CsrView view(graph);
   ClosureBuilder<CsrView, TestType> builder(graph.nodes(), {.max_subgraph_size = kMaxExampleNodes});
-  Closure closure(1);
+  Closure closure;
   for (int round = 0; round < 3; ++round) {
     const std::uint32_t begin = 0;
     REQUIRE(builder.Build(view, {&begin, 1}, closure) == ClosureEnd::kDone);
@@ -134,7 +173,7 @@ TEST_CASE("more nodes than an example may have end it", "[closure]") {
   const std::vector<std::uint32_t> roots = {0, 1};
   CsrView view(graph);
   ClosureBuilder<CsrView, StampedArray> builder(graph.nodes(), {.max_subgraph_size = 1});
-  Closure closure(1);
+  Closure closure;
   CHECK(builder.Build(view, roots, closure) == ClosureEnd::kTooLarge);
   const std::vector<std::uint32_t> later = {2, 3};
   CHECK(builder.Build(view, later, closure) == ClosureEnd::kDone);
@@ -143,16 +182,16 @@ TEST_CASE("more nodes than an example may have end it", "[closure]") {
 
 TEST_CASE("base edge labels are the reference's", "[edges]") {
   const auto& labels = BaseEdgeLabels();
-  CHECK(labels[2] == 0);   // contextDefType
-  CHECK(labels[37] == 0);  // coFixFunType
-  CHECK(labels[3] == 1);   // contextDefTerm
-  CHECK(labels[38] == 1);  // coFixFunTerm
-  CHECK(labels[0] == 2);   // contextElem
-  CHECK(labels[1] == 3);   // contextSubject
-  CHECK(labels[5] == 4);   // constUndef
-  CHECK(labels[kConstOpaqueDef] == kSkippedEdge);
-  CHECK(labels[8] == 7);    // constPrimitive: constOpaqueDef has 6
-  CHECK(labels[43] == 29);  // evarSubject
+  CHECK(labels[2] == 0);                // contextDefType
+  CHECK(labels[37] == 0);               // coFixFunType
+  CHECK(labels[3] == 1);                // contextDefTerm
+  CHECK(labels[38] == 1);               // coFixFunTerm
+  CHECK(labels[0] == 2);                // contextElem
+  CHECK(labels[1] == 3);                // contextSubject
+  CHECK(labels[5] == 4);                // constUndef
+  CHECK(labels[kConstOpaqueDef] == 6);  // which no edge carries
+  CHECK(labels[8] == 7);                // constPrimitive: constOpaqueDef has 6
+  CHECK(labels[43] == 29);              // evarSubject
   const std::vector<std::string> names = BaseEdgeLabelNames();
   CHECK(names.size() == kBaseEdgeLabels);
   CHECK(names[6] == "constOpaqueDef");
