@@ -27,6 +27,8 @@
 //   void CopyAtOnce(EdgeAt, std::uint64_t* to)
 //                                   kEdgesAtOnce edges, where Load was true
 //   void Copy(EdgeAt, std::uint32_t count, std::uint64_t* to)
+//   void PrefetchNode(Node), void PrefetchEdges(EdgeAt), void PrefetchLabel(Node)
+//                                   hints: will be read soon
 //   ClosureEnd LabelOf(Node, std::uint32_t*)
 //                                   label of a definition
 //
@@ -58,6 +60,7 @@ template <class View, class Visited>
 class ClosureBuilder {
  public:
   using Node = typename View::Node;
+  static constexpr bool kTakesTurns = false;
 
   /// `nodes`: slots of the view.
   ClosureBuilder(std::uint64_t nodes, const ClosureOptions& options)

@@ -71,40 +71,47 @@ class DefinitionSource final : public Source {
   std::vector<TensorSpec> tensors_;
 };
 
-template <class Visited>
+template <class Builder>
 class DefinitionBuilder final : public ExampleBuilder {
  public:
   explicit DefinitionBuilder(const DefinitionSource& source)
       : source_(source), graph_(source.tables()) {}
 
-  Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
     const DatasetIndex& index = source_.index();
-    const ClusterRecord& cluster = source_.Cluster(id);
-    if (source_.tables().excluded[cluster.file]) return std::optional(DropReason::kExcluded);
-    roots_.clear();
-    for (const std::uint32_t member : source_.Members(cluster)) {
-      const DefinitionRecord& definition = index.definitions()[member];
-      roots_.push_back({definition.file, definition.node});
-    }
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped, graph_.Build(roots_));
-    if (dropped) return dropped;
-    const DefinitionColumns& columns = source_.columns();
-    graph_.Append(columns.graph, writer);
-    writer.AppendOne(columns.num_definitions, static_cast<std::int64_t>(roots_.size()));
-    writer.AppendOne(columns.example_id, static_cast<std::int64_t>(id.value()));
-    writer.EndExample(id);
-    return std::optional<DropReason>();
+    const auto roots = [&](std::size_t i, std::vector<NodeRef>* nodes) {
+      const ClusterRecord& cluster = source_.Cluster(ids[i]);
+      if (source_.tables().excluded[cluster.file]) return std::optional(DropReason::kExcluded);
+      for (const std::uint32_t member : source_.Members(cluster)) {
+        const DefinitionRecord& definition = index.definitions()[member];
+        nodes->push_back({definition.file, definition.node});
+      }
+      return std::optional<DropReason>();
+    };
+    const auto done = [&](std::size_t i, std::optional<DropReason> dropped) {
+      if (dropped) {
+        writer.AddDropped(ids[i], *dropped);
+        return OkStatus();
+      }
+      const DefinitionColumns& columns = source_.columns();
+      graph_.Append(columns.graph, writer);
+      writer.AppendOne(columns.num_definitions, source_.Cluster(ids[i]).members.count);
+      writer.AppendOne(columns.example_id, static_cast<std::int64_t>(ids[i].value()));
+      writer.EndExample(ids[i]);
+      return OkStatus();
+    };
+    return graph_.Build(ids.size(), roots, done);
   }
 
  private:
   const DefinitionSource& source_;
-  GraphBuilder<Visited> graph_;
-  std::vector<NodeRef> roots_;
+  GraphBuilder<Builder> graph_;
 };
 
 std::unique_ptr<ExampleBuilder> DefinitionSource::NewBuilder() const {
-  if (FitsVisitedArray(tables_)) return std::make_unique<DefinitionBuilder<StampedArray>>(*this);
-  return std::make_unique<DefinitionBuilder<StampedTable>>(*this);
+  return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
+    return std::make_unique<DefinitionBuilder<Builder>>(*this);
+  });
 }
 
 }  // namespace

@@ -125,35 +125,59 @@ void ProofStateSource::FillStatic(v1::Static& tables) const {
 
 namespace {
 
-template <class Visited>
+template <class Builder>
 class ProofStateBuilder final : public ExampleBuilder {
  public:
   explicit ProofStateBuilder(const ProofStateSource& source)
       : source_(source), graph_(source.tables()) {}
 
-  void WillAppend(std::span<const ExampleId> coming) override {
-    // First the record, then, when that has come, what it names.
-    if (coming.size() > 3) __builtin_prefetch(&source_.Outcome(coming[3]));
-    if (coming.empty()) return;
-    const OutcomeRecord& outcome = source_.Outcome(coming[0]);
-    __builtin_prefetch(&source_.Step(outcome));
-    __builtin_prefetch(source_.Context(outcome).data());
-    graph_.WillBuild(outcome.root);
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
+    const auto roots = [&](std::size_t i, std::vector<NodeRef>* nodes) {
+      Prefetch(ids.subspan(i + 1));
+      const OutcomeRecord& outcome = source_.Outcome(ids[i]);
+      const DefinitionRecord& definition =
+          source_.index().definitions()[source_.Step(outcome).definition];
+      if (source_.tables().excluded[definition.file]) return std::optional(DropReason::kExcluded);
+      nodes->push_back(outcome.root);
+      return std::optional<DropReason>();
+    };
+    const auto done = [&](std::size_t i, std::optional<DropReason> dropped) {
+      if (!dropped) return Finish(ids[i], writer);
+      writer.AddDropped(ids[i], *dropped);
+      return OkStatus();
+    };
+    return graph_.Build(ids.size(), roots, done);
   }
 
-  Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
+ private:
+  /// Hints what will be read of the examples that come: first the record, then, when that has come,
+  /// what it names, and so on.
+  void Prefetch(std::span<const ExampleId> coming) const {
+    if (coming.size() > 5) __builtin_prefetch(&source_.Outcome(coming[5]));
+    if (coming.size() > 3) {
+      const OutcomeRecord& outcome = source_.Outcome(coming[3]);
+      __builtin_prefetch(&source_.Step(outcome));
+      __builtin_prefetch(source_.Context(outcome).data());
+      __builtin_prefetch(source_.Arguments(outcome).data());
+      graph_.WillBuild(outcome.root);
+    }
+    if (coming.size() > 1) {
+      const StepRecord& step = source_.Step(source_.Outcome(coming[1]));
+      __builtin_prefetch(&source_.index().definitions()[step.definition]);
+    }
+  }
+
+  /// The graph is built: appends the example, or drops it after all.
+  Status Finish(ExampleId id, BatchWriter& writer) {
     const OutcomeRecord& outcome = source_.Outcome(id);
     const StepRecord& step = source_.Step(outcome);
     const DefinitionRecord& definition = source_.index().definitions()[step.definition];
-    if (source_.tables().excluded[definition.file]) return std::optional(DropReason::kExcluded);
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped,
-                              graph_.Build({&outcome.root, 1}));
-    if (dropped) return dropped;
     const std::span<const NodeRef> context = source_.Context(outcome);
     local_context_.resize(context.size());
     for (std::size_t i = 0; i < context.size(); ++i) {
       if (!graph_.Find(context[i], &local_context_[i])) {
-        return std::optional(DropReason::kContextCutOff);
+        writer.AddDropped(id, DropReason::kContextCutOff);
+        return OkStatus();
       }
     }
     std::string_view state_text;
@@ -186,10 +210,9 @@ class ProofStateBuilder final : public ExampleBuilder {
       writer.AppendBytes(columns.tactic_text, std::as_bytes(std::span(tactic_text)));
     }
     writer.EndExample(id);
-    return std::optional<DropReason>();
+    return OkStatus();
   }
 
- private:
   void AppendGlobalContext(std::uint32_t definition, BatchWriter& writer) {
     const std::uint32_t context = source_.contexts().Id(definition);
     switch (source_.fields().global_context) {
@@ -207,7 +230,7 @@ class ProofStateBuilder final : public ExampleBuilder {
   }
 
   const ProofStateSource& source_;
-  GraphBuilder<Visited> graph_;
+  GraphBuilder<Builder> graph_;
   std::vector<std::uint32_t> local_context_;
   std::vector<std::uint32_t> global_context_;
 };
@@ -215,8 +238,9 @@ class ProofStateBuilder final : public ExampleBuilder {
 }  // namespace
 
 std::unique_ptr<ExampleBuilder> ProofStateSource::NewBuilder() const {
-  if (FitsVisitedArray(tables_)) return std::make_unique<ProofStateBuilder<StampedArray>>(*this);
-  return std::make_unique<ProofStateBuilder<StampedTable>>(*this);
+  return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
+    return std::make_unique<ProofStateBuilder<Builder>>(*this);
+  });
 }
 
 Result<std::shared_ptr<const Source>> MakeProofStateSource(std::shared_ptr<const Dataset> dataset,

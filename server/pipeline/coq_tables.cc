@@ -10,6 +10,17 @@
 
 namespace millrace {
 
+namespace {
+
+ClosureKernel ChooseKernel(std::uint64_t nodes, const PlanDraft& draft) {
+  if (draft.closure_kernel) return *draft.closure_kernel;
+  if (nodes <= kMaxArrayNodes) return ClosureKernel::kArray;
+  return draft.closure.order == ClosureOrder::kBreadthFirst ? ClosureKernel::kInTurns
+                                                            : ClosureKernel::kTable;
+}
+
+}  // namespace
+
 Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const PlanDraft& draft) {
   const DatasetIndex& index = dataset->index();
   std::vector<bool> excluded(index.files().size(), false);
@@ -33,7 +44,7 @@ Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const 
       std::move(excluded),
       draft.closure,
       ExpandSpec{kBaseEdgeLabels, draft.edges.symmetrization, draft.edges.add_self_edges},
-      draft.visited_array_bytes};
+      ChooseKernel(index.nodes(), draft)};
 }
 
 Status CoqTables::CheckIntact() const {
@@ -95,10 +106,6 @@ GraphColumns TensorList::AddGraph(std::uint64_t node_labels, std::uint64_t nodes
 
 std::uint64_t NodeBound(const ClosureOptions& closure, std::uint64_t max_roots) {
   return max_roots > closure.max_subgraph_size ? kMaxExampleNodes : closure.max_subgraph_size;
-}
-
-bool FitsVisitedArray(const CoqTables& tables) {
-  return tables.index().nodes() <= tables.max_array_bytes / sizeof(std::uint32_t);
 }
 
 v1::LabelCounts CountLabels(const CoqTables& tables) {

@@ -17,6 +17,7 @@
 #include "millrace/v1/common.pb.h"
 #include "server/dataset/dataset.h"
 #include "server/pipeline/closure_builder.h"
+#include "server/pipeline/closure_in_turns.h"
 #include "server/pipeline/coq_view.h"
 #include "server/pipeline/edges.h"
 #include "server/pipeline/node_labels.h"
@@ -41,7 +42,7 @@ struct CoqTables {
   std::vector<bool> excluded;  // by file
   ClosureOptions closure;
   ExpandSpec expand;
-  std::uint64_t max_array_bytes;  // of a thread's visited array
+  ClosureKernel kernel;
 };
 
 /// Numbers of the tensors that hold graphs.
@@ -72,36 +73,125 @@ class TensorList {
 /// more roots than that.
 std::uint64_t NodeBound(const ClosureOptions& closure, std::uint64_t max_roots);
 
-/// Whether a thread's visited set is an array.
-bool FitsVisitedArray(const CoqTables& tables);
-
 /// Label counts that both sources have.
 v1::LabelCounts CountLabels(const CoqTables& tables);
 
 /// Fills the parts of the static tables that both sources have.
 void FillVocabulary(const CoqTables& tables, v1::Vocabulary* vocabulary);
 
-/// Builds the graphs of examples and appends them.
-template <class Visited>
+/// Closures that a thread has in hand where they take turns.
+inline constexpr std::uint32_t kClosuresInTurns = 8;
+
+/// `make` called with the type of the plan's closure builder: make.template operator()<Builder>().
+template <class Make>
+auto WithClosureBuilder(const CoqTables& tables, Make make) {
+  switch (tables.kernel) {
+    case ClosureKernel::kArray:
+      return make.template operator()<ClosureBuilder<CoqView, StampedArray>>();
+    case ClosureKernel::kTable:
+      return make.template operator()<ClosureBuilder<CoqView, StampedTable>>();
+    case ClosureKernel::kInTurns:
+      break;
+  }
+  return make.template operator()<ClosureInTurns<CoqView>>();
+}
+
+/// Builds the graphs of examples, one after the other or several in turns.
+///
+/// Builder: ClosureBuilder or ClosureInTurns over a CoqView.
+template <class Builder>
 class GraphBuilder {
  public:
   explicit GraphBuilder(const CoqTables& tables)
       : view_(*tables.dataset, tables.labels, tables.excluded),
-        closure_builder_(tables.index().nodes(), tables.closure),
-        groups_(BaseEdgeLabels(), kBaseEdgeLabels) {}
+        groups_(BaseEdgeLabels(), kBaseEdgeLabels) {
+    for (std::uint32_t i = 0; i < (Builder::kTakesTurns ? kClosuresInTurns : 1); ++i) {
+      graphs_.emplace_back(tables.index().nodes(), tables.closure);
+    }
+  }
 
   /// Hint: a graph with this root will be built soon.
   void WillBuild(NodeRef root) const {
     if (view_.IsNode(root)) view_.PrefetchNode(root);
   }
 
-  /// Nothing, or why the example is dropped.
-  Result<std::optional<DropReason>> Build(std::span<const NodeRef> roots) {
-    for (const NodeRef root : roots) {
-      if (!view_.IsNode(root))
-        return DataLoss("the index names a node that its file does not have");
+  /// Builds the graphs of `count` examples. `roots(i, &nodes)` gives the roots of example i (in the
+  /// empty `nodes`), or why it is dropped; `done(i, dropped)` takes its graph, with Find and
+  /// Append, or why it was dropped. Both are called in the order of i, once each, roots(i) before
+  /// done(i). The first error, of theirs or of the data, ends it.
+  template <class Roots, class Done>
+  Status Build(std::size_t count, Roots roots, Done done) {
+    std::size_t begun = 0;
+    for (std::size_t next = 0; next < count;) {
+      for (; begun < count && begun < next + graphs_.size(); ++begun) {
+        MILLRACE_RETURN_IF_ERROR(Begin(graphs_[begun % graphs_.size()], begun, roots));
+      }
+      for (std::size_t i = next; i < begun; ++i) Advance(graphs_[i % graphs_.size()]);
+      for (; next < begun && graphs_[next % graphs_.size()].finished; ++next) {
+        done_ = &graphs_[next % graphs_.size()];
+        MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped, Outcome(*done_));
+        MILLRACE_RETURN_IF_ERROR(done(next, dropped));
+      }
     }
-    switch (closure_builder_.Build(view_, roots, closure_)) {
+    return OkStatus();
+  }
+
+  /// Number of a node in the graph that `done` was called with; false where it is not in it.
+  bool Find(NodeRef node, std::uint32_t* number) {
+    return view_.IsNode(node) && done_->builder.Find(view_.Slot(node), number);
+  }
+
+  /// Appends that graph.
+  void Append(const GraphColumns& columns, BatchWriter& writer) {
+    writer.Append(columns.node_label, done_->closure.node_labels.span());
+    groups_.Append(done_->closure, columns.edges, writer);
+  }
+
+ private:
+  /// A graph under construction.
+  struct Graph {
+    Graph(std::uint64_t nodes, const ClosureOptions& options) : builder(nodes, options) {}
+    Builder builder;
+    Closure closure;
+    std::vector<NodeRef> roots;
+    bool finished = false;
+    std::optional<DropReason> dropped;  // before it was built
+    ClosureEnd end = ClosureEnd::kDone;
+    Status status;  // where kFailed
+  };
+
+  template <class Roots>
+  Status Begin(Graph& graph, std::size_t example, Roots& roots) {
+    graph.roots.clear();
+    graph.dropped = roots(example, &graph.roots);
+    graph.finished = graph.dropped.has_value();
+    if (graph.finished) return OkStatus();
+    for (const NodeRef root : graph.roots) {
+      if (!view_.IsNode(root)) {
+        return DataLoss("the index names a node that its file does not have");
+      }
+    }
+    if constexpr (Builder::kTakesTurns) {
+      graph.builder.Begin(view_, graph.roots, graph.closure);
+    } else {
+      graph.end = graph.builder.Build(view_, graph.roots, graph.closure);
+      Finish(graph);
+    }
+    return OkStatus();
+  }
+  void Advance(Graph& graph) {
+    if constexpr (Builder::kTakesTurns) {
+      if (graph.finished || !graph.builder.Advance(view_, graph.closure, &graph.end)) return;
+      Finish(graph);
+    }
+  }
+  void Finish(Graph& graph) {
+    graph.finished = true;
+    if (graph.end == ClosureEnd::kFailed) graph.status = view_.status();
+  }
+  static Result<std::optional<DropReason>> Outcome(const Graph& graph) {
+    if (graph.dropped) return graph.dropped;
+    switch (graph.end) {
       case ClosureEnd::kDone:
         return std::optional<DropReason>();
       case ClosureEnd::kTooLarge:
@@ -113,25 +203,13 @@ class GraphBuilder {
       case ClosureEnd::kFailed:
         break;
     }
-    return view_.status();
+    return graph.status;
   }
 
-  /// Number of a node in the graph built last; false where it is not in it.
-  bool Find(NodeRef node, std::uint32_t* number) {
-    return view_.IsNode(node) && closure_builder_.Find(view_.Slot(node), number);
-  }
-
-  /// Appends the graph built last.
-  void Append(const GraphColumns& columns, BatchWriter& writer) {
-    writer.Append(columns.node_label, closure_.node_labels.span());
-    groups_.Append(closure_, columns.edges, writer);
-  }
-
- private:
   CoqView view_;
-  ClosureBuilder<CoqView, Visited> closure_builder_;
-  Closure closure_;
   EdgeGroups groups_;
+  std::vector<Graph> graphs_;  // example i lies in graph i modulo their number
+  Graph* done_ = nullptr;
 };
 
 }  // namespace millrace

@@ -97,10 +97,12 @@ class CoqView {
     return NoLabel(definition, *label);
   }
 
-  /// Hint: the node will be read soon.
+  // Hints: will be read soon.
   void PrefetchNode(NodeRef node) const {
     __builtin_prefetch(files_[node.file].nodes + std::uint64_t{kNodeWords} * node.node);
   }
+  void PrefetchEdges(const std::uint64_t* edges) const { __builtin_prefetch(edges); }
+  void PrefetchLabel(NodeRef definition) const { labels_.Prefetch(definition); }
 
   /// What went wrong where something returned kFailed.
   const Status& status() const { return status_; }

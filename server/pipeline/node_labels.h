@@ -41,6 +41,8 @@ class NodeLabels {
       if (slots_[slot].key == kEmpty) return kNoDefinition;
     }
   }
+  /// Hint: Find will be called with the node soon.
+  void Prefetch(NodeRef node) const { __builtin_prefetch(&slots_[Hash(Key(node)) >> shift_]); }
 
  private:
   struct Slot {

@@ -21,9 +21,6 @@ namespace {
 
 class CompiledPlan;
 
-/// How many examples ahead a builder is told what comes.
-constexpr std::size_t kAhead = 4;
-
 /// What a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
  public:
@@ -141,14 +138,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
     PlanScratch& scratch, std::span<const ExampleId> examples) {
-  for (std::size_t row = 0; row < examples.size(); ++row) {
-    const ExampleId id = examples[row];
-    const std::span<const ExampleId> rest = examples.subspan(row + 1);
-    scratch.builder().WillAppend(rest.first(std::min(kAhead, rest.size())));
-    MILLRACE_ASSIGN_OR_RETURN(const std::optional<DropReason> dropped,
-                              scratch.builder().Append(id, scratch.writer()));
-    if (dropped) scratch.writer().AddDropped(id, *dropped);
-  }
+  MILLRACE_RETURN_IF_ERROR(scratch.builder().Append(examples, scratch.writer()));
   scratch.clock().Done(kClosureStage);
   auto batch = scratch.writer().Seal();
   scratch.clock().Done(kBatchStage);

@@ -31,6 +31,16 @@ struct FilterOptions {
 
 enum class ClosureOrder : std::uint8_t { kBreadthFirst, kDepthFirst };
 
+/// How closures are built. All give the same batches.
+enum class ClosureKernel : std::uint8_t {
+  kArray,    // one at a time; visited nodes are marked in an array, 4 bytes for every node there is
+  kTable,    // one at a time; visited nodes are marked in a table
+  kInTurns,  // several in turns, each with a table; breadth first only
+};
+/// With more nodes than these the array of kArray leaves the processor's caches, and a table is
+/// faster.
+inline constexpr std::uint64_t kMaxArrayNodes = std::uint64_t{1} << 20;
+
 struct ClosureOptions {
   std::uint32_t max_subgraph_size = 1024;  // 1 to kMaxExampleNodes
   ClosureOrder order = ClosureOrder::kBreadthFirst;
@@ -76,9 +86,7 @@ class PlanDraft {
   std::vector<std::string> excluded_files;   // names in the dataset
   std::vector<ExamplePredicate> predicates;  // of further stages; an example has to pass them all
 
-  /// Memory that a thread may take to mark visited nodes by an array; where all nodes of the data
-  /// do not fit it, a table does. Changes no batch.
-  std::uint64_t visited_array_bytes = std::uint64_t{256} << 20;
+  std::optional<ClosureKernel> closure_kernel;  // chosen by the size of the data where absent
 };
 
 }  // namespace millrace

@@ -29,14 +29,11 @@ class ExampleBuilder {
  public:
   virtual ~ExampleBuilder() = default;
 
-  /// Hint: these examples will be appended after the one that is appended next, nearest first.
-  virtual void WillAppend(std::span<const ExampleId> /*coming*/) {}
-
-  /// Appends the example as the next graph of `writer` (which has the source's tensors), and
-  /// returns nothing; or appends nothing and returns why it is dropped. DataLoss naming the file
-  /// where stored data turn out to be damaged: the writer is then unusable until its next Begin.
-  /// REQUIRES: id < source.examples().
-  virtual Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) = 0;
+  /// Appends the examples, in this order, each as the next graph of `writer` (which has the
+  /// source's tensors) or, where it is dropped, with AddDropped. DataLoss naming the file where
+  /// stored data turn out to be damaged: the writer is then unusable until its next Begin.
+  /// REQUIRES: ids are below source.examples().
+  virtual Status Append(std::span<const ExampleId> ids, BatchWriter& writer) = 0;
 };
 
 /// What a person wants to know of an example without building it.

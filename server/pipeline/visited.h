@@ -146,7 +146,7 @@ class StampedTable {
   }
 
  private:
-  static constexpr std::size_t kSmallest = 4096;
+  static constexpr std::size_t kSmallest = 1024;
 
   struct Slot {
     std::uint64_t node = 0;

@@ -43,7 +43,7 @@ class CsrSource final : public Source {
   CsrSource(CsrGraph graph, const PlanDraft& draft)
       : graph_(std::move(graph)),
         closure_(draft.closure),
-        table_(draft.visited_array_bytes == 0),
+        table_(draft.closure_kernel == ClosureKernel::kTable),
         expand_{graph_.base_edge_labels, draft.edges.symmetrization, draft.edges.add_self_edges} {
     std::uint32_t label = 0;
     for (const std::uint32_t l : graph_.node_labels) {
@@ -104,15 +104,23 @@ class CsrBuilder final : public ExampleBuilder {
     std::iota(labels_.begin(), labels_.end(), 0);
   }
 
-  Result<std::optional<DropReason>> Append(ExampleId id, BatchWriter& writer) override {
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
+    for (const ExampleId id : ids) MILLRACE_RETURN_IF_ERROR(AppendOne(id, writer));
+    return OkStatus();
+  }
+
+ private:
+  Status AppendOne(ExampleId id, BatchWriter& writer) {
     const std::vector<std::uint32_t>& roots = source_.graph().roots[id.value()];
     switch (builder_.Build(view_, roots, closure_)) {
       case ClosureEnd::kDone:
         break;
       case ClosureEnd::kTooLarge:
-        return std::optional(DropReason::kTooLarge);
+        writer.AddDropped(id, DropReason::kTooLarge);
+        return OkStatus();
       case ClosureEnd::kUnlabelled:
-        return std::optional(DropReason::kUnlabelledDefinition);
+        writer.AddDropped(id, DropReason::kUnlabelledDefinition);
+        return OkStatus();
       default:
         return Internal("a CSR graph has no other ends");
     }
@@ -120,10 +128,9 @@ class CsrBuilder final : public ExampleBuilder {
     groups_.Append(closure_, {kEdgeSource, kEdgeTarget, kEdgeLabel}, writer);
     writer.AppendOne(kExampleId, static_cast<std::int64_t>(id.value()));
     writer.EndExample(id);
-    return std::optional<DropReason>();
+    return OkStatus();
   }
 
- private:
   const CsrSource& source_;
   CsrView view_;
   ClosureBuilder<CsrView, Visited> builder_;

@@ -80,6 +80,10 @@ class CsrView {
               (graph_->edge_labels[edges + i] & 0xFFFF);
     }
   }
+  void PrefetchTarget(std::uint64_t /*word*/, const Home& /*source*/) const {}
+  void PrefetchNode(Node /*node*/) const {}
+  void PrefetchEdges(EdgeAt /*edges*/) const {}
+  void PrefetchLabel(Node /*node*/) const {}
   ClosureEnd LabelOf(Node node, std::uint32_t* label) const {
     *label = graph_->node_labels[node];
     return *label == CsrGraph::kUnlabelled ? ClosureEnd::kUnlabelled : ClosureEnd::kDone;

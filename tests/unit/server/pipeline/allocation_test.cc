@@ -27,7 +27,7 @@ namespace millrace::test {
 namespace {
 
 /// Builds all examples of a source twice and returns the allocations of the second round.
-std::uint64_t AllocationsOfASecondRound(const std::string& source_name, std::uint64_t array_bytes) {
+std::uint64_t AllocationsOfASecondRound(const std::string& source_name, ClosureKernel kernel) {
   const TempDir dir;
   GeneratorReport report;
   REQUIRE(GenerateDataset(dir.path(), {.seed = 5, .nodes = 20'000}, &report).ok());
@@ -38,10 +38,12 @@ std::uint64_t AllocationsOfASecondRound(const std::string& source_name, std::uin
   draft.source = source_name;
   draft.batch.size = 8;
   draft.fields.global_context = GlobalContextField::kFull;
-  draft.visited_array_bytes = array_bytes;
+  draft.closure_kernel = kernel;
   const auto source = *SourceTable::Default().Make(*library.Open("d"), draft);
   REQUIRE(source->examples() > 100);
   const auto examples = static_cast<std::uint32_t>(source->examples());
+  std::vector<ExampleId> ids;
+  for (std::uint32_t e = 0; e < examples; ++e) ids.emplace_back(e);
   BufferPool pool;
   BatchWriter writer = *BatchWriter::Create(source->tensors(), source->expand(), pool);
   const auto builder = source->NewBuilder();
@@ -49,24 +51,18 @@ std::uint64_t AllocationsOfASecondRound(const std::string& source_name, std::uin
   for (int round = 0; round < 2; ++round) {
     writer.Begin({}, 0, 0, examples);
     const std::uint64_t before = allocations;
-    for (std::uint32_t e = 0; e < examples; ++e) {
-      const auto dropped = builder->Append(ExampleId(e), writer);
-      if (dropped.ok() && *dropped) writer.AddDropped(ExampleId(e), **dropped);
-    }
+    REQUIRE(builder->Append(ids, writer).ok());
     counted = allocations - before;
     REQUIRE(writer.Seal().ok());
   }
   return counted;
 }
 
-TEST_CASE("proof states take no allocation after warm-up, with an array", "[allocation]") {
-  CHECK(AllocationsOfASecondRound("proof_states", 1 << 20) == 0);
-}
-TEST_CASE("proof states take no allocation after warm-up, with a table", "[allocation]") {
-  CHECK(AllocationsOfASecondRound("proof_states", 0) == 0);
-}
-TEST_CASE("clusters take no allocation after warm-up", "[allocation]") {
-  CHECK(AllocationsOfASecondRound("definitions", 1 << 20) == 0);
+TEST_CASE("examples take no allocation after warm-up, whatever the kernel", "[allocation]") {
+  const auto kernel =
+      GENERATE(ClosureKernel::kArray, ClosureKernel::kTable, ClosureKernel::kInTurns);
+  CHECK(AllocationsOfASecondRound("proof_states", kernel) == 0);
+  CHECK(AllocationsOfASecondRound("definitions", kernel) == 0);
 }
 
 }  // namespace

@@ -280,40 +280,53 @@ TEST_CASE("a file that changes under the map gives an error or a batch, never a 
   CHECK(states->Batch(0, {0, 6}, *state_scratch).ok());
 }
 
-TEST_CASE("any number of threads builds the same bytes, with array and table", "[coq]") {
+TEST_CASE("any number of threads and every closure kernel build the same bytes", "[coq]") {
   const TempDir dir;
   GeneratorReport report;
   REQUIRE(GenerateDataset(dir.path(), {.seed = 3, .nodes = 30'000}, &report).ok());
   PlanLibrary library(At(dir.path()), MakeNullLogger());
+  const std::string settings =
+      GENERATE(as<std::string>(), "shuffle: {seed: 9}\n",
+               "shuffle: {seed: 9}\nclosure: {max_subgraph_size: 12}\n",
+               "shuffle: {seed: 9}\nclosure: {max_subgraph_size: 300, stop_at_definitions: false}\n"
+               "filter: {restrict_to_spine: true}\n");
+  INFO(settings);
   PipelineSource source;
-  source.yaml = Yaml("shuffle: {seed: 9}\n");
+  source.yaml = Yaml(settings);
   const Pipeline pipeline = *library.Parse(source);
   PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  draft.visited_array_bytes = 0;
-  const auto array = *library.Compile(pipeline);
-  const auto table = *library.Compile(draft, "d", Digest128{1, 2}, Digest128{1, 2});
-  const auto batches = array->counts().selected / 64;
+  const auto chosen = *library.Compile(pipeline);
+  const auto batches = chosen->counts().selected / 64;
   REQUIRE(batches > 8);
 
   std::vector<Digest128> expected(batches);
-  const auto scratch = table->NewScratch();
+  std::uint64_t dropped = 0;
+  const auto scratch = chosen->NewScratch();
   for (std::uint64_t b = 0; b < batches; ++b) {
-    expected[b] = (*table->Batch(1, {b * 64, 64}, *scratch))->payload_hash();
+    const auto batch = *chosen->Batch(1, {b * 64, 64}, *scratch);
+    expected[b] = batch->digest();
+    dropped += batch->info().dropped.size();
   }
-  std::atomic<std::uint64_t> next{0};
-  std::atomic<int> differing{0};
-  std::vector<std::jthread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      const auto own = array->NewScratch();
-      for (std::uint64_t b = next++; b < batches; b = next++) {
-        const auto batch = array->Batch(1, {b * 64, 64}, *own);
-        if (!batch.ok() || (*batch)->payload_hash() != expected[b]) ++differing;
-      }
-    });
+  CHECK((dropped > 0) == (settings.size() > 20));  // the settings that drop some do
+  for (const ClosureKernel kernel :
+       {ClosureKernel::kArray, ClosureKernel::kTable, ClosureKernel::kInTurns}) {
+    draft.closure_kernel = kernel;
+    const auto plan = *library.Compile(draft, "d", pipeline.digest(), pipeline.order_digest());
+    std::atomic<std::uint64_t> next{0};
+    std::atomic<int> differing{0};
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        const auto own = plan->NewScratch();
+        for (std::uint64_t b = next++; b < batches; b = next++) {
+          const auto batch = plan->Batch(1, {b * 64, 64}, *own);
+          if (!batch.ok() || (*batch)->digest() != expected[b]) ++differing;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(differing == 0);
   }
-  threads.clear();
-  CHECK(differing == 0);
 }
 
 }  // namespace

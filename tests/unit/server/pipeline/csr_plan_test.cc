@@ -20,11 +20,11 @@ const StageTable& CsrStages() {
 }
 
 std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& more,
-                                     std::uint64_t array_bytes = 1 << 20) {
+                                     ClosureKernel kernel = ClosureKernel::kArray) {
   const Pipeline pipeline =
       MustParse("millrace: 1\ndataset: none\nsource: csr\n" + more, "", {}, CsrStages());
   PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  draft.visited_array_bytes = array_bytes;
+  draft.closure_kernel = kernel;
   auto plan =
       Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(), MakeCsrSource(graph, draft));
   INFO(plan.status().message());
@@ -101,7 +101,7 @@ TEST_CASE("both visited sets and every scratch give the same bytes", "[csr]") {
     const std::string settings =
         "batch: {size: 4}\nshuffle: {seed: 1}\n" + Settings(MakeRandomOptions(), "none", false);
     const auto array = MakePlan(graph.csr, settings);
-    const auto table = MakePlan(graph.csr, settings, 0);
+    const auto table = MakePlan(graph.csr, settings, ClosureKernel::kTable);
     const auto used = array->NewScratch();
     const auto other = table->NewScratch();
     for (const std::uint64_t first : {8u, 0u, 4u, 0u}) {
