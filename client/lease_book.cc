@@ -35,18 +35,21 @@ bool LeaseBook::Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>
   return std::erase_if(leases_, passed) > 0 || over;
 }
 
-std::vector<HeldLease*> LeaseBook::ByNeed() {
-  std::vector<HeldLease*> order;
-  order.reserve(leases_.size());
+const std::vector<HeldLease*>& LeaseBook::ByNeed() {
+  by_need_.clear();
   for (auto& [id, held] : leases_) {
-    if (held.lacks()) order.push_back(&held);
+    if (held.lacks()) by_need_.push_back(&held);
   }
-  std::sort(order.begin(), order.end(), [](const HeldLease* a, const HeldLease* b) {
+  const auto before = [](const HeldLease* a, const HeldLease* b) {
     if (a->first != b->first) return a->first < b->first;
     if (a->lease.copy != b->lease.copy) return b->lease.copy;
     return a->lease.id < b->lease.id;
-  });
-  return order;
+  };
+  // Leases are issued in order of need, mostly.
+  if (!std::is_sorted(by_need_.begin(), by_need_.end(), before)) {
+    std::sort(by_need_.begin(), by_need_.end(), before);
+  }
+  return by_need_;
 }
 
 void LeaseBook::GiveRoom(std::uint64_t window_end, std::uint64_t slots) {

@@ -47,7 +47,8 @@ class LeaseBook {
   bool Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>& is_held);
 
   /// Those that lack something, in order of need: by first lacking step, originals before copies.
-  std::vector<HeldLease*> ByNeed();
+  /// Good until a lease is added or dropped.
+  const std::vector<HeldLease*>& ByNeed();
 
   /// Gives room in order of need: to steps before `window_end` only, `slots` in all. A copy of what
   /// an earlier lease covers gets room for one batch beyond that; another such lease waits until
@@ -59,6 +60,7 @@ class LeaseBook {
 
  private:
   Map leases_;
+  std::vector<HeldLease*> by_need_;
 };
 
 }  // namespace millrace::client

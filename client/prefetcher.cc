@@ -20,10 +20,11 @@ Prefetcher::~Prefetcher() {
   thread_.join();
 }
 
-void Prefetcher::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) {
+void Prefetcher::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch,
+                      bool loop_waits) {
   MutexLock lock(mutex_);
   packed_.emplace(step, std::move(batch));
-  if (step == expand_) changed_.NotifyAll();
+  if (step == expand_ && !loop_waits) changed_.NotifyAll();
 }
 
 std::optional<Result<ExpandedBatch>> Prefetcher::TryTake(std::uint64_t step) {
@@ -37,6 +38,23 @@ std::optional<Result<ExpandedBatch>> Prefetcher::TryTake(std::uint64_t step) {
   return taken;
 }
 
+std::shared_ptr<const PackedBatch> Prefetcher::TakePacked(std::uint64_t step) {
+  MutexLock lock(mutex_);
+  const auto it = packed_.find(step);
+  if (it == packed_.end() || expand_ != step) return nullptr;
+  std::shared_ptr<const PackedBatch> packed = std::move(it->second);
+  packed_.erase(it);
+  next_ = expand_ = step + 1;
+  if (packed_.contains(expand_)) changed_.NotifyAll();
+  return packed;
+}
+
+Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> packed) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeliveredBatch> delivered,
+                            device_->Expand(packed, index_dtype_));
+  return ExpandedBatch{std::move(packed), std::move(delivered)};
+}
+
 void Prefetcher::Run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
@@ -45,17 +63,13 @@ void Prefetcher::Run() {
       changed_.Wait(mutex_);
       continue;
     }
-    const std::shared_ptr<const PackedBatch> packed = std::move(it->second);
+    std::shared_ptr<const PackedBatch> packed = std::move(it->second);
     packed_.erase(it);
     const std::uint64_t step = expand_++;
     lock.Unlock();
-    Result<std::shared_ptr<const DeliveredBatch>> delivered = device_->Expand(packed, index_dtype_);
+    Result<ExpandedBatch> expanded = Expand(std::move(packed));
     lock.Lock();
-    if (delivered.ok()) {
-      ready_.emplace(step, ExpandedBatch{packed, std::move(delivered).value()});
-    } else {
-      ready_.emplace(step, delivered.status());
-    }
+    ready_.emplace(step, std::move(expanded));
     lock.Unlock();
     on_ready_();
     lock.Lock();

@@ -1,5 +1,6 @@
 // The batches that a session has received and the loop has not taken, in the loop's order, and a
-// thread that expands the first of them ahead of time.
+// thread that expands the first of them ahead of time. A loop that waits for a batch expands it
+// itself, which saves it the wait for another thread.
 //
 // How many are held is the state machine's affair (session_state.h); here only kExpandedAhead
 // bounds how many are held in both forms.
@@ -36,11 +37,16 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// A received batch. REQUIRES: none was pushed for that step.
-  void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch);
+  /// A received batch. `loop_waits`: the loop waits for it, and will be told to TakePacked by the
+  /// caller. REQUIRES: none was pushed for that step.
+  void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch, bool loop_waits = false);
   /// The batch of `step` where it is ready, or why it cannot be expanded. Steps are taken in order:
   /// the next to be expanded is the one after.
   std::optional<Result<ExpandedBatch>> TryTake(std::uint64_t step);
+  /// The batch of `step` where nobody has begun to expand it: the caller does, with Expand. Else
+  /// nullptr.
+  std::shared_ptr<const PackedBatch> TakePacked(std::uint64_t step);
+  Result<ExpandedBatch> Expand(std::shared_ptr<const PackedBatch> packed);
 
  private:
   void Run();

@@ -10,6 +10,7 @@
 #include "client/device.h"
 #include "client/session_core.h"
 #include "common/base/host.h"
+#include "common/base/malloc.h"
 #include "common/base/mutex.h"
 #include "common/base/nonce.h"
 #include "common/epoch/cursor.h"
@@ -118,6 +119,7 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
   if (real.device == nullptr) real.device = MakeHostDevice();
   if (real.random == nullptr) real.random = MakeRandom();
+  if (options.keep_freed_memory) KeepFreedMemory();
   auto core = std::make_shared<Core>(options, real, std::move(state));
   core->Start();
   return std::unique_ptr<Session>(new Session(std::move(core)));

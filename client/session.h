@@ -52,6 +52,9 @@ struct SessionOptions {
   std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
   bool any_start = false;  // ranks may start at different cursors
   bool packed = false;     // batches keep their packed form too
+  /// Lets malloc keep freed memory (KeepFreedMemory), for the whole process: received messages cost
+  /// half as much then.
+  bool keep_freed_memory = true;
   double connect_timeout_seconds = 30;  // until a dispatcher answers at all
   double attach_timeout_seconds =
       0;                           // until the first spec; 0: as long as the dispatcher says wait

@@ -87,8 +87,7 @@ class Session::Core::BatchesHandler final : public StreamHandler<IncomingPart> {
       const client::Verdict verdict =
           core->state_.OnBatchesArrival(id_, batch.arrival, core->Now());
       if (verdict == client::Verdict::kTaken && core->prefetcher_ != nullptr) {
-        core->prefetcher_->Push(core->state_.steps().Index(batch.arrival.at),
-                                std::move(batch.batch));
+        core->Push(core->state_.steps().Index(batch.arrival.at), std::move(batch.batch));
       }
     }
     core->AfterEvent();
@@ -316,6 +315,7 @@ Result<std::optional<Batch>> Session::Core::Next() {
   MutexLock lock(mutex_);
   bool waited = false;
   Result<std::optional<Batch>> next = std::optional<Batch>();
+  std::optional<Result<client::ExpandedBatch>> expanded;  // here, of the next step
   for (;;) {
     if (cancelled_) {
       next = Cancelled("the session was cancelled");
@@ -328,16 +328,24 @@ Result<std::optional<Batch>> Session::Core::Next() {
     if (attached_ && AtEndOfEpoch()) break;
     if (attached_) {
       const std::uint64_t step = state_.next();
-      if (auto taken = prefetcher_->TryTake(step)) {
-        if (taken->ok()) {
-          next = std::optional<Batch>(MakeBatch(step, std::move(*taken).value()));
+      if (!expanded) expanded = prefetcher_->TryTake(step);
+      if (expanded) {
+        if (expanded->ok()) {
+          next = std::optional<Batch>(MakeBatch(step, std::move(*expanded).value()));
           state_.OnTaken(Now());
           state_.SetLoopHolds(holds_->batches.load(), Now());
         } else {
-          next = taken->status();
-          state_.Leave(taken->status(), Now());
+          next = expanded->status();
+          state_.Leave(expanded->status(), Now());
         }
         break;
+      }
+      if (auto packed = prefetcher_->TakePacked(step)) {
+        client::Prefetcher& prefetcher = *prefetcher_;
+        lock.Unlock();
+        expanded = prefetcher.Expand(std::move(packed));
+        lock.Lock();
+        continue;
       }
     }
     if (!waited) {
@@ -346,11 +354,19 @@ Result<std::optional<Batch>> Session::Core::Next() {
       AfterEvent();
       continue;
     }
+    loop_waits_ = true;
     loop_.Wait(mutex_);
+    loop_waits_ = false;
   }
   if (waited) state_.SetWaiting(false, Now());
   AfterEvent();
   return next;
+}
+
+void Session::Core::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) {
+  const bool loop_waits = loop_waits_ && step == state_.next();
+  prefetcher_->Push(step, std::move(batch), loop_waits);
+  if (loop_waits) loop_.NotifyAll();
 }
 
 Batch Session::Core::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {

@@ -82,6 +82,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
   void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
   bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
+  void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) MILLRACE_REQUIRES(mutex_);
   Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
   Time Now() const { return clock_->Now(); }
 
@@ -100,6 +101,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   bool attached_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool loop_waits_ MILLRACE_GUARDED_BY(mutex_) = false;  // asleep in Next
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   Time sleeping_until_ MILLRACE_GUARDED_BY(mutex_);
 

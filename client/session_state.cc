@@ -62,12 +62,14 @@ void SessionState::Enter(Time now) {
 void SessionState::Settle(Time now) {
   CheckTimes(now);
   if (admission_ && status_.ok()) {
-    if (leases_.Cut(next_, [this](std::uint64_t step) { return holds(step); })) {
-      report_stale_ = true;
+    if (GrantsDue(now)) {
+      grants_stale_ = grants_due_ = false;
+      granted_ = now;
+      CutLeases();
+      GiveRoom();
+      OpenStreams(now);
+      GiveCredit();
     }
-    GiveRoom();
-    OpenStreams(now);
-    GiveCredit();
     SendWantsWhereDue(now);
   }
   SendReportWhereDue(now);
@@ -180,6 +182,7 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
       }
       if (message.has_welcome()) OnWelcome(message.welcome(), now);
       if (admission_ && message.leases_size() > 0) OnLeases(message);
+      grants_due_ = true;
     }
   }
   Settle(now);
@@ -253,7 +256,7 @@ void SessionState::OnTaken(Time now) {
   ++next_;
   workers_.ForgetRefusals(next_);
   waiting_since_ = now;
-  report_stale_ = true;
+  report_stale_ = grants_stale_ = true;
   MarkStale(false);
   Settle(now);
 }
@@ -267,8 +270,10 @@ void SessionState::SetWaiting(bool waiting, Time now) {
 
 void SessionState::SetLoopHolds(std::uint64_t batches, Time now) {
   Enter(now);
-  if (batches != loop_holds_) {
-    loop_holds_ = batches;
+  const std::uint64_t window_before = window();
+  loop_holds_ = batches;
+  if (window() != window_before) {
+    grants_stale_ = true;
     MarkStale(false);
   }
   Settle(now);
@@ -278,6 +283,7 @@ void SessionState::SetLoopHolds(std::uint64_t batches, Time now) {
 
 void SessionState::Tick(Time now) {
   Enter(now);
+  grants_due_ = true;
   Settle(now);
 }
 
@@ -330,6 +336,7 @@ void SessionState::CheckTimes(Time now) {
     } else if (!link.stream.owes() && now - link.stream.unused_since >= kCloseUnused) {
       actions_.push_back(CloseStream{link.stream.id, OkStatus()});
       workers_.Closed(link);
+      grants_due_ = true;
     }
   }
 }
@@ -343,6 +350,7 @@ Time SessionState::NextTick() const {
   if (!status_.ok()) return due;
   at(attach_.stream == 0 ? attach_.retry_at : attach_.heard + kSilence);
   if (report_stale_) at(reported_ + kReportApart);
+  if (grants_stale_) at(granted_ + kGrantsApart);
   if (!admission_) {
     at(started_ + options_.connect_timeout);
     at(started_ + options_.attach_timeout);

@@ -39,6 +39,7 @@ class SessionState {
   static constexpr Duration kReportEvery = std::chrono::seconds(1);
   static constexpr Duration kReportApart = std::chrono::milliseconds(250);
   static constexpr Duration kWantsApart = std::chrono::milliseconds(50);
+  static constexpr Duration kGrantsApart = std::chrono::milliseconds(5);
   static constexpr Duration kUrgentWantsApart = std::chrono::milliseconds(2);
   static constexpr Duration kLate = std::chrono::seconds(1);
   static constexpr Duration kCloseUnused = std::chrono::seconds(10);
@@ -146,6 +147,10 @@ class SessionState {
   void GiveCredit();
   void OpenStreams(Time now);
   void SendWantsWhereDue(Time now);
+  /// Follows every lease to what it lacks now.
+  void CutLeases();
+  bool GrantsDue(Time now) const;
+  static bool RunsOut(const WorkerLink& link);
   void MarkStale(bool urgent);
   Duration WantsApart(const WorkerLink& link) const;
   bool WantsDue(const WorkerLink& link, Time now) const;
@@ -176,6 +181,11 @@ class SessionState {
   Attach attach_;
   Status last_attach_error_;
   bool report_stale_ = true;
+  // Room, credit and open streams follow what changed: at once where a worker or a lease came or
+  // went, else when a worker has little left to do, or a little later for many batches together.
+  bool grants_stale_ = true;
+  bool grants_due_ = true;
+  Time granted_;
   Time reported_;
   std::uint64_t reported_next_ = 0;
   std::uint64_t taken_between_reports_ = 0;  // of the last two

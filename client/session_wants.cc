@@ -17,6 +17,8 @@ constexpr std::uint64_t kWindowGrowth = 16;  // batches for each that came
 constexpr std::uint64_t kLeastLeased = 8;
 // What a training loop may hold for nothing: the batch it works on and the one before.
 constexpr std::uint64_t kFreeLoopHolds = 2;
+// As many batches in hand let a loop wait for nothing while a want list is on its way.
+constexpr std::uint64_t kPlenty = 16;
 // Steps around the window whose copies are still read, to be compared.
 constexpr std::uint64_t kCompared = 64;
 constexpr std::uint64_t kGuessedBatchBytes = 1 << 20;
@@ -70,6 +72,9 @@ void SessionState::GiveRoom() {
     if (link->stream.going_away) held->room = std::min(held->room, link->stream.owed);
     link->room += held->room;
   }
+  for (auto& [id, link] : workers_.all()) {
+    if (link.room != link.stream.told_room) link.stream.stale = true;
+  }
 }
 
 void SessionState::GiveCredit() {
@@ -90,6 +95,7 @@ void SessionState::GiveCredit() {
     if (left >= wanted) continue;
     const std::uint64_t granted = std::min(wanted - left, free);
     link->stream.credit += granted;
+    if (granted > 0) link->stream.stale = true;
     free -= granted;
   }
 }
@@ -114,15 +120,35 @@ void SessionState::OpenStreams(Time now) {
 }
 
 Duration SessionState::WantsApart(const WorkerLink& link) const {
-  const bool next_is_due = waiting_ && !holds(next_) && NextWorker() == &link;
+  // A worker that was told to build what comes next, and may send it, needs not be told again.
+  const bool knows = link.stream.owed > 0 && link.credit_left() >= largest_bytes_;
+  const bool next_is_due = waiting_ && !knows && !holds(next_) && NextWorker() == &link;
   return next_is_due ? kUrgentWantsApart : kWantsApart;
+}
+
+bool SessionState::RunsOut(const WorkerLink& link) { return link.stream.owed * 2 <= link.room; }
+
+bool SessionState::GrantsDue(Time now) const {
+  if (grants_due_) return true;
+  if (!grants_stale_) return false;
+  if (now >= granted_ + kGrantsApart) return true;
+  const auto& links = workers_.all();
+  return std::any_of(links.begin(), links.end(), [&](const auto& link) {
+    return link.second.stream.id != 0 && (RunsOut(link.second) || WantsDue(link.second, now));
+  });
+}
+
+void SessionState::CutLeases() {
+  if (leases_.Cut(next_, [this](std::uint64_t step) { return holds(step); })) report_stale_ = true;
 }
 
 bool SessionState::WantsDue(const WorkerLink& link, Time now) const {
   const WorkerLink::StreamFacts& stream = link.stream;
   if (stream.id == 0 || stream.writing || !stream.stale) return false;
-  // A worker with little left to do is told at once, so that it never stands still.
-  const bool runs_out = stream.owed * 2 <= link.room && link.room > 0;
+  // A worker with little left to do is told at once, so that it never stands still; but not of each
+  // single batch where the loop is what all wait for, and most of the window is there.
+  const bool plenty = held_.size() >= kPlenty && held_.size() * 2 > window();
+  const bool runs_out = RunsOut(link) && link.room > (plenty ? window() / 8 : 0);
   return stream.urgent || runs_out || now >= stream.told + WantsApart(link);
 }
 
@@ -131,7 +157,7 @@ void SessionState::SendWantsWhereDue(Time now) {
     if (!WantsDue(link, now)) continue;
     WorkerLink::StreamFacts& stream = link.stream;
     if (!stream.owes()) stream.heard = now;
-    stream.owed = link.room;
+    stream.owed = stream.told_room = link.room;
     stream.stale = stream.urgent = false;
     stream.told = now;
     stream.told_next = steps_->At(next_);
@@ -159,8 +185,9 @@ v1::WantList SessionState::MakeWants(const WorkerLink& link) {
 // --- what the workers send --------------------------------------------------------------------
 
 void SessionState::LapseOf(WorkerLink& link) {
+  CutLeases();
   stats_.lapsed_leases += leases_.LapseOf(link.where.id);
-  report_stale_ = true;
+  report_stale_ = grants_due_ = true;
   MarkStale(true);
 }
 
@@ -208,7 +235,7 @@ bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint
     stream.receiving.reset();
     stream.receiving_bytes = 0;
     stream.owed -= std::min<std::uint64_t>(stream.owed, 1);
-    stream.stale = true;
+    stream.stale = grants_stale_ = true;
   }
   return wanted;
 }
@@ -222,6 +249,7 @@ bool SessionState::Wants(Position at) const {
 }
 
 void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
+  CutLeases();
   const Number id = FromProto(refused.lease());
   HeldLease* held = leases_.Find(id);
   if (held == nullptr || !held->lacks()) return;
@@ -234,7 +262,7 @@ void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time 
   if (IsRefusedForGood(code)) workers_.Refused(link, Status(code, refused.message()), held->end);
   LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
-  report_stale_ = true;
+  report_stale_ = grants_due_ = true;
   MarkStale(true);
 }
 
@@ -244,12 +272,13 @@ void SessionState::OnGoingAway(WorkerLink& link, Time now) {
   link.failing_until = now + WorkerBook::kFirstBackoff;
   link.reason = "draining";
   // What it may build it still sends; the rest is for others.
+  CutLeases();
   for (HeldLease* held : leases_.ByNeed()) {
     if (held->lease.worker.id != link.where.id) continue;
     if (held->room == 0) ++stats_.lapsed_leases;
     LeaseBook::Trim(*held, held->room);
   }
-  report_stale_ = true;
+  report_stale_ = grants_due_ = true;
   MarkStale(true);
 }
 
@@ -262,7 +291,7 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
   link->stream.receiving.reset();
   link->stream.receiving_bytes = 0;
   link->stream.owed -= std::min<std::uint64_t>(link->stream.owed, 1);
-  link->stream.stale = true;
+  link->stream.stale = grants_stale_ = true;
 
   const bool known = steps_->Contains(arrival.at);
   const ExampleRange planned = known ? steps_->Examples(steps_->Index(arrival.at)) : ExampleRange{};
@@ -329,6 +358,7 @@ void SessionState::Compare(std::uint64_t step, const Digest128& first, Number fi
 
 void SessionState::OnBatchesBad(StreamId stream, const Status& status, Time now) {
   Enter(now);
+  grants_due_ = true;
   if (WorkerLink* link = workers_.FindStream(stream)) {
     // Over the limit is what the batch itself is; anything else may be the connection's fault.
     const std::optional<Position> at = link->stream.receiving;
@@ -348,6 +378,7 @@ void SessionState::OnBatchesWritten(StreamId stream, Time now) {
 
 void SessionState::OnBatchesClosed(StreamId stream, const Status& status, Time now) {
   Enter(now);
+  grants_due_ = true;
   if (WorkerLink* link = workers_.FindStream(stream)) {
     const bool drained = link->stream.going_away && link->stream.owed == 0;
     if (drained) {

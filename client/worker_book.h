@@ -49,7 +49,8 @@ struct WorkerLink {
     std::optional<Position> building;   // from Alive
     std::string stage;
     std::uint32_t batches_before = 0;
-    std::uint64_t owed = 0;  // batches it was told to build and has not sent
+    std::uint64_t owed = 0;       // batches it was told to build and has not sent
+    std::uint64_t told_room = 0;  // in the last want list
     Position told_next;
     Time told;           // when it was told last
     bool stale = true;   // what it was told is no longer all of the truth

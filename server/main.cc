@@ -14,6 +14,7 @@
 
 #include "common/base/host.h"
 #include "common/base/log.h"
+#include "common/base/malloc.h"
 #include "server/daemon.h"
 #include "server/dataset/sigbus_guard.h"
 #include "server/options.h"
@@ -160,6 +161,7 @@ int Run(const Arguments& arguments) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
+  millrace::KeepFreedMemory();
   millrace::Arguments arguments;
   CLI::App app("Millrace's daemon: prepares training batches outside the trainer.", "millraced");
   app.set_version_flag("--version", MILLRACE_VERSION);

@@ -7,9 +7,11 @@
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
 #include "common/base/errno_status.h"
+#include "common/base/malloc.h"
 #include "server/dataset/sigbus_guard.h"
 
 int main(int argc, char** argv) {
+  millrace::KeepFreedMemory();
   using namespace millrace;
   InstallSigbusGuard();
   cli::Tool tool;

@@ -60,8 +60,10 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
   stream.credit = wants.credit_bytes();
   stream.next = {wants.next().epoch(), wants.next().example()};
 
-  std::map<Key, std::pair<ExampleRange, bool>> wanted;  // range, and whether there is room
+  ++stream.lists;
   std::set<Number> leases;
+  // Wants come in order of need, and so do their batches: each lies behind the one before it.
+  auto behind = stream.entries.begin();
   for (const v1::Want& want : wants.wants()) {
     const v1::Shard& shard = want.shard();
     const Number lease{want.lease().term(), want.lease().n()};
@@ -70,29 +72,28 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
     for (std::uint32_t k = 0; k < shard.batches(); ++k) {
       const Position at{shard.epoch(), shard.position() + k * shard.stride()};
       if (at < stream.next) continue;
-      wanted[{at, lease}] = {{shard.first_example() + k * shard.stride(), shard.examples()},
-                             k < want.room()};
+      const auto it = stream.entries.try_emplace(behind, Key{at, lease});
+      behind = std::next(it);
+      Entry& entry = it->second;
+      entry.range = {shard.first_example() + k * shard.stride(), shard.examples()};
+      entry.list = stream.lists;
+      const bool room = k < want.room();
+      if (entry.state == State::kNoRoom && room)
+        SetState(stream, it->first, entry, State::kPending);
+      if (entry.state == State::kPending && !room)
+        SetState(stream, it->first, entry, State::kNoRoom);
     }
   }
   std::erase_if(stream.given_up, [&](const Number& lease) { return !leases.contains(lease); });
   stream.leases = std::move(leases);
 
   for (auto it = stream.entries.begin(); it != stream.entries.end();) {
-    if (wanted.contains(it->first)) {
+    if (it->second.list == stream.lists) {
       ++it;
       continue;
     }
     SetState(stream, it->first, it->second, State::kNoRoom);
     it = stream.entries.erase(it);
-  }
-  for (const auto& [key, want] : wanted) {
-    Entry& entry = stream.entries[key];
-    entry.range = want.first;
-    if (entry.state == State::kNoRoom && want.second) {
-      SetState(stream, key, entry, State::kPending);
-    } else if (entry.state == State::kPending && !want.second) {
-      SetState(stream, key, entry, State::kNoRoom);
-    }
   }
   return OkStatus();
 }

@@ -95,6 +95,7 @@ class BuildQueue {
 
   struct Entry {
     ExampleRange range;
+    std::uint64_t list = 0;  // number of the want list that named it last
     State state = State::kNoRoom;
     std::shared_ptr<const BuiltBatch> batch;
     std::uint64_t bytes = 0;
@@ -105,6 +106,7 @@ class BuildQueue {
     Position next;
     std::uint64_t credit = 0;
     std::uint64_t credit_used = 0;
+    std::uint64_t lists = 0;  // want lists so far
     std::map<Key, Entry> entries;
     std::set<Key> pending;
     std::set<Key> built;

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -63,6 +64,7 @@ class ServeProcess {
     waitpid(pid_, nullptr, 0);
   }
   const std::string& address() const { return address_; }
+  pid_t pid() const { return pid_; }
 
  private:
   pid_t pid_ = -1;
@@ -72,7 +74,17 @@ class ServeProcess {
 struct Rate {
   double examples = 0;  // a second
   double bytes = 0;
+  double consumer_cpu = 0;  // seconds of a core a million examples
+  double worker_cpu = 0;
 };
+
+/// Seconds of a core that a process has had, all its threads together.
+double CpuSeconds(pid_t pid) {
+  clockid_t clock;
+  timespec now{};
+  if (clock_getcpuclockid(pid, &clock) == 0) clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
 
 /// One thread, no network. Each epoch is another order, so that no batch comes twice.
 Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
@@ -95,13 +107,13 @@ Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
     at = steps.Next(at);
   }
   const double seconds = Seconds(began);
-  return Rate{total.examples / seconds, total.bytes / seconds};
+  return Rate{total.examples / seconds, total.bytes / seconds, 0, 0};
 }
 
-Result<Rate> StreamRate(const Options& options, const std::string& yaml, const std::string& address,
+Result<Rate> StreamRate(const Options& options, const std::string& yaml, const ServeProcess& serve,
                         std::uint64_t& checksum, double& waited) {
   SessionOptions session_options;
-  session_options.address = address;
+  session_options.address = serve.address();
   session_options.job = "bench";
   session_options.pipeline = yaml;
   MILLRACE_ASSIGN_OR_RETURN(const auto session, Session::Connect(session_options));
@@ -110,6 +122,8 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const s
   auto began = std::chrono::steady_clock::now();
   std::uint64_t bytes_before = 0;
   double waited_before = 0;
+  double consumer_before = 0;
+  double worker_before = 0;
   while (warm_up > 0 || Seconds(began) < options.seconds) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, session->Next());
     if (!batch) {
@@ -129,6 +143,8 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const s
         began = std::chrono::steady_clock::now();
         bytes_before = session->stats().bytes;
         waited_before = session->stats().total_waited_seconds();
+        consumer_before = CpuSeconds(0);
+        worker_before = CpuSeconds(serve.pid());
       }
       continue;
     }
@@ -137,7 +153,10 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const s
   const double seconds = Seconds(began);
   const SessionStats stats = session->stats();
   waited = (stats.total_waited_seconds() - waited_before) / seconds;
-  return Rate{total.examples / seconds, static_cast<double>(stats.bytes - bytes_before) / seconds};
+  const double millions = total.examples / 1e6;
+  return Rate{total.examples / seconds, static_cast<double>(stats.bytes - bytes_before) / seconds,
+              (CpuSeconds(0) - consumer_before) / millions,
+              (CpuSeconds(serve.pid()) - worker_before) / millions};
 }
 
 Status Run(const Options& options) {
@@ -154,7 +173,7 @@ Status Run(const Options& options) {
   double waited = 0;
   {
     ServeProcess serve(options, folder);
-    MILLRACE_ASSIGN_OR_RETURN(stream, StreamRate(options, yaml, serve.address(), checksum, waited));
+    MILLRACE_ASSIGN_OR_RETURN(stream, StreamRate(options, yaml, serve, checksum, waited));
   }
   fs::remove_all(folder);
   const double memcpy_rate = MemcpyBytesPerSecond();
@@ -178,6 +197,8 @@ Status Run(const Options& options) {
       "{:.0f} %\n",
       stream.examples / build.examples, stream.bytes / loopback, stream.bytes / memcpy_rate,
       waited * 100);
+  fmt::print("CPU seconds a million examples: worker {:.2f}, consumer {:.2f}\n", stream.worker_cpu,
+             stream.consumer_cpu);
   fmt::print("checksum     {:016x}\n", checksum);
   return OkStatus();
 }
