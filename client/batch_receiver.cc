@@ -26,7 +26,10 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
                     batch.total, batch.at.ToString(), limit_bytes));
   }
   MILLRACE_ASSIGN_OR_RETURN(batch.digest, Digest128::FromBytes(part.digest()));
-  if (wanted) {
+  batch.wanted = wanted;
+  if (wanted && in.in_place) {
+    batch.place = {in.data.front().data(), 0};
+  } else if (wanted) {
     MILLRACE_ASSIGN_OR_RETURN(batch.slot, pool_->Acquire(batch.total));
   }
   return batch;
@@ -63,7 +66,16 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& i
     return DataLoss(fmt::format("a part of {} bytes at offset {} of a batch of {} bytes", bytes,
                                 batch.received, batch.total));
   }
-  if (batch.slot != nullptr) {
+  if (batch.place.data() != nullptr) {
+    const std::byte* const end = batch.place.data() + batch.place.size();
+    if (!in.in_place || in.data.front().data() != end) {
+      return DataLoss(
+          fmt::format("a part of a batch in place at offset {} lies elsewhere", batch.received));
+    }
+    batch.place = {batch.place.data(), batch.place.size() + bytes};
+    batch.owners.push_back(in.owner);
+    batch.hash.Update(in.data.front());
+  } else if (batch.slot != nullptr) {
     const std::span<std::byte> place = batch.slot->bytes().subspan(batch.received, bytes);
     wire::GatherInto(in, place);
     // While it is in the cache.
@@ -73,7 +85,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& i
   if (batch.received < batch.total) return std::optional<ReceivedBatch>();
   UnderWay done = std::move(batch);
   under_way_.reset();
-  if (done.slot == nullptr) return std::optional<ReceivedBatch>();
+  if (!done.wanted) return std::optional<ReceivedBatch>();
   return Finish(std::move(done));
 }
 
@@ -83,9 +95,16 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
                                 got.ToHex(), batch.digest.ToHex()));
   }
   ReceivedBatch received;
-  MILLRACE_ASSIGN_OR_RETURN(received.batch,
-                            PackedBatch::Parse(std::shared_ptr<const Buffer>(std::move(batch.slot)),
-                                               static_cast<std::size_t>(batch.total)));
+  if (batch.slot != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        received.batch, PackedBatch::Parse(std::shared_ptr<const Buffer>(std::move(batch.slot)),
+                                           static_cast<std::size_t>(batch.total)));
+  } else {
+    using Owners = std::vector<std::shared_ptr<const void>>;
+    MILLRACE_ASSIGN_OR_RETURN(
+        received.batch,
+        PackedBatch::Parse(batch.place, std::make_shared<const Owners>(std::move(batch.owners))));
+  }
   const BatchInfo& info = received.batch->info();
   received.arrival.lease = batch.lease;
   received.arrival.at = batch.at;

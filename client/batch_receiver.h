@@ -1,5 +1,6 @@
 // Puts the parts of one stream's batches together: one batch after another, each gathered once,
-// into the memory where it stays.
+// into the memory where it stays; or left where its worker wrote it, where this process can read
+// that.
 //
 // Not thread-safe: one a stream.
 #pragma once
@@ -7,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "client/session_actions.h"
 #include "common/base/hash.h"
@@ -41,7 +44,11 @@ class BatchReceiver {
     std::uint64_t total = 0;
     std::uint64_t received = 0;
     Digest128 digest;
-    std::shared_ptr<Buffer> slot;  // null: not wanted
+    bool wanted = false;
+    std::shared_ptr<Buffer> slot;  // null: not wanted, or in place
+    // In place: where the batch lies, and what keeps it there.
+    std::span<const std::byte> place;
+    std::vector<std::shared_ptr<const void>> owners;
     Xxh3Stream hash;
   };
 

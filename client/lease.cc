@@ -31,11 +31,12 @@ void ToProto(const Lease& lease, v1::Lease* to) {
   ToProto(lease.worker.id, to->mutable_worker()->mutable_id());
   to->mutable_worker()->set_address(lease.worker.address);
   to->mutable_worker()->set_host_id(lease.worker.host_id);
+  to->mutable_worker()->set_unix_socket(lease.worker.unix_socket);
   to->set_copy(lease.copy);
 }
 
 WorkerAddress FromProto(const v1::WorkerRef& worker) {
-  return {FromProto(worker.id()), worker.address(), worker.host_id()};
+  return {FromProto(worker.id()), worker.address(), worker.host_id(), worker.unix_socket()};
 }
 
 Lease FromProto(const v1::Lease& lease) {

@@ -28,6 +28,7 @@ struct WorkerAddress {
   Number id;
   std::string address;  // host:port
   std::string host_id;
+  std::string unix_socket;  // for consumers of the worker's host; empty: none
 };
 
 struct Lease {

@@ -15,6 +15,7 @@
 #include "common/base/nonce.h"
 #include "common/epoch/cursor.h"
 #include "common/transport/grpc_client.h"
+#include "common/transport/shm_client.h"
 
 namespace millrace {
 namespace {
@@ -115,7 +116,12 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment) {
   MILLRACE_ASSIGN_OR_RETURN(client::SessionStateOptions state, StateOptions(options));
   SessionEnvironment real = environment;
-  if (real.connector == nullptr) real.connector = MakeGrpcConnector({});
+  if (real.connector == nullptr) {
+    real.connector = MakeGrpcConnector({});
+    if (options.shared_memory) {
+      real.connector = MakeShmConnector(std::move(real.connector), NetworkHostId());
+    }
+  }
   if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
   if (real.device == nullptr) real.device = MakeHostDevice();
   if (real.random == nullptr) real.random = MakeRandom();

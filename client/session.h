@@ -52,6 +52,8 @@ struct SessionOptions {
   std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
   bool any_start = false;  // ranks may start at different cursors
   bool packed = false;     // batches keep their packed form too
+  /// Batches of workers on this host are read where the worker built them, where that is possible.
+  bool shared_memory = true;
   /// Lets malloc keep freed memory (KeepFreedMemory), for the whole process: received messages cost
   /// half as much then.
   bool keep_freed_memory = true;

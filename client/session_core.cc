@@ -277,7 +277,8 @@ Session::Core::Opened Session::Core::Open(const client::Action& action) {
   } else if (const auto* open_batches = std::get_if<client::OpenBatches>(&action)) {
     opened.id = open_batches->stream;
     opened.batches = connector_->StreamBatches(
-        open_batches->worker.address,
+        BatchAddress(open_batches->worker.address, open_batches->worker.host_id,
+                     open_batches->worker.unix_socket),
         std::make_shared<BatchesHandler>(weak_from_this(), opened.id, pool_));
   }
   return opened;

@@ -18,8 +18,16 @@ bool IsLoopback(const std::string& address) {
   return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
 }
 
-PlanLibraryOptions LibraryOptions(const DaemonOptions& options) {
+/// Null where batches are not shared. A batch that finds no place in it is copied.
+std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {
+  if (!options.shared_memory || options.role == Role::kDispatcher) return nullptr;
+  return std::make_shared<SharedArena>(options.batch_memory());
+}
+
+PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
+                                  std::shared_ptr<SharedArena> arena) {
   PlanLibraryOptions library;
+  library.batch_memory = std::move(arena);
   for (const auto& [id, dataset] : options.datasets) {
     library.datasets[id] = {dataset.path, dataset.index};
   }
@@ -45,7 +53,8 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log)
     : options_(options),
       log_(std::move(log)),
       clock_(std::make_shared<SystemClock>()),
-      library_(std::make_shared<PlanLibrary>(LibraryOptions(options), log_)) {}
+      arena_(MakeArena(options)),
+      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                                               std::shared_ptr<Logger> log) {
@@ -123,6 +132,16 @@ Status Daemon::StartWorker() {
                             GrpcServer::Start(server, std::shared_ptr<WorkerEndpoint>(late)));
   batch_address_ = WithPort(options_.batch_listen, batches_->port());
   worker.address = options_.advertise.empty() ? batch_address_ : options_.advertise;
+  if (arena_ != nullptr) {
+    Result<std::unique_ptr<ShmServer>> local = ShmServer::Start(late, arena_, log_);
+    if (local.ok()) {
+      local_batches_ = std::move(local).value();
+      worker.unix_socket = local_batches_->name();
+    } else {
+      log_->Warning("no shared memory: consumers of this host use the network",
+                    {{"error", local.status()}});
+    }
+  }
   worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_),
                                             MakeGrpcConnector({}), clock_, log_);
   late->worker = worker_;
@@ -166,6 +185,7 @@ void Daemon::DrainAndStop() {
   }
   ticker_.reset();
   if (worker_) worker_->Stop();
+  local_batches_.reset();
   if (batches_) batches_->Shutdown(std::chrono::milliseconds(200));
   if (opener_.joinable()) opener_.join();
   if (dispatcher_) dispatcher_->Stop();

@@ -12,6 +12,8 @@
 #include "common/base/result.h"
 #include "common/base/ticker.h"
 #include "common/transport/grpc_server.h"
+#include "common/transport/shared_arena.h"
+#include "common/transport/shm_server.h"
 #include "server/dispatcher/dispatcher_service.h"
 #include "server/options.h"
 #include "server/pipeline/plan_library.h"
@@ -45,6 +47,7 @@ class Daemon {
   const DaemonOptions options_;
   const std::shared_ptr<Logger> log_;
   const std::shared_ptr<Clock> clock_;
+  const std::shared_ptr<SharedArena> arena_;  // null: none
   const std::shared_ptr<PlanLibrary> library_;
 
   std::string control_address_;
@@ -53,6 +56,7 @@ class Daemon {
   std::unique_ptr<GrpcServer> control_;
   std::shared_ptr<WorkerService> worker_;
   std::unique_ptr<GrpcServer> batches_;
+  std::unique_ptr<ShmServer> local_batches_;  // null: none
   std::unique_ptr<Ticker> ticker_;
   std::thread opener_;
   bool stopped_ = false;

@@ -147,6 +147,10 @@ const std::vector<OptionSpec>& OptionTable() {
        "batches built at once; default: the CPUs of affinity and cgroup",
        "",
        {kWorker, kServe}},
+      {"shared_memory",
+       "consumers of this host read batches where they are built; false: over the network",
+       "true",
+       {kWorker, kServe}},
       {"grace",
        "seconds to finish what is owed after SIGTERM",
        "10",
@@ -306,6 +310,8 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   if (!level.ok()) return level.status();
   options.log_level = *level;
   MILLRACE_ASSIGN_OR_RETURN(options.log_json, ParseBool("log_json", text("log_json")));
+  MILLRACE_ASSIGN_OR_RETURN(options.shared_memory,
+                            ParseBool("shared_memory", text("shared_memory")));
   return options;
 }
 
@@ -342,7 +348,8 @@ std::string PrintConfig(const DaemonOptions& options) {
       {"attach_timeout", fmt::format("{}", options.attach_timeout)},
       {"name", Quoted(options.name)},
       {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
-      {"log_json", options.log_json ? "true" : "false"}};
+      {"log_json", options.log_json ? "true" : "false"},
+      {"shared_memory", options.shared_memory ? "true" : "false"}};
   std::string out = fmt::format("# millraced {}\n", RoleName(options.role));
   for (const OptionSpec& option : OptionTable()) {
     if (std::find(option.roles.begin(), option.roles.end(), options.role) == option.roles.end()) {

@@ -250,6 +250,8 @@ void AddConsumeCommand(Tool& tool) {
       ->check(Seconds());
   command->add_flag("--lockstep", options->consume.lockstep,
                     "no rank takes a batch before all have the one before");
+  command->add_flag("!--no-shared-memory", session.shared_memory,
+                    "batches over the network also from workers of this host");
   command->add_flag("--packed", session.packed, "keep the packed form of batches too");
   command->add_option("--index-dtype", options->index_dtype, "type of delivered numbers")
       ->check(CLI::IsMember({"int32", "int64"}))

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/batch/buffer_memory.h"
 #include "common/batch/layout.h"
 
 namespace millrace {
@@ -21,7 +22,8 @@ namespace internal {
 /// What the pool and its buffers share: it lives until the last of them is gone.
 class PoolState {
  public:
-  explicit PoolState(std::size_t max_cached_bytes) : max_cached_bytes_(max_cached_bytes) {}
+  PoolState(std::size_t max_cached_bytes, std::shared_ptr<BufferMemory> memory)
+      : max_cached_bytes_(max_cached_bytes), memory_(std::move(memory)) {}
 
   ~PoolState() { Close(); }
 
@@ -93,9 +95,11 @@ class PoolState {
   }
 
   std::unique_ptr<Buffer> Allocate(std::size_t capacity) {
-    std::unique_ptr<Buffer> buffer(new Buffer(nullptr, capacity));
-    buffer->data_ = static_cast<std::byte*>(
-        ::operator new(capacity, std::align_val_t(kTensorAlignment), std::nothrow));
+    std::unique_ptr<Buffer> buffer(new Buffer(memory_.get(), capacity));
+    buffer->data_ = memory_ != nullptr
+                        ? memory_->Allocate(capacity)
+                        : static_cast<std::byte*>(::operator new(
+                              capacity, std::align_val_t(kTensorAlignment), std::nothrow));
     if (buffer->data_ == nullptr) return nullptr;
     MutexLock lock(mutex_);
     stats_.bytes_in_use += capacity;
@@ -104,6 +108,7 @@ class PoolState {
   }
 
   const std::size_t max_cached_bytes_;
+  const std::shared_ptr<BufferMemory> memory_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<Buffer>> cached_ MILLRACE_GUARDED_BY(mutex_);  // unused longest first
   BufferPoolStats stats_ MILLRACE_GUARDED_BY(mutex_);
@@ -112,10 +117,16 @@ class PoolState {
 
 }  // namespace internal
 
-Buffer::~Buffer() { ::operator delete(data_, std::align_val_t(kTensorAlignment)); }
+Buffer::~Buffer() {
+  if (memory_ == nullptr) {
+    ::operator delete(data_, std::align_val_t(kTensorAlignment));
+  } else if (data_ != nullptr) {
+    memory_->Free(data_, capacity_);
+  }
+}
 
-BufferPool::BufferPool(std::size_t max_cached_bytes)
-    : state_(std::make_shared<internal::PoolState>(max_cached_bytes)) {}
+BufferPool::BufferPool(std::size_t max_cached_bytes, std::shared_ptr<BufferMemory> memory)
+    : state_(std::make_shared<internal::PoolState>(max_cached_bytes, std::move(memory))) {}
 
 BufferPool::~BufferPool() { state_->Close(); }
 

@@ -14,6 +14,8 @@
 
 namespace millrace {
 
+class BufferMemory;  // common/batch/buffer_memory.h
+
 namespace internal {
 class PoolState;
 }
@@ -38,9 +40,10 @@ class Buffer {
 
  private:
   friend class internal::PoolState;
-  Buffer(std::byte* data, std::size_t capacity) : data_(data), capacity_(capacity) {}
+  Buffer(BufferMemory* memory, std::size_t capacity) : memory_(memory), capacity_(capacity) {}
 
-  std::byte* data_;
+  BufferMemory* memory_;  // null: the heap
+  std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_;
 };
@@ -57,7 +60,9 @@ class BufferPool {
   static constexpr std::size_t kDefaultCacheBytes = std::size_t{256} << 20;
 
   /// Keeps at most `max_cached_bytes` of unused buffers; beyond it, those unused longest are freed.
-  explicit BufferPool(std::size_t max_cached_bytes = kDefaultCacheBytes);
+  /// Takes it from `memory`; null: from the heap.
+  explicit BufferPool(std::size_t max_cached_bytes = kDefaultCacheBytes,
+                      std::shared_ptr<BufferMemory> memory = nullptr);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;

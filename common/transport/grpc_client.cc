@@ -55,9 +55,9 @@ class GrpcConnector final : public Connector {
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
+      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
-    grpc::GenericStub stub(Channel(address));
+    grpc::GenericStub stub(Channel(where.address));
     auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub.PrepareBidiStreamingCall(&context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
     });

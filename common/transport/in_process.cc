@@ -162,10 +162,10 @@ class InProcessConnector final : public Connector {
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
-    auto endpoint = network_.FindWorker(address);
+      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
+    auto endpoint = network_.FindWorker(where.address);
     return network_.Open<v1::WantList, OutgoingPart>(
-        from_, address, std::move(handler),
+        from_, where.address, std::move(handler),
         [&](auto stream) { return endpoint ? endpoint->OnStreamBatches(stream, from_) : nullptr; });
   }
 

@@ -18,6 +18,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/result.h"
@@ -61,12 +62,26 @@ struct IncomingPart {
   v1::BatchPart part;
   std::vector<std::span<const std::byte>> data;
   std::shared_ptr<const void> owner;
+  /// The data are one piece of memory that the worker wrote and that stays as it is while `owner`
+  /// lives; the parts of a batch lie side by side, the first at a multiple of kTensorAlignment.
+  bool in_place = false;
 
   std::size_t data_bytes() const {
     std::size_t n = 0;
     for (const auto& slice : data) n += slice.size();
     return n;
   }
+};
+
+/// Where a worker's batches are to be had.
+struct BatchAddress {
+  BatchAddress(std::string address_of, std::string host = {}, std::string socket = {})
+      : address(std::move(address_of)), host_id(std::move(host)), unix_socket(std::move(socket)) {}
+  BatchAddress(const char* address_of) : address(address_of) {}
+
+  std::string address;      // host:port
+  std::string host_id;      // of the worker; empty: unknown
+  std::string unix_socket;  // for consumers of its host; empty: none
 };
 
 /// The network as a client of others sees it. Thread-safe. Addresses are host:port.
@@ -86,7 +101,7 @@ class Connector {
   virtual std::shared_ptr<Stream<v1::WorkRequest>> Work(
       const std::string& address, std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) = 0;
   virtual std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const std::string& address, std::shared_ptr<StreamHandler<IncomingPart>> handler) = 0;
+      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) = 0;
   /// The static tables of a plan, whole and checked against `digest` (32 hex digits). Blocks, at
   /// most `timeout_seconds`.
   virtual Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,

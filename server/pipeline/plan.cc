@@ -46,13 +46,15 @@ class PlanScratch final : public BatchScratch {
 class CompiledPlan final : public Plan {
  public:
   CompiledPlan(const PlanDraft& draft, Fingerprint fingerprint, Fingerprint order_fingerprint,
-               std::shared_ptr<const Source> source, Selection selection)
+               std::shared_ptr<const Source> source, Selection selection,
+               std::shared_ptr<BufferMemory> memory)
       : batch_(draft.batch),
         shuffle_seed_(draft.shuffle_seed),
         fingerprint_(fingerprint),
         order_fingerprint_(order_fingerprint),
         source_(std::move(source)),
-        selection_(std::move(selection)) {
+        selection_(std::move(selection)),
+        pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {
     v1::Static tables;
     source_->FillStatic(tables);
     static_bytes_ = std::make_shared<const std::string>(tables.SerializeAsString());
@@ -213,16 +215,17 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const Pipeline& pipeline,
 
 Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest128 pipeline,
                                                   Digest128 order_pipeline,
-                                                  std::shared_ptr<const Source> source) {
+                                                  std::shared_ptr<const Source> source,
+                                                  std::shared_ptr<BufferMemory> memory) {
   if (draft.source != source->name()) {
     return InvalidArgument(fmt::format("the pipeline draws from '{}', but the source is '{}'",
                                        draft.source, source->name()));
   }
   MILLRACE_ASSIGN_OR_RETURN(Selection selection, Selection::Make(*source, draft));
   const Digest128 dataset = source->digest();
-  auto plan = std::make_shared<const CompiledPlan>(draft, Fingerprint{dataset, pipeline},
-                                                   Fingerprint{dataset, order_pipeline},
-                                                   std::move(source), std::move(selection));
+  auto plan = std::make_shared<const CompiledPlan>(
+      draft, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
+      std::move(source), std::move(selection), std::move(memory));
   // So that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeScratch().status());
   MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());

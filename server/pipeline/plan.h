@@ -20,6 +20,7 @@ namespace millrace {
 
 class Pipeline;
 class PlanDraft;
+class BufferMemory;  // common/batch/buffer_memory.h
 class Source;
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
@@ -50,10 +51,11 @@ class Plan {
   /// FailedPrecondition or InvalidArgument with the reason where pipeline and source do not fit.
   static Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline,
                                                      std::shared_ptr<const Source> source);
-  /// The same from a draft, whoever made it: the digests stand for the pipeline.
-  static Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft, Digest128 pipeline,
-                                                     Digest128 order_pipeline,
-                                                     std::shared_ptr<const Source> source);
+  /// The same from a draft, whoever made it: the digests stand for the pipeline. Batches are built
+  /// in `memory`; null: on the heap.
+  static Result<std::shared_ptr<const Plan>> Compile(
+      const PlanDraft& draft, Digest128 pipeline, Digest128 order_pipeline,
+      std::shared_ptr<const Source> source, std::shared_ptr<BufferMemory> memory = nullptr);
   virtual ~Plan() = default;
 
   virtual const Fingerprint& fingerprint() const = 0;

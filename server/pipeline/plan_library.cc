@@ -196,8 +196,9 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
   const SourceTable& sources = options_.sources ? *options_.sources : SourceTable::Default();
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Source> source,
                             sources.Make(std::move(dataset), draft));
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan,
-                            Plan::Compile(draft, pipeline, order_pipeline, std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Plan> plan,
+      Plan::Compile(draft, pipeline, order_pipeline, std::move(source), options_.batch_memory));
   MutexLock lock(mutex_);
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;

@@ -22,6 +22,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
+#include "common/batch/buffer_memory.h"
 #include "server/dataset/dataset.h"
 #include "server/dataset/dataset_files.h"
 #include "server/dataset/index_builder.h"
@@ -45,6 +46,8 @@ struct PlanLibraryOptions {
   bool open_ahead = false;
   /// Called from several threads while an index is built.
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
+  /// Where batches are built; nullptr: on the heap.
+  std::shared_ptr<BufferMemory> batch_memory;
   const SourceTable* sources = nullptr;  // nullptr: the default one
   const StageTable* stages = nullptr;    // nullptr: the default one
 };

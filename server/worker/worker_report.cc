@@ -157,6 +157,7 @@ v1::WorkRequest WorkerService::MakeReport() {
   *report.mutable_self()->mutable_id() = report.id();
   report.mutable_self()->set_address(options_.address);
   report.mutable_self()->set_host_id(options_.host_id);
+  report.mutable_self()->set_unix_socket(options_.unix_socket);
   report.add_semantics(kSemantics);
   for (auto& [dataset, state] : provider_->DatasetStates()) {
     if (std::find(file_lists_wanted_.begin(), file_lists_wanted_.end(), dataset) !=

@@ -2,8 +2,8 @@
 // no state that matters: any other worker can build any of its batches.
 //
 // Threads: `threads` builders, one that opens datasets, one that compiles plans, one that looks at
-// the files in use once a second, and whatever the network calls from. Time comes from outside: call
-// Tick() a few times a second. Thread-safe.
+// the files in use once a second, and whatever the network calls from. Time comes from outside:
+// call Tick() a few times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +47,11 @@ class PlanProvider {
 };
 
 struct WorkerOptions {
-  std::string name;        // for people; host:pid where not given
-  std::string address;     // where consumers reach its batch service
-  std::string host_id;     // equal for processes of one host
-  std::string dispatcher;  // host:port
+  std::string name;         // for people; host:pid where not given
+  std::string address;      // where consumers reach its batch service
+  std::string host_id;      // equal for processes of one host
+  std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
+  std::string dispatcher;   // host:port
   int threads = 1;
   std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
   std::string version;

@@ -35,6 +35,7 @@ struct Options {
   std::uint32_t batch = 512;
   double seconds = 10;
   std::string global_context = "none";
+  bool network = false;
 };
 
 /// The daemon, gone with its owner.
@@ -116,6 +117,7 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const S
   session_options.address = serve.address();
   session_options.job = "bench";
   session_options.pipeline = yaml;
+  session_options.shared_memory = !options.network;
   MILLRACE_ASSIGN_OR_RETURN(const auto session, Session::Connect(session_options));
   Rate total;
   std::uint64_t warm_up = 50;  // batches: connections, windows, page cache
@@ -216,6 +218,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch, "examples a batch");
   app.add_option("--seconds", options.seconds, "to measure");
   app.add_option("--global-context", options.global_context, "reference, full or none");
+  app.add_flag("--network", options.network, "over loopback gRPC, not through shared memory");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "end_to_end: %s\n", status.message().c_str());

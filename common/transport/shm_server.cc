@@ -1,0 +1,285 @@
+#include "common/transport/shm_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "common/base/errno_status.h"
+#include "common/base/nonce.h"
+#include "common/transport/shm_frames.h"
+
+namespace millrace {
+namespace {
+
+template <class T>
+std::string_view Raw(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+std::string MakeName() {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string name = "@millrace-";
+  for (const char c : MakeNonce()) {
+    name += kDigits[static_cast<unsigned char>(c) >> 4];
+    name += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return name;
+}
+
+}  // namespace
+
+/// One consumer's stream.
+class ShmServer::Call final {
+ public:
+  Call(int socket, std::shared_ptr<const SharedArena> arena, std::shared_ptr<Doorbell> doorbell)
+      : socket_(socket), arena_(std::move(arena)), doorbell_(std::move(doorbell)) {}
+
+  FramedSocket& socket() { return socket_; }
+  void SetHandler(std::shared_ptr<StreamHandler<v1::WantList>> handler) {
+    handler_ = std::move(handler);
+  }
+
+  void Write(OutgoingPart out) {
+    MutexLock lock(mutex_);
+    if (closed_) return;
+    const std::string part = out.part.SerializeAsString();
+    ShmPart head{0, 0, out.data.size(), 0, static_cast<std::uint32_t>(part.size())};
+    const std::optional<SharedPlace> place =
+        out.data.empty() ? std::nullopt : arena_->Locate(out.data);
+    if (place) {
+      Grant(place->segment);
+      head.token = ++last_token_;
+      head.segment = place->segment;
+      head.offset = place->offset;
+      lent_.emplace(head.token, std::move(out.owner));
+    }
+    socket_.Send(kShmPart, std::string(Raw(head)) + part,
+                 place ? std::span<const std::byte>() : out.data);
+    write_done_due_ = true;
+    doorbell_->Ring();
+  }
+
+  void Close(const Status& status) {
+    MutexLock lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    if (status.ok()) end_ = status;
+    const auto code = static_cast<std::uint32_t>(status.code());
+    socket_.Send(kShmClosed, std::string(Raw(code)) + status.message());
+    doorbell_->Ring();
+  }
+
+  // The server's thread:
+
+  /// What is due. False when the consumer is gone: then nobody reads what it was lent.
+  bool Turn(bool readable) {
+    if (socket_.pending()) socket_.Flush();
+    bool gone = false;
+    if (readable) {
+      const Status status =
+          socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
+      gone = !status.ok();
+    }
+    bool write_done = false;
+    bool over = gone;
+    {
+      MutexLock lock(mutex_);
+      closed_ = closed_ || gone;
+      write_done = write_done_due_ && !closed_ && !socket_.pending();
+      if (write_done) write_done_due_ = false;
+      over = over || (closed_ && !socket_.pending());
+    }
+    if (write_done) handler_->OnWriteDone();
+    // What the consumer still reads stays as it is until it says so, or is gone.
+    if (over) End();
+    return !gone;
+  }
+
+  void End() {
+    if (!handler_) return;
+    Status status;
+    {
+      MutexLock lock(mutex_);
+      closed_ = true;
+      status = end_;
+    }
+    handler_->OnClosed(status);
+    handler_.reset();
+  }
+
+ private:
+  /// Hands the segment over, the first time.
+  void Grant(std::uint32_t number) MILLRACE_REQUIRES(mutex_) {
+    if (!granted_.insert(number).second) return;
+    const SharedArena::Segment segment = arena_->segment(number);
+    const ShmSegment head{segment.bytes, number, 0};
+    socket_.Send(kShmSegment, Raw(head), {}, segment.file);
+  }
+
+  Status OnFrame(const FramedSocket::Frame& frame) {
+    if (frame.type == kShmWants) {
+      if (!handler_) return OkStatus();
+      v1::WantList wants;
+      if (!wants.ParseFromArray(frame.payload.data(), static_cast<int>(frame.payload.size()))) {
+        return InvalidArgument("a malformed want list");
+      }
+      handler_->OnMessage(std::move(wants));
+      return OkStatus();
+    }
+    if (frame.type == kShmReleased && frame.payload.size() == sizeof(std::uint64_t)) {
+      std::uint64_t token = 0;
+      std::memcpy(&token, frame.payload.data(), sizeof token);
+      std::shared_ptr<const void> released;  // dropped outside the lock
+      MutexLock lock(mutex_);
+      if (const auto it = lent_.find(token); it != lent_.end()) {
+        released = std::move(it->second);
+        lent_.erase(it);
+      }
+      lock.Unlock();
+      return OkStatus();
+    }
+    if (frame.type == kShmDone) {
+      Close(OkStatus());
+      return OkStatus();
+    }
+    if (frame.type == kShmCancelled) {
+      MutexLock lock(mutex_);
+      closed_ = true;
+      return OkStatus();
+    }
+    return InvalidArgument("a frame of type " + std::to_string(frame.type));
+  }
+
+  FramedSocket socket_;
+  const std::shared_ptr<const SharedArena> arena_;
+  const std::shared_ptr<Doorbell> doorbell_;
+  std::shared_ptr<StreamHandler<v1::WantList>> handler_;
+  Mutex mutex_;
+  bool closed_ MILLRACE_GUARDED_BY(mutex_) = false;
+  Status end_ MILLRACE_GUARDED_BY(mutex_) = Cancelled("the other end cancelled or is gone");
+  bool write_done_due_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::set<std::uint32_t> granted_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t last_token_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, std::shared_ptr<const void>> lent_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+/// What the worker writes with; closes the call when it is dropped.
+template <class Call>
+class ShmServerStream final : public Stream<OutgoingPart> {
+ public:
+  explicit ShmServerStream(std::shared_ptr<Call> call) : call_(std::move(call)) {}
+  ~ShmServerStream() override { call_->Close(Cancelled("stream dropped")); }
+  void Write(OutgoingPart message) override { call_->Write(std::move(message)); }
+  void Close(const Status& status) override { call_->Close(status); }
+
+ private:
+  const std::shared_ptr<Call> call_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ShmServer>> ShmServer::Start(std::shared_ptr<WorkerEndpoint> endpoint,
+                                                    std::shared_ptr<const SharedArena> arena,
+                                                    std::shared_ptr<Logger> log) {
+  const std::string name = MakeName();
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return ErrnoStatus("a socket for consumers of this host", errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // abstract: begins with 0
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(listener, SOMAXCONN) != 0) {
+    const int error = errno;
+    close(listener);
+    return ErrnoStatus("listening on the socket " + name, error);
+  }
+  return std::unique_ptr<ShmServer>(
+      new ShmServer(std::move(endpoint), std::move(arena), std::move(log), listener, name));
+}
+
+ShmServer::ShmServer(std::shared_ptr<WorkerEndpoint> endpoint,
+                     std::shared_ptr<const SharedArena> arena, std::shared_ptr<Logger> log,
+                     int listener, std::string name)
+    : endpoint_(std::move(endpoint)),
+      arena_(std::move(arena)),
+      log_(std::move(log)),
+      listener_(listener),
+      name_(std::move(name)),
+      doorbell_(std::make_shared<Doorbell>()),
+      thread_([this] { Run(); }) {}
+
+ShmServer::~ShmServer() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  doorbell_->Ring();
+  thread_.join();
+  close(listener_);
+}
+
+void ShmServer::Run() {
+  std::vector<pollfd> polled;
+  for (;;) {
+    polled.assign({{listener_, POLLIN, 0}, {doorbell_->file(), POLLIN, 0}});
+    for (const std::shared_ptr<Call>& call : calls_) {
+      const short events = call->socket().pending() ? POLLIN | POLLOUT : POLLIN;
+      polled.push_back({call->socket().socket(), events, 0});
+    }
+    poll(polled.data(), polled.size(), -1);
+    if (polled[1].revents != 0) doorbell_->Clear();
+    {
+      MutexLock lock(mutex_);
+      if (stopping_) break;
+    }
+    std::vector<std::shared_ptr<Call>> going;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      const bool readable = (polled[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+      if (calls_[i]->Turn(readable)) going.push_back(calls_[i]);
+    }
+    calls_ = std::move(going);
+    if (polled[0].revents != 0) Accept();
+  }
+  for (const std::shared_ptr<Call>& call : calls_) {
+    call->Close(Unavailable("the worker stops"));
+    call->End();
+  }
+  calls_.clear();
+}
+
+void ShmServer::Accept() {
+  const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket < 0) return;
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  // Who may read another's memory on this host; all else goes through the network's door.
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+      (peer.uid != geteuid() && peer.uid != 0)) {
+    log_->Info("shared memory is for consumers of the worker's user",
+               {{"consumer_pid", static_cast<int>(peer.pid)}});
+    close(socket);
+    return;
+  }
+  auto call = std::make_shared<Call>(socket, arena_, doorbell_);
+  call->socket().Send(kShmAccepted, Raw(ShmAccepted{kShmVersion}));
+  auto handler = endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(call),
+                                            "unix:pid " + std::to_string(peer.pid));
+  if (!handler) {
+    call->Close(Unavailable("shutting down"));
+    return;
+  }
+  call->SetHandler(std::move(handler));
+  calls_.push_back(std::move(call));
+}
+
+}  // namespace millrace
