@@ -164,6 +164,7 @@ class ProofStateBuilder final : public ExampleBuilder {
     if (coming.size() > 1) {
       const StepRecord& step = source_.Step(source_.Outcome(coming[1]));
       __builtin_prefetch(&source_.index().definitions()[step.definition]);
+      graph_.WillBuildNext(source_.Outcome(coming[1]).root);
     }
   }
 

@@ -115,6 +115,11 @@ class GraphBuilder {
     if (view_.IsNode(root)) view_.PrefetchNode(root);
   }
 
+  /// Hint: it is the next one; its node was hinted at before.
+  void WillBuildNext(NodeRef root) const {
+    if (view_.IsNode(root)) view_.PrefetchEdgesOf(root);
+  }
+
   /// Builds the graphs of `count` examples. `roots(i, &nodes)` gives the roots of example i (in the
   /// empty `nodes`), or why it is dropped; `done(i, dropped)` takes its graph, with Find and
   /// Append, or why it was dropped. Both are called in the order of i, once each, roots(i) before

@@ -102,6 +102,13 @@ class CoqView {
     __builtin_prefetch(files_[node.file].nodes + std::uint64_t{kNodeWords} * node.node);
   }
   void PrefetchEdges(const std::uint64_t* edges) const { __builtin_prefetch(edges); }
+  void PrefetchEdgesOf(NodeRef node) const {
+    const Home& home = files_[node.file];
+    if (node.node >= home.open_nodes) return;
+    const NodeWord word =
+        NodeWord::Decode(LoadWord(home.nodes + std::uint64_t{kNodeWords} * node.node));
+    __builtin_prefetch(home.edges + word.children_index);
+  }
   void PrefetchLabel(NodeRef definition) const { labels_.Prefetch(definition); }
 
   /// What went wrong where something returned kFailed.
