@@ -37,20 +37,26 @@ class EdgeGroups {
  public:
   /// `label_of_class`: below `labels`; has to outlive the object.
   EdgeGroups(std::span<const std::uint16_t> label_of_class, std::uint32_t labels)
-      : label_of_class_(label_of_class), next_(labels) {}
+      : label_of_class_(label_of_class), places_(labels) {}
 
   /// Appends the edges of a closure grouped by label, in the order of recording within a label.
   /// REQUIRES: the classes of the edges have labels; the columns are of unsigned types.
   void Append(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
 
  private:
+  /// Where the next edge of a label goes: of the first half of the edges, and of the second.
+  struct Places {
+    std::uint32_t first;
+    std::uint32_t second;
+  };
+
   template <class Index>
   void AppendAs(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
   template <class Index, class Label>
   void Scatter(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
 
   std::span<const std::uint16_t> label_of_class_;
-  std::vector<std::uint32_t> next_;  // place of the next edge of each label
+  std::vector<Places> places_;  // by label
 };
 
 }  // namespace millrace
