@@ -14,6 +14,7 @@ void AddIndexCommand(Tool& tool);
 void AddInspectCommand(Tool& tool);
 void AddJobsCommand(Tool& tool);
 void AddStatusCommand(Tool& tool);
+void AddTopCommand(Tool& tool);
 void AddVerifyCommand(Tool& tool);
 void AddWhereCommand(Tool& tool);
 
@@ -27,6 +28,7 @@ inline void AddAllCommands(Tool& tool) {
   AddInspectCommand(tool);
   AddJobsCommand(tool);
   AddStatusCommand(tool);
+  AddTopCommand(tool);
   AddVerifyCommand(tool);
   AddWhereCommand(tool);
 }

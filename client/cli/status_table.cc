@@ -5,38 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "client/cli/text_table.h"
 #include "client/stats.h"
 
 namespace millrace::cli {
 namespace {
-
-/// Rows of cells; columns as wide as their widest cell. The first row is the heading.
-class Table {
- public:
-  explicit Table(std::vector<std::string> heading) { rows_.push_back(std::move(heading)); }
-  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  bool empty() const { return rows_.size() == 1; }
-
-  std::string ToString() const {
-    std::vector<std::size_t> widths(rows_[0].size(), 0);
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        line += fmt::format("{:<{}}", row[i], widths[i] + 2);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += "  " + line + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string Megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
 
@@ -47,8 +20,11 @@ std::string Period(double seconds) {
   return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
 }
 
-std::string Section(const std::string& title, const Table& table) {
-  return title + "\n" + (table.empty() ? "  none\n" : table.ToString());
+std::string Section(const std::string& title, const TextTable& table) {
+  if (table.size() == 0) return title + "\n  none\n";
+  std::string text = title + "\n";
+  for (const std::string& line : table.Lines()) text += "  " + line + "\n";
+  return text;
 }
 
 std::string Short(const std::string& digest) { return digest.substr(0, 12); }
@@ -88,8 +64,8 @@ std::string WaitText(const v1::Wait& wait) {
 }  // namespace
 
 std::string JobsTable(const v1::ServiceStatus& status) {
-  Table table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
-               "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
+  TextTable table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
+                   "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
   for (const v1::JobStatus& job : status.jobs()) {
     table.Add({job.name(), job.state(), fmt::format("{}", job.world_size()),
                fmt::format("{}", job.next().epoch()),
@@ -111,15 +87,15 @@ std::string StatusTable(const v1::ServiceStatus& status) {
     text += fmt::format("the store fails, no job can begin: {}\n", status.store_error());
   }
 
-  Table datasets({"DATASET", "FILES", "EXAMPLES", "DIGEST", "STATE"});
+  TextTable datasets({"DATASET", "FILES", "EXAMPLES", "DIGEST", "STATE"});
   for (const auto& [id, dataset] : status.datasets()) {
     datasets.Add({id, fmt::format("{}", dataset.files()), fmt::format("{}", dataset.examples()),
                   Short(dataset.digest()), DatasetStateText(dataset)});
   }
   text += Section("datasets", datasets) + JobsTable(status);
 
-  Table workers({"WORKER", "ADDRESS", "STATE", "THREADS", "LEASES", "QUEUE", "BUFFERED", "STREAMS",
-                 "SEND BLOCKED", "BUILD (MEAN)", "WHY"});
+  TextTable workers({"WORKER", "ADDRESS", "STATE", "THREADS", "LEASES", "QUEUE", "BUFFERED",
+                     "STREAMS", "SEND BLOCKED", "BUILD (MEAN)", "WHY"});
   for (const v1::WorkerStatus& worker : status.workers()) {
     std::string build;
     for (const v1::StageSeconds& stage : worker.build()) {
@@ -138,8 +114,8 @@ std::string StatusTable(const v1::ServiceStatus& status) {
   }
   text += Section("workers", workers);
 
-  Table consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES", "WAITED",
-                   "LAST MINUTE", "WAITS FOR", "WHY"});
+  TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
+                       "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
     consumers.Add(
         {consumer.job(),

@@ -47,6 +47,10 @@ void AddConsumer(const Dispatcher& dispatcher, const SessionFacts& session, Time
   *out.mutable_waited() = report.counters().waited();
   out.set_waited_seconds(WaitedSeconds(report.counters()));
   out.set_waited_last_minute_seconds(RatesOf(session).waited_seconds);
+  if (!session.samples.empty()) {
+    const Time counted = session.samples.back().at;
+    out.set_counted_seconds(ToSeconds(counted - dispatcher.state().booted()));
+  }
 }
 
 void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
@@ -136,8 +140,8 @@ std::string Unready(const Worker& worker) {
   return {};
 }
 
-void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions& options, Time now,
-               v1::ServiceStatus& status) {
+void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions& options,
+               Time booted, Time now, v1::ServiceStatus& status) {
   const v1::WorkRequest& report = worker.report;
   v1::WorkerStatus& out = *status.add_workers();
   ToProto(worker.id, out.mutable_id());
@@ -163,6 +167,9 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions
   *out.mutable_datasets() = report.datasets();
   out.set_version(report.version());
   out.set_threads(report.threads());
+  out.set_sent_batches(report.sent_batches());
+  out.set_sent_bytes(report.sent_bytes());
+  out.set_counted_seconds(ToSeconds(worker.heard - booted));
 }
 
 }  // namespace
@@ -216,7 +223,7 @@ v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOpti
     if (!jobs.contains(job)) AddEndedJob(record, status);
   }
   for (const auto& [id, worker] : state.workers()) {
-    AddWorker(worker, leases[id], options, now, status);
+    AddWorker(worker, leases[id], options, state.booted(), now, status);
   }
   return status;
 }
