@@ -15,6 +15,7 @@ void AddInspectCommand(Tool& tool);
 void AddJobsCommand(Tool& tool);
 void AddStatusCommand(Tool& tool);
 void AddTopCommand(Tool& tool);
+void AddTraceCommand(Tool& tool);
 void AddVerifyCommand(Tool& tool);
 void AddWhereCommand(Tool& tool);
 
@@ -29,6 +30,7 @@ inline void AddAllCommands(Tool& tool) {
   AddJobsCommand(tool);
   AddStatusCommand(tool);
   AddTopCommand(tool);
+  AddTraceCommand(tool);
   AddVerifyCommand(tool);
   AddWhereCommand(tool);
 }

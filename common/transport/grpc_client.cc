@@ -54,6 +54,17 @@ class GrpcConnector final : public Connector {
     return std::make_shared<GrpcStream<C, v1::WorkRequest>>(std::move(call));
   }
 
+  std::shared_ptr<Stream<v1::TraceRequest>> Trace(
+      const std::string& address,
+      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
+    using C = GrpcClientCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
+    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
+    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
+      stub->async()->Trace(&context, reactor);
+    });
+    return std::make_shared<GrpcStream<C, v1::TraceRequest>>(std::move(call));
+  }
+
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;

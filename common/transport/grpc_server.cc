@@ -35,6 +35,11 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
     return C::Begin(
         [&](auto stream) { return endpoint_->OnWork(std::move(stream), context->peer()); });
   }
+  grpc::ServerBidiReactor<v1::TraceRequest, v1::TraceChunk>* Trace(
+      grpc::CallbackServerContext*) override {
+    using C = GrpcServedCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
+    return C::Begin([&](auto stream) { return endpoint_->OnTrace(std::move(stream)); });
+  }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest*,
                                       v1::ServiceStatus* response) override {

@@ -161,6 +161,15 @@ class InProcessConnector final : public Connector {
         [&](auto stream) { return endpoint ? endpoint->OnWork(stream, from_) : nullptr; });
   }
 
+  std::shared_ptr<Stream<v1::TraceRequest>> Trace(
+      const std::string& address,
+      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
+    auto endpoint = network_.FindDispatcher(address);
+    return network_.Open<v1::TraceRequest, v1::TraceChunk>(
+        from_, address, std::move(handler),
+        [&](auto stream) { return endpoint ? endpoint->OnTrace(stream) : nullptr; });
+  }
+
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     auto endpoint = network_.FindWorker(where.address);

@@ -113,6 +113,9 @@ class Connector {
   virtual Status WatchStatus(const std::string& address, double period_seconds,
                              const std::function<void(const v1::ServiceStatus&)>& on_status,
                              std::stop_token stop) = 0;
+  /// A trace: one request is written, chunks come until the dispatcher ends the stream.
+  virtual std::shared_ptr<Stream<v1::TraceRequest>> Trace(
+      const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) = 0;
   virtual Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                                       const v1::DrainWorkerRequest& request,
                                                       double timeout_seconds) = 0;
@@ -130,6 +133,10 @@ class DispatcherEndpoint {
       std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) = 0;
   virtual std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
       std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) = 0;
+  virtual std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
+      std::shared_ptr<Stream<v1::TraceChunk>> /*stream*/) {
+    return nullptr;
+  }
   virtual Result<v1::ServiceStatus> OnGetStatus() = 0;
   virtual Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) = 0;
   virtual Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) = 0;

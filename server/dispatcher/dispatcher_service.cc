@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/host.h"
 #include "server/dispatcher/status.h"
 
 namespace millrace {
@@ -76,6 +77,7 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
       logger_(std::move(logger)),
       term_(begun.term),
       queue_(std::make_shared<TaskQueue>()),
+      traces_(std::make_shared<TraceCollector>(clock_, Whereabouts(), NetworkHostId())),
       dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now()),
       compilers_(kCompilers),
       committer_(1),
@@ -96,13 +98,16 @@ void DispatcherService::Loop() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_tick) continue;
     next_tick = now + options_.tick;
+    event_began_ = traces_->tracer().Begin();
     Perform(dispatcher_->OnTick(Now()));
+    TendTrace();
   }
   for (auto& task : queue_->TakeAll(next_tick)) task();
   const Status stops =
       Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
   for (auto& [id, stream] : attach_streams_) stream->Close(stops);
   for (auto& [id, stream] : work_streams_) stream->Close(stops);
+  traces_->Stop(stops);
   attach_streams_.clear();
   work_streams_.clear();
 }
@@ -123,6 +128,7 @@ void DispatcherService::SetAddress(const std::string& address) {
 void DispatcherService::Tick() {
   (void)Ask<bool>([this]() -> Result<bool> {
     Perform(dispatcher_->OnTick(Now()));
+    TendTrace();
     return true;
   });
 }
@@ -137,10 +143,15 @@ std::shared_ptr<StreamT> DispatcherService::Accept(
   auto notify = [this, queue = queue_, id, &streams] {
     queue->Post([this, id, &streams] { Drain(streams, id); });
   };
-  auto accepted = std::make_shared<StreamT>(id, std::move(stream), std::move(notify));
+  constexpr bool kOfWorker = std::is_same_v<StreamT, WorkStream>;
+  auto on_trace = [traces = traces_](v1::TraceReport report) {
+    traces->OnReport(kOfWorker ? v1::TRACE_WORKER : v1::TRACE_CONSUMER, std::move(report));
+  };
+  auto accepted =
+      std::make_shared<StreamT>(id, std::move(stream), std::move(notify), std::move(on_trace));
   queue_->Post([this, id, accepted, &streams] {
     streams[id] = accepted;
-    Perform(dispatcher_->OnStreamOpened(id, std::is_same_v<StreamT, WorkStream>, Now()));
+    Perform(dispatcher_->OnStreamOpened(id, kOfWorker, Now()));
   });
   return accepted;
 }
@@ -152,6 +163,7 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   const auto stream = it->second;
   auto inbound = stream->Take();
   for (const auto& message : inbound.messages) {
+    event_began_ = traces_->tracer().Begin();
     if constexpr (std::is_same_v<StreamT, WorkStream>) {
       Perform(dispatcher_->OnWork(id, message, Now()));
     } else {
@@ -175,6 +187,43 @@ std::shared_ptr<StreamHandler<v1::AttachRequest>> DispatcherService::OnAttach(
 std::shared_ptr<StreamHandler<v1::WorkRequest>> DispatcherService::OnWork(
     std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& /*peer*/) {
   return Accept(work_streams_, std::move(stream));
+}
+
+std::shared_ptr<StreamHandler<v1::TraceRequest>> DispatcherService::OnTrace(
+    std::shared_ptr<Stream<v1::TraceChunk>> stream) {
+  return traces_->Accept(std::move(stream));
+}
+
+void DispatcherService::TendTrace() {
+  const std::optional<v1::TraceAsk> ask =
+      traces_->Tick(dispatcher_->state(), attach_streams_.size() + work_streams_.size());
+  if (!ask) return;
+  const auto ask_all = [&](const auto& streams, auto message) {
+    message.set_term(term_);
+    *message.mutable_trace() = *ask;
+    for (const auto& [id, stream] : streams) stream->Send(message);
+  };
+  ask_all(attach_streams_, v1::AttachResponse());
+  ask_all(work_streams_, v1::WorkResponse());
+}
+
+void DispatcherService::RecordLeases(const SendAttach& action) {
+  const StreamFacts* stream = dispatcher_->state().FindStream(action.stream);
+  if (stream == nullptr) return;
+  const Time now = clock_->Now();
+  for (const v1::Lease& lease : action.message.leases()) {
+    Span span;
+    span.kind = SpanKind::kLease;
+    span.begin = event_began_ == Time{} ? now : event_began_;
+    span.end = now;
+    span.session = stream->owner;
+    span.lease = FromProto(lease.id());
+    span.epoch = lease.shard().epoch();
+    span.example = lease.shard().position();
+    span.bytes = lease.shard().stride();
+    span.detail = lease.shard().batches();
+    traces_->tracer().Record(span);
+  }
 }
 
 // --- Requests
@@ -232,6 +281,7 @@ void DispatcherService::Perform(Actions actions) {
   for (Action& action : actions) {
     std::visit([this](auto& a) { Do(a); }, action);
   }
+  event_began_ = Time{};
   if (!dispatcher_->stepped_down().ok()) BeginAnew();
 }
 
@@ -264,6 +314,7 @@ void DispatcherService::Begun(const Result<TermRecords>& begun) {
 }
 
 void DispatcherService::Do(SendAttach& action) {
+  if (traces_->tracer().on()) RecordLeases(action);
   const auto it = attach_streams_.find(action.stream);
   if (it != attach_streams_.end()) it->second->Send(std::move(action.message));
 }

@@ -28,6 +28,7 @@
 #include "server/dispatcher/plan_facts.h"
 #include "server/dispatcher/server_stream.h"
 #include "server/dispatcher/task_queue.h"
+#include "server/dispatcher/trace_collector.h"
 #include "server/state/state_store.h"
 
 namespace millrace {
@@ -67,6 +68,8 @@ class DispatcherService final : public DispatcherEndpoint {
       std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
       std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) override;
+  std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
+      std::shared_ptr<Stream<v1::TraceChunk>> stream) override;
   Result<v1::ServiceStatus> OnGetStatus() override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
@@ -86,6 +89,9 @@ class DispatcherService final : public DispatcherEndpoint {
   void Loop();
   Moment Now() const;
   void Perform(Actions actions);
+  /// Asks all peers for spans, where a trace is taken.
+  void TendTrace();
+  void RecordLeases(const SendAttach& action);
   void BeginAnew();
   void Begun(const Result<TermRecords>& begun);
   void Do(SendAttach& action);
@@ -110,6 +116,7 @@ class DispatcherService final : public DispatcherEndpoint {
   std::atomic<std::uint64_t> term_;
 
   const std::shared_ptr<TaskQueue> queue_;
+  const std::shared_ptr<TraceCollector> traces_;
   std::atomic<StreamId> last_stream_{0};
   std::atomic<int> questions_{0};
 
@@ -118,6 +125,7 @@ class DispatcherService final : public DispatcherEndpoint {
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed
   Time begin_again_at_;     // where that failed
+  Time event_began_;        // the one that is handled; unset where no trace is taken
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
 

@@ -27,11 +27,18 @@ bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
 }
 
 bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
+  if (later.has_trace()) waiting.clear_trace();
   MergeInto(waiting, std::move(later));
   return waiting.leases_size() <= kMostLeasesWaiting;
 }
 
 bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later) {
+  // Plans and asks are two subjects: what says nothing of one leaves it as it was.
+  if (later.has_trace() && !later.has_id()) {
+    *waiting.mutable_trace() = std::move(*later.mutable_trace());
+    return true;
+  }
+  if (waiting.has_trace()) *later.mutable_trace() = std::move(*waiting.mutable_trace());
   waiting = std::move(later);
   return true;
 }

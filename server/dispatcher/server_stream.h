@@ -40,13 +40,22 @@ class ServerStream final : public StreamHandler<In> {
     bool flooded = false;  // too many messages: the stream deserves no more
   };
 
-  /// `notify` is called on the network's threads when there is something to Take, once until then.
-  ServerStream(StreamId id, std::shared_ptr<Stream<Out>> stream, std::function<void()> notify)
-      : id_(id), stream_(std::move(stream)), notify_(std::move(notify)) {}
+  /// `notify` is called on the network's threads when there is something to Take, once until then;
+  /// `on_trace` there too, at once, with spans that came beside a message.
+  ServerStream(StreamId id, std::shared_ptr<Stream<Out>> stream, std::function<void()> notify,
+               std::function<void(v1::TraceReport)> on_trace = nullptr)
+      : id_(id),
+        stream_(std::move(stream)),
+        notify_(std::move(notify)),
+        on_trace_(std::move(on_trace)) {}
 
   StreamId id() const { return id_; }
 
   void OnMessage(In message) override {
+    if (message.has_trace()) {
+      if (on_trace_) on_trace_(std::move(*message.mutable_trace()));
+      message.clear_trace();
+    }
     {
       MutexLock lock(mutex_);
       if (inbound_.closed || inbound_.flooded) return;
@@ -141,6 +150,7 @@ class ServerStream final : public StreamHandler<In> {
   bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::optional<Out> waiting_ MILLRACE_GUARDED_BY(mutex_);
   const std::function<void()> notify_;
+  const std::function<void(v1::TraceReport)> on_trace_;
 };
 
 using AttachStream = ServerStream<v1::AttachRequest, v1::AttachResponse>;

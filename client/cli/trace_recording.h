@@ -1,0 +1,50 @@
+// A trace as it came from the dispatcher, and as Chrome's JSON, which https://ui.perfetto.dev and
+// chrome://tracing show.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "millrace/v1/trace.pb.h"
+
+namespace millrace::cli {
+
+class TraceRecording {
+ public:
+  /// Role and number of a process of the trace.
+  using ProcessKey = std::tuple<v1::TraceRole, std::uint64_t, std::uint64_t>;
+  using SessionKey = std::pair<std::uint64_t, std::uint64_t>;
+
+  void Add(v1::TraceChunk chunk);
+
+  std::size_t spans() const { return spans_; }
+  /// Spans that were lost on the way here.
+  std::uint64_t dropped() const;
+  std::size_t processes(v1::TraceRole role) const;
+  /// All clocks are right within this, next to the dispatcher's.
+  std::uint64_t clock_error_ns() const;
+
+  /// The trace in the Trace Event Format, in pieces: a process for the dispatcher, each worker and
+  /// each consumer; a complete event (X) for each span, with the batch that it is of; flow events
+  /// (s, t, f) that tie the spans of one batch together. Times are microseconds since the trace
+  /// began, by the dispatcher's clock.
+  void WriteJson(const std::function<void(std::string_view)>& out) const;
+
+ private:
+  std::uint64_t began_ = 0;
+  std::map<ProcessKey, v1::TraceProcess> processes_;  // the last word about each
+  std::map<SessionKey, v1::TraceSession> sessions_;
+  std::vector<std::pair<ProcessKey, v1::Spans>> chunks_;
+  std::size_t spans_ = 0;
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,62 @@
+// A worker's or consumer's part in a trace: it records when the dispatcher asks for it, and sends
+// what it has recorded with the messages that it sends anyway. docs/protocol.md, "Traces".
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/base/trace.h"
+#include "millrace/v1/trace.pb.h"
+
+namespace millrace {
+
+/// Spans as columns, and back. Rows beyond the shortest column are not read.
+void AppendTo(v1::Spans& columns, const Span& span);
+std::size_t SpanCount(const v1::Spans& columns);
+/// REQUIRES: row < SpanCount(columns).
+Span SpanAt(const v1::Spans& columns, std::size_t row);
+
+/// Thread-safe. Where no trace is taken, all costs one relaxed load.
+class TracePeer {
+ public:
+  /// Spans in one message: 1.2 MB.
+  static constexpr std::size_t kMostInMessage = 16'384;
+
+  /// `name` for people: host:pid. `host_id` is equal for processes that share a clock.
+  TracePeer(const std::shared_ptr<const Clock>& clock, std::string name, std::string host_id)
+      : clock_(clock), name_(std::move(name)), host_id_(std::move(host_id)), tracer_(clock) {}
+
+  Tracer& tracer() { return tracer_; }
+
+  /// Obeys what the dispatcher's message asks for, if anything. Whether it asks.
+  template <class Message>
+  bool Obey(const Message& message) {
+    if (message.has_trace()) OnAsk(message.trace());
+    return message.has_trace();
+  }
+  /// Adds what was recorded since the last one to a message to the dispatcher, from `id`.
+  template <class Message>
+  void AddTo(Message& message, Number id) {
+    if (asked_.load(std::memory_order_relaxed)) Fill(id, *message.mutable_trace());
+  }
+
+ private:
+  void OnAsk(const v1::TraceAsk& ask);
+  void Fill(Number id, v1::TraceReport& report);
+
+  const std::shared_ptr<const Clock> clock_;
+  const std::string name_;
+  const std::string host_id_;
+  Tracer tracer_;
+  std::atomic<bool> asked_{false};  // and not done yet
+  Mutex mutex_;
+  v1::TraceAsk ask_ MILLRACE_GUARDED_BY(mutex_);  // the last one
+  Time ask_received_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace
