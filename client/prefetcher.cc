@@ -4,10 +4,11 @@
 
 namespace millrace::client {
 
-Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype,
+Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype, const Tracer& tracer,
                        std::function<void()> on_ready)
     : device_(std::move(device)),
       index_dtype_(index_dtype),
+      tracer_(tracer),
       on_ready_(std::move(on_ready)),
       thread_([this] { Run(); }) {}
 
@@ -50,9 +51,10 @@ std::shared_ptr<const PackedBatch> Prefetcher::TakePacked(std::uint64_t step) {
 }
 
 Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> packed) {
+  const Time began = tracer_.Begin();
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeliveredBatch> delivered,
                             device_->Expand(packed, index_dtype_));
-  return ExpandedBatch{std::move(packed), std::move(delivered)};
+  return ExpandedBatch{std::move(packed), std::move(delivered), began, tracer_.Begin()};
 }
 
 void Prefetcher::Run() {

@@ -18,6 +18,7 @@
 #include "client/device.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
+#include "common/base/trace.h"
 #include "common/batch/batch.h"
 
 namespace millrace::client {
@@ -25,6 +26,8 @@ namespace millrace::client {
 struct ExpandedBatch {
   std::shared_ptr<const PackedBatch> packed;
   std::shared_ptr<const DeliveredBatch> delivered;
+  Time expand_began;  // while a trace is taken
+  Time expanded;
 };
 
 class Prefetcher {
@@ -32,7 +35,9 @@ class Prefetcher {
   static constexpr std::uint64_t kExpandedAhead = 2;
 
   /// `on_ready` is called on the prefetcher's thread, without its lock, whenever a batch is ready.
-  Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::function<void()> on_ready);
+  /// `tracer` has to outlive the prefetcher.
+  Prefetcher(std::shared_ptr<Device> device, DType index_dtype, const Tracer& tracer,
+             std::function<void()> on_ready);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -53,6 +58,7 @@ class Prefetcher {
 
   const std::shared_ptr<Device> device_;
   const DType index_dtype_;
+  const Tracer& tracer_;
   const std::function<void()> on_ready_;
   Mutex mutex_;
   CondVar changed_;

@@ -35,6 +35,7 @@ class Session::Core::AttachHandler final : public StreamHandler<v1::AttachRespon
   void OnMessage(v1::AttachResponse message) override {
     const std::shared_ptr<Core> core = core_.lock();
     if (core == nullptr) return;
+    core->trace_.Obey(message);
     MutexLock lock(core->mutex_);
     core->state_.OnAttachMessage(id_, message, core->Now());
     core->AfterEvent();
@@ -70,14 +71,19 @@ class Session::Core::BatchesHandler final : public StreamHandler<IncomingPart> {
     if (core == nullptr) return;
     bool wanted = false;
     std::uint64_t limit = 0;
+    const Time came = core->trace_.tracer().Begin();
+    if (in.part.offset() == 0) first_came_ = came;
     {
       MutexLock lock(core->mutex_);
       wanted = core->state_.OnBatchesPart(id_, in.part, in.data_bytes(), core->Now());
       limit = core->state_.batch_limit_bytes();
+      session_ = core->state_.session();
       core->AfterEvent();
     }
     if (in.data_bytes() == 0) return;
+    const Time gathers = core->trace_.tracer().Begin();
     Result<std::optional<client::ReceivedBatch>> received = receiver_.OnPart(in, wanted, limit);
+    if (core->trace_.tracer().on()) RecordPart(core->trace_.tracer(), in, gathers);
     if (received.ok() && !received->has_value()) return;
     MutexLock lock(core->mutex_);
     if (!received.ok()) {
@@ -109,10 +115,34 @@ class Session::Core::BatchesHandler final : public StreamHandler<IncomingPart> {
   }
 
  private:
+  void RecordPart(Tracer& tracer, const IncomingPart& in, Time gathers) const;
+
   const std::weak_ptr<Core> core_;
   const StreamId id_;
   client::BatchReceiver receiver_;
+  Number session_;   // of the consumer
+  Time first_came_;  // the first part of the batch under way, while a trace is taken
 };
+
+void Session::Core::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPart& in,
+                                               Time gathers) const {
+  Span span;
+  span.kind = SpanKind::kGather;
+  span.lane = static_cast<std::uint32_t>(id_);
+  span.begin = gathers;
+  span.end = tracer.Begin();
+  span.session = session_;
+  span.lease = client::FromProto(in.part.lease());
+  span.epoch = in.part.at().epoch();
+  span.example = in.part.at().example();
+  span.bytes = in.data_bytes();
+  tracer.Record(span);
+  if (in.part.offset() + span.bytes < in.part.total_bytes()) return;
+  span.kind = SpanKind::kReceive;
+  span.begin = first_came_;
+  span.bytes = in.part.total_bytes();
+  tracer.Record(span);
+}
 
 Session::Core::Core(const SessionOptions& options, const SessionEnvironment& environment,
                     client::SessionStateOptions state_options)
@@ -122,13 +152,14 @@ Session::Core::Core(const SessionOptions& options, const SessionEnvironment& env
       longest_sleep_(environment.longest_sleep),
       pool_(std::make_shared<BufferPool>(options.prefetch_bytes + kSpareBytes)),
       holds_(std::make_shared<HoldCount>()),
+      trace_(clock_, state_options.hello.where(), state_options.hello.host_id()),
       state_(std::move(state_options), environment.random,
              options.logger != nullptr ? options.logger : MakeNullLogger()),
-      prefetcher_(
-          std::make_unique<client::Prefetcher>(environment.device, options.index_dtype, [this] {
-            MutexLock lock(mutex_);
-            loop_.NotifyAll();
-          })) {}
+      prefetcher_(std::make_unique<client::Prefetcher>(environment.device, options.index_dtype,
+                                                       trace_.tracer(), [this] {
+                                                         MutexLock lock(mutex_);
+                                                         loop_.NotifyAll();
+                                                       })) {}
 
 void Session::Core::Start() {
   holds_->core = weak_from_this();
@@ -212,6 +243,7 @@ void Session::Core::Run() {
 }
 
 void Session::Core::AfterEvent() {
+  NoteWait();
   if (stopping_) return;
   if (state_.admission() && !attached_ && state_.status().ok()) {
     Result<BatchSpec> spec = client::SpecFromProto(*state_.admission(), options_.index_dtype);
@@ -247,6 +279,8 @@ void Session::Core::PerformActions() {
 
 void Session::Core::Perform(client::Action action) {
   if (auto* send = std::get_if<client::SendAttach>(&action)) {
+    RecordWait();
+    trace_.AddTo(send->message, state_.session());
     const auto it = attach_streams_.find(send->stream);
     if (it != attach_streams_.end()) it->second->Write(std::move(send->message));
   } else if (auto* wants = std::get_if<client::SendWants>(&action)) {
@@ -329,9 +363,11 @@ Result<std::optional<Batch>> Session::Core::Next() {
     if (attached_ && AtEndOfEpoch()) break;
     if (attached_) {
       const std::uint64_t step = state_.next();
+      const Time began = trace_.tracer().Begin();
       if (!expanded) expanded = prefetcher_->TryTake(step);
       if (expanded) {
         if (expanded->ok()) {
+          if (trace_.tracer().on()) RecordTaken(step, expanded->value(), began);
           next = std::optional<Batch>(MakeBatch(step, std::move(*expanded).value()));
           state_.OnTaken(Now());
           state_.SetLoopHolds(holds_->batches.load(), Now());

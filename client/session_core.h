@@ -27,6 +27,7 @@
 #include "common/base/mutex.h"
 #include "common/batch/arena.h"
 #include "common/transport/stream.h"
+#include "common/transport/trace_peer.h"
 
 namespace millrace {
 
@@ -86,12 +87,22 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
   Time Now() const { return clock_->Now(); }
 
+  // session_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
+  Span SpanOf(SpanKind kind, std::uint64_t step) const MILLRACE_REQUIRES(mutex_);
+  void RecordTaken(std::uint64_t step, const client::ExpandedBatch& expanded, Time began)
+      MILLRACE_REQUIRES(mutex_);
+  /// After each event: a wait that has ended or changed its cause is a span.
+  void NoteWait() MILLRACE_REQUIRES(mutex_);
+  /// What has been waited so far is a span: a long wait shows before it ends.
+  void RecordWait() MILLRACE_REQUIRES(mutex_);
+
   const SessionOptions options_;
   const std::shared_ptr<Connector> connector_;
   const std::shared_ptr<const Clock> clock_;
   const Duration longest_sleep_;
   const std::shared_ptr<BufferPool> pool_;
   const std::shared_ptr<HoldCount> holds_;
+  TracePeer trace_;
 
   Mutex mutex_;
   CondVar loop_;    // for Attach and Next
@@ -104,6 +115,9 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   bool loop_waits_ MILLRACE_GUARDED_BY(mutex_) = false;  // asleep in Next
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   Time sleeping_until_ MILLRACE_GUARDED_BY(mutex_);
+  WaitCause noted_cause_ MILLRACE_GUARDED_BY(mutex_) = WaitCause::kNone;
+  std::uint64_t noted_step_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  Time noted_since_ MILLRACE_GUARDED_BY(mutex_);  // unset: not being recorded
 
   std::deque<client::Action> actions_ MILLRACE_GUARDED_BY(mutex_);
   bool opening_ MILLRACE_GUARDED_BY(mutex_) = false;

@@ -80,6 +80,10 @@ class SessionState {
   Time NextTick() const;
   std::vector<Action> TakeActions();
 
+  /// As the dispatcher numbered it; unset before its first word.
+  Number session() const { return session_; }
+  /// What the loop waits for, as of the last event.
+  WaitCause cause() const { return cause_; }
   /// Not ok: the session has ended with this, for every waiter.
   const Status& status() const { return status_; }
   const std::optional<Admission>& admission() const { return admission_; }

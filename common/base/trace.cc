@@ -11,7 +11,7 @@ void Tracer::Record(const Span& span) {
   const Time end = span.end == Time{} ? clock_->Now() : span.end;
   MutexLock lock(mutex_);
   if (end > until_) on_.store(false, std::memory_order_relaxed);
-  if (!on()) return;
+  if (!on() || span.begin < from_) return;
   const bool full = size_ == capacity_;
   std::size_t place = first_ + (full ? 0 : size_);
   if (place >= capacity_) place -= capacity_;
@@ -29,6 +29,7 @@ void Tracer::Start(std::uint64_t trace, Time until) {
   MutexLock lock(mutex_);
   if (trace != trace_) {
     trace_ = trace;
+    from_ = clock_->Now();
     ring_.resize(capacity_);
     first_ = size_ = 0;
     dropped_ = 0;

@@ -65,7 +65,8 @@ class Tracer {
   bool on() const { return on_.load(std::memory_order_relaxed); }
   /// Now; unset where nothing is recorded.
   Time Begin() const { return on() ? clock_->Now() : Time{}; }
-  /// A span that has ended. Ignored where off, and where its begin is unset.
+  /// A span that has ended. Ignored where off, and where it began before the trace did, or at an
+  /// unset time.
   void Record(const Span& span);
 
   /// Records until `until`. What is left of another trace is dropped; the same one again only moves
@@ -90,6 +91,7 @@ class Tracer {
   std::atomic<bool> on_{false};
   Mutex mutex_;
   std::uint64_t trace_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  Time from_ MILLRACE_GUARDED_BY(mutex_);
   Time until_ MILLRACE_GUARDED_BY(mutex_);
   std::vector<Span> ring_ MILLRACE_GUARDED_BY(mutex_);  // of capacity_, or empty
   std::size_t first_ MILLRACE_GUARDED_BY(mutex_) = 0;   // the oldest

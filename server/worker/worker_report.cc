@@ -78,6 +78,7 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     said = file;
     log_->Error("dataset differs from the dispatcher's", {{"dataset", dataset}, {"first", file}});
   }
+  if (trace_.Obey(response)) report_due_ = true;
   file_lists_wanted_.assign(response.list_files().begin(), response.list_files().end());
   // A pulse without id tells nothing about plans.
   if (response.has_id()) KeepPlans(response);
@@ -199,6 +200,9 @@ v1::WorkRequest WorkerService::MakeReport() {
   report.set_send_blocked_seconds(blocked);
   report.set_threads(static_cast<std::uint32_t>(options_.threads));
   report.set_version(options_.version);
+  report.set_sent_batches(sent_batches_);
+  report.set_sent_bytes(sent_bytes_);
+  trace_.AddTo(report, number_);
   return report;
 }
 

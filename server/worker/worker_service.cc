@@ -43,6 +43,7 @@ WorkerService::WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider
       clock_(std::move(clock)),
       log_(std::move(log)),
       nonce_(MakeNonce()),
+      trace_(clock_, options_.name, options_.host_id),
       queue_(options_.memory_bytes),
       random_(std::random_device()()) {}
 
@@ -148,6 +149,7 @@ void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   StreamEntry& stream = found->second;
+  stream.session = FromProto(wants.session());
   if (stream.fingerprint.empty()) {
     stream.fingerprint = wants.fingerprint();
     queue_.AddStream(id, stream.fingerprint);
@@ -224,6 +226,9 @@ void WorkerService::Pump(std::uint64_t id, StreamEntry& stream) {
   if (auto outgoing = queue_.TakeToSend(id)) {
     if (stream.blocked_since) send_blocked_seconds_ += ToSeconds(now - *stream.blocked_since);
     stream.blocked_since.reset();
+    ++sent_batches_;
+    sent_bytes_ += outgoing->bytes;
+    if (trace_.tracer().on()) BeginSend(id, stream, *outgoing);
     stream.out->Send(*std::move(outgoing));
     // What was sent is no longer in the way of what may be built.
     if (queue_.pending() > 0) work_available_.NotifyOne();
@@ -254,6 +259,7 @@ void WorkerService::OnBatchWriteDone(std::uint64_t id) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   found->second.out->OnWriteDone(clock_->Now());
+  if (trace_.tracer().on()) EndSend(found->second);
   Pump(id, found->second);
 }
 
@@ -315,6 +321,7 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
       total.seconds += after[i].seconds - (i < before.size() ? before[i].seconds : 0);
       ++total.count;
     }
+    if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
   }
   const double seconds = ToSeconds(ended - began);
   mean_build_seconds_ =

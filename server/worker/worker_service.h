@@ -21,6 +21,7 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/transport/stream.h"
+#include "common/transport/trace_peer.h"
 #include "server/pipeline/plan.h"
 #include "server/worker/batch_stream.h"
 #include "server/worker/build_queue.h"
@@ -98,6 +99,8 @@ class WorkerService final : public WorkerEndpoint,
     std::deque<v1::BatchPart> control;  // refusals and the like, sent before batches
     std::optional<Time> blocked_since;  // a built batch waits for credit
     bool going_away_said = false;
+    Number session;  // of the consumer, as its want lists say
+    Span sending;    // of the batch that is half-way out, while a trace is taken
   };
 
   // Streams of consumers.
@@ -124,6 +127,14 @@ class WorkerService final : public WorkerEndpoint,
   using ScratchByPlan = std::map<std::string, std::unique_ptr<BatchScratch>>;
   /// Lets go of the mutex while it builds.
   void BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) MILLRACE_REQUIRES(mutex_);
+  // worker_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
+  using StageTimes = std::vector<BatchScratch::StageTime>;
+  void RecordBuild(const BuildQueue::Task& task, Time began, Time ended, const StageTimes& before,
+                   const StageTimes& after) MILLRACE_REQUIRES(mutex_);
+  void BeginSend(std::uint64_t id, StreamEntry& stream, const BuildQueue::Outgoing& outgoing)
+      MILLRACE_REQUIRES(mutex_);
+  void EndSend(StreamEntry& stream) MILLRACE_REQUIRES(mutex_);
+
   void OpenDatasets();
   void PrepareLoop();
   void WatchLoop();
@@ -140,6 +151,7 @@ class WorkerService final : public WorkerEndpoint,
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> log_;
   const std::string nonce_;
+  TracePeer trace_;
 
   Mutex mutex_;
   CondVar work_available_;
@@ -156,6 +168,8 @@ class WorkerService final : public WorkerEndpoint,
   Time last_look_ MILLRACE_GUARDED_BY(mutex_);
   double mean_build_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
   double send_blocked_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t sent_batches_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::uint64_t sent_bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
   struct StageTotal {
     double seconds = 0;
     std::uint64_t count = 0;

@@ -62,6 +62,20 @@ TEST_CASE("a span whose begin was not recorded is none", "[trace]") {
   CHECK(tracer.Take(10).spans.empty());
 }
 
+TEST_CASE("a span that began in a trace before is none of the next", "[trace]") {
+  const auto clock = std::make_shared<FakeClock>();
+  Tracer tracer(clock);
+  tracer.Start(1, clock->Now() + seconds(1));
+  const Time began = tracer.Begin();
+  clock->Advance(milliseconds(1));
+  tracer.Start(2, clock->Now() + seconds(1));
+  tracer.Record(At(began, 1));
+  tracer.Record(At(tracer.Begin(), 2));
+  const Tracer::Taken taken = tracer.Take(10);
+  REQUIRE(taken.spans.size() == 1);
+  CHECK(taken.spans[0].example == 2);
+}
+
 TEST_CASE("what does not fit pushes out the oldest, and is counted", "[trace]") {
   const auto clock = std::make_shared<FakeClock>();
   Tracer tracer(clock, 4);
