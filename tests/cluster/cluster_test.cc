@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <future>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "common/transport/trace_peer.h"
 #include "tests/support/test_cluster.h"
 
 namespace millrace {
@@ -203,6 +207,53 @@ TEST_CASE("a rank that is taken over is told by whom", "[cluster]") {
   }
   CHECK(status.code() == StatusCode::kAborted);
   CHECK(status.message().find("taken over by") != std::string::npos);
+}
+
+/// Which processes have sent spans, by role and number.
+class TraceReader final : public StreamHandler<v1::TraceChunk> {
+ public:
+  void OnMessage(v1::TraceChunk chunk) override {
+    MutexLock lock(mutex_);
+    if (chunk.began() != 0) began_ = true;
+    const v1::TraceProcess& process = chunk.process();
+    const std::size_t spans = SpanCount(chunk.spans());
+    if (spans > 0) spans_[{process.role(), process.id().n()}] += spans;
+    changed_.NotifyAll();
+  }
+  void OnWriteDone() override {}
+  void OnClosed(const Status&) override {}
+
+  void WaitForBegin() {
+    MutexLock lock(mutex_);
+    while (!began_) changed_.Wait(mutex_);
+  }
+  void WaitForProcesses(v1::TraceRole role, std::ptrdiff_t count) {
+    MutexLock lock(mutex_);
+    while (std::count_if(spans_.begin(), spans_.end(),
+                         [role](const auto& s) { return s.first.first == role; }) < count) {
+      changed_.Wait(mutex_);
+    }
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool began_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::map<std::pair<v1::TraceRole, std::uint64_t>, std::size_t> spans_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+TEST_CASE("a trace has everybody's spans and changes nothing that is delivered", "[trace]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  cluster.AddWorker("w1");
+  const auto reader = std::make_shared<TraceReader>();
+  const auto trace = cluster.Trace(reader);
+  reader->WaitForBegin();
+  Readers readers(cluster, 2, 2);
+  CHECK(readers.Join() == Expected(cluster, 2, 2));
+  reader->WaitForProcesses(v1::TRACE_DISPATCHER, 1);
+  reader->WaitForProcesses(v1::TRACE_WORKER, 2);
+  reader->WaitForProcesses(v1::TRACE_CONSUMER, 2);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import time
 
@@ -17,6 +18,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
 # Commands that run this very test suite, or build the tree: CI runs the first, and has done the rest.
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
            "git ")
+# Commands that talk to a dispatcher.
+CLIENTS = ("status", "consume", "jobs", "top", "trace")
 
 
 def commands(page):
@@ -71,11 +74,27 @@ def run_one(line, page, c, work):
     if program == "daemon" and "--help" not in arguments and "--print-config" not in arguments:
         run_daemon(arguments, page, line, c)
         return
-    if program == "cli" and arguments[0] in ("status", "consume", "jobs") and "--address" not in line:
+    into = None
+    if ">" in arguments:
+        into = work / arguments.pop()
+        arguments.pop()
+    if program == "cli" and arguments[0] in CLIENTS and "--address" not in line:
         arguments += ["--address", c.address]
+    if arguments[0] == "top" and "--once" not in arguments:
+        run_until_interrupted(arguments, page, line, c)
+        return
     done = subprocess.run([binary(program), *arguments], cwd=work, capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
     check(done.returncode == 0, f"{page}: '{line}' ended with {done.returncode}:\n{done.stderr[-800:]}")
+    if into is not None:
+        into.write_text(done.stdout)
+
+
+def run_until_interrupted(arguments, page, line, c):
+    process = c.start("docs", binary("cli"), *arguments)
+    wait_for(process.text, f"{page}: '{line}' shows nothing", process.popen)
+    process.popen.send_signal(signal.SIGINT)
+    check(process.wait() == 0, f"{page}: '{line}' does not end well:\n{process.text()[-800:]}")
 
 
 def run_daemon(arguments, page, line, c):

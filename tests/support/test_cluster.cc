@@ -183,6 +183,15 @@ Result<v1::ServiceStatus> TestCluster::Status() {
   return network_.MakeConnector("status")->GetStatus(kDispatcher, 30);
 }
 
+std::shared_ptr<Stream<v1::TraceRequest>> TestCluster::Trace(
+    std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) {
+  auto stream = network_.MakeConnector("trace")->Trace(kDispatcher, std::move(handler));
+  v1::TraceRequest request;
+  request.set_seconds(600);
+  stream->Write(std::move(request));
+  return stream;
+}
+
 Result<std::vector<BatchRecord>> ReadAll(Session& session, std::uint64_t epochs,
                                          std::optional<std::uint64_t> steps) {
   std::vector<BatchRecord> records;

@@ -64,6 +64,9 @@ class TestCluster {
   /// Before the first session.
   void SetPipeline(std::string yaml) { pipeline_ = std::move(yaml); }
   Result<v1::ServiceStatus> Status();
+  /// Begins a trace, which ends when the stream is dropped.
+  std::shared_ptr<Stream<v1::TraceRequest>> Trace(
+      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler);
 
   static constexpr const char* kDispatcher = "dispatcher:1";
 

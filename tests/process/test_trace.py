@@ -1,0 +1,226 @@
+"""`millrace trace`: timelines of real processes, read as any viewer of Chrome's format would."""
+
+import json
+import signal
+import subprocess
+
+from harness import PATIENCE, binary, check, cluster, wait_for
+from test_streams import DATA
+
+# Few batches ahead of the loop, so that a trace of a second has whole ways of batches.
+STEADY = ["--delay", "0.002", "--prefetch-bytes", "60000"]
+WAY = ["lease", "build", "shuffle", "closure", "batch", "seal", "send", "receive", "gather", "expand",
+       "taken"]
+
+
+class Trace:
+    def __init__(self, text):
+        self.whole = json.loads(text)
+        events = self.whole["traceEvents"]
+        self.spans = [e for e in events if e["ph"] == "X"]
+        self.flows = [e for e in events if e["ph"] in "stf"]
+        self.processes = {e["pid"]: e["args"]["name"] for e in events
+                          if e["ph"] == "M" and e["name"] == "process_name"}
+        self.rows = {(e["pid"], e["tid"]) for e in events
+                     if e["ph"] == "M" and e["name"] == "thread_name"}
+        self.error = float(self.whole["otherData"]["clock_error_us"])
+
+    def named(self, name):
+        return [e for e in self.spans if e["name"] == name]
+
+    def batches(self):
+        """Spans by job, epoch and ordinal, each by its name."""
+        found = {}
+        for span in self.spans:
+            args = span["args"]
+            if "ordinal" in args:
+                of = found.setdefault((args["job"], args["epoch"], args["ordinal"]), {})
+                of.setdefault(span["name"], []).append(span)
+        return found
+
+    def lease_of(self, span):
+        """The lease of a span's batch, where it was given while this was traced."""
+        for lease in self.named("lease"):
+            a, b = lease["args"], span["args"]
+            if a["lease"] == b.get("lease") and a["job"] == b["job"] and a["rank"] == b["rank"]:
+                first = a["position"]
+                check(first <= b["position"] < first + a["batches"] * a["stride"],
+                      f"{span} does not lie in {lease}")
+                return lease
+        return None
+
+
+def trace_command(c, seconds):
+    return [binary("cli"), "trace", "--address", c.address, "--seconds", str(seconds)]
+
+
+def take(c, seconds=2):
+    done = subprocess.run(trace_command(c, seconds), stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=PATIENCE, check=False)
+    check(done.returncode == 0, f"trace ended with {done.returncode}: {done.stderr}")
+    return Trace(done.stdout), done.stderr
+
+
+def started(consumer, c):
+    wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+    return consumer
+
+
+def check_rows(trace):
+    """Spans of one row do not overlap, unless one holds the other."""
+    by_row = {}
+    for span in trace.spans:
+        check((span["pid"], span["tid"]) in trace.rows, f"a row without a name: {span}")
+        check(span["dur"] >= 0, f"{span}")
+        by_row.setdefault((span["pid"], span["tid"]), []).append(span)
+    for spans in by_row.values():
+        open_until = []
+        for span in sorted(spans, key=lambda s: (s["ts"], -s["dur"])):
+            while open_until and open_until[-1] <= span["ts"] + 0.002:
+                open_until.pop()
+            end = span["ts"] + span["dur"]
+            check(not open_until or end <= open_until[-1] + 0.002,
+                  f"{span} lies across the end of another at {open_until}")
+            open_until.append(end)
+
+
+def test_a_batch_is_followed_from_its_lease_to_the_loop():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        c.worker()
+        c.worker()
+        started(c.consumer(2, job="seen", epochs=1000, extra=STEADY), c)
+        trace, said = take(c)
+        check("of 1 dispatcher, 2 workers and 2 consumers" in said, said)
+        kinds = {pid: name.split()[0] for pid, name in trace.processes.items()}
+        check(sorted(kinds.values()) == ["consumer", "consumer", "dispatcher", "worker", "worker"],
+              str(trace.processes))
+        check({span["pid"] for span in trace.spans} == set(kinds), "a process without spans")
+        for rank in (0, 1):
+            check(any(f"consumer seen rank {rank} " in name for name in trace.processes.values()),
+                  str(trace.processes))
+        check_rows(trace)
+
+        whole = 0
+        ranks = set()
+        for (job, _, ordinal), spans in trace.batches().items():
+            if not set(WAY[1:]) <= set(spans) or job != "seen":
+                continue
+            way = [spans[name][0] for name in WAY[1:]]
+            lease = trace.lease_of(way[0])
+            if lease is None:
+                continue
+            whole += 1
+            begins = [lease["ts"], *(span["ts"] for span in way)]
+            for before, after, name in zip(begins, begins[1:], WAY[1:]):
+                check(before <= after + 2 * trace.error + 0.002,
+                      f"{name} of {ordinal} begins before what comes before it: {begins}")
+            for span in way:
+                args = span["args"]
+                check(args["ordinal"] == 2 * args["step"] + args["rank"] == ordinal, f"{span}")
+                check(args["position"] == 16 * args["step"], f"{span}")
+                check(args["worker"] in trace.processes[way[0]["pid"]], f"{span}")
+            check(kinds[way[0]["pid"]] == "worker" and kinds[way[-1]["pid"]] == "consumer", f"{way}")
+            ranks.add(way[0]["args"]["rank"])
+
+            at = {(lease["pid"], lease["tid"], lease["ts"])}
+            at |= {(s["pid"], s["tid"], s["ts"]) for s in way
+                   if s["name"] in ("build", "send", "receive", "expand", "taken")}
+            ids = {f["id"] for f in trace.flows if f["ph"] == "f" and
+                   (f["pid"], f["tid"], f["ts"]) == (way[-1]["pid"], way[-1]["tid"], way[-1]["ts"])}
+            check(len(ids) == 1, f"flows that end where {ordinal} is taken: {ids}")
+            flow = [f for f in trace.flows if f["id"] in ids]
+            check({(f["pid"], f["tid"], f["ts"]) for f in flow} == at, f"{flow} does not go {at}")
+            if whole >= 50:
+                break
+        check(whole >= 10 and ranks == {0, 1},
+              f"{whole} whole ways of ranks {ranks} in a trace of {len(trace.spans)} spans")
+
+
+def test_a_wait_is_in_the_trace_before_it_ends():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        waiting = c.consumer(1, job="early")
+        wait_for(lambda: c.status()["consumers"], "no consumer", waiting.popen)
+        # No worker is there: all that it does is wait.
+        wait_for(lambda: take(c, 1)[0].named("waited: lease"), "no wait is seen", waiting.popen)
+        c.worker()
+        waiting.expect_success()
+
+        # Nothing but waiting for the one worker, which builds as it is asked to.
+        hungry = started(c.consumer(1, job="hungry", epochs=1000, extra=STEADY[2:]), c)
+        trace, _ = take(c)
+        waits = [s for s in trace.spans if s["name"].startswith("waited: ")]
+        check(waits, "a loop that takes as fast as it can has waited")
+        causes = {"lease", "connect", "build", "queue", "transfer", "expand", "slot"}
+        for wait in waits:
+            check(wait["name"].removeprefix("waited: ") in causes, f"{wait}")
+            check(wait["args"]["job"] == "hungry" and "ordinal" in wait["args"], f"{wait}")
+        check_rows(trace)
+        hungry.kill()
+
+
+def test_a_trace_of_a_daemon_that_serves_alone():
+    with cluster(DATA) as c:
+        c.serve()
+        started(c.consumer(1, epochs=1000, extra=STEADY), c)
+        trace, _ = take(c, 1)
+        roles = sorted(name.split()[0] for name in trace.processes.values())
+        check(roles == ["consumer", "dispatcher", "worker"], str(trace.processes))
+        check(set(WAY[1:]) <= {span["name"] for span in trace.spans}, "spans of all kinds")
+
+
+def test_a_trace_while_nothing_runs_is_empty_and_says_so():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        c.worker()
+        wait_for(lambda: c.status()["workers"], "no worker")
+        trace, said = take(c, 1)
+        check(not trace.spans, str(trace.spans))
+        check("the trace is empty" in said and "1 workers" in said, said)
+        check(len(trace.processes) == 2, str(trace.processes))
+
+
+def test_a_trace_that_cannot_be_is_refused():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        for seconds in ("0", "601", "1.5", "soon"):
+            done = subprocess.run(trace_command(c, seconds), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+            check(done.returncode == 2 and seconds in done.stderr and not done.stdout,
+                  f"{seconds}: {done.returncode} {done.stderr}")
+        first = c.start("trace", *trace_command(c, 600))
+
+        def second():
+            done = subprocess.run(trace_command(c, 1), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+            return done.returncode == 1 and "another trace is being taken" in done.stderr
+
+        wait_for(second, "a second trace is not refused", first.popen)
+        # One that is interrupted is whole, and one that is killed leaves the way free.
+        first.popen.send_signal(signal.SIGINT)
+        first.expect_success()
+        check('"displayTimeUnit"' in first.text(), first.text()[-300:])
+        wait_for(lambda: subprocess.run(trace_command(c, 1), stdin=subprocess.DEVNULL,
+                                        capture_output=True, timeout=PATIENCE,
+                                        check=False).returncode == 0, "the way is not free")
+
+
+def test_a_dispatcher_that_dies_ends_the_trace_and_nothing_else():
+    with cluster(DATA) as c:
+        dispatcher = c.dispatcher()
+        c.worker()
+        consumer = started(c.consumer(1, epochs=1000, extra=STEADY), c)
+        trace = c.start("trace", *trace_command(c, 600))
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        dispatcher.kill()
+        check(trace.wait() == 1 and c.address in trace.text(), trace.text())
+        c.dispatcher(c.address)
+
+        def traced():
+            done = subprocess.run(trace_command(c, 1), stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=PATIENCE, check=False)
+            return done.returncode == 0 and "1 workers and 1 consumers" in done.stderr and \
+                Trace(done.stdout).named("taken")
+
+        wait_for(traced, "the new dispatcher's trace has not everybody", consumer.popen)
