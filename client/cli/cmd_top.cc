@@ -98,7 +98,7 @@ Status PrintFrames(const Options& options) {
   Status printed;
   const auto on_status = [&](const v1::ServiceStatus& status) {
     history.Add(status);
-    if (history.before() == nullptr || stop.stop_requested()) return;
+    if (stop.stop_requested() || !history.MayShow(options.once)) return;
     printed = Print(TopFrame(history.before(), history.now(), view));
     if (options.once || !printed.ok()) stop.request_stop();
   };
@@ -263,7 +263,7 @@ void AddTopCommand(Tool& tool) {
   command->add_option("--sort", options->sort, "what comes first: name, rate or waited")
       ->check(CLI::IsMember({"name", "rate", "waited"}))
       ->capture_default_str();
-  command->add_flag("--once", options->once, "one frame, after two looks, then end");
+  command->add_flag("--once", options->once, "one frame, as soon as rates are known, then end");
 }
 
 }  // namespace millrace::cli

@@ -293,6 +293,11 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
   return frame;
 }
 
+bool TopHistory::MayShow(bool settled) const {
+  if (before() == nullptr) return false;
+  return !settled || now().uptime_seconds() - before()->uptime_seconds() >= kApartSeconds;
+}
+
 void TopHistory::Add(v1::ServiceStatus status) {
   if (!statuses_.empty() &&
       (status.term() != now().term() || status.uptime_seconds() < now().uptime_seconds())) {

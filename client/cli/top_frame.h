@@ -54,6 +54,9 @@ class TopHistory {
   const v1::ServiceStatus* before() const {
     return statuses_.size() > 1 ? &statuses_.front() : nullptr;
   }
+  /// Whether there are two statuses; with `settled`, so far apart that no rate is missing for want
+  /// of a report in between.
+  bool MayShow(bool settled) const;
   /// REQUIRES: not empty.
   const v1::ServiceStatus& now() const { return statuses_.back(); }
 

@@ -72,7 +72,8 @@ void TraceCollector::OnRequest(std::uint64_t reader,
         fmt::format("a trace of {} s: expected 1 to {}", request.seconds(), kMostSeconds)));
     return;
   }
-  Trace& trace = trace_.emplace();
+  trace_ = std::make_unique<Trace>();
+  Trace& trace = *trace_;
   trace.began = clock_->Now();
   trace.until = trace.began + std::chrono::seconds(request.seconds());
   // Another one than any before it, from a dispatcher before this one too.

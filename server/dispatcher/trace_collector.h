@@ -88,7 +88,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   std::atomic<bool> active_{false};
   std::atomic<std::uint64_t> last_reader_{0};
   Mutex mutex_;
-  std::optional<Trace> trace_ MILLRACE_GUARDED_BY(mutex_);
+  std::unique_ptr<Trace> trace_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t last_trace_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 

@@ -308,6 +308,14 @@ TEST_CASE("a history keeps what a rate needs, and begins anew with the dispatche
   restarted.set_term(8);
   history.Add(restarted);
   CHECK(history.before() == nullptr);
+  CHECK(!history.MayShow(false));
+  restarted.set_uptime_seconds(31);
+  history.Add(restarted);
+  CHECK(history.MayShow(false));
+  CHECK(!history.MayShow(true));
+  restarted.set_uptime_seconds(31.5);
+  history.Add(restarted);
+  CHECK(history.MayShow(true));
   CHECK(history.now().term() == 8);
 }
 
