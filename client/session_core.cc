@@ -35,8 +35,9 @@ class Session::Core::AttachHandler final : public StreamHandler<v1::AttachRespon
   void OnMessage(v1::AttachResponse message) override {
     const std::shared_ptr<Core> core = core_.lock();
     if (core == nullptr) return;
-    core->trace_.Obey(message);
+    const bool asked = core->trace_.Obey(message);
     MutexLock lock(core->mutex_);
+    if (asked) core->RecordWait();
     core->state_.OnAttachMessage(id_, message, core->Now());
     core->AfterEvent();
   }
@@ -279,7 +280,6 @@ void Session::Core::PerformActions() {
 
 void Session::Core::Perform(client::Action action) {
   if (auto* send = std::get_if<client::SendAttach>(&action)) {
-    RecordWait();
     trace_.AddTo(send->message, state_.session());
     const auto it = attach_streams_.find(send->stream);
     if (it != attach_streams_.end()) it->second->Write(std::move(send->message));
