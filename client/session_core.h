@@ -93,7 +93,8 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
       MILLRACE_REQUIRES(mutex_);
   /// After each event: a wait that has ended or changed its cause is a span.
   void NoteWait() MILLRACE_REQUIRES(mutex_);
-  /// What has been waited so far is a span: with each ask, so that a long wait shows before it ends.
+  /// What has been waited so far is a span: with each ask, so that a long wait shows before it
+  /// ends.
   void RecordWait() MILLRACE_REQUIRES(mutex_);
 
   const SessionOptions options_;
