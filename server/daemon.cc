@@ -83,9 +83,11 @@ Status Daemon::StartDispatcher() {
   dispatcher.address = options_.listen;
   dispatcher.attach_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
-  MILLRACE_ASSIGN_OR_RETURN(dispatcher_,
-                            DispatcherService::Start(dispatcher, std::move(store),
-                                                     MakePlanCompiler(library_), clock_, log_));
+  const bool with_worker = options_.role == Role::kServe;
+  MILLRACE_ASSIGN_OR_RETURN(
+      dispatcher_,
+      DispatcherService::Start(dispatcher, std::move(store),
+                               MakePlanCompiler(library_, with_worker), clock_, log_));
   GrpcServerOptions server;
   server.listen = options_.listen;
   MILLRACE_ASSIGN_OR_RETURN(

@@ -63,7 +63,8 @@ class LibraryProvider final : public PlanProvider {
 
 class LibraryCompiler final : public PlanCompiler {
  public:
-  explicit LibraryCompiler(std::shared_ptr<PlanLibrary> library) : library_(std::move(library)) {}
+  LibraryCompiler(std::shared_ptr<PlanLibrary> library, bool keep_plans)
+      : library_(std::move(library)), keep_plans_(keep_plans) {}
 
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& text) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
@@ -73,12 +74,16 @@ class LibraryCompiler final : public PlanCompiler {
       return Unavailable(fmt::format("dataset '{}' is being opened ({:.0f} % of its index made)",
                                      dataset->id, 100 * dataset->indexing));
     }
-    MILLRACE_ASSIGN_OR_RETURN(auto plan, library_->Compile(pipeline));
-    return MakePlanFacts(pipeline, std::move(plan));
+    MILLRACE_ASSIGN_OR_RETURN(const auto plan, library_->Compile(pipeline));
+    const std::shared_ptr<const PlanFacts> facts = MakePlanFacts(pipeline, *plan->outline());
+    if (!keep_plans_) return facts;
+    const auto both = std::make_shared<std::pair<decltype(facts), decltype(plan)>>(facts, plan);
+    return std::shared_ptr<const PlanFacts>(both, facts.get());
   }
 
  private:
   const std::shared_ptr<PlanLibrary> library_;
+  const bool keep_plans_;
 };
 
 }  // namespace
@@ -97,8 +102,9 @@ std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> libr
   return std::make_shared<LibraryProvider>(std::move(library));
 }
 
-std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library) {
-  return std::make_shared<LibraryCompiler>(std::move(library));
+std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,
+                                               bool keep_plans) {
+  return std::make_shared<LibraryCompiler>(std::move(library), keep_plans);
 }
 
 }  // namespace millrace

@@ -14,6 +14,9 @@ v1::DatasetState ToProto(const DatasetStatus& status);
 
 /// Thread-safe. Both keep the library alive.
 std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library);
-std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library);
+/// `keep_plans`: a plan lives as long as its facts, so that a worker of the same process has it at
+/// once; else it is dropped when it is compiled, since a dispatcher builds no batch.
+std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,
+                                               bool keep_plans);
 
 }  // namespace millrace

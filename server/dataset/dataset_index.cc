@@ -139,16 +139,19 @@ class MappedIndex final : public DatasetIndex {
     }
     DatasetDigest digest;
     std::uint64_t node_base = 0;
+    std::uint64_t spine_base = 0;
     for (std::uint32_t f = 0; f < files_.size(); ++f) {
       const FileRecord& file = files_[f];
       const auto dependencies = Sub(dependency_files_, file.dependencies);
-      bool good = file.node_base == node_base && Holds(definitions_, file.definitions) &&
-                  Holds(spines_, file.spine) && Holds(clusters_, file.clusters) &&
-                  !dependencies.empty() && dependencies[0] == f &&
-                  dependencies.size() == file.dependencies.count;
+      bool good = file.node_base == node_base && file.spine.first == spine_base &&
+                  Holds(definitions_, file.definitions) && Holds(spines_, file.spine) &&
+                  (file.spine.count == 0 || file.representative < definitions_.size()) &&
+                  Holds(clusters_, file.clusters) && !dependencies.empty() &&
+                  dependencies[0] == f && dependencies.size() == file.dependencies.count;
       for (const std::uint32_t d : dependencies) good = good && d < files_.size();
       if (!good) return Damaged(0, fmt::format("the record of file {} is wrong", f));
       node_base += file.node_count;
+      spine_base += file.spine.count;
       digest.Add(string(file.name), file.size, {file.digest_high, file.digest_low});
     }
     if (node_base != nodes_ || digest.Finish() != digest_) {
@@ -196,6 +199,15 @@ std::uint32_t DatasetIndex::FindDefinition(NodeRef node) const {
       std::lower_bound(ids.begin(), ids.end(), node.node,
                        [&](std::uint32_t id, std::uint32_t n) { return node_of(id) < n; });
   return found != ids.end() && node_of(*found) == node.node ? *found : kNone;
+}
+
+const DefinitionTable& DatasetIndex::MakeTable() const {
+  MutexLock lock(mutex_);
+  if (made_ == nullptr) {
+    made_ = std::make_unique<const DefinitionTable>(files_, definitions_);
+    table_.store(made_.get(), std::memory_order_release);
+  }
+  return *made_;
 }
 
 }  // namespace millrace

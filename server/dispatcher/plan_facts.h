@@ -12,7 +12,7 @@
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
 #include "server/pipeline/pipeline.h"
-#include "server/pipeline/plan.h"
+#include "server/pipeline/plan_outline.h"
 
 namespace millrace {
 
@@ -44,8 +44,8 @@ class PlanCompiler {
   virtual Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) = 0;
 };
 
-/// The facts of a plan and the pipeline that it was compiled from.
-std::shared_ptr<const PlanFacts> MakePlanFacts(const Pipeline& pipeline,
-                                               std::shared_ptr<const Plan> plan);
+/// The facts of a plan and the pipeline that it was compiled from. The plan itself is not needed
+/// any more.
+std::shared_ptr<const PlanFacts> MakePlanFacts(const Pipeline& pipeline, const PlanOutline& plan);
 
 }  // namespace millrace

@@ -6,16 +6,19 @@
 // is its parent's list and one more file. A position is found from the tree and from the numbering
 // of the `previous` forest, in O(log lists that end with the file).
 //
-// Contexts are numbered by value, by first use in the order of the definitions given.
+// Contexts are numbered by value, by first use in the order of the definitions given. The table
+// takes 4 bytes a definition, 8 a context and 28 a list.
 //
 // Immutable; thread-safe. Refers to the index and the labels, which have to outlive it.
 #pragma once
 
+#include <google/protobuf/io/coded_stream.h>
+
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "millrace/v1/common.pb.h"
 #include "server/dataset/dataset_index.h"
 #include "server/pipeline/node_labels.h"
 
@@ -43,8 +46,9 @@ class ContextTable {
     AppendLabels(contexts_[context], out);
   }
 
-  /// The whole as it is served.
-  void Fill(v1::ContextTable* out) const;
+  /// Writes the v1::ContextTable that is served, as it is serialized, and its bytes.
+  void Serialize(google::protobuf::io::CodedOutputStream& out) const;
+  std::size_t SerializedBytes() const;
 
  private:
   /// A node of the tree of lists; 0 is the empty list.
@@ -65,6 +69,9 @@ class ContextTable {
   void AppendLabels(Context context, std::vector<std::uint32_t>* out) const;
   std::uint32_t FindInList(std::uint32_t list, std::uint32_t file) const;
   bool IsBefore(std::uint32_t ancestor, std::uint32_t definition) const;
+  /// Calls field(number, each) for every field of the message, each as in wire_fields.h.
+  template <class Field>
+  void ForEachField(const Field& field) const;
 
   const DatasetIndex* index_;
   const NodeLabels* labels_;

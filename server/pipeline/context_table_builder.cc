@@ -75,6 +75,8 @@ void ContextTable::Builder::Run() {
     }
     table_.id_of_[definition] = known->second;
   }
+  table_.contexts_.shrink_to_fit();
+  table_.lists_.shrink_to_fit();
   NumberTree();
 }
 

@@ -5,6 +5,7 @@
 
 #include "server/pipeline/coq_source.h"
 #include "server/pipeline/coq_tables.h"
+#include "server/pipeline/static_tables.h"
 
 namespace millrace {
 namespace {
@@ -61,8 +62,8 @@ class DefinitionSource final : public Source {
   std::unique_ptr<ExampleBuilder> NewBuilder() const override;
 
   v1::LabelCounts label_counts() const override { return CountLabels(tables_); }
-  void FillStatic(v1::Static& tables) const override {
-    FillVocabulary(tables_, tables.mutable_vocabulary());
+  void WriteStatic(google::protobuf::io::CodedOutputStream& out) const override {
+    WriteStaticTables(tables_, nullptr, out);
   }
 
  private:
@@ -109,6 +110,7 @@ class DefinitionBuilder final : public ExampleBuilder {
 };
 
 std::unique_ptr<ExampleBuilder> DefinitionSource::NewBuilder() const {
+  index().definition_table();  // made now, not while a batch is built
   return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
     return std::make_unique<DefinitionBuilder<Builder>>(*this);
   });

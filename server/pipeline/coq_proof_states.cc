@@ -4,13 +4,19 @@
 #include <utility>
 
 #include "server/pipeline/coq_source.h"
+#include "server/pipeline/static_tables.h"
 
 namespace millrace {
 
 ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft)
+    : ProofStateSource(std::move(tables), draft, {}) {}
+
+ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft,
+                                   std::vector<std::uint32_t> definitions)
     : tables_(std::move(tables)),
-      examples_(tables_.index(), tables_.labels, tables_.tactics, draft.filter.restrict_to_spine),
-      contexts_(tables_.index(), tables_.labels, examples_.definitions()),
+      examples_(tables_.index(), tables_.labels, tables_.tactics, draft.filter.restrict_to_spine,
+                &definitions),
+      contexts_(tables_.index(), tables_.labels, definitions),
       fields_(draft.fields) {
   MakeTensors();
 }
@@ -91,12 +97,31 @@ std::uint32_t ProofStateSource::File(ExampleId id) const {
 
 bool ProofStateSource::HasNoneArgument(ExampleId id) const {
   const OutcomeRecord& outcome = Outcome(id);
+  return HasNoneArgument(outcome, Step(outcome));
+}
+
+bool ProofStateSource::HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const {
   const std::span<const NodeRef> context = Context(outcome);
   const std::span<const NodeRef> arguments = Arguments(outcome);
   return std::any_of(arguments.begin(), arguments.end(), [&](NodeRef argument) {
-    return LocalPosition(context, argument) < 0 &&
-           GlobalPosition(Step(outcome).definition, argument) < 0;
+    return LocalPosition(context, argument) < 0 && GlobalPosition(step.definition, argument) < 0;
   });
+}
+
+void ProofStateSource::ReadColumns(ExampleId first, const WantedColumns& wanted,
+                                   std::span<ExampleColumns> columns) const {
+  ExampleTable::Walk walk(examples_, first.value());
+  for (ExampleColumns& column : columns) {
+    const OutcomeRecord& outcome = index().outcomes()[walk.Next()];
+    const StepRecord& step = Step(outcome);
+    if (wanted.split_identity || wanted.file) {
+      const DefinitionRecord& definition = index().definitions()[step.definition];
+      column.split_identity = static_cast<std::uint64_t>(definition.identity);
+      column.file = definition.file;
+    }
+    column.faithful = step.faithful != 0;
+    if (wanted.none_argument) column.none_argument = HasNoneArgument(outcome, step);
+  }
 }
 
 ExampleDescription ProofStateSource::Describe(ExampleId id) const {
@@ -118,9 +143,8 @@ v1::LabelCounts ProofStateSource::label_counts() const {
   return counts;
 }
 
-void ProofStateSource::FillStatic(v1::Static& tables) const {
-  FillVocabulary(tables_, tables.mutable_vocabulary());
-  contexts_.Fill(tables.mutable_contexts());
+void ProofStateSource::WriteStatic(google::protobuf::io::CodedOutputStream& out) const {
+  WriteStaticTables(tables_, &contexts_, out);
 }
 
 namespace {
@@ -239,6 +263,7 @@ class ProofStateBuilder final : public ExampleBuilder {
 }  // namespace
 
 std::unique_ptr<ExampleBuilder> ProofStateSource::NewBuilder() const {
+  index().definition_table();  // made now, not while a batch is built
   return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
     return std::make_unique<ProofStateBuilder<Builder>>(*this);
   });

@@ -72,6 +72,8 @@ class ProofStateSource final : public Source {
   }
   bool Faithful(ExampleId id) const override { return Step(Outcome(id)).faithful != 0; }
   bool HasNoneArgument(ExampleId id) const override;
+  void ReadColumns(ExampleId first, const WantedColumns& wanted,
+                   std::span<ExampleColumns> columns) const override;
   ExampleDescription Describe(ExampleId id) const override;
 
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
@@ -80,10 +82,15 @@ class ProofStateSource final : public Source {
   std::unique_ptr<ExampleBuilder> NewBuilder() const override;
 
   v1::LabelCounts label_counts() const override;
-  void FillStatic(v1::Static& tables) const override;
+  void WriteStatic(google::protobuf::io::CodedOutputStream& out) const override;
 
  private:
+  /// `definitions` is used while the source is made: those with examples.
+  ProofStateSource(CoqTables tables, const PlanDraft& draft,
+                   std::vector<std::uint32_t> definitions);
+
   void MakeTensors();
+  bool HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const;
 
   const CoqTables tables_;
   const ExampleTable examples_;

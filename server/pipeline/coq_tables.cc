@@ -117,28 +117,4 @@ v1::LabelCounts CountLabels(const CoqTables& tables) {
   return counts;
 }
 
-void FillVocabulary(const CoqTables& tables, v1::Vocabulary* vocabulary) {
-  const DatasetIndex& index = tables.index();
-  for (std::uint32_t c = 0; c < kNodeClasses; ++c) {
-    vocabulary->add_node_label_names(NodeClassName(c));
-    vocabulary->add_node_label_idents(0);
-  }
-  for (std::uint32_t label = kNodeClasses; label < tables.labels.size(); ++label) {
-    const DefinitionRecord& definition = index.definitions()[tables.labels.Definition(label)];
-    vocabulary->add_node_label_names(std::string(index.string(definition.name)));
-    vocabulary->add_node_label_idents(definition.identity);
-  }
-  for (std::string& name : BaseEdgeLabelNames()) {
-    vocabulary->add_edge_label_names(std::move(name));
-  }
-  for (const PlanTactic& tactic : tables.tactics.tactics()) {
-    const TacticRecord& record = index.tactics()[tactic.record];
-    v1::Tactic& out = *vocabulary->add_tactics();
-    out.set_ident(record.ident);
-    out.set_base_text(std::string(index.string(record.base_text)));
-    out.set_arguments(tactic.arguments);
-    out.set_count(tactic.count);
-  }
-}
-
 }  // namespace millrace

@@ -76,9 +76,6 @@ std::uint64_t NodeBound(const ClosureOptions& closure, std::uint64_t max_roots);
 /// Label counts that both sources have.
 v1::LabelCounts CountLabels(const CoqTables& tables);
 
-/// Fills the parts of the static tables that both sources have.
-void FillVocabulary(const CoqTables& tables, v1::Vocabulary* vocabulary);
-
 /// Closures that a thread has in hand where they take turns.
 inline constexpr std::uint32_t kClosuresInTurns = 8;
 

@@ -9,9 +9,13 @@
 
 namespace millrace {
 
-/// Whether an example passes the filters and every predicate of further stages.
+/// Adds the columns that PassesFilters reads to those that are wanted.
+void AddColumnsOfFilters(const PlanDraft& draft, WantedColumns& wanted);
+
+/// Whether an example with these columns passes the filters and every predicate of further stages.
 /// (restrict_to_spine and required_tactic_occurrence are no filters of examples: they decide which
 /// examples a source numbers at all.)
-bool PassesFilters(const Source& source, const PlanDraft& draft, ExampleId example);
+bool PassesFilters(const Source& source, const PlanDraft& draft, ExampleId example,
+                   const ExampleColumns& columns);
 
 }  // namespace millrace

@@ -1,11 +1,12 @@
 // Node labels of a plan: 26 classes, then the plan's definitions in order. With restrict_to_spine
 // only definitions on their file's spine have labels, in the order of the spine.
 //
+// Nothing is copied from the index: labels are computed from its records.
+//
 // Immutable; thread-safe. Refers to the index, which has to outlive it.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "server/dataset/dataset_index.h"
 #include "server/dataset/node_words.h"
@@ -17,7 +18,11 @@ class NodeLabels {
   /// What Find answers for a node that is no definition. kNone: a definition without label.
   static constexpr std::uint32_t kNoDefinition = 0xFFFFFFFE;
 
-  NodeLabels(const DatasetIndex& index, bool restrict_to_spine);
+  NodeLabels(const DatasetIndex& index, bool restrict_to_spine)
+      : index_(&index),
+        spine_only_(restrict_to_spine),
+        labelled_(static_cast<std::uint32_t>(restrict_to_spine ? index.spines().size()
+                                                               : index.definitions().size())) {}
 
   /// Labels: classes and definitions.
   std::uint32_t size() const { return kNodeClasses + labelled_; }
@@ -26,43 +31,35 @@ class NodeLabels {
 
   /// Label of a definition, kNone where it has none.
   std::uint32_t Label(std::uint32_t definition) const {
-    return label_of_.empty() ? kNodeClasses + definition : label_of_[definition];
+    return spine_only_ ? SpineLabel(definition) : kNodeClasses + definition;
   }
   /// REQUIRES: kNodeClasses <= label < size().
   std::uint32_t Definition(std::uint32_t label) const {
-    return label_of_.empty() ? label - kNodeClasses : definition_of_[label - kNodeClasses];
+    return spine_only_ ? index_->spines()[label - kNodeClasses] : label - kNodeClasses;
   }
 
-  /// Label of the definition at a node, kNone or kNoDefinition. One probe of a flat table.
+  /// Label of the definition at a node, kNone or kNoDefinition. One probe of a flat table, which
+  /// the first call makes.
   std::uint32_t Find(NodeRef node) const {
-    const std::uint64_t key = Key(node);
-    for (std::uint64_t slot = Hash(key) >> shift_;; slot = (slot + 1) & mask_) {
-      if (slots_[slot].key == key) return slots_[slot].label;
-      if (slots_[slot].key == kEmpty) return kNoDefinition;
-    }
+    const std::uint32_t definition = index_->definition_table().Find(node);
+    return definition == kNone ? kNoDefinition : Label(definition);
   }
   /// Hint: Find will be called with the node soon.
   void Prefetch(NodeRef node) const { __builtin_prefetch(&slots_[Hash(Key(node)) >> shift_]); }
 
  private:
-  struct Slot {
-    std::uint64_t key;
-    std::uint32_t label;
-  };
-  static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
-
-  static std::uint64_t Key(NodeRef node) {
-    return static_cast<std::uint64_t>(node.file) << 32 | node.node;
+  /// The spines of the files follow one another, each from its representative backward.
+  std::uint32_t SpineLabel(std::uint32_t definition) const {
+    const DefinitionRecord& record = index_->definitions()[definition];
+    if (record.on_spine == 0) return kNone;
+    const FileRecord& file = index_->files()[record.file];
+    return kNodeClasses + file.spine.first +
+           (index_->definitions()[file.representative].depth - record.depth);
   }
-  static std::uint64_t Hash(std::uint64_t key) { return key * 0x9E3779B97F4A7C15u; }
-  void Insert(NodeRef node, std::uint32_t label);
 
+  const DatasetIndex* index_;
+  bool spine_only_;
   std::uint32_t labelled_;
-  std::vector<std::uint32_t> label_of_;  // empty: label = class count + definition
-  std::vector<std::uint32_t> definition_of_;
-  std::vector<Slot> slots_;  // open addressing, at most half full
-  std::uint64_t mask_;
-  int shift_;
 };
 
 /// Name of a node class, as users of these datasets know it.

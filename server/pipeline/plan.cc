@@ -1,17 +1,21 @@
 #include "server/pipeline/plan.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "common/base/hash.h"
+#include "common/base/mutex.h"
 #include "common/batch/batch_writer.h"
 #include "common/epoch/permutation.h"
+#include "server/pipeline/hashing_stream.h"
 #include "server/pipeline/pipeline.h"
 #include "server/pipeline/plan_draft.h"
-#include "server/pipeline/plan_spec.h"
+#include "server/pipeline/plan_outline.h"
 #include "server/pipeline/selection.h"
 #include "server/pipeline/source.h"
 #include "server/pipeline/stage_clock.h"
@@ -20,6 +24,25 @@ namespace millrace {
 namespace {
 
 class CompiledPlan;
+
+std::string StaticBytesOf(const Source& source) {
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  source.WriteStatic(out);
+  out.Trim();
+  return bytes;
+}
+
+/// Digest of the same bytes, which are never all in memory.
+std::string StaticDigest(const Source& source) {
+  HashingStream stream;
+  {
+    google::protobuf::io::CodedOutputStream out(&stream);
+    source.WriteStatic(out);
+  }
+  return stream.Finish().ToHex();
+}
 
 /// What a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
@@ -48,43 +71,33 @@ class CompiledPlan final : public Plan {
   CompiledPlan(const PlanDraft& draft, Fingerprint fingerprint, Fingerprint order_fingerprint,
                std::shared_ptr<const Source> source, Selection selection,
                std::shared_ptr<BufferMemory> memory)
-      : batch_(draft.batch),
-        shuffle_seed_(draft.shuffle_seed),
-        fingerprint_(fingerprint),
-        order_fingerprint_(order_fingerprint),
+      : shuffle_seed_(draft.shuffle_seed),
         source_(std::move(source)),
         selection_(std::move(selection)),
-        pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {
-    v1::Static tables;
-    source_->FillStatic(tables);
-    static_bytes_ = std::make_shared<const std::string>(tables.SerializeAsString());
-    static_digest_ = Xxh3(*static_bytes_).ToHex();
-  }
+        outline_({fingerprint, order_fingerprint, StaticDigest(*source_)}, *source_, draft.batch,
+                 selection_.size()),
+        pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
-  const Fingerprint& fingerprint() const override { return fingerprint_; }
-  const Fingerprint& order_fingerprint() const override { return order_fingerprint_; }
+  const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }
+  const Fingerprint& order_fingerprint() const override { return outline_.order_fingerprint(); }
+  const PlanOutline* outline() const override { return &outline_; }
   const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
   const PlanCounts& counts() const override { return selection_.counts(); }
   const Source* source() const override { return source_.get(); }
   std::uint32_t SplitLabel(ExampleId example) const override {
-    return selection_.SplitLabel(example);
+    return selection_.split().Of(*source_, example);
   }
 
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    return StepArithmetic::Create({.examples = selection_.size(),
-                                   .size = batch_.size,
-                                   .global_size = batch_.global_size,
-                                   .keep = batch_.keep,
-                                   .world_size = world_size});
+    return outline_.Steps(world_size);
   }
   Result<v1::Spec> Spec(std::uint32_t world_size) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, Steps(world_size));
-    return MakeSpec(*source_, steps, order_fingerprint_);
+    return outline_.Spec(world_size);
   }
 
-  std::shared_ptr<const std::string> static_bytes() const override { return static_bytes_; }
-  const std::string& static_digest() const override { return static_digest_; }
+  std::shared_ptr<const std::string> static_bytes() const override;
+  const std::string& static_digest() const override { return outline_.static_digest(); }
 
   ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const override {
     return selection_.At(shuffle_seed_ ? Order(epoch)(place) : place);
@@ -99,8 +112,10 @@ class CompiledPlan final : public Plan {
                                                    BatchScratch& scratch) const override;
   Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                      BatchScratch& scratch) const override;
-  Result<std::unique_ptr<BatchScratch>> MakeScratch() const;
-  std::unique_ptr<BatchScratch> NewScratch() const override { return *MakeScratch(); }
+  Result<BatchWriter> MakeWriter() const { return BatchWriter::Create(tensors(), expand(), pool_); }
+  std::unique_ptr<BatchScratch> NewScratch() const override {
+    return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewBuilder());
+  }
 
  private:
   Permutation Order(std::uint64_t epoch) const {
@@ -113,21 +128,23 @@ class CompiledPlan final : public Plan {
   static Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
                                                              std::span<const ExampleId> examples);
 
-  const BatchOptions batch_;
   const std::optional<std::int64_t> shuffle_seed_;
-  const Fingerprint fingerprint_;
-  const Fingerprint order_fingerprint_;
   const std::shared_ptr<const Source> source_;
   const Selection selection_;
-  std::shared_ptr<const std::string> static_bytes_;
-  std::string static_digest_;
+  const PlanOutline outline_;
+  mutable Mutex mutex_;
+  mutable std::weak_ptr<const std::string> static_bytes_ MILLRACE_GUARDED_BY(mutex_);
   mutable BufferPool pool_;
 };
 
-Result<std::unique_ptr<BatchScratch>> CompiledPlan::MakeScratch() const {
-  MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Create(tensors(), expand(), pool_));
-  return std::unique_ptr<BatchScratch>(
-      std::make_unique<PlanScratch>(this, std::move(writer), source_->NewBuilder()));
+std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
+  MutexLock lock(mutex_);  // others that ask meanwhile get the same bytes
+  std::shared_ptr<const std::string> bytes = static_bytes_.lock();
+  if (bytes == nullptr) {
+    bytes = std::make_shared<const std::string>(StaticBytesOf(*source_));
+    static_bytes_ = bytes;
+  }
+  return bytes;
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
@@ -158,7 +175,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin();
-  own.writer().Begin(fingerprint_, epoch, range.first, range.count);
+  own.writer().Begin(fingerprint(), epoch, range.first, range.count);
   std::vector<ExampleId>& examples = own.examples();
   examples.clear();
   if (shuffle_seed_) {
@@ -190,7 +207,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin();
-  own.writer().Begin(fingerprint_, 0, 0, static_cast<std::uint32_t>(examples.size()));
+  own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
   return Build(own, examples);
 }
 
@@ -227,7 +244,7 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest
       draft, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
       std::move(source), std::move(selection), std::move(memory));
   // So that NewScratch cannot fail later.
-  MILLRACE_RETURN_IF_ERROR(plan->MakeScratch().status());
+  MILLRACE_RETURN_IF_ERROR(plan->MakeWriter().status());
   MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());
   return std::shared_ptr<const Plan>(std::move(plan));
 }

@@ -21,6 +21,7 @@ namespace millrace {
 class Pipeline;
 class PlanDraft;
 class BufferMemory;  // common/batch/buffer_memory.h
+class PlanOutline;  // server/pipeline/plan_outline.h
 class Source;
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
@@ -65,6 +66,8 @@ class Plan {
   virtual const PlanCounts& counts() const = 0;
   /// Where the examples come from; nullptr for a plan that a test made up.
   virtual const Source* source() const { return nullptr; }
+  /// What to keep of the plan where no batch is built; nullptr for a plan that a test made up.
+  virtual const PlanOutline* outline() const { return nullptr; }
   /// Label of an example's part of the split. REQUIRES: the source has the example.
   virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
@@ -73,7 +76,8 @@ class Plan {
   /// All that Welcome says, for a world size.
   virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
 
-  /// Serialized v1::Static and its digest (32 hex digits).
+  /// Serialized v1::Static and its digest (32 hex digits). The bytes are made when they are asked
+  /// for, and kept as long as somebody has them: some 0.1 s for a million definitions.
   virtual std::shared_ptr<const std::string> static_bytes() const = 0;
   virtual const std::string& static_digest() const = 0;
 

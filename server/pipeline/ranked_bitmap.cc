@@ -6,6 +6,7 @@ namespace millrace {
 
 void RankedBitmap::Seal() {
   count_ = 0;
+  block_ranks_.reserve(words_.size() / kWordsPerBlock + 1);
   for (std::uint64_t word = 0; word < words_.size(); ++word) {
     if (word % kWordsPerBlock == 0) block_ranks_.push_back(count_);
     count_ += static_cast<std::uint64_t>(std::popcount(words_[word]));
@@ -42,6 +43,13 @@ std::uint64_t RankedBitmap::Select(std::uint64_t rank) const {
   }
   std::uint64_t bits = words_[word];
   for (; left > 0; --left) bits &= bits - 1;
+  return word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+}
+
+std::uint64_t RankedBitmap::Next(std::uint64_t number) const {
+  std::uint64_t word = number / 64;
+  std::uint64_t bits = words_[word] & (~std::uint64_t{0} << (number % 64));
+  while (bits == 0) bits = words_[++word];
   return word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
 }
 

@@ -26,6 +26,8 @@ class RankedBitmap {
   std::uint64_t Rank(std::uint64_t number) const;
   /// The member with `rank` members below it. REQUIRES: rank < count().
   std::uint64_t Select(std::uint64_t rank) const;
+  /// The least member that is not below `number`. REQUIRES: there is one.
+  std::uint64_t Next(std::uint64_t number) const;
 
  private:
   static constexpr std::uint64_t kWordsPerBlock = 8;

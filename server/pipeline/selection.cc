@@ -1,9 +1,9 @@
 #include "server/pipeline/selection.h"
 
 #include <algorithm>
-#include <functional>
-#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,39 +12,10 @@
 namespace millrace {
 namespace {
 
-using Labeller = std::function<std::uint32_t(ExampleId)>;
+/// Examples whose columns are read at once.
+constexpr std::uint64_t kChunk = 1024;
 
-/// The label of every example, asked for in order of their ids.
-Result<Labeller> MakeLabeller(const Source& source, const SplitOptions& split) {
-  switch (split.method) {
-    case SplitMethod::kHash: {
-      MILLRACE_ASSIGN_OR_RETURN(HashSplit hash, HashSplit::Create(split));
-      // Neighbours tend to have one identity: hash it once.
-      return Labeller([&source, hash = std::move(hash), known = std::optional<std::uint64_t>(),
-                       label = std::uint32_t{0}](ExampleId id) mutable {
-        const std::optional<std::uint64_t> identity = source.SplitIdentity(id);
-        if (identity != known) label = identity ? hash.Label(*identity) : 0;
-        known = identity;
-        return label;
-      });
-    }
-    case SplitMethod::kFilePrefix: {
-      MILLRACE_ASSIGN_OR_RETURN(std::vector<std::uint32_t> labels, source.FileLabels(split));
-      return Labeller(
-          [&source, labels = std::move(labels)](ExampleId id) { return labels[source.File(id)]; });
-    }
-    case SplitMethod::kDisabled:
-      break;
-  }
-  return Labeller([](ExampleId) { return 0; });
-}
-
-Result<std::vector<bool>> TakenLabels(const PlanDraft& draft) {
-  const std::uint32_t labels = draft.split.labels();
-  if (labels > kMaxSplitLabels) {
-    return InvalidArgument(
-        fmt::format("split: expected at most {} parts, got {}", kMaxSplitLabels, labels));
-  }
+Result<std::vector<bool>> TakenLabels(const PlanDraft& draft, std::uint32_t labels) {
   std::vector<bool> taken(labels, !draft.take.has_value());
   if (!draft.take) return taken;
   for (const std::int64_t label : *draft.take) {
@@ -60,24 +31,42 @@ Result<std::vector<bool>> TakenLabels(const PlanDraft& draft) {
 }  // namespace
 
 Result<Selection> Selection::Make(const Source& source, const PlanDraft& draft) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<bool> taken, TakenLabels(draft));
-  MILLRACE_ASSIGN_OR_RETURN(const Labeller label_of, MakeLabeller(source, draft.split));
+  MILLRACE_ASSIGN_OR_RETURN(SplitLabels split, SplitLabels::Make(source, draft.split));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<bool> taken, TakenLabels(draft, split.size()));
   const std::uint64_t examples = source.examples();
-  Selection selection;
+  Selection selection(std::move(split));
   PlanCounts& counts = selection.counts_;
   counts.source_examples = examples;
   counts.examples_per_split.assign(taken.size(), 0);
-  if (taken.size() > 1) selection.labels_.resize(examples);
+  WantedColumns wanted;
+  selection.split_.AddColumns(wanted);
+  AddColumnsOfFilters(draft, wanted);
+  if (!wanted.any() && draft.predicates.empty()) {
+    // Every example is of label 0.
+    counts.examples_per_split[0] = examples;
+    counts.selected = taken[0] ? examples : 0;
+    selection.all_ = counts.selected == examples;
+    if (!selection.all_) {
+      selection.selected_ = RankedBitmap(examples);
+      selection.selected_.Seal();
+    }
+    return selection;
+  }
   RankedBitmap selected(examples);
-  for (std::uint64_t e = 0; e < examples; ++e) {
-    const std::uint32_t label = label_of(ExampleId(e));
-    ++counts.examples_per_split[label];
-    if (taken.size() > 1) selection.labels_[e] = static_cast<std::uint8_t>(label);
-    if (!taken[label]) continue;
-    if (PassesFilters(source, draft, ExampleId(e))) {
-      selected.Set(e);
-    } else {
-      ++counts.filtered;
+  SplitLabels::Reader label_of(selection.split_);
+  std::vector<ExampleColumns> columns(std::min(examples, kChunk));
+  for (std::uint64_t first = 0; first < examples; first += kChunk) {
+    const std::uint64_t count = std::min(kChunk, examples - first);
+    source.ReadColumns(ExampleId(first), wanted, std::span(columns).first(count));
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint32_t label = label_of.Of(columns[i]);
+      ++counts.examples_per_split[label];
+      if (!taken[label]) continue;
+      if (PassesFilters(source, draft, ExampleId(first + i), columns[i])) {
+        selected.Set(first + i);
+      } else {
+        ++counts.filtered;
+      }
     }
   }
   selected.Seal();

@@ -1,12 +1,12 @@
 // Which examples an epoch has: those of the labels taken that pass the filters, in order of their
-// ids. Takes at most 1.2 bytes an example, nothing where every example is selected and of label 0.
+// ids. Takes 1.2 bits an example of the source, nothing where every example is selected.
 //
 // Immutable; thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
@@ -14,6 +14,7 @@
 #include "server/pipeline/plan_draft.h"
 #include "server/pipeline/ranked_bitmap.h"
 #include "server/pipeline/source.h"
+#include "server/pipeline/split_labels.h"
 
 namespace millrace {
 
@@ -32,16 +33,15 @@ class Selection {
   /// The rank of an example, nothing where it is not selected.
   std::optional<std::uint64_t> RankOf(ExampleId example) const;
 
-  /// Label of an example's part of the split. REQUIRES: the source has the example.
-  std::uint32_t SplitLabel(ExampleId example) const {
-    return labels_.empty() ? 0 : labels_[example.value()];
-  }
+  const SplitLabels& split() const { return split_; }
 
  private:
+  explicit Selection(SplitLabels split) : split_(std::move(split)) {}
+
+  SplitLabels split_;
   PlanCounts counts_;
   bool all_ = true;
-  RankedBitmap selected_;             // unless all_
-  std::vector<std::uint8_t> labels_;  // empty: all 0
+  RankedBitmap selected_;  // unless all_
 };
 
 }  // namespace millrace

@@ -20,6 +20,10 @@
 #include "millrace/v1/common.pb.h"
 #include "server/dataset/split.h"
 
+namespace google::protobuf::io {
+class CodedOutputStream;
+}
+
 namespace millrace {
 
 class BatchWriter;  // common/batch/batch_writer.h
@@ -46,6 +50,24 @@ struct ExampleDescription {
   std::vector<std::string> members;  // names of all definitions of a cluster
 };
 
+/// What plans ask of many examples.
+struct ExampleColumns {
+  std::optional<std::uint64_t> split_identity;
+  std::uint32_t file = 0;
+  bool faithful = true;
+  bool none_argument = false;
+};
+
+/// Which columns are wanted; the others may be left as they are.
+struct WantedColumns {
+  bool split_identity = false;
+  bool file = false;
+  bool faithful = false;
+  bool none_argument = false;
+
+  bool any() const { return split_identity || file || faithful || none_argument; }
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -68,6 +90,10 @@ class Source {
   /// For exclude_not_faithful and exclude_none_arguments.
   virtual bool Faithful(ExampleId /*id*/) const { return true; }
   virtual bool HasNoneArgument(ExampleId /*id*/) const { return false; }
+  /// Columns of examples that follow one another, from `first` on: what the functions above say of
+  /// each, in less time. REQUIRES: the source has the examples.
+  virtual void ReadColumns(ExampleId first, const WantedColumns& wanted,
+                           std::span<ExampleColumns> columns) const;
   virtual ExampleDescription Describe(ExampleId id) const = 0;
 
   // --- Batches -------------------------------------------------------------------------------
@@ -85,7 +111,8 @@ class Source {
 
   // --- Static tables -------------------------------------------------------------------------
   virtual v1::LabelCounts label_counts() const = 0;
-  virtual void FillStatic(v1::Static& tables) const = 0;
+  /// Writes the v1::Static of the source as it is serialized; always the same bytes.
+  virtual void WriteStatic(google::protobuf::io::CodedOutputStream& out) const = 0;
 };
 
 }  // namespace millrace

@@ -278,12 +278,17 @@ void WorkerService::OnBatchStreamClosed(std::uint64_t id, const Status& status) 
 }
 
 Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
-  MutexLock lock(mutex_);
-  const auto found = plans_.find(fingerprint);
-  if (found == plans_.end() || found->second.phase != v1::READY) {
-    return NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+  std::shared_ptr<const Plan> plan;
+  {
+    MutexLock lock(mutex_);
+    const auto found = plans_.find(fingerprint);
+    if (found == plans_.end() || found->second.phase != v1::READY) {
+      return NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+    }
+    plan = found->second.plan;
   }
-  return StaticBytes{found->second.plan->static_digest(), found->second.plan->static_bytes()};
+  // Outside the lock: the bytes are made now.
+  return StaticBytes{plan->static_digest(), plan->static_bytes()};
 }
 
 // --- Threads -------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ class CsrSource final : public Source {
   const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleBuilder> NewBuilder() const override;
   v1::LabelCounts label_counts() const override { return {}; }
-  void FillStatic(v1::Static& /*tables*/) const override {}
+  void WriteStatic(google::protobuf::io::CodedOutputStream& /*out*/) const override {}
 
  private:
   const CsrGraph graph_;

@@ -76,8 +76,8 @@ void TestCluster::RunTime() {
 }
 
 void TestCluster::StartDispatcher() {
-  auto dispatcher = DispatcherService::Start(DispatcherOptions{}, store_,
-                                             MakePlanCompiler(library_), clock_, MakeNullLogger());
+  auto dispatcher = DispatcherService::Start(
+      DispatcherOptions{}, store_, MakePlanCompiler(library_, true), clock_, MakeNullLogger());
   if (!dispatcher.ok()) return;
   network_.AddDispatcher(kDispatcher, *dispatcher);
   MutexLock lock(mutex_);

@@ -1,4 +1,6 @@
-// No allocation per root after warm-up. A program of its own: it counts every operator new.
+// No allocation per root after warm-up, and what a plan holds. A program of its own: it counts
+// every operator new.
+#include <malloc.h>
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -8,20 +10,30 @@
 #include "common/batch/batch_writer.h"
 #include "server/dataset/generator.h"
 #include "server/pipeline/plan_library.h"
+#include "server/pipeline/plan_outline.h"
 #include "server/pipeline/source.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace {
 std::atomic<std::uint64_t> allocations{0};
+std::atomic<std::uint64_t> held_bytes{0};
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Out of line: the compiler would take malloc and free for a mismatch.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
+  void* const memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  held_bytes += malloc_usable_size(memory);
+  return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  if (memory != nullptr) held_bytes -= malloc_usable_size(memory);
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept {
+  operator delete(memory);
+}
 
 namespace millrace::test {
 namespace {
@@ -63,6 +75,73 @@ TEST_CASE("examples take no allocation after warm-up, whatever the kernel", "[al
       GENERATE(ClosureKernel::kArray, ClosureKernel::kTable, ClosureKernel::kInTurns);
   CHECK(AllocationsOfASecondRound("proof_states", kernel) == 0);
   CHECK(AllocationsOfASecondRound("definitions", kernel) == 0);
+}
+
+/// A generated dataset of 2,000 definitions.
+struct Proofs {
+  explicit Proofs(std::uint64_t proof_states) {
+    GeneratorReport report;
+    REQUIRE(GenerateDataset(dir.path(),
+                            {.seed = 5,
+                             .nodes = 100'000,
+                             .files = 20,
+                             .definitions = 2'000,
+                             .proof_states = proof_states},
+                            &report)
+                .ok());
+  }
+  TempDir dir;
+};
+
+/// What is held of a plan that is compiled, beside its dataset.
+std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanDraft& draft, bool outline_only) {
+  PlanLibraryOptions options;
+  options.datasets["d"].dir = proofs.dir.path();
+  PlanLibrary library(options, MakeNullLogger());
+  REQUIRE(library.Open("d").ok());
+  // What is made once, whatever the plan.
+  REQUIRE(library.Compile(draft, "d", {1, 1}, {1, 1}).ok());
+  const std::uint64_t before = held_bytes;
+  auto plan = library.Compile(draft, "d", {2, 2}, {2, 2});
+  REQUIRE(plan.ok());
+  REQUIRE((*plan)->counts().selected > 1'000);
+  if (!outline_only) return held_bytes - before;
+  const auto outline = std::make_shared<const PlanOutline>(*(*plan)->outline());
+  plan->reset();
+  return held_bytes - before;
+}
+
+TEST_CASE("a plan holds half a byte an example and 40 bytes a definition at most", "[allocation]") {
+  PlanDraft all;
+  all.source = "proof_states";
+  all.batch.size = 8;
+  PlanDraft some = all;
+  some.split.method = SplitMethod::kHash;
+  some.split.proportions = {3, 1};
+  some.take = {0};
+  some.filter.exclude_none_arguments = true;
+  some.filter.required_tactic_occurrence = 2;
+  PlanDraft spine = some;
+  spine.filter.restrict_to_spine = true;
+  constexpr std::uint64_t kFew = 10'000;
+  constexpr std::uint64_t kMany = 210'000;
+  const Proofs few(kFew);
+  const Proofs many(kMany);
+  for (const PlanDraft& draft : {all, some, spine}) {
+    const std::uint64_t small = BytesOfPlan(few, draft, false);
+    CHECK(small < 40 * 2'000 + kFew / 2 + 16'000);
+    const std::uint64_t large = BytesOfPlan(many, draft, false);
+    CHECK(static_cast<double>(large) < static_cast<double>(small) + 0.5 * (kMany - kFew));
+  }
+}
+
+TEST_CASE("what a dispatcher keeps of a plan does not grow with the dataset", "[allocation]") {
+  PlanDraft draft;
+  draft.source = "proof_states";
+  draft.batch.size = 8;
+  const std::uint64_t small = BytesOfPlan(Proofs(10'000), draft, true);
+  CHECK(small < 16'000);
+  CHECK(BytesOfPlan(Proofs(50'000), draft, true) < small + 200);
 }
 
 }  // namespace

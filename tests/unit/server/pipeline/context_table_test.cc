@@ -1,4 +1,5 @@
 #include "server/pipeline/context_table.h"
+#include "millrace/v1/common.pb.h"
 
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
@@ -129,8 +130,16 @@ TEST_CASE("the served table gives every context by its own rules", "[context]") 
       if (labels.Label(d) != kNone) definitions.push_back(d);
     }
     const ContextTable table(index, labels, definitions);
+    std::string bytes;
+    {
+      google::protobuf::io::StringOutputStream stream(&bytes);
+      google::protobuf::io::CodedOutputStream out(&stream);
+      table.Serialize(out);
+    }
     v1::ContextTable served;
-    table.Fill(&served);
+    RC_ASSERT(served.ParseFromString(bytes));
+    RC_ASSERT(bytes.size() == table.SerializedBytes());
+    RC_ASSERT(served.SerializeAsString() == bytes);
     RC_ASSERT(served.context_list_size() == static_cast<int>(table.size()));
     RC_ASSERT(served.list_parent(0) == 0);
     RC_ASSERT(served.list_file(0) == 0);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/hash.h"
 #include "common/batch/batch.h"
 #include "common/batch/expand.h"
 #include "server/dataset/generator.h"
@@ -327,6 +328,95 @@ TEST_CASE("any number of threads and every closure kernel build the same bytes",
     threads.clear();
     CHECK(differing == 0);
   }
+}
+
+/// A generated dataset in which every filter leaves something out.
+struct Generated {
+  Generated() {
+    GeneratorReport report;
+    REQUIRE(GenerateDataset(dir.path(), {.seed = 3, .nodes = 60'000}, &report).ok());
+  }
+  TempDir dir;
+};
+
+constexpr const char* kFilters[] = {
+    "",
+    "filter: {required_tactic_occurrence: 3}\n",
+    "filter: {restrict_to_spine: true}\n",
+    "filter: {restrict_to_spine: true, required_tactic_occurrence: 3}\n",
+};
+
+TEST_CASE("columns that are read together are those of each example", "[coq]") {
+  const Generated generated;
+  PlanLibrary library(At(generated.dir.path()), MakeNullLogger());
+  for (const char* filters : kFilters) {
+    for (const char* name : {"proof_states", "definitions"}) {
+      INFO(name << " " << filters);
+      const auto plan = MustCompile(library, Yaml(filters, name));
+      const Source& source = *plan->source();
+      const std::uint64_t examples = source.examples();
+      REQUIRE(examples > 100);
+      const WantedColumns all{true, true, true, true};
+      for (const std::uint64_t first : {std::uint64_t{0}, examples / 3, examples - 7}) {
+        std::vector<ExampleColumns> columns(std::min<std::uint64_t>(500, examples - first));
+        source.ReadColumns(ExampleId(first), all, columns);
+        for (std::size_t i = 0; i < columns.size(); ++i) {
+          const ExampleId id(first + i);
+          REQUIRE(columns[i].split_identity == source.SplitIdentity(id));
+          REQUIRE(columns[i].file == source.File(id));
+          REQUIRE(columns[i].faithful == source.Faithful(id));
+          REQUIRE(columns[i].none_argument == source.HasNoneArgument(id));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("labels of the split are those that examples were counted by", "[coq]") {
+  const Generated generated;
+  PlanLibrary library(At(generated.dir.path()), MakeNullLogger());
+  const auto plan = MustCompile(
+      library, Yaml("split: {method: hash, proportions: [3, 1, 1], seed: 5, take: 1}\n"));
+  std::vector<std::uint64_t> counted(3, 0);
+  for (std::uint64_t e = 0; e < plan->counts().source_examples; ++e) {
+    const std::uint32_t label = plan->SplitLabel(ExampleId(e));
+    ++counted[label];
+    REQUIRE((plan->PlaceOf(0, ExampleId(e)) != Plan::kNoPlace) == (label == 1));
+  }
+  CHECK(counted == plan->counts().examples_per_split);
+  CHECK(counted[0] > 0);
+  CHECK(counted[1] > 0);
+}
+
+TEST_CASE("static tables are written as protobuf serializes them", "[coq]") {
+  const Generated generated;
+  PlanLibrary library(At(generated.dir.path()), MakeNullLogger());
+  for (const char* filters : kFilters) {
+    for (const char* name : {"proof_states", "definitions"}) {
+      const auto plan = MustCompile(library, Yaml(filters, name));
+      const std::shared_ptr<const std::string> bytes = plan->static_bytes();
+      v1::Static tables;
+      REQUIRE(tables.ParseFromString(*bytes));
+      CHECK(tables.SerializeAsString() == *bytes);
+      CHECK(Xxh3(*bytes).ToHex() == plan->static_digest());
+      CHECK(tables.vocabulary().node_label_names_size() ==
+            static_cast<int>(plan->source()->label_counts().node_labels()));
+      CHECK(tables.vocabulary().tactics_size() ==
+            static_cast<int>(plan->source()->label_counts().tactics()));
+      CHECK(tables.has_contexts() == (std::string_view(name) == "proof_states"));
+    }
+  }
+}
+
+TEST_CASE("static tables are kept only while somebody has them", "[coq]") {
+  const TwoFiles files;
+  PlanLibrary library(At(files.dir.path()), MakeNullLogger());
+  const auto plan = MustCompile(library, Yaml(""));
+  std::shared_ptr<const std::string> bytes = plan->static_bytes();
+  CHECK(plan->static_bytes() == bytes);
+  const std::weak_ptr<const std::string> known = bytes;
+  bytes.reset();
+  CHECK(known.expired());
 }
 
 }  // namespace

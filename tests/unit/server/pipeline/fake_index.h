@@ -65,6 +65,7 @@ class FakeIndex final : public DatasetIndex {
       definition_records_.push_back(definition);
     }
     NumberForest(first);
+    record.node_count = Size(file.definitions);
     record.definitions = {first, Size(file.definitions)};
     record.representative = file.representative ? first + *file.representative : kNone;
     record.spine.first = Size(spine_entries_);

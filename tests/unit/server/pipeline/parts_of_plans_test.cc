@@ -32,6 +32,8 @@ TEST_CASE("rank and select of a bitmap are each other's inverse", "[bitmap]") {
       RC_ASSERT(bitmap.Select(rank) == members[rank]);
       RC_ASSERT(bitmap.Rank(members[rank]) == rank);
       RC_ASSERT(bitmap.Test(members[rank]));
+      RC_ASSERT(bitmap.Next(members[rank]) == members[rank]);
+      if (rank > 0) RC_ASSERT(bitmap.Next(members[rank - 1] + 1) == members[rank]);
     }
     RC_ASSERT(bitmap.Rank(size) == members.size());
   });

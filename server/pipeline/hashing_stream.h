@@ -1,0 +1,48 @@
+// Where protobuf writes bytes that are only to be hashed.
+//
+// Not thread-safe.
+#pragma once
+
+#include <google/protobuf/io/zero_copy_stream.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/hash.h"
+
+namespace millrace {
+
+class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
+ public:
+  bool Next(void** data, int* size) override {
+    Hash();
+    *data = buffer_.data();
+    *size = static_cast<int>(buffer_.size());
+    used_ = buffer_.size();
+    return true;
+  }
+  void BackUp(int count) override { used_ -= static_cast<std::size_t>(count); }
+  std::int64_t ByteCount() const override { return static_cast<std::int64_t>(hashed_ + used_); }
+
+  /// XXH3-128 of all that was written. REQUIRES: nobody holds a part of the buffer.
+  Digest128 Finish() {
+    Hash();
+    return hash_.Finish();
+  }
+
+ private:
+  void Hash() {
+    hash_.Update(std::span(buffer_).first(used_));
+    hashed_ += used_;
+    used_ = 0;
+  }
+
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(std::size_t{64} << 10);
+  std::size_t used_ = 0;  // bytes of the buffer that are written
+  std::uint64_t hashed_ = 0;
+  Xxh3Stream hash_;
+};
+
+}  // namespace millrace

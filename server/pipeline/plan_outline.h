@@ -1,0 +1,48 @@
+// What is said of a plan by those who build no batch: who it is, its steps, its tensors. A few
+// kilobytes, whatever the dataset.
+//
+// Immutable; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/epoch/position.h"
+#include "millrace/v1/common.pb.h"
+#include "server/pipeline/plan_draft.h"
+#include "server/pipeline/source.h"
+
+namespace millrace {
+
+/// What tells plans apart.
+struct PlanIdentity {
+  Fingerprint fingerprint;
+  Fingerprint order_fingerprint;
+  std::string static_digest;  // of the static tables, 32 hex digits
+};
+
+class PlanOutline {
+ public:
+  /// `examples`: in an epoch. The source is not kept.
+  PlanOutline(PlanIdentity identity, const Source& source, const BatchOptions& batch,
+              std::uint64_t examples);
+
+  const Fingerprint& fingerprint() const { return identity_.fingerprint; }
+  const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }
+  const std::string& static_digest() const { return identity_.static_digest; }
+
+  /// InvalidArgument with the numbers where the plan does not fit the world size.
+  Result<StepArithmetic> Steps(std::uint32_t world_size) const;
+  /// All that Welcome says, for a world size. Errors as above.
+  Result<v1::Spec> Spec(std::uint32_t world_size) const;
+
+ private:
+  PlanIdentity identity_;
+  StepOptions steps_;  // for a world size of 1
+  std::uint64_t max_example_bytes_;
+  v1::Spec spec_;  // but for what the world size decides
+};
+
+}  // namespace millrace

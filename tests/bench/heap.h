@@ -1,0 +1,47 @@
+// Counts what a program holds from operator new: included once, by the program's own source.
+#pragma once
+
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace millrace::bench {
+
+/// Bytes that operator new has given and that were not given back, as malloc rounds them; and the
+/// most there were since ResetPeak.
+class Heap {
+ public:
+  static std::uint64_t held() { return held_; }
+  static std::uint64_t peak() { return peak_; }
+  static void ResetPeak() { peak_ = held_.load(); }
+
+  static void* Take(std::size_t size) {
+    void* const memory = std::malloc(size == 0 ? 1 : size);
+    if (memory == nullptr) throw std::bad_alloc();
+    const std::uint64_t now = held_ += malloc_usable_size(memory);
+    std::uint64_t most = peak_;
+    while (most < now && !peak_.compare_exchange_weak(most, now)) {
+    }
+    return memory;
+  }
+  static void Give(void* memory) {
+    if (memory == nullptr) return;
+    held_ -= malloc_usable_size(memory);
+    std::free(memory);
+  }
+
+ private:
+  static inline std::atomic<std::uint64_t> held_{0};
+  static inline std::atomic<std::uint64_t> peak_{0};
+};
+
+}  // namespace millrace::bench
+
+void* operator new(std::size_t size) { return millrace::bench::Heap::Take(size); }
+void operator delete(void* memory) noexcept { millrace::bench::Heap::Give(memory); }
+void operator delete(void* memory, std::size_t /*size*/) noexcept {
+  millrace::bench::Heap::Give(memory);
+}
