@@ -25,11 +25,13 @@ struct Options {
 
 std::string Describe(const IndexReport& report) {
   return fmt::format(
+      "indexed          {} of {} files anew, {} unchanged\n"
       "built            {} nodes in {:.2f} s on {} thread{}: {:.2f} M nodes/s\n"
       "dataset bytes    {}\n"
       "index bytes      {} ({:.1f} an example)\n"
       "peak memory      {:.1f} MB, mapped files left out\n",
-      report.nodes, report.seconds, report.threads, report.threads == 1 ? "" : "s",
+      report.files - report.unchanged_files, report.files, report.unchanged_files, report.nodes,
+      report.seconds, report.threads, report.threads == 1 ? "" : "s",
       report.nodes_per_second() / 1e6, report.dataset_bytes, report.index_bytes,
       report.index_bytes_per_example(), static_cast<double>(report.peak_memory_bytes) / 1e6);
 }
@@ -90,7 +92,8 @@ void AddIndexCommand(Tool& tool) {
   command
       ->add_option("--threads", options->index.build.threads, "threads (default: all processors)")
       ->transform(WholeNumber(1, kMaxThreads));
-  command->add_flag("--force", options->index.force, "build even where the index fits the files");
+  command->add_flag("--force", options->index.force,
+                    "build even where the index fits the files, and read them all");
 }
 
 }  // namespace millrace::cli

@@ -78,6 +78,9 @@ struct FurthestTarget {
 struct FileTactic {
   std::int64_t ident = 0;
   std::string base_text;
+  /// Where the file's records come from an older index: the step there (IndexReuse) that the text
+  /// is still to be read from, should it be needed.
+  std::uint32_t text_step = kNone;
 };
 
 /// What stays in memory of a file after its scan.

@@ -33,9 +33,13 @@ Slice ToSlice(std::uint64_t first, std::uint64_t count) {
 
 class Assembler {
  public:
-  Assembler(const ScannedDataset& dataset, const BlobSpool& spool, const BuildOptions& options,
+  Assembler(const ScannedDataset& dataset, const BlobReader& blob_of, const BuildOptions& options,
             const std::function<void()>& sample, unsigned threads)
-      : dataset_(dataset), spool_(spool), options_(options), sample_(sample), threads_(threads) {}
+      : dataset_(dataset),
+        blob_of_(blob_of),
+        options_(options),
+        sample_(sample),
+        threads_(threads) {}
 
   Status Run(const std::filesystem::path& index, IndexReport& report) {
     MILLRACE_RETURN_IF_ERROR(CountAll());
@@ -149,7 +153,7 @@ class Assembler {
 
   Status WriteBlob(std::size_t id, IndexWriter& writer) const {
     const FileSummary& file = FileAt(id);
-    MILLRACE_ASSIGN_OR_RETURN(FileBlob blob, spool_.Get(dataset_.blobs[order()[id]]));
+    MILLRACE_ASSIGN_OR_RETURN(FileBlob blob, blob_of_(order()[id]));
     std::vector<std::uint32_t> dependencies;
     for (const std::uint32_t place : file.dependencies) dependencies.push_back(file_ids_[place]);
     std::vector<std::uint32_t> tactics;
@@ -233,7 +237,7 @@ class Assembler {
   }
 
   const ScannedDataset& dataset_;
-  const BlobSpool& spool_;
+  const BlobReader& blob_of_;
   const BuildOptions& options_;
   const std::function<void()>& sample_;
   const unsigned threads_;
@@ -252,10 +256,10 @@ class Assembler {
 
 }  // namespace
 
-Status AssembleIndex(const ScannedDataset& dataset, const BlobSpool& spool,
+Status AssembleIndex(const ScannedDataset& dataset, const BlobReader& blob_of,
                      const std::filesystem::path& index, const BuildOptions& options,
                      const std::function<void()>& sample, IndexReport& report) {
-  return Assembler(dataset, spool, options, sample, report.threads).Run(index, report);
+  return Assembler(dataset, blob_of, options, sample, report.threads).Run(index, report);
 }
 
 }  // namespace millrace

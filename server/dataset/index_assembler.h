@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "server/dataset/blob_spool.h"
 #include "server/dataset/file_blob.h"
 #include "server/dataset/index_builder.h"
 
@@ -17,16 +16,18 @@ namespace millrace {
 
 /// A dataset whose files are all scanned and good.
 struct ScannedDataset {
-  std::vector<std::string> names;  // in any order: places count in these three
+  std::vector<std::string> names;  // in any order: places count in these two
   std::vector<FileSummary> summaries;
-  std::vector<std::uint64_t> blobs;  // where each file's blob lies in the spool
   std::vector<std::uint32_t> order;  // places, in the dataset's order of files
 };
+
+/// The blob of the file at a place. Called from several threads.
+using BlobReader = std::function<Result<FileBlob>(std::uint32_t place)>;
 
 /// Numbers everything in the order of files and writes the index file `index`. `sample` is called
 /// while memory is in use. Fills in the counts and index_bytes of `report`. ResourceExhausted where
 /// the dataset has more records than an index can number, or the disk has no room.
-Status AssembleIndex(const ScannedDataset& dataset, const BlobSpool& spool,
+Status AssembleIndex(const ScannedDataset& dataset, const BlobReader& blob_of,
                      const std::filesystem::path& index, const BuildOptions& options,
                      const std::function<void()>& sample, IndexReport& report);
 

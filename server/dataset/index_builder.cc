@@ -5,6 +5,8 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "server/dataset/blob_spool.h"
 #include "server/dataset/file_scanner.h"
 #include "server/dataset/index_assembler.h"
+#include "server/dataset/index_reuse.h"
 #include "server/dataset/parallel.h"
 #include "server/dataset/topological_order.h"
 
@@ -52,14 +55,26 @@ class IndexBuilder {
     MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
     dataset_.names = listing_.names;
     MILLRACE_ASSIGN_OR_RETURN(BlobSpool spool, BlobSpool::Create(FolderOf(index)));
+    if (options_.older != nullptr) reuse_.emplace(options_.older);
     MILLRACE_RETURN_IF_ERROR(ScanAll(spool).WithContext("dataset " + dir_.string()));
     CheckTargets();
     OrderAll();
-    const std::vector<BadFile> found = TakeBad();
+    std::vector<BadFile> found = TakeBad();
+    if (found.empty()) {
+      ReadTexts();
+      found = TakeBad();
+    }
     if (bad != nullptr) *bad = found;
     if (!found.empty()) return BadFilesStatus("dataset " + dir_.string(), found);
+    report_.unchanged_files = static_cast<std::uint64_t>(std::count_if(
+        places_.begin(), places_.end(), [](const Place& p) { return p.older != kNone; }));
+    const auto blob_of = [&](std::uint32_t place) -> Result<FileBlob> {
+      const Place& from = places_[place];
+      if (from.older != kNone) return reuse_->Blob(from.older);
+      return spool.Get(from.spooled);
+    };
     const Status assembled = AssembleIndex(
-        dataset_, spool, index, options_, [this] { SampleMemory(); }, report_);
+        dataset_, blob_of, index, options_, [this] { SampleMemory(); }, report_);
     if (!assembled.ok()) return assembled.WithContext("dataset " + dir_.string());
     MutexLock lock(mutex_);
     report_.peak_memory_bytes = peak_memory_;
@@ -71,10 +86,16 @@ class IndexBuilder {
  private:
   static constexpr std::uint64_t kNoBlob = ~std::uint64_t{0};
 
+  // Where a file's blob comes from; from nowhere where the file is bad.
+  struct Place {
+    std::uint64_t spooled = kNoBlob;
+    std::uint32_t older = kNone;  // its number in the older index
+  };
+
   std::uint32_t Count() const { return static_cast<std::uint32_t>(listing_.names.size()); }
 
   bool IsGood(std::uint32_t place) const {
-    return place < Count() && dataset_.blobs[place] != kNoBlob;
+    return place < Count() && (places_[place].older != kNone || places_[place].spooled != kNoBlob);
   }
 
   void AddBad(std::uint32_t place, std::string reason) {
@@ -109,7 +130,7 @@ class IndexBuilder {
     for (const BadFile& file : listing_.bad) names.emplace(file.name, Count());
 
     dataset_.summaries.resize(Count());
-    dataset_.blobs.assign(Count(), kNoBlob);
+    places_.assign(Count(), {});
     std::vector<std::uint32_t> by_size(Count());
     std::iota(by_size.begin(), by_size.end(), 0u);
     std::sort(by_size.begin(), by_size.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -120,10 +141,77 @@ class IndexBuilder {
     ParallelFor(report_.threads, by_size.size(), [&](std::size_t i) {
       if (!failure().ok()) return;
       if (Status stopped = CheckStop(options_); !stopped.ok()) return Fail(std::move(stopped));
-      ScanOne(by_size[i], names, spool);
+      if (!TakeOver(by_size[i], names)) ScanOne(by_size[i], names, spool);
       progress.Add(listing_.identities[by_size[i]].size);
     });
+    MILLRACE_RETURN_IF_ERROR(failure());
+    // How far a file's references reach is not in the older index: it has to be seen again where a
+    // file that it depends on has become smaller.
+    const std::vector<std::uint32_t> outgrown = Outgrown();
+    ParallelFor(report_.threads, outgrown.size(), [&](std::size_t i) {
+      if (!failure().ok()) return;
+      places_[outgrown[i]] = {};
+      dataset_.summaries[outgrown[i]] = {};
+      ScanOne(outgrown[i], names, spool);
+    });
     return failure();
+  }
+
+  // Takes over what the older index says of a file. False where it has to be scanned.
+  bool TakeOver(std::uint32_t place, const NameTable& names) {
+    if (!reuse_) return false;
+    const std::uint32_t older = reuse_->Find(listing_.names[place]);
+    if (older == kNone || !reuse_->IsUnchanged(dir_, older, listing_.identities[place])) {
+      return false;
+    }
+    FileSummary& summary = dataset_.summaries[place];
+    summary.identity = listing_.identities[place];
+    const Status status = reuse_->Summarize(older, names, summary);
+    if (status.ok()) {
+      places_[place].older = older;
+    } else {
+      AddBad(place, status.message());
+    }
+    return true;
+  }
+
+  // Unchanged files that depend on one with fewer nodes than it had.
+  std::vector<std::uint32_t> Outgrown() const {
+    std::vector<std::uint32_t> found;
+    for (std::uint32_t f = 0; f < Count(); ++f) {
+      const std::uint32_t older = places_[f].older;
+      if (older == kNone) continue;
+      const std::vector<std::uint32_t>& dependencies = dataset_.summaries[f].dependencies;
+      for (std::size_t d = 1; d < dependencies.size(); ++d) {
+        const std::uint32_t target = dependencies[d];
+        if (!IsGood(target)) continue;
+        const std::uint32_t nodes = dataset_.summaries[target].node_count;
+        if (nodes >= reuse_->NodesOfDependency(older, d)) continue;
+        found.push_back(f);
+        break;
+      }
+    }
+    return found;
+  }
+
+  // The text of a tactic is that of the first file with it, which may have been a later one.
+  void ReadTexts() {
+    if (!reuse_) return;
+    std::set<std::int64_t> met;
+    const auto meet = [&](std::uint32_t place, FileTactic& tactic) {
+      if (!met.insert(tactic.ident).second || tactic.text_step == kNone) return;
+      Result<std::string> text = reuse_->ReadBaseText(dir_, tactic.text_step);
+      if (!text.ok()) return AddBad(place, text.status().message());
+      tactic.base_text = std::move(text).value();
+      tactic.text_step = kNone;
+    };
+    for (const std::uint32_t place : dataset_.order) {
+      FileSummary& file = dataset_.summaries[place];
+      for (const std::uint32_t t : file.tactics_with_outcomes) meet(place, file.tactics[t]);
+    }
+    for (const std::uint32_t place : dataset_.order) {
+      for (FileTactic& tactic : dataset_.summaries[place].tactics) meet(place, tactic);
+    }
   }
 
   void ScanOne(std::uint32_t place, const NameTable& names, BlobSpool& spool) {
@@ -135,7 +223,7 @@ class IndexBuilder {
     SampleMemory();
     const Result<std::uint64_t> put = spool.Put(blob);
     if (!put.ok()) return Fail(put.status());
-    dataset_.blobs[place] = *put;
+    places_[place].spooled = *put;
   }
 
   void SampleMemory() {
@@ -180,6 +268,8 @@ class IndexBuilder {
   IndexReport report_;
   DatasetListing listing_;
   ScannedDataset dataset_;
+  std::vector<Place> places_;  // one a file, in the order of the listing
+  std::optional<IndexReuse> reuse_;
 
   Mutex mutex_;
   std::vector<BadFile> bad_ MILLRACE_GUARDED_BY(mutex_);

@@ -1,5 +1,6 @@
 // Builds the index of a dataset's folder: reads every file once, on all cores, checks every index
-// in it, and writes one index file. docs/index-format.md describes the file.
+// in it, and writes one index file. docs/index-format.md describes the file. Of files that an older
+// index knows and that have not changed, its records are taken over, and the files are not read.
 //
 // Memory is bounded by the records of as many files as threads work at, and a few hundred bytes a
 // file; the records of the others wait in a nameless temporary file beside the index.
@@ -8,12 +9,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "server/dataset/dataset_files.h"
+#include "server/dataset/dataset_index.h"
 
 namespace millrace {
 
@@ -46,6 +49,8 @@ class ProgressCount {
 
 struct BuildOptions {
   unsigned threads = 0;  // 0: one for each CPU that the process may use
+  /// An older index of the folder, whole (DatasetIndex::Verify); nullptr: every file is read.
+  std::shared_ptr<const DatasetIndex> older;
   /// Asked for: the work ends with Cancelled before its next file, and nothing is replaced.
   std::stop_token stop;
   /// Called after each file, from several threads, but one at a time.
@@ -64,6 +69,7 @@ inline Status CheckStop(const BuildOptions& options) {
 /// What a build read and made.
 struct IndexReport {
   std::uint64_t files = 0;
+  std::uint64_t unchanged_files = 0;  // of those: taken over from the older index
   std::uint64_t nodes = 0;
   std::uint64_t edges = 0;
   std::uint64_t definitions = 0;

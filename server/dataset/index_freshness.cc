@@ -28,16 +28,6 @@ PlaceByName Places(const DatasetListing& listing) {
   return places;
 }
 
-HostFileRecord HostRecord(const FileIdentity& identity) {
-  return {.inode = identity.inode,
-          .modified_ns = identity.modified_ns,
-          .changed_ns = identity.changed_ns};
-}
-
-bool SameRecord(const HostFileRecord& a, const HostFileRecord& b) {
-  return std::memcmp(&a, &b, sizeof(a)) == 0;
-}
-
 // Puts the present inodes, times and host into a whole copy of an index.
 Status PatchHostPart(const std::filesystem::path& file,
                      const std::vector<HostFileRecord>& host_files) {
@@ -63,6 +53,16 @@ Status PatchHostPart(const std::filesystem::path& file,
 
 }  // namespace
 
+HostFileRecord HostRecord(const FileIdentity& identity) {
+  return {.inode = identity.inode,
+          .modified_ns = identity.modified_ns,
+          .changed_ns = identity.changed_ns};
+}
+
+bool SameHostRecord(const HostFileRecord& a, const HostFileRecord& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
 IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing) {
   IndexFreshness freshness;
   if (!listing.bad.empty()) {
@@ -83,7 +83,7 @@ IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListin
                                     index.files()[f].size);
       return freshness;
     }
-    if (!same_host || !SameRecord(HostRecord(identity), index.host_files()[f])) {
+    if (!same_host || !SameHostRecord(HostRecord(identity), index.host_files()[f])) {
       freshness.touched.push_back(f);
     }
   }
@@ -92,6 +92,17 @@ IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListin
                                   index.files().size());
   }
   return freshness;
+}
+
+Status HashesAsIndexed(const std::filesystem::path& dir, const DatasetIndex& index,
+                       std::uint32_t file) {
+  const FileRecord& record = index.files()[file];
+  const std::string name(index.file_name(file));
+  const auto mapped = MappedFile::Open(dir / name, AccessPattern::kSequential);
+  if (!mapped.ok()) return mapped.status().WithContext(name);
+  const bool same = Xxh3(mapped->bytes()) == Digest128{record.digest_high, record.digest_low};
+  MILLRACE_RETURN_IF_ERROR(mapped->CheckIntact().WithContext(name));
+  return same ? OkStatus() : DataLoss(name + " has other contents");
 }
 
 std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,
@@ -104,16 +115,10 @@ std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& in
       different = stopped.message();
       return;
     }
-    const std::uint32_t f = touched[i];
-    const FileRecord& record = index.files()[f];
-    const auto file = MappedFile::Open(dir / index.file_name(f), AccessPattern::kSequential);
-    const bool same =
-        file.ok() && Xxh3(file->bytes()) == Digest128{record.digest_high, record.digest_low};
-    const Status readable = file.ok() ? file->CheckIntact() : file.status();
-    if (same && readable.ok()) return;
+    const Status same = HashesAsIndexed(dir, index, touched[i]);
+    if (same.ok()) return;
     MutexLock lock(mutex);
-    different = fmt::format("{} {}", index.file_name(f),
-                            readable.ok() ? "has other contents" : readable.message());
+    different = same.message();
   });
   return different;
 }

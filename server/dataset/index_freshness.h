@@ -26,7 +26,15 @@ struct IndexFreshness {
   bool fits() const { return stale.empty() && touched.empty(); }
 };
 
+/// What an index keeps of what the file system says of a file.
+HostFileRecord HostRecord(const FileIdentity& identity);
+bool SameHostRecord(const HostFileRecord& a, const HostFileRecord& b);
+
 IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing);
+
+/// Hashes a file. Not ok where it differs from what was indexed or cannot be read; names it.
+Status HashesAsIndexed(const std::filesystem::path& dir, const DatasetIndex& index,
+                       std::uint32_t file);
 
 /// Hashes the touched files. Empty where all are as indexed, else what differs, for a person.
 std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,

@@ -95,6 +95,7 @@ class Store {
   IndexPtr FindFitting(IndexOutcome& outcome) {
     why_ = "there is none";
     renewable_.reset();
+    older_.reset();
     for (const fs::path& place : places_) {
       Result<IndexPtr> index = DatasetIndex::Open(place);
       if (!index.ok()) {
@@ -106,6 +107,7 @@ class Store {
         outcome.file = place;
         return *index;
       }
+      if (!older_) older_ = *index;
       if (!freshness.stale.empty()) {
         why_ = freshness.stale;
       } else if (!renewable_) {
@@ -184,11 +186,14 @@ class Store {
                   {{"dataset", dir_.string()},
                    {"index", outcome.file.string()},
                    {"why", options_.force ? std::string("asked for") : why_}});
-    MILLRACE_ASSIGN_OR_RETURN(outcome.report,
-                              BuildIndex(dir_, outcome.file, options_.build, options_.bad));
+    BuildOptions build = options_.build;
+    // What is damaged is not carried on.
+    if (older_ && older_->Verify().ok()) build.older = std::move(older_);
+    MILLRACE_ASSIGN_OR_RETURN(outcome.report, BuildIndex(dir_, outcome.file, build, options_.bad));
     outcome.built = true;
     logger_->Info("index built", {{"dataset", dir_.string()},
                                   {"files", outcome.report.files},
+                                  {"unchanged_files", outcome.report.unchanged_files},
                                   {"nodes", outcome.report.nodes},
                                   {"proof_states", outcome.report.proof_states},
                                   {"index_bytes", outcome.report.index_bytes},
@@ -208,6 +213,7 @@ class Store {
   const std::vector<fs::path> places_;
   DatasetListing listing_;
   std::string why_;  // no index fits
+  IndexPtr older_;   // one that does not fit
   std::optional<Renewable> renewable_;
 };
 

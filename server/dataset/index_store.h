@@ -4,7 +4,9 @@
 // folder of the cache that is named by the digest of DIR's real path; or the file that was asked
 // for. It fits where it has the same files with the same sizes, inodes and times; files of which
 // only inode or times differ are hashed, and where all are the same the index is renewed, not built
-// again. Of several processes one builds and the others wait for it (flock on the index's name +
+// again. Where some files have changed, only those are read; what the index says of the others goes
+// over into the new one. Of several processes one builds and the others wait for it (flock on the
+// index's name +
 // ".lock").
 //
 // Free functions, thread-safe.
@@ -28,7 +30,7 @@ inline constexpr const char* kIndexFileName = ".millrace.index";
 struct IndexOptions {
   std::filesystem::path index_file;  // empty: found as said above
   std::filesystem::path cache_dir;   // empty: DefaultCacheDir()
-  bool force = false;                // build even where the index fits
+  bool force = false;                // build even where the index fits, and read every file
   BuildOptions build;
   /// Held while an index is built, where given: several datasets may be opened at once, but each
   /// build uses all processors and the memory for that.

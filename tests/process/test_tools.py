@@ -7,6 +7,7 @@ import random
 import re
 import struct
 import subprocess
+import tempfile
 
 from harness import PATIENCE, Skipped, binary, check, cluster
 from test_streams import DATA
@@ -222,6 +223,29 @@ def test_inspect_tells_what_a_dataset_and_a_plan_hold():
         for words in ("fingerprint", "unused keys", "steps          94 an epoch", "dropped",
                       "largest", "bytes"):
             check(words in out, f"'{words}' is not in:\n{out}")
+
+
+def test_indexing_again_reads_what_has_changed_and_says_how_much():
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
+        data = pathlib.Path(folder) / "data"
+        index = ["index", data, "--index", pathlib.Path(folder) / "index"]
+        code, _, err = run("generate", data, "--nodes", "20000", "--files", "6", "--seed", "5")
+        check(code == 0, err)
+        code, out, err = run(*index)
+        check(code == 0 and "indexed          6 of 6 files anew, 0 unchanged" in out, f"{out}\n{err}")
+        removed = 0
+        for file in sorted(data.rglob("*.bin")):
+            kept = file.read_bytes()
+            file.unlink()
+            code, out, err = run(*index)
+            if code == 0:  # no other file depends on it
+                removed += 1
+                check("indexed          0 of 5 files anew, 5 unchanged" in out, f"{out}\n{err}")
+            file.write_bytes(kept)
+            if code == 0:
+                code, out, err = run(*index)
+                check(code == 0 and "indexed          1 of 6 files anew, 5 unchanged" in out, f"{out}\n{err}")
+        check(removed > 0, "no file could be removed")
 
 
 def test_the_page_lists_the_tensors_that_batches_have():
