@@ -282,6 +282,11 @@ class ShmConnector final : public Connector {
       std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) override {
     return network_->Work(address, std::move(handler));
   }
+  std::shared_ptr<Stream<v1::TraceRequest>> Trace(
+      const std::string& address,
+      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
+    return network_->Trace(address, std::move(handler));
+  }
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
                                 const std::string& digest, double timeout_seconds) override {
     return network_->GetStatic(address, fingerprint, digest, timeout_seconds);

@@ -34,6 +34,11 @@ class DefinitionTable {
     }
   }
 
+  /// Hint: Find will be called with the node soon.
+  void Prefetch(NodeRef node) const {
+    if (IsNode(node)) __builtin_prefetch(&slots_[Home(Key(node))]);
+  }
+
   std::uint64_t bytes() const {
     return slots_.capacity() * sizeof(Slot) + bases_.capacity() * sizeof(std::uint64_t);
   }

@@ -45,7 +45,7 @@ class NodeLabels {
     return definition == kNone ? kNoDefinition : Label(definition);
   }
   /// Hint: Find will be called with the node soon.
-  void Prefetch(NodeRef node) const { __builtin_prefetch(&slots_[Hash(Key(node)) >> shift_]); }
+  void Prefetch(NodeRef node) const { index_->definition_table().Prefetch(node); }
 
  private:
   /// The spines of the files follow one another, each from its representative backward.
