@@ -16,6 +16,7 @@
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
 #include "common/batch/expand.h"
+#include "tests/bench/report.h"
 
 namespace millrace {
 namespace {
@@ -28,6 +29,7 @@ struct Options {
   std::uint32_t rounds = 20;  // over all batches
   std::string symmetrization = "bidirectional";
   bool self_edges = true;
+  bool json = false;
 };
 
 /// The arrays that a closure builder hands to a writer, for one example.
@@ -142,6 +144,21 @@ class Measure {
     return static_cast<double>(bytes_) / static_cast<double>(seconds_.size()) / At(0.5) / 1e9;
   }
 
+  void Add(const bench::Report& report, std::uint32_t examples, double limit) const {
+    report.Add({name_ + ", bytes",
+                gigabytes_a_second(),
+                "GB/s",
+                "memcpy of as many bytes",
+                limit,
+                {{"batch", std::to_string(examples)}}});
+    report.Add({name_ + ", examples",
+                examples / At(0.5) / 1e6,
+                "M examples/s",
+                "",
+                0,
+                {{"batch", std::to_string(examples)}}});
+  }
+
   void Print(std::uint32_t examples, double limit) const {
     std::printf("%-16s %8.2f %8.2f %8.1f %8.1f %9.0f %%\n", name_.c_str(), examples / At(0.5) / 1e6,
                 gigabytes_a_second(), At(0.5) * 1e6, At(0.99) * 1e6,
@@ -220,14 +237,20 @@ Status Bench(const Options& options) {
       check = check * 31 + Xxh3_64(target->bytes());
     }
   }
+  const double limit = copy.gigabytes_a_second();
+  const auto measures = {&copy, &fill, &hash, &parse, &narrow, &wide};
+  if (options.json) {
+    for (const Measure* m : measures) {
+      if (m != &copy) m->Add(bench::Report(true), options.examples, limit);
+    }
+    return OkStatus();
+  }
   std::printf("%s; one thread; %u batches of %u examples, %u nodes on average, %u rounds; %s%s\n",
               Processor().c_str(), options.batches, options.examples, options.nodes, options.rounds,
               options.symmetrization.c_str(), options.self_edges ? ", self edges" : "");
   std::printf("%-16s %8s %8s %8s %8s %11s\n", "per batch", "M ex/s", "GB/s", "p50 us", "p99 us",
               "of memcpy");
-  const double limit = copy.gigabytes_a_second();
-  for (const Measure* m : {&copy, &fill, &hash, &parse, &narrow, &wide})
-    m->Print(options.examples, limit);
+  for (const Measure* m : measures) m->Print(options.examples, limit);
   std::printf("checksum %016llx; buffers taken from the system: %llu\n",
               static_cast<unsigned long long>(check),
               static_cast<unsigned long long>(pool.stats().allocations));
@@ -250,6 +273,7 @@ int main(int argc, char** argv) {
   app.add_option("--symmetrization", options.symmetrization, "how edges are completed")
       ->check(CLI::IsMember({"none", "undirected", "bidirectional"}));
   app.add_option("--self-edges", options.self_edges, "add self edges");
+  app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::Bench(options);
   if (!status.ok()) std::fprintf(stderr, "bench_expand: %s\n", status.ToString().c_str());

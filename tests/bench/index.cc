@@ -15,6 +15,7 @@
 #include "server/dataset/dataset_index.h"
 #include "server/dataset/index_store.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/report.h"
 
 namespace millrace::bench {
 namespace {
@@ -61,24 +62,6 @@ Result<Opening> TimeOpening(const fs::path& dir, const fs::path& index_file) {
   return best;
 }
 
-void PrintJson(const IndexReport& report, const Opening& opening, double hash,
-               const fs::path& dir) {
-  const auto line = [&](const char* name, double value, const char* unit, const char* limit_name,
-                        double limit) {
-    fmt::print(R"({{"name":"{}","value":{},"unit":"{}","limit_name":"{}","limit":{},)"
-               R"("params":{{"dataset":"{}","nodes":{},"files":{},"threads":{}}}}})"
-               "\n",
-               name, value, unit, limit_name, limit, dir.filename().string(), report.nodes,
-               report.files, report.threads);
-  };
-  line("index build", report.nodes_per_second() / report.threads, "nodes/s", "bar", 20e6);
-  line("index build bytes",
-       static_cast<double>(report.dataset_bytes) / report.seconds / report.threads, "B/s",
-       "read and hash", hash);
-  line("index open", opening.map, "s", "", 0);
-  line("index find", opening.find, "s", "", 0);
-}
-
 Status Run(const fs::path& dir, unsigned threads, int rounds, bool json) {
   std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());
@@ -98,26 +81,25 @@ Status Run(const fs::path& dir, unsigned threads, int rounds, bool json) {
   }
   MILLRACE_ASSIGN_OR_RETURN(const Opening opening, TimeOpening(dir, folder / "index"));
   fs::remove_all(folder);
-  if (json) {
-    PrintJson(best, opening, hash, dir);
-    return OkStatus();
-  }
   const double rate = best.nodes_per_second();
-  fmt::print("dataset      {} files, {} nodes, {} proof states, {:.1f} MB\n", best.files,
-             best.nodes, best.proof_states, bytes / 1e6);
-  fmt::print(
-      "index        {:.2f} M nodes/s on {} thread(s) (best of {}), {:.2f} M nodes/s a thread\n",
-      rate / 1e6, best.threads, rounds, rate / 1e6 / best.threads);
-  fmt::print(
-      "             {:.1f} MB/s; {:.1f} index bytes an example; peak {:.1f} MB without mapped "
-      "files\n",
-      static_cast<double>(best.dataset_bytes) / best.seconds / 1e6, best.index_bytes_per_example(),
-      static_cast<double>(best.peak_memory_bytes) / 1e6);
-  fmt::print(
-      "limit        {:.1f} MB/s reading and hashing the files, one thread; ratio a thread {:.2f}\n",
-      hash / 1e6, static_cast<double>(best.dataset_bytes) / best.seconds / best.threads / hash);
-  fmt::print("open         {:.2f} ms; {:.2f} ms with a look at {} files (best of 5)\n",
-             1e3 * opening.map, 1e3 * opening.find, best.files);
+  const Report report(json);
+  report.Note(fmt::format("dataset      {} files, {} nodes, {} proof states, {:.1f} MB", best.files,
+                          best.nodes, best.proof_states, bytes / 1e6));
+  report.Note(fmt::format(
+      "index        {:.1f} bytes an example; peak {:.1f} MB without mapped files; best of {}",
+      best.index_bytes_per_example(), static_cast<double>(best.peak_memory_bytes) / 1e6, rounds));
+  const double bytes_per_second = static_cast<double>(best.dataset_bytes) / best.seconds;
+  const double nodes_per_byte =
+      static_cast<double>(best.nodes) / static_cast<double>(best.dataset_bytes);
+  const Figure::Params params = {{"nodes", std::to_string(best.nodes)},
+                                 {"threads", std::to_string(best.threads)}};
+  report.Add({"index build, a thread", rate / 1e6 / best.threads, "M nodes/s",
+              "reading and hashing the files", hash * nodes_per_byte / 1e6, params});
+  report.Add({"index build, bytes of the files, a thread", bytes_per_second / best.threads / 1e9,
+              "GB/s", "reading and hashing the files", hash / 1e9, params});
+  report.Add({"opening an index", 1e3 * opening.map, "ms", "", 0, params});
+  report.Add({"opening an index, with a look at every file", 1e3 * opening.find, "ms", "", 0,
+              params});
   return OkStatus();
 }
 

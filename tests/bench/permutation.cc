@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/report.h"
+
 namespace millrace {
 namespace {
 
@@ -27,6 +29,7 @@ struct Options {
   std::uint64_t calls = 4'000'000;
   std::uint64_t table_limit = 100'000'000;  // longer orders get no table
   std::uint64_t seed = 1;
+  bool json = false;
 };
 
 struct Cost {
@@ -59,7 +62,16 @@ Cost Measure(std::uint64_t calls, std::uint64_t& checksum, const Call& call) {
   return {blocks[blocks.size() / 2], blocks[blocks.size() * 99 / 100]};
 }
 
-void Print(std::uint64_t n, const char* what, Cost cost, double limit) {
+void Print(std::uint64_t n, const char* what, Cost cost, double limit, bool json) {
+  if (json) {
+    bench::Report(true).Add({fmt::format("an order of {}: {}", n, what),
+                             cost.p50,
+                             "ns",
+                             limit > 0 ? "a table at random" : "",
+                             limit,
+                             {}});
+    return;
+  }
   fmt::print("{:>14} {:<22} {:>8.1f} {:>8.1f} {:>9.1f}", n, what, cost.p50, cost.p99,
              1000 / cost.p50);
   if (limit > 0) fmt::print(" {:>9.2f}", cost.p50 / limit);
@@ -67,9 +79,10 @@ void Print(std::uint64_t n, const char* what, Cost cost, double limit) {
 }
 
 void Run(const Options& options) {
-  fmt::print("{}, 1 thread, {} calls each\n", Processor(), options.calls);
-  fmt::print("{:>14} {:<22} {:>8} {:>8} {:>9} {:>9}\n", "n", "what", "p50 ns", "p99 ns", "M/s",
-             "/ table");
+  const bench::Report report(options.json);
+  report.Note(fmt::format("{}, 1 thread, {} calls each", Processor(), options.calls));
+  report.Note(fmt::format("{:>14} {:<22} {:>8} {:>8} {:>9} {:>9}", "n", "what", "p50 ns", "p99 ns",
+                          "M/s", "/ table"));
   std::uint64_t checksum = 0;
   for (const std::uint64_t n : options.sizes) {
     const Permutation permutation(options.seed, 0, n);
@@ -86,25 +99,25 @@ void Run(const Options& options) {
       const Cost lookup = Measure(options.calls, checksum,
                                   [&](std::uint64_t i) { return table[at[i % at.size()]]; });
       limit = lookup.p50;
-      Print(n, "table, at random", lookup, limit);
+      Print(n, "table, at random", lookup, limit, options.json);
     }
     Print(n, "forward",
           Measure(options.calls, checksum, [&](std::uint64_t i) { return permutation(i % n); }),
-          limit);
+          limit, options.json);
     Print(n, "inverse",
           Measure(options.calls, checksum,
                   [&](std::uint64_t i) { return permutation.Inverse(i % n); }),
-          limit);
+          limit, options.json);
     std::uint64_t last = 0;
     Print(n, "forward, one by one",
           Measure(options.calls, checksum, [&](std::uint64_t) { return last = permutation(last); }),
-          limit);
+          limit, options.json);
     Print(n, "made anew and forward",
           Measure(options.calls, checksum,
                   [&](std::uint64_t i) { return Permutation(options.seed, i, n)(i % n); }),
-          limit);
+          limit, options.json);
   }
-  fmt::print("checksum {:016x}\n", checksum);
+  report.Note(fmt::format("checksum {:016x}", checksum));
 }
 
 }  // namespace
@@ -121,6 +134,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "seed of the orders")->capture_default_str();
+  app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   for (const std::uint64_t n : options.sizes) {
     if (n == 0 || n > millrace::Permutation::kMaxSize) {
