@@ -1,0 +1,74 @@
+"""The rivals: what runs, in which environment, against which of our figures, and what it does more
+or less than ours."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Ours:
+    """The run of ours that a rival is interleaved with, and the figure of it that counts."""
+    name: str
+    program: tuple
+    figure: str
+
+
+CLOSURE = Ours("closures and packing",
+               ("bench_closure", "{data}", "--json", "--rounds", "{rounds}", "--size", "512"),
+               "closures and packing, batches of 512")
+END_TO_END = Ours("end to end over gRPC",
+                  ("bench_end_to_end", "{data}", "--json", "--seconds", "{seconds}", "--batch",
+                   "512"),
+                  "end to end, batches of 512, 1 worker thread, 1 consumer")
+WIRE = Ours("payload over gRPC",
+            ("bench_wire", "--json", "--seconds", "{seconds}", "--kib", "1024"),
+            "payload over gRPC, 1 MiB")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rival:
+    name: str
+    title: str
+    environment: str
+    program: tuple  # script of this folder, arguments
+    ours: Ours
+    note: str
+    step: str = "base"   # of the environment
+    csr: bool = False    # reads the dataset as arrays
+
+
+SAMPLERS_LACK = ("less: no size limit, no grouping of edges, no batches, no contexts, arguments or "
+                 "tactics")
+LOADERS_LACK = ("more: nothing; less: no network, no checksum on the way, no reversed and self "
+                "edges, no contexts, arguments or tactics")
+
+RIVALS = (
+    Rival("reference", "graph2tac DataServer, alone", "reference", ("reference.py",), CLOSURE,
+          "more: reversed and self edges, whole global contexts; less: no batches"),
+    Rival("reference-tfdata", "graph2tac DataServer, through its tf.data export", "reference",
+          ("reference.py", "--export", "tfdata"), CLOSURE,
+          "more: reversed and self edges, whole global contexts, GraphTensors; less: no batches"),
+    Rival("igraph", "igraph neighborhood + induced subgraph", "loaders",
+          ("igraph_neighborhood.py",), CLOSURE, SAMPLERS_LACK, csr=True),
+    Rival("pyg-khop", "PyG k_hop_subgraph", "loaders", ("pyg_samplers.py", "--kind", "khop"),
+          CLOSURE, SAMPLERS_LACK, csr=True),
+    Rival("torch-sparse", "torch-sparse neighbor_sample, called directly", "loaders",
+          ("pyg_samplers.py", "--kind", "neighbor"), CLOSURE, SAMPLERS_LACK, "torch-sparse", True),
+    Rival("pyg-loader", "PyG NeighborLoader over torch-sparse", "loaders",
+          ("pyg_samplers.py", "--kind", "loader"), CLOSURE, SAMPLERS_LACK, "torch-sparse", True),
+    Rival("pyg-lib", "PyG NeighborLoader over pyg-lib", "loaders",
+          ("pyg_samplers.py", "--kind", "loader"), CLOSURE, SAMPLERS_LACK, "pyg-lib", True),
+    Rival("torch-1", "PyTorch DataLoader, 1 worker", "loaders",
+          ("torch_loader.py", "--workers", "1"), END_TO_END, LOADERS_LACK, csr=True),
+    Rival("torch-2", "PyTorch DataLoader, 2 workers", "loaders",
+          ("torch_loader.py", "--workers", "2"), END_TO_END,
+          LOADERS_LACK + "; two worker processes against our one thread", csr=True),
+    Rival("grain-1", "Grain, 1 worker", "loaders", ("grain_loader.py", "--workers", "1"),
+          END_TO_END, LOADERS_LACK, csr=True),
+    Rival("grain-2", "Grain, 2 workers", "loaders", ("grain_loader.py", "--workers", "2"),
+          END_TO_END, LOADERS_LACK + "; two worker processes against our one thread", csr=True),
+    Rival("flight", "Arrow Flight DoGet, 1 MiB", "loaders", ("arrow_flight.py",), WIRE,
+          "less: the sender hashes nothing, no aligned slot"),
+    Rival("tfdata-service", "tf.data service, elements of 1 MiB, uncompressed", "reference",
+          ("tfdata_service.py",), WIRE,
+          "more: the worker reads a file in page cache; less: nothing checks what arrives"),
+)

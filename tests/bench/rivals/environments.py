@@ -1,0 +1,86 @@
+"""Virtual environments for rivals, filled from PyPI, below the build folder.
+
+What cannot be installed is remembered for this run with its reason, and tried again in the next.
+"""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+STEP_SECONDS = 3600  # the longest that one installation may take (some build from source)
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Packages installed together. Steps of one environment stand for themselves: a rival names
+    those it needs."""
+    name: str
+    packages: tuple
+    options: tuple = ()
+
+
+ENVIRONMENTS = {
+    # The reference pins TensorFlow 2.12 and what goes with it.
+    "reference": (Step("base", ("graph2tac==1.0.4", "xxhash")),),
+    "loaders": (
+        Step("base", ("torch", "torch_geometric", "grain", "pyarrow", "igraph", "xxhash", "wheel",
+                      "setuptools")),
+        # Built from source against the torch that is there.
+        Step("torch-sparse", ("torch-sparse",), ("--no-build-isolation",)),
+        Step("pyg-lib", ("pyg-lib",)),
+    ),
+}
+
+
+class Environments:
+    def __init__(self, folder, log=print):
+        self._folder = pathlib.Path(folder)
+        self._log = log
+        self._failed = {}  # (environment, step) -> reason
+
+    def python(self, name):
+        return self._folder / name / "bin" / "python"
+
+    def missing(self, name, step):
+        """Installs what is not there. None when it is; else why it cannot be."""
+        wanted = [s for s in ENVIRONMENTS[name] if s.name in ("base", step)]
+        for one in wanted:
+            reason = self._install(name, one)
+            if reason:
+                return reason
+        return None
+
+    def _install(self, name, step):
+        if (name, step.name) in self._failed:
+            return self._failed[name, step.name]
+        marker = self._folder / name / f".installed-{step.name}"
+        text = " ".join(step.packages)
+        if marker.exists() and marker.read_text() == text:
+            return None
+        reason = None
+        if not self.python(name).exists():
+            self._log(f"setting up {self._folder / name}")
+            reason = self._run([sys.executable, "-m", "venv", str(self._folder / name)])
+        if reason is None:
+            self._log(f"installing {text}")
+            reason = self._run([str(self.python(name)), "-m", "pip", "install",
+                                "--disable-pip-version-check", *step.options, *step.packages])
+        if reason is None:
+            marker.write_text(text)
+        else:
+            self._failed[name, step.name] = reason
+        return reason
+
+    @staticmethod
+    def _run(command):
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, timeout=STEP_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            return f"not within {STEP_SECONDS} s"
+        if done.returncode == 0:
+            return None
+        lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()]
+        return (errors or lines or ["no output"])[-1].strip()[:200]

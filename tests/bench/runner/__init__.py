@@ -1,0 +1,1 @@
+"""What tests/bench/run is made of. Python's standard library only."""

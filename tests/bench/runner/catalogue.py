@@ -1,0 +1,57 @@
+"""Which programs make the table. {data} is the dataset, {large} a generated one; a program that is
+not built is said so."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    letter: str
+    title: str
+    programs: tuple        # command lines without the folder; each is run once for a sample
+    quick: tuple           # the same in a few seconds, for tests
+    seconds: float = 120   # after which a run is given up
+
+
+def closure(*arguments, rounds="100"):
+    return ("bench_closure", "{data}", "--json", "--rounds", rounds, *arguments)
+
+
+def stream(*arguments, seconds="3"):
+    return ("bench_end_to_end", "{data}", "--json", "--seconds", seconds, *arguments)
+
+
+BENCHMARKS = (
+    Benchmark("limits", "what the machine can do",
+              (("bench_limits", "--json", "--seconds", "1"),),
+              (("bench_limits", "--json", "--seconds", "0.05", "--buffer", "16", "--hand-overs",
+                "500"),)),
+    Benchmark("a", "closure",
+              (closure("--size", "512"), closure("--size", "512", "--table"),
+               closure("--size", "32"), closure("--size", "4096"),
+               closure("--size", "64", "--source", "definitions")),
+              (closure("--size", "64", rounds="2"),)),
+    Benchmark("b", "packing and expansion", (("bench_expand", "--json"),),
+              (("bench_expand", "--json", "--batches", "2", "--rounds", "2"),)),
+    Benchmark("c", "wire", (("bench_wire", "--json", "--seconds", "2"),),
+              (("bench_wire", "--json", "--seconds", "0.2", "--kib", "64"),)),
+    Benchmark("d", "shared memory", (("bench_shm", "--json"),), (("bench_shm", "--json"),)),
+    Benchmark("e", "end to end",
+              (stream("--batch", "512"), stream("--batch", "64"), stream("--batch", "2048"),
+               stream("--batch", "512", "--threads", "2"),
+               stream("--batch", "512", "--consumers", "2")),
+              (stream("--batch", "16", seconds="0.3"),)),
+    Benchmark("f", "dispatcher", (("bench_dispatcher", "--json"),),
+              (("bench_dispatcher", "--json"),)),
+    Benchmark("g", "index",
+              (("bench_index", "{large}", "--json"),
+               ("bench_permutation", "--json", "--sizes", "1000000", "50000000", "--calls",
+                "1000000")),
+              (("bench_index", "{large}", "--json", "--rounds", "1"),
+               ("bench_permutation", "--json", "--sizes", "1000", "--calls", "10000"))),
+    Benchmark("h", "what a trainer waits for",
+              (("bench_waits", "{data}", "--json", "--batch", "256"),),
+              (("bench_waits", "{data}", "--json", "--batch", "8", "--epochs", "2", "--seconds",
+                "0.5"),)),
+)
+LETTERS = tuple(b.letter for b in BENCHMARKS)

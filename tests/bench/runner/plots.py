@@ -1,0 +1,83 @@
+"""Bar charts in SVG, without a library: medians as bars, minimum to maximum as a whisker, the limit
+of the same run as a tick."""
+
+import math
+from xml.sax.saxutils import escape
+
+WIDTH = 860
+LABEL = 380
+ROW = 22
+COLOURS = {"ours": "#3b6ea5", "rival": "#a5673b"}
+
+
+def bars(title, unit, rows, logarithmic=False):
+    """`rows`: dicts with name, min, median, max, and maybe limit and kind (a key of COLOURS)."""
+    values = [v for row in rows for v in (row["min"], row["max"], row.get("limit")) if v]
+    high = max(values, default=1)
+    low = min(values, default=1)
+    span = WIDTH - LABEL - 90
+    if logarithmic:
+        bottom = math.floor(math.log10(low))
+        scale = span / max(math.log10(high) - bottom, 1e-9)
+
+        def place(value):
+            return LABEL + (math.log10(value) - bottom) * scale if value > 0 else LABEL
+    else:
+        def place(value):
+            return LABEL + value / high * span
+    height = 56 + ROW * len(rows)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+           f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+           f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+           f'<text x="8" y="20" font-size="14" font-weight="bold">{escape(title)}</text>',
+           f'<text x="8" y="38" fill="#666">{escape(unit)}'
+           f'{", logarithmic" if logarithmic else ""}; bar: median, line: minimum to maximum, '
+           'black tick: limit in the same run</text>']
+    for i, row in enumerate(rows):
+        y = 48 + i * ROW
+        middle = y + ROW / 2
+        colour = COLOURS[row.get("kind", "ours")]
+        out.append(f'<text x="{LABEL - 6}" y="{middle + 4:.1f}" text-anchor="end">'
+                   f'{escape(row["name"])}</text>')
+        out.append(f'<rect x="{LABEL}" y="{y + 4}" height="{ROW - 8}" '
+                   f'width="{max(place(row["median"]) - LABEL, 1):.1f}" fill="{colour}"/>')
+        out.append(f'<line x1="{place(row["min"]):.1f}" x2="{place(row["max"]):.1f}" '
+                   f'y1="{middle}" y2="{middle}" stroke="#222" stroke-width="1"/>')
+        end = max(place(row["median"]), place(row["max"]))
+        if row.get("limit"):
+            x = place(row["limit"])
+            out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y + 1}" y2="{y + ROW - 1}" '
+                       'stroke="black" stroke-width="2"/>')
+            if x - end < 60:
+                end = max(end, x)
+        out.append(f'<text x="{end + 5:.1f}" y="{middle + 4:.1f}">{row["median"]:.3g}</text>')
+    out.append("</svg>")
+    return "\n".join(out) + "\n"
+
+
+def charts(results):
+    """(file name, SVG) for every part and unit of the results."""
+    for part in results["benchmarks"]:
+        units = {}
+        for row in part["rows"]:
+            units.setdefault(row["unit"], []).append(row)
+        for i, (unit, rows) in enumerate(units.items()):
+            name = part["letter"] + (f"-{i + 1}" if i else "")
+            yield f"{name}.svg", bars(part["title"], unit, rows, _wide(rows))
+    groups = {}
+    for row in results["rivals"]:
+        if "failed" not in row:
+            groups.setdefault(row["against"], []).append(row)
+    for i, (against, rows) in enumerate(groups.items()):
+        ours = [value for row in rows for value in row["ours"]]
+        first = {"name": "Millrace", "min": min(ours), "max": max(ours),
+                 "median": sorted(ours)[len(ours) // 2]}
+        shown = [first, *({**row, "kind": "rival"} for row in rows)]
+        yield f"rivals-{i + 1}.svg", bars(f"{against}: Millrace and rivals", rows[0]["unit"], shown,
+                                          _wide(shown))
+
+
+def _wide(rows):
+    """Whether the smallest bar would be lost beside the largest."""
+    medians = [row["median"] for row in rows if row["median"] > 0]
+    return bool(medians) and max(medians) > 50 * min(medians)
