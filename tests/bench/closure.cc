@@ -4,8 +4,6 @@
 // Every batch of an epoch is built once a round, in shuffled order, so nothing is built twice in a
 // row; the bytes are checksummed outside the measured time.
 
-#include <time.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -21,6 +19,8 @@
 #include "common/base/log.h"
 #include "common/batch/batch.h"
 #include "server/pipeline/plan_library.h"
+#include "tests/bench/cpu_time.h"
+#include "tests/bench/report.h"
 
 namespace millrace::bench {
 namespace {
@@ -34,6 +34,7 @@ struct Options {
   std::uint64_t examples = 0;
   std::string kernel = "auto";
   bool plain = false;
+  bool json = false;
 };
 
 struct Round {
@@ -43,13 +44,6 @@ struct Round {
   std::uint64_t edges = 0;
 };
 
-/// Seconds of a core that this thread has had: what others on the machine do counts little.
-double CoreSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 /// At most `examples` of an epoch (0: all).
 Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t examples,
                          BatchScratch& scratch, std::uint64_t& checksum) {
@@ -57,10 +51,10 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t ex
   Round round;
   for (Position at{epoch, 0}; at.epoch == epoch && (examples == 0 || round.examples < examples);
        at = steps.Next(at)) {
-    const double began = CoreSeconds();
+    const double began = ThreadCpuSeconds();
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                               plan.Batch(epoch, steps.RankExamples(at, 0), scratch));
-    round.seconds += CoreSeconds() - began;
+    round.seconds += ThreadCpuSeconds() - began;
     round.examples += batch->graphs();
     round.bytes += batch->bytes().size();
     round.edges += batch->tensors()[*batch->Find("edge_label")].shape.front();
@@ -81,7 +75,7 @@ Result<Round> PlainEpoch(const Plan& plan, const Dataset& dataset, std::uint64_t
   for (std::uint64_t place = 0; place < examples; ++place) {
     const OutcomeRecord& outcome =
         index.outcomes()[plan.ExampleAt(epoch, place).value() % index.outcomes().size()];
-    const double began = CoreSeconds();
+    const double began = ThreadCpuSeconds();
     numbers.clear();
     edges.clear();
     queue.assign(1, outcome.root);
@@ -110,7 +104,7 @@ Result<Round> PlainEpoch(const Plan& plan, const Dataset& dataset, std::uint64_t
         edges.push_back({source, found->second, edge.label});
       }
     }
-    round.seconds += CoreSeconds() - began;
+    round.seconds += ThreadCpuSeconds() - began;
     round.edges += edges.size();
     ++round.examples;
     checksum ^= edges.empty() ? 0 : edges.back()[1];
@@ -123,13 +117,13 @@ Result<Round> PlainEpoch(const Plan& plan, const Dataset& dataset, std::uint64_t
 double CopySeconds(std::uint64_t bytes, std::uint64_t piece) {
   std::vector<char> from(piece, 1);
   std::vector<char> to(piece, 0);
-  const double began = CoreSeconds();
+  const double began = ThreadCpuSeconds();
   for (std::uint64_t done = 0; done < bytes; done += piece) {
     from[done % piece] = static_cast<char>(done);
     std::memcpy(to.data(), from.data(), piece);
     __asm__ volatile("" : : "r"(to.data()) : "memory");
   }
-  return CoreSeconds() - began;
+  return ThreadCpuSeconds() - began;
 }
 
 Status Run(const Options& options) {
@@ -170,36 +164,38 @@ Status Run(const Options& options) {
   const double copy = CopySeconds(best.bytes * 50, best.bytes * options.size /
                                                        std::max<std::uint64_t>(best.examples, 1)) /
                       50;
-  std::printf("%s, %s, batches of %lu, kernel %s, one core\n", options.dir.c_str(),
-              options.source.c_str(), static_cast<unsigned long>(options.size),
-              options.kernel.c_str());
-  std::printf("examples an epoch      %12lu\n", static_cast<unsigned long>(best.examples));
-  std::printf("bytes an example       %12.0f\n",
-              static_cast<double>(best.bytes) / static_cast<double>(best.examples));
-  std::printf("examples/s best        %12.0f\n", rate(0));
-  std::printf("examples/s p50         %12.0f\n", rate(0.5));
-  std::printf("examples/s p99         %12.0f\n", rate(0.99));
-  std::printf("MB/s best              %12.0f\n",
-              static_cast<double>(best.bytes) / best.seconds / 1e6);
-  std::printf("edges an example       %12.1f\n",
-              static_cast<double>(best.edges) / static_cast<double>(best.examples));
-  std::printf("edges/s best           %12.0f\n", static_cast<double>(best.edges) / best.seconds);
-  std::printf("edges/s p50            %12.0f\n",
-              rate(0.5) * static_cast<double>(best.edges) / static_cast<double>(best.examples));
-  std::printf("memcpy of the same     %12.0f MB/s, %.1f times as fast\n",
-              static_cast<double>(best.bytes) / copy / 1e6, best.seconds / copy);
+  const Report report(options.json);
+  const std::string what =
+      fmt::format("closures and packing, {}batches of {}{}",
+                  options.source == "proof_states" ? "" : options.source + ", ", options.size,
+                  options.kernel == "auto" ? "" : ", kernel " + options.kernel);
+  report.Note(fmt::format("{}, {} examples an epoch, one core", options.dir, best.examples));
+  report.Add({what,
+              rate(0.5),
+              "examples/s",
+              "memcpy of the same bytes",
+              static_cast<double>(best.examples) / copy,
+              {{"bytes an example", fmt::format("{:.0f}", static_cast<double>(best.bytes) /
+                                                              static_cast<double>(best.examples))},
+               {"best", fmt::format("{:.0f}", rate(0))},
+               {"p99", fmt::format("{:.0f}", rate(0.99))}}});
+  const double edges_each = static_cast<double>(best.edges) / static_cast<double>(best.examples);
+  double plain_edges = 0;  // a second
   if (options.plain) {
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, library.Open("bench"));
     MILLRACE_ASSIGN_OR_RETURN(
         const Round plain,
         PlainEpoch(*plan, *dataset, 1, std::min<std::uint64_t>(best.examples, 20000),
                    draft.closure.max_subgraph_size, checksum));
-    std::printf("plain closure, hash map%12.0f edges/s, %.1f times as slow at p50\n",
-                static_cast<double>(plain.edges) / plain.seconds,
-                rate(0.5) * static_cast<double>(best.edges) / static_cast<double>(best.examples) /
-                    (static_cast<double>(plain.edges) / plain.seconds));
+    plain_edges = static_cast<double>(plain.edges) / plain.seconds;
   }
-  std::printf("checksum               %016lx\n", static_cast<unsigned long>(checksum));
+  report.Add({"edges of these closures",
+              rate(0.5) * edges_each,
+              "edges/s",
+              options.plain ? "a plain closure over a hash map" : "",
+              plain_edges,
+              {{"edges an example", fmt::format("{:.1f}", edges_each)}}});
+  report.Note(fmt::format("checksum {:016x}", checksum));
   return OkStatus();
 }
 
@@ -219,6 +215,7 @@ int main(int argc, char** argv) {
   app.add_option("--kernel", options.kernel, "auto, array, table or turns")
       ->check(CLI::IsMember({"auto", "array", "table", "turns"}));
   app.add_flag("--plain", options.plain, "also a plain closure over a hash map");
+  app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   if (const Status status = bench::Run(options); !status.ok()) {
     std::fprintf(stderr, "bench_closure: %s\n", status.message().c_str());

@@ -12,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -22,6 +24,7 @@
 #include "common/batch/batch.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/report.h"
 
 namespace millrace::bench {
 namespace {
@@ -36,6 +39,8 @@ struct Options {
   double seconds = 10;
   std::string global_context = "none";
   bool network = false;
+  std::uint32_t consumers = 1;  // ranks, a thread each
+  bool json = false;
 };
 
 /// The daemon, gone with its owner.
@@ -75,8 +80,6 @@ class ServeProcess {
 struct Rate {
   double examples = 0;  // a second
   double bytes = 0;
-  double consumer_cpu = 0;  // seconds of a core a million examples
-  double worker_cpu = 0;
 };
 
 /// Seconds of a core that a process has had, all its threads together.
@@ -108,17 +111,30 @@ Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
     at = steps.Next(at);
   }
   const double seconds = Seconds(began);
-  return Rate{total.examples / seconds, total.bytes / seconds, 0, 0};
+  return Rate{total.examples / seconds, total.bytes / seconds};
 }
 
-Result<Rate> StreamRate(const Options& options, const std::string& yaml, const ServeProcess& serve,
-                        std::uint64_t& checksum, double& waited) {
+/// What one consumer got.
+struct Consumed {
+  Rate rate;
+  std::uint64_t checksum = 0;
+  double waited = 0;  // share of the time
+  // Seconds of a core a million examples; of all consumers, where there are several.
+  double consumer_cpu = 0;
+  double worker_cpu = 0;
+};
+
+Result<Consumed> Consume(const Options& options, const std::string& yaml, const ServeProcess& serve,
+                         std::uint32_t rank) {
   SessionOptions session_options;
   session_options.address = serve.address();
   session_options.job = "bench";
   session_options.pipeline = yaml;
   session_options.shared_memory = !options.network;
+  session_options.rank = rank;
+  session_options.world_size = options.consumers;
   MILLRACE_ASSIGN_OR_RETURN(const auto session, Session::Connect(session_options));
+  Consumed consumed;
   Rate total;
   std::uint64_t warm_up = 50;  // batches: connections, windows, page cache
   auto began = std::chrono::steady_clock::now();
@@ -137,7 +153,7 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const S
     for (const DeliveredTensor& tensor : batch->tensors()) {
       if (tensor.dtype == DType::kInt32) {
         for (const std::int32_t v : tensor.values<std::int32_t>())
-          checksum += static_cast<std::uint32_t>(v);
+          consumed.checksum += static_cast<std::uint32_t>(v);
       }
     }
     if (warm_up > 0) {
@@ -154,11 +170,36 @@ Result<Rate> StreamRate(const Options& options, const std::string& yaml, const S
   }
   const double seconds = Seconds(began);
   const SessionStats stats = session->stats();
-  waited = (stats.total_waited_seconds() - waited_before) / seconds;
+  consumed.waited = (stats.total_waited_seconds() - waited_before) / seconds;
+  consumed.rate = {total.examples / seconds,
+                   static_cast<double>(stats.bytes - bytes_before) / seconds};
   const double millions = total.examples / 1e6;
-  return Rate{total.examples / seconds, static_cast<double>(stats.bytes - bytes_before) / seconds,
-              (CpuSeconds(0) - consumer_before) / millions,
-              (CpuSeconds(serve.pid()) - worker_before) / millions};
+  consumed.consumer_cpu = (CpuSeconds(0) - consumer_before) / millions;
+  consumed.worker_cpu = (CpuSeconds(serve.pid()) - worker_before) / millions;
+  return consumed;
+}
+
+/// All consumers together; each is a rank of one job.
+Result<Consumed> StreamRate(const Options& options, const std::string& yaml,
+                            const ServeProcess& serve) {
+  std::vector<Result<Consumed>> results(options.consumers, Consumed());
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t rank = 0; rank < options.consumers; ++rank) {
+      threads.emplace_back([&, rank] { results[rank] = Consume(options, yaml, serve, rank); });
+    }
+  }
+  Consumed sum;
+  for (const Result<Consumed>& result : results) {
+    MILLRACE_RETURN_IF_ERROR(result.status());
+    sum.rate.examples += result->rate.examples;
+    sum.rate.bytes += result->rate.bytes;
+    sum.checksum += result->checksum;
+    sum.waited += result->waited / options.consumers;
+    sum.consumer_cpu += result->consumer_cpu / options.consumers / options.consumers;
+    sum.worker_cpu += result->worker_cpu / options.consumers / options.consumers;
+  }
+  return sum;
 }
 
 Status Run(const Options& options) {
@@ -170,38 +211,49 @@ Status Run(const Options& options) {
   const fs::path folder = mkdtemp(name.data());
 
   MILLRACE_ASSIGN_OR_RETURN(const Rate build, BuildRate(options, yaml));
-  Rate stream;
-  std::uint64_t checksum = 0;
-  double waited = 0;
+  Consumed stream;
   {
     ServeProcess serve(options, folder);
-    MILLRACE_ASSIGN_OR_RETURN(stream, StreamRate(options, yaml, serve, checksum, waited));
+    MILLRACE_ASSIGN_OR_RETURN(stream, StreamRate(options, yaml, serve));
   }
   fs::remove_all(folder);
   const double memcpy_rate = MemcpyBytesPerSecond();
   const double loopback = LoopbackBytesPerSecond();
 
-  fmt::print("machine      {} CPUs, {:.0f} GiB\n", ReadHostLimits().cpus,
-             static_cast<double>(ReadHostLimits().memory_bytes) / (1 << 30));
-  fmt::print(
-      "pipeline     batch {}, global_context {}, {} worker thread(s), checksum on, expanded\n",
-      options.batch, options.global_context, options.threads);
-  fmt::print("{:<34} {:>14} {:>12}\n", "", "examples/s", "MB/s packed");
-  fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "build only, one thread", build.examples,
-             build.bytes / 1e6);
-  fmt::print("{:<34} {:>14.0f} {:>12.1f}\n", "end to end, one consumer", stream.examples,
-             stream.bytes / 1e6);
-  fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: one TCP stream, 1 MiB blocks", "",
-             loopback / 1e6);
-  fmt::print("{:<34} {:>14} {:>12.1f}\n", "limit: memcpy, one thread", "", memcpy_rate / 1e6);
-  fmt::print(
-      "end to end / build only {:.2f}; / TCP stream {:.3f}; / memcpy {:.3f}; consumer waited "
-      "{:.0f} %\n",
-      stream.examples / build.examples, stream.bytes / loopback, stream.bytes / memcpy_rate,
-      waited * 100);
-  fmt::print("CPU seconds a million examples: worker {:.2f}, consumer {:.2f}\n", stream.worker_cpu,
-             stream.consumer_cpu);
-  fmt::print("checksum     {:016x}\n", checksum);
+  const Report report(options.json);
+  report.Note(fmt::format("machine      {} CPUs, {:.0f} GiB", ReadHostLimits().cpus,
+                          static_cast<double>(ReadHostLimits().memory_bytes) / (1 << 30)));
+  report.Note(
+      fmt::format("pipeline     global_context {}, checksum on, expanded; consumers waited "
+                  "{:.0f} %",
+                  options.global_context, stream.waited * 100));
+  const std::string batches = fmt::format("batches of {}", options.batch);
+  const std::string fleet = fmt::format("{}, {} worker thread{}, {} consumer{}", batches,
+                                        options.threads, options.threads == 1 ? "" : "s",
+                                        options.consumers, options.consumers == 1 ? "" : "s");
+  report.Add({"end to end, " + fleet,
+              stream.rate.examples,
+              "examples/s",
+              "built by one thread without a network",
+              build.examples,
+              {}});
+  report.Add({"packed bytes, " + fleet,
+              stream.rate.bytes / 1e9,
+              "GB/s",
+              "one loopback TCP stream, 1 MiB",
+              loopback / 1e9,
+              {}});
+  report.Add({"built by one thread, " + batches,
+              build.bytes / 1e9,
+              "GB/s",
+              "memcpy",
+              memcpy_rate / 1e9,
+              {}});
+  report.Add(
+      {"CPU of the worker a million examples, " + fleet, stream.worker_cpu, "CPU s", "", 0, {}});
+  report.Add(
+      {"CPU of consumers a million examples, " + fleet, stream.consumer_cpu, "CPU s", "", 0, {}});
+  report.Note(fmt::format("checksum     {:016x}", stream.checksum));
   return OkStatus();
 }
 
@@ -219,6 +271,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "to measure");
   app.add_option("--global-context", options.global_context, "reference, full or none");
   app.add_flag("--network", options.network, "over loopback gRPC, not through shared memory");
+  app.add_option("--consumers", options.consumers, "ranks of the job")->check(CLI::Range(1, 64));
+  app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "end_to_end: %s\n", status.message().c_str());

@@ -98,8 +98,8 @@ Status Run(const fs::path& dir, unsigned threads, int rounds, bool json) {
   report.Add({"index build, bytes of the files, a thread", bytes_per_second / best.threads / 1e9,
               "GB/s", "reading and hashing the files", hash / 1e9, params});
   report.Add({"opening an index", 1e3 * opening.map, "ms", "", 0, params});
-  report.Add({"opening an index, with a look at every file", 1e3 * opening.find, "ms", "", 0,
-              params});
+  report.Add(
+      {"opening an index, with a look at every file", 1e3 * opening.find, "ms", "", 0, params});
   return OkStatus();
 }
 
