@@ -15,9 +15,10 @@ from test_streams import DATA
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
                                                  for p in (ROOT / "docs").glob("*.md"))]
-# Commands that run this very test suite, or build the tree: CI runs the first, and has done the rest.
+# Commands that run this very test suite, or build the tree: CI runs the first, and has done the rest;
+# those of tests/bench have a test of their own, test_bench.
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
-           "git ")
+           "git ", "tests/bench/")
 # Commands that talk to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")
 

@@ -1,0 +1,147 @@
+"""The benchmark's runner: that a whole quick run works on what is built, that noise is rejected, and
+that every command of its document runs. What it measures is no test's business."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+from harness import check
+from test_streams import DATA
+
+ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", "build/release"))
+PAGE = ROOT / "docs" / "benchmarks.md"
+sys.path.insert(0, str(ROOT / "tests" / "bench"))
+
+
+def run(folder, *arguments, expect=0, env=None):
+    """The runner in quick mode, in a folder of its own."""
+    command = [sys.executable, str(ROOT / "tests" / "bench" / "run"), *arguments, "--quick",
+               "--build", str(BUILD), "--out", str(folder), "--rivals-folder",
+               str(pathlib.Path(folder) / "rivals")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=220, check=False,
+                          env={**os.environ, **(env or {})})
+    check(done.returncode == expect, f"{' '.join(arguments)}: exit code {done.returncode}:\n"
+                                     f"{done.stdout[-1500:]}{done.stderr[-1500:]}")
+    return done.stdout
+
+
+def test_a_quick_benchmark_gives_every_part_a_row_and_a_plot():
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
+        out = run(folder, "--data", str(DATA))
+        results = json.loads((pathlib.Path(folder) / "results.json").read_text())
+        for part in results["benchmarks"]:
+            missing = "not built" in part.get("failed", "")
+            check(missing or (part["rows"] and "failed" not in part), f"no figures: {part}")
+            for row in part["rows"]:
+                check(row["min"] <= row["median"] <= row["max"], f"out of order: {row}")
+                check(row["name"] in out, f"not in the table: {row['name']}")
+            if part["rows"]:
+                plot = pathlib.Path(folder) / "plots" / f"{part['letter']}.svg"
+                check(plot.read_text().startswith("<svg"), f"no plot {plot}")
+
+
+def test_the_benchmark_rejects_samples_that_were_disturbed():
+    from runner.sampling import Machine, Noisy, Sampler, busy_seconds
+
+    class Clock:
+        """Ten seconds a sample on two CPUs; `others` seconds of each are someone else's."""
+
+        def __init__(self, others):
+            self.time = self.busy_time = self.own_time = 0.0
+            self.others = list(others)
+
+        def program(self, *_):
+            self.time += 10
+            self.own_time += 9
+            self.busy_time += 9 + self.others.pop(0)
+            return [{"name": "x", "value": 1}]
+
+        def machine(self):
+            return Machine(busy=lambda: self.busy_time, own=lambda: self.own_time,
+                           now=lambda: self.time, sleep=lambda _: None, cpus=2)
+
+    clock = Clock([0.5, 3, 1.5, 1.7, 0])
+    sampler = Sampler(0.08, 2, clock.machine(), clock.program)
+    for _ in range(3):
+        sampler.sample(["x"], 1)
+    check((sampler.taken, sampler.rejected) == (3, 2), f"{sampler.taken} {sampler.rejected}")
+    clock = Clock([3] * 4)
+    sampler = Sampler(0.08, 2, clock.machine(), clock.program)
+    try:
+        sampler.sample(["x"], 1)
+        check(False, "noise was taken")
+    except Noisy as error:
+        check("--most-foreign" in str(error) and "3 samples were rejected" in str(error), str(error))
+    # Of a pair both count, or none.
+    clock = Clock([0, 3, 0, 0])
+    sampler = Sampler(0.08, 2, clock.machine(), clock.program)
+    sampler.pair((["a"], 1, None), (["b"], 1, None))
+    check(not clock.others, "the first of a disturbed pair was kept")
+    check(busy_seconds("cpu  100 200 300 9 9 50 60 400 0 0\ncpu0 1 2\n") == 10, "stolen time counts")
+
+
+def test_a_benchmark_that_fails_or_hangs_is_said():
+    from runner.sampling import Failed, run_program
+    for script, word in (("import sys; sys.exit('no luck')", "no luck"),
+                         ("print('nothing')", "no figures"), ("import time; time.sleep(60)", "not within")):
+        try:
+            run_program([sys.executable, "-c", script], 0.5 if "sleep" in script else 30)
+            check(False, f"{script}: taken as a sample")
+        except Failed as error:
+            check(word in str(error), str(error))
+
+
+def test_figures_are_summed_up_as_medians_of_pairs():
+    from runner import summary
+    figure = {"name": "x", "unit": "GB/s", "limit_name": "y", "params": {"n": "1"}}
+    (row,) = summary.rows_of([[{**figure, "value": v, "limit": l}]
+                              for v, l in ((1, 2), (9, 10), (3, 30))])
+    check((row["min"], row["median"], row["max"], row["limit"], row["ratio"]) == (1, 3, 9, 10, 0.5),
+          str(row))
+    check(summary.number(1234567) == "1.23 M" and summary.number(0.0123) == "0.0123", "numbers")
+
+
+def test_only_the_marked_block_of_a_document_changes():
+    from runner import document
+    text = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"
+    new = document.replace_block(text, "new")
+    check(new == f"before\n{document.BEGIN}\n\nnew\n\n{document.END}\nafter\n", new)
+    check(document.replace_block(new, "new") == new, "not stable")
+    try:
+        document.replace_block("no marks", "new")
+        check(False, "a document without marks was changed")
+    except ValueError:
+        pass
+
+
+def test_every_command_of_the_benchmark_page_runs():
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.S)
+    commands = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    check(len(commands) >= 3, f"only {commands}")
+    for command in commands:
+        with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
+            page = pathlib.Path(folder) / "benchmarks.md"
+            page.write_text(PAGE.read_text())
+            words = shlex.split(command.replace("/data/stdlib", str(DATA))
+                                .replace("docs/benchmarks.md", str(page)))
+            if words[0] in ("cmake", "ninja"):
+                continue  # the build that this test runs on
+            check(words[0] in ("tests/bench/run", "tests/bench/rivals/run"), command)
+            if words[0].endswith("rivals/run"):
+                words[1:1] = ["--rivals"]
+                words += ["--only", "none"]
+            elif "--list" not in words:
+                words += ["--only", "b"]
+            # No package can be had here: the table says so, and the run goes on.
+            out = run(folder, *words[1:], env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": folder})
+            if "--rivals" in words:
+                check("not measured: cannot be installed here" in out, out)
+            if "--document" in words:
+                check("fill and seal" in page.read_text(), "the page was not renewed")
+                check((pathlib.Path(folder) / "plots" / "b.svg").exists(), "no plot")
