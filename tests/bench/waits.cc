@@ -2,17 +2,11 @@
 // batch of a session that resumes far into an epoch, the step over an epoch's end, and the longest
 // wait after one of two workers was killed. Real processes, loopback gRPC.
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -22,6 +16,7 @@
 
 #include "client/session.h"
 #include "common/epoch/cursor.h"
+#include "tests/bench/daemon.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
 
@@ -40,54 +35,13 @@ struct Options {
   bool json = false;
 };
 
-/// A daemon of one role, killed with its owner.
-class Daemon {
- public:
-  Daemon(const Options& options, const fs::path& folder, const std::string& name,
-         std::vector<std::string> arguments) {
-    const fs::path port_file = folder / (name + ".address");
-    const std::vector<std::string> common = {"--dataset", "data=" + options.dataset, "--port-file",
-                                             port_file.string()};
-    arguments.insert(arguments.end(), common.begin(), common.end());
-    arguments.insert(arguments.begin(), options.millraced);
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const std::string log = folder / (name + ".log");
-      if (std::freopen(log.c_str(), "w", stderr) == nullptr) _exit(126);
-      std::vector<char*> argv;
-      for (std::string& argument : arguments) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    // Short waits: this is part of what is measured.
-    for (int i = 0; i < 60'000 && address_.empty(); ++i) {
-      std::ifstream(port_file) >> address_;
-      if (address_.empty()) usleep(500);
-    }
-  }
-  ~Daemon() { Kill(); }
-  Daemon(const Daemon&) = delete;
-  Daemon& operator=(const Daemon&) = delete;
-
-  const std::string& address() const { return address_; }
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-
- private:
-  pid_t pid_ = -1;
-  std::string address_;
-};
-
 class Bench {
  public:
   Bench(const Options& options, fs::path folder)
-      : options_(options), folder_(std::move(folder)), report_(options.json) {}
+      : options_(options),
+        folder_(std::move(folder)),
+        daemons_{options.millraced, options.dataset, folder_},
+        report_(options.json) {}
 
   Status Run() {
     MILLRACE_RETURN_IF_ERROR(ServeOne());
@@ -122,7 +76,7 @@ class Bench {
 
   Status ServeOne() {
     auto began = Clock::now();
-    const Daemon serve(options_, folder_, "serve",
+    const Daemon serve(daemons_, "serve",
                        {"serve", "--state", (folder_ / "state").string(), "--listen", "127.0.0.1:0",
                         "--batch-listen", "127.0.0.1:0"});
     std::string far;
@@ -201,12 +155,12 @@ class Bench {
   /// The longest step after one of two workers was killed, beside the mean step before.
   Status LoseWorker() {
     const Daemon dispatcher(
-        options_, folder_, "dispatcher",
+        daemons_, "dispatcher",
         {"dispatcher", "--state", (folder_ / "state2").string(), "--listen", "127.0.0.1:0"});
     const std::vector<std::string> worker = {"worker", "--batch-listen", "127.0.0.1:0",
                                              "--dispatcher", dispatcher.address()};
-    Daemon one(options_, folder_, "one", worker);
-    const Daemon two(options_, folder_, "two", worker);
+    Daemon one(daemons_, "one", worker);
+    const Daemon two(daemons_, "two", worker);
     MILLRACE_ASSIGN_OR_RETURN(const auto session, Connect(dispatcher.address(), "lossy", ""));
     // Both workers serve, and windows are full.
     const auto begun = Clock::now();
@@ -234,22 +188,14 @@ class Bench {
 
   const Options options_;
   const fs::path folder_;
+  const Daemons daemons_;
   const Report report_;
 };
 
 Status Run(const Options& options) {
-  std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
-  const fs::path folder = mkdtemp(name.data());
-  const Status status = Bench(options, folder).Run();
-  if (!status.ok()) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.path().extension() != ".log") continue;
-      std::ifstream log(entry.path());
-      fmt::print(stderr, "--- {}\n{}\n", entry.path().filename().string(),
-                 std::string(std::istreambuf_iterator<char>(log), {}));
-    }
-  }
-  fs::remove_all(folder);
+  const TemporaryFolder folder;
+  const Status status = Bench(options, folder.path()).Run();
+  if (!status.ok()) fmt::print(stderr, "{}", DaemonLogs(folder.path()));
   return status;
 }
 

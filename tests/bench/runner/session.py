@@ -54,7 +54,7 @@ class Session:
         else:
             data = self._generate("generated", 30_000 if self._options.quick else 100_000)
         large = data
-        if "g" in self._options.only:
+        if {"e", "g"} & set(self._options.only):
             large = self._generate("large", 30_000 if self._options.quick else 1_000_000)
         self._paths = {"data": str(data), "large": str(large), "seconds": "3", "rounds": "100"}
         if self._options.quick:
