@@ -1,10 +1,15 @@
-"""igraph: `neighborhood` of each proof state's root along outgoing edges, then the induced subgraph
-with its edges.
+"""igraph's `neighborhood` of proof states' roots along outgoing edges, three ways:
 
-Less than Millrace: no size limit, no order of search, edges not grouped by label, nothing packed,
-no contexts, arguments or tactics.
+  nodes     the nodes alone, 512 roots a call: less than a closure, as it gives no edges
+  induced   a root at a time, then the induced subgraph with its edges
+  gathered  512 roots a call, then edges, labels and numbers within examples by vectorised numpy:
+            what someone who knows both well would write
+
+Less than Millrace: no size limit, edges not grouped by label, no contexts, arguments or tactics;
+only `gathered` makes batches.
 """
 
+import itertools
 import random
 
 import igraph
@@ -13,28 +18,70 @@ import numpy as np
 import csr
 import measure
 
+BATCH = 512
+
+
+class Neighborhoods:
+    def __init__(self, arrays):
+        self._offsets = arrays["offsets"]
+        self._targets = arrays["targets"]
+        self._edge_labels = arrays["edge_labels"]
+        self._node_labels = arrays["node_labels"]
+        self._hops = int(arrays["depth"])
+        self._count = len(self._offsets) - 1
+        sources = np.repeat(np.arange(self._count), np.diff(self._offsets))
+        self._graph = igraph.Graph(n=self._count, directed=True,
+                                   edges=np.stack([sources, self._targets], 1))
+        self._graph.es["label"] = self._edge_labels.tolist()
+
+    def _nodes(self, roots):
+        return self._graph.neighborhood(roots, order=self._hops, mode="out")
+
+    def nodes(self, roots):
+        lists = self._nodes(roots)
+        return (np.fromiter(itertools.chain.from_iterable(lists), np.int64),)
+
+    def induced(self, roots):
+        arrays = []
+        for root in roots:
+            nodes = self._nodes(root)
+            part = self._graph.induced_subgraph(nodes)
+            arrays += [self._node_labels[nodes], np.array(part.get_edgelist(), np.int32),
+                       np.array(part.es["label"], np.int32)]
+        return arrays
+
+    def gathered(self, roots):
+        lists = self._nodes(roots)
+        nodes = np.fromiter(itertools.chain.from_iterable(lists), np.int64)
+        sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+        example = np.repeat(np.arange(len(lists)), sizes)
+        # A closure holds all that its nodes point to: its edges are all edges out of its nodes.
+        begin = self._offsets[nodes]
+        degree = self._offsets[nodes + 1] - begin
+        first = np.cumsum(degree) - degree
+        edges = np.repeat(begin - first, degree) + np.arange(degree.sum())
+        source = np.repeat(np.arange(len(nodes)), degree)
+        # The place of each target among its example's nodes.
+        keys = example * self._count + nodes
+        order = np.argsort(keys)
+        wanted = example[source] * self._count + self._targets[edges]
+        target = order[np.searchsorted(keys[order], wanted)]
+        return (self._node_labels[nodes], source, target, self._edge_labels[edges], sizes)
+
 
 def main():
-    parsed = measure.options()
+    parsed = measure.options(kind="induced")
     arrays = csr.load(parsed.csr)
-    offsets = arrays["offsets"]
-    sources = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    graph = igraph.Graph(n=len(offsets) - 1, directed=True,
-                         edges=np.stack([sources, arrays["targets"]], 1))
-    graph.es["label"] = arrays["edge_labels"].tolist()
-    node_labels = arrays["node_labels"]
-    hops = int(arrays["depth"])
+    make = getattr(Neighborhoods(arrays), parsed.kind)
     roots = arrays["roots"].tolist()
-    meter = measure.Meter(parsed.seconds)
+    batch = BATCH if parsed.kind != "induced" else 16  # often enough to look at the clock
+    meter = measure.Meter(parsed.seconds, one_core=True)
     order = random.Random(parsed.seed)
     while True:
         order.shuffle(roots)
-        for root in roots:
-            nodes = graph.neighborhood(root, order=hops, mode="out")
-            part = graph.induced_subgraph(nodes, implementation="create_from_scratch")
-            meter.touch(node_labels[nodes], np.array(part.get_edgelist(), np.int32),
-                        np.array(part.es["label"], np.int32))
-            if not meter.take():
+        for i in range(0, len(roots) - batch + 1, batch):
+            meter.touch(*make(roots[i:i + batch]))
+            if not meter.take(batch):
                 measure.emit("examples", meter.rate(), "examples/s", checksum=meter.checksum(),
                              **measure.versions("igraph", "numpy"))
                 return

@@ -50,10 +50,13 @@ def cpu_seconds(*pids):
 
 
 class Meter:
-    """Counts until the time is over. `take` says whether there is time for more."""
+    """Counts until the time is over. `take` says whether there is time for more. With `one_core` the
+    rate is over wall time or over CPU time of all threads, whichever is better for the rival: ours
+    is over the CPU time of one thread."""
 
-    def __init__(self, seconds):
+    def __init__(self, seconds, one_core=False):
         self._seconds = seconds
+        self._one_core = one_core
         self._hash = xxhash.xxh3_128()
         self.warm = False
         self.count = 0
@@ -62,6 +65,7 @@ class Meter:
 
     def _restart(self):
         self.began = time.perf_counter()
+        self.began_cpu = time.process_time()
         self.count = 0
         self.nbytes = 0
 
@@ -86,7 +90,10 @@ class Meter:
         return self.took() < self._seconds
 
     def rate(self):
-        return self.count / self.took()
+        took = self.took()
+        if self._one_core:
+            took = min(took, time.process_time() - self.began_cpu)
+        return self.count / took
 
     def checksum(self):
         return self._hash.hexdigest()

@@ -70,7 +70,7 @@ def main():
     arrays = csr.load(parsed.csr)
     graph = Graph(arrays)
     roots = arrays["roots"].tolist()
-    meter = measure.Meter(parsed.seconds)
+    meter = measure.Meter(parsed.seconds, one_core=True)
     order = random.Random(parsed.seed)
     packages = ["torch", "torch_geometric"] + (["torch_sparse"] if parsed.kind != "khop" else [])
     while True:

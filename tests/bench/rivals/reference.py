@@ -55,7 +55,7 @@ def main():
     parsed = measure.options(export="none")
     random.seed(parsed.seed)
     server = make_server(parsed.data)
-    meter = measure.Meter(parsed.seconds)
+    meter = measure.Meter(parsed.seconds, one_core=True)
     (through_tfdata if parsed.export == "tfdata" else alone)(server, meter)
     measure.emit("examples", meter.rate(), "examples/s", checksum=meter.checksum(),
                  **measure.versions("graph2tac", "pytactician", "tensorflow", "numpy"))
