@@ -145,18 +145,10 @@ class Measure {
   }
 
   void Add(const bench::Report& report, std::uint32_t examples, double limit) const {
-    report.Add({name_ + ", bytes",
-                gigabytes_a_second(),
-                "GB/s",
-                "memcpy of as many bytes",
-                limit,
-                {{"batch", std::to_string(examples)}}});
-    report.Add({name_ + ", examples",
-                examples / At(0.5) / 1e6,
-                "M examples/s",
-                "",
-                0,
-                {{"batch", std::to_string(examples)}}});
+    const bench::Figure::Params params = {{"batch", std::to_string(examples)}};
+    report.Add({name_ + ", bytes", gigabytes_a_second(), "GB/s", "memcpy of as many bytes", limit,
+                params});
+    report.Add({name_ + ", examples", examples / At(0.5) / 1e6, "M examples/s", "", 0, params});
   }
 
   void Print(std::uint32_t examples, double limit) const {

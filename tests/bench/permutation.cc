@@ -64,12 +64,9 @@ Cost Measure(std::uint64_t calls, std::uint64_t& checksum, const Call& call) {
 
 void Print(std::uint64_t n, const char* what, Cost cost, double limit, bool json) {
   if (json) {
-    bench::Report(true).Add({fmt::format("an order of {}: {}", n, what),
-                             cost.p50,
-                             "ns",
-                             limit > 0 ? "a table at random" : "",
-                             limit,
-                             {}});
+    const char* const limit_name = limit > 0 && cost.p50 != limit ? "a table at random" : "";
+    bench::Report(true).Add(
+        {fmt::format("an order of {}: {}", n, what), cost.p50, "ns", limit_name, limit, {}});
     return;
   }
   fmt::print("{:>14} {:<22} {:>8.1f} {:>8.1f} {:>9.1f}", n, what, cost.p50, cost.p99,

@@ -143,5 +143,6 @@ def test_every_command_of_the_benchmark_page_runs():
             if "--rivals" in words:
                 check("not measured: cannot be installed here" in out, out)
             if "--document" in words:
-                check("fill and seal" in page.read_text(), "the page was not renewed")
+                new = page.read_text()
+                check(new != PAGE.read_text() and "fill and seal" in new, "the page was not renewed")
                 check((pathlib.Path(folder) / "plots" / "b.svg").exists(), "no plot")

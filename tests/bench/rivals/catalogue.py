@@ -38,8 +38,8 @@ class Rival:
 
 SAMPLERS_LACK = ("less: no size limit, no grouping of edges, no batches, no contexts, arguments or "
                  "tactics")
-LOADERS_LACK = ("more: nothing; less: no network, no checksum on the way, no reversed and self "
-                "edges, no contexts, arguments or tactics")
+LOADERS_LACK = ("less: no network, no checksum on the way, no reversed and self edges, no contexts, "
+                "arguments or tactics")
 
 RIVALS = (
     Rival("reference", "graph2tac DataServer, alone", "reference", ("reference.py",), CLOSURE,

@@ -17,7 +17,7 @@ def closure(*arguments, rounds="100"):
     return ("bench_closure", "{data}", "--json", "--rounds", rounds, *arguments)
 
 
-def stream(*arguments, seconds="3"):
+def stream(*arguments, seconds="2"):
     return ("bench_end_to_end", "{data}", "--json", "--seconds", seconds, *arguments)
 
 

@@ -32,7 +32,7 @@ class Session:
         results = {"date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
                    "machine": machine(), "samples": self._options.samples,
                    "most_foreign": self._options.most_foreign, "benchmarks": [], "rivals": [],
-                   "rejected": 0}
+                   "rejected": 0, "foreign": []}
         self._prepare()
         for benchmark in BENCHMARKS:
             if benchmark.letter in self._options.only:
@@ -56,7 +56,7 @@ class Session:
         large = data
         if {"e", "g"} & set(self._options.only):
             large = self._generate("large", 30_000 if self._options.quick else 1_000_000)
-        self._paths = {"data": str(data), "large": str(large), "seconds": "3", "rounds": "100"}
+        self._paths = {"data": str(data), "large": str(large), "seconds": "2", "rounds": "100"}
         if self._options.quick:
             self._paths.update(seconds="0.3", rounds="2")
 
@@ -94,6 +94,7 @@ class Session:
                 failures.append(f"{' '.join(program)}: {error}"
                                 if "not built" not in str(error) else str(error))
             part["rejected"] += sampler.rejected
+            results["foreign"] += sampler.foreign
             self._log(f"({benchmark.letter}) {' '.join(program)}: {sampler.taken} samples, "
                       f"{sampler.rejected} rejected")
         if failures:
@@ -162,6 +163,7 @@ class Session:
             unit = two[0]["unit"]
             versions = {k: v for k, v in two[0]["params"].items() if k != "checksum"}
         results["rejected"] += sampler.rejected
+        results["foreign"] += sampler.foreign
         row = summary.rival_row(rival, ours, theirs, versions)
         row["unit"] = unit
         return row
