@@ -4,8 +4,10 @@ of the same run as a tick."""
 import math
 from xml.sax.saxutils import escape
 
-WIDTH = 860
-LABEL = 380
+from runner.summary import number
+
+WIDTH = 920
+LABEL = 430
 ROW = 22
 COLOURS = {"ours": "#3b6ea5", "rival": "#a5673b"}
 
@@ -50,7 +52,7 @@ def bars(title, unit, rows, logarithmic=False):
                        'stroke="black" stroke-width="2"/>')
             if x - end < 60:
                 end = max(end, x)
-        out.append(f'<text x="{end + 5:.1f}" y="{middle + 4:.1f}">{row["median"]:.3g}</text>')
+        out.append(f'<text x="{end + 5:.1f}" y="{middle + 4:.1f}">{number(row["median"])}</text>')
     out.append("</svg>")
     return "\n".join(out) + "\n"
 
@@ -78,6 +80,6 @@ def charts(results):
 
 
 def _wide(rows):
-    """Whether the smallest bar would be lost beside the largest."""
-    medians = [row["median"] for row in rows if row["median"] > 0]
-    return bool(medians) and max(medians) > 50 * min(medians)
+    """Whether the smallest bar would be lost beside the largest, or beside its limit."""
+    values = [v for row in rows for v in (row["median"], row.get("limit")) if v]
+    return bool(values) and max(values) > 50 * min(values)
