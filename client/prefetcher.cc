@@ -54,7 +54,8 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
   const Time began = tracer_.Begin();
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeliveredBatch> delivered,
                             device_->Expand(packed, index_dtype_));
-  return ExpandedBatch{std::move(packed), std::move(delivered), began, tracer_.Begin()};
+  return ExpandedBatch{std::move(packed), std::move(delivered), began, tracer_.Begin(),
+                       Tracer::ThreadLane()};
 }
 
 void Prefetcher::Run() {

@@ -28,6 +28,7 @@ struct ExpandedBatch {
   std::shared_ptr<const DeliveredBatch> delivered;
   Time expand_began;  // while a trace is taken
   Time expanded;
+  std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
 };
 
 class Prefetcher {

@@ -21,8 +21,10 @@ void Session::Core::RecordTaken(std::uint64_t step, const client::ExpandedBatch&
   span.begin = expanded.expand_began;
   span.end = expanded.expanded;
   span.bytes = expanded.packed->bytes().size();
+  span.lane = expanded.expand_lane;
   if (span.end != Time{}) trace_.tracer().Record(span);
   span.kind = SpanKind::kTaken;
+  span.lane = 0;
   span.begin = began;
   span.end = Time{};
   trace_.tracer().Record(span);

@@ -53,7 +53,7 @@ std::string TrackName(Track track, std::uint32_t lane) {
     case Track::kReceives:
       return fmt::format("receives, stream {}", lane);
     case Track::kExpands:
-      return "expands";
+      return lane == 0 ? "expands" : fmt::format("expands, thread {}", lane);
     case Track::kLoop:
       return "training loop";
   }
@@ -272,8 +272,8 @@ class Writer {
   }
 
   int Tid(int pid, Track track, std::uint32_t lane) {
-    // One thread each takes leases, expands and is the loop.
-    if (track == Track::kLeases || track == Track::kExpands || track == Track::kLoop) lane = 0;
+    // One thread each takes leases and is the loop.
+    if (track == Track::kLeases || track == Track::kLoop) lane = 0;
     const auto [found, added] = tids_.try_emplace({pid, track, lane}, 0);
     if (added) {
       found->second = ++last_tid_[pid];

@@ -27,7 +27,7 @@ BENCHMARKS = (
               (("bench_limits", "--json", "--seconds", "0.05", "--buffer", "16", "--hand-overs",
                 "500"),)),
     Benchmark("a", "closure",
-              (closure("--size", "512"), closure("--size", "512", "--table"),
+              (closure("--size", "512"), closure("--size", "512", "--kernel", "table"),
                closure("--size", "32"), closure("--size", "4096"),
                closure("--size", "64", "--source", "definitions")),
               (closure("--size", "64", rounds="2"),)),
