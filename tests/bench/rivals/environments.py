@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-STEP_SECONDS = 3600  # the longest that one installation may take (some build from source)
+STEP_SECONDS = 7200  # the longest that one installation may take (some build from source)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +26,7 @@ ENVIRONMENTS = {
     "loaders": (
         Step("base", ("torch", "torch_geometric", "grain", "pyarrow", "igraph", "xxhash", "wheel",
                       "setuptools")),
-        # Built from source against the torch that is there: half an hour on two cores.
+        # Built from source against the torch that is there: up to an hour on two busy cores.
         Step("torch-sparse", ("torch-scatter", "torch-sparse"), ("--no-build-isolation",)),
         Step("pyg-lib", ("pyg-lib",)),
     ),
