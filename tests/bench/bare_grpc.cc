@@ -1,7 +1,5 @@
 #include "tests/bench/bare_grpc.h"
 
-#include <malloc.h>
-
 #include <chrono>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include "common/base/malloc.h"
 #include "millrace/v1/worker.grpc.pb.h"
 #include "tests/bench/child.h"
 #include "tests/bench/cpu_time.h"
@@ -19,14 +18,6 @@ namespace millrace::bench {
 namespace {
 
 using BidiReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
-
-/// Kept in memory instead of given back to the kernel after every message: gRPC makes a large
-/// buffer for each.
-void KeepFreedMemory() {
-  mallopt(M_MMAP_THRESHOLD, 256 << 20);
-  mallopt(M_TRIM_THRESHOLD, 512 << 20);
-  mallopt(M_TOP_PAD, 64 << 20);
-}
 
 /// Writes one of `messages` after another until the other end goes.
 class Sender final : public BidiReactor {

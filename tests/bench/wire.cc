@@ -22,6 +22,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/base/hash.h"
+#include "common/base/malloc.h"
 #include "common/base/mutex.h"
 #include "common/batch/arena.h"
 #include "common/transport/grpc_client.h"
@@ -179,6 +180,7 @@ class Source final : public WorkerEndpoint {
 };
 
 void Send(int fd, std::uint64_t size, Shared& shared) {
+  KeepFreedMemory();
   PayloadMaker maker(size, shared);
   const auto source = std::make_shared<Source>();
   const auto server = GrpcServer::Start(GrpcServerOptions(), source);
@@ -308,6 +310,7 @@ class Sink final : public StreamHandler<IncomingPart> {
 };
 
 void Receive(int fd, int port, pid_t sender, const Options& options) {
+  KeepFreedMemory();
   const std::shared_ptr<Connector> connector = MakeGrpcConnector(GrpcClientOptions());
   const auto sink = std::make_shared<Sink>(fd, sender, options);
   sink->Begin(connector->StreamBatches("127.0.0.1:" + std::to_string(port), sink));
