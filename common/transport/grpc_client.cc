@@ -55,8 +55,7 @@ class GrpcConnector final : public Connector {
   }
 
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
-      const std::string& address,
-      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
+      const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
     using C = GrpcClientCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
     auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {

@@ -162,8 +162,7 @@ class InProcessConnector final : public Connector {
   }
 
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
-      const std::string& address,
-      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
+      const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
     auto endpoint = network_.FindDispatcher(address);
     return network_.Open<v1::TraceRequest, v1::TraceChunk>(
         from_, address, std::move(handler),
