@@ -81,6 +81,7 @@ Actions Dispatcher::End() {
 
 void Dispatcher::Apply(const Update& update) {
   if (watch_) watch_(update);
+  worker_sets_.WillApply(update, state_.workers(), now_.time, options_);
   state_.Apply(update);
 }
 
@@ -163,7 +164,7 @@ Actions Dispatcher::OnStreamClosed(StreamId stream, Moment now) {
   return End();
 }
 
-Actions Dispatcher::OnAttach(StreamId stream, const v1::AttachRequest& request, Moment now) {
+Actions Dispatcher::OnAttach(StreamId stream, v1::AttachRequest request, Moment now) {
   Begin(now);
   const StreamFacts* facts = state_.FindStream(stream);
   if (facts == nullptr || facts->of_worker) return End();
@@ -186,7 +187,7 @@ Actions Dispatcher::OnAttach(StreamId stream, const v1::AttachRequest& request, 
     return End();
   }
   Apply(SessionHeard{id, now_.time});
-  if (request.has_report()) Hear(id, request.report());
+  if (request.has_report()) Hear(id, std::move(*request.mutable_report()));
   if (request.bye() && state_.FindSession(id) != nullptr) {
     Log(LogLevel::kInfo, "session ended", {{"session", id.ToString()}, {"why", "bye"}});
     EndSession(id);

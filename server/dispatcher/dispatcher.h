@@ -51,8 +51,8 @@ class Dispatcher {
   Actions OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now);
   Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now);
   Actions OnStreamClosed(StreamId stream, Moment now);
-  Actions OnAttach(StreamId stream, const v1::AttachRequest& request, Moment now);
-  Actions OnWork(StreamId stream, const v1::WorkRequest& request, Moment now);
+  Actions OnAttach(StreamId stream, v1::AttachRequest request, Moment now);
+  Actions OnWork(StreamId stream, v1::WorkRequest request, Moment now);
   Actions OnTick(Moment now);
   Actions OnPlanCompiled(const std::string& key, Result<std::shared_ptr<const PlanFacts>> plan,
                          Moment now);
@@ -126,7 +126,7 @@ class Dispatcher {
   void Fill(Number id);
   void FillAll();
   /// Not ok where no worker is left that can serve the session; see CheckProspects.
-  Status CheckHope(const SessionFacts& session, const WorkerChooser& workers) const;
+  Status CheckHope(const SessionFacts& session, bool has_workers) const;
   /// Ends all live sessions of the session's job.
   void FailJob(Number id, const Status& status);
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
@@ -150,6 +150,7 @@ class Dispatcher {
   DispatcherState state_;
   std::function<void(const Update&)> watch_;
   std::mt19937_64 random_;
+  mutable WorkerSets worker_sets_;  // what follows from the facts, kept
   Moment now_;
   Time next_pulse_;
   bool booted_jobs_checked_ = false;

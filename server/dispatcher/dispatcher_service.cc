@@ -162,12 +162,12 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   if (it == streams.end()) return;
   const auto stream = it->second;
   auto inbound = stream->Take();
-  for (const auto& message : inbound.messages) {
+  for (auto& message : inbound.messages) {
     event_began_ = traces_->tracer().Begin();
     if constexpr (std::is_same_v<StreamT, WorkStream>) {
-      Perform(dispatcher_->OnWork(id, message, Now()));
+      Perform(dispatcher_->OnWork(id, std::move(message), Now()));
     } else {
-      Perform(dispatcher_->OnAttach(id, message, Now()));
+      Perform(dispatcher_->OnAttach(id, std::move(message), Now()));
     }
   }
   if (!inbound.closed && !inbound.flooded) return;

@@ -55,18 +55,6 @@ void EraseNumber(NumberIndex& index, const std::string& key, Number number) {
   if (it->second.empty()) index.erase(it);
 }
 
-std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
-  std::vector<LeaseFacts> held;
-  held.reserve(static_cast<std::size_t>(report.held_size()));
-  for (const auto& lease : report.held()) {
-    held.push_back({FromProto(lease.id()),
-                    FromProto(lease.worker().id()),
-                    {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
-                    Time{}});
-  }
-  return held;
-}
-
 /// A worker counts as failed again when it is new in the list or its time there grew.
 void UpdateFailing(SessionFacts& session, const v1::Report& report, Time at) {
   std::map<Number, FailingWorker> failing;
@@ -87,6 +75,14 @@ std::string PlanKey(const v1::PipelineText& pipeline) {
                                  pipeline.variant().size(), pipeline.variant());
   for (const auto& o : pipeline.overrides()) text += fmt::format("{}:{}", o.size(), o);
   return Xxh3(text).ToHex();
+}
+
+std::set<std::string> ReadyPlans(const v1::WorkRequest& report) {
+  std::set<std::string> ready;
+  for (const auto& plan : report.plans()) {
+    if (plan.phase() == v1::READY) ready.insert(plan.fingerprint());
+  }
+  return ready;
 }
 
 std::string RankOfJob(const v1::Hello& hello) {
@@ -245,12 +241,11 @@ void DispatcherState::On(const SessionAdmitted& u) {
 
 void DispatcherState::On(const SessionReported& u) {
   SessionFacts& session = Get(sessions_, u.id);
-  session.leases.Report(HeldLeases(u.report), FromProto(u.report.last_lease()), u.lapsed);
+  session.leases.Report(u.held, FromProto(u.report.last_lease()), u.lapsed);
   UpdateFailing(session, u.report, u.at);
   AddSample(session.samples, u.report.counters(), u.at);
   session.early_report.reset();
   session.report = u.report;
-  session.report->clear_held();  // the lease table has them
 }
 
 void DispatcherState::On(const SessionReportedEarly& u) {
@@ -288,10 +283,7 @@ void DispatcherState::On(const WorkerJoined& u) {
 void DispatcherState::On(const WorkerReported& u) {
   Worker& worker = Get(workers_, u.id);
   worker.report = u.report;
-  worker.ready.clear();
-  for (const auto& plan : u.report.plans()) {
-    if (plan.phase() == v1::READY) worker.ready.insert(plan.fingerprint());
-  }
+  worker.ready = ReadyPlans(u.report);
   for (auto& [id, dataset] : *worker.report.mutable_datasets()) dataset.clear_file_list();
   worker.stream = u.stream;
   worker.heard = u.at;

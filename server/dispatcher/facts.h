@@ -131,6 +131,9 @@ struct StreamFacts {
   Number owner;  // session or worker; unset before the first message
 };
 
+/// Fingerprints of the plans that a worker reports as ready.
+std::set<std::string> ReadyPlans(const v1::WorkRequest& report);
+
 /// Key of a pipeline text, for one compilation a text.
 std::string PlanKey(const v1::PipelineText& pipeline);
 

@@ -23,6 +23,18 @@ std::uint64_t EndEpoch(const SessionFacts& session) {
   return session.wanted_start().epoch + session.hello.epochs();
 }
 
+std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
+  std::vector<LeaseFacts> held;
+  held.reserve(static_cast<std::size_t>(report.held_size()));
+  for (const auto& lease : report.held()) {
+    held.push_back({FromProto(lease.id()),
+                    FromProto(lease.worker().id()),
+                    {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
+                    Time{}});
+  }
+  return held;
+}
+
 void ToProto(const Worker& worker, v1::WorkerRef* out) {
   *out = worker.report.self();
   ToProto(worker.id, out->mutable_id());
@@ -46,8 +58,13 @@ void Dispatcher::Hear(Number id, v1::Report report) {
   if (Status status = CheckReport(report, *session.plan, options_); !status.ok()) {
     return Fail(id, status.WithContext(RankOfJob(session.hello)));
   }
+  std::vector<LeaseFacts> held = HeldLeases(report);
+  // Most of a report, and not gone through again.
+  google::protobuf::RepeatedPtrField<v1::Lease> taken;
+  taken.Swap(report.mutable_held());
   Trim(report);
-  Apply(SessionReported{id, std::move(report), now_.time, now_.time + -options_.lease_lapse});
+  Apply(SessionReported{id, std::move(report), std::move(held), now_.time,
+                        now_.time + -options_.lease_lapse});
   Fill(id);
 }
 
@@ -59,8 +76,10 @@ void Dispatcher::Fill(Number id) {
   std::vector<StepRun> gaps =
       session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
-  WorkerChooser workers(state_.workers(), session, now_.time, options_);
-  if (const Status status = CheckHope(session, workers); !status.ok()) return FailJob(id, status);
+  WorkerChooser workers(worker_sets_.Of(session, state_.workers(), now_.time, options_));
+  if (const Status status = CheckHope(session, !workers.empty()); !status.ok()) {
+    return FailJob(id, status);
+  }
   if (workers.empty()) return Wait(id, NoWorkerWhy(session));
   if (!session.why.empty()) Apply(SessionTold{id, ""});
 
@@ -94,10 +113,10 @@ void Dispatcher::FillAll() {
   }
 }
 
-Status Dispatcher::CheckHope(const SessionFacts& session, const WorkerChooser& workers) const {
+Status Dispatcher::CheckHope(const SessionFacts& session, bool has_workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
-  if (!workers.empty() && !refused) return OkStatus();
+  if (has_workers && !refused) return OkStatus();
   // After a restart workers come back one by one.
   const bool earlier = session.id.term < state_.term();
   if (earlier && now_.time - state_.booted() < options_.session_timeout) return OkStatus();
@@ -149,7 +168,7 @@ std::string Dispatcher::WhyNot(const Worker& worker, const SessionFacts& session
 
 std::string Dispatcher::NoWorkerWhy(const SessionFacts& session) const {
   if (!session.plan) return {};
-  if (!WorkerChooser(state_.workers(), session, now_.time, options_).empty()) return {};
+  if (!worker_sets_.Of(session, state_.workers(), now_.time, options_).workers.empty()) return {};
   const std::string dataset = session.plan->facts->dataset();
   if (state_.workers().empty()) {
     return fmt::format("no worker has the dataset {}: no worker is connected", dataset);

@@ -88,7 +88,8 @@ struct SessionAdmitted {
 };
 struct SessionReported {
   Number id;
-  v1::Report report;
+  v1::Report report;  // without held leases
+  std::vector<LeaseFacts> held;
   Time at;
   Time lapsed;
 };

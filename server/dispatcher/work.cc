@@ -21,15 +21,17 @@ bool Builds(const Worker& worker, std::uint32_t semantics) {
          std::find(versions.begin(), versions.end(), semantics) != versions.end();
 }
 
-std::map<std::string, std::string> Digests(const v1::WorkRequest& report) {
-  std::map<std::string, std::string> digests;
-  for (const auto& [id, dataset] : report.datasets()) digests[id] = dataset.digest();
-  return digests;
+bool SameDigests(const v1::WorkRequest& a, const v1::WorkRequest& b) {
+  return a.datasets_size() == b.datasets_size() &&
+         std::all_of(a.datasets().begin(), a.datasets().end(), [&b](const auto& entry) {
+           const auto other = b.datasets().find(entry.first);
+           return other != b.datasets().end() && other->second.digest() == entry.second.digest();
+         });
 }
 
 }  // namespace
 
-Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Moment now) {
+Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now) {
   Begin(now);
   const StreamFacts* facts = state_.FindStream(stream);
   if (facts == nullptr || !facts->of_worker) return End();
@@ -48,7 +50,7 @@ Actions Dispatcher::OnWork(StreamId stream, const v1::WorkRequest& request, Mome
   if (worker.stream != stream)
     Close(worker.stream, Cancelled("the worker has opened a newer stream"));
   // What changes the answer; everything else can wait for the next pulse.
-  const bool answer = worker.stream != stream || Digests(worker.report) != Digests(request);
+  const bool answer = worker.stream != stream || !SameDigests(worker.report, request);
   const bool was_heard = IsHeard(worker, now_.time, options_);
   const std::set<std::string> was_ready = worker.ready;
   Apply(WorkerReported{id, Trimmed(request), stream, now_.time});

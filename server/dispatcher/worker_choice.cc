@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <tuple>
+#include <utility>
+#include <variant>
 
 #include "common/transport/refusal.h"
 #include "server/dispatcher/hello_check.h"
@@ -48,8 +50,14 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
           SameHost(worker.report.self().host_id(), session.hello.host_id()));
 }
 
-WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const SessionFacts& session,
-                             Time now, const DispatcherOptions& options) {
+WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFacts& session,
+                        Time now, const DispatcherOptions& options) {
+  struct Candidate {
+    const Worker* worker;
+    bool same_host;
+    std::uint64_t weight;  // of rendezvous hashing
+  };
+  std::vector<Candidate> all;
   const Worker* failed_longest_ago = nullptr;
   FailingWorker longest{};
   for (const auto& [id, worker] : workers) {
@@ -66,22 +74,67 @@ WorkerChooser::WorkerChooser(const std::map<Number, Worker>& workers, const Sess
       }
       continue;
     }
-    const double per_batch = SecondsPerBatch(worker.report);
-    set_.push_back(
-        {&worker, SameHost(worker.report.self().host_id(), session.hello.host_id()),
-         Weight(id, session.id), per_batch,
-         worker.report.queue_seconds() + per_batch * static_cast<double>(worker.granted_batches)});
+    all.push_back({&worker, SameHost(worker.report.self().host_id(), session.hello.host_id()),
+                   Weight(id, session.id)});
   }
-  if (set_.empty() && failed_longest_ago != nullptr) {
-    set_.push_back({failed_longest_ago, false, 0, 0, 0});
-  }
-  std::sort(set_.begin(), set_.end(), [](const Candidate& a, const Candidate& b) {
+  if (all.empty() && failed_longest_ago != nullptr) return {{failed_longest_ago}, 0};
+  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.same_host != b.same_host ? a.same_host : a.weight < b.weight;
   });
-  if (set_.size() > options.max_workers_of_consumer) set_.resize(options.max_workers_of_consumer);
-  choices_ = static_cast<std::size_t>(
-      std::count_if(set_.begin(), set_.end(), [](const Candidate& c) { return c.same_host; }));
-  if (choices_ == 0) choices_ = set_.size();
+  if (all.size() > options.max_workers_of_consumer) all.resize(options.max_workers_of_consumer);
+  WorkerSet set;
+  for (const Candidate& candidate : all) {
+    set.workers.push_back(candidate.worker);
+    if (candidate.same_host) ++set.own_host;
+  }
+  return set;
+}
+
+const WorkerSet& WorkerSets::Of(const SessionFacts& session,
+                                const std::map<Number, Worker>& workers, Time now,
+                                const DispatcherOptions& options) {
+  if (!session.failing.empty() || !session.plan) {
+    last_ = MakeWorkerSet(workers, session, now, options);
+    return last_;
+  }
+  const auto [entry, is_new] = sets_.try_emplace(session.id);
+  WorkerSet& set = entry->second;
+  // Time alone takes workers out of a set, and brings none into it.
+  const bool heard = std::all_of(set.workers.begin(), set.workers.end(),
+                                 [&](const Worker* w) { return IsHeard(*w, now, options); });
+  if (is_new || !heard) set = MakeWorkerSet(workers, session, now, options);
+  return set;
+}
+
+void WorkerSets::WillApply(const Update& update, const std::map<Number, Worker>& workers, Time now,
+                           const DispatcherOptions& options) {
+  if (const auto* reported = std::get_if<WorkerReported>(&update)) {
+    const Worker& worker = workers.find(reported->id)->second;
+    const v1::WorkRequest& report = reported->report;
+    const bool same = IsHeard(worker, now, options) &&
+                      worker.report.draining() == report.draining() &&
+                      worker.report.self().address() == report.self().address() &&
+                      worker.report.self().host_id() == report.self().host_id() &&
+                      worker.ready == ReadyPlans(report);
+    if (!same) sets_.clear();
+  } else if (std::holds_alternative<WorkerLeft>(update) ||
+             std::holds_alternative<WorkerDrained>(update) ||
+             std::holds_alternative<TimeGranted>(update)) {
+    sets_.clear();
+  } else if (const auto* ended = std::get_if<SessionEnded>(&update)) {
+    sets_.erase(ended->id);
+  }
+}
+
+WorkerChooser::WorkerChooser(const WorkerSet& set)
+    : choices_(set.own_host > 0 ? set.own_host : set.workers.size()) {
+  set_.reserve(set.workers.size());
+  for (const Worker* worker : set.workers) {
+    const double per_batch = SecondsPerBatch(worker->report);
+    set_.push_back({worker, per_batch,
+                    worker->report.queue_seconds() +
+                        per_batch * static_cast<double>(worker->granted_batches)});
+  }
 }
 
 const Worker& WorkerChooser::Pick(std::uint32_t batches, std::mt19937_64& random) {

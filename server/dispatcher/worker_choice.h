@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <random>
-#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "server/dispatcher/dispatcher_options.h"
 #include "server/dispatcher/facts.h"
+#include "server/dispatcher/updates.h"
 
 namespace millrace {
 
@@ -19,18 +21,45 @@ bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
               const DispatcherOptions& options);
 
-/// The workers of one consumer at one moment, and the choice among them.
+/// The workers that a consumer's shards may go to.
+struct WorkerSet {
+  std::vector<const Worker*> workers;
+  std::size_t own_host = 0;  // the first so many are on the consumer's host
+};
+
+/// At most 8 usable workers that do not fail the consumer: those of its own host first, then by
+/// rendezvous hashing (Thaler and Ravishankar, 1998), so that a consumer keeps its workers when
+/// others come and go. Where all usable workers fail the consumer, the one that failed longest ago,
+/// one that fails it for good last.
+WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFacts& session,
+                        Time now, const DispatcherOptions& options);
+
+/// The sets of all consumers, each made again only when something has changed that it follows from:
+/// a report is answered without a look at every worker. Not thread-safe; the workers have to
+/// outlive it, or be told of.
+class WorkerSets {
+ public:
+  /// Good until the next call.
+  const WorkerSet& Of(const SessionFacts& session, const std::map<Number, Worker>& workers,
+                      Time now, const DispatcherOptions& options);
+
+  /// To be called before an update is applied.
+  void WillApply(const Update& update, const std::map<Number, Worker>& workers, Time now,
+                 const DispatcherOptions& options);
+
+ private:
+  std::unordered_map<Number, WorkerSet> sets_;  // by session
+  WorkerSet last_;                              // one that is not kept
+};
+
+/// The choice among a consumer's workers for the shards of one answer.
 ///
-/// The set has at most 8 usable workers that do not fail the consumer: those of its own host first,
-/// then by rendezvous hashing (Thaler and Ravishankar, 1998), so that a consumer keeps its workers
-/// when others come and go. Each shard goes to one of the own host if there is one, else to the
-/// better of two drawn at random (Mitzenmacher, 2001), by the seconds of work before it. Where all
-/// usable workers fail the consumer, the one that failed longest ago is the set, one that fails it
-/// for good last. Not thread-safe; the workers have to outlive it.
+/// Each shard goes to one of the own host if there is one, else to the better of two drawn at
+/// random (Mitzenmacher, 2001), by the seconds of work before it. Not thread-safe; the workers have
+/// to outlive it.
 class WorkerChooser {
  public:
-  WorkerChooser(const std::map<Number, Worker>& workers, const SessionFacts& session, Time now,
-                const DispatcherOptions& options);
+  explicit WorkerChooser(const WorkerSet& set);
 
   bool empty() const { return set_.empty(); }
   std::size_t size() const { return set_.size(); }
@@ -40,8 +69,6 @@ class WorkerChooser {
  private:
   struct Candidate {
     const Worker* worker;
-    bool same_host;
-    std::uint64_t weight;  // of rendezvous hashing
     double seconds_per_batch;
     double queue_seconds;
   };

@@ -17,10 +17,13 @@ class Heap {
   static std::uint64_t held() { return held_; }
   static std::uint64_t peak() { return peak_; }
   static void ResetPeak() { peak_ = held_.load(); }
+  /// Ends the counting, which takes time.
+  static void Stop() { counts_ = false; }
 
   static void* Take(std::size_t size) {
     void* const memory = std::malloc(size == 0 ? 1 : size);
     if (memory == nullptr) throw std::bad_alloc();
+    if (!counts_) return memory;
     const std::uint64_t now = held_ += malloc_usable_size(memory);
     std::uint64_t most = peak_;
     while (most < now && !peak_.compare_exchange_weak(most, now)) {
@@ -28,12 +31,12 @@ class Heap {
     return memory;
   }
   static void Give(void* memory) {
-    if (memory == nullptr) return;
-    held_ -= malloc_usable_size(memory);
+    if (counts_ && memory != nullptr) held_ -= malloc_usable_size(memory);
     std::free(memory);
   }
 
  private:
+  static inline std::atomic<bool> counts_{true};
   static inline std::atomic<std::uint64_t> held_{0};
   static inline std::atomic<std::uint64_t> peak_{0};
 };

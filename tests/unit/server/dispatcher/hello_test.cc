@@ -47,6 +47,19 @@ TEST_CASE("a job without a name, or with a line break in it, is refused", "[hell
   CHECK_THAT(Refusal(hello), Contains("control characters"));
 }
 
+TEST_CASE("a control character is found wherever it stands, and nothing else is one",
+          "[hello][hostile]") {
+  for (std::size_t at = 0; at < 21; ++at) {
+    for (int c = 0; c < 256; ++c) {
+      HelloOptions hello;
+      hello.job = std::string(21, at % 2 == 0 ? 'x' : '\xff');
+      hello.job[at] = static_cast<char>(c);
+      const Status status = CheckHello(MakeHello(hello), DispatcherOptions());
+      REQUIRE(status.ok() == (c >= 0x20 && c != 0x7f));
+    }
+  }
+}
+
 TEST_CASE("a pipeline beyond the limit is refused with the numbers", "[hello][hostile]") {
   HelloOptions hello;
   hello.yaml = std::string(70'000, ' ');

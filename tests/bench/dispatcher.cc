@@ -1,0 +1,275 @@
+// The dispatcher at scale: lease operations a second in its state machine, on one core, and over
+// gRPC; how long they take; how soon everyone is served who comes at once; memory for each peer.
+//
+// A lease operation is a report of a consumer that has taken the batches of a lease, and the lease
+// that answers it.
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "server/dispatcher/dispatcher.h"
+#include "server/dispatcher/status.h"
+#include "tests/bench/dispatcher_fleet.h"
+#include "tests/bench/dispatcher_wire.h"
+#include "tests/bench/heap.h"
+#include "tests/bench/limits.h"
+
+namespace millrace::bench {
+namespace {
+
+double ThreadCpuSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+struct MachineResult {
+  double leases = 0;          // a second of the state machine's CPU time
+  double reports = 0;         // likewise, workers' reports counted too
+  double attach_seconds = 0;  // CPU, from the first Hello to the last Welcome
+  double worker_bytes = 0;    // of a worker
+  double consumer_bytes = 0;  // of a consumer with its leases
+  double status_seconds = 0;  // CPU, to build a status
+  double longest_event = 0;   // s, wall
+};
+
+/// The state machine, its clock, and a fleet that answers it.
+class Machine {
+ public:
+  explicit Machine(const FleetOptions& options)
+      : options_(options), dispatcher_(DispatcherOptions(), 1, {}, now_) {
+    for (std::uint32_t c = 0; c < options.consumers; ++c) consumers_.emplace_back(options, c);
+    Do(dispatcher_.OnDataset("stdlib", BenchDataset(), now_));
+  }
+
+  Result<MachineResult> Run(int rounds) {
+    MachineResult result;
+    const std::uint64_t empty = Heap::held();
+    for (std::uint32_t w = 0; w < options_.workers; ++w) {
+      Do(dispatcher_.OnStreamOpened(WorkStream(w), true, now_));
+    }
+    WorkersReport(0, options_.workers);
+    const std::uint64_t with_workers = Heap::held();
+    result.worker_bytes = static_cast<double>(with_workers - empty) / options_.workers;
+
+    const double before = ThreadCpuSeconds();
+    for (std::uint32_t c = 0; c < options_.consumers; ++c) {
+      Do(dispatcher_.OnStreamOpened(AttachStream(c), false, now_));
+      Do(dispatcher_.OnAttach(AttachStream(c), consumers_[c].Hello(), now_));
+    }
+    result.attach_seconds = ThreadCpuSeconds() - before;
+    MILLRACE_RETURN_IF_ERROR(failure_);
+    for (const BenchConsumer& consumer : consumers_) {
+      if (!consumer.welcomed()) return Internal("a consumer had no Welcome");
+    }
+    WorkersReport(0, options_.workers);  // now they are ready
+    AllReport();
+    AllReport();
+    for (const BenchConsumer& consumer : consumers_) {
+      if (!consumer.covered()) return Internal("a consumer's window is not leased");
+    }
+    const std::uint64_t own = consumer_bytes_;
+    result.consumer_bytes =
+        static_cast<double>(Heap::held() - with_workers - own) / options_.consumers;
+    Heap::Stop();
+
+    cpu_ = 0;
+    longest_ = 0;
+    std::uint64_t events = 0;
+    const std::uint64_t leases = Leases();
+    for (int round = 0; round < rounds; ++round) {
+      for (BenchConsumer& consumer : consumers_) {
+        if (!consumer.FinishLease()) return Internal("a consumer's next batch is not leased");
+      }
+      AllReport();
+      // A round is 250 ms: one tick, and a quarter of the workers' reports.
+      const std::uint32_t quarter = (options_.workers + 3) / 4;
+      const std::uint32_t first = std::min(options_.workers, round % 4 * quarter);
+      WorkersReport(first, std::min(options_.workers, first + quarter));
+      now_.time = now_.time + std::chrono::milliseconds(250);
+      Timed(1, [&](std::uint32_t) { return dispatcher_.OnTick(now_); });
+      events += options_.consumers + quarter + 1;
+      MILLRACE_RETURN_IF_ERROR(failure_);
+    }
+    result.leases = static_cast<double>(Leases() - leases) / cpu_;
+    result.reports = static_cast<double>(events) / cpu_;
+    result.longest_event = longest_;
+    const double cpu = ThreadCpuSeconds();
+    const v1::ServiceStatus status = BuildStatus(dispatcher_, DispatcherOptions(), now_.time);
+    result.status_seconds = ThreadCpuSeconds() - cpu;
+    if (status.consumers_size() != static_cast<int>(options_.consumers)) {
+      return Internal("the status lacks consumers");
+    }
+    return result;
+  }
+
+ private:
+  static StreamId WorkStream(std::uint32_t w) { return 1 + w; }
+  StreamId AttachStream(std::uint32_t c) const { return 1 + options_.workers + c; }
+
+  std::uint64_t Leases() const {
+    std::uint64_t leases = 0;
+    for (const BenchConsumer& consumer : consumers_) leases += consumer.leases_received();
+    return leases;
+  }
+
+  /// Runs events, each of which returns actions, by themselves; then does what they want.
+  template <class Event>
+  void Timed(std::uint32_t count, const Event& event) {
+    std::vector<Actions> actions(count);
+    const double cpu = ThreadCpuSeconds();
+    auto before = std::chrono::steady_clock::now();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      actions[i] = event(i);
+      const auto after = std::chrono::steady_clock::now();
+      longest_ = std::max(longest_, std::chrono::duration<double>(after - before).count());
+      before = after;
+    }
+    cpu_ += ThreadCpuSeconds() - cpu;
+    for (Actions& some : actions) Do(std::move(some));
+  }
+
+  /// Few reports at a time: the network's are just out of the parser too, and in the caches.
+  static constexpr std::uint32_t kAtOnce = 16;
+
+  void AllReport() {
+    std::vector<v1::AttachRequest> reports;
+    for (std::uint32_t first = 0; first < options_.consumers; first += kAtOnce) {
+      const std::uint32_t count = std::min(kAtOnce, options_.consumers - first);
+      reports.clear();
+      for (std::uint32_t i = 0; i < count; ++i) reports.push_back(consumers_[first + i].Report());
+      Timed(count, [&](std::uint32_t i) {
+        return dispatcher_.OnAttach(AttachStream(first + i), std::move(reports[i]), now_);
+      });
+    }
+  }
+  void WorkersReport(std::uint32_t from, std::uint32_t end) {
+    std::vector<v1::WorkRequest> reports;
+    for (std::uint32_t first = from; first < end; first += kAtOnce) {
+      const std::uint32_t count = std::min(kAtOnce, end - first);
+      reports.clear();
+      for (std::uint32_t i = 0; i < count; ++i) {
+        reports.push_back(MakeWorkReport(first + i, consumers_[0].fingerprint()));
+      }
+      Timed(count, [&](std::uint32_t i) {
+        return dispatcher_.OnWork(WorkStream(first + i), std::move(reports[i]), now_);
+      });
+    }
+  }
+
+  void Do(Actions actions) {
+    for (Action& action : actions) {
+      if (const auto* send = std::get_if<SendAttach>(&action)) {
+        const std::uint64_t before = Heap::held();
+        const auto c = static_cast<std::uint32_t>(send->stream - 1 - options_.workers);
+        if (Status status = consumers_[c].Receive(send->message); !status.ok()) failure_ = status;
+        consumer_bytes_ += Heap::held() - before;
+      } else if (const auto* compile = std::get_if<CompilePlan>(&action)) {
+        Do(dispatcher_.OnPlanCompiled(compile->key, MakeBenchCompiler()->Compile(compile->pipeline),
+                                      now_));
+      } else if (const auto* commit = std::get_if<CommitRecord>(&action)) {
+        Do(dispatcher_.OnRecordCommitted(commit->record, OkStatus(), now_));
+      } else if (const auto* close = std::get_if<CloseStream>(&action)) {
+        if (!close->status.ok()) failure_ = close->status;
+      }
+    }
+  }
+
+  const FleetOptions options_;
+  Moment now_{Time{std::chrono::seconds(1000)}, 1'700'000'000};
+  Dispatcher dispatcher_;
+  std::vector<BenchConsumer> consumers_;
+  Status failure_;
+  double cpu_ = 0;
+  double longest_ = 0;
+  std::uint64_t consumer_bytes_ = 0;  // of the made-up consumers themselves
+};
+
+class Printer {
+ public:
+  Printer(const FleetOptions& options, bool json) : options_(options), json_(json) {}
+
+  void Line(const char* name, double value, const char* unit, const char* limit_name = "",
+            double limit = 0) const {
+    if (json_) {
+      fmt::print(R"({{"name":"dispatcher {}","value":{},"unit":"{}","limit_name":"{}","limit":{},)"
+                 R"("params":{{"workers":{},"consumers":{},"jobs":{},"window":{}}}}})"
+                 "\n",
+                 name, value, unit, limit_name, limit, options_.workers, options_.consumers,
+                 options_.jobs, options_.window);
+      return;
+    }
+    fmt::print("{:<44} {:>14.6g} {:<10}", name, value, unit);
+    if (limit > 0) fmt::print(" {} {:g}", limit_name, limit);
+    fmt::print("\n");
+  }
+
+ private:
+  const FleetOptions& options_;
+  const bool json_;
+};
+
+Status Run(const FleetOptions& options, int rounds, double rate, double seconds, bool json) {
+  const Printer print(options, json);
+  // First, while there are no threads: it forks.
+  Result<WireResult> wire = WireResult();
+  if (seconds > 0) wire = RunOverGrpc(options, rate, seconds);
+  if (rounds > 0) {
+    Machine machine(options);
+    MILLRACE_ASSIGN_OR_RETURN(const MachineResult m, machine.Run(rounds));
+    print.Line("leases, state machine", m.leases, "1/s", "at least", 100'000);
+    print.Line("events, state machine", m.reports, "1/s");
+    print.Line("longest event", m.longest_event, "s");
+    print.Line("all attach, state machine", m.attach_seconds, "CPU s");
+    print.Line("status", m.status_seconds, "CPU s");
+    print.Line("worker, state machine", m.worker_bytes, "B");
+    print.Line("consumer, state machine", m.consumer_bytes, "B");
+  }
+  MILLRACE_RETURN_IF_ERROR(wire.status());
+  if (seconds <= 0) return OkStatus();
+  print.Line("all attach, gRPC", wire->all_welcome, "s", "at most", 5);
+  print.Line("leases paced, gRPC", wire->paced_rate, "1/s", "at least", 5'000);
+  print.Line("lease p50, gRPC", wire->p50, "s");
+  print.Line("lease p99, gRPC", wire->p99, "s", "at most", 0.01);
+  print.Line("lease worst, gRPC", wire->worst, "s");
+  print.Line("dispatcher's CPU while paced", wire->paced_cpu, "cores");
+  print.Line("leases at most, gRPC", wire->most_rate, "1/s", "at least", 5'000);
+  print.Line("dispatcher's CPU then", wire->most_cpu, "cores");
+  print.Line("worker, gRPC", wire->worker_bytes, "B");
+  print.Line("consumer, gRPC", wire->consumer_bytes, "B");
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace millrace::bench
+
+int main(int argc, char** argv) {
+  millrace::bench::FleetOptions options;
+  int rounds = 200;
+  double rate = 6000;
+  double seconds = 5;
+  bool json = false;
+  CLI::App app("Lease operations of a dispatcher with a large fleet.");
+  app.add_option("--workers", options.workers)->capture_default_str();
+  app.add_option("--consumers", options.consumers)->capture_default_str();
+  app.add_option("--jobs", options.jobs)->capture_default_str();
+  app.add_option("--window", options.window, "batches")->capture_default_str();
+  app.add_option("--rounds", rounds, "reports of each consumer to the state machine; 0: none")
+      ->capture_default_str();
+  app.add_option("--rate", rate, "lease operations a second over gRPC")->capture_default_str();
+  app.add_option("--seconds", seconds, "over gRPC; 0: not at all")->capture_default_str();
+  app.add_flag("--json", json, "one JSON object a line");
+  CLI11_PARSE(app, argc, argv);
+  const millrace::Status status = millrace::bench::Run(options, rounds, rate, seconds, json);
+  if (!status.ok()) std::fprintf(stderr, "dispatcher: %s\n", status.message().c_str());
+  return status.ok() ? 0 : 1;
+}
