@@ -34,9 +34,12 @@ v1::Report SessionState::MakeReport(Time now) const {
   for (const auto& [id, held] : leases_.all()) {
     const std::uint64_t from = std::max(held.shard_first, next_);
     if (from >= held.end) continue;
-    Lease cut = held.lease;
-    cut.shard = steps_->CutTo(cut.shard, from, held.end);
-    ToProto(cut, report.add_held());
+    // A worker's number is all that the dispatcher needs of it.
+    v1::Lease& lease = *report.add_held();
+    ToProto(held.lease.id, lease.mutable_id());
+    ToProto(steps_->CutTo(held.lease.shard, from, held.end), lease.mutable_shard());
+    ToProto(held.lease.worker.id, lease.mutable_worker()->mutable_id());
+    lease.set_copy(held.lease.copy);
   }
   if (last_lease_.is_set()) ToProto(last_lease_, report.mutable_last_lease());
   for (const auto& [id, link] : workers_.all()) {

@@ -71,7 +71,6 @@ class Machine {
     for (const BenchConsumer& consumer : consumers_) {
       if (!consumer.welcomed()) return Internal("a consumer had no Welcome");
     }
-    WorkersReport(0, options_.workers);  // now they are ready
     AllReport();
     AllReport();
     for (const BenchConsumer& consumer : consumers_) {
@@ -158,7 +157,7 @@ class Machine {
       const std::uint32_t count = std::min(kAtOnce, end - first);
       reports.clear();
       for (std::uint32_t i = 0; i < count; ++i) {
-        reports.push_back(MakeWorkReport(first + i, consumers_[0].fingerprint()));
+        reports.push_back(MakeWorkReport(first + i, BenchFingerprint()));
       }
       Timed(count, [&](std::uint32_t i) {
         return dispatcher_.OnWork(WorkStream(first + i), std::move(reports[i]), now_);

@@ -68,6 +68,8 @@ std::string Nonce(char kind, std::uint32_t number) { return fmt::format("{}{:015
 
 std::shared_ptr<PlanCompiler> MakeBenchCompiler() { return std::make_shared<BenchCompiler>(); }
 
+std::string BenchFingerprint() { return BenchFacts().fingerprint().ToString(); }
+
 v1::DatasetState BenchDataset() {
   v1::DatasetState state;
   state.set_digest(kDatasetDigest.ToHex());
@@ -127,7 +129,6 @@ v1::AttachRequest BenchConsumer::Hello() const {
 Status BenchConsumer::Receive(const v1::AttachResponse& response) {
   if (response.has_welcome()) {
     const v1::Welcome& welcome = response.welcome();
-    fingerprint_ = welcome.fingerprint();
     session_ = welcome.session();
     const v1::StepSpec& spec = welcome.spec().steps();
     MILLRACE_ASSIGN_OR_RETURN(steps_, StepArithmetic::Create({.examples = spec.examples(),
@@ -182,7 +183,12 @@ v1::AttachRequest BenchConsumer::Report() const {
   report.mutable_next()->set_epoch(next_ / PerEpoch());
   report.mutable_next()->set_example(next_ % PerEpoch());
   report.set_window(options_.window);
-  for (const Held& held : held_) *report.add_held() = held.lease;
+  for (const Held& held : held_) {
+    v1::Lease& lease = *report.add_held();
+    *lease.mutable_id() = held.lease.id();
+    *lease.mutable_shard() = held.lease.shard();
+    *lease.mutable_worker()->mutable_id() = held.lease.worker().id();
+  }
   *report.mutable_last_lease() = last_lease_;
   v1::Counters& counters = *report.mutable_counters();
   counters.set_batches(batches_);

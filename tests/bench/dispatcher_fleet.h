@@ -28,10 +28,11 @@ struct FleetOptions {
 
 /// Plans with the sizes of a real one, of which any text gives the same.
 std::shared_ptr<PlanCompiler> MakeBenchCompiler();
+std::string BenchFingerprint();
 /// The dataset that those plans are of.
 v1::DatasetState BenchDataset();
 
-/// The report of a worker that is ready for the plan, when it is known.
+/// The report of a worker that is ready for the plan, where one is given.
 v1::WorkRequest MakeWorkReport(std::uint32_t worker, const std::string& fingerprint);
 
 class BenchConsumer {
@@ -44,7 +45,6 @@ class BenchConsumer {
   Status Receive(const v1::AttachResponse& response);
 
   bool welcomed() const { return steps_.has_value(); }
-  const std::string& fingerprint() const { return fingerprint_; }
   std::uint64_t leases_received() const { return received_; }
   /// Whether leases cover the whole window.
   bool covered() const;
@@ -68,7 +68,6 @@ class BenchConsumer {
   const FleetOptions options_;
   const std::uint32_t number_;
   const std::uint32_t rank_;
-  std::string fingerprint_;
   std::optional<StepArithmetic> steps_;
   std::deque<Held> held_;   // in order
   std::uint64_t next_ = 0;  // likewise

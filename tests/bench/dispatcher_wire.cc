@@ -19,6 +19,7 @@
 #include "common/transport/grpc_server.h"
 #include "server/dispatcher/dispatcher_service.h"
 #include "server/state/memory_store.h"
+#include "tests/bench/heap.h"
 #include "tests/bench/limits.h"
 
 namespace millrace::bench {
@@ -28,6 +29,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 /// Runs the dispatcher until its parent goes; tells the port.
 [[noreturn]] void Serve(int port_fd, int end_fd) {
+  Heap::Stop();
   DispatcherOptions options;
   auto service =
       DispatcherService::Start(options, std::make_shared<MemoryStore>(), MakeBenchCompiler(),
@@ -175,10 +177,6 @@ class WireConsumer final : public StreamHandler<v1::AttachResponse> {
     MutexLock lock(mutex_);
     return consumer_.Hello();
   }
-  std::string fingerprint() {
-    MutexLock lock(mutex_);
-    return consumer_.fingerprint();
-  }
 
   /// Takes a lease's batches and reports; `due` is when that should have happened.
   void Step(SteadyTime due) {
@@ -285,7 +283,7 @@ class WireFleet {
     for (std::uint32_t w = 0; w < options_.workers; ++w) {
       connectors_.push_back(MakeGrpcConnector({}));
       workers_[w]->writer().Set(connectors_.back()->Work(address_, workers_[w]));
-      workers_[w]->writer().Send(MakeWorkReport(w, ""));
+      workers_[w]->writer().Send(MakeWorkReport(w, BenchFingerprint()));
     }
   }
   void ConnectConsumers() {
@@ -305,7 +303,7 @@ class WireFleet {
         std::this_thread::sleep_until(next);
         if (i < workers_.size()) {
           workers_[i]->writer().Send(
-              MakeWorkReport(static_cast<std::uint32_t>(i), consumers_[0]->fingerprint()));
+              MakeWorkReport(static_cast<std::uint32_t>(i), BenchFingerprint()));
         } else {
           consumers_[i - workers_.size()]->Beat();
         }

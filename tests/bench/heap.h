@@ -1,4 +1,5 @@
-// Counts what a program holds from operator new: included once, by the program's own source.
+// Counts what a program holds from operator new. heap.cc has the operators: a program that counts
+// has it among its sources.
 #pragma once
 
 #include <malloc.h>
@@ -42,9 +43,3 @@ class Heap {
 };
 
 }  // namespace millrace::bench
-
-void* operator new(std::size_t size) { return millrace::bench::Heap::Take(size); }
-void operator delete(void* memory) noexcept { millrace::bench::Heap::Give(memory); }
-void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  millrace::bench::Heap::Give(memory);
-}
