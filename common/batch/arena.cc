@@ -42,7 +42,9 @@ class PoolState {
     std::vector<std::unique_ptr<Buffer>> surplus;
     MutexLock lock(mutex_);
     stats_.bytes_in_use -= buffer->capacity();
-    if (closed_ || buffer->capacity() > max_cached_bytes_) {
+    // The heap was the second choice.
+    const bool stopgap = memory_ != nullptr && buffer->memory_ == nullptr;
+    if (closed_ || stopgap || buffer->capacity() > max_cached_bytes_) {
       surplus.push_back(std::move(buffer));
     } else {
       while (stats_.bytes_cached + buffer->capacity() > max_cached_bytes_) {
@@ -94,12 +96,22 @@ class PoolState {
     return nullptr;
   }
 
+  /// nullptr where there is none, not even in place of what is cached.
+  std::byte* AllocateFromMemory(std::size_t capacity) {
+    if (std::byte* const data = memory_->Allocate(capacity)) return data;
+    if (stats().bytes_cached == 0) return nullptr;
+    Trim();
+    return memory_->Allocate(capacity);
+  }
+
   std::unique_ptr<Buffer> Allocate(std::size_t capacity) {
     std::unique_ptr<Buffer> buffer(new Buffer(memory_.get(), capacity));
-    buffer->data_ = memory_ != nullptr
-                        ? memory_->Allocate(capacity)
-                        : static_cast<std::byte*>(::operator new(
-                              capacity, std::align_val_t(kTensorAlignment), std::nothrow));
+    if (memory_ != nullptr) buffer->data_ = AllocateFromMemory(capacity);
+    if (buffer->data_ == nullptr) {
+      buffer->memory_ = nullptr;
+      buffer->data_ = static_cast<std::byte*>(
+          ::operator new(capacity, std::align_val_t(kTensorAlignment), std::nothrow));
+    }
     if (buffer->data_ == nullptr) return nullptr;
     MutexLock lock(mutex_);
     stats_.bytes_in_use += capacity;
@@ -120,7 +132,7 @@ class PoolState {
 Buffer::~Buffer() {
   if (memory_ == nullptr) {
     ::operator delete(data_, std::align_val_t(kTensorAlignment));
-  } else if (data_ != nullptr) {
+  } else {
     memory_->Free(data_, capacity_);
   }
 }

@@ -42,7 +42,7 @@ class Buffer {
   friend class internal::PoolState;
   Buffer(BufferMemory* memory, std::size_t capacity) : memory_(memory), capacity_(capacity) {}
 
-  BufferMemory* memory_;  // null: the heap
+  BufferMemory* memory_;  // null: of the heap
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_;
@@ -60,7 +60,8 @@ class BufferPool {
   static constexpr std::size_t kDefaultCacheBytes = std::size_t{256} << 20;
 
   /// Keeps at most `max_cached_bytes` of unused buffers; beyond it, those unused longest are freed.
-  /// Takes it from `memory`; null: from the heap.
+  /// Takes it from `memory`, and from the heap where that has no more; null: from the heap. What is
+  /// of the heap for want of `memory` is not kept.
   explicit BufferPool(std::size_t max_cached_bytes = kDefaultCacheBytes,
                       std::shared_ptr<BufferMemory> memory = nullptr);
   ~BufferPool();

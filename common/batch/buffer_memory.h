@@ -9,7 +9,8 @@ namespace millrace {
 class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
-  /// `bytes` bytes at a multiple of kTensorAlignment; nullptr where there is no memory.
+  /// `bytes` bytes, a multiple of kTensorAlignment, at such a multiple; nullptr where there is none
+  /// left: then a pool takes the heap.
   virtual std::byte* Allocate(std::size_t bytes) = 0;
   virtual void Free(std::byte* data, std::size_t bytes) = 0;
 };

@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <new>
 #include <string>
 
 #include "common/base/errno_status.h"
-#include "common/batch/layout.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1
@@ -21,6 +19,13 @@ namespace millrace {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+
+/// Takes the pages now: one that the system cannot give later would be a SIGBUS.
+bool Reserve(int file, std::uint64_t bytes) {
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+  return error == 0;
+}
 
 }  // namespace
 
@@ -32,26 +37,25 @@ SharedArena::~SharedArena() {
 }
 
 std::byte* SharedArena::Allocate(std::size_t bytes) {
-  {
-    MutexLock lock(mutex_);
-    for (Mapped& mapped : segments_) {
-      if (std::byte* data = TakeFrom(mapped, bytes)) return data;
-    }
-    if (AddSegment(std::max(bytes, kSegmentBytes))) return TakeFrom(segments_.back(), bytes);
-  }
-  return static_cast<std::byte*>(
-      ::operator new(bytes, std::align_val_t(kTensorAlignment), std::nothrow));
+  if (std::byte* const data = TakeFree(bytes)) return data;
+  // One thread asks the system, the others wait for what it gets; frees and lookups go on.
+  MutexLock grow(grow_mutex_);
+  if (std::byte* const data = TakeFree(bytes)) return data;
+  const std::uint64_t left = max_bytes_ - shared_bytes();
+  if (bytes > left) return nullptr;
+  std::optional<Mapped> segment =
+      MakeSegment(std::max<std::uint64_t>(bytes, std::min<std::uint64_t>(kSegmentBytes, left)));
+  if (!segment) return nullptr;
+  MutexLock lock(mutex_);
+  shared_bytes_ += segment->segment.bytes;
+  segments_.push_back(*std::move(segment));
+  return TakeFrom(segments_.back(), bytes);
 }
 
 void SharedArena::Free(std::byte* data, std::size_t bytes) {
   MutexLock lock(mutex_);
   const std::optional<SharedPlace> place = Find(data);
-  if (!place) {
-    lock.Unlock();
-    ::operator delete(data, std::align_val_t(kTensorAlignment));
-    return;
-  }
-  auto& free = segments_[place->segment].free;
+  auto& free = segments_.at(place.value().segment).free;
   auto it = free.emplace(place->offset, bytes).first;
   if (const auto next = std::next(it);
       next != free.end() && it->first + it->second == next->first) {
@@ -67,6 +71,14 @@ void SharedArena::Free(std::byte* data, std::size_t bytes) {
   }
 }
 
+std::byte* SharedArena::TakeFree(std::size_t bytes) {
+  MutexLock lock(mutex_);
+  for (Mapped& mapped : segments_) {
+    if (std::byte* const data = TakeFrom(mapped, bytes)) return data;
+  }
+  return nullptr;
+}
+
 std::byte* SharedArena::TakeFrom(Mapped& mapped, std::size_t bytes) {
   // Sizes are those of a pool's classes: multiples of the alignment.
   for (auto it = mapped.free.begin(); it != mapped.free.end(); ++it) {
@@ -79,28 +91,23 @@ std::byte* SharedArena::TakeFrom(Mapped& mapped, std::size_t bytes) {
   return nullptr;
 }
 
-bool SharedArena::AddSegment(std::size_t bytes) {
-  if (bytes > max_bytes_ - std::min(max_bytes_, shared_bytes_)) return false;
+std::optional<SharedArena::Mapped> SharedArena::MakeSegment(std::uint64_t bytes) {
   const int file = memfd_create("millrace", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (file < 0) return false;
-  // Reserved now: a page that the system cannot give later would be a SIGBUS.
+  if (file < 0) return std::nullopt;
   void* data = MAP_FAILED;
-  if (ftruncate(file, static_cast<off_t>(bytes)) == 0 &&
-      posix_fallocate(file, 0, static_cast<off_t>(bytes)) == 0) {
+  if (ftruncate(file, static_cast<off_t>(bytes)) == 0 && Reserve(file, bytes)) {
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
   if (data == MAP_FAILED || fcntl(file, F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
     if (data != MAP_FAILED) munmap(data, bytes);
     close(file);
-    return false;
+    return std::nullopt;
   }
   Mapped mapped;
   mapped.segment = {file, bytes};
   mapped.data = static_cast<std::byte*>(data);
   mapped.free.emplace(0, bytes);
-  segments_.push_back(std::move(mapped));
-  shared_bytes_ += bytes;
-  return true;
+  return mapped;
 }
 
 std::optional<SharedPlace> SharedArena::Find(const std::byte* data) const {

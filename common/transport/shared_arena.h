@@ -32,14 +32,13 @@ class SharedArena final : public BufferMemory {
  public:
   static constexpr std::size_t kSegmentBytes = std::size_t{64} << 20;
 
-  /// Takes up to `max_bytes` of shared memory, segment by segment as it is needed. Beyond, and
-  /// where the system gives none, Allocate takes the heap: such memory cannot be shared, and is
-  /// copied.
+  /// Takes up to `max_bytes` of shared memory, segment by segment as it is needed, and keeps it.
   explicit SharedArena(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
   ~SharedArena() override;
   SharedArena(const SharedArena&) = delete;
   SharedArena& operator=(const SharedArena&) = delete;
 
+  /// nullptr beyond the limit, and where the system gives none.
   std::byte* Allocate(std::size_t bytes) override;
   void Free(std::byte* data, std::size_t bytes) override;
 
@@ -64,11 +63,13 @@ class SharedArena final : public BufferMemory {
   };
 
   std::byte* TakeFrom(Mapped& mapped, std::size_t bytes) MILLRACE_REQUIRES(mutex_);
-  /// False where the system gives none.
-  bool AddSegment(std::size_t bytes) MILLRACE_REQUIRES(mutex_);
+  std::byte* TakeFree(std::size_t bytes) MILLRACE_EXCLUDES(mutex_);
+  /// None where the system gives none.
+  static std::optional<Mapped> MakeSegment(std::uint64_t bytes);
   std::optional<SharedPlace> Find(const std::byte* data) const MILLRACE_REQUIRES(mutex_);
 
   const std::uint64_t max_bytes_;
+  Mutex grow_mutex_;  // before mutex_
   mutable Mutex mutex_;
   std::vector<Mapped> segments_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t shared_bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
