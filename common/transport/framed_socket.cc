@@ -16,7 +16,8 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-constexpr std::size_t kMaxFiles = 16;
+/// In one call of Receive: others have their turn.
+constexpr int kMaxReads = 16;
 
 std::span<const std::byte> Bytes(const void* data, std::size_t size) {
   return {static_cast<const std::byte*>(data), size};
@@ -24,14 +25,11 @@ std::span<const std::byte> Bytes(const void* data, std::size_t size) {
 
 }  // namespace
 
-FramedSocket::FramedSocket(int socket) : socket_(socket) {
+FramedSocket::FramedSocket(int socket, Files files) : socket_(socket), files_taken_(files) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
 }
 
 FramedSocket::~FramedSocket() {
-  for (const Outgoing& out : outgoing_) {
-    if (out.file >= 0) close(out.file);
-  }
   for (const int file : files_) close(file);
   close(socket_);
 }
@@ -42,6 +40,7 @@ void FramedSocket::Send(std::uint32_t type, std::string_view head, std::span<con
   const std::array<std::span<const std::byte>, 3> parts = {Bytes(&header, sizeof header),
                                                            Bytes(head.data(), head.size()), body};
   MutexLock lock(mutex_);
+  FlushLocked();
   if (broken_) return;
   std::size_t sent = outgoing_.empty() ? Write(parts, file) : 0;
   if (sent > 0) file = -1;
@@ -52,7 +51,7 @@ void FramedSocket::Send(std::uint32_t type, std::string_view head, std::span<con
     rest.bytes.append(reinterpret_cast<const char*>(part.data()) + skip, part.size() - skip);
   }
   if (rest.bytes.empty() || broken_) return;
-  if (file >= 0) rest.file = fcntl(file, F_DUPFD_CLOEXEC, 0);
+  rest.file = file;
   outgoing_.push_back(std::move(rest));
 }
 
@@ -75,7 +74,10 @@ std::size_t FramedSocket::Write(std::span<const std::span<const std::byte>> part
   }
   const ssize_t sent = sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent >= 0) return static_cast<std::size_t>(sent);
-  if (errno != EAGAIN && errno != EINTR) broken_ = true;
+  if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM) return 0;
+  broken_ = true;
+  // Too many files under way, say: the other end, which is still there, must not wait for more.
+  if (file >= 0) shutdown(socket_, SHUT_WR);
   return 0;
 }
 
@@ -84,15 +86,25 @@ bool FramedSocket::pending() const {
   return !outgoing_.empty() && !broken_;
 }
 
+void FramedSocket::StopSending() {
+  MutexLock lock(mutex_);
+  broken_ = true;
+  outgoing_.clear();
+}
+
 void FramedSocket::Flush() {
   MutexLock lock(mutex_);
+  FlushLocked();
+}
+
+void FramedSocket::FlushLocked() {
   while (!outgoing_.empty() && !broken_) {
     Outgoing& out = outgoing_.front();
     const std::array<std::span<const std::byte>, 1> parts = {
         Bytes(out.bytes.data(), out.bytes.size())};
     const std::size_t sent = Write(parts, out.file);
     if (sent == 0) return;
-    if (out.file >= 0) close(std::exchange(out.file, -1));
+    out.file = -1;
     out.bytes.erase(0, sent);
     if (!out.bytes.empty()) return;
     outgoing_.pop_front();
@@ -100,7 +112,7 @@ void FramedSocket::Flush() {
 }
 
 Status FramedSocket::Receive(const std::function<Status(const Frame&)>& on_frame) {
-  for (;;) {
+  for (int reads = 0; reads < kMaxReads; ++reads) {
     if (incoming_.size() - end_ < kReadBytes) {
       if (begin_ > 0) {
         std::memmove(incoming_.data(), incoming_.data() + begin_, end_ - begin_);
@@ -114,8 +126,10 @@ Status FramedSocket::Receive(const std::function<Status(const Frame&)>& on_frame
     msghdr message{};
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
+    if (files_taken_ == Files::kTaken) {
+      message.msg_control = control.data();
+      message.msg_controllen = control.size();
+    }
     const ssize_t got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return OkStatus();
@@ -127,6 +141,9 @@ Status FramedSocket::Receive(const std::function<Status(const Frame&)>& on_frame
         std::memcpy(&file, CMSG_DATA(c) + at, sizeof file);
         files_.push_back(file);
       }
+    }
+    if (files_.size() > kMaxFiles) {
+      return InvalidArgument("more than " + std::to_string(kMaxFiles) + " files beside no frame");
     }
     end_ += static_cast<std::size_t>(got);
     while (end_ - begin_ >= sizeof(Header)) {
@@ -143,6 +160,7 @@ Status FramedSocket::Receive(const std::function<Status(const Frame&)>& on_frame
     }
     if (static_cast<std::size_t>(got) < asked) return OkStatus();
   }
+  return OkStatus();
 }
 
 int FramedSocket::TakeFile() {

@@ -5,15 +5,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "common/base/errno_status.h"
 #include "common/base/mutex.h"
 #include "common/transport/framed_socket.h"
 #include "common/transport/shared_arena.h"
@@ -22,89 +22,179 @@
 namespace millrace {
 namespace {
 
-/// A worker of this host answers at once, or is as good as gone.
-constexpr int kAnswerMilliseconds = 2000;
+template <class T>
+std::string_view Raw(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
 
-/// Threads of streams that are not over yet.
-struct LiveStreams {
+/// A worker of this host answers at once, or is as good as gone.
+constexpr auto kAnswerTime = std::chrono::seconds(2);
+
+/// What all streams of one connector share.
+struct ShmStreams {
+  explicit ShmStreams(std::shared_ptr<Connector> over) : network(std::move(over)) {}
+
+  const std::shared_ptr<Connector> network;
   Mutex mutex;
   CondVar changed;
-  int count MILLRACE_GUARDED_BY(mutex) = 0;
+  int live MILLRACE_GUARDED_BY(mutex) = 0;  // threads of streams that are not over yet
+  /// Sockets of workers whose memory cannot be had: it will not be tried again.
+  std::set<std::string> unusable MILLRACE_GUARDED_BY(mutex);
 };
 
-/// One stream. Its thread keeps it alive until the stream is over.
+/// One stream. Its thread keeps it alive until the stream is over, or has gone to the network.
 class ShmCall final : public std::enable_shared_from_this<ShmCall> {
  public:
-  ShmCall(int socket, std::shared_ptr<StreamHandler<IncomingPart>> handler,
-          std::shared_ptr<LiveStreams> live)
+  ShmCall(int socket, BatchAddress where, std::shared_ptr<StreamHandler<IncomingPart>> handler,
+          std::shared_ptr<ShmStreams> streams)
       : socket_(std::make_shared<FramedSocket>(socket)),
+        where_(std::move(where)),
         handler_(std::move(handler)),
-        live_(std::move(live)) {}
+        streams_(std::move(streams)) {}
 
-  /// Waits for the worker's first frame.
-  Status Greet() {
-    pollfd polled{socket_->socket(), POLLIN, 0};
-    if (poll(&polled, 1, kAnswerMilliseconds) <= 0) return Unavailable("no answer");
-    bool accepted = false;
-    const Status status = socket_->Receive([&](const FramedSocket::Frame& frame) {
-      if (accepted) return OnFrame(frame);
-      ShmAccepted hello{};
-      if (frame.type != kShmAccepted || frame.payload.size() != sizeof hello) {
-        return Unavailable("no worker answers here");
-      }
-      std::memcpy(&hello, frame.payload.data(), sizeof hello);
-      if (hello.version != kShmVersion) return Unavailable("the worker has another version");
-      accepted = true;
-      return OkStatus();
-    });
-    if (!status.ok()) return status;
-    return accepted ? OkStatus() : Unavailable("no answer");
-  }
-
-  void Run() {
+  /// False where the system has no thread for it.
+  bool Start() {
     {
-      MutexLock lock(live_->mutex);
-      ++live_->count;
+      MutexLock lock(streams_->mutex);
+      ++streams_->live;
     }
-    std::thread([self = shared_from_this()] {
-      self->Loop();
-      const std::shared_ptr<LiveStreams> live = self->live_;
-      MutexLock lock(live->mutex);
-      --live->count;
-      live->changed.NotifyAll();
-    }).detach();
+    try {
+      std::thread([self = shared_from_this()]() mutable {
+        self->Run();
+        const std::shared_ptr<ShmStreams> streams = self->streams_;
+        self.reset();
+        Ended(*streams);
+      }).detach();
+    } catch (const std::system_error&) {
+      Ended(*streams_);
+      return false;
+    }
+    return true;
   }
 
-  void Write(const v1::WantList& wants) {
+  void Write(v1::WantList wants) {
     MutexLock lock(mutex_);
-    if (closing_) return;
-    socket_->Send(kShmWants, wants.SerializeAsString());
-    write_done_due_ = true;
-    doorbell_.Ring();
+    if (half_closed_ || cancelled_) return;
+    if (instead_ != nullptr) {
+      instead_->Write(std::move(wants));
+    } else if (!accepted_) {
+      early_ = std::move(wants);
+    } else {
+      SendWants(wants);
+      doorbell_->Ring();
+    }
   }
 
   void Close(const Status& status) {
     MutexLock lock(mutex_);
-    if (closing_) return;
-    closing_ = true;
-    if (status.ok()) {
+    if (cancelled_ || (half_closed_ && status.ok())) return;
+    (status.ok() ? half_closed_ : cancelled_) = true;
+    why_ = status;
+    if (instead_ != nullptr) {
+      instead_->Close(status);
+    } else if (!status.ok()) {
+      doorbell_->Ring();
+    } else if (accepted_) {
       socket_->Send(kShmDone, {});
-    } else {
-      end_ = status;
-      cancelled_ = true;
-      socket_->Send(kShmCancelled, {});
-      doorbell_.Ring();
     }
   }
 
  private:
-  void Loop() {
+  static void Ended(ShmStreams& streams) {
+    MutexLock lock(streams.mutex);
+    --streams.live;
+    streams.changed.NotifyAll();
+  }
+
+  void Run() {
+    Status end = Greet();
+    if (!greeted_ && !cancelled()) return TakeNetwork(end);
+    if (end.ok()) {
+      Accepted();
+      end = Converse();
+    }
+    // What was sent and not read is not held by anybody.
+    socket_->Send(kShmCancelled, Raw(last_token_));
+    if (cancelled()) {
+      MutexLock lock(mutex_);
+      end = Cancelled("the stream was cancelled: " + why_.message());
+    } else if (closed_) {
+      end = *closed_;
+    }
+    // Parts that are still held keep the socket, over which they are released.
+    segments_.clear();
+    handler_->OnClosed(end);
+    handler_.reset();
+  }
+
+  /// Waits for the worker's first frame. PermissionDenied, and the like, where the worker says no;
+  /// DeadlineExceeded where it says nothing.
+  Status Greet() {
+    const auto give_up = std::chrono::steady_clock::now() + kAnswerTime;
+    Status status;
+    while (status.ok() && !greeted_) {
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(give_up - std::chrono::steady_clock::now());
+      if (left.count() <= 0) return DeadlineExceeded("no answer");
+      pollfd polled[] = {{socket_->socket(), POLLIN, 0}, {doorbell_->file(), POLLIN, 0}};
+      poll(polled, 2, static_cast<int>(left.count()));
+      if (polled[1].revents != 0) doorbell_->Clear();
+      if (cancelled()) return Cancelled("cancelled");
+      if (polled[0].revents != 0) status = Receive();
+    }
+    return status;
+  }
+
+  /// Sends what was to be sent before the worker had answered.
+  void Accepted() {
+    MutexLock lock(mutex_);
+    accepted_ = true;
+    if (early_) SendWants(*early_);
+    early_.reset();
+    if (half_closed_) socket_->Send(kShmDone, {});
+    doorbell_->Ring();
+  }
+
+  /// The stream goes on over the network; the session does not notice.
+  void TakeNetwork(const Status& why) {
+    if (why.code() != StatusCode::kDeadlineExceeded) MarkUnusable();
+    const std::shared_ptr<Stream<v1::WantList>> instead =
+        streams_->network->StreamBatches(where_, std::move(handler_));
+    MutexLock lock(mutex_);
+    instead_ = instead;
+    if (early_) instead_->Write(*std::move(early_));
+    early_.reset();
+    if (half_closed_) instead_->Close(OkStatus());
+    if (cancelled_) instead_->Close(why_);
+  }
+
+  void MarkUnusable() {
+    MutexLock lock(streams_->mutex);
+    streams_->unusable.insert(where_.unix_socket);
+  }
+
+  bool cancelled() {
+    MutexLock lock(mutex_);
+    return cancelled_;
+  }
+
+  void SendWants(const v1::WantList& wants) MILLRACE_REQUIRES(mutex_) {
+    socket_->Send(kShmWants, wants.SerializeAsString());
+    write_done_due_ = true;
+  }
+
+  Status Receive() {
+    return socket_->Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
+  }
+
+  /// Until the worker has closed, either end is gone, or the stream is cancelled.
+  Status Converse() {
     Status end;
-    while (end.ok() && !finished_) {
+    while (end.ok() && !closed_) {
       const short events = socket_->pending() ? POLLIN | POLLOUT : POLLIN;
-      pollfd polled[] = {{socket_->socket(), events, 0}, {doorbell_.file(), POLLIN, 0}};
+      pollfd polled[] = {{socket_->socket(), events, 0}, {doorbell_->file(), POLLIN, 0}};
       poll(polled, 2, -1);
-      if (polled[1].revents != 0) doorbell_.Clear();
+      if (polled[1].revents != 0) doorbell_->Clear();
       if (socket_->pending()) socket_->Flush();
       bool write_done = false;
       {
@@ -114,26 +204,26 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
         if (write_done) write_done_due_ = false;
       }
       if (write_done) handler_->OnWriteDone();
-      if (polled[0].revents != 0) {
-        end = socket_->Receive([this](const FramedSocket::Frame& f) { return OnFrame(f); });
-      }
+      if (polled[0].revents != 0) end = Receive();
     }
-    {
-      MutexLock lock(mutex_);
-      closing_ = true;
-      if (cancelled_) {
-        end = Cancelled("the stream was cancelled: " + end_.message());
-      } else if (finished_) {
-        end = end_;
-      }
+    return end;
+  }
+
+  Status OnHello(const FramedSocket::Frame& frame) {
+    ShmAccepted hello{};
+    if (frame.type != kShmAccepted || frame.payload.size() != sizeof hello) {
+      return FailedPrecondition("no worker answers here");
     }
-    // Parts that are still held keep the socket, over which they are released.
-    segments_.clear();
-    handler_->OnClosed(end);
-    handler_.reset();
+    std::memcpy(&hello, frame.payload.data(), sizeof hello);
+    if (hello.version != kShmVersion) {
+      return FailedPrecondition("the worker has another version");
+    }
+    greeted_ = true;
+    return OkStatus();
   }
 
   Status OnFrame(const FramedSocket::Frame& frame) {
+    if (!greeted_) return OnHello(frame);
     switch (frame.type) {
       case kShmSegment:
         return OnSegment(frame.payload);
@@ -145,9 +235,9 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
         std::memcpy(&code, frame.payload.data(), sizeof code);
         const std::string message(reinterpret_cast<const char*>(frame.payload.data()) + sizeof code,
                                   frame.payload.size() - sizeof code);
-        MutexLock lock(mutex_);
-        finished_ = true;
-        end_ = Status(static_cast<StatusCode>(code), message);
+        constexpr auto kLast = static_cast<std::uint32_t>(StatusCode::kUnauthenticated);
+        closed_ =
+            Status(code <= kLast ? static_cast<StatusCode>(code) : StatusCode::kUnknown, message);
         return OkStatus();
       }
       default:
@@ -158,12 +248,20 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   Status OnSegment(std::span<const std::byte> payload) {
     ShmSegment head{};
     const int file = socket_->TakeFile();
-    if (payload.size() != sizeof head || file < 0) {
+    if (payload.size() != sizeof head) {
       if (file >= 0) close(file);
-      return DataLoss("a segment without its memory");
+      return DataLoss("a malformed frame");
     }
     std::memcpy(&head, payload.data(), sizeof head);
-    MILLRACE_ASSIGN_OR_RETURN(segments_[head.number], SharedView::Map(file, head.bytes));
+    Result<std::shared_ptr<const SharedView>> view =
+        file >= 0 ? SharedView::Map(file, head.bytes)
+                  : ResourceExhausted("its file did not come: too many files are open here");
+    if (!view.ok()) {
+      MarkUnusable();
+      return Unavailable("shared memory of the worker at " + where_.address +
+                         " cannot be read, the network is next: " + view.status().message());
+    }
+    segments_[head.number] = *std::move(view);
     return OkStatus();
   }
 
@@ -190,26 +288,43 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
       }
       in.data.push_back(found->second->bytes().subspan(head.offset, head.bytes));
       in.in_place = true;
-      in.owner = std::shared_ptr<const void>(
-          found->second->bytes().data(),
-          [view = found->second, socket = socket_, token = head.token](const void*) {
-            socket->Send(kShmReleased, {reinterpret_cast<const char*>(&token), sizeof token});
-          });
+      in.owner = Lent(found->second, head.token);
+      last_token_ = head.token;
     }
     handler_->OnMessage(std::move(in));
     return OkStatus();
   }
 
+  /// What releases a part.
+  std::shared_ptr<const void> Lent(std::shared_ptr<const SharedView> view, std::uint64_t token) {
+    const std::byte* const data = view->bytes().data();
+    // A child that was forked has the socket too, but what it drops its parent may still read.
+    return {data, [view = std::move(view), socket = socket_, doorbell = doorbell_, token,
+                   process = getpid()](const void*) {
+              if (getpid() != process) return;
+              socket->Send(kShmReleased, Raw(token));
+              if (socket->pending()) doorbell->Ring();
+            }};
+  }
+
   const std::shared_ptr<FramedSocket> socket_;
+  const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
+  const BatchAddress where_;
+  // The thread's.
   std::shared_ptr<StreamHandler<IncomingPart>> handler_;
-  const std::shared_ptr<LiveStreams> live_;
-  Doorbell doorbell_;
-  std::map<std::uint32_t, std::shared_ptr<const SharedView>> segments_;  // the thread's
-  std::atomic<bool> finished_{false};
+  std::map<std::uint32_t, std::shared_ptr<const SharedView>> segments_;
+  std::uint64_t last_token_ = 0;
+  bool greeted_ = false;
+  std::optional<Status> closed_;  // by the worker
+
+  const std::shared_ptr<ShmStreams> streams_;
   Mutex mutex_;
-  bool closing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool accepted_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::optional<v1::WantList> early_ MILLRACE_GUARDED_BY(mutex_);  // before that
+  std::shared_ptr<Stream<v1::WantList>> instead_ MILLRACE_GUARDED_BY(mutex_);
+  bool half_closed_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
-  Status end_ MILLRACE_GUARDED_BY(mutex_);
+  Status why_ MILLRACE_GUARDED_BY(mutex_);
   bool write_done_due_ MILLRACE_GUARDED_BY(mutex_) = false;
 };
 
@@ -217,23 +332,30 @@ class ShmClientStream final : public Stream<v1::WantList> {
  public:
   explicit ShmClientStream(std::shared_ptr<ShmCall> call) : call_(std::move(call)) {}
   ~ShmClientStream() override { call_->Close(Cancelled("stream dropped")); }
-  void Write(v1::WantList wants) override { call_->Write(wants); }
+  void Write(v1::WantList wants) override { call_->Write(std::move(wants)); }
   void Close(const Status& status) override { call_->Close(status); }
 
  private:
   const std::shared_ptr<ShmCall> call_;
 };
 
-/// A socket connected to the name; -1 where nobody listens.
+/// A socket connected to the name; -1 where nobody of this user listens, or too many wait.
 int ConnectTo(const std::string& name) {
   sockaddr_un address{};
   if (name.size() < 2 || name.front() != '@' || name.size() > sizeof address.sun_path) return -1;
-  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (file < 0) return -1;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  if (connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0) return file;
+  ucred peer{};
+  socklen_t peer_length = sizeof peer;
+  // Anybody may listen under the name of a worker that is gone.
+  if (connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+      getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 &&
+      (peer.uid == geteuid() || peer.uid == 0)) {
+    return file;
+  }
   close(file);
   return -1;
 }
@@ -241,17 +363,16 @@ int ConnectTo(const std::string& name) {
 class ShmConnector final : public Connector {
  public:
   ShmConnector(std::shared_ptr<Connector> network, std::string host_id)
-      : network_(std::move(network)), host_id_(std::move(host_id)) {}
+      : network_(std::move(network)),
+        host_id_(std::move(host_id)),
+        streams_(std::make_shared<ShmStreams>(network_)) {}
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
-    if (!where.unix_socket.empty() && where.host_id == host_id_) {
+    if (Usable(where)) {
       if (const int socket = ConnectTo(where.unix_socket); socket >= 0) {
-        auto call = std::make_shared<ShmCall>(socket, handler, live_);
-        if (call->Greet().ok()) {
-          call->Run();
-          return std::make_shared<ShmClientStream>(std::move(call));
-        }
+        auto call = std::make_shared<ShmCall>(socket, where, handler, streams_);
+        if (call->Start()) return std::make_shared<ShmClientStream>(std::move(call));
       }
     }
     return network_->StreamBatches(where, std::move(handler));
@@ -261,12 +382,12 @@ class ShmConnector final : public Connector {
     const auto give_up =
         std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
     {
-      MutexLock lock(live_->mutex);
-      while (live_->count > 0) {
+      MutexLock lock(streams_->mutex);
+      while (streams_->live > 0) {
         const auto left = give_up - std::chrono::steady_clock::now();
         if (left <= left.zero()) break;
-        live_->changed.WaitFor(
-            live_->mutex, std::chrono::duration_cast<std::chrono::steady_clock::duration>(left));
+        streams_->changed.WaitFor(
+            streams_->mutex, std::chrono::duration_cast<std::chrono::steady_clock::duration>(left));
       }
     }
     network_->WaitForStreams(timeout_seconds);
@@ -310,9 +431,15 @@ class ShmConnector final : public Connector {
   }
 
  private:
+  bool Usable(const BatchAddress& where) {
+    if (where.unix_socket.empty() || where.host_id != host_id_) return false;
+    MutexLock lock(streams_->mutex);
+    return !streams_->unusable.contains(where.unix_socket);
+  }
+
   const std::shared_ptr<Connector> network_;
   const std::string host_id_;
-  const std::shared_ptr<LiveStreams> live_ = std::make_shared<LiveStreams>();
+  const std::shared_ptr<ShmStreams> streams_;
 };
 
 }  // namespace

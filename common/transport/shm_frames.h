@@ -16,10 +16,12 @@ enum ShmFrame : std::uint32_t {
   kShmPart = 3,      // ShmPart, the BatchPart, and the data where they are not in place
   kShmClosed = 4,    // the status's code as 4 bytes, and its message: the last frame
   // consumer to worker
-  kShmWants = 16,      // a WantList
-  kShmReleased = 17,   // the token of a part, 8 bytes: its memory may be used again
-  kShmDone = 18,       // nothing more is wanted: the worker closes
-  kShmCancelled = 19,  // the same, at once; parts may still be held, and are released later
+  kShmWants = 16,     // a WantList
+  kShmReleased = 17,  // the token of a part, 8 bytes: its memory may be used again
+  kShmDone = 18,      // nothing more is wanted: the worker closes
+  // The token of the last part that was read, 8 bytes: nothing more is. Parts up to it may still be
+  // held, and are released later.
+  kShmCancelled = 19,
 };
 
 struct ShmAccepted {

@@ -23,6 +23,9 @@ std::string_view Raw(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
+/// How long consumers wait at the door while the process has no file for another.
+constexpr int kFullMilliseconds = 100;
+
 std::string MakeName() {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string name = "@millrace-";
@@ -39,7 +42,9 @@ std::string MakeName() {
 class ShmServer::Call final {
  public:
   Call(int socket, std::shared_ptr<const SharedArena> arena, std::shared_ptr<Doorbell> doorbell)
-      : socket_(socket), arena_(std::move(arena)), doorbell_(std::move(doorbell)) {}
+      : arena_(std::move(arena)),
+        socket_(socket, FramedSocket::Files::kRefused),
+        doorbell_(std::move(doorbell)) {}
 
   FramedSocket& socket() { return socket_; }
   void SetHandler(std::shared_ptr<StreamHandler<v1::WantList>> handler) {
@@ -78,28 +83,34 @@ class ShmServer::Call final {
 
   // The server's thread:
 
-  /// What is due. False when the consumer is gone: then nobody reads what it was lent.
-  bool Turn(bool readable) {
+  /// What poll is to wait for.
+  short Events() const {
+    const int events = (deaf_ ? 0 : POLLIN) | (socket_.pending() ? POLLOUT : 0);
+    return static_cast<short>(events);
+  }
+
+  /// What is due, after poll said `events`. False when the consumer is gone.
+  bool Turn(short events) {
     if (socket_.pending()) socket_.Flush();
-    bool gone = false;
-    if (readable) {
-      const Status status =
-          socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
-      gone = !status.ok();
+    if (deaf_) {
+      gone_ = (events & POLLHUP) != 0;
+    } else if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) {
+      Listen();
     }
     bool write_done = false;
-    bool over = gone;
+    bool over = gone_;
     {
       MutexLock lock(mutex_);
-      closed_ = closed_ || gone;
+      closed_ = closed_ || gone_;
       write_done = write_done_due_ && !closed_ && !socket_.pending();
       if (write_done) write_done_due_ = false;
       over = over || (closed_ && !socket_.pending());
     }
     if (write_done) handler_->OnWriteDone();
-    // What the consumer still reads stays as it is until it says so, or is gone.
     if (over) End();
-    return !gone;
+    // What the consumer still reads stays as it is until it says so, or is gone.
+    if (gone_) Release(0);
+    return !gone_;
   }
 
   void End() {
@@ -121,6 +132,28 @@ class ShmServer::Call final {
     const SharedArena::Segment segment = arena_->segment(number);
     const ShmSegment head{segment.bytes, number, 0};
     socket_.Send(kShmSegment, Raw(head), {}, segment.file);
+  }
+
+  void Listen() {
+    const Status status =
+        socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
+    if (status.code() == StatusCode::kInvalidArgument) {
+      // It may still read what it was lent, and nothing that it says of that can be trusted.
+      deaf_ = true;
+      Close(status);
+    } else if (!status.ok()) {
+      gone_ = true;
+    }
+  }
+
+  /// Takes back what was lent under tokens beyond `last`.
+  void Release(std::uint64_t last) {
+    std::map<std::uint64_t, std::shared_ptr<const void>> released;  // dropped outside the lock
+    MutexLock lock(mutex_);
+    for (auto it = lent_.upper_bound(last); it != lent_.end();) {
+      released.insert(lent_.extract(it++));
+    }
+    lock.Unlock();
   }
 
   Status OnFrame(const FramedSocket::Frame& frame) {
@@ -149,18 +182,26 @@ class ShmServer::Call final {
       Close(OkStatus());
       return OkStatus();
     }
-    if (frame.type == kShmCancelled) {
-      MutexLock lock(mutex_);
-      closed_ = true;
+    if (frame.type == kShmCancelled && frame.payload.size() == sizeof(std::uint64_t)) {
+      std::uint64_t last = 0;
+      std::memcpy(&last, frame.payload.data(), sizeof last);
+      {
+        MutexLock lock(mutex_);
+        closed_ = true;
+      }
+      socket_.StopSending();
+      Release(last);
       return OkStatus();
     }
     return InvalidArgument("a frame of type " + std::to_string(frame.type));
   }
 
-  FramedSocket socket_;
   const std::shared_ptr<const SharedArena> arena_;
+  FramedSocket socket_;
   const std::shared_ptr<Doorbell> doorbell_;
   std::shared_ptr<StreamHandler<v1::WantList>> handler_;
+  bool deaf_ = false;  // it said what no consumer says: only its end is waited for
+  bool gone_ = false;
   Mutex mutex_;
   bool closed_ MILLRACE_GUARDED_BY(mutex_) = false;
   Status end_ MILLRACE_GUARDED_BY(mutex_) = Cancelled("the other end cancelled or is gone");
@@ -230,13 +271,13 @@ ShmServer::~ShmServer() {
 
 void ShmServer::Run() {
   std::vector<pollfd> polled;
-  for (;;) {
-    polled.assign({{listener_, POLLIN, 0}, {doorbell_->file(), POLLIN, 0}});
+  for (bool full = false;;) {
+    polled.assign({{full ? -1 : listener_, POLLIN, 0}, {doorbell_->file(), POLLIN, 0}});
     for (const std::shared_ptr<Call>& call : calls_) {
-      const short events = call->socket().pending() ? POLLIN | POLLOUT : POLLIN;
-      polled.push_back({call->socket().socket(), events, 0});
+      polled.push_back({call->socket().socket(), call->Events(), 0});
     }
-    poll(polled.data(), polled.size(), -1);
+    poll(polled.data(), polled.size(), full ? kFullMilliseconds : -1);
+    full = false;
     if (polled[1].revents != 0) doorbell_->Clear();
     {
       MutexLock lock(mutex_);
@@ -244,11 +285,10 @@ void ShmServer::Run() {
     }
     std::vector<std::shared_ptr<Call>> going;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      const bool readable = (polled[i + 2].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
-      if (calls_[i]->Turn(readable)) going.push_back(calls_[i]);
+      if (calls_[i]->Turn(polled[i + 2].revents)) going.push_back(calls_[i]);
     }
     calls_ = std::move(going);
-    if (polled[0].revents != 0) Accept();
+    if (polled[0].revents != 0) full = !Accept();
   }
   for (const std::shared_ptr<Call>& call : calls_) {
     call->Close(Unavailable("the worker stops"));
@@ -257,9 +297,11 @@ void ShmServer::Run() {
   calls_.clear();
 }
 
-void ShmServer::Accept() {
+bool ShmServer::Accept() {
   const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (socket < 0) return;
+  if (socket < 0) {
+    return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+  }
   ucred peer{};
   socklen_t length = sizeof peer;
   // Who may read another's memory on this host; all else goes through the network's door.
@@ -268,7 +310,7 @@ void ShmServer::Accept() {
     log_->Info("shared memory is for consumers of the worker's user",
                {{"consumer_pid", static_cast<int>(peer.pid)}});
     close(socket);
-    return;
+    return true;
   }
   auto call = std::make_shared<Call>(socket, arena_, doorbell_);
   call->socket().Send(kShmAccepted, Raw(ShmAccepted{kShmVersion}));
@@ -276,10 +318,11 @@ void ShmServer::Accept() {
                                             "unix:pid " + std::to_string(peer.pid));
   if (!handler) {
     call->Close(Unavailable("shutting down"));
-    return;
+    return true;
   }
   call->SetHandler(std::move(handler));
   calls_.push_back(std::move(call));
+  return true;
 }
 
 }  // namespace millrace

@@ -40,7 +40,8 @@ class ShmServer {
   ShmServer(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<const SharedArena> arena,
             std::shared_ptr<Logger> log, int listener, std::string name);
   void Run();
-  void Accept();
+  /// False where the process can open no more files.
+  bool Accept();
 
   const std::shared_ptr<WorkerEndpoint> endpoint_;
   const std::shared_ptr<const SharedArena> arena_;

@@ -60,6 +60,10 @@ class Recorder final : public StreamHandler<In> {
     }
     return writes_done_ >= count;
   }
+  int writes_done() {
+    MutexLock lock(mutex_);
+    return writes_done_;
+  }
   std::optional<Status> WaitClosed() {
     MutexLock lock(mutex_);
     while (!closed_) {
@@ -110,6 +114,10 @@ class AcceptQueue {
     Accepted<In, Out> accepted = accepted_.front();
     accepted_.pop_front();
     return accepted;
+  }
+  bool Empty() {
+    MutexLock lock(mutex_);
+    return accepted_.empty();
   }
 
  private:
