@@ -17,6 +17,7 @@ void AddStatusCommand(Tool& tool);
 void AddTopCommand(Tool& tool);
 void AddTraceCommand(Tool& tool);
 void AddVerifyCommand(Tool& tool);
+void AddWarmCommand(Tool& tool);
 void AddWhereCommand(Tool& tool);
 
 inline void AddAllCommands(Tool& tool) {
@@ -32,6 +33,7 @@ inline void AddAllCommands(Tool& tool) {
   AddTopCommand(tool);
   AddTraceCommand(tool);
   AddVerifyCommand(tool);
+  AddWarmCommand(tool);
   AddWhereCommand(tool);
 }
 

@@ -1,6 +1,8 @@
 #include "server/dataset/mapped_file.h"
 #include "common/base/errno_status.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -78,6 +80,24 @@ void MappedFile::Advise(AccessPattern pattern) const {
   // A hint: nothing is wrong where the kernel does not take it.
   ::madvise(const_cast<std::byte*>(data_), size_,
             pattern == AccessPattern::kSequential ? MADV_SEQUENTIAL : MADV_RANDOM);
+}
+
+Result<std::uint64_t> MappedFile::CachedBytes() const {
+  // A piece at a time: mincore writes a byte for each page.
+  constexpr std::size_t kPages = 4096;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::array<unsigned char, kPages> resident;
+  std::uint64_t bytes = 0;
+  for (std::size_t at = 0; at < size_; at += kPages * page) {
+    const std::size_t length = std::min(kPages * page, size_ - at);
+    if (::mincore(const_cast<std::byte*>(data_) + at, length, resident.data()) != 0) {
+      return ErrnoStatus("cannot be asked what is in the page cache", errno);
+    }
+    for (std::size_t p = 0; p * page < length; ++p) {
+      if ((resident[p] & 1) != 0) bytes += std::min(page, length - p * page);
+    }
+  }
+  return bytes;
 }
 
 bool MappedFile::Changed() const {

@@ -50,6 +50,8 @@ class MappedFile {
   const FileIdentity& identity() const { return identity_; }
 
   void Advise(AccessPattern pattern) const;
+  /// Bytes that are in the page cache now, at most those of the file; ResourceExhausted.
+  Result<std::uint64_t> CachedBytes() const;
 
   /// Whether the path now leads to another file, to one of another size or times, or nowhere.
   bool Changed() const;

@@ -248,6 +248,48 @@ def test_indexing_again_reads_what_has_changed_and_says_how_much():
         check(removed > 0, "no file could be removed")
 
 
+def drop_from_cache(file):
+    fd = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)
+
+
+def test_warm_reads_what_is_not_in_the_page_cache_and_says_how_much():
+    with tempfile.TemporaryDirectory(prefix="millrace-test-", dir=pathlib.Path(DATA).parent) as folder:
+        data = pathlib.Path(folder) / "data"
+        code, _, err = run("generate", data, "--nodes", "20000", "--files", "3", "--seed", "5")
+        check(code == 0, err)
+        files = sorted(data.rglob("*.bin"))
+        total = sum(f.stat().st_size for f in files)
+        code, out, err = run("warm", data)
+        check(code == 0 and f"bytes            {total}\n" in out, f"{out}\n{err}")
+        check(f"cached now       {total} (100.0 %)" in out and "too small" not in out, f"{out}\n{err}")
+        check("100 %" in err, f"no progress: {err}")
+        code, out, err = run("warm", data)
+        check(code == 0 and "read             0 in" in out, f"a warm file was read again: {out}\n{err}")
+        drop_from_cache(files[0])
+        code, out, err = run("warm", data, "--threads", "1")
+        check(code == 0 and f"cached now       {total} (100.0 %)" in out, f"{out}\n{err}")
+        before = int(re.search(r"cached before    (\d+)", out).group(1))
+        if before < total:  # a file system in memory drops nothing
+            check(f"read             {files[0].stat().st_size} in" in out, f"{out}\n{err}")
+
+
+def test_warm_names_a_folder_that_is_none_and_files_that_cannot_be_read():
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
+        code, out, err = run("warm", pathlib.Path(folder) / "nothing")
+        check(code != 0 and "nothing" in err and not out, f"{code}: {out}\n{err}")
+        data = pathlib.Path(folder) / "data"
+        code, _, err = run("generate", data, "--nodes", "20000", "--files", "3", "--seed", "5")
+        check(code == 0, err)
+        (data / "empty.bin").touch()
+        code, out, err = run("warm", data)
+        check(code == 3 and "empty.bin" in err, f"{code}: {out}\n{err}")
+
+
 def test_the_page_lists_the_tensors_that_batches_have():
     page = (ROOT / "docs" / "batch-layout.md").read_text()
     page = page[page.index("## Tensors"):page.index("## Checks")]
