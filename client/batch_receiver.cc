@@ -95,6 +95,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
                                 got.ToHex(), batch.digest.ToHex()));
   }
   ReceivedBatch received;
+  received.arrival.in_place = batch.slot == nullptr;
   if (batch.slot != nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(
         received.batch, PackedBatch::Parse(std::shared_ptr<const Buffer>(std::move(batch.slot)),

@@ -52,6 +52,7 @@ struct Arrival {
   Position at;
   Digest128 digest;         // of header and payload
   std::uint64_t bytes = 0;  // packed
+  bool in_place = false;    // it lies where its worker built it
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;

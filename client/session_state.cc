@@ -246,6 +246,7 @@ void SessionState::OnTaken(Time now) {
   ++stats_.batches;
   stats_.examples += held.examples;
   stats_.bytes += held.bytes;
+  stats_.in_place += held.in_place ? 1 : 0;
   for (const DropReason reason : held.dropped) {
     ++stats_.dropped[std::min<std::size_t>(static_cast<std::size_t>(reason), kDropReasons - 1)];
   }

@@ -124,6 +124,7 @@ class SessionState {
     std::uint64_t bytes = 0;
     std::uint32_t examples = 0;
     std::vector<DropReason> dropped;
+    bool in_place = false;
     Number worker;
   };
   struct Past {

@@ -325,8 +325,8 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
   } else if (step >= next_ + window() && leases_.Covering(step) == nullptr) {
     verdict = Verdict::kUnwanted;
   } else {
-    held_[step] = {arrival.digest, arrival.bytes, arrival.examples, arrival.dropped,
-                   link->where.id};
+    held_[step] = {arrival.digest,  arrival.bytes,    arrival.examples,
+                   arrival.dropped, arrival.in_place, link->where.id};
     held_bytes_ += arrival.bytes;
     largest_bytes_ = std::max(largest_bytes_, arrival.bytes);
     ++arrived_;

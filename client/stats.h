@@ -36,6 +36,7 @@ struct SessionStats {
   std::uint64_t batches = 0;
   std::uint64_t examples = 0;  // delivered; dropped ones are counted by reason below
   std::uint64_t bytes = 0;     // packed
+  std::uint64_t in_place = 0;  // batches that were read where a worker of this host built them
   std::array<std::uint64_t, kDropReasons> dropped{};  // by DropReason
   std::array<double, kWaitCauses> waited_seconds{};   // by WaitCause
   std::uint64_t duplicates = 0;                       // batches that came twice

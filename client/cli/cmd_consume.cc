@@ -86,6 +86,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
     sum.batches += report.stats.batches;
     sum.examples += report.stats.examples;
     sum.bytes += report.stats.bytes;
+    sum.in_place += report.stats.in_place;
     for (std::size_t i = 0; i < kDropReasons; ++i) sum.dropped[i] += report.stats.dropped[i];
     sum.duplicates += report.stats.duplicates;
     sum.duplicate_mismatches += report.stats.duplicate_mismatches;
@@ -99,6 +100,9 @@ void PrintSummary(const std::vector<RankReport>& reports) {
                           static_cast<double>(sum.examples) * rate,
                           static_cast<double>(sum.bytes) * rate / 1e6)
                   .c_str());
+  if (sum.in_place > 0) {
+    std::printf("%s\n", fmt::format("through shared memory: {} batches", sum.in_place).c_str());
+  }
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (sum.dropped[i] == 0) continue;
     std::printf("%s\n", fmt::format("dropped as {}: {}", DropReasonName(static_cast<DropReason>(i)),

@@ -142,18 +142,18 @@ class Cluster:
                                              self.folder / "state")
         return process
 
-    def worker(self, threads=1, memory="256MiB"):
+    def worker(self, threads=1, memory="256MiB", extra=()):
         return self._daemon("worker", "--batch-listen", "127.0.0.1:0", "--dispatcher", self.address,
-                            "--threads", threads, "--memory-limit", memory)[0]
+                            "--threads", threads, "--memory-limit", memory, *extra)[0]
 
-    def serve(self):
+    def serve(self, *extra):
         process, self.address = self._daemon("serve", "--listen", "127.0.0.1:0", "--batch-listen",
-                                             "127.0.0.1:0", "--state", self.folder / "state")
+                                             "127.0.0.1:0", "--state", self.folder / "state", *extra)
         return process
 
-    def consumer(self, world_size, ranks="all", epochs=1, job="job", log=None, extra=()):
+    def consumer(self, world_size, ranks="all", epochs=1, job="job", log=None, extra=(), prefix=()):
         log = log or self.folder / f"delivered-{self._count}.jsonl"
-        process = self.start("consumer", binary("cli"), "consume", self.pipeline, "--address",
+        process = self.start("consumer", *prefix, binary("cli"), "consume", self.pipeline, "--address",
                              self.address, "--job", job, "--world-size", world_size, "--ranks", ranks,
                              "--epochs", epochs, "--log", log, *extra)
         process.log = log

@@ -157,5 +157,95 @@ TEST_CASE("bytes that are no batch are refused though their digest is right", "[
   CHECK(receiver.OnPart(in, true, kLimit).status().code() == StatusCode::kDataLoss);
 }
 
+/// The parts as they come through shared memory: each one piece, where the worker wrote it.
+std::vector<IncomingPart> InPlace(const Sent& sent, std::size_t bytes) {
+  std::vector<IncomingPart> parts = sent.Parts(bytes);
+  for (IncomingPart& part : parts) {
+    part.data = {sent.batch->bytes().subspan(part.part.offset(), part.data_bytes())};
+    part.owner = std::make_shared<int>();
+    part.in_place = true;
+  }
+  return parts;
+}
+
+TEST_CASE("a batch in place is left where it is, for as long as it is held", "[receiver]") {
+  const Sent sent;
+  const auto pool = std::make_shared<BufferPool>();
+  BatchReceiver receiver(pool);
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{100}}) {
+    std::vector<IncomingPart> parts = InPlace(sent, bytes);
+    std::vector<std::weak_ptr<const void>> lent;
+    for (const IncomingPart& part : parts) lent.emplace_back(part.owner);
+    auto received = Feed(receiver, parts);
+    parts.clear();
+    REQUIRE(received.ok());
+    REQUIRE(received->has_value());
+    CHECK((*received)->batch->bytes().data() == sent.batch->bytes().data());
+    CHECK((*received)->batch->digest() == sent.batch->digest());
+    CHECK((*received)->arrival.in_place);
+    for (const auto& part : lent) CHECK_FALSE(part.expired());
+    received = std::optional<ReceivedBatch>();
+    for (const auto& part : lent) CHECK(part.expired());
+  }
+  CHECK(pool->stats().allocations == 0);
+  CHECK_FALSE((*Feed(receiver, sent.Parts(100)))->arrival.in_place);
+}
+
+TEST_CASE("a part in place that lies elsewhere than behind the one before is noticed",
+          "[receiver]") {
+  const Sent sent;
+  const std::vector<std::byte> copy(sent.batch->bytes().begin(), sent.batch->bytes().end());
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  SECTION("in place") { parts[1].data = {std::span(copy).subspan(100, 100)}; }
+  SECTION("over the socket") {
+    parts[1].data = {std::span(copy).subspan(100, 100)};
+    parts[1].in_place = false;
+  }
+  BatchReceiver receiver = NewReceiver();
+  const Status status = Feed(receiver, parts).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message().find("offset 100 lies elsewhere") != std::string::npos);
+}
+
+TEST_CASE("a batch whose first part is not in place is gathered", "[receiver]") {
+  const Sent sent;
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  parts[0].in_place = false;
+  BatchReceiver receiver = NewReceiver();
+  const auto received = Feed(receiver, parts);
+  REQUIRE(received.ok());
+  CHECK((*received)->batch->bytes().data() != sent.batch->bytes().data());
+  CHECK((*received)->batch->digest() == sent.batch->digest());
+}
+
+TEST_CASE("parts in place that nobody wants are let go of as they come", "[receiver]") {
+  const Sent sent;
+  BatchReceiver receiver = NewReceiver();
+  for (IncomingPart& part : InPlace(sent, 100)) {
+    const std::weak_ptr<const void> lent = part.owner;
+    REQUIRE(receiver.OnPart(part, false, kLimit).ok());
+    part = {};
+    CHECK(lent.expired());
+  }
+}
+
+TEST_CASE("another digest than a batch in place has is noticed", "[receiver]") {
+  const Sent sent;
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  for (IncomingPart& part : parts) part.part.set_digest(std::string(16, 'x'));
+  BatchReceiver receiver = NewReceiver();
+  const Status status = Feed(receiver, parts).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message().find("with digest") != std::string::npos);
+}
+
+TEST_CASE("more data in place than the batch has is noticed", "[receiver]") {
+  const Sent sent;
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  parts[0].part.set_total_bytes(50);
+  BatchReceiver receiver = NewReceiver();
+  CHECK(Feed(receiver, parts).status().code() == StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace millrace::client
