@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -146,9 +147,31 @@ class Cluster:
         return self._daemon("worker", "--batch-listen", "127.0.0.1:0", "--dispatcher", self.address,
                             "--threads", threads, "--memory-limit", memory, *extra)[0]
 
-    def serve(self, *extra):
+    def serve(self, *arguments, state="state"):
         process, self.address = self._daemon("serve", "--listen", "127.0.0.1:0", "--batch-listen",
-                                             "127.0.0.1:0", "--state", self.folder / "state", *extra)
+                                             "127.0.0.1:0", "--state",
+                                             self.folder / state, *arguments)
+        return process
+
+    def proxy(self, delay_ms):
+        """A proxy that passes bytes on `delay_ms` later, each way: its address, and the file that
+        has to say where to before the first connection."""
+        to = self.folder / f"proxy-to-{self._count}"
+        port_file = self.folder / f"proxy-port-{self._count}"
+        process = self.start("proxy", binary("proxy"), "--to-file", to, "--delay-ms", delay_ms,
+                             "--port-file", port_file)
+        wait_for(port_file.exists, f"the proxy does not listen: {process.text()}", process.popen)
+        return port_file.read_text().strip(), to
+
+    def serve_far(self, delay_ms):
+        """serve(), but consumers reach both of its ports only `delay_ms` away."""
+        batches, to_batches = self.proxy(delay_ms)
+        control, to_control = self.proxy(delay_ms)
+        process = self.serve("--advertise", batches, state="far-state")
+        to_control.write_text(self.address)
+        # The line is there before the port file.
+        to_batches.write_text(re.search(r"for=batches address=(\S+)", process.text())[1])
+        self.address = control
         return process
 
     def consumer(self, world_size, ranks="all", epochs=1, job="job", log=None, extra=(), prefix=()):

@@ -1,0 +1,86 @@
+"""Streams over a long way, and past consumers that stand still: what they get, and at what rate.
+
+Rates are compared between consumers that run at the same time, as shares of each other.
+"""
+
+import os
+import pathlib
+
+from harness import check, check_same, cluster, wait_for
+
+DATA = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
+NETWORK = ["--no-shared-memory"]
+# A training step. It keeps the processor from being what all wait for.
+STEP = ["--delay", "0.001"]
+
+
+def lines(consumer):
+    """Batches that a consumer has logged."""
+    return consumer.log.read_bytes().count(b"\n") if consumer.log.exists() else 0
+
+
+def share(one, other, first, last):
+    """What `one` got for each batch of `other`, while `other` went from `first` to `last`."""
+    wait_for(lambda: lines(one) >= first and lines(other) >= first, "no batches")
+    begin = lines(one), lines(other)
+    wait_for(lambda: lines(other) >= last, "no more batches", other.popen)
+    end = lines(one), lines(other)
+    return (end[0] - begin[0]) / (end[1] - begin[1])
+
+
+def test_a_long_way_changes_no_batch_and_costs_little():
+    epochs = 80  # of 24 batches
+    with cluster(DATA, batch="size: 64") as c:
+        c.serve()
+        near = c.consumer(1, epochs=epochs, extra=NETWORK + STEP)
+        c.serve_far(delay_ms=20)
+        far = c.consumer(1, epochs=epochs, extra=NETWORK + STEP)
+        got = share(far, near, 10 * 24, (epochs - 1) * 24)
+        near.expect_success()
+        far.expect_success()
+        expected = c.reference(0, 1) + c.reference(epochs - 1, 1)
+        delivered = c.delivered(far.log)
+        check_same([l for l in delivered if l["epoch"] in (0, epochs - 1)], expected)
+        check(delivered == c.delivered(near.log), "the same log, far and near")
+        check(got > 0.5, f"20 ms each way leave {got:.2f} of the rate")
+
+
+def memory(process):
+    """Bytes of a process that are its own: anonymous and shared memory, without mapped files."""
+    text = pathlib.Path(f"/proc/{process.popen.pid}/status").read_text()
+    return sum(int(l.split()[1]) << 10 for l in text.splitlines()
+               if l.startswith(("RssAnon:", "RssShmem:", "VmSwap:")))
+
+
+def past_one_that_stands_still(extra):
+    """One of two consumers of a worker is stopped; the other is held against one of its own worker."""
+    epochs = 80
+    with cluster(DATA, batch="size: 64") as c:
+        c.dispatcher()
+        worker = c.worker(memory="16MiB")
+        stopped = c.consumer(1, job="stopped", epochs=10000, extra=extra)
+        wait_for(lambda: lines(stopped) > 5 * 24, "no batches", stopped.popen)
+        before = memory(worker)
+        stopped.stop()
+        beside = c.consumer(1, job="beside", epochs=epochs, extra=[*extra, *STEP])
+        c.serve(state="another-state")
+        alone = c.consumer(1, job="alone", epochs=epochs, extra=[*extra, *STEP])
+        got = share(beside, alone, 5 * 24, (epochs - 1) * 24)
+        check(got > 0.5, f"beside one that stands still: {got:.2f} of the rate without it")
+        grown = memory(worker) - before
+        check(grown < 16 << 20, f"the worker's memory has grown by {grown} bytes")
+        for consumer in (beside, alone):
+            consumer.expect_success()
+        check_same([l for l in c.delivered(beside.log) if l["epoch"] == epochs - 1],
+                   c.reference(epochs - 1, 1))
+        stopped.resume()
+        there = lines(stopped)
+        wait_for(lambda: lines(stopped) > there + 5 * 24, "it does not go on", stopped.popen)
+
+
+def test_a_consumer_stopped_on_the_network_costs_others_no_rate():
+    past_one_that_stands_still(NETWORK)
+
+
+def test_a_consumer_stopped_in_shared_memory_costs_others_no_rate():
+    past_one_that_stands_still([])
