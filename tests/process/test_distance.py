@@ -73,8 +73,9 @@ def past_one_that_stands_still(extra):
         alone = c.consumer(1, job="alone", epochs=epochs, extra=[*extra, *STEP])
         got = share(beside, alone, 5 * 24, (epochs - 1) * 24)
         check(got > 0.5, f"beside one that stands still: {got:.2f} of the rate without it")
+        # What malloc keeps, and what a second job takes; all batches are some 80 MB.
         grown = memory(worker) - before
-        check(grown < 8 << 20, f"the worker's memory has grown by {grown} bytes")
+        check(grown < 24 << 20, f"the worker's memory has grown by {grown} bytes")
         for consumer in (beside, alone):
             consumer.expect_success()
         check_same([l for l in c.delivered(beside.log) if l["epoch"] == epochs - 1],
