@@ -172,7 +172,8 @@ class MappedIndex final : public DatasetIndex {
 }  // namespace
 
 Result<std::shared_ptr<const DatasetIndex>> DatasetIndex::Open(const std::filesystem::path& file) {
-  Result<MappedFile> mapped = MappedFile::Open(file, AccessPattern::kRandom);
+  // Compiling a plan scans sections, building batches picks records of them.
+  Result<MappedFile> mapped = MappedFile::Open(file, AccessPattern::kMixed);
   if (!mapped.ok()) return mapped.status().WithContext("index " + file.string());
   auto index = std::make_shared<MappedIndex>(std::move(mapped).value());
   const Status loaded = index->Load();

@@ -14,6 +14,27 @@
 #include <fmt/format.h>
 
 namespace millrace {
+namespace {
+
+// Seen cold with 19.5 GB in 5,030 files, an index of 1.1 GB and a disk that reads 8 MiB ahead
+// (read_ahead_kb), one busy 2-core machine:
+// - 2,048 examples streamed: 15.2 GB read with MADV_NORMAL on the files, 54 MB in 13,265 faults
+//   with MADV_RANDOM and the index warm.
+// - A plan compiled: over 83,000 faults of a page each with MADV_RANDOM on the index, and not done
+//   after 100 s; 26 to 28 faults and done within 16 s at the same load with MADV_NORMAL.
+int KernelAdvice(AccessPattern pattern) {
+  switch (pattern) {
+    case AccessPattern::kSequential:
+      return MADV_SEQUENTIAL;
+    case AccessPattern::kRandom:
+      return MADV_RANDOM;
+    case AccessPattern::kMixed:
+      break;
+  }
+  return MADV_NORMAL;
+}
+
+}  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPattern pattern) {
   // Asked first by name, so that no device or pipe is opened; and again of what was opened.
@@ -78,8 +99,7 @@ void MappedFile::Unmap() {
 
 void MappedFile::Advise(AccessPattern pattern) const {
   // A hint: nothing is wrong where the kernel does not take it.
-  ::madvise(const_cast<std::byte*>(data_), size_,
-            pattern == AccessPattern::kSequential ? MADV_SEQUENTIAL : MADV_RANDOM);
+  ::madvise(const_cast<std::byte*>(data_), size_, KernelAdvice(pattern));
 }
 
 Result<std::uint64_t> MappedFile::CachedBytes() const {

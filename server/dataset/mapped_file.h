@@ -20,7 +20,11 @@
 namespace millrace {
 
 /// How a map is going to be read: what the kernel reads ahead follows from it.
-enum class AccessPattern : std::uint8_t { kSequential, kRandom };
+enum class AccessPattern : std::uint8_t {
+  kSequential,  // once, from its beginning to its end
+  kRandom,      // a few words here and there: a fault reads its page and no other
+  kMixed,       // both by turns: a fault reads what lies around it, a scan is read ahead
+};
 
 /// What a look at a mapped file's path finds.
 struct FileChange {
