@@ -31,7 +31,10 @@ class Warmer {
   Result<WarmReport> Run() {
     const auto began = std::chrono::steady_clock::now();
     MILLRACE_ASSIGN_OR_RETURN(DatasetListing listing, ListDataset(dir_));
-    bad_ = std::move(listing.bad);
+    {
+      MutexLock lock(mutex_);
+      bad_ = std::move(listing.bad);
+    }
     for (std::size_t i = 0; i < listing.names.size(); ++i) {
       files_.push_back({listing.names[i], listing.identities[i].size});
     }
