@@ -17,11 +17,11 @@ namespace millrace {
 namespace {
 
 // Seen cold with 19.5 GB in 5,030 files, an index of 1.1 GB and a disk that reads 8 MiB ahead
-// (read_ahead_kb), one busy 2-core machine:
-// - 2,048 examples streamed: 15.2 GB read with MADV_NORMAL on the files, 54 MB in 13,265 faults
-//   with MADV_RANDOM and the index warm.
-// - A plan compiled: over 83,000 faults of a page each with MADV_RANDOM on the index, and not done
-//   after 100 s; 26 to 28 faults and done within 16 s at the same load with MADV_NORMAL.
+// (read_ahead_kb), on two busy cores:
+// - Streaming 8,192 examples read 0.6 GB with MADV_RANDOM on the files (1,262 examples/s); half as
+//   many read 18.9 GB with MADV_NORMAL (114 examples/s) and 17.5 GB with MADV_WILLNEED (174).
+// - Compiling a plan took over 83,000 faults of a page each with MADV_RANDOM on the index and was
+//   not done after 100 s; 26 to 30 faults and 16 s at the same load with MADV_NORMAL.
 int KernelAdvice(AccessPattern pattern) {
   switch (pattern) {
     case AccessPattern::kSequential:
