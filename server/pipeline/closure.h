@@ -22,8 +22,14 @@ enum class ClosureEnd : std::uint8_t {
 /// bounds the memory that a hostile file can ask for.
 inline constexpr std::size_t kMaxExampleEdges = std::size_t{1} << 26;
 
-/// The label of an edge that closures do not follow.
-inline constexpr std::uint32_t kSkippedEdge = 0xFFFFFFFF;
+/// Nodes that a closure takes. Equality with the limit, as the reference tests: more roots than the
+/// limit mean no limit but kMaxExampleNodes, beyond which an example is too large.
+struct NodeLimit {
+  NodeLimit(std::uint32_t max_subgraph_size, std::uint32_t roots)
+      : limited(max_subgraph_size >= roots), full(limited ? max_subgraph_size : kMaxExampleNodes) {}
+  bool limited;        // at `full`, further nodes are left out; else the example is too large
+  std::uint32_t full;  // nodes
+};
 
 /// What is read of a node: its label, and which edges are its own.
 template <class View>

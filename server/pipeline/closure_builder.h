@@ -94,7 +94,8 @@ class ClosureBuilder {
   void ExpandCommon(View& view, const Home& home, std::size_t* at, Closure& closure);
   /// One edge, whatever it is.
   ClosureEnd ExpandAny(View& view, std::size_t at, Closure& closure);
-  /// A node that was found has edges to follow: puts them into the line, or keeps them for Pop.
+  /// A node that was found has edges to follow: puts them into the line, or depth first keeps
+  /// them for later.
   ClosureEnd Add(const View& view, const LoadedNode<View>& loaded, std::uint32_t number,
                  Closure& closure);
   /// Puts the edges of a node at the end of the line.
@@ -103,9 +104,7 @@ class ClosureBuilder {
   static void RemoveDropped(Closure& closure);
 
   bool depth_first() const { return options_.order == ClosureOrder::kDepthFirst; }
-  /// Equality with the limit, as the reference tests: more roots than the limit mean no limit.
-  bool limited() const { return options_.max_subgraph_size >= roots_; }
-  std::uint32_t full() const { return limited() ? options_.max_subgraph_size : kMaxExampleNodes; }
+  NodeLimit limit() const { return {options_.max_subgraph_size, roots_}; }
 
   /// Room for `edges` edges and for those that are copied without being wanted. Every node but the
   /// roots comes with an edge, so that one check before edges are added is enough for all arrays.
@@ -217,7 +216,7 @@ template <bool kStopAtDefinitions>
   // Every new node brings at most kEdgesAtOnce edges here: as many as there is room for.
   const std::size_t room = closure.edge_words.capacity() - end;
   const auto last = static_cast<std::uint32_t>(
-      std::min<std::size_t>(full(), count + (room - kEdgesAtOnce) / kEdgesAtOnce));
+      std::min<std::size_t>(limit().full, count + (room - kEdgesAtOnce) / kEdgesAtOnce));
   while (edge != end && count != last) {
     const std::uint64_t word = words[edge];
     if (view.Skips(word)) [[unlikely]]
@@ -262,7 +261,7 @@ ClosureEnd ClosureBuilder<View, Visited>::ExpandAny(View& view, std::size_t at, 
     return ClosureEnd::kDone;
   }
   Target target;
-  if (numbered_ == full()) {
+  if (numbered_ == limit().full) {
     if (!view.Peek(word, source, &target)) return view.FollowAny(word, source, &target);
     std::uint32_t number;
     if (visited_.Find(target.slot, &number)) {
@@ -270,7 +269,7 @@ ClosureEnd ClosureBuilder<View, Visited>::ExpandAny(View& view, std::size_t at, 
       return ClosureEnd::kDone;
     }
     any_dropped_ = true;
-    return limited() ? ClosureEnd::kDone : ClosureEnd::kTooLarge;
+    return limit().limited ? ClosureEnd::kDone : ClosureEnd::kTooLarge;
   }
   if (const ClosureEnd end = view.FollowAny(word, source, &target); end != ClosureEnd::kDone) {
     return end;

@@ -119,9 +119,7 @@ ClosureEnd ClosureInTurns<View>::TakeTurn(View& view, Closure& closure) {
 
 template <class View>
 ClosureEnd ClosureInTurns<View>::FollowEdges(View& view, Closure& closure) {
-  // Equality with the limit, as the reference tests: more roots than the limit mean no limit.
-  const bool limited = options_.max_subgraph_size >= roots_;
-  const std::uint32_t full = limited ? options_.max_subgraph_size : kMaxExampleNodes;
+  const NodeLimit limit(options_.max_subgraph_size, roots_);
   auto visited = visited_.Enter();
   std::uint64_t* const words = closure.edge_words.data();
   EdgeEnds* const ends = closure.edge_ends.data();
@@ -131,10 +129,10 @@ ClosureEnd ClosureInTurns<View>::FollowEdges(View& view, Closure& closure) {
     const typename View::Home& source = view.HomeAt(ends[followed_].target);
     typename View::Target target;
     std::uint32_t number;
-    if (numbered_ == full) {
+    if (numbered_ == limit.full) {
       if (!view.Peek(word, source, &target)) return view.FollowAny(word, source, &target);
       if (!visited.Find(target.slot, &number)) {
-        if (limited) continue;
+        if (limit.limited) continue;
         return ClosureEnd::kTooLarge;
       }
     } else {

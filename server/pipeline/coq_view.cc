@@ -64,8 +64,7 @@ ClosureEnd CoqView::LoadAny(NodeRef node, LoadedNode<CoqView>* loaded) {
     if (const ClosureEnd end = OpenFile(node.file); end != ClosureEnd::kDone) return end;
   }
   const Home& file = files_[node.file];
-  const NodeWord word =
-      NodeWord::Decode(LoadWord(file.nodes + std::uint64_t{kNodeWords} * node.node));
+  const NodeWord word = ReadNode(file, node.node);
   if (std::uint64_t{word.children_index} + word.children_count > file.edge_count) {
     return Fail(node, "its children lie beyond the file's edges");
   }

@@ -72,8 +72,7 @@ class CoqView {
 
   bool Load(const Target& target, LoadedNode<CoqView>* loaded) const {
     const Home& home = *target.home;
-    const NodeWord word =
-        NodeWord::Decode(LoadWord(home.nodes + std::uint64_t{kNodeWords} * target.node));
+    const NodeWord word = ReadNode(home, target.node);
     loaded->label = word.tag;
     loaded->count = word.children_count;
     loaded->edges = home.edges + word.children_index;
@@ -99,15 +98,14 @@ class CoqView {
 
   // Hints: will be read soon.
   void PrefetchNode(NodeRef node) const {
-    __builtin_prefetch(files_[node.file].nodes + std::uint64_t{kNodeWords} * node.node);
+    const Home& home = files_[node.file];
+    if (node.node < home.open_nodes) __builtin_prefetch(NodeAt(home, node.node));
   }
   void PrefetchEdges(const std::uint64_t* edges) const { __builtin_prefetch(edges); }
   void PrefetchEdgesOf(NodeRef node) const {
     const Home& home = files_[node.file];
     if (node.node >= home.open_nodes) return;
-    const NodeWord word =
-        NodeWord::Decode(LoadWord(home.nodes + std::uint64_t{kNodeWords} * node.node));
-    __builtin_prefetch(home.edges + word.children_index);
+    __builtin_prefetch(home.edges + ReadNode(home, node.node).children_index);
   }
   void PrefetchLabel(NodeRef definition) const { labels_.Prefetch(definition); }
 
@@ -115,6 +113,14 @@ class CoqView {
   const Status& status() const { return status_; }
 
  private:
+  // REQUIRES: the file is open and has the node.
+  static const std::uint64_t* NodeAt(const Home& home, std::uint32_t node) {
+    return home.nodes + std::uint64_t{kNodeWords} * node;
+  }
+  static NodeWord ReadNode(const Home& home, std::uint32_t node) {
+    return NodeWord::Decode(LoadWord(NodeAt(home, node)));
+  }
+
   /// The target of an edge; false where it cannot be, or, where it has to be, is not open.
   template <bool kOpen>
   bool Find(std::uint64_t edge, const Home& source, Target* target) const {

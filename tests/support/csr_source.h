@@ -17,6 +17,9 @@
 
 namespace millrace::test {
 
+/// Of an edge that closures do not follow.
+inline constexpr std::uint32_t kSkippedEdge = 0xFFFFFFFF;
+
 struct CsrGraph {
   std::vector<std::uint32_t> offsets = {0};  // of a node's edges; one more than nodes
   std::vector<std::uint32_t> targets;        // by edge
