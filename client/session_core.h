@@ -5,7 +5,7 @@
 // the network may call back from there. Actions are performed in the machine's order.
 //
 // Parts of batches are gathered and hashed on the network's threads without the mutex, and expanded
-// on the prefetcher's thread.
+// on the prefetcher's thread, or by a loop that waits for them.
 //
 // Thread-safe. Handlers that the network still holds after Shutdown find nothing to do.
 #pragma once
@@ -67,7 +67,11 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
  private:
   class AttachHandler;
   class BatchesHandler;
-  struct HoldCount;
+  /// Batches in the loop's hands, counted without the session's mutex.
+  struct HoldCount {
+    std::atomic<std::uint64_t> batches{0};
+    std::weak_ptr<Core> core;
+  };
   /// A stream of one kind or the other.
   struct Opened {
     client::StreamId id = 0;

@@ -3,164 +3,25 @@
 
 #include <catch2/catch.hpp>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <filesystem>
 #include <future>
-#include <thread>
 
-#include "common/base/log.h"
 #include "common/batch/layout.h"
-#include "common/transport/in_process.h"
-#include "common/transport/shm_client.h"
 #include "common/transport/shm_frames.h"
-#include "common/transport/shm_server.h"
 #include "common/transport/wire.h"
-#include "tests/unit/common/transport/recorder.h"
+#include "tests/unit/common/transport/shm_fixture.h"
 
 namespace millrace {
 namespace {
 
-using test::kPatience;
-using test::Recorder;
-using test::TestWorker;
-
-bool WaitFor(const std::function<bool()>& condition) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
-struct Network {
-  std::shared_ptr<TestWorker> worker = std::make_shared<TestWorker>();   // in shared memory
-  std::shared_ptr<TestWorker> network = std::make_shared<TestWorker>();  // the way round
-  InProcessNetwork in_process;
-  std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>(64 << 20);
-  std::unique_ptr<ShmServer> server;
-  std::shared_ptr<Connector> connector;
-
-  Network() {
-    in_process.AddWorker("worker:1", network);
-    auto started = ShmServer::Start(worker, arena, MakeNullLogger());
-    REQUIRE(started.ok());
-    server = std::move(started).value();
-    connector = MakeShmConnector(in_process.MakeConnector("client:1"), "host");
-  }
-  ~Network() { connector->WaitForStreams(Connector::kStreamsEndSeconds); }
-
-  BatchAddress address() const { return {"worker:1", "host", server->name()}; }
-
-  /// Bytes of the arena, and what they show while somebody holds them.
-  std::shared_ptr<std::byte> Take(std::size_t bytes) const {
-    return {arena->Allocate(bytes),
-            [arena = arena, bytes](std::byte* data) { arena->Free(data, bytes); }};
-  }
-};
-
-v1::WantList Wants(const std::string& fingerprint) {
-  v1::WantList wants;
-  wants.set_fingerprint(fingerprint);
-  return wants;
-}
-
-OutgoingPart Part(const std::shared_ptr<std::byte>& data, std::size_t bytes) {
-  OutgoingPart out;
-  out.data = {data.get(), bytes};
-  out.owner = data;
-  return out;
-}
-
-/// A consumer, the stream and the worker's end of it.
-struct Opened {
-  explicit Opened(Network& network) : Opened(network, network.address(), network.worker) {}
-  Opened(Network& network, const BatchAddress& where, const std::shared_ptr<TestWorker>& worker) {
-    up = network.connector->StreamBatches(where, client);
-    up->Write(Wants("f"));
-    server = worker->streams.Wait();
-    REQUIRE(server.stream);
-    CHECK(server.recorder->Next()->fingerprint() == "f");
-    CHECK(client->WaitForWrites(1));
-  }
-  std::shared_ptr<Recorder<IncomingPart>> client = std::make_shared<Recorder<IncomingPart>>();
-  std::shared_ptr<Stream<v1::WantList>> up;
-  test::Accepted<v1::WantList, OutgoingPart> server;
-};
-
-int ConnectRaw(const std::string& name) {
-  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  REQUIRE(connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0);
-  return file;
-}
-
-/// A worker's socket without a worker.
-struct FakeWorker {
-  FakeWorker() {
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address),
-                 sizeof address.sun_family) == 0);
-    socklen_t length = sizeof address;
-    REQUIRE(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) == 0);
-    name = "@" + std::string(address.sun_path + 1, length - offsetof(sockaddr_un, sun_path) - 1);
-    REQUIRE(listen(listener, 16) == 0);
-  }
-  ~FakeWorker() { close(listener); }
-  BatchAddress address() const { return {"worker:1", "host", name}; }
-  std::unique_ptr<FramedSocket> Accept(std::uint32_t version = kShmVersion) const {
-    auto socket = std::make_unique<FramedSocket>(accept(listener, nullptr, nullptr));
-    const ShmAccepted hello{version};
-    socket->Send(kShmAccepted, {reinterpret_cast<const char*>(&hello), sizeof hello});
-    return socket;
-  }
-  int listener = -1;
-  std::string name;
-};
-
-/// Sends nothing but raw frames, and reads only when told.
-struct RawConsumer {
-  explicit RawConsumer(const Network& network) : socket(ConnectRaw(network.server->name())) {
-    up = network.worker->streams.Wait();
-    REQUIRE(up.stream);
-  }
-  /// Frames of this type that have come, until one has.
-  std::vector<std::string> Read(std::uint32_t type) {
-    std::vector<std::string> found;
-    WaitFor([&] {
-      const Status status = socket.Receive([&](const FramedSocket::Frame& frame) {
-        if (frame.type == type) {
-          found.emplace_back(reinterpret_cast<const char*>(frame.payload.data()),
-                             frame.payload.size());
-        }
-        return OkStatus();
-      });
-      return !found.empty() || !status.ok();
-    });
-    return found;
-  }
-  void SendToken(std::uint32_t type, std::uint64_t token) {
-    socket.Send(type, {reinterpret_cast<const char*>(&token), sizeof token});
-  }
-  FramedSocket socket;
-  test::Accepted<v1::WantList, OutgoingPart> up;
-};
+using test::Opened;
+using test::Part;
+using test::ShmNetwork;
+using test::WaitFor;
+using test::Wants;
 
 TEST_CASE("a consumer reads where the worker wrote, until it lets go", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   auto data = network.Take(8192);
   std::memset(data.get(), 'a', 8192);
@@ -191,7 +52,7 @@ TEST_CASE("a consumer reads where the worker wrote, until it lets go", "[shm]") 
 }
 
 TEST_CASE("parts that lie side by side in the arena do so at the consumer", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   const auto data = network.Take(3 << 20);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -208,7 +69,7 @@ TEST_CASE("parts that lie side by side in the arena do so at the consumer", "[sh
 }
 
 TEST_CASE("data that are not in shared memory arrive all the same", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   const auto data = std::make_shared<std::vector<std::byte>>(wire::kMaxPartBytes);
   for (std::size_t i = 0; i < data->size(); ++i) (*data)[i] = static_cast<std::byte>(i % 251);
@@ -234,7 +95,7 @@ TEST_CASE("data that are not in shared memory arrive all the same", "[shm]") {
 TEST_CASE("a batch outlives its stream, the server and the arena", "[shm]") {
   std::optional<IncomingPart> in;
   {
-    Network network;
+    ShmNetwork network;
     Opened o(network);
     auto data = network.Take(4096);
     std::memset(data.get(), 'b', 4096);
@@ -271,7 +132,7 @@ class Stuck final : public StreamHandler<IncomingPart> {
 };
 
 TEST_CASE("parts that a cancelled stream did not read are free at once", "[shm]") {
-  Network network;
+  ShmNetwork network;
   const auto client = std::make_shared<Stuck>();
   auto up = network.connector->StreamBatches(network.address(), client);
   const auto server = network.worker->streams.Wait();
@@ -292,25 +153,8 @@ TEST_CASE("parts that a cancelled stream did not read are free at once", "[shm]"
   CHECK(WaitFor([&] { return lent[0].expired(); }));
 }
 
-TEST_CASE("all that a consumer holds is free when it is gone", "[shm]") {
-  Network network;
-  std::weak_ptr<std::byte> lent;
-  auto consumer = std::make_unique<RawConsumer>(network);
-  const auto up = consumer->up;
-  {
-    const auto data = network.Take(4096);
-    lent = data;
-    up.stream->Write(Part(data, 4096));
-  }
-  CHECK(consumer->Read(kShmPart).size() == 1);
-  CHECK_FALSE(lent.expired());
-  consumer.reset();
-  CHECK(WaitFor([&] { return lent.expired(); }));
-  CHECK(up.recorder->WaitClosed()->code() == StatusCode::kCancelled);
-}
-
 TEST_CASE("a status with which the worker closes arrives after all parts", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   const auto data = network.Take(4096);
   o.server.stream->Write(Part(data, 10));
@@ -321,7 +165,7 @@ TEST_CASE("a status with which the worker closes arrives after all parts", "[shm
 }
 
 TEST_CASE("a consumer that has all it wants ends the stream well", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   o.up->Close(OkStatus());
   CHECK(o.server.recorder->WaitClosed() == OkStatus());
@@ -329,7 +173,7 @@ TEST_CASE("a consumer that has all it wants ends the stream well", "[shm]") {
 }
 
 TEST_CASE("a worker that stops says so", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   network.server.reset();
   CHECK(o.client->WaitClosed()->code() == StatusCode::kUnavailable);
@@ -345,7 +189,7 @@ TEST_CASE("a stream may be dropped from within its own handler", "[shm]") {
     std::shared_ptr<Stream<v1::WantList>> up;
     std::promise<Status> closed;
   };
-  Network network;
+  ShmNetwork network;
   const auto client = std::make_shared<Dropper>();
   client->up = network.connector->StreamBatches(network.address(), client);
   const auto server = network.worker->streams.Wait();
@@ -355,7 +199,7 @@ TEST_CASE("a stream may be dropped from within its own handler", "[shm]") {
 }
 
 TEST_CASE("a list of thousands of wants arrives whole", "[shm]") {
-  Network network;
+  ShmNetwork network;
   Opened o(network);
   v1::WantList wants = Wants("many");
   for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -373,7 +217,7 @@ TEST_CASE("a list of thousands of wants arrives whole", "[shm]") {
 }
 
 TEST_CASE("64 streams at once each get their own", "[shm]") {
-  Network network;
+  ShmNetwork network;
   std::vector<std::unique_ptr<Opened>> streams;
   for (int i = 0; i < 64; ++i) streams.push_back(std::make_unique<Opened>(network));
   for (int round = 1; round <= 5; ++round) {
@@ -389,265 +233,6 @@ TEST_CASE("64 streams at once each get their own", "[shm]") {
       CHECK(in->data.front()[17] == static_cast<std::byte>(i));
     }
   }
-}
-
-TEST_CASE("what cannot be had through shared memory comes over the network", "[shm]") {
-  Network network;
-  const FakeWorker other;
-  SECTION("the worker has no socket") { Opened o(network, {"worker:1", "host"}, network.network); }
-  SECTION("the worker is on another host") {
-    Opened o(network, {"worker:1", "elsewhere", network.server->name()}, network.network);
-  }
-  SECTION("nobody listens at the socket") {
-    Opened o(network, {"worker:1", "host", "@millrace-gone"}, network.network);
-  }
-  SECTION("the name is no socket's") {
-    Opened o(network, {"worker:1", "host", "@" + std::string(200, 'x')}, network.network);
-    Opened p(network, {"worker:1", "host", "/tmp/x"}, network.network);
-  }
-  SECTION("the worker has another version, and is asked once") {
-    std::thread answer([&] { other.Accept(kShmVersion + 1); });
-    Opened o(network, other.address(), network.network);
-    answer.join();
-    Opened p(network, other.address(), network.network);
-  }
-  SECTION("the worker refuses, and is asked once") {
-    std::thread answer([&] { close(accept(other.listener, nullptr, nullptr)); });
-    Opened o(network, other.address(), network.network);
-    answer.join();
-    Opened p(network, other.address(), network.network);
-  }
-  SECTION("the worker does not answer") {
-    Opened o(network, other.address(), network.network);
-    o.up->Write(Wants("again"));
-    CHECK(o.server.recorder->Next()->fingerprint() == "again");
-    o.up->Close(OkStatus());
-    CHECK(o.server.recorder->WaitClosed() == OkStatus());
-    CHECK(o.client->WaitClosed() == OkStatus());
-    CHECK(o.client->calls_ok());
-  }
-}
-
-TEST_CASE("opening a stream to a worker that does not answer waits for nothing", "[shm]") {
-  Network network;
-  const FakeWorker silent;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
-  auto up = network.connector->StreamBatches(silent.address(), client);
-  up.reset();
-  CHECK(client->WaitClosed()->code() == StatusCode::kCancelled);
-  CHECK(network.network->streams.Empty());
-}
-
-TEST_CASE("a stream that was half-closed ends when it is dropped", "[shm]") {
-  Network network;
-  const FakeWorker silent;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
-  auto up = network.connector->StreamBatches(silent.address(), client);
-  const auto worker = silent.Accept();
-  up->Write(Wants("f"));
-  REQUIRE(client->WaitForWrites(1));
-  up->Close(OkStatus());
-  up.reset();
-  CHECK(client->WaitClosed()->code() == StatusCode::kCancelled);
-}
-
-TEST_CASE("memory that cannot be mapped ends the stream, and the next takes the network", "[shm]") {
-  Network network;
-  const FakeWorker bad;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
-  const auto up = network.connector->StreamBatches(bad.address(), client);
-  const auto worker = bad.Accept();
-  const ShmSegment head{4096, 0, 0};
-  worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head});
-  CHECK(client->WaitClosed()->code() == StatusCode::kUnavailable);
-  Opened o(network, bad.address(), network.network);
-}
-
-TEST_CASE("frames that no worker sends end the stream", "[shm]") {
-  Network network;
-  const FakeWorker bad;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
-  const auto up = network.connector->StreamBatches(bad.address(), client);
-  const auto worker = bad.Accept();
-  ShmPart part{1, 0, 100, 0, 0};
-  std::uint32_t type = kShmPart;
-  std::string payload;
-  SECTION("a part of no segment") {}
-  SECTION("a part shorter than its head") { payload = "short"; }
-  SECTION("a message longer than its frame") { part.part_bytes = 0xffffffff; }
-  SECTION("a type that is none") { type = 77; }
-  SECTION("a close without a code") {
-    type = kShmClosed;
-    payload = "x";
-  }
-  SECTION("a part beyond its segment") {
-    const int file = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    REQUIRE(ftruncate(file, 4096) == 0);
-    REQUIRE(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-    const ShmSegment head{4096, 0, 0};
-    worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, file);
-    part.offset = GENERATE(3997u, 4096u, 5000u, ~std::uint64_t{0}, ~std::uint64_t{0} - 50);
-  }
-  if (payload.empty()) payload.assign(reinterpret_cast<const char*>(&part), sizeof part);
-  worker->Send(type, payload);
-  CHECK(client->WaitClosed()->code() == StatusCode::kDataLoss);
-}
-
-TEST_CASE("a consumer that says nonsense is not listened to, and keeps what it reads", "[shm]") {
-  Network network;
-  std::weak_ptr<std::byte> lent;
-  auto consumer = std::make_unique<RawConsumer>(network);
-  {
-    const auto data = network.Take(4096);
-    lent = data;
-    consumer->up.stream->Write(Part(data, 4096));
-  }
-  REQUIRE(consumer->Read(kShmPart).size() == 1);
-  SECTION("a type that is none") { consumer->socket.Send(77, "x"); }
-  SECTION("a short token") { consumer->socket.Send(kShmReleased, "x"); }
-  SECTION("a malformed want list") { consumer->socket.Send(kShmWants, "\xff\xff\xff"); }
-  CHECK(consumer->up.recorder->WaitClosed().has_value());
-  CHECK(consumer->Read(kShmClosed).size() == 1);
-  Opened other(network);
-  CHECK_FALSE(lent.expired());
-  consumer.reset();
-  CHECK(WaitFor([&] { return lent.expired(); }));
-}
-
-TEST_CASE("tokens that were never given are nobody's", "[shm]") {
-  Network network;
-  RawConsumer consumer(network);
-  for (const std::uint64_t token : {std::uint64_t{0}, std::uint64_t{5}, ~std::uint64_t{0}}) {
-    consumer.SendToken(kShmReleased, token);
-  }
-  std::weak_ptr<std::byte> lent;
-  {
-    const auto data = network.Take(4096);
-    lent = data;
-    consumer.up.stream->Write(Part(data, 4096));
-  }
-  REQUIRE(consumer.Read(kShmPart).size() == 1);
-  CHECK_FALSE(lent.expired());
-  consumer.SendToken(kShmReleased, 1);
-  consumer.SendToken(kShmReleased, 1);
-  CHECK(WaitFor([&] { return lent.expired(); }));
-}
-
-TEST_CASE("a consumer that does not read stops its own stream only, and can still go", "[shm]") {
-  Network network;
-  RawConsumer stopped(network);
-  const auto data = network.Take(4096);
-  int writes = 0;
-  // Until the socket is full: then a write stays unconfirmed.
-  for (bool full = false; !full; ++writes) {
-    stopped.up.stream->Write(Part(data, 4096));
-    Opened other(network);
-    other.server.stream->Write(Part(data, 4096));
-    REQUIRE(other.client->Next().has_value());
-    full = stopped.up.recorder->writes_done() <= writes;
-    REQUIRE(writes < 100'000);
-  }
-  stopped.SendToken(kShmCancelled, 0);
-  CHECK(stopped.up.recorder->WaitClosed().has_value());
-  CHECK(WaitFor([&] { return data.use_count() == 1; }));
-}
-
-TEST_CASE("releases that did not fit into the socket are sent when there is room", "[shm]") {
-  Network network;
-  const FakeWorker slow;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
-  const auto up = network.connector->StreamBatches(slow.address(), client);
-  const auto worker = slow.Accept();
-  const auto data = network.Take(4096);
-  const SharedArena::Segment segment = network.arena->segment(0);
-  const ShmSegment head{segment.bytes, 0, 0};
-  worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, segment.file);
-  constexpr std::uint64_t kParts = 2000;
-  for (std::uint64_t token = 1; token <= kParts; ++token) {
-    const ShmPart part{token, 0, 10, 0, 0};
-    worker->Send(kShmPart, {reinterpret_cast<const char*>(&part), sizeof part});
-    CHECK(WaitFor([&] { return worker->Flush(), !worker->pending(); }));
-    REQUIRE(client->Next().has_value());  // and let go
-  }
-  std::uint64_t released = 0;
-  CHECK(WaitFor([&] {
-    REQUIRE(worker
-                ->Receive([&](const FramedSocket::Frame& frame) {
-                  released += frame.type == kShmReleased ? 1 : 0;
-                  return OkStatus();
-                })
-                .ok());
-    return released == kParts;
-  }));
-}
-
-TEST_CASE("a child that was forked releases nothing of its parent's", "[shm]") {
-  Network network;
-  Opened o(network);
-  auto data = network.Take(4096);
-  o.server.stream->Write(Part(data, 4096));
-  auto in = o.client->Next();
-  const std::weak_ptr<std::byte> lent = data;
-  data.reset();
-  const pid_t child = fork();
-  if (child == 0) {
-    in.reset();
-    _exit(0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
-  o.up->Write(Wants("f"));
-  REQUIRE(o.server.recorder->Next().has_value());
-  CHECK_FALSE(lent.expired());
-}
-
-TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm]") {
-  Network network;
-  std::vector<int> waiting;
-  for (int i = 0; i < 4; ++i) waiting.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  rlimit before{};
-  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  rlimit none = before;
-  none.rlim_cur = 3;
-  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = network.server->name();
-  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
-  for (const int file : waiting) {
-    CHECK(connect(file, reinterpret_cast<const sockaddr*>(&address),
-                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0);
-  }
-  const auto cpu = [] {
-    timespec t{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  };
-  const double cpu_before = cpu();
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  const double used = cpu() - cpu_before;
-  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(used < 0.1);
-  for (std::size_t i = 0; i < waiting.size(); ++i) CHECK(network.worker->streams.Wait().stream);
-  for (const int file : waiting) close(file);
-}
-
-TEST_CASE("streams leave no open file and no mapping behind", "[shm]") {
-  const auto files = [] {
-    const auto all = std::filesystem::directory_iterator("/proc/self/fd");
-    return std::distance(begin(all), end(all));
-  };
-  Network network;
-  const auto data = network.Take(4096);
-  const auto before = files();
-  for (int i = 0; i < 30; ++i) {
-    Opened o(network);
-    o.server.stream->Write(Part(data, 4096));
-    CHECK(o.client->Next().has_value());
-  }
-  CHECK(WaitFor([&] { return files() == before; }));
-  CHECK(data.use_count() == 1);
 }
 
 }  // namespace
