@@ -3,6 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -10,9 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
+#include <utility>
 
 #include "common/transport/framed_socket.h"
 #include "common/transport/shm_frames.h"
@@ -28,20 +35,34 @@ using test::ShmNetwork;
 using test::WaitFor;
 using test::Wants;
 
-int ConnectRaw(const std::string& name) {
-  const int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int MakeSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+bool ConnectTo(const std::string& name, int file) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  REQUIRE(connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  return connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0;
+}
+
+int ConnectRaw(const std::string& name) {
+  const int file = MakeSocket();
+  REQUIRE(ConnectTo(name, file));
+  return file;
+}
+
+/// A file of shared memory with these seals.
+int MakeMemory(std::uint64_t bytes, int seals) {
+  const int file = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(ftruncate(file, static_cast<off_t>(bytes)) == 0);
+  REQUIRE(fcntl(file, F_ADD_SEALS, seals) == 0);
   return file;
 }
 
 /// A worker's socket without a worker.
 struct FakeWorker {
   FakeWorker() {
-    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    listener = MakeSocket();
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     REQUIRE(bind(listener, reinterpret_cast<const sockaddr*>(&address),
@@ -58,6 +79,11 @@ struct FakeWorker {
     const ShmAccepted hello{version};
     socket->Send(kShmAccepted, {reinterpret_cast<const char*>(&hello), sizeof hello});
     return socket;
+  }
+  /// Whether a consumer has come that was not accepted yet, or is gone again.
+  bool Asked() const {
+    pollfd polled{listener, POLLIN, 0};
+    return poll(&polled, 1, 0) == 1;
   }
   int listener = -1;
   std::string name;
@@ -110,12 +136,14 @@ TEST_CASE("what cannot be had through shared memory comes over the network", "[s
     Opened o(network, other.address(), network.network);
     answer.join();
     Opened p(network, other.address(), network.network);
+    CHECK_FALSE(other.Asked());
   }
   SECTION("the worker refuses, and is asked once") {
     std::thread answer([&] { close(accept(other.listener, nullptr, nullptr)); });
     Opened o(network, other.address(), network.network);
     answer.join();
     Opened p(network, other.address(), network.network);
+    CHECK_FALSE(other.Asked());
   }
   SECTION("the worker does not answer") {
     Opened o(network, other.address(), network.network);
@@ -126,6 +154,34 @@ TEST_CASE("what cannot be had through shared memory comes over the network", "[s
     CHECK(o.client->WaitClosed() == OkStatus());
     CHECK(o.client->calls_ok());
   }
+}
+
+TEST_CASE("a consumer in another network namespace takes the network", "[shm]") {
+  ShmNetwork network;
+  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  std::shared_ptr<Stream<v1::WantList>> up;
+  int error = 0;
+  // A namespace of one thread: what it opens is there, all else stays here.
+  std::thread([&] {
+    if (unshare(CLONE_NEWNET) != 0) {
+      error = errno;
+    } else {
+      up = network.connector->StreamBatches(network.address(), client);
+    }
+  }).join();
+  if (error != 0) {
+    WARN("skipped: the kernel gives no network namespace: " << std::strerror(error));
+    return;
+  }
+  up->Write(Wants("f"));
+  const auto server = network.network->streams.Wait();
+  REQUIRE(server.stream);
+  CHECK(server.recorder->Next()->fingerprint() == "f");
+  server.stream->Write({});
+  CHECK(client->Next().has_value());
+  // From here the same connector reaches the worker's socket as before.
+  CHECK(network.worker->streams.Empty());
+  Opened here(network);
 }
 
 TEST_CASE("opening a stream to a worker that does not answer waits for nothing", "[shm]") {
@@ -151,16 +207,29 @@ TEST_CASE("a stream that was half-closed ends when it is dropped", "[shm]") {
   CHECK(client->WaitClosed()->code() == StatusCode::kCancelled);
 }
 
-TEST_CASE("memory that cannot be mapped ends the stream, and the next takes the network", "[shm]") {
+TEST_CASE("memory that cannot be read ends the stream, and is not tried again", "[shm]") {
   ShmNetwork network;
   const FakeWorker bad;
+  ShmSegment head{4096, 0, 0};
+  int file = -1;
+  SECTION("its file does not come") {}
+  SECTION("it could be cut off") { file = MakeMemory(4096, F_SEAL_GROW); }
+  SECTION("it is smaller than it was said to be") { file = MakeMemory(4095, F_SEAL_SHRINK); }
+  SECTION("it is larger than what can be mapped") {
+    head.bytes = std::uint64_t{1} << 50;
+    file = MakeMemory(head.bytes, F_SEAL_SHRINK);
+  }
   const auto client = std::make_shared<Recorder<IncomingPart>>();
   const auto up = network.connector->StreamBatches(bad.address(), client);
   const auto worker = bad.Accept();
-  const ShmSegment head{4096, 0, 0};
-  worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head});
-  CHECK(client->WaitClosed()->code() == StatusCode::kUnavailable);
-  Opened o(network, bad.address(), network.network);
+  worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, file);
+  const std::optional<Status> end = client->WaitClosed();
+  if (file >= 0) close(file);
+  CHECK(end->code() == StatusCode::kUnavailable);
+  // A worker that is asked and does not answer is left after a while as well: so who was asked?
+  for (int i = 0; i < 3; ++i) Opened(network, bad.address(), network.network);
+  CHECK_FALSE(bad.Asked());
+  Opened other(network);
 }
 
 TEST_CASE("frames that no worker sends end the stream", "[shm]") {
@@ -181,9 +250,7 @@ TEST_CASE("frames that no worker sends end the stream", "[shm]") {
     payload = "x";
   }
   SECTION("a part beyond its segment") {
-    const int file = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    REQUIRE(ftruncate(file, 4096) == 0);
-    REQUIRE(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    const int file = MakeMemory(4096, F_SEAL_SHRINK);
     const ShmSegment head{4096, 0, 0};
     worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, file);
     part.offset = GENERATE(3997u, 4096u, 5000u, ~std::uint64_t{0}, ~std::uint64_t{0} - 50);
@@ -269,6 +336,80 @@ TEST_CASE("a consumer that does not read stops its own stream only, and can stil
   CHECK(WaitFor([&] { return data.use_count() == 1; }));
 }
 
+/// A consumer that has always said more already, and the worker's handler for it: what was read is
+/// made up for at once, by the thread that reads.
+class Flood final : public StreamHandler<v1::WantList> {
+ public:
+  bool Begin(const std::string& name) {
+    const bool connected = ConnectTo(name, consumer_.socket());
+    if (connected) Fill();
+    return connected;
+  }
+  void OnMessage(v1::WantList) override {
+    ++read;
+    Fill();
+  }
+  void OnWriteDone() override {}
+  void OnClosed(const Status&) override {}
+  std::atomic<int> read{0};
+  std::atomic<bool> stop{false};
+
+ private:
+  void Fill() {
+    consumer_.Flush();
+    while (!stop && !consumer_.pending()) consumer_.Send(kShmWants, wants_);
+  }
+
+  // 8 KiB with its header and that of the frame: whole ones fill a read, so that none is short.
+  const std::string wants_ = Wants(std::string(8181, 'f')).SerializeAsString();
+  FramedSocket consumer_{MakeSocket()};
+};
+
+/// A worker whose first consumer is the flood.
+class FloodedWorker final : public WorkerEndpoint {
+ public:
+  std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
+      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override {
+    if (first_ != nullptr) return others->OnStreamBatches(std::move(stream), peer);
+    first_ = std::move(stream);
+    return flood;
+  }
+  Result<StaticBytes> OnGetStatic(const std::string&) override { return NotFound("none"); }
+  const std::shared_ptr<Flood> flood = std::make_shared<Flood>();
+  const std::shared_ptr<test::TestWorker> others = std::make_shared<test::TestWorker>();
+
+ private:
+  std::shared_ptr<Stream<OutgoingPart>> first_;
+};
+
+TEST_CASE("a consumer that asks on and on does not hold up the others", "[shm]") {
+  const ShmNetwork network;
+  const auto worker = std::make_shared<FloodedWorker>();
+  auto server = ShmServer::Start(worker, network.arena, MakeNullLogger());
+  REQUIRE(server.ok());
+  const std::string name = (*server)->name();
+  CHECK(worker->flood->Begin(name));
+  CHECK(WaitFor([&] { return worker->flood->read > 1000; }));
+  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto up = network.connector->StreamBatches({"worker:1", "host", name}, client);
+  const auto other = worker->others->streams.Wait();
+  worker->flood->stop = true;  // before anything is required: the server's thread has to end
+  REQUIRE(other.stream);
+  other.stream->Write({});
+  CHECK(client->Next().has_value());
+}
+
+/// Whether all threads of this process but this one wait for something.
+bool OthersWait() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::string line;
+    std::getline(std::ifstream(task.path() / "stat"), line);
+    if (line.find(") S ") == std::string::npos) return false;
+  }
+  return true;
+}
+
 TEST_CASE("releases that did not fit into the socket are sent when there is room", "[shm]") {
   ShmNetwork network;
   const FakeWorker slow;
@@ -279,13 +420,23 @@ TEST_CASE("releases that did not fit into the socket are sent when there is room
   const SharedArena::Segment segment = network.arena->segment(0);
   const ShmSegment head{segment.bytes, 0, 0};
   worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, segment.file);
+  const bool late = GENERATE(false, true);
   constexpr std::uint64_t kParts = 2000;
+  std::vector<IncomingPart> held;
   for (std::uint64_t token = 1; token <= kParts; ++token) {
     const ShmPart part{token, 0, 10, 0, 0};
     worker->Send(kShmPart, {reinterpret_cast<const char*>(&part), sizeof part});
     CHECK(WaitFor([&] { return worker->Flush(), !worker->pending(); }));
-    REQUIRE(client->Next().has_value());  // and let go
+    auto in = client->Next();
+    REQUIRE(in.has_value());
+    if (late) held.push_back(*std::move(in));
   }
+  // The stream's thread waits for what the worker says, which is nothing more, when late ones come.
+  if (late) CHECK(WaitFor(OthersWait));
+  held.clear();
+  int fit = 0;
+  REQUIRE(ioctl(worker->socket(), FIONREAD, &fit) == 0);
+  REQUIRE(static_cast<std::uint64_t>(fit) < kParts * 2 * sizeof(std::uint64_t));
   std::uint64_t released = 0;
   CHECK(WaitFor([&] {
     REQUIRE(worker
@@ -322,20 +473,13 @@ TEST_CASE("a child that was forked releases nothing of its parent's", "[shm]") {
 TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm]") {
   ShmNetwork network;
   std::vector<int> waiting;
-  for (int i = 0; i < 4; ++i) waiting.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (int i = 0; i < 4; ++i) waiting.push_back(MakeSocket());
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit none = before;
   none.rlim_cur = 3;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string name = network.server->name();
-  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
-  for (const int file : waiting) {
-    CHECK(connect(file, reinterpret_cast<const sockaddr*>(&address),
-                  static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0);
-  }
+  for (const int file : waiting) CHECK(ConnectTo(network.server->name(), file));
   const auto cpu = [] {
     timespec t{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
