@@ -48,6 +48,10 @@ def test_a_long_way_changes_no_batch_and_costs_little():
         check(got > 0.5, f"20 ms each way leave {got:.2f} of the rate")
 
 
+# Sanitizers keep freed memory for a while, and their own work hides what the program's costs.
+SANITIZED = bool(os.environ.get("MILLRACE_TEST_SANITIZE"))
+
+
 def memory(process):
     """Bytes of a process that are its own: anonymous and shared memory, without mapped files."""
     text = pathlib.Path(f"/proc/{process.popen.pid}/status").read_text()
@@ -72,10 +76,11 @@ def past_one_that_stands_still(extra):
         c.address = alone_address
         alone = c.consumer(1, job="alone", epochs=epochs, extra=[*extra, *STEP])
         got = share(beside, alone, 5 * 24, (epochs - 1) * 24)
-        check(got > 0.5, f"beside one that stands still: {got:.2f} of the rate without it")
         # What malloc keeps, and what a second job takes; all batches are some 80 MB.
         grown = memory(worker) - before
-        check(grown < 24 << 20, f"the worker's memory has grown by {grown} bytes")
+        if not SANITIZED:
+            check(got > 0.5, f"beside one that stands still: {got:.2f} of the rate without it")
+            check(grown < 24 << 20, f"the worker's memory has grown by {grown} bytes")
         for consumer in (beside, alone):
             consumer.expect_success()
         check_same([l for l in c.delivered(beside.log) if l["epoch"] == epochs - 1],
