@@ -228,16 +228,17 @@ Status Run(const Options& options) {
                   "{:.0f} %",
                   options.global_context, stream.waited * 100));
   const std::string batches = fmt::format("batches of {}", options.batch);
-  const std::string fleet = fmt::format("{}, {} worker thread{}, {} consumer{}", batches,
+  const std::string fleet = fmt::format("{}, {}, {} worker thread{}, {} consumer{}",
+                                        options.network ? "over gRPC" : "in shared memory", batches,
                                         options.threads, options.threads == 1 ? "" : "s",
                                         options.consumers, options.consumers == 1 ? "" : "s");
-  report.Add({"end to end, " + fleet,
+  report.Add({"end to end " + fleet,
               stream.rate.examples,
               "examples/s",
               "built by one thread without a network",
               build.examples,
               {}});
-  report.Add({"packed bytes, " + fleet,
+  report.Add({"packed bytes " + fleet,
               stream.rate.bytes / 1e9,
               "GB/s",
               "one loopback TCP stream, 1 MiB",
@@ -250,9 +251,9 @@ Status Run(const Options& options) {
               memcpy_rate / 1e9,
               {}});
   report.Add(
-      {"CPU of the worker a million examples, " + fleet, stream.worker_cpu, "CPU s", "", 0, {}});
+      {"CPU of the worker a million examples " + fleet, stream.worker_cpu, "CPU s", "", 0, {}});
   report.Add(
-      {"CPU of consumers a million examples, " + fleet, stream.consumer_cpu, "CPU s", "", 0, {}});
+      {"CPU of consumers a million examples " + fleet, stream.consumer_cpu, "CPU s", "", 0, {}});
   report.Note(fmt::format("checksum     {:016x}", stream.checksum));
   return OkStatus();
 }

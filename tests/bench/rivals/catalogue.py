@@ -15,10 +15,10 @@ class Ours:
 CLOSURE = Ours("closures and packing",
                ("bench_closure", "{data}", "--json", "--rounds", "{rounds}", "--size", "512"),
                "closures and packing, batches of 512")
-END_TO_END = Ours("end to end over gRPC",
+END_TO_END = Ours("end to end in shared memory",
                   ("bench_end_to_end", "{data}", "--json", "--seconds", "{seconds}", "--batch",
                    "512"),
-                  "end to end, batches of 512, 1 worker thread, 1 consumer")
+                  "end to end in shared memory, batches of 512, 1 worker thread, 1 consumer")
 WIRE = Ours("payload over gRPC",
             ("bench_wire", "--json", "--seconds", "{seconds}", "--kib", "1024"),
             "payload over gRPC, 1 MiB")
@@ -38,8 +38,8 @@ class Rival:
 
 SAMPLERS_LACK = ("less: no size limit, no grouping of edges, no batches, no contexts, arguments or "
                  "tactics")
-LOADERS_LACK = ("less: no network, no checksum on the way, no reversed and self edges, no contexts, "
-                "arguments or tactics")
+LOADERS_LACK = ("less: no checksum on the way, no reversed and self edges, no contexts, arguments or "
+                "tactics")
 
 RIVALS = (
     Rival("reference", "graph2tac DataServer, alone", "reference", ("reference.py",), CLOSURE,

@@ -38,6 +38,7 @@ BENCHMARKS = (
     Benchmark("d", "shared memory", (("bench_shm", "--json"),), (("bench_shm", "--json"),)),
     Benchmark("e", "end to end",
               (stream("--batch", "512"), stream("--batch", "64"), stream("--batch", "2048"),
+               stream("--batch", "512", "--network"), stream("--batch", "64", "--network"),
                stream("--batch", "512", "--threads", "2"),
                stream("--batch", "512", "--consumers", "2"),
                ("bench_fleet", "{large}", "--json")),
