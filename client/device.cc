@@ -1,7 +1,5 @@
 #include "client/device.h"
 
-#include "common/batch/expand.h"
-
 namespace millrace {
 namespace {
 
@@ -10,8 +8,8 @@ class HostDevice final : public Device {
   std::string_view name() const override { return "host"; }
 
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype) override {
-    return millrace::Expand(*packed, index_dtype, pool_);
+      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override {
+    return millrace::Expand(*packed, index_dtype, pool_, rows);
   }
 
  private:

@@ -4,10 +4,11 @@
 
 namespace millrace::client {
 
-Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype, const Tracer& tracer,
-                       std::function<void()> on_ready)
+Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
+                       const Tracer& tracer, std::function<void()> on_ready)
     : device_(std::move(device)),
       index_dtype_(index_dtype),
+      parts_(parts),
       tracer_(tracer),
       on_ready_(std::move(on_ready)),
       thread_([this] { Run(); }) {}
@@ -52,9 +53,12 @@ std::shared_ptr<const PackedBatch> Prefetcher::TakePacked(std::uint64_t step) {
 
 Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> packed) {
   const Time began = tracer_.Begin();
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const DeliveredBatch> delivered,
-                            device_->Expand(packed, index_dtype_));
-  return ExpandedBatch{std::move(packed), std::move(delivered), began, tracer_.Begin(),
+  std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
+  for (std::uint32_t part = 0; part < parts_; ++part) {
+    const RowRange rows = RowsOfPart(packed->graphs(), part, parts_);
+    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, index_dtype_, rows));
+  }
+  return ExpandedBatch{std::move(packed), std::move(parts), began, tracer_.Begin(),
                        Tracer::ThreadLane()};
 }
 

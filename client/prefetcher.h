@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "client/device.h"
 #include "common/base/mutex.h"
@@ -25,7 +26,7 @@ namespace millrace::client {
 
 struct ExpandedBatch {
   std::shared_ptr<const PackedBatch> packed;
-  std::shared_ptr<const DeliveredBatch> delivered;
+  std::vector<std::shared_ptr<const DeliveredBatch>> parts;  // as many as the loop asked for
   Time expand_began;  // while a trace is taken
   Time expanded;
   std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
@@ -35,10 +36,10 @@ class Prefetcher {
  public:
   static constexpr std::uint64_t kExpandedAhead = 2;
 
-  /// `on_ready` is called on the prefetcher's thread, without its lock, whenever a batch is ready.
+  /// Batches are expanded in `parts` parts (RowsOfPart). `on_ready` is called on the prefetcher's thread, without its lock, whenever a batch is ready.
   /// `tracer` has to outlive the prefetcher.
-  Prefetcher(std::shared_ptr<Device> device, DType index_dtype, const Tracer& tracer,
-             std::function<void()> on_ready);
+  Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
+             const Tracer& tracer, std::function<void()> on_ready);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -59,6 +60,7 @@ class Prefetcher {
 
   const std::shared_ptr<Device> device_;
   const DType index_dtype_;
+  const std::uint32_t parts_;
   const Tracer& tracer_;
   const std::function<void()> on_ready_;
   Mutex mutex_;

@@ -55,6 +55,7 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
                                        options.world_size,
                                        options.world_size == 0 ? 0 : options.world_size - 1));
   }
+  if (options.micro == 0) return InvalidArgument("micro: expected at least 1 part a batch, got 0");
   if (options.index_dtype != DType::kInt32 && options.index_dtype != DType::kInt64) {
     return InvalidArgument(
         fmt::format("index dtype {}: expected int32 or int64", DTypeName(options.index_dtype)));
@@ -97,12 +98,20 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
 
 // --- Batch ------------------------------------------------------------------------------------
 
-const std::vector<DeliveredTensor>& Batch::tensors() const { return rep_->delivered->tensors(); }
-const DeliveredTensor* Batch::Find(std::string_view path) const {
-  return rep_->delivered->Find(path);
+const std::vector<DeliveredTensor>& Batch::tensors() const { return delivered().tensors(); }
+const DeliveredTensor* Batch::Find(std::string_view path) const { return delivered().Find(path); }
+std::size_t Batch::graphs() const { return delivered().graphs(); }
+const BatchInfo& Batch::info() const { return delivered().info(); }
+std::uint32_t Batch::parts() const { return static_cast<std::uint32_t>(rep_->parts.size()); }
+const DeliveredBatch& Batch::delivered() const { return *rep_->parts[rep_->part]; }
+
+Batch Batch::Part(std::uint32_t part) const {
+  if (part == rep_->part) return *this;
+  auto rep = std::make_shared<Rep>(*rep_);
+  rep->part = part;
+  return Batch(std::move(rep));
 }
-std::size_t Batch::graphs() const { return rep_->delivered->graphs(); }
-const BatchInfo& Batch::info() const { return rep_->delivered->info(); }
+
 Position Batch::position() const { return rep_->position; }
 std::uint64_t Batch::step() const { return rep_->step; }
 std::uint64_t Batch::ordinal() const { return rep_->ordinal; }
@@ -140,9 +149,11 @@ Result<std::unique_ptr<Session>> Session::Connect(const SessionOptions& options)
 Session::Session(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 Session::~Session() { core_->Shutdown(); }
 
-Status Session::Attach() { return core_->Attach(); }
+Status Session::Attach(const Interrupt& interrupt) { return core_->Attach(interrupt); }
 const BatchSpec& Session::spec() const { return core_->spec(); }
-Result<std::optional<Batch>> Session::Next() { return core_->Next(); }
+Result<std::optional<Batch>> Session::Next(const Interrupt& interrupt) {
+  return core_->Next(interrupt);
+}
 Result<bool> Session::NextEpoch() { return core_->NextEpoch(); }
 std::uint64_t Session::epoch() const { return core_->epoch(); }
 Position Session::position() const { return core_->position(); }

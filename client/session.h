@@ -31,6 +31,7 @@
 namespace millrace {
 
 class Connector;
+class DeliveredBatch;
 class Device;
 class Logger;
 
@@ -52,6 +53,9 @@ struct SessionOptions {
   std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
   bool any_start = false;  // ranks may start at different cursors
   bool packed = false;     // batches keep their packed form too
+  /// Parts of whole examples that each batch is delivered in (Batch::Part), for gradients that are
+  /// accumulated: each counts its nodes from 0.
+  std::uint32_t micro = 1;
   /// Batches of workers on this host are read where the worker built them, where that is possible.
   bool shared_memory = true;
   /// Lets malloc keep freed memory (KeepFreedMemory), for the whole process: received messages cost
@@ -73,6 +77,10 @@ struct SessionEnvironment {
   Duration longest_sleep = std::chrono::seconds(1);
 };
 
+/// Asked about every 50 ms by calls that block, on the thread that blocks and without any lock
+/// held: true ends the call with Cancelled, and nothing else changes.
+using Interrupt = std::function<bool()>;
+
 /// A delivered batch: views over one aligned buffer, which is used again when the last Batch and
 /// owner() that point to it are gone. Cheap to copy.
 class Batch {
@@ -90,7 +98,13 @@ class Batch {
   std::uint64_t ordinal() const;  // step * world size + rank
   std::uint32_t rank() const;
 
-  /// The packed form, where SessionOptions::packed asked for it; else null.
+  /// Parts that the batch was delivered in (SessionOptions::micro). All above but the position is
+  /// that of one part: of the first one, as Next gives it.
+  std::uint32_t parts() const;
+  /// One part. It holds the whole batch. REQUIRES: part < parts().
+  Batch Part(std::uint32_t part) const;
+
+  /// The packed form of the whole batch, where SessionOptions::packed asked for it; else null.
   const std::shared_ptr<const PackedBatch>& packed() const;
   /// Keeps the tensors' memory alive, for views that outlive the batch.
   std::shared_ptr<const void> owner() const;
@@ -99,6 +113,8 @@ class Batch {
   explicit Batch(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
 
  private:
+  const DeliveredBatch& delivered() const;
+
   std::shared_ptr<const Rep> rep_;
 };
 
@@ -119,14 +135,14 @@ class Session {
   /// Blocks until the dispatcher has let the session in: spec() is known then. Unavailable where no
   /// dispatcher answers; FailedPrecondition, Aborted, InvalidArgument, DataLoss as the dispatcher
   /// says; Cancelled.
-  Status Attach();
+  Status Attach(const Interrupt& interrupt = nullptr);
 
   /// REQUIRES: attached.
   const BatchSpec& spec() const;
 
   /// The next batch; none at the end of an epoch, again and again until NextEpoch. Blocks. An error
   /// other than Cancelled is final: what ended the session.
-  Result<std::optional<Batch>> Next();
+  Result<std::optional<Batch>> Next(const Interrupt& interrupt = nullptr);
 
   /// Goes on to the next epoch; false where there is none to read. FailedPrecondition where batches
   /// of this epoch are left.

@@ -152,7 +152,7 @@ Session::Core::Core(const SessionOptions& options, const SessionEnvironment& env
       state_(std::move(state_options), environment.random,
              options.logger != nullptr ? options.logger : MakeNullLogger()),
       prefetcher_(std::make_unique<client::Prefetcher>(environment.device, options.index_dtype,
-                                                       trace_.tracer(), [this] {
+                                                       options.micro, trace_.tracer(), [this] {
                                                          MutexLock lock(mutex_);
                                                          loop_.NotifyAll();
                                                        })) {}

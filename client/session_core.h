@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -34,7 +35,8 @@ namespace millrace {
 /// A batch in the loop's hands, and where it is from.
 struct Batch::Rep {
   std::shared_ptr<const PackedBatch> packed;
-  std::shared_ptr<const DeliveredBatch> delivered;
+  std::vector<std::shared_ptr<const DeliveredBatch>> parts;
+  std::uint32_t part = 0;  // the one that this batch shows
   Position position;
   std::uint64_t step = 0;
   std::uint64_t ordinal = 0;
@@ -51,8 +53,8 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   /// Says good-bye and stops all threads. Nothing else may be called afterwards but by handlers.
   void Shutdown() MILLRACE_EXCLUDES(mutex_);
 
-  Status Attach() MILLRACE_EXCLUDES(mutex_);
-  Result<std::optional<Batch>> Next() MILLRACE_EXCLUDES(mutex_);
+  Status Attach(const Interrupt& interrupt) MILLRACE_EXCLUDES(mutex_);
+  Result<std::optional<Batch>> Next(const Interrupt& interrupt) MILLRACE_EXCLUDES(mutex_);
   Result<bool> NextEpoch() MILLRACE_EXCLUDES(mutex_);
   void Cancel() MILLRACE_EXCLUDES(mutex_);
 
@@ -65,6 +67,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   Result<std::shared_ptr<const client::StaticTables>> Tables() MILLRACE_EXCLUDES(mutex_);
 
  private:
+  using WallTime = std::chrono::steady_clock::time_point;
   class AttachHandler;
   class BatchesHandler;
   /// Batches in the loop's hands, counted without the session's mutex.
@@ -87,6 +90,9 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
   void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
   bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
+  /// Waits until something may have happened. True where `interrupt`, asked without the mutex, ends
+  /// the wait. `asked`: when it was asked last.
+  bool WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) MILLRACE_REQUIRES(mutex_);
   void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) MILLRACE_REQUIRES(mutex_);
   Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
   Time Now() const { return clock_->Now(); }

@@ -11,11 +11,32 @@ namespace {
 
 constexpr double kStaticTimeoutSeconds = 30;
 
+/// How often a blocked loop asks whether it should go on waiting.
+constexpr auto kAskApart = std::chrono::milliseconds(50);
+
 }  // namespace
 
-Status Session::Core::Attach() {
+bool Session::Core::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) {
+  if (interrupt == nullptr) {
+    loop_.Wait(mutex_);
+    return false;
+  }
+  loop_.WaitFor(mutex_, kAskApart);
+  const WallTime now = std::chrono::steady_clock::now();
+  if (now - *asked < kAskApart) return false;
+  *asked = now;
+  mutex_.unlock();
+  const bool interrupted = interrupt();
+  mutex_.lock();
+  return interrupted;
+}
+
+Status Session::Core::Attach(const Interrupt& interrupt) {
+  WallTime asked;
   MutexLock lock(mutex_);
-  while (!attached_ && !cancelled_ && state_.status().ok()) loop_.Wait(mutex_);
+  while (!attached_ && !cancelled_ && state_.status().ok()) {
+    if (WaitOrInterrupt(interrupt, &asked)) return Cancelled("interrupted");
+  }
   if (cancelled_) return Cancelled("the session was cancelled");
   return state_.status();
 }
@@ -25,9 +46,10 @@ bool Session::Core::AtEndOfEpoch() const {
   return next == state_.steps().end() || state_.steps().At(next).epoch != epoch_;
 }
 
-Result<std::optional<Batch>> Session::Core::Next() {
+Result<std::optional<Batch>> Session::Core::Next(const Interrupt& interrupt) {
   MutexLock lock(mutex_);
   bool waited = false;
+  WallTime asked = std::chrono::steady_clock::now();
   Result<std::optional<Batch>> next = std::optional<Batch>();
   std::optional<Result<client::ExpandedBatch>> expanded;  // here, of the next step
   for (;;) {
@@ -71,8 +93,12 @@ Result<std::optional<Batch>> Session::Core::Next() {
       continue;
     }
     loop_waits_ = true;
-    loop_.Wait(mutex_);
+    const bool interrupted = WaitOrInterrupt(interrupt, &asked);
     loop_waits_ = false;
+    if (interrupted) {
+      next = Cancelled("interrupted");
+      break;
+    }
   }
   if (waited) state_.SetWaiting(false, Now());
   AfterEvent();
@@ -88,7 +114,7 @@ void Session::Core::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> 
 Batch Session::Core::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {
   auto rep = std::make_shared<Batch::Rep>();
   if (options_.packed) rep->packed = std::move(expanded.packed);
-  rep->delivered = std::move(expanded.delivered);
+  rep->parts = std::move(expanded.parts);
   rep->position = state_.steps().At(step);
   rep->rank = state_.steps().rank();
   rep->step = state_.steps().arithmetic().Step(rep->position);
@@ -150,7 +176,7 @@ std::string Session::Core::waiting_why() {
 }
 
 Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables() {
-  MILLRACE_RETURN_IF_ERROR(Attach());
+  MILLRACE_RETURN_IF_ERROR(Attach(nullptr));
   MutexLock tables_lock(tables_mutex_);
   if (tables_ != nullptr) return tables_;
   std::vector<std::string> addresses;

@@ -30,6 +30,31 @@ Status DoesNotFit(const PackedBatch& packed, std::size_t tensor, const std::stri
                   packed.tensors()[tensor].spec.path, what));
 }
 
+/// Which rows of a tensor belong to some of the batch's graphs.
+struct TensorRows {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+TensorRows RowsOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
+  const TensorSpec& spec = packed.tensors()[tensor].spec;
+  const std::uint64_t last = rows.first + rows.count;
+  if (spec.kind == TensorKind::kSplits) return {rows.first, last + 1};
+  if (spec.splits.empty()) return {rows.first, last};
+  const SplitsView splits(packed, *packed.Find(spec.splits));
+  return {splits[rows.first], splits[last]};
+}
+
+/// The values of those rows, in bytes.
+std::span<const std::byte> BytesOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
+  const TensorPlace& place = packed.tensors()[tensor];
+  const TensorRows range = RowsOf(packed, tensor, rows);
+  std::uint64_t row_bytes = DTypeSize(place.spec.dtype);
+  for (std::size_t d = 1; d < place.shape.size(); ++d) row_bytes *= place.shape[d];
+  return packed.tensor_bytes(tensor).subspan(range.begin * row_bytes,
+                                             (range.end - range.begin) * row_bytes);
+}
+
 /// False where a value does not fit Out. Out is int32 or int64.
 template <class In, class Out>
 bool WidenValues(const In* __restrict in, std::size_t n, Out* __restrict out) {
@@ -54,12 +79,18 @@ bool WidenValues(const In* __restrict in, std::size_t n, Out* __restrict out) {
 }
 
 template <class Out>
-Status Widen(const PackedBatch& packed, std::size_t tensor, Out* out) {
-  const auto bytes = packed.tensor_bytes(tensor);
+Status Widen(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* out) {
+  const auto bytes = BytesOf(packed, tensor, rows);
   return VisitDType(packed.tensors()[tensor].spec.dtype, [&](auto zero) -> Status {
     using In = decltype(zero);
     const std::span<const In> in = ValuesAs<In>(bytes);
-    if (WidenValues(in.data(), in.size(), out)) return OkStatus();
+    if (WidenValues(in.data(), in.size(), out)) {
+      // Splits count from the first of the rows.
+      if (rows.first > 0 && packed.tensors()[tensor].spec.kind == TensorKind::kSplits) {
+        for (std::size_t i = in.size(); i-- > 0;) out[i] -= out[0];
+      }
+      return OkStatus();
+    }
     const auto bad = std::find_if(in.begin(), in.end(), [](In value) {
       return value > In{0} ? static_cast<std::uint64_t>(value) >
                                  static_cast<std::uint64_t>(std::numeric_limits<Out>::max())
@@ -75,17 +106,18 @@ Status Widen(const PackedBatch& packed, std::size_t tensor, Out* out) {
 
 /// Numbers of nodes within the example become numbers within the batch.
 template <class Out>
-Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, Out* out) {
+Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* out) {
   const TensorSpec& spec = packed.tensors()[tensor].spec;
   const SplitsView node_splits(packed, *packed.Find(spec.node_splits));
   const std::optional<std::size_t> cut_by =
       spec.splits.empty() ? std::nullopt : packed.Find(spec.splits);
   return VisitDType(spec.dtype, [&](auto zero) -> Status {
     using In = decltype(zero);
-    const std::span<const In> in = ValuesAs<In>(packed.tensor_bytes(tensor));
+    const std::span<const In> in = ValuesAs<In>(BytesOf(packed, tensor, rows));
+    const std::uint64_t first_row = RowsOf(packed, tensor, rows).begin;
     std::size_t i = 0;
-    for (std::size_t row = 0; row < packed.graphs(); ++row) {
-      const std::size_t end = cut_by ? SplitsView(packed, *cut_by)[row + 1] : row + 1;
+    for (std::size_t row = rows.first; row < rows.first + rows.count; ++row) {
+      const std::size_t end = (cut_by ? SplitsView(packed, *cut_by)[row + 1] : row + 1) - first_row;
       const std::uint64_t first = node_splits[row];
       const std::uint64_t nodes = node_splits[row + 1] - first;
       for (; i < end; ++i) {
@@ -94,7 +126,8 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, Out* out) {
           return internal::BadValue(packed, tensor, row,
                                     fmt::format("node {} of an example of {} nodes", in[i], nodes));
         }
-        out[i] = static_cast<Out>(first + static_cast<std::uint64_t>(in[i]));
+        out[i] =
+            static_cast<Out>(first - node_splits[rows.first] + static_cast<std::uint64_t>(in[i]));
       }
     }
     return OkStatus();
@@ -102,18 +135,19 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, Out* out) {
 }
 
 template <class Out>
-Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, std::byte* out) {
+Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, RowRange rows, std::byte* out) {
   const TensorPlace& place = packed.tensors()[tensor];
   if (place.spec.kind == TensorKind::kStringBytes) {
-    if (place.bytes > 0) std::memcpy(out, packed.tensor_bytes(tensor).data(), place.bytes);
+    const std::span<const std::byte> bytes = BytesOf(packed, tensor, rows);
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
     return OkStatus();
   }
   auto* const values = reinterpret_cast<Out*>(out);
   switch (place.spec.expansion) {
     case Expansion::kWiden:
-      return Widen(packed, tensor, values);
+      return Widen(packed, tensor, rows, values);
     case Expansion::kNodeOffset:
-      return OffsetNodes(packed, tensor, values);
+      return OffsetNodes(packed, tensor, rows, values);
     case Expansion::kEdgeSource:
     case Expansion::kEdgeTarget:
     case Expansion::kEdgeLabel:
@@ -123,26 +157,51 @@ Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, std::byte* ou
   return OkStatus();
 }
 
+/// What the batch of some rows says of itself.
+BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
+  const BatchInfo& all = packed.info();
+  if (rows.count == packed.graphs()) return all;
+  BatchInfo info = all;
+  const auto first = all.example_ids.begin() + static_cast<std::ptrdiff_t>(rows.first);
+  info.example_ids.assign(first, first + static_cast<std::ptrdiff_t>(rows.count));
+  if (rows.first > 0) info.dropped.clear();
+  info.planned_examples = static_cast<std::uint32_t>(rows.count + info.dropped.size());
+  return info;
+}
+
 }  // namespace
 
-Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype) {
+RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts) {
+  // Rounded up, so that the first part is empty only where all are.
+  const std::size_t first = (graphs * part + parts - 1) / parts;
+  return {first, (graphs * (part + 1) + parts - 1) / parts - first};
+}
+
+Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype,
+                                    std::optional<RowRange> rows) {
   if (index_dtype != DType::kInt32 && index_dtype != DType::kInt64) {
     return InvalidArgument(
         fmt::format("index_dtype: expected int32 or int64, got {}", DTypeName(index_dtype)));
   }
   const std::uint64_t largest = DTypeMax(index_dtype);
   ExpandLayout layout;
+  layout.rows = rows.value_or(RowRange{0, packed.graphs()});
   layout.index_dtype = index_dtype;
   layout.edges = packed.edges();
-  for (const TensorPlace& place : packed.tensors()) {
+  for (std::size_t i = 0; i < packed.tensors().size(); ++i) {
+    const TensorPlace& place = packed.tensors()[i];
+    const TensorRows range = RowsOf(packed, i, layout.rows);
     layout.shapes.push_back(place.shape);
+    layout.shapes.back()[0] = range.end - range.begin;
     layout.dtypes.push_back(place.spec.kind == TensorKind::kStringBytes ? DType::kUint8
                                                                         : index_dtype);
   }
   for (const EdgeGroup& group : layout.edges) {
-    const std::uint64_t nodes = SplitsView(packed, group.node_splits)[packed.graphs()];
-    const std::uint64_t edges = internal::CompleteEdges(
-        packed.info().expand, packed.tensors()[group.source].shape[0], nodes);
+    const SplitsView node_splits(packed, group.node_splits);
+    const std::uint64_t nodes =
+        node_splits[layout.rows.first + layout.rows.count] - node_splits[layout.rows.first];
+    const std::uint64_t edges =
+        internal::CompleteEdges(packed.info().expand, layout.shapes[group.source][0], nodes);
     for (const std::size_t tensor : {group.source, group.target, group.label}) {
       layout.shapes[tensor][0] = edges;
     }
@@ -173,8 +232,8 @@ Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::sp
   for (std::size_t i = 0; i < layout.offsets.size(); ++i) {
     std::byte* const begin = out.data() + layout.offsets[i];
     MILLRACE_RETURN_IF_ERROR(layout.index_dtype == DType::kInt32
-                                 ? ExpandTensor<std::int32_t>(packed, i, begin)
-                                 : ExpandTensor<std::int64_t>(packed, i, begin));
+                                 ? ExpandTensor<std::int32_t>(packed, i, layout.rows, begin)
+                                 : ExpandTensor<std::int64_t>(packed, i, layout.rows, begin));
     const std::uint64_t end = i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes;
     const std::uint64_t bytes = layout.tensor_bytes(i);
     std::memset(begin + bytes, 0, end - layout.offsets[i] - bytes);
@@ -204,13 +263,14 @@ Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed
     tensor.data = out.data() + layout.offsets[i];
     tensor.bytes = layout.tensor_bytes(i);
   }
-  return std::shared_ptr<const DeliveredBatch>(
-      std::make_shared<DeliveredBatch>(packed.info(), std::move(tensors), out, std::move(owner)));
+  return std::shared_ptr<const DeliveredBatch>(std::make_shared<DeliveredBatch>(
+      InfoOf(packed, layout.rows), std::move(tensors), out, std::move(owner)));
 }
 
 Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,
-                                                     BufferPool& pool) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, index_dtype));
+                                                     BufferPool& pool,
+                                                     std::optional<RowRange> rows) {
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, index_dtype, rows));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> buffer, pool.Acquire(layout.bytes));
   return ExpandTo(packed, layout, buffer->bytes(), buffer);
 }

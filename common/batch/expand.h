@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,8 +26,19 @@
 
 namespace millrace {
 
+/// Graphs [first, first + count) of a batch: whole examples.
+struct RowRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// The rows of part `part` of `parts` that are as even as they can be; some are empty where there
+/// are more parts than graphs. REQUIRES: part < parts.
+RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts);
+
 /// Where the tensors of a delivered batch go: what a device needs before it expands.
 struct ExpandLayout {
+  RowRange rows;  // of the packed batch
   DType index_dtype = DType::kInt32;
   std::vector<DType> dtypes;  // of the delivered tensors
   std::vector<std::vector<std::uint64_t>> shapes;
@@ -40,8 +52,10 @@ struct ExpandLayout {
 
 /// InvalidArgument unless `index_dtype` is int32 or int64. OutOfRange where the rows of a tensor do
 /// not fit it: the message names the tensor and `index_dtype: int64`. DataLoss where the batch's
-/// table cannot be expanded.
-Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype);
+/// table cannot be expanded. `rows`: those that the delivered batch consists of, in which nodes and
+/// splits count from 0; absent: all. REQUIRES: the batch has them.
+Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype,
+                                    std::optional<RowRange> rows = std::nullopt);
 
 /// Bytes of the delivered form; errors as LayOutExpanded.
 Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype);
@@ -52,9 +66,10 @@ Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype
 /// that leaves its example, or labels that do not ascend or are too big.
 Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out);
 
-/// All of the above into a buffer of `pool`.
+/// All of the above into a buffer of `pool`. Dropped examples are told of the first rows' batch.
 Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,
-                                                     BufferPool& pool);
+                                                     BufferPool& pool,
+                                                     std::optional<RowRange> rows = std::nullopt);
 
 /// The same into memory of another owner: a session's slot. REQUIRES: as ExpandInto, but out may be
 /// larger than the layout.

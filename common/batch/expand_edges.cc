@@ -15,7 +15,7 @@ struct Edges {
   const End* target;
   const Label* label;
   std::size_t size;
-  std::uint64_t first_node;  // of the example, in the batch
+  std::uint64_t first_node;  // of the example, in the delivered batch
   std::uint64_t nodes;
 };
 
@@ -155,15 +155,17 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
   const SplitsView node_splits(packed, group.node_splits);
   Cursor<Out> out{out_of(group.source), out_of(group.target), out_of(group.label)};
   Out* const out_splits = out_of(group.splits);
+  const RowRange rows = layout.rows;
+  const std::uint64_t base = node_splits[rows.first];
   std::uint64_t written = 0;
-  std::uint64_t edge = 0;
-  std::uint64_t node = 0;
+  std::uint64_t edge = edge_splits[rows.first];
+  std::uint64_t node = base;
   out_splits[0] = 0;
-  for (std::size_t row = 0; row < packed.graphs(); ++row) {
+  for (std::size_t row = rows.first; row < rows.first + rows.count; ++row) {
     const std::uint64_t edge_end = edge_splits[row + 1];
     const std::uint64_t node_end = node_splits[row + 1];
     const Edges<End, Label> in{source + edge,   target + edge, label + edge,
-                               edge_end - edge, node,          node_end - node};
+                               edge_end - edge, node - base,   node_end - node};
     bool ok = Ascends(in.label, in.size) &&
               (in.size == 0 || in.label[in.size - 1] < expand.base_edge_labels);
     if (expand.symmetrization == Symmetrization::kUndirected) {
@@ -176,10 +178,10 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
     }
     if (!ok) return FindBad(packed, group, row, in);
     if (expand.add_self_edges) {
-      AddSelfEdges(node, in.nodes, static_cast<Out>(expand.edge_labels() - 1), out);
+      AddSelfEdges(in.first_node, in.nodes, static_cast<Out>(expand.edge_labels() - 1), out);
     }
     written += CompleteEdges(expand, in.size, in.nodes);
-    out_splits[row + 1] = static_cast<Out>(written);
+    out_splits[row - rows.first + 1] = static_cast<Out>(written);
     edge = edge_end;
     node = node_end;
   }

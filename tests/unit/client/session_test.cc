@@ -75,6 +75,50 @@ TEST_CASE("a batch says where it is from, and keeps its packed form on request",
   CHECK(world.Create()->Next().value()->packed() == nullptr);
 }
 
+TEST_CASE("a batch in parts is the batch, and counts once", "[session]") {
+  FakeWorld world;
+  SessionOptions options = world.Options();
+  options.micro = 2;
+  auto session = world.Create(options);
+  const Batch batch = *session->Next().value();
+  REQUIRE(batch.parts() == 2);
+  CHECK(batch.Part(0).graphs() == 3);
+  CHECK(batch.Part(1).graphs() == 2);
+  CHECK(batch.Part(0).Find("number")->ValueAt(2) == 2);
+  CHECK(batch.Part(1).Find("number")->ValueAt(0) == 3);
+  CHECK(batch.Part(1).position() == batch.position());
+  CHECK(session->stats().batches == 1);
+  CHECK(session->position() == Position{0, 5});
+  options.micro = 0;
+  CHECK(Session::Create(options).status().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a blocked call is ended by its interrupt, and the session goes on", "[session]") {
+  FakeWorld world;
+  const auto let = [&world](bool admit, bool serve) {
+    MutexLock lock(world.service->mutex);
+    world.service->admit = admit;
+    world.service->serve = serve;
+  };
+  int asked = 0;
+  const Interrupt at_second = [&asked] { return ++asked == 2; };
+  let(false, false);
+  auto waits = world.Create();
+  CHECK(waits->Attach(at_second).code() == StatusCode::kCancelled);
+  CHECK(asked == 2);
+  let(true, false);
+  auto session = world.Create();
+  REQUIRE(session->Attach().ok());
+  asked = 0;
+  CHECK(session->Next(at_second).status().code() == StatusCode::kCancelled);
+  CHECK(asked == 2);
+  let(true, true);
+  // A worker that sent nothing does not begin by itself: another session shows that the world
+  // works.
+  auto other = world.Create();
+  CHECK(other->Next([] { return false; }).value().has_value());
+}
+
 TEST_CASE("the cursor moves when the loop takes a batch, and a session goes on from it",
           "[session][cursor]") {
   FakeWorld world;

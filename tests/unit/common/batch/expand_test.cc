@@ -116,6 +116,36 @@ TEST_CASE("expand(pack(batch)) is what the page on reference semantics says", "[
   });
 }
 
+TEST_CASE("the parts of a batch are what its examples alone would be", "[expand]") {
+  rc::prop("all symmetrizations, dtypes, branches, numbers of parts", [] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 24));
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 30);
+    BufferPool pool;
+    const auto packed = test::Pack(model, pool);
+    std::size_t seen = 0;
+    std::size_t dropped = 0;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      RC_ASSERT(rows.first == seen);
+      RC_ASSERT(rows.count <= packed->graphs() / parts + 1);
+      seen += rows.count;
+      ModelBatch alone = model;
+      const auto first = model.examples.begin() + static_cast<std::ptrdiff_t>(rows.first);
+      alone.examples.assign(first, first + static_cast<std::ptrdiff_t>(rows.count));
+      const auto delivered = Expand(*packed, index_dtype, pool, rows);
+      if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
+      CheckAgainstThePage(alone, **delivered);
+      CheckLayout(alone, **delivered, index_dtype);
+      RC_ASSERT((*delivered)->graphs() == rows.count);
+      dropped += (*delivered)->info().dropped.size();
+    }
+    RC_ASSERT(seen == packed->graphs());
+    if (seen > 0) RC_ASSERT(dropped == model.dropped.size());
+  });
+}
+
 /// Two examples, so that offsets count: 2 and 3 nodes, 2 and 3 edges.
 ModelBatch TwoGraphs(Symmetrization symmetrization, bool self_edges) {
   ModelBatch batch;
