@@ -1,6 +1,8 @@
 // `millrace batch`: builds one batch, or the graph of one example, without a server, and prints it.
 
+#include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,8 @@
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
 #include "client/cli/offline.h"
+#include "client/graph_svg.h"
+#include "common/base/errno_status.h"
 #include "common/batch/batch.h"
 #include "server/pipeline/source.h"
 
@@ -26,6 +30,7 @@ struct BatchCommandOptions {
   std::uint32_t world_size = 1;
   std::string from;
   std::string out;
+  std::string svg;
   std::optional<std::uint64_t> example;
 };
 
@@ -72,12 +77,20 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
 }
 
 /// Nodes and edges of a batch of one example, with their names.
-Status PrintGraph(const PackedBatch& batch, const Plan& plan) {
+struct NamedGraph {
+  std::vector<DrawnNode> nodes;
+  std::vector<std::int64_t> node_labels;
+  std::vector<DrawnEdge> edges;
+  std::vector<std::int64_t> edge_labels;
+};
+
+Result<NamedGraph> NameGraph(const PackedBatch& batch, const Plan& plan) {
   v1::Static tables;
   if (!tables.ParseFromString(*plan.static_bytes())) {
     return Internal("the static tables of the plan cannot be read");
   }
   const v1::Vocabulary& names = tables.vocabulary();
+  const std::uint64_t classes = plan.source()->label_counts().base_node_labels();
   const Column node_label(batch, "node_label");
   const Column edge_source(batch, "edge_source");
   const Column edge_target(batch, "edge_target");
@@ -85,22 +98,48 @@ Status PrintGraph(const PackedBatch& batch, const Plan& plan) {
   const auto name_of = [](const auto& list, std::int64_t label) {
     return label < list.size() ? list[static_cast<int>(label)] : std::string("?");
   };
-  const std::int64_t nodes = Column(batch, "node_splits")[1];
-  const std::int64_t edges = Column(batch, "edge_splits")[1];
-  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{} nodes", nodes)));
-  for (std::int64_t n = 0; n < nodes; ++n) {
+  // The roots come first: one, or a cluster's definitions.
+  const std::int64_t roots =
+      batch.Find("num_definitions") ? Column(batch, "num_definitions")[0] : 1;
+  NamedGraph graph;
+  for (std::int64_t n = 0; n < Column(batch, "node_splits")[1]; ++n) {
     const std::int64_t label = node_label[static_cast<std::size_t>(n)];
-    MILLRACE_RETURN_IF_ERROR(PrintLine(
-        fmt::format("{:>8}  {} ({})", n, name_of(names.node_label_names(), label), label)));
+    graph.node_labels.push_back(label);
+    graph.nodes.push_back({name_of(names.node_label_names(), label), n < roots,
+                           static_cast<std::uint64_t>(label) >= classes});
+  }
+  for (std::size_t e = 0; e < static_cast<std::size_t>(Column(batch, "edge_splits")[1]); ++e) {
+    graph.edge_labels.push_back(edge_label[e]);
+    graph.edges.push_back({static_cast<std::uint32_t>(edge_source[e]),
+                           static_cast<std::uint32_t>(edge_target[e]),
+                           name_of(names.edge_label_names(), edge_label[e])});
+  }
+  return graph;
+}
+
+Status PrintGraph(const NamedGraph& graph) {
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{} nodes", graph.nodes.size())));
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>8}  {} ({})", n, graph.nodes[n].name, graph.node_labels[n])));
   }
   MILLRACE_RETURN_IF_ERROR(
-      PrintLine(fmt::format("{} edges, without reversed and self edges", edges)));
-  for (std::size_t e = 0; e < static_cast<std::size_t>(edges); ++e) {
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8} -> {:<8} {} ({})", edge_source[e], edge_target[e],
-                              name_of(names.edge_label_names(), edge_label[e]), edge_label[e])));
+      PrintLine(fmt::format("{} edges, without reversed and self edges", graph.edges.size())));
+  for (std::size_t e = 0; e < graph.edges.size(); ++e) {
+    const DrawnEdge& edge = graph.edges[e];
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} -> {:<8} {} ({})", edge.source,
+                                                   edge.target, edge.name, graph.edge_labels[e])));
   }
   return OkStatus();
+}
+
+Status WriteSvg(const std::string& path, const NamedGraph& graph, std::uint64_t example) {
+  std::ofstream file(path);
+  file << GraphSvg(fmt::format("example {}: {} nodes, {} edges", example, graph.nodes.size(),
+                               graph.edges.size()),
+                   graph.nodes, graph.edges);
+  file.close();
+  return file ? OkStatus() : ErrnoStatus(path, errno);
 }
 
 /// The examples of the batch that the options name.
@@ -136,7 +175,14 @@ Status RunBatch(const BatchCommandOptions& options) {
   }
   MILLRACE_RETURN_IF_ERROR(PrintTable(*batch, *plan->source()));
   if (options.example && batch->graphs() == 1) {
-    MILLRACE_RETURN_IF_ERROR(PrintGraph(*batch, *plan));
+    MILLRACE_ASSIGN_OR_RETURN(const NamedGraph graph, NameGraph(*batch, *plan));
+    MILLRACE_RETURN_IF_ERROR(PrintGraph(graph));
+    if (!options.svg.empty()) {
+      MILLRACE_RETURN_IF_ERROR(WriteSvg(options.svg, graph, *options.example));
+    }
+  } else if (!options.svg.empty()) {
+    return NotFound(
+        fmt::format("--svg {}: the example was dropped, there is nothing to draw", options.svg));
   }
   if (!options.out.empty()) return WriteBatchFile(*batch, options.out);
   return OkStatus();
@@ -170,6 +216,9 @@ void AddBatchCommand(Tool& tool) {
                    "position at which the steps begin: examples of the epoch that come before")
       ->type_name("POSITION");
   command->add_option("--out", options->out, "also save the packed batch")->type_name("FILE");
+  CLI::Option* const svg =
+      command->add_option("--svg", options->svg, "draw the graph of --example into a file")
+          ->type_name("FILE");
   command
       ->add_option("--example", options->example, "build this example alone, and print its graph")
       ->type_name("N")
@@ -179,6 +228,7 @@ void AddBatchCommand(Tool& tool) {
       ->excludes("--rank")
       ->excludes("--world-size")
       ->excludes("--from");
+  svg->needs("--example");
 }
 
 }  // namespace millrace::cli
