@@ -4,10 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -32,6 +34,7 @@ struct Arguments {
   std::map<std::string, std::string> flags;  // by OptionSpec::name, only those given
   bool print_config = false;
   std::string port_file;
+  bool stop_with_stdin = false;
 };
 
 std::string FlagOf(const std::string& name) {
@@ -68,6 +71,9 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
                     "print the effective options and exit");
   command->add_option("--port-file", arguments.port_file,
                       "write the address to this file once the daemon listens");
+  command->add_flag("--stop-with-stdin", arguments.stop_with_stdin,
+                    "stop as after SIGTERM when the standard input ends: with the process that "
+                    "holds its other end, whatever becomes of that");
   command->footer("Examples:\n  millraced " + std::string(RoleName(role)) +
                   (role == Role::kWorker
                        ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
@@ -100,6 +106,18 @@ Status WritePortFile(const std::string& path, const std::string& address) {
   return OkStatus();
 }
 
+/// Sends SIGTERM to this process when its standard input ends.
+void StopWithStdin() {
+  std::thread([] {
+    char byte = 0;
+    while (true) {
+      const ssize_t got = read(STDIN_FILENO, &byte, 1);
+      if (got == 0 || (got < 0 && errno != EINTR)) break;
+    }
+    kill(getpid(), SIGTERM);
+  }).detach();
+}
+
 int Fail(const Status& status) {
   std::fprintf(stderr, "millraced: %s\n", status.message().c_str());
   switch (status.code()) {
@@ -130,6 +148,7 @@ int Run(const Arguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
+  if (arguments.stop_with_stdin) StopWithStdin();
 
   const auto log =
       MakeStderrLogger(std::string(RoleName(options->role)), options->log_level, options->log_json);
