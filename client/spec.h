@@ -22,7 +22,8 @@ struct DeliveredTensorSpec {
   DType dtype = DType::kInt32;          // as delivered to this session
   std::vector<std::string> dimensions;  // outermost first: "batch", "nodes", "edges", …
   std::string splits;                   // path of the tensor that cuts this one; empty: none
-  std::int64_t min = 0;                 // bounds of the packed values, inclusive
+  std::string expansion;  // what it is among the others: "node_offset", "edge_source", … or "widen"
+  std::int64_t min = 0;  // bounds of the packed values, inclusive
   std::uint64_t max = 0;
 };
 

@@ -38,6 +38,7 @@ Result<BatchSpec> SpecFromProto(const Admission& admission, DType index_dtype) {
     to.dtype = to.kind == TensorKind::kStringBytes ? DType::kUint8 : index_dtype;
     to.dimensions.assign(tensor.dimensions().begin(), tensor.dimensions().end());
     to.splits = tensor.splits();
+    to.expansion = tensor.expand();
     to.min = tensor.min();
     to.max = tensor.max();
   }

@@ -103,4 +103,12 @@ Result<std::vector<std::uint32_t>> StaticTables::Context(std::uint64_t id) const
   return labels;
 }
 
+std::vector<std::uint32_t> StaticTables::SpineLabels() const {
+  std::vector<std::uint32_t> labels;
+  for (const std::uint32_t representative : contexts_.file_representative()) {
+    AppendChain(representative, labels);
+  }
+  return labels;
+}
+
 }  // namespace millrace::client

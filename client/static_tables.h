@@ -29,6 +29,10 @@ class StaticTables {
   /// representative backward, then its own file's chain. OutOfRange for an id beyond contexts().
   Result<std::vector<std::uint32_t>> Context(std::uint64_t id) const;
 
+  /// Node labels of the definitions on the spine of some file, file by file. Empty where the plan
+  /// has no contexts.
+  std::vector<std::uint32_t> SpineLabels() const;
+
  private:
   StaticTables(VocabularyTable vocabulary, v1::ContextTable contexts, std::uint32_t base)
       : vocabulary_(std::move(vocabulary)), contexts_(std::move(contexts)), base_(base) {}

@@ -24,6 +24,7 @@ foreach(module dataset state pipeline dispatcher worker)
 endforeach()
 set(MILLRACE_DIR_client client)
 set(MILLRACE_DIR_cli client/cli)
+set(MILLRACE_DIR_python client/python)
 
 function(millrace_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES" ${ARGN})

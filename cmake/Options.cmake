@@ -5,6 +5,7 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+option(MILLRACE_PYTHON "build the compiled part of the Python package (client/python)" OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "sanitizers to build with, for example address,undefined")
 
 if(NOT CMAKE_BUILD_TYPE)

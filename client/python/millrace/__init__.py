@@ -1,0 +1,44 @@
+"""Millrace: training batches of large graph datasets, built in C++ and streamed to each GPU.
+
+    import millrace
+
+    session = millrace.connect("127.0.0.1:7700", pipeline="train.yaml", job="first")
+    for epoch in session.epochs(10):
+        for step, batch in epoch:
+            labels = batch["node_label"].torch()
+
+docs/python.md has the rest.
+"""
+
+import importlib
+
+from ._core import Batch, Tensor, __version__, load_batch
+from ._local import LocalServer, local
+from ._pairing import zip  # noqa: A004
+from ._session import Epoch, Session, connect, reference
+from ._spec import Spec, TensorSpec
+from .errors import (
+    Cancelled,
+    ConfigError,
+    ConnectionError,  # noqa: A004
+    DataError,
+    Error,
+    InternalError,
+    JobError,
+    ResourceError,
+)
+
+__all__ = [
+    "Batch", "Cancelled", "ConfigError", "ConnectionError", "DataError", "Epoch", "Error",
+    "InternalError", "JobError", "LocalServer", "ResourceError", "Session", "Spec", "Tensor",
+    "TensorSpec", "__version__", "connect", "load_batch", "local", "reference", "zip",
+]
+
+_ADAPTERS = ("graph2tac", "jax", "pyg", "tf", "torch", "viz")
+
+
+def __getattr__(name):
+    # Adapters import their framework: only when they are asked for.
+    if name in _ADAPTERS:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

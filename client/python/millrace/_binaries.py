@@ -1,0 +1,24 @@
+"""The programs that come with the package: `millrace` and `millraced`."""
+
+import os
+import pathlib
+import sys
+
+
+def path(name):
+    """Where a program of the package lies; MILLRACE_BIN names another folder to look in first."""
+    folders = [pathlib.Path(__file__).parent / "bin"]
+    if os.environ.get("MILLRACE_BIN"):
+        folders.insert(0, pathlib.Path(os.environ["MILLRACE_BIN"]))
+    for folder in folders:
+        if os.access(folder / name, os.X_OK):
+            return str(folder / name)
+    raise FileNotFoundError(f"{name} is in none of {', '.join(map(str, folders))}")
+
+
+def run_millrace():
+    os.execv(path("millrace"), ["millrace", *sys.argv[1:]])
+
+
+def run_millraced():
+    os.execv(path("millraced"), ["millraced", *sys.argv[1:]])

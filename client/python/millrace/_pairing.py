@@ -1,0 +1,72 @@
+"""Several sessions read side by side."""
+
+import builtins
+
+from .errors import ConfigError
+
+
+def zip(*, repeat=None, **sessions):  # noqa: A001
+    """Steps of several sessions together: {name: batch}, with one cursor for all.
+
+        pair = millrace.zip(proof=a, definition=b, repeat="definition")
+        for epoch in pair.epochs(10):
+            for step, batches in epoch:
+                batches["proof"], batches["definition"]
+
+    An epoch ends with the first session that ends its own; those named by `repeat` begin their next
+    epoch instead.
+    """
+    repeat = {repeat} if isinstance(repeat, str) else set(repeat or ())
+    if unknown := repeat - set(sessions):
+        raise ConfigError(f"repeat={sorted(unknown)}: expected some of {sorted(sessions)}")
+    if len(repeat) == len(sessions):
+        raise ConfigError("repeat: one session at least has to end an epoch")
+    return Pairing(sessions, repeat)
+
+
+class Pairing:
+    """Made by zip."""
+
+    def __init__(self, sessions, repeat):
+        self.sessions = sessions
+        self._repeat = repeat
+
+    def epochs(self, until=None):
+        """Epochs of the sessions that are not repeated, as far as number `until`."""
+        leader = next(s for name, s in self.sessions.items() if name not in self._repeat)
+        while True:
+            number = leader.next_epoch().number
+            if until is not None and number >= until:
+                return
+            yield self._epoch()
+
+    def _epoch(self):
+        readers = {name: iter(session.next_epoch()) for name, session in self.sessions.items()}
+        # Asked before any batch is taken, so that none is lost.
+        while not any(session.at_end for name, session in self.sessions.items()
+                      if name not in self._repeat):
+            batches = {}
+            for name, session in self.sessions.items():
+                if session.at_end:
+                    readers[name] = iter(session.next_epoch())
+                place, batches[name] = next(readers[name])
+                if name not in self._repeat:
+                    step = place
+            together = step, batches
+            del batches
+            yield together
+            del together
+
+    def state_dict(self):
+        """One state with an entry for each session."""
+        return {name: session.state_dict() for name, session in self.sessions.items()}
+
+    def load_state_dict(self, state):
+        if set(state) != set(self.sessions):
+            raise ConfigError(f"state_dict: expected {sorted(self.sessions)}, got {sorted(state)}")
+        for name, session in builtins.list(self.sessions.items()):
+            session.load_state_dict(state[name])
+
+    def close(self):
+        for session in self.sessions.values():
+            session.close()

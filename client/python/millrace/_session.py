@@ -1,0 +1,390 @@
+"""Sessions: one rank's batches, in order, each exactly once."""
+
+import json
+import logging
+import os
+import pathlib
+import time
+
+from . import _ranks, _report, _spec
+from ._core import PlanReader, SessionReader
+from .errors import ConfigError, DataError, JobError
+
+_log = logging.getLogger("millrace")
+
+_STATE_VERSION = 1
+
+
+def connect(address="127.0.0.1:7700", *, pipeline, job=None, variant=None, set=None,  # noqa: A002
+            rank=None, world_size=None, mesh=None, replica=None, cursor=None, any_start=False,
+            index_dtype="int32", micro=1, prefetch_bytes=256 << 20, packed=False,
+            shared_memory=True, validate=False, repeat_first=False, device=None,
+            connect_timeout=30.0, attach_timeout=0.0, log_level="warning"):
+    """Attaches one rank of a job to a dispatcher and gives its Session.
+
+    address: host:port of the dispatcher's control port.
+    pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants,
+        `set` changes single keys: {"batch.size": 64}.
+    job: the same on all ranks, and of no other training that runs now. By default MILLRACE_JOB,
+        torchrun's or Slurm's id, or a name of this process where there is one rank.
+    rank, world_size: by default torch.distributed's, JAX's, or RANK and WORLD_SIZE; rank="slurm" or
+        "mpi" asks for theirs. mesh: a DeviceMesh, whose data-parallel axis counts; ranks that
+        differ on its other axes read the same batches.
+    cursor: where to go on (Session.cursor); by default the start of epoch 0. any_start: ranks may
+        start at different places.
+    index_dtype: "int32" or "int64". micro: parts that each batch comes in, as a tuple.
+    prefetch_bytes: of packed batches that are received ahead. packed: batches keep their packed
+        form, to be saved. validate: holds every batch against the spec. repeat_first: gives the
+        first batch again and again (True), or so often (a number): what the training does by itself.
+    """
+    place = _ranks.find(rank, world_size, mesh, replica)
+    options = {
+        "address": address, "pipeline": pipeline_text(pipeline), "variant": variant or "",
+        "overrides": overrides(set), "job": job or _default_job(place.world_size),
+        "rank": place.rank, "world_size": place.world_size, "replica": place.replica,
+        "any_start": any_start, "index_dtype": index_dtype, "micro": micro,
+        "prefetch_bytes": prefetch_bytes, "packed": packed, "shared_memory": shared_memory,
+        "connect_timeout": connect_timeout, "attach_timeout": attach_timeout,
+        "log_level": log_level,
+    }
+    _refuse_forked()
+    if device not in (None, "cpu", "host"):
+        raise ConfigError(f"device={device!r}: this build delivers to host memory only")
+    _log.info("job %s: rank %d of %d (%s), replica %d, dispatcher %s", options["job"], place.rank,
+              place.world_size, place.source, place.replica, address)
+
+    def attach(at, peek=False):
+        changed = {"cursor": at or ""}
+        if peek:  # one batch, by a job of its own
+            name = f"{options['job']}/peek-{os.getpid()}-{time.monotonic_ns()}"
+            changed.update(job=name, prefetch_bytes=1)
+        reader = SessionReader({**options, **changed})
+        reader.attach()
+        return reader
+
+    return Session(attach, cursor, {"address": address, "job": options["job"], "rank": place.rank,
+                                    "world_size": place.world_size, "replica": place.replica,
+                                    "micro": micro},
+                   validate=validate, repeat_first=repeat_first)
+
+
+def reference(pipeline, dataset, *, variant=None, set=None, rank=0, world_size=1,  # noqa: A002
+              cursor=None, index_dtype="int32", micro=1, index_file=None, validate=False,
+              repeat_first=False):
+    """A Session without a server: the same batches, built in this process, one after another.
+
+    dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id.
+    """
+    folders = dataset if isinstance(dataset, dict) else {"": dataset}
+    options = {
+        "pipeline": pipeline_text(pipeline), "variant": variant or "", "overrides": overrides(set),
+        "datasets": {name: os.fspath(folder) for name, folder in folders.items()},
+        "index_file": os.fspath(index_file) if index_file else "", "rank": rank,
+        "world_size": world_size, "micro": micro, "index_dtype": index_dtype,
+    }
+
+    def attach(at, peek=False):
+        del peek  # a PlanReader gives any batch without moving
+        return PlanReader(**options, cursor=at or "")
+
+    return Session(attach, cursor, {"address": "", "job": "", "rank": rank,
+                                    "world_size": world_size, "replica": 0, "micro": micro},
+                   validate=validate, repeat_first=repeat_first)
+
+
+class Session:
+    """One rank's batches, in order, each exactly once. Made by connect, local or reference.
+
+    One thread reads; all else may be called from any thread.
+    """
+
+    def __init__(self, attach, cursor, about, *, validate=False, repeat_first=False, on_close=None):
+        self._attach = attach
+        self._about = about
+        self._validate = validate
+        self._repeat_first = repeat_first
+        self._on_close = on_close
+        self._vocabulary = None
+        self._last = None  # place of the batch last given, for state_dict while it is in use
+        self._timer = _report.Timer()
+        self._reader = attach(cursor)
+        self.spec = _spec.from_dict(self._reader.spec())
+
+    # --- batches ---
+
+    def __len__(self):
+        """Steps of a whole epoch."""
+        return self.spec.steps_per_epoch
+
+    def epochs(self, until=None):
+        """Epochs from where the session is, as far as number `until` (without it); None: no end.
+
+        A session that goes on in the middle of epoch 3 gives 3, …, until - 1: a loop over
+        `epochs(10)` trains ten epochs in all, however often it was interrupted.
+        """
+        while True:
+            epoch = self.next_epoch()
+            if until is not None and epoch.number >= until:
+                return
+            yield epoch
+
+    def next_epoch(self):
+        """What is left of the epoch at hand; the next one where nothing is."""
+        if self.at_end:
+            self._reader.next_epoch()
+        return Epoch(self, self._reader)
+
+    @property
+    def at_end(self):
+        """Whether all batches of the epoch at hand have been taken."""
+        return self._reader.position()[0] != self._reader.epoch()
+
+    @property
+    def epoch(self):
+        """The epoch that is being read."""
+        return self._reader.epoch()
+
+    @property
+    def cursor(self):
+        """What follows the last batch taken, as one line of text; the same on all ranks."""
+        return self._reader.cursor()
+
+    def state_dict(self):
+        """Where the loop is: small, equal on all ranks after the same step. Batches that were only
+        prefetched do not count."""
+        epoch, example = self._reader.position()
+        return {"version": _STATE_VERSION, "cursor": self._reader.cursor(), "epoch": epoch,
+                "step": example // self.spec.stride}
+
+    def load_state_dict(self, state):
+        """Goes on where `state` was taken; the world size may be another one."""
+        if state.get("version") != _STATE_VERSION or "cursor" not in state:
+            raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
+                              f"{sorted(state)} of version {state.get('version')}")
+        self._go_on(state["cursor"])
+
+    def seek(self, epoch, step=0):
+        """Goes on at a step of an epoch, counted from the epoch's start."""
+        self._go_on(self._cursor_of(epoch, step))
+
+    def batch_at(self, epoch, step):
+        """This rank's batch of any step, built for this call; the session's own place stays."""
+        at = getattr(self._reader, "at", None)
+        if at is not None:
+            return at(epoch, step)
+        reader = self._attach(self._cursor_of(epoch, step), peek=True)
+        try:
+            return reader.next()
+        finally:
+            reader.close()
+
+    # --- what batches refer to ---
+
+    @property
+    def vocabulary(self):
+        """Names of labels and tactics: node_label_names, edge_label_names, tactics, …"""
+        if self._vocabulary is None:
+            self._vocabulary = self._reader.vocabulary()
+        return self._vocabulary
+
+    def context(self, number):
+        """The node labels of a global context, whose number batches hold."""
+        return self._reader.context(number)
+
+    def provenance(self, batch, row):
+        """What row `row` of a batch is, and where it comes: a dict for a person."""
+        ids = batch.example_ids
+        if not 0 <= row < len(ids):
+            raise IndexError(f"row {row}: the batch has {len(ids)} graphs")
+        told = {"example": ids[row], "epoch": batch.epoch, "step": batch.step, "rank": batch.rank,
+                "row": row}
+        describe = getattr(self._reader, "describe", None)
+        if describe is not None:
+            return {**told, **describe(ids[row])}
+        if "definition" in batch:
+            label = int(memoryview(batch["definition"])[row])
+            told["definition"] = self.vocabulary["node_label_names"][label]
+        if "proof_step" in batch:
+            told["step_of_proof"] = int(memoryview(batch["proof_step"])[row])
+        return told
+
+    # --- what it did ---
+
+    def stats(self):
+        """Counts, and seconds waited by cause, since the session was opened."""
+        stats = getattr(self._reader, "stats", None)
+        return stats() if stats is not None else {}
+
+    def report(self):
+        """Step time, waits by cause and the training's own limit, as text."""
+        return _report.text(self._timer, self.stats(), self.held())
+
+    def held(self):
+        """Batches that the program holds: (epoch, step, paths of tensors held)."""
+        held = getattr(self._reader, "held", None)
+        return held() if held is not None else []
+
+    def describe(self):
+        """Everything that tells one run from another, as a flat dict of numbers and strings."""
+        flat = {f"millrace/{name}": value for name, value in self._about.items()}
+        for name in ("source", "examples_per_epoch", "batch_size", "global_batch_size", "remainder",
+                     "steps_per_epoch", "symmetrization", "edge_labels", "node_labels", "tactics",
+                     "fingerprint", "order_fingerprint"):
+            flat[f"millrace/{name}"] = getattr(self.spec, name)
+        flat["millrace/cursor"] = self.cursor
+        return flat
+
+    # --- its end ---
+
+    def cancel(self):
+        """Ends a blocked read of another thread with Cancelled, at once."""
+        self._reader.cancel()
+
+    def close(self):
+        """Says good-bye; batches that were taken stay good."""
+        self._reader.close()
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # --- its own ---
+
+    def _cursor_of(self, epoch, step):
+        if not 0 <= step < max(1, self.spec.steps_per_epoch):
+            raise ConfigError(f"step {step}: an epoch has the steps 0 to "
+                              f"{self.spec.steps_per_epoch - 1}")
+        return f"v1,{self.spec.order_fingerprint}:{epoch}:{step * self.spec.stride}"
+
+    def _go_on(self, cursor):
+        if cursor == self._reader.cursor():
+            return
+        self._reader.close()
+        self._reader = self._attach(cursor)
+        self.spec = _spec.from_dict(self._reader.spec())
+
+
+class Epoch:
+    """One epoch, or what is left of it: gives (step, batch); its length is the steps left."""
+
+    def __init__(self, session, reader):
+        self._session = session
+        self._reader = reader
+        self.number = reader.epoch()
+        epoch, example = reader.position()
+        steps = session.spec.steps_per_epoch
+        self.first_step = example // session.spec.stride if epoch == self.number else steps
+        self._steps = steps - self.first_step
+
+    def __len__(self):
+        return self._steps
+
+    def __iter__(self):
+        session = self._session
+        if session._repeat_first:
+            yield from self._repeat()
+            if session._repeat_first is True:
+                return
+            session._repeat_first = False
+        timer = session._timer
+        following = self._reader.next
+        check = _validator(session) if session._validate else None
+        while True:
+            began = time.perf_counter()
+            batch = following()
+            timer.taken(began, time.perf_counter())
+            if batch is None:
+                return
+            if check is not None:
+                check(batch)
+            # No name keeps the batch while the loop works on it: its memory is free when the loop
+            # lets go of it.
+            if type(batch) is tuple:
+                step = batch[0].step
+            else:
+                step = batch.step
+            given = step, batch
+            del batch
+            yield given
+            del given
+            timer.done()
+
+    def _repeat(self):
+        session = self._session
+        batch = self._reader.next()
+        if batch is None:
+            return
+        step = (batch[0] if type(batch) is tuple else batch).step
+        times = self._steps if session._repeat_first is True else int(session._repeat_first)
+        began = time.perf_counter()
+        for _ in range(times):
+            yield step, batch
+        if times:
+            session._timer.alone(times, time.perf_counter() - began)
+
+
+def pipeline_text(pipeline):
+    """The YAML text of a path, a text or a dict."""
+    if isinstance(pipeline, dict):
+        return json.dumps(pipeline)  # JSON is YAML
+    if isinstance(pipeline, str) and ("\n" in pipeline or pipeline.lstrip().startswith("{")):
+        return pipeline
+    path = pathlib.Path(pipeline)
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise ConfigError(f"pipeline {path}: {error.strerror}", "NOT_FOUND") from error
+
+
+def overrides(changes):
+    """{"batch.size": 64} or ["batch.size=64"], as the compiled part takes them."""
+    if changes is None:
+        return []
+    if isinstance(changes, dict):
+        return [f"{key}={_yaml(value)}" for key, value in changes.items()]
+    return list(changes)
+
+
+def _yaml(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_network_of = []  # the process whose threads the network library has started, once it has
+
+
+def _refuse_forked():
+    """gRPC does not survive a fork: a child of a process that used it would hang."""
+    if not _network_of:
+        _network_of.append(os.getpid())
+    elif _network_of[0] != os.getpid():
+        raise JobError(f"this process was forked from process {_network_of[0]}, which has used "
+                       "millrace: start it with the method 'spawn', or connect after the fork only")
+
+
+def _default_job(world_size):
+    for name in ("MILLRACE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
+        if os.environ.get(name) not in (None, "", "none"):
+            return os.environ[name]
+    if world_size == 1:
+        return f"{os.uname().nodename}-{os.getpid()}"
+    raise ConfigError("job=: all ranks need one name, and no other training that runs now has it")
+
+
+def _validator(session):
+    from ._validate import check  # numpy
+
+    def run(batch):
+        for part in batch if type(batch) is tuple else (batch,):
+            problem = check(part, session.spec)
+            if problem is None:
+                continue
+            row, what = problem
+            where = session.provenance(part, row) if row is not None else {}
+            raise DataError(f"batch of epoch {part.epoch}, step {part.step}: {what}"
+                            + (f"; graph {row}: {where}" if where else ""))
+    return run

@@ -1,0 +1,80 @@
+"""Holds a batch against its spec. Needs numpy."""
+
+import numpy
+
+
+def check(batch, spec):
+    """None, or (row or None, what is wrong) of the first thing that is."""
+    expected = [tensor.path for tensor in spec.tensors]
+    if list(batch) != expected:
+        return None, f"expected the tensors {expected}, got {list(batch)}"
+    graphs = batch.num_graphs
+    arrays = {path: batch[path].numpy() for path in batch}
+    for tensor in spec.tensors:
+        array = arrays[tensor.path]
+        if str(array.dtype) != tensor.dtype:
+            return None, f"{tensor.path}: expected {tensor.dtype}, got {array.dtype}"
+        if tensor.kind == "splits":
+            problem = _check_splits(tensor.path, array, graphs)
+        else:
+            rows = arrays[tensor.splits][-1] if tensor.splits else graphs
+            problem = None
+            if len(array) != rows:
+                problem = None, f"{tensor.path}: expected {rows} rows, got {len(array)}"
+            else:
+                problem = _check_bounds(tensor, array, arrays, spec)
+        if problem is not None:
+            return problem
+    for group in spec.edges:
+        problem = _check_edges(group, arrays, spec)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _check_splits(path, splits, graphs):
+    if len(splits) != graphs + 1 or splits[0] != 0:
+        return None, f"{path}: expected {graphs + 1} numbers from 0, got {len(splits)}"
+    falling = numpy.flatnonzero(numpy.diff(splits) < 0)
+    return (int(falling[0]), f"{path} falls") if len(falling) else None
+
+
+def _row(tensor_splits, arrays, element):
+    if not tensor_splits:
+        return int(element)
+    return int(numpy.searchsorted(arrays[tensor_splits], element, side="right")) - 1
+
+
+def _check_bounds(tensor, array, arrays, spec):
+    if tensor.kind == "string_bytes" or tensor.expansion.startswith("edge_"):
+        return None  # edges are checked together
+    if tensor.expansion == "node_offset":
+        return _check_nodes(tensor.path, tensor.splits, arrays, spec)
+    wrong = numpy.flatnonzero((array < tensor.min) | (array > tensor.max))
+    if len(wrong) == 0:
+        return None
+    return (_row(tensor.splits, arrays, wrong[0]),
+            f"{tensor.path}: expected {tensor.min} to {tensor.max}, got {array[wrong[0]]}")
+
+
+def _check_nodes(path, splits, arrays, spec):
+    values = arrays[path]
+    nodes = arrays[spec.node_splits]
+    if splits:
+        rows = numpy.repeat(numpy.arange(len(nodes) - 1), numpy.diff(arrays[splits]))
+    else:
+        rows = numpy.arange(len(nodes) - 1)
+    wrong = numpy.flatnonzero((values < nodes[rows]) | (values >= nodes[rows + 1]))
+    if len(wrong) == 0:
+        return None
+    return int(rows[wrong[0]]), f"{path}: {values[wrong[0]]} is no node of its graph"
+
+
+def _check_edges(group, arrays, spec):
+    labels = arrays[group.label]
+    wrong = numpy.flatnonzero((labels < 0) | (labels >= spec.edge_labels))
+    if len(wrong):
+        return (_row(group.splits, arrays, wrong[0]),
+                f"{group.label}: {labels[wrong[0]]} is no label below {spec.edge_labels}")
+    return (_check_nodes(group.source, group.splits, arrays, spec)
+            or _check_nodes(group.target, group.splits, arrays, spec))

@@ -1,0 +1,78 @@
+"""JAX: batches as arrays of few shapes, so that jit compiles few programs.
+
+    for step, batch in epoch:
+        arrays = millrace.jax.padded(batch, session.spec)
+
+Rows that are added belong to one more graph, as jraph pads: its nodes and edges are masked away.
+"""
+
+import typing
+
+import jax
+import numpy
+
+
+class GraphsTuple(typing.NamedTuple):
+    """As jraph's, field by field; jraph.GraphsTuple(*this) where jraph is installed."""
+
+    nodes: typing.Any
+    edges: typing.Any
+    receivers: typing.Any
+    senders: typing.Any
+    globals: typing.Any
+    n_node: typing.Any
+    n_edge: typing.Any
+
+
+def bucket(size, smallest=256, steps=4):
+    """The smallest of the sizes 2^k · (1 + i / steps) that is not below `size`."""
+    if size <= smallest:
+        return smallest
+    power = 1 << (int(size - 1).bit_length() - 1)
+    width = max(1, power // steps)
+    return power + -(-(size - power) // width) * width
+
+
+def arrays(batch):
+    """Every tensor as it is, on JAX's default device."""
+    return {path: jax.numpy.asarray(batch[path].numpy()) for path in batch}
+
+
+def padded(batch, spec, smallest=256):
+    """Every tensor, filled up to a bucket: nodes and edges by those of one more graph, which edges
+    join to its first node; other rows by zeros. Splits are repeated. Also "num_graphs"."""
+    graphs = bucket(batch.num_graphs + 1, min(smallest, 16))
+    nodes = int(batch[spec.node_splits].numpy()[-1])
+    sizes = {"": graphs}
+    for tensor in spec.tensors:
+        if tensor.kind == "splits":
+            rows = int(batch[tensor.path].numpy()[-1])
+            # One node more at least, which added edges can join.
+            sizes[tensor.path] = bucket(rows + (tensor.path == spec.node_splits), smallest)
+    out = {"num_graphs": jax.numpy.asarray(batch.num_graphs)}
+    for tensor in spec.tensors:
+        array = batch[tensor.path].numpy()
+        if tensor.kind == "splits":
+            filled = numpy.full(graphs + 1, sizes[tensor.path], array.dtype)
+        else:
+            fill = nodes if spec.counts_nodes(tensor.path) else 0
+            filled = numpy.full((sizes[tensor.splits], *array.shape[1:]), fill, array.dtype)
+        filled[:len(array)] = array
+        out[tensor.path] = jax.numpy.asarray(filled)
+    return out
+
+
+def graphs_tuple(batch, spec, smallest=256):
+    """The padded batch in jraph's form: nodes and edges hold their labels, globals all tensors with
+    a row for each graph."""
+    values = padded(batch, spec, smallest)
+    (edges,) = spec.edges
+    return GraphsTuple(
+        nodes={path: values[path] for path in spec.node_values},
+        edges={edges.label: values[edges.label]},
+        senders=values[edges.source],
+        receivers=values[edges.target],
+        globals={t.path: values[t.path] for t in spec.tensors if not t.splits and t.kind != "splits"},
+        n_node=jax.numpy.diff(values[spec.node_splits]),
+        n_edge=jax.numpy.diff(values[edges.splits]),
+    )

@@ -1,0 +1,62 @@
+"""TensorFlow: a tf.data.Dataset of a session's epochs, and TF-GNN's GraphTensor.
+
+    dataset = millrace.tf.dataset(session, epochs=10)
+    graphs = dataset.map(lambda batch: millrace.tf.graph_tensor(batch, session.spec))
+"""
+
+import tensorflow
+
+from .errors import ConfigError
+
+
+def signature(spec):
+    """What an element of `dataset` is like: tensors by path."""
+    return {t.path: tensorflow.TensorSpec((None,) * len(t.dimensions), t.dtype)
+            for t in spec.tensors}
+
+
+def dataset(session, epochs=None):
+    """A tf.data.Dataset whose elements are dicts of tensors, as far as epoch number `epochs`."""
+
+    def elements():
+        for epoch in session.epochs(epochs):
+            for _, batch in epoch:
+                for part in batch if type(batch) is tuple else (batch,):
+                    yield {path: part[path].numpy() for path in part}
+
+    return tensorflow.data.Dataset.from_generator(elements, output_signature=signature(session.spec))
+
+
+def ragged(batch, spec, path):
+    """One tensor of a dict, cut by its splits."""
+    splits = spec[path].splits
+    if not splits:
+        raise ConfigError(f"{path}: its rows are graphs, nothing cuts it")
+    return tensorflow.RaggedTensor.from_row_splits(batch[path], batch[splits], validate=False)
+
+
+def graph_tensor(batch, spec):
+    """A dict of `dataset` as a GraphTensor of as many components as the batch has graphs."""
+    import tensorflow_gnn
+
+    (edges,) = spec.edges
+    nodes = batch[spec.node_splits]
+    adjacency = tensorflow_gnn.Adjacency.from_indices(
+        source=("node", batch[edges.source]), target=("node", batch[edges.target]))
+    features = {}
+    for tensor in spec.tensors:
+        if tensor.kind == "splits" or tensor.path in edges or tensor.splits == spec.node_splits:
+            continue
+        features[tensor.path] = (ragged(batch, spec, tensor.path) if tensor.splits
+                                 else batch[tensor.path])
+    return tensorflow_gnn.GraphTensor.from_pieces(
+        node_sets={"node": tensorflow_gnn.NodeSet.from_fields(
+            sizes=_sizes(nodes), features={path: batch[path] for path in spec.node_values})},
+        edge_sets={"edge": tensorflow_gnn.EdgeSet.from_fields(
+            sizes=_sizes(batch[edges.splits]), features={edges.label: batch[edges.label]},
+            adjacency=adjacency)},
+        context=tensorflow_gnn.Context.from_fields(features=features))
+
+
+def _sizes(splits):
+    return splits[1:] - splits[:-1]

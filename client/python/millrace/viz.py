@@ -1,0 +1,49 @@
+"""Drawings of examples, as SVG."""
+
+from ._core import graph_svg
+
+
+def graph(batch, row, session=None, *, vocabulary=None, spec=None):
+    """One example's graph: an SVG document that notebooks show, with label names.
+
+    session: where the names come from; or give its `vocabulary` and `spec`. Reversed and self edges
+    are left out.
+    """
+    if session is not None:
+        vocabulary, spec = session.vocabulary, session.spec
+    if not 0 <= row < batch.num_graphs:
+        raise IndexError(f"row {row}: the batch has {batch.num_graphs} graphs")
+    (edges,) = spec.edges
+    first, last = _cut(batch, spec.node_splits, row)
+    names = vocabulary["node_label_names"]
+    labels = memoryview(batch[spec.node_values[0]])[first:last].tolist()
+    roots = {0}
+    if "root" in batch:
+        roots = {memoryview(batch["root"])[row] - first}
+    elif "num_definitions" in batch:
+        roots = set(range(memoryview(batch["num_definitions"])[row]))
+    begin, end = _cut(batch, edges.splits, row)
+    kinds = memoryview(batch[edges.label])[begin:end].tolist()
+    ends = [memoryview(batch[path])[begin:end].tolist() for path in (edges.source, edges.target)]
+    drawn = [(s - first, t - first, vocabulary["edge_label_names"][k])
+             for s, t, k in zip(*ends, kinds) if k < spec.base_edge_labels]
+    title = f"example {batch.example_ids[row]}: {last - first} nodes, {len(drawn)} edges"
+    return Drawing(graph_svg(title, [names[label] for label in labels],
+                             [i in roots for i in range(last - first)],
+                             [label >= spec.base_node_labels for label in labels], drawn))
+
+
+class Drawing(str):
+    """SVG text; a notebook shows the picture."""
+
+    def _repr_svg_(self):
+        return str(self)
+
+    def save(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self)
+
+
+def _cut(batch, splits, row):
+    view = memoryview(batch[splits])
+    return view[row], view[row + 1]

@@ -1,0 +1,72 @@
+// Batches and tensors as Python sees them: views over the memory that the session delivered into.
+//
+// A Tensor keeps its batch alive, and counts as a holder of it as long as Python or a framework has
+// it: numpy and DLPack keep the Tensor itself.
+//
+// A process that was forked must not touch the locks of its parent's sessions: what it inherited of
+// a batch is never given back there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "common/batch/batch.h"
+#include "common/epoch/position.h"
+
+namespace millrace::python {
+
+/// Where a batch is from.
+struct BatchPlace {
+  Position position;
+  std::uint64_t step = 0;
+  std::uint64_t ordinal = 0;
+  std::uint32_t rank = 0;
+};
+
+/// A batch, or one part of it, that Python holds.
+class HeldBatch {
+ public:
+  /// `owner` keeps `tensors` and `info` alive. `packed` may be null.
+  HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
+            const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
+            const BatchPlace& place);
+  ~HeldBatch();
+  HeldBatch(const HeldBatch&) = delete;
+  HeldBatch& operator=(const HeldBatch&) = delete;
+
+  const std::vector<DeliveredTensor>& tensors() const { return tensors_; }
+  const BatchInfo& info() const { return info_; }
+  const std::shared_ptr<const PackedBatch>& packed() const { return packed_; }
+  const BatchPlace& place() const { return place_; }
+
+  /// Tensors that are held besides the batch itself. Any thread.
+  void Lend(const std::string& path);
+  void TakeBack(const std::string& path);
+  std::vector<std::string> lent() const;
+
+ private:
+  std::shared_ptr<const void> owner_;
+  const std::vector<DeliveredTensor>& tensors_;
+  const BatchInfo& info_;
+  std::shared_ptr<const PackedBatch> packed_;
+  const BatchPlace place_;
+  const pid_t process_;
+  mutable std::mutex mutex_;
+  std::map<std::string, int> lent_;  // by path
+};
+
+/// Registers Tensor and Batch.
+void BindBatch(nanobind::module_& module);
+
+/// A Python Batch.
+nanobind::object MakeBatch(std::shared_ptr<HeldBatch> held);
+
+}  // namespace millrace::python

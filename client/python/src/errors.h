@@ -1,0 +1,33 @@
+// Statuses as Python exceptions (millrace/errors.py), and waits that Ctrl-C ends.
+#pragma once
+
+#include <utility>
+
+#include <nanobind/nanobind.h>
+
+#include "client/session.h"
+#include "common/base/result.h"
+
+namespace millrace::python {
+
+/// Raises the exception that stands for the status. REQUIRES: it is not ok, and the GIL is held.
+[[noreturn]] void Raise(const Status& status);
+
+inline void RaiseUnlessOk(const Status& status) {
+  if (!status.ok()) Raise(status);
+}
+
+template <class T>
+T ValueOrRaise(Result<T> result) {
+  if (!result.ok()) Raise(result.status());
+  return std::move(result).value();
+}
+
+/// Runs Python's signal handlers, which only the main thread does; true where one of them raised.
+/// Whoever was interrupted calls RaisePending with the GIL.
+Interrupt PythonSignals();
+
+/// Raises what a signal handler raised, if any did. REQUIRES: the GIL is held.
+void RaisePending();
+
+}  // namespace millrace::python

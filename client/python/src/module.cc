@@ -1,0 +1,15 @@
+// millrace._core: what the Python package is made of. Users import `millrace`.
+
+#include <nanobind/nanobind.h>
+
+#include "client/python/src/batch.h"
+#include "client/python/src/reader.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "The compiled part of millrace.";
+  module.attr("__version__") = MILLRACE_VERSION;
+  millrace::python::BindBatch(module);
+  millrace::python::BindDescriptions(module);
+  millrace::python::BindSessionReader(module);
+  millrace::python::BindPlanReader(module);
+}

@@ -1,0 +1,278 @@
+// Batches built in this process, without a server, and batches from files.
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <fmt/format.h>
+
+#include "client/python/src/batch.h"
+#include "client/python/src/errors.h"
+#include "client/python/src/reader.h"
+#include "client/spec_from_proto.h"
+#include "client/static_tables.h"
+#include "common/base/log.h"
+#include "common/batch/batch.h"
+#include "common/batch/expand.h"
+#include "common/epoch/cursor.h"
+#include "server/pipeline/pipeline.h"
+#include "server/pipeline/plan.h"
+#include "server/pipeline/plan_library.h"
+#include "server/pipeline/source.h"
+
+namespace nb = nanobind;
+
+namespace millrace::python {
+namespace {
+
+/// What is said of a pipeline, a dataset and a rank.
+struct PlanOptions {
+  std::string pipeline;
+  std::string variant;
+  std::vector<std::string> overrides;
+  std::map<std::string, std::string> datasets;  // id -> folder; "" stands for the pipeline's own
+  std::string index_file;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  std::uint32_t micro = 1;
+  std::string index_dtype = "int32";
+  std::string cursor;
+};
+
+Result<nb::object> Deliver(const std::shared_ptr<const PackedBatch>& packed, DType index_dtype,
+                           std::uint32_t parts, BufferPool& pool, const BatchPlace& place) {
+  nb::list list;
+  for (std::uint32_t part = 0; part < parts; ++part) {
+    Result<std::shared_ptr<const DeliveredBatch>> delivered = [&] {
+      const nb::gil_scoped_release release;
+      return Expand(*packed, index_dtype, pool, RowsOfPart(packed->graphs(), part, parts));
+    }();
+    if (!delivered.ok()) return delivered.status();
+    const DeliveredBatch& batch = **delivered;
+    list.append(MakeBatch(
+        std::make_shared<HeldBatch>(*delivered, batch.tensors(), batch.info(), packed, place)));
+  }
+  if (parts == 1) return nb::object(list[0]);
+  return nb::object(nb::tuple(list));
+}
+
+/// Reads a plan as SessionReader reads a session.
+class PlanReader {
+ public:
+  explicit PlanReader(const PlanOptions& options)
+      : options_(options), dtype_(options.index_dtype == "int64" ? DType::kInt64 : DType::kInt32) {
+    Status opened;
+    {
+      const nb::gil_scoped_release release;
+      opened = Open();
+    }
+    RaiseUnlessOk(opened);
+  }
+
+  nb::object Next() {
+    if (at_.epoch != epoch_) return nb::none();
+    const nb::object batch = BatchAt(at_);
+    at_ = steps_->Next(at_);
+    return batch;
+  }
+  bool NextEpoch() {
+    if (at_.epoch == epoch_) {
+      Raise(FailedPrecondition(fmt::format("batches of epoch {} are left", epoch_)));
+    }
+    epoch_ = at_.epoch;
+    return true;
+  }
+  /// The batch of a step of any epoch.
+  nb::object At(std::uint64_t epoch, std::uint64_t step) {
+    const std::uint64_t steps = steps_->StepsFrom(0);
+    if (step >= steps) {
+      Raise(OutOfRange(fmt::format("step {}: an epoch has the steps 0 to {}", step, steps - 1)));
+    }
+    return BatchAt({epoch, step * steps_->stride()});
+  }
+
+  /// The batch of examples given by id, in that order.
+  nb::object OfExamples(const std::vector<std::uint64_t>& ids) {
+    std::vector<ExampleId> examples;
+    for (const std::uint64_t id : ids) examples.push_back(Checked(id));
+    Result<std::shared_ptr<const PackedBatch>> packed = [&] {
+      const nb::gil_scoped_release release;
+      return plan_->BatchOf(examples, *scratch_);
+    }();
+    return ValueOrRaise(
+        Deliver(ValueOrRaise(std::move(packed)), dtype_, options_.micro, pool_, {}));
+  }
+  std::uint64_t Examples() const { return plan_->source()->examples(); }
+  /// Label of an example's part of the split.
+  std::uint32_t SplitLabel(std::uint64_t id) const { return plan_->SplitLabel(Checked(id)); }
+  /// Whether an epoch has the example: its split is taken and no filter leaves it out.
+  bool Selects(std::uint64_t id) const { return plan_->PlaceOf(0, Checked(id)) != Plan::kNoPlace; }
+
+  nb::dict Spec() { return SpecDict(spec_); }
+  std::uint64_t epoch() const { return epoch_; }
+  nb::tuple position() const { return nb::make_tuple(at_.epoch, at_.example); }
+  std::string cursor() const { return Cursor{{{spec_.order_fingerprint, at_}}}.ToString(); }
+
+  nb::dict Vocabulary() { return VocabularyDict(Tables().vocabulary()); }
+  std::vector<std::uint32_t> SpineLabels() { return Tables().SpineLabels(); }
+  std::vector<std::uint32_t> Context(std::uint64_t id) {
+    return ValueOrRaise(Tables().Context(id));
+  }
+
+  /// What an example is: file, definition, step of the proof, outcome.
+  nb::dict Describe(std::uint64_t example) {
+    const ExampleDescription from = plan_->source()->Describe(Checked(example));
+    nb::dict dict;
+    dict["example"] = example;
+    dict["file"] = from.file;
+    dict["definition"] = from.definition;
+    dict["members"] = nb::cast(from.members);
+    dict["step"] = nb::cast(from.step);
+    dict["outcome"] = nb::cast(from.outcome);
+    dict["faithful"] = nb::cast(from.faithful);
+    return dict;
+  }
+
+  void Close() { plan_ = nullptr; }
+
+ private:
+  Status Open() {
+    PipelineSource source;
+    source.yaml = options_.pipeline;
+    source.variant = options_.variant;
+    source.overrides = options_.overrides;
+    MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, Pipeline::Parse(source));
+    PlanLibraryOptions library;
+    for (const auto& [id, dir] : options_.datasets) {
+      library.datasets[id.empty() ? pipeline.dataset() : id].dir = dir;
+    }
+    if (const auto own = library.datasets.find(pipeline.dataset()); own != library.datasets.end()) {
+      own->second.index_file = options_.index_file;
+    }
+    library_ = std::make_unique<PlanLibrary>(
+        std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
+    MILLRACE_ASSIGN_OR_RETURN(plan_, library_->Compile(pipeline));
+    MILLRACE_ASSIGN_OR_RETURN(steps_, plan_->Steps(options_.world_size));
+    if (options_.rank >= options_.world_size) {
+      return InvalidArgument(
+          fmt::format("rank {}: expected 0 to {}", options_.rank, options_.world_size - 1));
+    }
+    scratch_ = plan_->NewScratch();
+    Position wanted;
+    if (!options_.cursor.empty()) {
+      MILLRACE_ASSIGN_OR_RETURN(const Cursor cursor, Cursor::Parse(options_.cursor));
+      if (cursor.entries.size() != 1 || cursor.entries[0].order != plan_->order_fingerprint()) {
+        return FailedPrecondition(
+            fmt::format("the cursor {} is of another order than the pipeline's, {}",
+                        options_.cursor, plan_->order_fingerprint().ToString()));
+      }
+      wanted = cursor.entries[0].position;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(at_, steps_->Start(wanted));
+    epoch_ = at_.epoch;
+    client::Admission admission;
+    admission.fingerprint = plan_->fingerprint();
+    admission.start = at_;
+    MILLRACE_ASSIGN_OR_RETURN(admission.spec, plan_->Spec(options_.world_size));
+    MILLRACE_ASSIGN_OR_RETURN(spec_, client::SpecFromProto(admission, dtype_));
+    return OkStatus();
+  }
+
+  ExampleId Checked(std::uint64_t id) const {
+    if (id >= plan_->source()->examples()) {
+      Raise(OutOfRange(fmt::format("example {}: there are {}", id, plan_->source()->examples())));
+    }
+    return ExampleId(id);
+  }
+
+  nb::object BatchAt(Position at) {
+    Result<std::shared_ptr<const PackedBatch>> packed = [&] {
+      const nb::gil_scoped_release release;
+      return plan_->Batch(at.epoch, steps_->RankExamples(at, options_.rank), *scratch_);
+    }();
+    return ValueOrRaise(
+        Deliver(ValueOrRaise(std::move(packed)), dtype_, options_.micro, pool_,
+                {at, steps_->Step(at), steps_->Ordinal(at, options_.rank), options_.rank}));
+  }
+
+  const client::StaticTables& Tables() {
+    if (tables_ == nullptr) {
+      tables_ =
+          ValueOrRaise(client::StaticTables::Parse(*plan_->static_bytes(), spec_.base_node_labels));
+    }
+    return *tables_;
+  }
+
+  const PlanOptions options_;
+  const DType dtype_;
+  std::unique_ptr<PlanLibrary> library_;
+  std::shared_ptr<const Plan> plan_;
+  std::optional<StepArithmetic> steps_;
+  std::unique_ptr<BatchScratch> scratch_;
+  std::shared_ptr<const client::StaticTables> tables_;
+  BatchSpec spec_;
+  BufferPool pool_;
+  Position at_;  // of the next step
+  std::uint64_t epoch_ = 0;
+};
+
+nb::object LoadBatch(const std::string& path, const std::string& index_dtype) {
+  BufferPool pool;
+  Result<std::shared_ptr<const PackedBatch>> packed = [&] {
+    const nb::gil_scoped_release release;
+    return ReadBatchFile(path, pool);
+  }();
+  const std::shared_ptr<const PackedBatch> batch = ValueOrRaise(std::move(packed));
+  // A saved batch knows its place in the epoch's order, and nothing of a run.
+  const BatchPlace place{{batch->info().epoch, batch->info().first_example}, 0, 0, 0};
+  return ValueOrRaise(
+      Deliver(batch, index_dtype == "int64" ? DType::kInt64 : DType::kInt32, 1, pool, place));
+}
+
+}  // namespace
+
+void BindPlanReader(nb::module_& module) {
+  nb::class_<PlanReader>(module, "PlanReader")
+      .def(
+          "__init__",
+          [](PlanReader* self, const std::string& pipeline, const std::string& variant,
+             const std::vector<std::string>& overrides,
+             const std::map<std::string, std::string>& datasets, const std::string& index_file,
+             std::uint32_t rank, std::uint32_t world_size, std::uint32_t micro,
+             const std::string& index_dtype, const std::string& cursor) {
+            new (self) PlanReader({pipeline, variant, overrides, datasets, index_file, rank,
+                                   world_size, std::max(micro, 1u), index_dtype, cursor});
+          },
+          nb::arg("pipeline"), nb::arg("variant") = "",
+          nb::arg("overrides") = std::vector<std::string>(), nb::arg("datasets"),
+          nb::arg("index_file") = "", nb::arg("rank") = 0, nb::arg("world_size") = 1,
+          nb::arg("micro") = 1, nb::arg("index_dtype") = "int32", nb::arg("cursor") = "")
+      .def("close", &PlanReader::Close)
+      .def("next", &PlanReader::Next)
+      .def("next_epoch", &PlanReader::NextEpoch)
+      .def("at", &PlanReader::At, nb::arg("epoch"), nb::arg("step"))
+      .def("of_examples", &PlanReader::OfExamples, nb::arg("examples"))
+      .def("examples", &PlanReader::Examples)
+      .def("split_label", &PlanReader::SplitLabel, nb::arg("example"))
+      .def("selects", &PlanReader::Selects, nb::arg("example"))
+      .def("spec", &PlanReader::Spec)
+      .def("epoch", &PlanReader::epoch)
+      .def("position", &PlanReader::position)
+      .def("cursor", &PlanReader::cursor)
+      .def("vocabulary", &PlanReader::Vocabulary)
+      .def("context", &PlanReader::Context, nb::arg("id"))
+      .def("spine_labels", &PlanReader::SpineLabels)
+      .def("describe", &PlanReader::Describe, nb::arg("example"));
+  module.def("load_batch", &LoadBatch, nb::arg("path"), nb::arg("index_dtype") = "int32");
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,86 @@
+"""A generated dataset, a daemon over it, and the reference that batches are held against."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import millrace
+from millrace import _binaries
+
+SHARED = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "real_dataset" in getattr(item, "fixturenames", ()) and not SHARED.is_dir():
+            item.add_marker(pytest.mark.skip(reason=f"the real datasets are not at {SHARED}"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    """Skipping everything is no success: the exit code says so."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    done = {outcome for outcome in ("passed", "failed", "error") if reporter.stats.get(outcome)}
+    if exitstatus == 0 and not done:
+        session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def run(*arguments, **options):
+    done = subprocess.run([_binaries.path("millrace"), *map(str, arguments)],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          check=False, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "generated"
+    run("generate", folder, "--nodes", 40000, "--files", 6, "--seed", 5)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def real_dataset():
+    """mini_stdlib, whose index is kept elsewhere: its folder cannot be written."""
+    return SHARED / "data" / "mini_stdlib"
+
+
+@pytest.fixture(scope="session")
+def server(dataset):
+    with millrace.LocalServer({"data": dataset}) as daemon:
+        yield daemon
+
+
+def pipeline(size=16, remainder="keep", **more):
+    return {"millrace": 1, "dataset": "data", "source": "proof_states", "shuffle": {"seed": 7},
+            "closure": {"max_subgraph_size": 64}, "batch": {"size": size, "remainder": remainder},
+            **more}
+
+
+@pytest.fixture
+def connect(server, request):
+    """connect(pipeline, job=…, **options): sessions that are closed with the test."""
+    opened = []
+
+    def open_session(of=None, **options):
+        options.setdefault("job", request.node.name)
+        session = millrace.connect(server.address, pipeline=of or pipeline(), **options)
+        opened.append(session)
+        return session
+
+    yield open_session
+    for session in opened:
+        session.close()
+
+
+def digest(dataset, of, epoch, world_size=1, folder=None):
+    """The batch log of an epoch, made by the command-line tool without a server."""
+    path = folder / "pipeline.json"
+    path.write_text(json.dumps(of))
+    text = run("digest", path, "--dataset", f"data={dataset}", "--epoch", epoch, "--world-size",
+               world_size)
+    return [json.loads(line) for line in text.splitlines()]

@@ -1,0 +1,85 @@
+"""Batches without a server, and from files."""
+
+import subprocess
+import sys
+
+import numpy
+import pytest
+from conftest import digest, pipeline
+
+import millrace
+
+
+def test_the_reference_is_the_tools(dataset, tmp_path):
+    for world_size in (1, 3):
+        of = pipeline(8)
+        expected = digest(dataset, of, 2, world_size, tmp_path)
+        for rank in range(world_size):
+            session = millrace.reference(of, dataset, rank=rank, world_size=world_size)
+            session.seek(2)
+            got = [(batch.ordinal, batch.digest) for _, batch in session.next_epoch()]
+            assert got == [(line["ordinal"], line["hash"]) for line in expected
+                           if line["rank"] == rank]
+
+
+def test_a_saved_batch_comes_back(dataset, tmp_path):
+    _, batch = next(iter(millrace.reference(pipeline(), dataset).next_epoch()))
+    batch.save(str(tmp_path / "batch"))
+    loaded = millrace.load_batch(str(tmp_path / "batch"))
+    assert loaded.example_ids == batch.example_ids and loaded.digest == batch.digest
+    for path in batch:
+        assert (loaded[path].numpy() == batch[path].numpy()).all()
+    assert loaded.packed_bytes() == (tmp_path / "batch").read_bytes()
+    with pytest.raises(millrace.ConfigError, match="missing") as caught:
+        millrace.load_batch(str(tmp_path / "missing"))
+    assert caught.value.code == "NOT_FOUND"
+    (tmp_path / "cut").write_bytes(batch.packed_bytes()[:-1])
+    with pytest.raises(millrace.DataError):
+        millrace.load_batch(str(tmp_path / "cut"))
+
+
+def test_a_pipeline_is_a_path_a_text_or_a_dict(dataset, tmp_path):
+    text = "millrace: 1\ndataset: data\nsource: proof_states\nbatch: {size: 4}\n"
+    (tmp_path / "p.yaml").write_text(text)
+    of = {"millrace": 1, "dataset": "data", "source": "proof_states", "batch": {"size": 4}}
+    prints = {millrace.reference(one, dataset).spec.fingerprint
+              for one in (text, of, tmp_path / "p.yaml", str(tmp_path / "p.yaml"))}
+    assert len(prints) == 1
+    changed = millrace.reference(of, dataset, set={"batch.size": 8})
+    assert changed.spec.batch_size == 8 and changed.spec.fingerprint not in prints
+
+
+def test_a_cursor_of_another_order_is_refused(dataset):
+    cursor = millrace.reference(pipeline(), dataset).cursor
+    with pytest.raises(millrace.JobError, match="another order"):
+        millrace.reference(pipeline(shuffle={"seed": 8}), dataset, cursor=cursor)
+
+
+def test_the_vocabulary_names_labels(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    names = session.vocabulary["node_label_names"]
+    assert len(names) == session.spec.node_labels
+    assert len(session.vocabulary["edge_label_names"]) == session.spec.base_edge_labels
+    _, batch = next(iter(session.next_epoch()))
+    context = session.context(int(batch["global_context"].numpy()[0]))
+    assert all(session.spec.base_node_labels <= label < len(names) for label in context)
+
+
+def test_the_package_needs_no_framework():
+    code = ("import sys, millrace; "
+            "bad = {'numpy', 'torch', 'tensorflow', 'jax', 'yaml'} & set(sys.modules); "
+            "assert not bad, bad; print(millrace.__version__)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_definitions_are_a_source_like_any(dataset):
+    session = millrace.reference({"millrace": 1, "dataset": "data", "source": "definitions",
+                                  "batch": {"size": 4, "remainder": "keep"}}, dataset)
+    _, batch = next(iter(session.next_epoch()))
+    counts = batch["num_definitions"].numpy()
+    firsts = batch["node_splits"].numpy()[:-1]
+    labels = batch["node_label"].numpy()
+    for first, count in zip(firsts, counts):
+        assert (labels[first:first + count] >= session.spec.base_node_labels).all()
+    assert numpy.all(counts > 0)

@@ -1,0 +1,53 @@
+"""Two sources side by side."""
+
+import pytest
+from conftest import pipeline
+
+import millrace
+
+DEFINITIONS = {"millrace": 1, "dataset": "data", "source": "definitions",
+               "batch": {"size": 16, "remainder": "keep"}}
+
+
+def pair(dataset, cursors=(None, None), **options):
+    return millrace.zip(proof=millrace.reference(pipeline(), dataset, cursor=cursors[0]),
+                        definition=millrace.reference(DEFINITIONS, dataset, cursor=cursors[1]),
+                        **options)
+
+
+def test_the_shorter_one_repeats(dataset):
+    both = pair(dataset, repeat="definition")
+    steps = [(step, batches["proof"].step, batches["definition"].epoch, batches["definition"].step)
+             for epoch in both.epochs(2) for step, batches in epoch]
+    proof, definition = both.sessions["proof"], both.sessions["definition"]
+    assert [s for s, *_ in steps] == [p for _, p, *_ in steps] == list(range(len(proof))) * 2
+    each = len(definition)
+    assert [(e, s) for *_, e, s in steps] == [(i // each, i % each) for i in range(2 * len(proof))]
+
+
+def test_an_epoch_ends_with_the_first_and_nothing_is_lost(dataset):
+    both = pair(dataset)
+    shorter = min(len(s) for s in both.sessions.values())
+    for epoch in both.epochs(1):
+        assert len(list(epoch)) == shorter
+        break
+    longer = max(both.sessions.values(), key=len)
+    rest = [step for step, _ in longer.next_epoch()]
+    assert rest == list(range(shorter, len(longer)))
+
+
+def test_one_state_for_all(dataset):
+    both = pair(dataset, repeat="definition")
+    steps = next(iter(both.epochs()))
+    for _ in range(7):
+        next(steps)
+    state = both.state_dict()
+    expected = [(b["proof"].example_ids, b["definition"].example_ids) for _, b in steps]
+    other = pair(dataset, repeat="definition")
+    other.load_state_dict(state)
+    assert [(b["proof"].example_ids, b["definition"].example_ids)
+            for _, b in next(iter(other.epochs()))] == expected
+    with pytest.raises(millrace.ConfigError, match="expected"):
+        other.load_state_dict({"proof": state["proof"]})
+    with pytest.raises(millrace.ConfigError, match="repeat"):
+        pair(dataset, repeat="definitions")

@@ -1,0 +1,85 @@
+"""Tensors: the delivered memory itself, for as long as anybody has it."""
+
+import gc
+import hashlib
+
+import numpy
+import pytest
+from conftest import pipeline
+
+import millrace
+
+
+@pytest.fixture
+def batch(dataset):
+    return next(iter(millrace.reference(pipeline(), dataset).next_epoch()))[1]
+
+
+def test_every_view_points_at_the_delivered_bytes(batch):
+    tensor = batch["edge_source"]
+    assert tensor.data_ptr % 64 == 0
+    array = numpy.asarray(tensor)
+    assert array.__array_interface__["data"][0] == tensor.data_ptr
+    assert tensor.numpy().__array_interface__["data"][0] == tensor.data_ptr
+    assert numpy.from_dlpack(tensor).__array_interface__["data"][0] == tensor.data_ptr
+    view = memoryview(tensor)
+    assert numpy.frombuffer(view, "int32").__array_interface__["data"][0] == tensor.data_ptr
+    assert batch["edge_source"].data_ptr == tensor.data_ptr
+
+
+def test_dtypes_and_shapes(batch, dataset):
+    labels = batch["node_label"]
+    assert labels.dtype == "int32" and labels.numpy().dtype == numpy.int32
+    assert labels.shape == labels.numpy().shape == (len(labels),)
+    assert labels.splits == "node_splits" and labels.dimensions == ["nodes"]
+    assert labels.tolist() == list(labels.numpy())
+    assert batch["node_splits"].kind == "splits"
+    wide = next(iter(millrace.reference(pipeline(), dataset, index_dtype="int64").next_epoch()))[1]
+    assert wide["node_label"].numpy().dtype == numpy.int64
+    assert (wide["node_label"].numpy() == labels.numpy()).all()
+
+
+def test_two_tensors_are_rows_of_one_without_a_copy(batch):
+    edges = batch.stack(["edge_source", "edge_target"])
+    array = edges.numpy()
+    assert array.shape == (2, len(batch["edge_source"]))
+    assert edges.data_ptr == batch["edge_source"].data_ptr
+    assert (array[1] == batch["edge_target"].numpy()).all()
+    assert (numpy.from_dlpack(edges) == array).all()
+    assert edges.nbytes == array.nbytes
+    with pytest.raises(BufferError, match="rows"):
+        hashlib.sha256(edges)  # wants one run of bytes
+    with pytest.raises(millrace.ConfigError, match="stack: node_label does not continue"):
+        batch.stack(["edge_source", "node_label"])
+
+
+def test_a_tensor_outlives_batch_and_session(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    _, batch = next(iter(session.next_epoch()))
+    array = batch["node_label"].numpy()
+    capsule = numpy.from_dlpack(batch["edge_label"])
+    expected, labels = array.copy(), capsule.copy()
+    del batch
+    for _ in session.next_epoch():
+        pass
+    session.close()
+    del session
+    gc.collect()
+    assert (array == expected).all() and (capsule == labels).all()
+
+
+def test_a_batch_is_a_mapping(batch):
+    assert len(batch) == len(list(batch)) == len(batch.keys())
+    assert "node_label" in batch and "nodes" not in batch
+    assert dict(batch.items())["root"].path == "root"
+    with pytest.raises(KeyError, match="nodes: the batch has node_splits|nodes: the batch has"):
+        batch["nodes"]
+    assert "graphs" in repr(batch) and "int32" in repr(batch["root"])
+
+
+def test_text_comes_as_bytes_with_splits(dataset):
+    _, batch = next(iter(millrace.reference(pipeline(fields={"text": True}), dataset).next_epoch()))
+    text, splits = batch["state_text"], batch["state_text_splits"].numpy()
+    assert text.dtype == "uint8"
+    first = bytes(text.numpy()[splits[0]:splits[1]]).decode()
+    assert isinstance(first, str)
