@@ -13,7 +13,6 @@ docs/python.md has the rest.
 import importlib
 
 from ._core import Batch, Tensor, __version__, load_batch
-from ._local import LocalServer, local
 from ._pairing import zip  # noqa: A004
 from ._session import Epoch, Session, connect, reference
 from ._spec import Spec, TensorSpec
@@ -35,10 +34,14 @@ __all__ = [
 ]
 
 _ADAPTERS = ("graph2tac", "jax", "pyg", "tf", "torch", "viz")
+_LOCAL = ("LocalServer", "local")
 
 
 def __getattr__(name):
-    # Adapters import their framework: only when they are asked for.
+    # Adapters import their framework, and a local daemon much that a trainer does not need: only when
+    # they are asked for.
     if name in _ADAPTERS:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _LOCAL:
+        return getattr(importlib.import_module(f"{__name__}._local"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,16 +1,12 @@
 """Sessions: one rank's batches, in order, each exactly once."""
 
 import json
-import logging
 import os
-import pathlib
 import time
 
 from . import _ranks, _report, _spec
 from ._core import PlanReader, SessionReader
 from .errors import ConfigError, DataError, JobError
-
-_log = logging.getLogger("millrace")
 
 _STATE_VERSION = 1
 
@@ -50,8 +46,11 @@ def connect(address="127.0.0.1:7700", *, pipeline, job=None, variant=None, set=N
     _refuse_forked()
     if device not in (None, "cpu", "host"):
         raise ConfigError(f"device={device!r}: this build delivers to host memory only")
-    _log.info("job %s: rank %d of %d (%s), replica %d, dispatcher %s", options["job"], place.rank,
-              place.world_size, place.source, place.replica, address)
+    import logging  # a tenth of the package's import time
+
+    logging.getLogger("millrace").info(
+        "job %s: rank %d of %d (%s), replica %d, dispatcher %s", options["job"], place.rank,
+        place.world_size, place.source, place.replica, address)
 
     def attach(at, peek=False):
         changed = {"cursor": at or ""}
@@ -334,11 +333,11 @@ def pipeline_text(pipeline):
         return json.dumps(pipeline)  # JSON is YAML
     if isinstance(pipeline, str) and ("\n" in pipeline or pipeline.lstrip().startswith("{")):
         return pipeline
-    path = pathlib.Path(pipeline)
     try:
-        return path.read_text()
+        with open(pipeline, encoding="utf-8") as file:
+            return file.read()
     except OSError as error:
-        raise ConfigError(f"pipeline {path}: {error.strerror}", "NOT_FOUND") from error
+        raise ConfigError(f"pipeline {pipeline}: {error.strerror}", "NOT_FOUND") from error
 
 
 def overrides(changes):
