@@ -1,5 +1,7 @@
 """A daemon of one's own, for notebooks and tests."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import shutil
@@ -8,7 +10,7 @@ import tempfile
 import time
 
 from . import _binaries
-from ._session import connect
+from ._session import Session, connect
 from .errors import ConfigError, InternalError
 
 _PATIENCE = 60  # seconds until the daemon listens; indexing goes on behind
@@ -20,7 +22,9 @@ class LocalServer:
     datasets: folders by dataset id. state: folder that is kept; by default one that is not.
     """
 
-    def __init__(self, datasets, *, state=None, threads=None, log_level="warning"):
+    def __init__(self, datasets: dict[str, str | os.PathLike], *,
+                 state: str | os.PathLike | None = None, threads: int | None = None,
+                 log_level: str = "warning"):
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-"))
         self._log = self._folder / "log"
         port_file = self._folder / "port"
@@ -52,14 +56,14 @@ class LocalServer:
         raise InternalError(f"the local daemon does not listen after {_PATIENCE} s: {self.log()}")
 
     @property
-    def pid(self):
+    def pid(self) -> int:
         return self._process.pid
 
-    def log(self):
+    def log(self) -> str:
         """What the daemon wrote."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def close(self):
+    def close(self) -> None:
         """Ends the daemon and removes what it left."""
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -70,14 +74,16 @@ class LocalServer:
                 self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self):
+    def __enter__(self) -> LocalServer:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def local(datasets, pipeline, *, threads=None, state=None, **options):
+def local(datasets: dict[str, str | os.PathLike], pipeline: str | os.PathLike | dict, *,
+          threads: int | None = None, state: str | os.PathLike | None = None,
+          **options: object) -> Session:
     """A Session over a daemon of its own, which ends with the session, or with this process.
 
     datasets: folders by dataset id, {"stdlib": "/data/stdlib"}. Other options are connect's.

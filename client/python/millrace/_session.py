@@ -1,21 +1,29 @@
 """Sessions: one rank's batches, in order, each exactly once."""
 
+from __future__ import annotations
+
 import json
 import os
 import time
+from collections.abc import Iterator
 
 from . import _ranks, _report, _spec
-from ._core import PlanReader, SessionReader
+from ._core import Batch, PlanReader, SessionReader
 from .errors import ConfigError, DataError, JobError
 
 _STATE_VERSION = 1
 
 
-def connect(address="127.0.0.1:7700", *, pipeline, job=None, variant=None, set=None,  # noqa: A002
-            rank=None, world_size=None, mesh=None, replica=None, cursor=None, any_start=False,
-            index_dtype="int32", micro=1, prefetch_bytes=256 << 20, packed=False,
-            shared_memory=True, validate=False, repeat_first=False, device=None,
-            connect_timeout=30.0, attach_timeout=0.0, log_level="warning"):
+def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | dict,
+            job: str | None = None, variant: str | None = None,
+            set: dict | list[str] | None = None,  # noqa: A002
+            rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
+            replica: int | None = None, cursor: str | None = None, any_start: bool = False,
+            index_dtype: str = "int32", micro: int = 1, prefetch_bytes: int = 256 << 20,
+            packed: bool = False, shared_memory: bool = True, validate: bool = False,
+            repeat_first: bool | int = False, device: str | None = None,
+            connect_timeout: float = 30.0, attach_timeout: float = 0.0,
+            log_level: str = "warning") -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
 
     address: host:port of the dispatcher's control port.
@@ -67,9 +75,12 @@ def connect(address="127.0.0.1:7700", *, pipeline, job=None, variant=None, set=N
                    validate=validate, repeat_first=repeat_first)
 
 
-def reference(pipeline, dataset, *, variant=None, set=None, rank=0, world_size=1,  # noqa: A002
-              cursor=None, index_dtype="int32", micro=1, index_file=None, validate=False,
-              repeat_first=False):
+def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | dict, *,
+              variant: str | None = None, set: dict | list[str] | None = None,  # noqa: A002
+              rank: int = 0, world_size: int = 1, cursor: str | None = None,
+              index_dtype: str = "int32", micro: int = 1,
+              index_file: str | os.PathLike | None = None, validate: bool = False,
+              repeat_first: bool | int = False) -> Session:
     """A Session without a server: the same batches, built in this process, one after another.
 
     dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id.
@@ -111,11 +122,11 @@ class Session:
 
     # --- batches ---
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Steps of a whole epoch."""
         return self.spec.steps_per_epoch
 
-    def epochs(self, until=None):
+    def epochs(self, until: int | None = None) -> Iterator[Epoch]:
         """Epochs from where the session is, as far as number `until` (without it); None: no end.
 
         A session that goes on in the middle of epoch 3 gives 3, …, until - 1: a loop over
@@ -127,46 +138,46 @@ class Session:
                 return
             yield epoch
 
-    def next_epoch(self):
+    def next_epoch(self) -> Epoch:
         """What is left of the epoch at hand; the next one where nothing is."""
         if self.at_end:
             self._reader.next_epoch()
         return Epoch(self, self._reader)
 
     @property
-    def at_end(self):
+    def at_end(self) -> bool:
         """Whether all batches of the epoch at hand have been taken."""
         return self._reader.position()[0] != self._reader.epoch()
 
     @property
-    def epoch(self):
+    def epoch(self) -> int:
         """The epoch that is being read."""
         return self._reader.epoch()
 
     @property
-    def cursor(self):
+    def cursor(self) -> str:
         """What follows the last batch taken, as one line of text; the same on all ranks."""
         return self._reader.cursor()
 
-    def state_dict(self):
+    def state_dict(self) -> dict:
         """Where the loop is: small, equal on all ranks after the same step. Batches that were only
         prefetched do not count."""
         epoch, example = self._reader.position()
         return {"version": _STATE_VERSION, "cursor": self._reader.cursor(), "epoch": epoch,
                 "step": example // self.spec.stride}
 
-    def load_state_dict(self, state):
+    def load_state_dict(self, state: dict) -> None:
         """Goes on where `state` was taken; the world size may be another one."""
         if state.get("version") != _STATE_VERSION or "cursor" not in state:
             raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
                               f"{sorted(state)} of version {state.get('version')}")
         self._go_on(state["cursor"])
 
-    def seek(self, epoch, step=0):
+    def seek(self, epoch: int, step: int = 0) -> None:
         """Goes on at a step of an epoch, counted from the epoch's start."""
         self._go_on(self._cursor_of(epoch, step))
 
-    def batch_at(self, epoch, step):
+    def batch_at(self, epoch: int, step: int) -> Batch | tuple[Batch, ...]:
         """This rank's batch of any step, built for this call; the session's own place stays."""
         at = getattr(self._reader, "at", None)
         if at is not None:
@@ -180,17 +191,17 @@ class Session:
     # --- what batches refer to ---
 
     @property
-    def vocabulary(self):
+    def vocabulary(self) -> dict:
         """Names of labels and tactics: node_label_names, edge_label_names, tactics, …"""
         if self._vocabulary is None:
             self._vocabulary = self._reader.vocabulary()
         return self._vocabulary
 
-    def context(self, number):
+    def context(self, number: int) -> list[int]:
         """The node labels of a global context, whose number batches hold."""
         return self._reader.context(number)
 
-    def provenance(self, batch, row):
+    def provenance(self, batch: Batch, row: int) -> dict:
         """What row `row` of a batch is, and where it comes: a dict for a person."""
         ids = batch.example_ids
         if not 0 <= row < len(ids):
@@ -209,21 +220,21 @@ class Session:
 
     # --- what it did ---
 
-    def stats(self):
+    def stats(self) -> dict:
         """Counts, and seconds waited by cause, since the session was opened."""
         stats = getattr(self._reader, "stats", None)
         return stats() if stats is not None else {}
 
-    def report(self):
+    def report(self) -> str:
         """Step time, waits by cause and the training's own limit, as text."""
         return _report.text(self._timer, self.stats(), self.held())
 
-    def held(self):
+    def held(self) -> list[tuple[int, int, list[str]]]:
         """Batches that the program holds: (epoch, step, paths of tensors held)."""
         held = getattr(self._reader, "held", None)
         return held() if held is not None else []
 
-    def describe(self):
+    def describe(self) -> dict[str, str | int | float | bool]:
         """Everything that tells one run from another, as a flat dict of numbers and strings."""
         flat = {f"millrace/{name}": value for name, value in self._about.items()}
         for name in ("source", "examples_per_epoch", "batch_size", "global_batch_size", "remainder",
@@ -235,21 +246,21 @@ class Session:
 
     # --- its end ---
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Ends a blocked read of another thread with Cancelled, at once."""
         self._reader.cancel()
 
-    def close(self):
+    def close(self) -> None:
         """Says good-bye; batches that were taken stay good."""
         self._reader.close()
         if self._on_close is not None:
             self._on_close()
             self._on_close = None
 
-    def __enter__(self):
+    def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- its own ---
@@ -280,10 +291,10 @@ class Epoch:
         self.first_step = example // session.spec.stride if epoch == self.number else steps
         self._steps = steps - self.first_step
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._steps
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[tuple[int, Batch | tuple[Batch, ...]]]:
         session = self._session
         if session._repeat_first:
             yield from self._repeat()
