@@ -214,6 +214,16 @@ def test_held_tensors_are_named(connect):
     assert [entry for entry in session.held() if entry[2]] == []
 
 
+def test_a_shortage_of_slots_is_named_with_who_holds_them(connect):
+    session = connect(pipeline(4), prefetch_bytes=1)
+    steps = iter(session.next_epoch())
+    kept = [next(steps)[1]["root"].numpy() for _ in range(40)]
+    assert session.stats()["waited_seconds"]["slot"] > 0
+    report = session.report()
+    assert "slot" in report and "epoch 0, step 3: root" in report
+    del kept
+
+
 def test_validation_passes_what_is_right_and_names_what_is_not(connect, monkeypatch):
     session = connect(validate=True)
     assert sum(1 for _ in session.next_epoch()) == len(session)
