@@ -245,7 +245,10 @@ void BindTensor(nb::module_& module) {
                    [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data()); })
       .def("__len__", [](const Tensor& t) { return t.shape().empty() ? 0 : t.shape()[0]; })
       .def("__getitem__",
-           [](nb::handle self, nb::handle index) { return self.attr("numpy")()[index]; })
+           [](nb::handle self, nb::handle index) {
+             const nb::object array = self.attr("numpy")();
+             return nb::object(array[index]);
+           })
       .def("__repr__", DescribeTensor)
       .def("__dlpack__", ToDLPack)
       .def("__dlpack_device__", [](const Tensor&) { return std::make_pair(1, 0); })  // kDLCPU
