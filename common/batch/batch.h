@@ -88,6 +88,25 @@ Status WriteBatchFile(const PackedBatch& batch, const std::string& path);
 /// Reads such a file into a buffer of `pool`.
 Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path, BufferPool& pool);
 
+/// Told where a delivered batch of a device is worked on, so that its memory is used again only
+/// after that. Thread-safe.
+class StreamLedger {
+ public:
+  virtual ~StreamLedger() = default;
+  /// Work that reads the batch has been or will be queued on this stream of the device before the
+  /// batch is dropped. Numbers as in DLPack: 1 the default stream, 2 the thread's, else a handle
+  /// that is good until then.
+  virtual void UsedOn(std::uintptr_t stream) = 0;
+};
+
+/// Where delivered tensors lie. Those outside the host's memory cannot be read by the host.
+struct TensorMemory {
+  enum class Kind : std::uint8_t { kHost = 1, kCuda = 2 };  // as DLPack numbers them
+  Kind kind = Kind::kHost;
+  int device = 0;                  // which of its kind
+  StreamLedger* ledger = nullptr;  // lives as long as the batch's owner; null: nobody needs to know
+};
+
 /// One tensor as the user sees it.
 struct DeliveredTensor {
   std::string path;  // that of the packed tensor
@@ -98,14 +117,15 @@ struct DeliveredTensor {
   std::string splits;               // path of the tensor that cuts this one; empty: rows are graphs
   const std::byte* data = nullptr;  // at a multiple of kTensorAlignment, row major
   std::uint64_t bytes = 0;          // without padding
+  TensorMemory memory;
 
-  /// REQUIRES: T is the type that `dtype` says.
+  /// REQUIRES: the host's memory; T is the type that `dtype` says.
   template <class T>
   std::span<const T> values() const {
     assert(sizeof(T) == DTypeSize(dtype));
     return {reinterpret_cast<const T*>(data), static_cast<std::size_t>(bytes / sizeof(T))};
   }
-  /// One value, whatever the dtype, for tools and tests. REQUIRES: it exists.
+  /// One value, whatever the dtype, for tools and tests. REQUIRES: it exists, in the host's memory.
   std::int64_t ValueAt(std::size_t element) const;
 };
 

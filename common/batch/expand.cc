@@ -244,12 +244,11 @@ Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::sp
   return OkStatus();
 }
 
-Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed,
-                                                       const ExpandLayout& layout,
-                                                       std::span<std::byte> out,
-                                                       std::shared_ptr<const void> owner) {
-  out = out.first(layout.bytes);
-  MILLRACE_RETURN_IF_ERROR(ExpandInto(packed, layout, out));
+std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
+                                                   const ExpandLayout& layout,
+                                                   std::span<std::byte> out,
+                                                   std::shared_ptr<const void> owner,
+                                                   const TensorMemory& memory) {
   std::vector<DeliveredTensor> tensors(layout.offsets.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorSpec& spec = packed.tensors()[i].spec;
@@ -262,9 +261,19 @@ Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed
     tensor.splits = spec.splits;
     tensor.data = out.data() + layout.offsets[i];
     tensor.bytes = layout.tensor_bytes(i);
+    tensor.memory = memory;
   }
-  return std::shared_ptr<const DeliveredBatch>(std::make_shared<DeliveredBatch>(
-      InfoOf(packed, layout.rows), std::move(tensors), out, std::move(owner)));
+  return std::make_shared<DeliveredBatch>(InfoOf(packed, layout.rows), std::move(tensors), out,
+                                          std::move(owner));
+}
+
+Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed,
+                                                       const ExpandLayout& layout,
+                                                       std::span<std::byte> out,
+                                                       std::shared_ptr<const void> owner) {
+  out = out.first(layout.bytes);
+  MILLRACE_RETURN_IF_ERROR(ExpandInto(packed, layout, out));
+  return ViewExpanded(packed, layout, out, std::move(owner));
 }
 
 Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,

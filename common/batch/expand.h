@@ -66,6 +66,14 @@ Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype
 /// that leaves its example, or labels that do not ascend or are too big.
 Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out);
 
+/// What a filled `out` shows: a view of it, nothing of which is read here, so that it may be memory
+/// of any device. `memory` says where it lies. REQUIRES: as ExpandInto.
+std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
+                                                   const ExpandLayout& layout,
+                                                   std::span<std::byte> out,
+                                                   std::shared_ptr<const void> owner,
+                                                   const TensorMemory& memory = {});
+
 /// All of the above into a buffer of `pool`. Dropped examples are told of the first rows' batch.
 Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,
                                                      BufferPool& pool,
