@@ -1,0 +1,26 @@
+// C++17: no header that nvcc's host compiler would have to read as C++20.
+#include "client/cuda/launch_expand.h"
+
+#include <algorithm>
+
+namespace millrace::kernel {
+namespace {
+
+constexpr std::uint32_t kThreads = 256;
+constexpr std::uint64_t kMostBlocks = 0x7fff'ffff;
+
+__global__ void __launch_bounds__(kThreads) Expand(const Launch launch) {
+  for (std::uint64_t tile = blockIdx.x; tile < launch.tiles; tile += gridDim.x) {
+    RunTile(launch, tile, threadIdx.x, kThreads);
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchExpand(const Launch& launch, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(std::min(launch.tiles, kMostBlocks));
+  Expand<<<blocks, kThreads, 0, stream>>>(launch);
+  return cudaGetLastError();
+}
+
+}  // namespace millrace::kernel

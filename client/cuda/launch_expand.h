@@ -1,0 +1,13 @@
+// What nvcc compiles, as the rest sees it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "common/batch/expand_kernel.h"
+
+namespace millrace::kernel {
+
+/// Queues the expansion on a stream of the current device. REQUIRES: launch.tiles > 0.
+cudaError_t LaunchExpand(const Launch& launch, cudaStream_t stream);
+
+}  // namespace millrace::kernel
