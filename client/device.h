@@ -24,7 +24,8 @@ class Device {
   /// As SessionOptions::device names it: "host", "cuda:0".
   virtual std::string_view name() const = 0;
   /// The delivered form of some rows, in memory of this device, complete when the call returns.
-  /// `index_dtype` is int32 or int64; OutOfRange where numbers do not fit it, DataLoss where the batch is damaged.
+  /// `index_dtype` is int32 or int64; OutOfRange where numbers do not fit it, DataLoss where the
+  /// batch is damaged.
   virtual Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) = 0;
 

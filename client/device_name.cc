@@ -35,14 +35,12 @@ Result<std::shared_ptr<Device>> MakeDevice(std::string_view name) {
   if (name == kCuda) return MakeGpu(number);
   if (name.starts_with(kCuda) && name.substr(kCuda.size()).starts_with(":")) {
     digits.remove_prefix(kCuda.size() + 1);
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     if (error == std::errc() && end == digits.data() + digits.size() && number >= 0) {
       return MakeGpu(number);
     }
   }
-  return InvalidArgument(
-      fmt::format("device {}: expected host, or cuda:0, cuda:1, …", name));
+  return InvalidArgument(fmt::format("device {}: expected host, or cuda:0, cuda:1, …", name));
 }
 
 }  // namespace millrace

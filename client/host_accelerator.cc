@@ -12,8 +12,7 @@
 namespace millrace {
 namespace {
 
-class HostEvent final : public Accelerator::Event,
-                        public std::enable_shared_from_this<HostEvent> {
+class HostEvent final : public Accelerator::Event, public std::enable_shared_from_this<HostEvent> {
  public:
   void Pass() {
     MutexLock lock(mutex_);

@@ -24,11 +24,11 @@ std::shared_ptr<const void> PinnedMemory::Register(std::span<const std::byte> by
     return nullptr;
   }
   Add(bytes.data(), bytes.size());
-  return std::shared_ptr<const void>(
-      bytes.data(), [self = shared_from_this(), bytes](const void* /*data*/) {
-        self->Remove(bytes.data());
-        self->accelerator_->Unregister(bytes);
-      });
+  return std::shared_ptr<const void>(bytes.data(),
+                                     [self = shared_from_this(), bytes](const void* /*data*/) {
+                                       self->Remove(bytes.data());
+                                       self->accelerator_->Unregister(bytes);
+                                     });
 }
 
 std::string PinnedMemory::refusal() const {

@@ -3,12 +3,24 @@
 #include <utility>
 
 namespace millrace::client {
+namespace {
+
+std::uint64_t BytesOf(const Result<ExpandedBatch>& batch) {
+  std::uint64_t bytes = 0;
+  if (!batch.ok()) return bytes;
+  for (const auto& part : batch->parts) bytes += part->bytes().size();
+  return bytes;
+}
+
+}  // namespace
 
 Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
-                       const Tracer& tracer, std::function<void()> on_ready)
+                       const ExpandDepth& depth, const Tracer& tracer,
+                       std::function<void()> on_ready)
     : device_(std::move(device)),
       index_dtype_(index_dtype),
       parts_(parts),
+      depth_(depth),
       tracer_(tracer),
       on_ready_(std::move(on_ready)),
       thread_([this] { Run(); }) {}
@@ -35,6 +47,7 @@ std::optional<Result<ExpandedBatch>> Prefetcher::TryTake(std::uint64_t step) {
   if (it == ready_.end()) return std::nullopt;
   Result<ExpandedBatch> taken = std::move(it->second);
   ready_.erase(it);
+  ready_bytes_ -= BytesOf(taken);
   next_ = step + 1;
   changed_.NotifyAll();
   return taken;
@@ -62,11 +75,16 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
                        Tracer::ThreadLane()};
 }
 
+bool Prefetcher::HasRoom() const {
+  if (expand_ == next_) return true;  // the loop's next one
+  return expand_ < next_ + depth_.batches && ready_bytes_ < depth_.bytes;
+}
+
 void Prefetcher::Run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     const auto it = packed_.find(expand_);
-    if (it == packed_.end() || expand_ >= next_ + kExpandedAhead) {
+    if (it == packed_.end() || !HasRoom()) {
       changed_.Wait(mutex_);
       continue;
     }
@@ -76,6 +94,7 @@ void Prefetcher::Run() {
     lock.Unlock();
     Result<ExpandedBatch> expanded = Expand(std::move(packed));
     lock.Lock();
+    ready_bytes_ += BytesOf(expanded);
     ready_.emplace(step, std::move(expanded));
     lock.Unlock();
     on_ready_();

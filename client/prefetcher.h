@@ -2,8 +2,8 @@
 // thread that expands the first of them ahead of time. A loop that waits for a batch expands it
 // itself, which saves it the wait for another thread.
 //
-// How many are held is the state machine's affair (session_state.h); here only kExpandedAhead
-// bounds how many are held in both forms.
+// How many are held is the state machine's affair (session_state.h); here only ExpandDepth bounds
+// how many are expanded and not taken yet.
 //
 // Thread-safe. The destructor waits for an expansion under way.
 #pragma once
@@ -27,19 +27,23 @@ namespace millrace::client {
 struct ExpandedBatch {
   std::shared_ptr<const PackedBatch> packed;
   std::vector<std::shared_ptr<const DeliveredBatch>> parts;  // as many as the loop asked for
-  Time expand_began;  // while a trace is taken
+  Time expand_began;                                         // while a trace is taken
   Time expanded;
   std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
 };
 
+/// How far ahead of the loop batches are expanded.
+struct ExpandDepth {
+  std::uint64_t batches = 2;
+  std::uint64_t bytes = std::uint64_t{1} << 30;  // delivered; the first one has its place beyond
+};
+
 class Prefetcher {
  public:
-  static constexpr std::uint64_t kExpandedAhead = 2;
-
-  /// Batches are expanded in `parts` parts (RowsOfPart). `on_ready` is called on the prefetcher's thread, without its lock, whenever a batch is ready.
-  /// `tracer` has to outlive the prefetcher.
+  /// Batches are expanded in `parts` parts (RowsOfPart). `on_ready` is called on the prefetcher's
+  /// thread, without its lock, whenever a batch is ready. `tracer` has to outlive the prefetcher.
   Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
-             const Tracer& tracer, std::function<void()> on_ready);
+             const ExpandDepth& depth, const Tracer& tracer, std::function<void()> on_ready);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -57,10 +61,13 @@ class Prefetcher {
 
  private:
   void Run();
+  /// Whether one more batch may be expanded ahead.
+  bool HasRoom() const MILLRACE_REQUIRES(mutex_);
 
   const std::shared_ptr<Device> device_;
   const DType index_dtype_;
   const std::uint32_t parts_;
+  const ExpandDepth depth_;
   const Tracer& tracer_;
   const std::function<void()> on_ready_;
   Mutex mutex_;
@@ -70,6 +77,7 @@ class Prefetcher {
   std::uint64_t expand_ MILLRACE_GUARDED_BY(mutex_) = 0;  // next step to expand
   std::map<std::uint64_t, std::shared_ptr<const PackedBatch>> packed_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::uint64_t, Result<ExpandedBatch>> ready_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t ready_bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

@@ -55,6 +55,9 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
                                        options.world_size,
                                        options.world_size == 0 ? 0 : options.world_size - 1));
   }
+  if (options.expanded_batches == 0) {
+    return InvalidArgument("expanded_batches: expected at least 1 batch ahead, got 0");
+  }
   if (options.micro == 0) return InvalidArgument("micro: expected at least 1 part a batch, got 0");
   if (options.index_dtype != DType::kInt32 && options.index_dtype != DType::kInt64) {
     return InvalidArgument(
@@ -125,14 +128,19 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment) {
   MILLRACE_ASSIGN_OR_RETURN(client::SessionStateOptions state, StateOptions(options));
   SessionEnvironment real = environment;
+  if (real.device == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(real.device, MakeDevice(options.device));
+  }
   if (real.connector == nullptr) {
     real.connector = MakeGrpcConnector({});
     if (options.shared_memory) {
-      real.connector = MakeShmConnector(std::move(real.connector), NetworkHostId());
+      real.connector = MakeShmConnector(std::move(real.connector), NetworkHostId(),
+                                        [device = real.device](std::span<const std::byte> bytes) {
+                                          return device->OnMapped(bytes);
+                                        });
     }
   }
   if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
-  if (real.device == nullptr) real.device = MakeHostDevice();
   if (real.random == nullptr) real.random = MakeRandom();
   if (options.keep_freed_memory) KeepFreedMemory();
   auto core = std::make_shared<Core>(options, real, std::move(state));

@@ -50,6 +50,12 @@ struct SessionOptions {
   /// Packed batches that are received ahead of the loop, in bytes; the next one has its place
   /// beyond.
   std::uint64_t prefetch_bytes = std::uint64_t{256} << 20;
+  /// Where batches are delivered: "host", or "cuda:N", a GPU of this machine.
+  std::string device = "host";
+  /// Batches that are expanded ahead of the loop, there; in bytes, the next one has its place
+  /// beyond.
+  std::uint64_t expanded_batches = 2;
+  std::uint64_t expanded_bytes = std::uint64_t{1} << 30;
   std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
   bool any_start = false;  // ranks may start at different cursors
   bool packed = false;     // batches keep their packed form too
@@ -71,7 +77,7 @@ struct SessionOptions {
 struct SessionEnvironment {
   std::shared_ptr<Connector> connector;
   std::shared_ptr<const Clock> clock;
-  std::shared_ptr<Device> device;
+  std::shared_ptr<Device> device;  // else that of SessionOptions::device
   std::function<double()> random;  // in [0, 1)
   /// How long the session's own thread sleeps at most before it reads the clock again.
   Duration longest_sleep = std::chrono::seconds(1);

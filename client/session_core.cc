@@ -143,19 +143,23 @@ void Session::Core::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPar
 Session::Core::Core(const SessionOptions& options, const SessionEnvironment& environment,
                     client::SessionStateOptions state_options)
     : options_(options),
+      device_(environment.device),
       connector_(environment.connector),
       clock_(environment.clock),
       longest_sleep_(environment.longest_sleep),
-      pool_(std::make_shared<BufferPool>(options.prefetch_bytes + kSpareBytes)),
+      pool_(std::make_shared<BufferPool>(options.prefetch_bytes + kSpareBytes,
+                                         device_->receive_memory())),
       holds_(std::make_shared<HoldCount>()),
       trace_(clock_, state_options.hello.where(), state_options.hello.host_id()),
       state_(std::move(state_options), environment.random,
              options.logger != nullptr ? options.logger : MakeNullLogger()),
-      prefetcher_(std::make_unique<client::Prefetcher>(environment.device, options.index_dtype,
-                                                       options.micro, trace_.tracer(), [this] {
-                                                         MutexLock lock(mutex_);
-                                                         loop_.NotifyAll();
-                                                       })) {}
+      prefetcher_(std::make_unique<client::Prefetcher>(
+          device_, options.index_dtype, options.micro,
+          client::ExpandDepth{options.expanded_batches, options.expanded_bytes}, trace_.tracer(),
+          [this] {
+            MutexLock lock(mutex_);
+            loop_.NotifyAll();
+          })) {}
 
 void Session::Core::Start() {
   holds_->core = weak_from_this();

@@ -108,6 +108,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   void RecordWait() MILLRACE_REQUIRES(mutex_);
 
   const SessionOptions options_;
+  const std::shared_ptr<Device> device_;
   const std::shared_ptr<Connector> connector_;
   const std::shared_ptr<const Clock> clock_;
   const Duration longest_sleep_;

@@ -167,7 +167,9 @@ Position Session::Core::position() {
 
 SessionStats Session::Core::stats() {
   MutexLock lock(mutex_);
-  return state_.stats(Now());
+  SessionStats stats = state_.stats(Now());
+  stats.device = device_->status();
+  return stats;
 }
 
 std::string Session::Core::waiting_why() {

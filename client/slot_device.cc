@@ -183,13 +183,11 @@ Status SlotDevice::Queue(const std::shared_ptr<const PackedBatch>& packed,
 
 Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
     const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout,
-                            LayOutExpanded(*packed, index_dtype, rows));
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, index_dtype, rows));
   MILLRACE_ASSIGN_OR_RETURN(Work work, Prepare(*packed, layout));
   // The tasks lie behind the tensors.
   MILLRACE_ASSIGN_OR_RETURN(
-      Slot taken,
-      slots_->Acquire(layout.bytes + work.program.tasks.size() * sizeof(kernel::Task)));
+      Slot taken, slots_->Acquire(layout.bytes + work.program.tasks.size() * sizeof(kernel::Task)));
   OwnSlot slot(slots_, std::move(taken));
   Status queued;
   {
@@ -216,8 +214,8 @@ std::string SlotDevice::status() const {
     text += fmt::format("; shared memory is copied once into pinned memory: {}", why);
   }
   if (const std::uint64_t staged = staged_batches_; staged > 0) {
-    text += fmt::format("; {} of {} batches were copied into pinned memory", staged,
-                        batches_.load());
+    text +=
+        fmt::format("; {} of {} batches were copied into pinned memory", staged, batches_.load());
   }
   return text;
 }

@@ -69,8 +69,7 @@ Result<Slot> SlotPool::Acquire(std::size_t bytes) {
   bool none_left = false;
   for (;;) {
     if (Slot slot = TakeIdle(bytes, false); slot.data != nullptr) return slot;
-    const bool full =
-        none_left || slots_ >= limits_.slots || bytes_ + capacity > limits_.bytes;
+    const bool full = none_left || slots_ >= limits_.slots || bytes_ + capacity > limits_.bytes;
     if (full && !idle_.empty()) {
       if (Slot slot = TakeIdle(bytes, true); slot.data != nullptr) return slot;
       Slot surplus = TakeOldest();

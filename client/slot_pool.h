@@ -47,8 +47,8 @@ class SlotPool {
   SlotPool(const SlotPool&) = delete;
   SlotPool& operator=(const SlotPool&) = delete;
 
-  /// A slot of at least `bytes` bytes: one that is free, else a new one, else the one that was given
-  /// back first. ResourceExhausted where the device has no memory left.
+  /// A slot of at least `bytes` bytes: one that is free, else a new one, else the one that was
+  /// given back first. ResourceExhausted where the device has no memory left.
   Result<Slot> Acquire(std::size_t bytes);
   /// `busy` is all that has to pass before the slot is written to again.
   void Release(Slot slot);

@@ -39,9 +39,10 @@ struct SessionStats {
   std::uint64_t in_place = 0;  // batches that were read where a worker of this host built them
   std::array<std::uint64_t, kDropReasons> dropped{};  // by DropReason
   std::array<double, kWaitCauses> waited_seconds{};   // by WaitCause
-  std::uint64_t duplicates = 0;                       // batches that came twice
-  std::uint64_t duplicate_mismatches = 0;             // ... whose digests differed
-  std::uint64_t lapsed_leases = 0;                    // taken back from workers that failed
+  std::string device;            // what it is, and what goes slower than it could, and why
+  std::uint64_t duplicates = 0;  // batches that came twice
+  std::uint64_t duplicate_mismatches = 0;  // ... whose digests differed
+  std::uint64_t lapsed_leases = 0;         // taken back from workers that failed
 
   std::uint64_t buffered_batches = 0;  // received, not taken yet
   std::uint64_t buffered_bytes = 0;

@@ -109,10 +109,9 @@ class CudaAccelerator final : public Accelerator {
       return Unimplemented(fmt::format("{} cannot register memory that may only be read", name_));
     }
     const OnDevice here(device_);
-    const cudaError_t error =
-        cudaHostRegister(const_cast<std::byte*>(bytes.data()), bytes.size(),
-                         cudaHostRegisterReadOnly | cudaHostRegisterMapped |
-                             cudaHostRegisterPortable);
+    const cudaError_t error = cudaHostRegister(
+        const_cast<std::byte*>(bytes.data()), bytes.size(),
+        cudaHostRegisterReadOnly | cudaHostRegisterMapped | cudaHostRegisterPortable);
     if (error != cudaSuccess) (void)cudaGetLastError();
     return ToStatus(error, "registering shared memory");
   }
@@ -123,9 +122,8 @@ class CudaAccelerator final : public Accelerator {
 
   Status CopyIn(std::byte* to, std::span<const std::byte> from) override {
     const OnDevice here(device_);
-    return ToStatus(
-        cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, side_),
-        "copying a batch");
+    return ToStatus(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, side_),
+                    "copying a batch");
   }
   Status Expand(const kernel::Launch& launch) override {
     const OnDevice here(device_);
@@ -180,17 +178,16 @@ Result<std::shared_ptr<Accelerator>> MakeCudaAccelerator(int number) {
                                 cudaGetErrorString(counted)));
   }
   if (number < 0 || number >= devices) {
-    return NotFound(
-        fmt::format("device cuda:{}: this process sees {} of them", number, devices));
+    return NotFound(fmt::format("device cuda:{}: this process sees {} of them", number, devices));
   }
   const OnDevice here(number);
   cudaDeviceProp properties{};
   MILLRACE_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, number), fmt::format("cuda:{}", number)));
   int read_only = 0;
-  MILLRACE_RETURN_IF_ERROR(ToStatus(
-      cudaDeviceGetAttribute(&read_only, cudaDevAttrHostRegisterReadOnlySupported, number),
-      fmt::format("cuda:{}", number)));
+  MILLRACE_RETURN_IF_ERROR(
+      ToStatus(cudaDeviceGetAttribute(&read_only, cudaDevAttrHostRegisterReadOnlySupported, number),
+               fmt::format("cuda:{}", number)));
   cudaStream_t side = nullptr;
   MILLRACE_RETURN_IF_ERROR(ToStatus(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking),
                                     fmt::format("a stream of cuda:{}", number)));

@@ -37,16 +37,7 @@ enum class Op : std::uint8_t {
 };
 
 /// Numbers as in DType.
-enum class Type : std::uint8_t {
-  kUint8,
-  kUint16,
-  kUint32,
-  kUint64,
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64
-};
+enum class Type : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
 
 enum class Mirror : std::uint8_t { kNone, kUndirected, kBidirectional };  // as Symmetrization
 
@@ -444,8 +435,7 @@ MILLRACE_HOST_DEVICE inline void RunTile(const Launch& launch, std::uint64_t til
   }
   const Task& task = launch.tasks[low];
   const std::uint64_t begin = (tile - task.first_tile) * kTileElements;
-  const std::uint64_t end =
-      task.count - begin < kTileElements ? task.count : begin + kTileElements;
+  const std::uint64_t end = task.count - begin < kTileElements ? task.count : begin + kTileElements;
   const Share share{begin, end, thread, threads};
   if (launch.wide) {
     RunTask<std::int64_t>(launch, task, share);

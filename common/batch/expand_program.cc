@@ -44,8 +44,8 @@ class ProgramMaker {
       task.op = Op::kSplits;
     }
     // Edges and their splits are added group by group.
-    const bool of_group = spec.expansion != Expansion::kWiden &&
-                          spec.expansion != Expansion::kNodeOffset;
+    const bool of_group =
+        spec.expansion != Expansion::kWiden && spec.expansion != Expansion::kNodeOffset;
     if (!of_group) Add(task);
     AddPadding(tensor);
   }
@@ -111,9 +111,9 @@ class ProgramMaker {
     Task task;
     task.op = Op::kPadding;
     task.out = layout_.offsets[tensor] + layout_.tensor_bytes(tensor);
-    task.count = (tensor + 1 < layout_.offsets.size() ? layout_.offsets[tensor + 1]
-                                                      : layout_.bytes) -
-                 task.out;
+    task.count =
+        (tensor + 1 < layout_.offsets.size() ? layout_.offsets[tensor + 1] : layout_.bytes) -
+        task.out;
     Add(task);
   }
 

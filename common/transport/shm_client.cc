@@ -32,9 +32,11 @@ constexpr auto kAnswerTime = std::chrono::seconds(2);
 
 /// What all streams of one connector share.
 struct ShmStreams {
-  explicit ShmStreams(std::shared_ptr<Connector> over) : network(std::move(over)) {}
+  ShmStreams(std::shared_ptr<Connector> over, OnMapped mapped)
+      : network(std::move(over)), on_mapped(std::move(mapped)) {}
 
   const std::shared_ptr<Connector> network;
+  const OnMapped on_mapped;
   Mutex mutex;
   CondVar changed;
   int live MILLRACE_GUARDED_BY(mutex) = 0;  // threads of streams that are not over yet
@@ -261,8 +263,20 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
       return Unavailable("shared memory of the worker at " + where_.address +
                          " cannot be read, the network is next: " + view.status().message());
     }
-    segments_[head.number] = *std::move(view);
+    segments_[head.number] = Announced(*std::move(view));
     return OkStatus();
+  }
+
+  /// The view, after whoever wants to know of it; what that gives back goes before the view.
+  std::shared_ptr<const SharedView> Announced(std::shared_ptr<const SharedView> view) {
+    if (streams_->on_mapped == nullptr) return view;
+    struct Known {
+      std::shared_ptr<const SharedView> view;
+      std::shared_ptr<const void> known;
+    };
+    std::shared_ptr<const void> known = streams_->on_mapped(view->bytes());
+    const SharedView* const bytes = view.get();
+    return {std::make_shared<const Known>(Known{std::move(view), std::move(known)}), bytes};
   }
 
   Status OnPart(std::span<const std::byte> payload) {
@@ -362,10 +376,10 @@ int ConnectTo(const std::string& name) {
 
 class ShmConnector final : public Connector {
  public:
-  ShmConnector(std::shared_ptr<Connector> network, std::string host_id)
+  ShmConnector(std::shared_ptr<Connector> network, std::string host_id, OnMapped on_mapped)
       : network_(std::move(network)),
         host_id_(std::move(host_id)),
-        streams_(std::make_shared<ShmStreams>(network_)) {}
+        streams_(std::make_shared<ShmStreams>(network_, std::move(on_mapped))) {}
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
@@ -404,8 +418,7 @@ class ShmConnector final : public Connector {
     return network_->Work(address, std::move(handler));
   }
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
-      const std::string& address,
-      std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
+      const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
     return network_->Trace(address, std::move(handler));
   }
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
@@ -444,9 +457,10 @@ class ShmConnector final : public Connector {
 
 }  // namespace
 
-std::shared_ptr<Connector> MakeShmConnector(std::shared_ptr<Connector> network,
-                                            std::string host_id) {
-  return std::make_shared<ShmConnector>(std::move(network), std::move(host_id));
+std::shared_ptr<Connector> MakeShmConnector(std::shared_ptr<Connector> network, std::string host_id,
+                                            OnMapped on_mapped) {
+  return std::make_shared<ShmConnector>(std::move(network), std::move(host_id),
+                                        std::move(on_mapped));
 }
 
 }  // namespace millrace
