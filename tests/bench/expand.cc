@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -16,107 +15,19 @@
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
 #include "common/batch/expand.h"
+#include "tests/bench/made_up.h"
 #include "tests/bench/report.h"
 
 namespace millrace {
 namespace {
 
 struct Options {
-  std::uint32_t batches = 64;    // distinct ones
-  std::uint32_t examples = 512;  // of each
-  std::uint32_t nodes = 31;      // of an example, on average
-  double edges_per_node = 1.5;
+  bench::MadeUp made_up;
   std::uint32_t rounds = 20;  // over all batches
   std::string symmetrization = "bidirectional";
   bool self_edges = true;
   bool json = false;
 };
-
-/// The arrays that a closure builder hands to a writer, for one example.
-struct Example {
-  std::vector<std::uint32_t> labels, sources, targets, edge_labels, context;
-};
-
-enum : std::size_t {
-  kLabel,
-  kSource,
-  kTarget,
-  kEdgeLabel,
-  kContext,
-  kRoot,
-  kId,
-  kNodeSplits,
-  kEdgeSplits,
-  kContextSplits
-};
-
-std::vector<TensorSpec> Tensors() {
-  const auto make = [](std::string path, TensorKind kind, std::uint64_t max, std::string splits,
-                       Expansion expansion, std::string node_splits) {
-    TensorSpec spec;
-    spec.path = std::move(path);
-    spec.kind = kind;
-    spec.max = max;
-    spec.dtype = NarrowestDType(0, max);
-    spec.dimensions = {"rows"};
-    spec.splits = std::move(splits);
-    spec.expansion = expansion;
-    spec.node_splits = std::move(node_splits);
-    return spec;
-  };
-  using K = TensorKind;
-  using E = Expansion;
-  return {make("node_label", K::kDense, 40'000, "node_splits", E::kWiden, ""),
-          make("edge_source", K::kDense, 1023, "edge_splits", E::kEdgeSource, "node_splits"),
-          make("edge_target", K::kDense, 1023, "edge_splits", E::kEdgeTarget, "node_splits"),
-          make("edge_label", K::kDense, 29, "edge_splits", E::kEdgeLabel, ""),
-          make("local_context", K::kRaggedValues, 1023, "local_context_splits", E::kNodeOffset,
-               "node_splits"),
-          make("root", K::kDense, 1023, "", E::kNodeOffset, "node_splits"),
-          make("example_id", K::kDense, 1u << 30, "", E::kWiden, ""),
-          make("node_splits", K::kSplits, 1u << 24, "", E::kWiden, ""),
-          make("edge_splits", K::kSplits, 1u << 24, "", E::kEdgeSplits, ""),
-          make("local_context_splits", K::kSplits, 1u << 24, "", E::kWiden, "")};
-}
-
-std::vector<Example> MakeExamples(const Options& options) {
-  std::mt19937 random(1);
-  std::geometric_distribution<std::uint32_t> size(1.0 / options.nodes);
-  std::vector<Example> examples(std::size_t{options.batches} * options.examples);
-  for (Example& e : examples) {
-    const std::uint32_t nodes = std::min(1 + size(random), 1023u);
-    const auto node = [&] { return static_cast<std::uint32_t>(random() % nodes); };
-    for (std::uint32_t i = 0; i < nodes; ++i) {
-      e.labels.push_back(static_cast<std::uint32_t>(random() % 40'000));
-    }
-    const auto edges = static_cast<std::uint32_t>(nodes * options.edges_per_node);
-    for (std::uint32_t i = 0; i < edges; ++i) {
-      e.sources.push_back(node());
-      e.targets.push_back(node());
-      e.edge_labels.push_back(static_cast<std::uint32_t>(random() % 30));
-    }
-    std::sort(e.edge_labels.begin(), e.edge_labels.end());
-    for (int i = 0; i < 4; ++i) e.context.push_back(node());
-  }
-  return examples;
-}
-
-Result<std::shared_ptr<const PackedBatch>> Pack(BatchWriter& writer, std::span<const Example> part,
-                                                std::uint64_t first) {
-  writer.Begin({}, 0, first, static_cast<std::uint32_t>(part.size()));
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    const Example& e = part[i];
-    writer.Append(kLabel, e.labels);
-    writer.Append(kSource, e.sources);
-    writer.Append(kTarget, e.targets);
-    writer.Append(kEdgeLabel, e.edge_labels);
-    writer.Append(kContext, e.context);
-    writer.AppendOne(kRoot, 0);
-    writer.AppendOne(kId, static_cast<std::int64_t>(first + i));
-    writer.EndExample(ExampleId(first + i));
-  }
-  return writer.Seal();
-}
 
 std::string Processor() {
   std::ifstream file("/proc/cpuinfo");
@@ -173,9 +84,10 @@ Status Bench(const Options& options) {
   ExpandSpec expand{30, Symmetrization::kBidirectional, options.self_edges};
   if (options.symmetrization == "none") expand.symmetrization = Symmetrization::kDirected;
   if (options.symmetrization == "undirected") expand.symmetrization = Symmetrization::kUndirected;
-  const std::vector<Example> examples = MakeExamples(options);
+  const std::vector<bench::Example> examples = bench::MakeExamples(options.made_up);
   BufferPool pool;
-  MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Create(Tensors(), expand, pool));
+  MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer,
+                            BatchWriter::Create(bench::Tensors(), expand, pool));
 
   Measure copy("memcpy");
   Measure fill("fill and seal");
@@ -185,9 +97,9 @@ Status Bench(const Options& options) {
   Measure wide("expand to int64");
   std::uint64_t check = 0;
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
-    for (std::uint32_t b = 0; b < options.batches; ++b) {
-      const std::size_t first = std::size_t{b} * options.examples;
-      const auto part = std::span(examples).subspan(first, options.examples);
+    for (std::uint32_t b = 0; b < options.made_up.batches; ++b) {
+      const std::size_t first = std::size_t{b} * options.made_up.examples;
+      const auto part = std::span(examples).subspan(first, options.made_up.examples);
       Status status;
       const auto failed = [&](const auto& result) {
         if (!result.ok()) status = result.status();
@@ -196,7 +108,7 @@ Status Bench(const Options& options) {
       std::shared_ptr<const PackedBatch> packed;
       std::shared_ptr<const DeliveredBatch> delivered;
       fill.Run([&]() -> std::uint64_t {
-        const auto sealed = Pack(writer, part, first);
+        const auto sealed = bench::Pack(writer, part, first);
         if (failed(sealed)) return 0;
         packed = *sealed;
         return packed->bytes().size();
@@ -233,16 +145,17 @@ Status Bench(const Options& options) {
   const auto measures = {&copy, &fill, &hash, &parse, &narrow, &wide};
   if (options.json) {
     for (const Measure* m : measures) {
-      if (m != &copy) m->Add(bench::Report(true), options.examples, limit);
+      if (m != &copy) m->Add(bench::Report(true), options.made_up.examples, limit);
     }
     return OkStatus();
   }
   std::printf("%s; one thread; %u batches of %u examples, %u nodes on average, %u rounds; %s%s\n",
-              Processor().c_str(), options.batches, options.examples, options.nodes, options.rounds,
-              options.symmetrization.c_str(), options.self_edges ? ", self edges" : "");
+              Processor().c_str(), options.made_up.batches, options.made_up.examples,
+              options.made_up.nodes, options.rounds, options.symmetrization.c_str(),
+              options.self_edges ? ", self edges" : "");
   std::printf("%-16s %8s %8s %8s %8s %11s\n", "per batch", "M ex/s", "GB/s", "p50 us", "p99 us",
               "of memcpy");
-  for (const Measure* m : measures) m->Print(options.examples, limit);
+  for (const Measure* m : measures) m->Print(options.made_up.examples, limit);
   std::printf("checksum %016llx; buffers taken from the system: %llu\n",
               static_cast<unsigned long long>(check),
               static_cast<unsigned long long>(pool.stats().allocations));
@@ -257,10 +170,13 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Fill, seal, parse and expand random batches; GB/s of what each step writes or reads");
   app.option_defaults()->always_capture_default();
-  app.add_option("--batches", options.batches, "distinct batches")->check(CLI::PositiveNumber);
-  app.add_option("--examples", options.examples, "examples a batch")->check(CLI::PositiveNumber);
-  app.add_option("--nodes", options.nodes, "mean nodes an example")->check(CLI::Range(1, 1000));
-  app.add_option("--edges-per-node", options.edges_per_node, "base edges for each node");
+  app.add_option("--batches", options.made_up.batches, "distinct batches")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--examples", options.made_up.examples, "examples a batch")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--nodes", options.made_up.nodes, "mean nodes an example")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--edges-per-node", options.made_up.edges_per_node, "base edges for each node");
   app.add_option("--rounds", options.rounds, "times over all batches")->check(CLI::PositiveNumber);
   app.add_option("--symmetrization", options.symmetrization, "how edges are completed")
       ->check(CLI::IsMember({"none", "undirected", "bidirectional"}));

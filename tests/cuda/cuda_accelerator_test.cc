@@ -1,0 +1,143 @@
+// A GPU holds the accelerator's contract, and its kernel writes the host's bytes. Skipped where
+// there is none.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <rapidcheck.h>
+#include <catch2/catch.hpp>
+
+#include <rapidcheck/catch.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include <cuda_runtime_api.h>
+
+#include "client/cuda/cuda_accelerator.h"
+#include "client/slot_device.h"
+#include "tests/support/skip.h"
+#include "tests/unit/common/batch/model_batch.h"
+
+namespace millrace {
+namespace {
+
+std::shared_ptr<Accelerator> GpuOrSkip(int number = 0) {
+  auto accelerator = MakeCudaAccelerator(number);
+  if (!accelerator.ok()) test::SkipTest(accelerator.status().message());
+  return *accelerator;
+}
+
+std::vector<std::byte> Fetch(std::span<const std::byte> device) {
+  std::vector<std::byte> bytes(device.size());
+  REQUIRE(cudaMemcpy(bytes.data(), device.data(), bytes.size(), cudaMemcpyDeviceToHost) ==
+          cudaSuccess);
+  return bytes;
+}
+
+bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+TEST_CASE("a GPU writes the same bytes as the host's expansion", "[cuda]") {
+  const auto device = MakeSlotDevice(GpuOrSkip());
+  BufferPool received(1 << 20, device->receive_memory());
+  rc::prop("all batches, in parts too", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const auto packed = test::Pack(test::RandomBatch(seed, *rc::gen::inRange(0, 40)), received);
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t part = 0; part < parts; ++part) {
+      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const auto delivered = device->Expand(packed, index_dtype, rows);
+      if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
+      BufferPool pool;
+      const auto expected = *Expand(*packed, index_dtype, pool, rows);
+      RC_ASSERT(SameBytes(Fetch((*delivered)->bytes()), expected->bytes()));
+      const TensorMemory& memory = (*delivered)->tensors()[0].memory;
+      RC_ASSERT(memory.kind == TensorMemory::Kind::kCuda);
+      RC_ASSERT(memory.device == 0);
+    }
+  });
+}
+
+TEST_CASE("a damaged batch is the same error on a GPU", "[cuda]") {
+  const auto device = MakeSlotDevice(GpuOrSkip());
+  BufferPool pool;
+  const auto packed = test::Pack(test::RandomBatch(9, 20), pool);
+  const auto copy = test::CopyOf(packed->bytes(), pool);
+  const std::size_t root = packed->Find("root").value();
+  std::memset(copy->data() + packed->header().size() + packed->tensors()[root].offset, 0xff, 1);
+  const auto damaged = *PackedBatch::Parse(copy, copy->size());
+  const auto delivered = device->Expand(damaged, DType::kInt32, {0, damaged->graphs()});
+  REQUIRE_FALSE(delivered.ok());
+  CHECK(delivered.status() == Expand(*damaged, DType::kInt32, pool).status());
+  CHECK(device->Expand(packed, DType::kInt32, {0, packed->graphs()}).ok());
+}
+
+TEST_CASE("a slot of a GPU is written to only after what a stream has queued", "[cuda]") {
+  const auto device = MakeSlotDevice(GpuOrSkip(), {{.slots = 1}});
+  BufferPool received(1 << 20, device->receive_memory());
+  const auto first = test::Pack(test::RandomBatch(1, 40), received);
+  const auto second = test::Pack(test::RandomBatch(2, 40), received);
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+  constexpr std::size_t kBallast = std::size_t{1} << 28;
+  void* ballast = nullptr;
+  REQUIRE(cudaMalloc(&ballast, kBallast) == cudaSuccess);
+  BufferPool pool;
+  for (int round = 0; round < 20; ++round) {
+    auto batch = *device->Expand(first, DType::kInt32, {0, first->graphs()});
+    const std::size_t bytes = batch->bytes().size();
+    std::byte* seen = nullptr;
+    REQUIRE(cudaMalloc(reinterpret_cast<void**>(&seen), bytes) == cudaSuccess);
+    // Work that lasts, and then a read of the batch, which is dropped before that has begun.
+    batch->tensors()[0].memory.ledger->UsedOn(reinterpret_cast<std::uintptr_t>(stream));
+    for (int i = 0; i < 20; ++i) (void)cudaMemsetAsync(ballast, i, kBallast, stream);
+    REQUIRE(cudaMemcpyAsync(seen, batch->bytes().data(), bytes, cudaMemcpyDeviceToDevice, stream) ==
+            cudaSuccess);
+    batch.reset();
+    const auto next = device->Expand(second, DType::kInt32, {0, second->graphs()});
+    REQUIRE(next.ok());
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+    const auto expected = *Expand(*first, DType::kInt32, pool);
+    CHECK(SameBytes(Fetch({seen, bytes}), expected->bytes()));
+    (void)cudaFree(seen);
+  }
+  (void)cudaFree(ballast);
+  (void)cudaStreamDestroy(stream);
+}
+
+TEST_CASE("a mapping that may only be read is registered, or refused with a reason", "[cuda]") {
+  const auto accelerator = GpuOrSkip();
+  constexpr std::size_t kBytes = 1 << 20;
+  const int file = memfd_create("batches", 0);
+  REQUIRE(ftruncate(file, kBytes) == 0);
+  void* const data = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
+  REQUIRE(data != MAP_FAILED);
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(data), kBytes);
+  const Status registered = accelerator->RegisterReadOnly(bytes);
+  if (registered.ok()) {
+    accelerator->Unregister(bytes);
+  } else {
+    CHECK_FALSE(registered.message().empty());
+  }
+  munmap(data, kBytes);
+  close(file);
+}
+
+TEST_CASE("every GPU of a process delivers", "[cuda]") {
+  GpuOrSkip();
+  BufferPool pool;
+  const auto packed = test::Pack(test::RandomBatch(3, 30), pool);
+  const auto expected = *Expand(*packed, DType::kInt32, pool);
+  std::vector<std::shared_ptr<const DeliveredBatch>> batches;
+  for (int gpu = 0; gpu < CudaDevices(); ++gpu) {
+    const auto device = MakeSlotDevice(GpuOrSkip(gpu));
+    batches.push_back(*device->Expand(packed, DType::kInt32, {0, packed->graphs()}));
+    CHECK(batches.back()->tensors()[0].memory.device == gpu);
+  }
+  for (const auto& batch : batches) CHECK(SameBytes(Fetch(batch->bytes()), expected->bytes()));
+}
+
+}  // namespace
+}  // namespace millrace
