@@ -12,7 +12,7 @@ install(TARGETS millrace_proto millrace_base millrace_epoch millrace_batch millr
 foreach(header
     client/device.h client/session.h client/spec.h client/stats.h
     common/base/clock.h common/base/ids.h common/base/log.h common/base/result.h
-    common/batch/arena.h common/batch/batch.h common/batch/layout.h common/batch/tensor_table.h
+    common/batch/arena.h common/batch/batch.h common/batch/expand.h common/batch/layout.h common/batch/tensor_table.h
     common/epoch/cursor.h common/epoch/position.h)
   get_filename_component(dir ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header}

@@ -22,6 +22,7 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
             index_dtype: str = "int32", micro: int = 1, prefetch_bytes: int = 256 << 20,
             packed: bool = False, shared_memory: bool = True, validate: bool = False,
             repeat_first: bool | int = False, device: str | None = None,
+            expanded_batches: int = 2, expanded_bytes: int = 1 << 30,
             connect_timeout: float = 30.0, attach_timeout: float = 0.0,
             log_level: str = "warning") -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
@@ -38,7 +39,10 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
         start at different places.
     index_dtype: "int32" or "int64". micro: parts that each batch comes in, as a tuple.
     prefetch_bytes: of packed batches that are received ahead. packed: batches keep their packed
-        form, to be saved. validate: holds every batch against the spec. repeat_first: gives the
+        form, to be saved.
+    device: where tensors are delivered: "cpu", or "cuda:0", a GPU of this machine.
+        expanded_batches, expanded_bytes: batches that lie there ahead of the loop.
+    validate: holds every batch against the spec, in the host's memory. repeat_first: gives the
         first batch again and again (True), or so often (a number): what the training does by itself.
     """
     place = _ranks.find(rank, world_size, mesh, replica)
@@ -48,12 +52,14 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
         "rank": place.rank, "world_size": place.world_size, "replica": place.replica,
         "any_start": any_start, "index_dtype": index_dtype, "micro": micro,
         "prefetch_bytes": prefetch_bytes, "packed": packed, "shared_memory": shared_memory,
+        "device": str(device or "cpu"), "expanded_batches": expanded_batches,
+        "expanded_bytes": expanded_bytes,
         "connect_timeout": connect_timeout, "attach_timeout": attach_timeout,
         "log_level": log_level,
     }
     _refuse_forked()
-    if device not in (None, "cpu", "host"):
-        raise ConfigError(f"device={device!r}: this build delivers to host memory only")
+    if validate and options["device"] not in ("cpu", "host"):
+        raise ConfigError(f"device={options['device']!r}: validate reads batches in the host's memory")
     import logging  # a tenth of the package's import time
 
     logging.getLogger("millrace").info(

@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "client/python/src/device_tensor.h"
 #include "client/python/src/errors.h"
 #include "common/batch/tensor_table.h"
 
@@ -85,8 +86,9 @@ nb::dlpack::dtype DLPackType(DType dtype) {
       static_cast<std::uint8_t>(8 * DTypeSize(dtype)), 1};
 }
 
-nb::object ToDLPack(nb::handle self, const nb::kwargs& /*stream, max_version, …*/) {
+nb::object ToDLPack(nb::handle self, const nb::kwargs& arguments /*stream, max_version, …*/) {
   const Tensor& tensor = nb::cast<const Tensor&>(self);
+  NoteStream(tensor.tensor(), arguments);
   std::array<std::size_t, kMaxDimensions + 1> shape{};
   std::array<std::int64_t, kMaxDimensions + 1> strides{};  // in elements
   const std::size_t dimensions = tensor.shape().size();
@@ -95,11 +97,14 @@ nb::object ToDLPack(nb::handle self, const nb::kwargs& /*stream, max_version, �
     strides[d] = tensor.strides()[d] / DTypeSize(tensor.tensor().dtype);
   }
   const nb::ndarray<> array(tensor.data(), dimensions, shape.data(), nb::handle(self),
-                            strides.data(), DLPackType(tensor.tensor().dtype));
+                            strides.data(), DLPackType(tensor.tensor().dtype),
+                            DLPackDevice(tensor.tensor().memory).first,
+                            DLPackDevice(tensor.tensor().memory).second);
   return nb::cast(array);
 }
 
 nb::dict ArrayInterface(const Tensor& tensor) {
+  RequireHostMemory(tensor.tensor());
   nb::list shape;
   nb::list strides;
   for (const Py_ssize_t extent : tensor.shape()) shape.append(extent);
@@ -117,6 +122,12 @@ nb::dict ArrayInterface(const Tensor& tensor) {
 int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   const Tensor& tensor = *nb::inst_ptr<Tensor>(self);
   std::memset(view, 0, sizeof *view);
+  try {
+    RequireHostMemory(tensor.tensor());
+  } catch (const nb::builtin_exception& error) {
+    PyErr_SetString(PyExc_BufferError, error.what());
+    return -1;
+  }
   if (!tensor.contiguous() && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
     PyErr_SetString(PyExc_BufferError, "the rows do not lie one after the other");
     return -1;
@@ -218,8 +229,10 @@ std::string DescribeTensor(const Tensor& tensor) {
   for (const Py_ssize_t extent : tensor.shape()) {
     shape += (shape.empty() ? "" : ", ") + std::to_string(extent);
   }
-  return fmt::format("<millrace.Tensor {} [{}] {}>", tensor.tensor().path, shape,
-                     DTypeName(tensor.tensor().dtype));
+  const TensorMemory& memory = tensor.tensor().memory;
+  const bool host = memory.kind == TensorMemory::Kind::kHost;
+  return fmt::format("<millrace.Tensor {} [{}] {}{}>", tensor.tensor().path, shape,
+                     DTypeName(tensor.tensor().dtype), host ? "" : " " + DeviceText(memory));
 }
 
 void BindTensor(nb::module_& module) {
@@ -251,16 +264,19 @@ void BindTensor(nb::module_& module) {
            })
       .def("__repr__", DescribeTensor)
       .def("__dlpack__", ToDLPack)
-      .def("__dlpack_device__", [](const Tensor&) { return std::make_pair(1, 0); })  // kDLCPU
+      .def("__dlpack_device__",
+           [](const Tensor& t) { return DLPackDevice(t.tensor().memory); })
+      .def_prop_ro("device", [](const Tensor& t) { return DeviceText(t.tensor().memory); })
       .def_prop_ro("__array_interface__", ArrayInterface)
-      .def(
-          "numpy",
-          [](nb::handle self) { return nb::module_::import_("numpy").attr("asarray")(self); },
-          "A numpy array over the same memory.")
-      .def(
-          "torch",
-          [](nb::handle self) { return nb::module_::import_("torch").attr("from_dlpack")(self); },
-          "A torch tensor over the same memory.")
+      .def("numpy",
+           [](nb::handle self) {
+             RequireHostMemory(nb::cast<const Tensor&>(self).tensor());
+             return nb::module_::import_("numpy").attr("asarray")(self);
+           },
+           "A numpy array over the same memory.")
+      .def("torch",
+           [](nb::handle self) { return nb::module_::import_("torch").attr("from_dlpack")(self); },
+           "A torch tensor over the same memory.")
       .def("tolist", [](nb::handle self) {
         return nb::steal(PyMemoryView_FromObject(self.ptr())).attr("tolist")();
       });

@@ -46,6 +46,9 @@ Result<SessionOptions> ReadOptions(nb::dict options) {
   Take(options, "world_size", &session.world_size);
   Take(options, "replica", &session.replica);
   Take(options, "prefetch_bytes", &session.prefetch_bytes);
+  Take(options, "device", &session.device);
+  Take(options, "expanded_batches", &session.expanded_batches);
+  Take(options, "expanded_bytes", &session.expanded_bytes);
   Take(options, "cursor", &session.cursor);
   Take(options, "any_start", &session.any_start);
   Take(options, "packed", &session.packed);
@@ -169,6 +172,7 @@ class SessionReader {
     dict["in_place"] = stats.in_place;
     dict["dropped"] = dropped;
     dict["waited_seconds"] = waited;
+    dict["device"] = stats.device;
     dict["duplicates"] = stats.duplicates;
     dict["duplicate_mismatches"] = stats.duplicate_mismatches;
     dict["lapsed_leases"] = stats.lapsed_leases;

@@ -313,7 +313,7 @@ TEST_CASE("a session delivers through a device, from pinned memory", "[device][s
     }
   }
   CHECK(next == 60);
-  CHECK(accelerator->counts().launches == 24);
+  CHECK(accelerator->counts().launches >= 24);  // and what it expands ahead
   CHECK(session->stats().device == "host:0 (the host's processor)");
 }
 

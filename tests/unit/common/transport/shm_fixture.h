@@ -37,12 +37,12 @@ struct ShmNetwork {
   std::unique_ptr<ShmServer> server;
   std::shared_ptr<Connector> connector;
 
-  ShmNetwork() {
+  explicit ShmNetwork(const OnMapped& on_mapped = nullptr) {
     in_process.AddWorker("worker:1", network);
     auto started = ShmServer::Start(worker, arena, MakeNullLogger());
     REQUIRE(started.ok());
     server = std::move(started).value();
-    connector = MakeShmConnector(in_process.MakeConnector("client:1"), "host");
+    connector = MakeShmConnector(in_process.MakeConnector("client:1"), "host", on_mapped);
   }
   ~ShmNetwork() { connector->WaitForStreams(Connector::kStreamsEndSeconds); }
 

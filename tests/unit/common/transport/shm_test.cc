@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <future>
 
@@ -49,6 +50,46 @@ TEST_CASE("a consumer reads where the worker wrote, until it lets go", "[shm]") 
   in.reset();
   CHECK(WaitFor([&] { return lent.expired(); }));
   CHECK(network.network->streams.Empty());
+}
+
+TEST_CASE("who wants to know is told of a mapping once, and asked to forget it before it goes",
+          "[shm]") {
+  struct Mapping {
+    std::atomic<int> times{0};
+    std::atomic<bool> known{false};
+    std::span<const std::byte> bytes;
+    std::byte last{};  // read when it is to be forgotten: it is still mapped
+  };
+  const auto mapping = std::make_shared<Mapping>();
+  ShmNetwork network([mapping](std::span<const std::byte> bytes) {
+    ++mapping->times;
+    mapping->known = true;
+    mapping->bytes = bytes;
+    return std::shared_ptr<const void>(bytes.data(), [mapping, bytes](const void*) {
+      mapping->last = bytes[0];
+      mapping->known = false;
+    });
+  });
+  auto data = network.Take(8192);
+  std::memset(data.get(), 'a', 8192);
+  std::optional<IncomingPart> held;
+  {
+    Opened o(network);
+    for (int i = 0; i < 3; ++i) {
+      o.server.stream->Write(Part(data, 5000));
+      REQUIRE(o.server.recorder->WaitForWrites(i + 1));
+      held = o.client->Next();
+      REQUIRE(held.has_value());
+    }
+    CHECK(mapping->times == 1);
+    CHECK(held->data.front().data() >= mapping->bytes.data());
+    CHECK(held->data.front().data() + 5000 <= mapping->bytes.data() + mapping->bytes.size());
+  }
+  network.connector->WaitForStreams(Connector::kStreamsEndSeconds);
+  CHECK(mapping->known);  // a part is still held
+  held.reset();
+  CHECK_FALSE(mapping->known);
+  CHECK(mapping->last == std::byte{'a'});
 }
 
 TEST_CASE("parts that lie side by side in the arena do so at the consumer", "[shm]") {

@@ -1,0 +1,41 @@
+#include "client/python/src/device_tensor.h"
+
+#include <fmt/format.h>
+
+namespace nb = nanobind;
+
+namespace millrace::python {
+
+std::pair<int, int> DLPackDevice(const TensorMemory& memory) {
+  return {static_cast<int>(memory.kind), memory.device};
+}
+
+std::string DeviceText(const TensorMemory& memory) {
+  return memory.kind == TensorMemory::Kind::kHost ? "cpu" : fmt::format("cuda:{}", memory.device);
+}
+
+void RequireHostMemory(const DeliveredTensor& tensor) {
+  if (tensor.memory.kind == TensorMemory::Kind::kHost) return;
+  throw nb::buffer_error(fmt::format("tensor {} lies in memory of {}, which the host cannot read: take "
+                                     "it with .torch() or another framework's from_dlpack",
+                                     tensor.path, DeviceText(tensor.memory))
+                             .c_str());
+}
+
+void NoteStream(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
+  const bool none = !arguments.contains("stream") || arguments["stream"].is_none();
+  if (tensor.memory.kind == TensorMemory::Kind::kHost) return;
+  // Without one it is the default stream; -1: the consumer sees to its order itself.
+  const std::int64_t stream = none ? 1 : nb::cast<std::int64_t>(arguments["stream"]);
+  if (stream == 0 || stream < -1) {
+    throw nb::value_error(fmt::format("__dlpack__: stream {} is ambiguous: expected None, -1, 1 (the "
+                                      "default stream), 2 (the thread's) or a handle",
+                                      stream)
+                              .c_str());
+  }
+  if (stream > 0 && tensor.memory.ledger != nullptr) {
+    tensor.memory.ledger->UsedOn(static_cast<std::uintptr_t>(stream));
+  }
+}
+
+}  // namespace millrace::python
