@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,13 @@
 namespace millrace {
 
 class BufferMemory;
+
+/// How much memory a device of its own keeps for delivered batches, or parts of them. More is taken
+/// only for those that a consumer holds.
+struct DeviceLimits {
+  std::size_t slots = 4;
+  std::uint64_t bytes = std::uint64_t{4} << 30;
+};
 
 class Device {
  public:
@@ -46,6 +54,6 @@ std::shared_ptr<Device> MakeHostDevice();
 /// The device of a name: "" and "host" and "cpu" for the host, "cuda:N" or "cuda" for a GPU of this
 /// machine. InvalidArgument for another name; Unimplemented where this build has no CUDA; NotFound
 /// where there is no such GPU.
-Result<std::shared_ptr<Device>> MakeDevice(std::string_view name);
+Result<std::shared_ptr<Device>> MakeDevice(std::string_view name, const DeviceLimits& limits = {});
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
 #include "client/session.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -129,7 +130,10 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   MILLRACE_ASSIGN_OR_RETURN(client::SessionStateOptions state, StateOptions(options));
   SessionEnvironment real = environment;
   if (real.device == nullptr) {
-    MILLRACE_ASSIGN_OR_RETURN(real.device, MakeDevice(options.device));
+    // Besides those ahead: what the loop works on, and what its device still does.
+    const DeviceLimits limits{(options.expanded_batches + 2) * options.micro,
+                              std::max(DeviceLimits{}.bytes, 4 * options.expanded_bytes)};
+    MILLRACE_ASSIGN_OR_RETURN(real.device, MakeDevice(options.device, limits));
   }
   if (real.connector == nullptr) {
     real.connector = MakeGrpcConnector({});

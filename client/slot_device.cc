@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "client/pinned_memory.h"
+#include "client/slot_pool.h"
 #include "common/base/mutex.h"
 #include "common/batch/expand_program.h"
 
@@ -70,12 +71,12 @@ class OwnSlot {
 
 class SlotDevice final : public Device {
  public:
-  SlotDevice(std::shared_ptr<Accelerator> accelerator, const SlotDeviceOptions& options)
+  SlotDevice(std::shared_ptr<Accelerator> accelerator, const DeviceLimits& limits)
       : accelerator_(std::move(accelerator)),
         pinned_(std::make_shared<PinnedMemory>(accelerator_)),
         staging_(BufferPool::kDefaultCacheBytes, pinned_),
-        payloads_(std::make_shared<SlotPool>(accelerator_, SlotPool::Limits{})),
-        slots_(std::make_shared<SlotPool>(accelerator_, options.slots)) {}
+        payloads_(std::make_shared<SlotPool>(accelerator_, DeviceLimits{})),
+        slots_(std::make_shared<SlotPool>(accelerator_, limits)) {}
 
   std::string_view name() const override { return accelerator_->name(); }
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
@@ -223,8 +224,8 @@ std::string SlotDevice::status() const {
 }  // namespace
 
 std::shared_ptr<Device> MakeSlotDevice(std::shared_ptr<Accelerator> accelerator,
-                                       const SlotDeviceOptions& options) {
-  return std::make_shared<SlotDevice>(std::move(accelerator), options);
+                                       const DeviceLimits& limits) {
+  return std::make_shared<SlotDevice>(std::move(accelerator), limits);
 }
 
 }  // namespace millrace

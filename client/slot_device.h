@@ -16,17 +16,10 @@
 
 #include "client/accelerator.h"
 #include "client/device.h"
-#include "client/slot_pool.h"
 
 namespace millrace {
 
-struct SlotDeviceOptions {
-  /// Delivered batches, or parts of them, whose memory is kept. Those that a consumer holds are not
-  /// refused beyond that.
-  SlotPool::Limits slots;
-};
-
 std::shared_ptr<Device> MakeSlotDevice(std::shared_ptr<Accelerator> accelerator,
-                                       const SlotDeviceOptions& options = {});
+                                       const DeviceLimits& limits = {});
 
 }  // namespace millrace

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-SlotPool::SlotPool(std::shared_ptr<Accelerator> accelerator, const Limits& limits)
+SlotPool::SlotPool(std::shared_ptr<Accelerator> accelerator, const DeviceLimits& limits)
     : accelerator_(std::move(accelerator)), limits_(limits) {}
 
 SlotPool::~SlotPool() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/accelerator.h"
+#include "client/device.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 
@@ -29,19 +30,14 @@ struct Slot {
 
 class SlotPool {
  public:
-  /// Up to so many slots and bytes are taken while earlier ones are busy; more only for slots that
-  /// are held.
-  struct Limits {
-    std::size_t slots = 4;
-    std::uint64_t bytes = std::uint64_t{4} << 30;
-  };
   struct Stats {
     std::size_t slots = 0;  // taken from the device, held and idle
     std::size_t idle = 0;
     std::uint64_t bytes = 0;
   };
 
-  SlotPool(std::shared_ptr<Accelerator> accelerator, const Limits& limits);
+  /// Beyond the limits, slots are taken only while all others are held.
+  SlotPool(std::shared_ptr<Accelerator> accelerator, const DeviceLimits& limits);
   /// Waits for what idle slots are busy with. REQUIRES: no slot is held.
   ~SlotPool();
   SlotPool(const SlotPool&) = delete;
@@ -67,7 +63,7 @@ class SlotPool {
   void Free(Slot slot) MILLRACE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Accelerator> accelerator_;
-  const Limits limits_;
+  const DeviceLimits limits_;
   mutable Mutex mutex_;
   std::vector<Slot> idle_ MILLRACE_GUARDED_BY(mutex_);  // given back first comes first
   std::size_t slots_ MILLRACE_GUARDED_BY(mutex_) = 0;

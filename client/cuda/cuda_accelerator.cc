@@ -20,19 +20,25 @@ Status ToStatus(cudaError_t error, std::string_view what) {
   return Internal(message);
 }
 
-/// Calls of this scope go to one GPU; the thread's own comes back after it.
+/// Calls of this scope go to one GPU; the thread's own comes back after it. None of them breaks a
+/// graph that another thread captures: nothing here is queued on a stream that it captures.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
     if (cudaGetDevice(&before_) != cudaSuccess) before_ = device;
     (void)cudaSetDevice(device);
+    (void)cudaThreadExchangeStreamCaptureMode(&mode_);
   }
-  ~OnDevice() { (void)cudaSetDevice(before_); }
+  ~OnDevice() {
+    (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+    (void)cudaSetDevice(before_);
+  }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
   int before_ = 0;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 class CudaEvent final : public Accelerator::Event {

@@ -75,7 +75,7 @@ TEST_CASE("a damaged batch is the same error on a GPU", "[cuda]") {
 }
 
 TEST_CASE("a slot of a GPU is written to only after what a stream has queued", "[cuda]") {
-  const auto device = MakeSlotDevice(GpuOrSkip(), {{.slots = 1}});
+  const auto device = MakeSlotDevice(GpuOrSkip(), {.slots = 1});
   BufferPool received(1 << 20, device->receive_memory());
   const auto first = test::Pack(test::RandomBatch(1, 40), received);
   const auto second = test::Pack(test::RandomBatch(2, 40), received);

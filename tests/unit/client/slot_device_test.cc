@@ -40,9 +40,9 @@ bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 /// A device over a processor's accelerator, and batches received into its pinned memory.
 struct TestDevice {
-  explicit TestDevice(const HostAcceleratorOptions& options = {}, SlotPool::Limits limits = {})
+  explicit TestDevice(const HostAcceleratorOptions& options = {}, DeviceLimits limits = {})
       : accelerator(std::make_shared<HostAccelerator>(options)),
-        device(MakeSlotDevice(accelerator, {limits})),
+        device(MakeSlotDevice(accelerator, limits)),
         received(1 << 20, device->receive_memory()) {}
 
   Result<std::shared_ptr<const DeliveredBatch>> Expand(

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-using Limits = SlotPool::Limits;
+using Limits = DeviceLimits;
 
 /// A stream of a consumer that is busy until it is let go.
 class BusyStream {
