@@ -2,10 +2,13 @@
 // against the device's own limits, and which share of that a training's steps hide.
 //
 // Without a GPU it runs over a processor's accelerator, to see that it works.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +28,8 @@ namespace {
 
 using bench::Machine;
 using Batches = std::vector<std::shared_ptr<const PackedBatch>>;
+constexpr int kTrainings = 5;
+
 using WallTime = std::chrono::steady_clock::time_point;
 
 struct Options {
@@ -200,8 +205,15 @@ Status BenchHiding(const Options& options, Machine& machine, const std::shared_p
   }
   const double alone = SecondsSince(begin);
   report.Add({"copy and expand one batch", alone / options.steps * 1e6, "us", "", 0, params});
-  MILLRACE_ASSIGN_OR_RETURN(const double bare, Train(options, machine, nullptr, batches));
-  MILLRACE_ASSIGN_OR_RETURN(const double fed, Train(options, machine, device, batches));
+  // In turn, and the best of each: what else the machine does is no part of it.
+  double bare = std::numeric_limits<double>::max();
+  double fed = bare;
+  for (int i = 0; i < kTrainings; ++i) {
+    MILLRACE_ASSIGN_OR_RETURN(const double without, Train(options, machine, nullptr, batches));
+    MILLRACE_ASSIGN_OR_RETURN(const double with, Train(options, machine, device, batches));
+    bare = std::min(bare, without);
+    fed = std::min(fed, with);
+  }
   report.Add({"a step's time that delivery adds", (fed - bare) / options.steps * 1e6, "us", "", 0,
               params});
   const double left = 100 * std::max(0.0, fed - bare) / alone;
