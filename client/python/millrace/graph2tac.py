@@ -3,16 +3,23 @@
     from millrace.graph2tac import DataServer, TRAIN, VALID
 
 Every value, dtype and order is that of graph2tac 1.0.4, its own shuffle order included. Examples are
-built in this process by Millrace's own code, many at once.
+built in this process by Millrace's own code, many at once. Where graph2tac fails on an example, so
+does this, but for an argument out of the global context: it is -1.
 """
 
+import functools
 import itertools
 import json
 import random
 
 import numpy
 import yaml
+
+# First of all, as graph2tac's training does it: pycapnp has to be loaded before TensorFlow.
+from graph2tac.loader.data_server import HOLDOUT, TRAIN, VALID, DataToTFGNN
 from graph2tac.loader.data_classes import (
+    BIDIRECTIONAL,
+    UNDIRECTED,
     DataConfig,
     DatasetConfig,
     GraphConstants,
@@ -29,11 +36,10 @@ from graph2tac.loader.data_classes import (
 
 from ._core import PlanReader
 
-TRAIN = 0
-VALID = 1
-HOLDOUT = 2
+__all__ = ["HOLDOUT", "TRAIN", "VALID", "DataServer"]
 
 _TOGETHER = 256  # examples built at once
+_CONTEXTS = 64  # global contexts that are kept: neighbours have the same, and each has many labels
 
 
 def _pipeline(config, source, filters):
@@ -49,7 +55,7 @@ def _pipeline(config, source, filters):
         "millrace": 1, "dataset": "graph2tac", "source": source, "split": split,
         "filter": {"exclude_none_arguments": filters and config.exclude_none_arguments,
                    "exclude_not_faithful": filters and config.exclude_not_faithful,
-                   "required_tactic_occurrence": config.required_tactic_occurrence,
+                   "required_tactic_occurrence": max(1, config.required_tactic_occurrence),
                    "restrict_to_spine": config.restrict_to_spine},
         "closure": {"max_subgraph_size": data.max_subgraph_size,
                     "order": "bfs" if data.bfs_option else "dfs",
@@ -86,9 +92,6 @@ class _Rows:
         self._arrays = {path: batch[path].numpy() for path in batch}
         self.row_of = {example: row for row, example in enumerate(batch.example_ids)}
 
-    def __contains__(self, path):
-        return path in self._arrays
-
     def all(self, path):
         return self._arrays[path]
 
@@ -105,6 +108,9 @@ class DataServer:
         self.data_dir = data_dir
         self.dataset_config = dataset_config
         self.data_config = dataset_config.data_config
+        if self.data_config.symmetrization not in (BIDIRECTIONAL, UNDIRECTED, None):
+            raise ValueError(f"symmetrization {self.data_config.symmetrization!r}: expected "
+                             f"{BIDIRECTIONAL!r}, {UNDIRECTED!r} or None")
         self._states = self._open("proof_states", False)
         self._kept = (self._open("proof_states", True)
                       if dataset_config.exclude_none_arguments or dataset_config.exclude_not_faithful
@@ -112,10 +118,10 @@ class DataServer:
         self._clusters = self._open("definitions", False)
         self._spec = self._states.spec()
         self._vocabulary = self._states.vocabulary()
-        names = self._vocabulary["node_label_names"]
         self._first_label = self._spec["base_node_labels"]
-        self._name_dtype = f"U{max(map(len, names[self._first_label:]), default=0)}"
-        self._contexts = {}
+        self._name_dtype = f"U{max(map(len, self._definition_names()), default=0)}"
+        self._context = functools.lru_cache(_CONTEXTS)(
+            lambda number: numpy.array(self._states.context(number), numpy.uint32))
         self._exporter = None
         rng = random.Random(dataset_config.shuffle_random_seed)
         self.rng_proofstates = random.Random(rng.random())
@@ -124,6 +130,13 @@ class DataServer:
     def _open(self, source, filters):
         return PlanReader(pipeline=json.dumps(_pipeline(self.dataset_config, source, filters)),
                           datasets={"": str(self.data_dir)})
+
+    def _definition_names(self):
+        if not self.dataset_config.restrict_to_spine:
+            return self._vocabulary["node_label_names"][self._first_label:]
+        # Definitions off the spine have no label, but their clusters count.
+        clusters = map(self._clusters.describe, range(self._clusters.examples()))
+        return itertools.chain.from_iterable(cluster["members"] for cluster in clusters)
 
     # --- what there is ---
 
@@ -175,8 +188,11 @@ class DataServer:
         return next(self._each(self._states, [i], self._datapoint))
 
     def datapoint_text(self, i):
-        rows = _Rows(self._states.of_examples([i]))
-        return tuple(bytes(rows.cut(0, path)).decode() for path in ("state_text", "tactic_text"))
+        return next(self._each(self._states, [i], self._text))
+
+    def _text(self, rows, row, i):
+        del i
+        return tuple(bytes(rows.cut(row, path)).decode() for path in ("state_text", "tactic_text"))
 
     def _datapoint(self, rows, row, i):
         # Numbers of nodes count across the batch: back to the example's own.
@@ -186,7 +202,7 @@ class DataServer:
             root=int(rows.all("root")[row] - first),
             context=ProofstateContext(
                 local_context=(rows.cut(row, "local_context") - first).astype(numpy.uint32),
-                global_context=self._context(int(rows.all("global_context")[row]))),
+                global_context=self._context(int(rows.all("global_context")[row])).copy()),
             metadata=ProofstateMetadata(
                 name=self._vocabulary["node_label_names"][rows.all("definition")[row]].encode(),
                 step=int(rows.all("proof_step")[row]),
@@ -196,11 +212,6 @@ class DataServer:
             local_args=rows.cut(row, "local_args").astype(numpy.int64),
             global_args=rows.cut(row, "global_args").astype(numpy.int64))
         return state, action, i
-
-    def _context(self, number):
-        if number not in self._contexts:
-            self._contexts[number] = numpy.array(self._states.context(number), numpy.uint32)
-        return self._contexts[number]
 
     # --- definitions ---
 
@@ -269,8 +280,6 @@ class DataServer:
 
     def _get_data_to_tfgnn(self):
         if self._exporter is None:
-            from graph2tac.loader.data_server import DataToTFGNN
-
             self._exporter = DataToTFGNN()
         return self._exporter
 
