@@ -1,5 +1,12 @@
 """PyTorch: datasets, loaders, Lightning, and several ranks."""
 
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import warnings
+
 import numpy
 import pytest
 from conftest import pipeline
@@ -40,22 +47,64 @@ def test_a_loader_with_workers_is_refused(connect):
         next(iter(loader))
 
 
-def test_a_stateful_loader_goes_on(connect):
+def test_a_loader_counts_the_parts_of_batches(dataset):
+    session = millrace.reference(pipeline(), dataset, micro=3)
+    loader = torch.utils.data.DataLoader(millrace.torch.IterableDataset(session), batch_size=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # torch warns where a dataset is longer than its length
+        given = sum(1 for _ in loader)
+    assert given == len(loader) == 3 * len(session)
+
+
+def test_a_broken_off_epoch_goes_on_unless_it_is_wanted_whole(connect):
+    for whole in (False, True):
+        session = connect(job=f"broken off {whole}")
+        loader = torch.utils.data.DataLoader(
+            millrace.torch.IterableDataset(session, ["example_id"], whole=whole), batch_size=None)
+        first = [given["example_id"].tolist() for _, given in zip(range(3), loader)]
+        again = [given["example_id"].tolist() for given in loader]
+        assert len(again) == len(session) - (0 if whole else 3)
+        assert (again[:3] == first) == whole
+        assert sum(1 for _ in loader) == len(session)  # the next epoch
+        assert session.epoch == 1
+
+
+def test_the_map_is_what_is_given(connect):
+    mapped = millrace.torch.IterableDataset(connect(), ["tactic", "example_id"],
+                                            map=lambda given: (sorted(given), given["tactic"] + 1))
+    paths, tactic = next(iter(torch.utils.data.DataLoader(mapped, batch_size=None)))
+    assert paths == ["example_id", "tactic"] and tactic.min() >= 1
+
+
+@pytest.mark.parametrize("taken", [0, 4, None])
+def test_a_stateful_loader_goes_on(connect, taken):
+    """From the start, from the middle and from the end of an epoch, into the next."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader")
-    whole = [t["tactic"].tolist()
-             for t in millrace.torch.IterableDataset(connect(job="whole"), ["tactic"])]
-    loader = stateful.StatefulDataLoader(
-        millrace.torch.IterableDataset(connect(job="a"), ["tactic"]), batch_size=None)
-    iterator = iter(loader)
-    head = [next(iterator)["tactic"].tolist() for _ in range(4)]
-    state = loader.state_dict()
-    other = stateful.StatefulDataLoader(
-        millrace.torch.IterableDataset(connect(job="b"), ["tactic"]), batch_size=None)
-    other.load_state_dict(state)
-    assert head + [t["tactic"].tolist() for t in other] == whole
+
+    def loader(job):
+        return stateful.StatefulDataLoader(
+            millrace.torch.IterableDataset(connect(job=f"{job} {taken}"), ["tactic"]),
+            batch_size=None)
+
+    whole = loader("whole")
+    expected = [[t["tactic"].tolist() for t in whole] for _ in range(2)]
+    first = loader("a")
+    count = len(expected[0]) if taken is None else taken
+    iterator = iter(first)
+    head = [next(iterator)["tactic"].tolist() for _ in range(count)]
+    assert taken is not None or next(iterator, None) is None
+    other = loader("b")
+    other.load_state_dict(first.state_dict())
+    rest = [t["tactic"].tolist() for t in other]
+    if count == len(expected[0]):
+        assert head == expected[0] and rest in ([], expected[1])
+    else:
+        assert head + rest == expected[0]
+    if rest != expected[1]:
+        assert [t["tactic"].tolist() for t in other] == expected[1]
 
 
-def test_lightning_trains_and_keeps_the_place(connect, tmp_path):
+def lightning_model():
     lightning = pytest.importorskip("lightning.pytorch")
 
     class Model(lightning.LightningModule):
@@ -63,33 +112,136 @@ def test_lightning_trains_and_keeps_the_place(connect, tmp_path):
             super().__init__()
             self.weight = torch.nn.Parameter(torch.zeros(1))
             self.seen = []
+            self.validated = []
 
         def training_step(self, batch, _):
             self.seen.append(batch["example_id"].tolist())
             return (self.weight * batch["tactic"].float()).mean()
 
+        def on_validation_epoch_start(self):
+            self.validated.append([])
+
+        def validation_step(self, batch, _):
+            self.validated[-1].append(batch["example_id"].tolist())
+
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    session = connect()
-    model = Model()
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", logger=False,
-                                enable_progress_bar=False, enable_model_summary=False,
-                                default_root_dir=tmp_path)
-    trainer.fit(model, datamodule=millrace.torch.data_module(session))
-    assert len(model.seen) == len(session)
-    trainer.save_checkpoint(tmp_path / "checkpoint")
-    saved = torch.load(tmp_path / "checkpoint", weights_only=False)
-    assert session.state_dict() in saved.values() or any(
-        session.state_dict() == value for value in saved.values())
+    return Model()
+
+
+def trainer(tmp_path, **options):
+    from lightning.pytorch import Trainer
+    return Trainer(accelerator="cpu", logger=False, enable_progress_bar=False,
+                   enable_model_summary=False, default_root_dir=tmp_path, **options)
+
+
+def ids(dataset, epochs):
+    """Of each step."""
+    session = millrace.reference(pipeline(), dataset)
+    return [batch.example_ids for epoch in session.epochs(epochs) for _, batch in epoch]
+
+
+def test_lightning_goes_on_where_a_checkpoint_is(connect, dataset, tmp_path):
+    """In the middle of an epoch, and at its end."""
+    model = lightning_model()
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    module = millrace.torch.data_module(connect(job="whole"))
+    steps = len(millrace.reference(pipeline(), dataset))
+    trainer(tmp_path, max_epochs=2, callbacks=[
+        ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=5, save_top_k=-1),
+        ModelCheckpoint(tmp_path, "end", every_n_epochs=1, save_on_train_epoch_end=True,
+                        monitor="step", mode="min"),
+    ]).fit(model, datamodule=module)
+    assert model.seen == ids(dataset, 2)
+    second = steps // 5 * 5 + 5
+    for name, done in (("step=5", 5), (f"step={second}", second), ("end", steps)):
+        other = lightning_model()
+        trainer(tmp_path, max_epochs=2).fit(
+            other, datamodule=millrace.torch.data_module(lambda: connect(job=f"from {name}")),
+            ckpt_path=tmp_path / f"{name}.ckpt")
+        assert other.seen == model.seen[done:], name
+
+
+def test_lightning_validates_on_all_of_it_each_time(connect, dataset, tmp_path):
+    """Also after its sanity check, which takes two batches and no more."""
+    model = lightning_model()
+    module = millrace.torch.data_module(connect(job="train"), connect(job="validate"))
+    trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2).fit(model, datamodule=module)
+    sanity, first, second = model.validated
+    steps = ids(dataset, 2)
+    assert sanity == steps[:2]
+    assert first + second == model.seen == steps
+
+
+def start_ranks(tmp_path, name, launcher, *arguments):
+    """Runs a script of this folder and gives what its ranks saw: rank -> [{"ids", "weight"}, …]."""
+    done = subprocess.run(
+        [sys.executable, *launcher, str(pathlib.Path(__file__).parent / "scripts" / name),
+         str(tmp_path), *map(str, arguments)], capture_output=True, text=True, timeout=240,
+        check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads((tmp_path / str(rank)).read_text()) for rank in range(2)]
+
+
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d",
+            "--rdzv-endpoint", "127.0.0.1:0"]
+
+
+@pytest.mark.parametrize("name", ["accelerate", "lightning"])
+def test_two_ranks_share_an_epoch(server, dataset, tmp_path, name):
+    """Each example once over both, and the models stay equal: their gradients are averaged."""
+    pytest.importorskip(name)
+    script = f"{name}_ranks.py"
+    # Lightning starts its second rank by itself.
+    ranks = start_ranks(tmp_path, script, TORCHRUN if name == "accelerate" else [], server.address,
+                        json.dumps(pipeline(8, "drop")))
+    session = [millrace.reference(pipeline(8, "drop"), dataset, rank=rank, world_size=2)
+               for rank in range(2)]
+    expected = [[batch.example_ids for _, batch in s.next_epoch()] for s in session]
+    assert [rank["ids"] for rank in ranks] == expected
+    assert len(expected[0]) == len(expected[1]) == len(session[0])
+    assert ranks[0]["weight"] == ranks[1]["weight"] != 0
+
+
+def test_accelerate_keeps_the_place(connect, dataset, tmp_path):
+    """With the model and the optimizer prepared, and the session registered."""
+    accelerate = pytest.importorskip("accelerate")
+
+    def run(job, steps, load=None, save=None):
+        accelerator = accelerate.Accelerator(cpu=True)
+        model = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.zeros_(model.weight)
+        model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.1))
+        session = connect(job=job)
+        accelerator.register_for_checkpointing(session)
+        if load:
+            accelerator.load_state(load)
+        seen = []
+        for _, given in zip(range(steps), millrace.torch.IterableDataset(session)):
+            seen.append(given["example_id"].tolist())
+            loss = model(given["tactic"].float()[:, None] / 100).mean()
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        if save:
+            accelerator.save_state(save)
+        return seen, model.weight.item()
+
+    whole, weight = run("whole", 7)
+    head, _ = run("a", 3, save=str(tmp_path / "state"))
+    rest, resumed_weight = run("b", 4, load=str(tmp_path / "state"))
+    assert head + rest == whole == ids(dataset, 1)[:7]
+    assert resumed_weight == weight != 0
 
 
 def test_tqdm_knows_the_length(connect):
     tqdm = pytest.importorskip("tqdm").tqdm
     session = connect()
-    with tqdm(session.next_epoch(), disable=True) as bar:
-        assert bar.total is None or bar.total == len(session)
-        assert sum(1 for _ in bar) == len(session)
+    with tqdm(session.next_epoch(), file=io.StringIO()) as bar:
+        assert bar.total == len(session)
+        assert sum(1 for _ in bar) == bar.n == len(session)
 
 
 def test_copies_after_expansion_are_none(connect):

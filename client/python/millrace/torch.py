@@ -19,32 +19,36 @@ def tensors(batch, paths=None):
 class IterableDataset(torch.utils.data.IterableDataset):
     """Each iteration is an epoch, or what is left of one.
 
-    paths: those wanted; None: all. map: called with each dict, its result is given instead. Has
-    state_dict and load_state_dict as torchdata's StatefulDataLoader asks for them.
+    paths: those wanted; None: all. map: called with each dict, its result is given instead.
+    whole: an iteration begins with the epoch's first batch also where the last one was broken off;
+    for validation. Has state_dict and load_state_dict as torchdata's StatefulDataLoader asks for
+    them.
     """
 
-    def __init__(self, session, paths=None, map=None):  # noqa: A002
+    def __init__(self, session, paths=None, map=None, whole=False):  # noqa: A002
         super().__init__()
         self.session = session
         self._paths = paths
         self._map = map
+        self._whole = whole
 
     def __iter__(self):
         if torch.utils.data.get_worker_info() is not None:
             raise ConfigError("a DataLoader over a session takes num_workers=0: the session's own "
                               "threads receive and expand batches ahead of the loop")
+        if self._whole and not self.session.at_end:
+            self.session.seek(self.session.epoch)
         for _, batch in self.session.next_epoch():
             parts = batch if type(batch) is tuple else (batch,)
             del batch
             for part in parts:
                 given = tensors(part, self._paths)
-                del part
                 yield given if self._map is None else self._map(given)
-                del given
+                del part, given
             del parts
 
     def __len__(self):
-        return len(self.session)
+        return len(self.session) * self.session.describe()["millrace/micro"]
 
     def state_dict(self):
         return self.session.state_dict()
@@ -54,24 +58,41 @@ class IterableDataset(torch.utils.data.IterableDataset):
 
 
 def data_module(train, validation=None, **options):
-    """A LightningDataModule over sessions; its state goes into Lightning's checkpoints."""
+    """A LightningDataModule over sessions; the training's place goes into Lightning's checkpoints.
+
+    train, validation: sessions, or functions that open them. Lightning says which rank a process is
+    when it fits: with several ranks give functions. options: IterableDataset's.
+    """
     try:
         from lightning.pytorch import LightningDataModule
     except ImportError:
         from pytorch_lightning import LightningDataModule
 
     class DataModule(LightningDataModule):
+        def __init__(self):
+            super().__init__()
+            self.session = None
+            self.validation_session = None
+
+        def setup(self, stage=None):
+            del stage
+            if self.session is None:
+                self.session = train() if callable(train) else train
+                self.validation_session = validation() if callable(validation) else validation
+
         def train_dataloader(self):
-            return _loader(train, options)
+            return _loader(self.session, options)
 
         def val_dataloader(self):
-            return [] if validation is None else _loader(validation, options)
+            if self.validation_session is None:
+                return []
+            return _loader(self.validation_session, {**options, "whole": True})
 
         def state_dict(self):
-            return train.state_dict()
+            return self.session.state_dict()
 
         def load_state_dict(self, state_dict):
-            train.load_state_dict(state_dict)
+            self.session.load_state_dict(state_dict)
 
     return DataModule()
 
