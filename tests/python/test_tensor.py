@@ -53,6 +53,18 @@ def test_two_tensors_are_rows_of_one_without_a_copy(batch):
         batch.stack(["edge_source", "node_label"])
 
 
+def test_what_is_cut_from_a_tensor_is_the_same_memory(batch):
+    tensor, array = batch["edge_source"], batch["edge_source"].numpy()
+    assert tensor[3] == array[3] and (tensor[[1, 5]] == array[[1, 5]]).all()
+    cut = tensor[2:9]
+    assert (cut == array[2:9]).all() and len(cut) == 7
+    assert cut.__array_interface__["data"][0] == tensor.data_ptr + 2 * cut.itemsize
+    expected = array[2:9].copy()
+    del batch, tensor, array
+    gc.collect()
+    assert (cut == expected).all()
+
+
 def test_a_tensor_outlives_batch_and_session(dataset):
     session = millrace.reference(pipeline(), dataset)
     _, batch = next(iter(session.next_epoch()))

@@ -260,7 +260,7 @@ void BindTensor(nb::module_& module) {
       .def("__getitem__",
            [](nb::handle self, nb::handle index) {
              const nb::object array = self.attr("numpy")();
-             return nb::object(array[index]);
+             return nb::object(array[index]);  // taken while the array is there
            })
       .def("__repr__", DescribeTensor)
       .def("__dlpack__", ToDLPack)
