@@ -60,11 +60,15 @@ def main():
     parser.add_argument("--every", type=int, default=5, help="steps between checkpoints")
     parser.add_argument("--losses", help="file that gets a line for each step")
     options = parser.parse_args()
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if (options.local is None) == (options.address is None):
+        parser.error("give --address or --local")
+    if options.local and ranks > 1:
+        parser.error("--local is for one rank: several read from one dispatcher, --address")
 
     torch.manual_seed(0)
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
-    ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1:
         torch.distributed.init_process_group("gloo")
     first = ranks == 1 or torch.distributed.get_rank() == 0
