@@ -16,32 +16,90 @@ def test_arrays_are_the_tensors(dataset):
         assert (numpy.asarray(array) == batch[path].numpy()).all()
 
 
-def test_padding_adds_a_graph_and_changes_nothing(dataset):
-    session = millrace.reference(pipeline(), dataset)
+@pytest.mark.parametrize("source", ["proof_states", "definitions"])
+def test_padding_adds_a_graph_and_changes_nothing(dataset, source):
+    session = millrace.reference(pipeline(source=source), dataset)
     shapes = set()
     for _, batch in session.next_epoch():
-        padded = millrace.jax.padded(batch, session.spec)
+        padded = {path: numpy.asarray(array)
+                  for path, array in millrace.jax.padded(batch, session.spec).items()}
         nodes = len(batch["node_label"])
-        edges = len(batch["edge_source"])
-        assert (numpy.asarray(padded["node_label"])[:nodes] == batch["node_label"].numpy()).all()
-        for path in ("edge_source", "edge_target"):
-            array = numpy.asarray(padded[path])
-            assert (array[:edges] == batch[path].numpy()).all()
-            assert (array[edges:] == nodes).all() and nodes < len(padded["node_label"])
-        splits = numpy.asarray(padded["node_splits"])
-        assert splits[-1] == len(padded["node_label"]) and (numpy.diff(splits) >= 0).all()
-        shapes.add((len(padded["node_label"]), len(padded["edge_source"])))
-    assert len(shapes) < len(session) / 2
+        assert padded["num_graphs"] == batch.num_graphs < len(padded["example_id"])
+        assert nodes < len(padded["node_label"])
+        for tensor in session.spec.tensors:
+            own, filled = batch[tensor.path].numpy(), padded[tensor.path]
+            assert (filled[:len(own)] == own).all()
+            if tensor.kind == "splits":
+                cut = next(t.path for t in session.spec.tensors if t.splits == tensor.path)
+                assert (filled[len(own):] == len(padded[cut])).all()
+            elif session.spec.counts_nodes(tensor.path):
+                assert (filled[len(own):] == nodes).all()  # one that was added
+            else:
+                assert (filled[len(own):] == 0).all()
+        shapes.add(tuple(sorted((path, array.shape) for path, array in padded.items())))
+    assert len(shapes) <= len(session) / 2
 
 
-def test_a_graphs_tuple_sums_up(dataset):
+@pytest.mark.parametrize("steps, most", [(4, 16), (1, 5)])
+def test_a_compiled_function_is_compiled_for_few_shapes(dataset, steps, most):
+    session = millrace.reference(pipeline(), dataset)
+
+    @jax.jit
+    def degrees(batch):
+        real = jax.numpy.arange(len(batch["example_id"])) < batch["num_graphs"]
+        count = jax.numpy.zeros(len(batch["node_label"]), int).at[batch["edge_target"]].add(1)
+        graphs = jax.numpy.searchsorted(batch["node_splits"], jax.numpy.arange(len(count)), "right")
+        each = jax.ops.segment_sum(count, graphs - 1, len(real))
+        return jax.numpy.where(real, each, 0)
+
+    for _, batch in session.next_epoch():
+        got = numpy.asarray(degrees(millrace.jax.padded(batch, session.spec, steps=steps)))
+        expected = numpy.diff(batch["edge_splits"].numpy())
+        assert (got[:batch.num_graphs] == expected).all() and not got[batch.num_graphs:].any()
+    assert degrees._cache_size() <= most < len(session) / 4
+
+
+def test_a_graphs_tuple_is_jraphs(dataset):
+    jraph = pytest.importorskip("jraph")
     session = millrace.reference(pipeline(), dataset)
     _, batch = next(iter(session.next_epoch()))
-    graphs = millrace.jax.graphs_tuple(batch, session.spec)
+    plain = millrace.jax.graphs_tuple(batch, session.spec)
+    assert plain._fields == jraph.GraphsTuple._fields
+    graphs = jraph.GraphsTuple(*plain)
     assert int(graphs.n_node.sum()) == len(graphs.nodes["node_label"])
     assert int(graphs.n_edge.sum()) == len(graphs.senders) == len(graphs.receivers)
-    assert graphs._fields == ("nodes", "edges", "receivers", "senders", "globals", "n_node",
-                              "n_edge")
+    mask = numpy.asarray(jraph.get_graph_padding_mask(graphs))
+    assert mask.sum() == batch.num_graphs and mask[:batch.num_graphs].all()
+    assert jraph.get_node_padding_mask(graphs).sum() == len(batch["node_label"])
+    assert jraph.get_edge_padding_mask(graphs).sum() == len(batch["edge_source"])
+    own = jraph.unpad_with_graphs(graphs)
+    assert (own.globals["example_id"] == batch["example_id"].numpy()).all()
+    assert (own.senders == batch["edge_source"].numpy()).all()
+    assert (own.n_node == numpy.diff(batch["node_splits"].numpy())).all()
+
+
+def test_a_jraph_network_runs_on_it(dataset):
+    """What is padded changes nothing: the network gives each graph what it gives it alone."""
+    jraph = pytest.importorskip("jraph")
+    session = millrace.reference(pipeline(4), dataset)
+    _, batch = next(iter(session.next_epoch()))
+
+    def run(graphs):
+        features = jax.nn.one_hot(graphs.nodes["node_label"] % 7, 7)
+        weights = 1.0 + graphs.edges["edge_label"][:, None] % 3
+        network = jraph.InteractionNetwork(
+            update_edge_fn=lambda edges, sent, received: edges * sent,
+            update_node_fn=lambda nodes, received: nodes + received)
+        out = network(graphs._replace(nodes=features, edges=weights, globals=None))
+        segments = jax.numpy.repeat(jax.numpy.arange(len(graphs.n_node)), graphs.n_node,
+                                    total_repeat_length=len(features))
+        return jraph.segment_sum(out.nodes, segments, len(graphs.n_node))
+
+    graphs = jraph.GraphsTuple(*millrace.jax.graphs_tuple(batch, session.spec))
+    padded = run(graphs)[:batch.num_graphs]
+    alone = run(jraph.unpad_with_graphs(graphs))
+    assert alone.shape == padded.shape and float(alone.sum()) > 0
+    assert (numpy.asarray(alone) == numpy.asarray(padded)).all()
 
 
 @pytest.mark.parametrize("size", [1, 256, 257, 300, 1000, 1025, 5000])

@@ -20,19 +20,51 @@ def test_a_batch_without_a_copy(dataset):
     assert data.validate(raise_on_error=True)
 
 
-def test_it_comes_apart_into_the_graphs_it_was_made_of(dataset):
-    session = millrace.reference(pipeline(), dataset, index_dtype="int64")
+DEFINITIONS = {"millrace": 1, "dataset": "data", "source": "definitions", "batch": {"size": 16}}
+UNDIRECTED = {"edges": {"symmetrization": "undirected", "add_self_edges": False}}
+
+
+@pytest.mark.parametrize("of, micro", [
+    (pipeline(), 1), (pipeline(**UNDIRECTED), 1), (pipeline(fields={"text": True}), 1),
+    (pipeline(fields={"global_context": "full"}), 1), (DEFINITIONS, 1), (pipeline(), 3)])
+def test_it_comes_apart_into_the_graphs_it_was_made_of(dataset, of, micro):
+    session = millrace.reference(of, dataset, index_dtype="int64", micro=micro)
+    _, given = next(iter(session.next_epoch()))
+    for batch in given if micro > 1 else (given,):
+        data = millrace.pyg.to_batch(batch, session.spec)
+        graphs = data.to_data_list()
+        assert len(graphs) == batch.num_graphs
+        again = geometric.data.Batch.from_data_list(graphs)
+        compared = 0
+        for tensor in session.spec.tensors:
+            # A graph counts its own nodes: PyG does not know, of other fields than edge_index.
+            if tensor.path in data and tensor.kind != "splits" and not session.spec.counts_nodes(
+                    tensor.path):
+                assert torch.equal(again[tensor.path], data[tensor.path]), tensor.path
+                compared += 1
+        assert compared >= 2  # example_id and what else the source has
+        for name in ("x", "edge_index", "edge_attr", "batch", "ptr"):
+            assert torch.equal(again[name], data[name]), name
+        splits, nodes = batch["edge_splits"].numpy(), batch["node_splits"].numpy()
+        for row, graph in enumerate(graphs):
+            cut = slice(splits[row], splits[row + 1])
+            assert graph.num_nodes == nodes[row + 1] - nodes[row]
+            assert (graph.edge_index[0].numpy() == batch["edge_source"][cut] - nodes[row]).all()
+            assert (graph.edge_index[1].numpy() == batch["edge_target"][cut] - nodes[row]).all()
+            assert graph.example_id.item() == batch.example_ids[row]
+            if "root" in batch:
+                assert graph.root.item() == 0
+                cut = batch["local_context_splits"].numpy()
+                own = batch["local_context"].numpy()[cut[row]:cut[row + 1]] - nodes[row]
+                assert (graph.local_context.numpy() == own).all()
+                assert ((0 <= graph.local_context) & (graph.local_context < graph.num_nodes)).all()
+
+
+def test_numbers_of_nodes_have_to_be_int64(dataset):
+    session = millrace.reference(pipeline(), dataset)
     _, batch = next(iter(session.next_epoch()))
-    data = millrace.pyg.to_batch(batch, session.spec)
-    graphs = data.to_data_list()
-    assert len(graphs) == batch.num_graphs
-    again = geometric.data.Batch.from_data_list(graphs)
-    for name in ("x", "edge_index", "edge_attr", "batch", "ptr", "tactic"):
-        assert (again[name] == data[name]).all(), name
-    for row, graph in enumerate(graphs):
-        assert graph.edge_index.min() >= 0 and graph.edge_index.max() < graph.num_nodes
-        assert graph.root.item() == 0
-        assert graph.example_id.item() == batch.example_ids[row]
+    with pytest.raises(millrace.ConfigError, match="index_dtype"):
+        millrace.pyg.to_batch(batch, session.spec)
 
 
 def test_a_layer_runs_on_it(dataset):

@@ -1,7 +1,5 @@
 """Several sessions read side by side."""
 
-import builtins
-
 from .errors import ConfigError
 
 
@@ -64,7 +62,7 @@ class Pairing:
     def load_state_dict(self, state):
         if set(state) != set(self.sessions):
             raise ConfigError(f"state_dict: expected {sorted(self.sessions)}, got {sorted(state)}")
-        for name, session in builtins.list(self.sessions.items()):
+        for name, session in self.sessions.items():
             session.load_state_dict(state[name])
 
     def close(self):

@@ -38,17 +38,20 @@ def arrays(batch):
     return {path: jax.numpy.asarray(batch[path].numpy()) for path in batch}
 
 
-def padded(batch, spec, smallest=256):
+def padded(batch, spec, smallest=256, steps=4):
     """Every tensor, filled up to a bucket: nodes and edges by those of one more graph, which edges
-    join to its first node; other rows by zeros. Splits are repeated. Also "num_graphs"."""
-    graphs = bucket(batch.num_graphs + 1, min(smallest, 16))
+    join to its first node; other rows by zeros. Splits are repeated. Also "num_graphs".
+
+    steps: sizes between two powers of two; fewer give more padding and fewer shapes.
+    """
+    graphs = bucket(batch.num_graphs + 1, min(smallest, 16), steps)
     nodes = int(batch[spec.node_splits].numpy()[-1])
     sizes = {"": graphs}
     for tensor in spec.tensors:
         if tensor.kind == "splits":
             rows = int(batch[tensor.path].numpy()[-1])
             # One node more at least, which added edges can join.
-            sizes[tensor.path] = bucket(rows + (tensor.path == spec.node_splits), smallest)
+            sizes[tensor.path] = bucket(rows + (tensor.path == spec.node_splits), smallest, steps)
     out = {"num_graphs": jax.numpy.asarray(batch.num_graphs)}
     for tensor in spec.tensors:
         array = batch[tensor.path].numpy()
@@ -62,10 +65,10 @@ def padded(batch, spec, smallest=256):
     return out
 
 
-def graphs_tuple(batch, spec, smallest=256):
+def graphs_tuple(batch, spec, smallest=256, steps=4):
     """The padded batch in jraph's form: nodes and edges hold their labels, globals all tensors with
     a row for each graph."""
-    values = padded(batch, spec, smallest)
+    values = padded(batch, spec, smallest, steps)
     (edges,) = spec.edges
     return GraphsTuple(
         nodes={path: values[path] for path in spec.node_values},

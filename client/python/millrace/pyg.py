@@ -19,6 +19,8 @@ def to_batch(batch, spec):
     if len(spec.edges) != 1:
         raise ConfigError(f"PyG's Batch holds one kind of edges, the spec has {len(spec.edges)}")
     (edges,) = spec.edges
+    if spec[edges.source].dtype != "int64":
+        raise ConfigError('PyG numbers nodes by int64: open the session with index_dtype="int64"')
     nodes = batch[spec.node_splits].torch()
     sizes = nodes.diff()
     values = [batch[path].torch() for path in spec.node_values]
