@@ -1,10 +1,12 @@
 """A repaired wheel brings its libraries with it, and lives beside others that have them too."""
 
+import importlib.util
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -16,6 +18,7 @@ LIVES = '''
 import importlib, json, re, sys
 
 dataset, before, others = sys.argv[1], sys.argv[2] == "before", sys.argv[3].split(",")
+sys.path.extend(sys.argv[4:])
 pipeline = {"millrace": 1, "dataset": "data", "source": "proof_states",
             "batch": {"size": 16, "remainder": "keep"}}
 
@@ -117,6 +120,21 @@ def test_it_lives_beside_other_grpcs(fresh, dataset, order, others, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     libraries = json.loads(done.stdout.splitlines()[-1])
     assert libraries["outside"] == [] and len(libraries["inside"]) > 5
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+def test_it_lives_beside_frameworks(fresh, dataset, order, framework, tmp_path):
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    # The framework of this environment, behind the wheel of the fresh one.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([fresh, "-W", "ignore", "-c", LIVES, dataset, order, framework,
+                           sysconfig.get_path("purelib")], capture_output=True, text=True,
+                          timeout=300, cwd=tmp_path, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    libraries = json.loads(done.stdout.splitlines()[-1])
+    assert len(libraries["inside"]) > 5
 
 
 def test_the_programs_of_a_wheel_run(fresh, dataset, tmp_path):
