@@ -44,6 +44,24 @@ def finish(process):
     return out
 
 
+def kill(process):
+    """With all that it started: torchrun's ranks are no longer of its process group."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # gone meanwhile
+    family = [process.pid]
+    for pid in family:
+        family += [child for child, parent in parents.items() if parent == pid]
+    for pid in family:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.read()  # ends when the last of them has
+    process.stdout.close()
+
+
 @pytest.mark.parametrize("ranks, local", [(1, False), (2, False), (1, True)])
 def test_a_killed_training_goes_on_with_the_same_losses(dataset, server, tmp_path, ranks, local):
     """Killed with no warning, resumed from its checkpoint: each loss equals, bit for bit, that of a
@@ -63,9 +81,7 @@ def test_a_killed_training_goes_on_with_the_same_losses(dataset, server, tmp_pat
     while len(lines(tmp_path / "killed")) < 12 and time.monotonic() < end:
         assert killed.poll() is None, killed.communicate()[0][-3000:]
         time.sleep(0.01)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
-    killed.stdout.close()
+    kill(killed)
     before = lines(tmp_path / "killed")
     assert 12 <= len(before) < len(whole)
     finish(start(ranks, *resuming))

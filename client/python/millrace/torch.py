@@ -4,6 +4,9 @@
     loader = torch.utils.data.DataLoader(dataset, batch_size=None)
 
 The session prefetches by itself: a loader takes no workers. Tensors share the batch's memory.
+
+With Accelerate prepare the model and the optimizer, and register_for_checkpointing(session). A
+loader that is prepared deals the first rank's batches out once more, cut through the middle.
 """
 
 import torch
