@@ -198,6 +198,14 @@ def test_an_example_that_cannot_be_built_is_an_error_in_both(folders):
     assert 0 < cut < len(a.datapoint_indices())
 
 
+def test_a_graph_without_an_edge_has_graph2tacs_offsets(folders):
+    """As many as there are groups, where any other graph has one less."""
+    a, b = open_both(folders("mini_stdlib"), config(max_subgraph_size=1, add_self_edges=False))
+    lengths = {len(cluster.graph.edge_offsets) for cluster in a.def_cluster_subgraphs()}
+    assert len(lengths) == 2
+    assert same_each(*(iter(server.def_cluster_subgraphs()) for server in (a, b)), "cluster") > 600
+
+
 def test_values_may_be_written_to(folders):
     """Examples of one definition have equal global contexts, and each its own array."""
     server = open_both(folders("mini_stdlib"), config())[1]
@@ -222,8 +230,7 @@ def test_what_graph2tac_refuses_is_refused(folders, wrong):
 
 
 def test_it_is_imported_alone(folders, tmp_path):
-    """The order in which pycapnp and TensorFlow are loaded matters: graph2tac takes care, and so
-    has whoever imports this first."""
+    """Before graph2tac and TensorFlow, in a process of its own."""
     folder = folders("propositional")
     code = f"""
 from millrace.graph2tac import TRAIN, DataServer

@@ -36,8 +36,11 @@ def test_a_dataset_goes_on_where_the_session_is(dataset):
 
 def test_parts_of_batches_come_one_by_one(dataset):
     session = millrace.reference(pipeline(), dataset, micro=4)
-    sizes = [len(element["example_id"]) for element in millrace.tf.dataset(session, epochs=1).take(8)]
-    assert sizes == [4] * 8
+    given = [element["example_id"].numpy().tolist()
+             for element in millrace.tf.dataset(session, epochs=1).take(8)]
+    _, whole = next(iter(millrace.reference(pipeline(), dataset).next_epoch()))
+    assert [len(part) for part in given] == [4] * 8
+    assert sum(given[:4], []) == whole.example_ids
 
 
 DEFINITIONS = {"millrace": 1, "dataset": "data", "source": "definitions", "batch": {"size": 16}}
