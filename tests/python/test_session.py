@@ -214,6 +214,16 @@ def test_held_tensors_are_named(connect):
     assert [entry for entry in session.held() if entry[2]] == []
 
 
+def test_an_epoch_keeps_no_batch_that_the_loop_let_go_of(connect):
+    session = connect()
+    steps = iter(session.next_epoch())
+    _, batch = next(steps)
+    assert [entry[1] for entry in session.held()] == [0]
+    del batch, _
+    gc.collect()
+    assert session.held() == []
+
+
 def test_a_shortage_of_slots_is_named_with_who_holds_them(connect):
     session = connect(pipeline(4), prefetch_bytes=1)
     steps = iter(session.next_epoch())

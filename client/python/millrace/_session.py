@@ -324,10 +324,9 @@ class Epoch:
                 step = batch[0].step
             else:
                 step = batch.step
-            given = step, batch
+            given = [(step, batch)]
             del batch
-            yield given
-            del given
+            yield given.pop()
             timer.done()
 
     def _repeat(self):
