@@ -16,7 +16,7 @@
 
 #include "common/base/result.h"
 #include "common/batch/batch.h"
-#include "common/batch/expand_kernel.h"
+#include "common/batch/expand_task.h"
 
 namespace millrace {
 

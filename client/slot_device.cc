@@ -43,7 +43,7 @@ class LentSlot final : public StreamLedger {
   const std::shared_ptr<SlotPool> pool_;
   Slot slot_;
   Mutex mutex_;
-  std::vector<Accelerator::StreamHandle> streams_;
+  std::vector<Accelerator::StreamHandle> streams_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 /// A slot that only the side stream has used, all of whose work is over or comes first.

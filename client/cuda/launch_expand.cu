@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "common/batch/expand_kernel.h"
+
 namespace millrace::kernel {
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "common/batch/expand_kernel.h"
+#include "common/batch/expand_task.h"
 
 namespace millrace::kernel {
 

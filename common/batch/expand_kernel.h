@@ -1,19 +1,21 @@
 // Expansion as a kernel: the same bytes as expand.h, written tile by tile with no order between
 // tiles, so that thousands of threads of a GPU can share the work. A CPU runs the very same code.
 //
-// Work is a table of tasks, one for each tensor, group of edges or run of padding. A task has
-// elements: values of the packed form, or edges, nodes, rows and bytes. A tile is kTileElements of
-// them; any number of threads share a tile. Every element finds by binary search which example it
-// belongs to, and from that where its values go: no element waits for another.
+// Work is a table of tasks (expand_task.h). A task has elements: values of the packed form, or
+// edges, nodes, rows and bytes. A tile is kTileElements of them; any number of threads share a
+// tile. Every element finds by binary search which example it belongs to, and from that where its
+// values go: no element waits for another.
 //
 // Where a value is wrong, the error word is set and nothing is written outside the tensors: the
 // host's expansion of the same batch has the words for it (expand_program.h).
 //
-// C++17 without headers of the project: nvcc compiles it too.
+// C++17, and of the project expand_task.h alone: nvcc compiles it too.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
+
+#include "common/batch/expand_task.h"
 
 #if defined(__CUDACC__)
 #define MILLRACE_HOST_DEVICE __host__ __device__
@@ -22,63 +24,6 @@
 #endif
 
 namespace millrace::kernel {
-
-inline constexpr std::uint64_t kTileElements = 2048;
-
-enum class Op : std::uint8_t {
-  kWiden,       // elements: values
-  kBytes,       // elements: bytes
-  kSplits,      // elements: rows and one more, counted from the first
-  kNodeOffset,  // elements: values; a node of its example becomes one of the batch
-  kEdges,       // elements: base edges; each is written once, or also reversed
-  kSelfEdges,   // elements: nodes
-  kEdgeSplits,  // elements: rows and one more
-  kPadding,     // elements: bytes to be zeroed
-};
-
-/// Numbers as in DType.
-enum class Type : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
-
-enum class Mirror : std::uint8_t { kNone, kUndirected, kBidirectional };  // as Symmetrization
-
-/// A tensor of the payload.
-struct Column {
-  std::uint64_t offset = 0;  // from the payload's begin
-  Type type = Type::kUint8;
-};
-
-/// Offsets of what is written are from the delivered batch's begin.
-struct Task {
-  Op op = Op::kPadding;
-  Mirror mirror = Mirror::kNone;
-  bool self_edges = false;
-  bool cut = false;               // kNodeOffset: by `splits`; else element i is of row i
-  std::uint32_t base_labels = 0;  // of edges
-  std::uint64_t first_tile = 0;
-  std::uint64_t first = 0;  // element of the packed tensor
-  std::uint64_t count = 0;  // of elements
-  Column in;                // values; of edges: the sources
-  Column target;            // of edges
-  Column label;             // of edges
-  Column splits;            // that cut the elements
-  Column node_splits;
-  std::uint64_t out = 0;  // of edges: the sources
-  std::uint64_t out_target = 0;
-  std::uint64_t out_label = 0;
-};
-
-/// All that a launch is given. Memory is the device's, but for `error`, which the host reads too.
-struct Launch {
-  const unsigned char* payload = nullptr;
-  unsigned char* out = nullptr;
-  const Task* tasks = nullptr;
-  std::uint32_t task_count = 0;
-  bool wide = false;  // int64, else int32
-  std::uint64_t tiles = 0;
-  std::uint64_t first_row = 0;
-  std::uint64_t rows = 0;  // at least 1 where a task has elements that belong to rows
-  std::uint32_t* error = nullptr;
-};
 
 template <class T>
 MILLRACE_HOST_DEVICE inline T Load(const T* at) {
@@ -323,49 +268,45 @@ MILLRACE_HOST_DEVICE void EdgeSplitsTile(const Launch& launch, const Task& task,
   }
 }
 
-template <class Out>
-MILLRACE_HOST_DEVICE void WidenAnyTile(const Launch& launch, const Task& task, const Share& share) {
-  switch (task.in.type) {
+/// Tile::Run with a value of the type.
+template <class Tile>
+MILLRACE_HOST_DEVICE void ForType(Type type, const Launch& launch, const Task& task,
+                                  const Share& share) {
+  switch (type) {
     case Type::kUint8:
-      return WidenTile<std::uint8_t, Out>(launch, task, share);
+      return Tile::template Run<std::uint8_t>(launch, task, share);
     case Type::kUint16:
-      return WidenTile<std::uint16_t, Out>(launch, task, share);
+      return Tile::template Run<std::uint16_t>(launch, task, share);
     case Type::kUint32:
-      return WidenTile<std::uint32_t, Out>(launch, task, share);
+      return Tile::template Run<std::uint32_t>(launch, task, share);
     case Type::kUint64:
-      return WidenTile<std::uint64_t, Out>(launch, task, share);
+      return Tile::template Run<std::uint64_t>(launch, task, share);
     case Type::kInt8:
-      return WidenTile<std::int8_t, Out>(launch, task, share);
+      return Tile::template Run<std::int8_t>(launch, task, share);
     case Type::kInt16:
-      return WidenTile<std::int16_t, Out>(launch, task, share);
+      return Tile::template Run<std::int16_t>(launch, task, share);
     case Type::kInt32:
-      return WidenTile<std::int32_t, Out>(launch, task, share);
+      return Tile::template Run<std::int32_t>(launch, task, share);
     case Type::kInt64:
-      return WidenTile<std::int64_t, Out>(launch, task, share);
+      return Tile::template Run<std::int64_t>(launch, task, share);
   }
 }
 
 template <class Out>
-MILLRACE_HOST_DEVICE void NodeAnyTile(const Launch& launch, const Task& task, const Share& share) {
-  switch (task.in.type) {
-    case Type::kUint8:
-      return NodeTile<std::uint8_t, Out>(launch, task, share);
-    case Type::kUint16:
-      return NodeTile<std::uint16_t, Out>(launch, task, share);
-    case Type::kUint32:
-      return NodeTile<std::uint32_t, Out>(launch, task, share);
-    case Type::kUint64:
-      return NodeTile<std::uint64_t, Out>(launch, task, share);
-    case Type::kInt8:
-      return NodeTile<std::int8_t, Out>(launch, task, share);
-    case Type::kInt16:
-      return NodeTile<std::int16_t, Out>(launch, task, share);
-    case Type::kInt32:
-      return NodeTile<std::int32_t, Out>(launch, task, share);
-    case Type::kInt64:
-      return NodeTile<std::int64_t, Out>(launch, task, share);
+struct WidenAny {
+  template <class In>
+  MILLRACE_HOST_DEVICE static void Run(const Launch& launch, const Task& task, const Share& share) {
+    WidenTile<In, Out>(launch, task, share);
   }
-}
+};
+
+template <class Out>
+struct NodeAny {
+  template <class In>
+  MILLRACE_HOST_DEVICE static void Run(const Launch& launch, const Task& task, const Share& share) {
+    NodeTile<In, Out>(launch, task, share);
+  }
+};
 
 /// Ends and labels are unsigned and at most 32 bits wide (tensor_table.h).
 template <class End, class Out>
@@ -404,11 +345,11 @@ template <class Out>
 MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const Share& share) {
   switch (task.op) {
     case Op::kWiden:
-      return WidenAnyTile<Out>(launch, task, share);
+      return ForType<WidenAny<Out>>(task.in.type, launch, task, share);
     case Op::kSplits:
       return SplitsTile<Out>(launch, task, share);
     case Op::kNodeOffset:
-      return NodeAnyTile<Out>(launch, task, share);
+      return ForType<NodeAny<Out>>(task.in.type, launch, task, share);
     case Op::kEdges:
       return EdgeAnyTile<Out>(launch, task, share);
     case Op::kSelfEdges:

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/batch/expand_edges.h"
+#include "common/batch/expand_kernel.h"
 
 namespace millrace {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/base/result.h"
 #include "common/batch/batch.h"
 #include "common/batch/expand.h"
-#include "common/batch/expand_kernel.h"
+#include "common/batch/expand_task.h"
 
 namespace millrace {
 

@@ -255,13 +255,7 @@ int main(int argc, char** argv) {
   millrace::Options options;
   CLI::App app("Copy batches to a device and expand them there; what steps hide of it");
   app.option_defaults()->always_capture_default();
-  app.add_option("--batches", options.made_up.batches, "distinct batches")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--examples", options.made_up.examples, "examples a batch")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--nodes", options.made_up.nodes, "mean nodes an example")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--edges-per-node", options.made_up.edges_per_node, "base edges for each node");
+  millrace::bench::AddOptions(app, options.made_up);
   app.add_option("--large", options.large, "examples of the batch for rates")
       ->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "copies and kernels")->check(CLI::PositiveNumber);

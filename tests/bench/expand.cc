@@ -170,13 +170,7 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Fill, seal, parse and expand random batches; GB/s of what each step writes or reads");
   app.option_defaults()->always_capture_default();
-  app.add_option("--batches", options.made_up.batches, "distinct batches")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--examples", options.made_up.examples, "examples a batch")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--nodes", options.made_up.nodes, "mean nodes an example")
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--edges-per-node", options.made_up.edges_per_node, "base edges for each node");
+  millrace::bench::AddOptions(app, options.made_up);
   app.add_option("--rounds", options.rounds, "times over all batches")->check(CLI::PositiveNumber);
   app.add_option("--symmetrization", options.symmetrization, "how edges are completed")
       ->check(CLI::IsMember({"none", "undirected", "bidirectional"}));

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "common/batch/batch_writer.h"
 
 namespace millrace::bench {
@@ -20,6 +22,14 @@ struct MadeUp {
   std::uint32_t nodes = 31;      // of an example, on average
   double edges_per_node = 1.5;
 };
+
+/// Options of a program for them.
+inline void AddOptions(CLI::App& app, MadeUp& made_up) {
+  app.add_option("--batches", made_up.batches, "distinct batches")->check(CLI::PositiveNumber);
+  app.add_option("--examples", made_up.examples, "examples a batch")->check(CLI::PositiveNumber);
+  app.add_option("--nodes", made_up.nodes, "mean nodes an example")->check(CLI::Range(1, 1000));
+  app.add_option("--edges-per-node", made_up.edges_per_node, "base edges for each node");
+}
 
 /// The arrays that a closure builder hands to a writer, for one example.
 struct Example {

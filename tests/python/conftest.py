@@ -10,7 +10,9 @@ import pytest
 import millrace
 from millrace import _binaries
 
-SHARED = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
+# As the C++ tests look for them (tests/support/skip.h).
+SHARED = pathlib.Path(os.environ.get("MILLRACE_SHARED")
+                      or pathlib.Path(__file__).resolve().parents[3] / "shared")
 
 
 def pytest_collection_modifyitems(items):

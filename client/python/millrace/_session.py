@@ -99,8 +99,7 @@ def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | d
         "world_size": world_size, "micro": micro, "index_dtype": index_dtype,
     }
 
-    def attach(at, peek=False):
-        del peek  # a PlanReader gives any batch without moving
+    def attach(at):
         return PlanReader(**options, cursor=at or "")
 
     return Session(attach, cursor, {"address": "", "job": "", "rank": rank,
@@ -121,7 +120,6 @@ class Session:
         self._repeat_first = repeat_first
         self._on_close = on_close
         self._vocabulary = None
-        self._last = None  # place of the batch last given, for state_dict while it is in use
         self._timer = _report.Timer()
         self._reader = attach(cursor)
         self.spec = _spec.from_dict(self._reader.spec())
@@ -161,6 +159,11 @@ class Session:
         return self._reader.epoch()
 
     @property
+    def micro(self) -> int:
+        """Parts that each batch comes in."""
+        return self._about["micro"]
+
+    @property
     def cursor(self) -> str:
         """What follows the last batch taken, as one line of text; the same on all ranks."""
         return self._reader.cursor()
@@ -186,7 +189,7 @@ class Session:
     def batch_at(self, epoch: int, step: int) -> Batch | tuple[Batch, ...]:
         """This rank's batch of any step, built for this call; the session's own place stays."""
         at = getattr(self._reader, "at", None)
-        if at is not None:
+        if at is not None:  # a plan of this process gives any batch without moving
             return at(epoch, step)
         reader = self._attach(self._cursor_of(epoch, step), peek=True)
         try:
@@ -320,11 +323,7 @@ class Epoch:
                 check(batch)
             # No name keeps the batch while the loop works on it: its memory is free when the loop
             # lets go of it.
-            if type(batch) is tuple:
-                step = batch[0].step
-            else:
-                step = batch.step
-            given = [(step, batch)]
+            given = [(parts_of(batch)[0].step, batch)]
             del batch
             yield given.pop()
             timer.done()
@@ -334,13 +333,18 @@ class Epoch:
         batch = self._reader.next()
         if batch is None:
             return
-        step = (batch[0] if type(batch) is tuple else batch).step
+        step = parts_of(batch)[0].step
         times = self._steps if session._repeat_first is True else int(session._repeat_first)
         began = time.perf_counter()
         for _ in range(times):
             yield step, batch
         if times:
             session._timer.alone(times, time.perf_counter() - began)
+
+
+def parts_of(batch):
+    """A batch's parts, as a tuple; one that comes whole is its only part."""
+    return batch if type(batch) is tuple else (batch,)
 
 
 def pipeline_text(pipeline):
@@ -394,7 +398,7 @@ def _validator(session):
     from ._validate import check  # numpy
 
     def run(batch):
-        for part in batch if type(batch) is tuple else (batch,):
+        for part in parts_of(batch):
             problem = check(part, session.spec)
             if problem is None:
                 continue

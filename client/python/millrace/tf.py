@@ -6,6 +6,7 @@
 
 import tensorflow
 
+from ._session import parts_of
 from .errors import ConfigError
 
 
@@ -21,7 +22,7 @@ def dataset(session, epochs=None):
     def elements():
         for epoch in session.epochs(epochs):
             for _, batch in epoch:
-                for part in batch if type(batch) is tuple else (batch,):
+                for part in parts_of(batch):
                     yield {path: part[path].numpy() for path in part}
 
     return tensorflow.data.Dataset.from_generator(elements, output_signature=signature(session.spec))

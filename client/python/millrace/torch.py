@@ -11,6 +11,7 @@ loader that is prepared deals the first rank's batches out once more, cut throug
 
 import torch
 
+from ._session import parts_of
 from .errors import ConfigError
 
 
@@ -42,7 +43,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
         if self._whole and not self.session.at_end:
             self.session.seek(self.session.epoch)
         for _, batch in self.session.next_epoch():
-            parts = batch if type(batch) is tuple else (batch,)
+            parts = parts_of(batch)
             del batch
             for part in parts:
                 given = tensors(part, self._paths)
@@ -51,7 +52,7 @@ class IterableDataset(torch.utils.data.IterableDataset):
             del parts
 
     def __len__(self):
-        return len(self.session) * self.session.describe()["millrace/micro"]
+        return len(self.session) * self.session.micro
 
     def state_dict(self):
         return self.session.state_dict()

@@ -151,6 +151,8 @@ TEST_CASE("a refused lease lapses alone and marks the worker failing", "[session
   CHECK(OnlyFailing(report).reason() == "file x.bin is damaged");
 }
 
+/// The loop takes all steps below `steps`; those that are not held come from worker 2, on stream
+/// `other`. Gives what is reported then.
 v1::Report PassSteps(Machine& m, StreamId other, std::uint64_t steps) {
   for (std::uint64_t step = m.state->next(); step < steps; ++step) {
     if (!m.state->holds(step)) m.Arrive(other, step, 2);
@@ -158,8 +160,6 @@ v1::Report PassSteps(Machine& m, StreamId other, std::uint64_t steps) {
   }
   return m.PassAttached(kSecond);
 }
-
-/// Step 1 of lease 10.1 comes of another worker; what is reported then.
 
 TEST_CASE("a refusal for good is reported with its code until the lease's steps are passed",
           "[session][failing]") {

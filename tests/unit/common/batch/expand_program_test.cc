@@ -7,6 +7,7 @@
 #include <cstring>
 #include <random>
 
+#include "common/batch/expand_kernel.h"
 #include "common/batch/expand_program.h"
 #include "tests/unit/common/batch/model_batch.h"
 

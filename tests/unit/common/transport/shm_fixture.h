@@ -3,7 +3,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +31,18 @@ inline bool WaitFor(const std::function<bool()>& condition) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;
+}
+
+/// A socket that nobody has connected.
+inline int MakeSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+/// Connects a socket to a server's name; false where nobody listens.
+inline bool ConnectTo(const std::string& name, int file) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  return connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0;
 }
 
 /// A worker in shared memory, and another that is reached over the network only.
