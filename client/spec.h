@@ -58,6 +58,8 @@ struct VocabularyTable {
   std::vector<std::int64_t> node_label_idents;  // 0 for the classes
   std::vector<std::string> edge_label_names;    // base labels
   std::vector<TacticEntry> tactics;
+  std::vector<std::string> files;             // of the dataset, in order
+  std::vector<std::uint32_t> labels_of_file;  // definitions with a label; they follow one another
 };
 
 }  // namespace millrace

@@ -26,6 +26,8 @@ Result<std::shared_ptr<const StaticTables>> StaticTables::Parse(std::string_view
     vocabulary.tactics.push_back(
         {tactic.ident(), tactic.base_text(), tactic.arguments(), tactic.count()});
   }
+  vocabulary.files.assign(from.files().begin(), from.files().end());
+  vocabulary.labels_of_file.assign(from.labels_of_file().begin(), from.labels_of_file().end());
   const std::shared_ptr<const StaticTables> parsed(
       new StaticTables(std::move(vocabulary), std::move(*tables.mutable_contexts()),
                        static_cast<std::uint32_t>(base_node_labels)));
@@ -44,6 +46,10 @@ Status StaticTables::Check() const {
   const auto bad = [](const char* what, int at) {
     return DataLoss(fmt::format("static tables: {} {} refers to what does not exist", what, at));
   };
+  if (vocabulary_.files.size() != vocabulary_.labels_of_file.size()) {
+    return DataLoss(fmt::format("static tables: {} files, but numbers of labels for {}",
+                                vocabulary_.files.size(), vocabulary_.labels_of_file.size()));
+  }
   if (contexts_.list_file_size() != contexts_.list_parent_size() ||
       contexts_.context_start_size() != contexts_.context_list_size()) {
     return DataLoss("static tables: columns of one table differ in length");

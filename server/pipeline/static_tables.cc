@@ -43,6 +43,12 @@ class VocabularyWriter {
       out.set_arguments(tactic.arguments);
       out.set_count(tactic.count);
     }
+    std::vector<std::uint32_t> labels_of_file(index_.files().size(), 0);
+    ForEachDefinition([&](const DefinitionRecord& d) { ++labels_of_file[d.file]; });
+    for (std::uint32_t file = 0; file < labels_of_file.size(); ++file) {
+      *rest_.add_files() = index_.file_name(file);
+      rest_.add_labels_of_file(labels_of_file[file]);
+    }
     ForEachName([this](std::string_view name) {
       bytes_ += LengthFieldSize(v1::Vocabulary::kNodeLabelNamesFieldNumber, name.size());
     });

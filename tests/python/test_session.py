@@ -196,8 +196,21 @@ def test_provenance_names_example_and_definition(connect, dataset):
     told = session.provenance(batch, 3)
     assert told["example"] == batch.example_ids[3]
     offline = millrace.reference(pipeline(), dataset)
-    assert offline.provenance(batch, 3)["definition"] == told["definition"]
-    assert offline.provenance(batch, 3)["file"].endswith(".bin")
+    assert len({session.provenance(batch, row)["file"] for row in range(batch.num_graphs)}) > 1
+    for row in range(batch.num_graphs):
+        told = session.provenance(batch, row)
+        assert told["file"].endswith(".bin")
+        assert {**offline.provenance(batch, row), **told} == offline.provenance(batch, row)
+
+
+def test_provenance_of_a_cluster_names_its_first_definition(connect, dataset):
+    of = pipeline(source="definitions")
+    session = connect(of)
+    offline = millrace.reference(of, dataset)
+    _, batch = next(iter(session.next_epoch()))
+    for row in range(batch.num_graphs):
+        told, expected = session.provenance(batch, row), offline.provenance(batch, row)
+        assert (told["definition"], told["file"]) == (expected["definition"], expected["file"])
 
 
 def test_held_tensors_are_named(connect):
@@ -248,7 +261,7 @@ def test_validation_passes_what_is_right_and_names_what_is_not(connect, monkeypa
     row, what = _validate.check(batch, session.spec)
     assert row == 1 and "root" in what
     monkeypatch.setattr(_validate, "check", lambda batch, spec: (1, "tactic: no good"))
-    with pytest.raises(millrace.DataError, match="step 0: tactic: no good; graph 1: .*definition"):
+    with pytest.raises(millrace.DataError, match="step 0: tactic: no good; graph 1: .*definition.*file.*bin"):
         next(iter(connect(validate=True, job="wrong").next_epoch()))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
 import os
 import time
@@ -120,6 +122,7 @@ class Session:
         self._repeat_first = repeat_first
         self._on_close = on_close
         self._vocabulary = None
+        self._last_labels = None  # by file: definitions with a label in it and those before it
         self._timer = _report.Timer()
         self._reader = attach(cursor)
         self.spec = _spec.from_dict(self._reader.spec())
@@ -221,10 +224,14 @@ class Session:
         if describe is not None:
             return {**told, **describe(ids[row])}
         if "definition" in batch:
-            label = int(memoryview(batch["definition"])[row])
-            told["definition"] = self.vocabulary["node_label_names"][label]
+            label = memoryview(batch["definition"])[row]
+        else:  # a cluster's first definition is its first node
+            first = memoryview(batch[self.spec.node_splits])[row]
+            label = memoryview(batch[self.spec.node_values[0]])[first]
+        told["definition"] = self.vocabulary["node_label_names"][label]
+        told["file"] = self._file_of(label)
         if "proof_step" in batch:
-            told["step_of_proof"] = int(memoryview(batch["proof_step"])[row])
+            told["step_of_proof"] = memoryview(batch["proof_step"])[row]
         return told
 
     # --- what it did ---
@@ -273,6 +280,13 @@ class Session:
         self.close()
 
     # --- its own ---
+
+    def _file_of(self, label):
+        """The file that a definition lies in: labels go from file to file."""
+        if self._last_labels is None:
+            self._last_labels = list(itertools.accumulate(self.vocabulary["labels_of_file"]))
+        file = bisect.bisect_right(self._last_labels, label - self.spec.base_node_labels)
+        return self.vocabulary["files"][file]
 
     def _cursor_of(self, epoch, step):
         if not 0 <= step < max(1, self.spec.steps_per_epoch):

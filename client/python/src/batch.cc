@@ -264,19 +264,20 @@ void BindTensor(nb::module_& module) {
            })
       .def("__repr__", DescribeTensor)
       .def("__dlpack__", ToDLPack)
-      .def("__dlpack_device__",
-           [](const Tensor& t) { return DLPackDevice(t.tensor().memory); })
+      .def("__dlpack_device__", [](const Tensor& t) { return DLPackDevice(t.tensor().memory); })
       .def_prop_ro("device", [](const Tensor& t) { return DeviceText(t.tensor().memory); })
       .def_prop_ro("__array_interface__", ArrayInterface)
-      .def("numpy",
-           [](nb::handle self) {
-             RequireHostMemory(nb::cast<const Tensor&>(self).tensor());
-             return nb::module_::import_("numpy").attr("asarray")(self);
-           },
-           "A numpy array over the same memory.")
-      .def("torch",
-           [](nb::handle self) { return nb::module_::import_("torch").attr("from_dlpack")(self); },
-           "A torch tensor over the same memory.")
+      .def(
+          "numpy",
+          [](nb::handle self) {
+            RequireHostMemory(nb::cast<const Tensor&>(self).tensor());
+            return nb::module_::import_("numpy").attr("asarray")(self);
+          },
+          "A numpy array over the same memory.")
+      .def(
+          "torch",
+          [](nb::handle self) { return nb::module_::import_("torch").attr("from_dlpack")(self); },
+          "A torch tensor over the same memory.")
       .def("tolist", [](nb::handle self) {
         return nb::steal(PyMemoryView_FromObject(self.ptr())).attr("tolist")();
       });

@@ -16,10 +16,11 @@ std::string DeviceText(const TensorMemory& memory) {
 
 void RequireHostMemory(const DeliveredTensor& tensor) {
   if (tensor.memory.kind == TensorMemory::Kind::kHost) return;
-  throw nb::buffer_error(fmt::format("tensor {} lies in memory of {}, which the host cannot read: take "
-                                     "it with .torch() or another framework's from_dlpack",
-                                     tensor.path, DeviceText(tensor.memory))
-                             .c_str());
+  throw nb::buffer_error(
+      fmt::format("tensor {} lies in memory of {}, which the host cannot read: take "
+                  "it with .torch() or another framework's from_dlpack",
+                  tensor.path, DeviceText(tensor.memory))
+          .c_str());
 }
 
 void NoteStream(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
@@ -28,10 +29,11 @@ void NoteStream(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
   // Without one it is the default stream; -1: the consumer sees to its order itself.
   const std::int64_t stream = none ? 1 : nb::cast<std::int64_t>(arguments["stream"]);
   if (stream == 0 || stream < -1) {
-    throw nb::value_error(fmt::format("__dlpack__: stream {} is ambiguous: expected None, -1, 1 (the "
-                                      "default stream), 2 (the thread's) or a handle",
-                                      stream)
-                              .c_str());
+    throw nb::value_error(
+        fmt::format("__dlpack__: stream {} is ambiguous: expected None, -1, 1 (the "
+                    "default stream), 2 (the thread's) or a handle",
+                    stream)
+            .c_str());
   }
   if (stream > 0 && tensor.memory.ledger != nullptr) {
     tensor.memory.ledger->UsedOn(static_cast<std::uintptr_t>(stream));

@@ -136,7 +136,7 @@ class PlanReader {
     dict["file"] = from.file;
     dict["definition"] = from.definition;
     dict["members"] = nb::cast(from.members);
-    dict["step"] = nb::cast(from.step);
+    dict["step_of_proof"] = nb::cast(from.step);
     dict["outcome"] = nb::cast(from.outcome);
     dict["faithful"] = nb::cast(from.faithful);
     return dict;

@@ -71,6 +71,8 @@ nb::dict VocabularyDict(const VocabularyTable& vocabulary) {
   dict["node_label_idents"] = nb::cast(vocabulary.node_label_idents);
   dict["edge_label_names"] = nb::cast(vocabulary.edge_label_names);
   dict["tactics"] = tactics;
+  dict["files"] = nb::cast(vocabulary.files);
+  dict["labels_of_file"] = nb::cast(vocabulary.labels_of_file);
   return dict;
 }
 

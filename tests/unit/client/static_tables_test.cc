@@ -30,6 +30,16 @@ TEST_CASE("a context is the spines of its files in order, then its own chain", "
   CHECK(tables->Context(3).status().code() == StatusCode::kOutOfRange);
 }
 
+TEST_CASE("files come with the labels of their definitions", "[static]") {
+  v1::Static tables = Tables();
+  v1::Vocabulary& v = *tables.mutable_vocabulary();
+  v.add_files("a.bin");
+  CHECK(Parse(tables).status().code() == StatusCode::kDataLoss);
+  v.add_labels_of_file(3);
+  CHECK(Parse(tables).value()->vocabulary().files == std::vector<std::string>{"a.bin"});
+  CHECK(Parse(tables).value()->vocabulary().labels_of_file == std::vector<std::uint32_t>{3});
+}
+
 TEST_CASE("tables that refer to what does not exist are refused", "[static]") {
   const auto bad = [](const std::function<void(v1::ContextTable&)>& change) {
     v1::Static tables = Tables();

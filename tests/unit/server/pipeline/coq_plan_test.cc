@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -404,6 +405,11 @@ TEST_CASE("static tables are written as protobuf serializes them", "[coq]") {
       CHECK(tables.vocabulary().tactics_size() ==
             static_cast<int>(plan->source()->label_counts().tactics()));
       CHECK(tables.has_contexts() == (std::string_view(name) == "proof_states"));
+      const auto& in_file = tables.vocabulary().labels_of_file();
+      CHECK(tables.vocabulary().files_size() == in_file.size());
+      CHECK(std::accumulate(in_file.begin(), in_file.end(), std::uint64_t{0}) ==
+            plan->source()->label_counts().node_labels() -
+                plan->source()->label_counts().base_node_labels());
     }
   }
 }
