@@ -28,23 +28,15 @@ void BatchStream::WriteNext() {
   out.data = bytes.subspan(offset_, std::min(bytes.size() - offset_, wire::kMaxPartBytes));
   out.owner = outgoing_->batch;
   offset_ += out.data.size();
-  bytes_sent_ += out.data.size();
-  writing_ = true;
   const bool last = offset_ >= bytes.size();
   stream_->Write(std::move(out));
   if (last) outgoing_.reset();
 }
 
 void BatchStream::WriteControl(v1::BatchPart part) {
-  writing_ = true;
   OutgoingPart out;
   out.part = std::move(part);
   stream_->Write(std::move(out));
-}
-
-void BatchStream::OnWriteDone(Time now) {
-  writing_ = false;
-  last_write_ = now;
 }
 
 }  // namespace millrace

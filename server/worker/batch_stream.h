@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
-#include "common/base/clock.h"
 #include "common/transport/stream.h"
 #include "server/worker/build_queue.h"
 #include "server/worker/builder.h"
@@ -18,36 +16,24 @@ namespace millrace {
 
 class BatchStream {
  public:
-  BatchStream(std::shared_ptr<Stream<OutgoingPart>> stream, std::string peer)
-      : stream_(std::move(stream)), peer_(std::move(peer)) {}
+  explicit BatchStream(std::shared_ptr<Stream<OutgoingPart>> stream) : stream_(std::move(stream)) {}
 
-  const std::string& peer() const { return peer_; }
-  /// Whether a part may be written now.
-  bool idle() const { return !writing_; }
   /// Whether a batch is half-way out.
   bool sending() const { return outgoing_.has_value(); }
 
-  /// Starts on a batch. REQUIRES: idle() and not sending().
+  // REQUIRES of all writes: none is outstanding.
+  /// Starts on a batch. REQUIRES: not sending().
   void Send(BuildQueue::Outgoing outgoing);
-  /// Writes the next part of the batch under way. REQUIRES: idle() and sending().
+  /// Writes the next part of the batch under way. REQUIRES: sending().
   void WriteNext();
-  /// Writes a part without data. REQUIRES: idle() and not sending().
+  /// Writes a part without data. REQUIRES: not sending().
   void WriteControl(v1::BatchPart part);
-  void OnWriteDone(Time now);
   void Close(const Status& status) { stream_->Close(status); }
-
-  /// Data bytes written so far.
-  std::uint64_t bytes_sent() const { return bytes_sent_; }
-  Time last_write() const { return last_write_; }
 
  private:
   const std::shared_ptr<Stream<OutgoingPart>> stream_;
-  const std::string peer_;
   std::optional<BuildQueue::Outgoing> outgoing_;
   std::uint64_t offset_ = 0;
-  bool writing_ = false;
-  std::uint64_t bytes_sent_ = 0;
-  Time last_write_;
 };
 
 }  // namespace millrace

@@ -2,64 +2,77 @@
 // keep.
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "server/pipeline/pipeline.h"
-#include "server/worker/worker_service.h"
+#include "server/worker/worker_state.h"
 
 namespace millrace {
 namespace {
 
 constexpr Duration kSayAgain = std::chrono::minutes(1);
+constexpr double kShortestRetry = 0.1;  // seconds
+constexpr double kLongestRetry = 5;
 
 }  // namespace
 
-class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
- public:
-  WorkHandler(std::weak_ptr<WorkerService> worker, std::uint64_t attempt)
-      : worker_(std::move(worker)), attempt_(attempt) {}
-  void OnMessage(v1::WorkResponse response) override {
-    if (auto worker = worker_.lock()) worker->OnWorkResponse(attempt_, response);
+void WorkerState::Tick(Time now) {
+  if (now - last_look_ >= kLookPeriod) {
+    last_look_ = now;
+    actions_.push_back(WorkerAction::LookAtFiles{});
   }
-  void OnWriteDone() override {
-    if (auto worker = worker_.lock()) worker->OnWorkWriteDone(attempt_);
+  for (auto& [id, stream] : streams_) {
+    if (queue_.Owes(id) && now - stream.last_write >= kAlivePeriod) SendAlive(id, stream);
   }
-  void OnClosed(const Status& status) override {
-    if (auto worker = worker_.lock()) worker->OnWorkClosed(attempt_, status);
+  if (!work_.open) {
+    if (now >= work_.retry_at) Connect(now);
+    return;
   }
-
- private:
-  const std::weak_ptr<WorkerService> worker_;
-  const std::uint64_t attempt_;
-};
-
-void WorkerService::ConnectToDispatcher() {
-  ++attempt_;
-  registered_ = false;
-  last_heard_ = clock_->Now();
-  work_ = connector_->Work(options_.dispatcher,
-                           std::make_shared<WorkHandler>(weak_from_this(), attempt_));
-  work_writing_ = false;
-  SendReport();
+  if (now - work_.heard >= kDispatcherSilence) {
+    log_->Warning("dispatcher is silent", {{"address", options_.dispatcher}, {"seconds", 10}});
+    actions_.push_back(WorkerAction::CloseWork{work_.attempt, Cancelled("silent for 10 s")});
+    work_.open = work_.registered = false;
+    work_.retry_at = now;
+    return;
+  }
+  if (now - work_.reported >= kReportPeriod) SendReport(now);
 }
 
-void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response) {
-  MutexLock lock(mutex_);
-  if (attempt != attempt_ || stopping_ || !work_) return;
-  last_heard_ = clock_->Now();
+void WorkerState::Stop(Time now) {
+  if (!work_.open || work_.writing) return;
+  v1::WorkRequest bye = MakeReport(now);
+  bye.set_bye(true);
+  actions_.push_back(WorkerAction::SendWork{work_.attempt, std::move(bye), {}});
+}
+
+void WorkerState::Connect(Time now) {
+  ++work_.attempt;
+  work_.open = true;
+  work_.writing = work_.registered = false;
+  work_.heard = now;
+  actions_.push_back(WorkerAction::OpenWork{work_.attempt, options_.dispatcher});
+  SendReport(now);
+}
+
+void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response,
+                                 Time now) {
+  if (attempt != work_.attempt || !work_.open) return;
+  work_.heard = now;
   if (response.term() < term_) {
     log_->Warning("dispatcher of an older term refused",
                   {{"term", response.term()}, {"seen", term_}});
-    work_->Close(Cancelled("term " + std::to_string(response.term()) + " is over: seen " +
-                           std::to_string(term_)));
-    return;
+    const Status why = Cancelled("term " + std::to_string(response.term()) + " is over: seen " +
+                                 std::to_string(term_));
+    actions_.push_back(WorkerAction::CloseWork{attempt, why});
+    return OnWorkClosed(attempt, why, now);
   }
   term_ = response.term();
-  retry_seconds_ = 0.1;
+  work_.retry_seconds = kShortestRetry;
   if (response.has_id()) {
     number_ = {response.id().term(), response.id().n()};
-    if (!registered_) {
-      registered_ = true;
+    if (!work_.registered) {
+      work_.registered = true;
       no_dispatcher_said_.reset();
       log_->Info(
           "joined dispatcher",
@@ -69,8 +82,8 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
   if (response.drain() && !draining_) {
     draining_ = true;
     log_->Info("drained by the dispatcher", {});
-    for (auto& [id, stream] : streams_) Pump(id, stream);
-    report_due_ = true;
+    PumpAll(now);
+    work_.report_due = true;
   }
   for (const auto& [dataset, file] : response.dataset_differences()) {
     std::string& said = differences_[dataset];
@@ -78,26 +91,24 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     said = file;
     log_->Error("dataset differs from the dispatcher's", {{"dataset", dataset}, {"first", file}});
   }
-  if (trace_.Obey(response)) report_due_ = true;
   file_lists_wanted_.assign(response.list_files().begin(), response.list_files().end());
   // A pulse without id tells nothing about plans.
   if (response.has_id()) KeepPlans(response);
-  if (!file_lists_wanted_.empty() || report_due_) SendReport();
+  if (!file_lists_wanted_.empty() || work_.report_due) SendReport(now);
 }
 
-void WorkerService::KeepPlans(const v1::WorkResponse& response) {
-  std::map<std::string, const v1::PlanSpec*> wanted;
-  for (const v1::PlanSpec& spec : response.plans()) wanted[spec.fingerprint()] = &spec;
-  for (const auto& [fingerprint, spec] : wanted) {
-    auto [entry, added] = plans_.try_emplace(fingerprint);
+void WorkerState::KeepPlans(const v1::WorkResponse& response) {
+  std::set<std::string> wanted;
+  for (const v1::PlanSpec& spec : response.plans()) {
+    wanted.insert(spec.fingerprint());
+    const auto [entry, added] = plans_.try_emplace(spec.fingerprint());
     if (!added) continue;
-    entry->second.spec = *spec;
-    to_compile_.push_back(fingerprint);
-    prepare_available_.NotifyAll();
-    report_due_ = true;
+    entry->second.spec = spec;
+    actions_.push_back(WorkerAction::CompilePlan{spec});
+    work_.report_due = true;
   }
   // Plans that a consumer still streams from stay, whatever the dispatcher has forgotten.
-  std::erase_if(plans_, [&](const auto& plan) MILLRACE_REQUIRES(mutex_) {
+  std::erase_if(plans_, [&](const auto& plan) {
     return !wanted.contains(plan.first) &&
            std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
              return stream.second.fingerprint == plan.first;
@@ -105,48 +116,48 @@ void WorkerService::KeepPlans(const v1::WorkResponse& response) {
   });
 }
 
-void WorkerService::OnWorkWriteDone(std::uint64_t attempt) {
-  MutexLock lock(mutex_);
-  if (attempt != attempt_) return;
-  work_writing_ = false;
-  if (report_due_) SendReport();
+void WorkerState::OnWorkWritten(std::uint64_t attempt, Time now) {
+  if (attempt != work_.attempt || !work_.open) return;
+  work_.writing = false;
+  if (work_.report_due) SendReport(now);
 }
 
-void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
-  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // dropped outside the lock
-  MutexLock lock(mutex_);
-  if (attempt != attempt_ || stopping_) return;
-  gone = std::move(work_);
-  work_writing_ = false;
-  const double jitter = std::uniform_real_distribution<double>(0.1, retry_seconds_)(random_);
-  retry_at_ = clock_->Now() + std::chrono::milliseconds(static_cast<std::int64_t>(jitter * 1e3));
-  retry_seconds_ = std::min(5.0, retry_seconds_ * 2);
-  if (registered_) {
+void WorkerState::OnWorkClosed(std::uint64_t attempt, const Status& status, Time now) {
+  if (attempt != work_.attempt || !work_.open) return;
+  work_.open = work_.writing = false;
+  const double seconds =
+      kShortestRetry + random_() * std::max(0.0, work_.retry_seconds - kShortestRetry);
+  work_.retry_at =
+      now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);
+  if (work_.registered) {
     log_->Warning("lost the dispatcher; running streams go on",
                   {{"address", options_.dispatcher}, {"status", status.ToString()}});
-    no_dispatcher_said_ = clock_->Now();
-  } else if (!no_dispatcher_said_ || clock_->Now() - *no_dispatcher_said_ >= kSayAgain) {
+    no_dispatcher_said_ = now;
+  } else if (!no_dispatcher_said_ || now - *no_dispatcher_said_ >= kSayAgain) {
     log_->Warning("no dispatcher; it is tried again and again",
                   {{"address", options_.dispatcher}, {"status", status.ToString()}});
-    no_dispatcher_said_ = clock_->Now();
+    no_dispatcher_said_ = now;
   }
-  registered_ = false;
-  lock.Unlock();
+  work_.registered = false;
 }
 
-void WorkerService::SendReport() {
-  if (!work_ || stopping_) return;
-  if (work_writing_) {
-    report_due_ = true;
+void WorkerState::ReportSoon(Time now) { SendReport(now); }
+
+void WorkerState::SendReport(Time now) {
+  if (!work_.open) return;
+  if (work_.writing) {
+    work_.report_due = true;
     return;
   }
-  report_due_ = false;
-  work_writing_ = true;
-  last_report_ = clock_->Now();
-  work_->Write(MakeReport());
+  work_.report_due = false;
+  work_.writing = true;
+  work_.reported = now;
+  actions_.push_back(WorkerAction::SendWork{work_.attempt, MakeReport(now),
+                                            std::exchange(file_lists_wanted_, {})});
 }
 
-v1::WorkRequest WorkerService::MakeReport() {
+v1::WorkRequest WorkerState::MakeReport(Time now) const {
   v1::WorkRequest report;
   report.set_protocol(1);
   if (number_.is_set()) {
@@ -160,16 +171,6 @@ v1::WorkRequest WorkerService::MakeReport() {
   report.mutable_self()->set_host_id(options_.host_id);
   report.mutable_self()->set_unix_socket(options_.unix_socket);
   report.add_semantics(kSemantics);
-  for (auto& [dataset, state] : provider_->DatasetStates()) {
-    if (std::find(file_lists_wanted_.begin(), file_lists_wanted_.end(), dataset) !=
-        file_lists_wanted_.end()) {
-      for (v1::FileEntry& file : provider_->ListFiles(dataset)) {
-        *state.add_file_list() = std::move(file);
-      }
-    }
-    (*report.mutable_datasets())[dataset] = std::move(state);
-  }
-  file_lists_wanted_.clear();
   for (const auto& [fingerprint, entry] : plans_) {
     v1::PlanState& state = *report.add_plans();
     state.set_fingerprint(fingerprint);
@@ -178,7 +179,7 @@ v1::WorkRequest WorkerService::MakeReport() {
     if (entry.phase == v1::FAILED) {
       state.set_error_code(static_cast<std::uint32_t>(entry.error.code()));
     }
-    if (entry.plan) state.set_static_digest(entry.plan->static_digest());
+    state.set_static_digest(entry.static_digest);
   }
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
                            std::max(1, options_.threads));
@@ -193,7 +194,6 @@ v1::WorkRequest WorkerService::MakeReport() {
     seconds.set_count(total.count);
   }
   double blocked = send_blocked_seconds_;
-  const Time now = clock_->Now();
   for (const auto& [id, stream] : streams_) {
     if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
   }
@@ -202,7 +202,6 @@ v1::WorkRequest WorkerService::MakeReport() {
   report.set_version(options_.version);
   report.set_sent_batches(sent_batches_);
   report.set_sent_bytes(sent_bytes_);
-  trace_.AddTo(report, number_);
   return report;
 }
 

@@ -1,6 +1,3 @@
-// The worker's threads and its streams to consumers. worker_report.cc has its stream to the
-// dispatcher.
-
 #include "server/worker/worker_service.h"
 
 #include <algorithm>
@@ -10,78 +7,89 @@
 #include "server/worker/builder.h"
 
 namespace millrace {
-namespace {
-
-constexpr Duration kAlivePeriod = std::chrono::seconds(1);
-constexpr std::size_t kMaxControlParts = 1024;
-constexpr Duration kLookPeriod = std::chrono::seconds(1);
-
-Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
-
-}  // namespace
 
 /// One consumer's stream, as the network sees it.
 class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
  public:
-  BatchHandler(std::shared_ptr<WorkerService> worker, std::uint64_t id)
+  BatchHandler(std::shared_ptr<WorkerService> worker, StreamId id)
       : worker_(std::move(worker)), id_(id) {}
   void OnMessage(v1::WantList wants) override { worker_->OnWants(id_, wants); }
-  void OnWriteDone() override { worker_->OnBatchWriteDone(id_); }
+  void OnWriteDone() override { worker_->OnPartWritten(id_); }
   void OnClosed(const Status& status) override { worker_->OnBatchStreamClosed(id_, status); }
 
  private:
   const std::shared_ptr<WorkerService> worker_;
-  const std::uint64_t id_;
+  const StreamId id_;
 };
 
-WorkerService::WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider> plans,
+class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
+ public:
+  WorkHandler(std::weak_ptr<WorkerService> worker, std::uint64_t attempt)
+      : worker_(std::move(worker)), attempt_(attempt) {}
+  void OnMessage(v1::WorkResponse response) override {
+    if (auto worker = worker_.lock()) worker->OnWorkResponse(attempt_, response);
+  }
+  void OnWriteDone() override {
+    if (auto worker = worker_.lock()) worker->OnWorkWritten(attempt_);
+  }
+  void OnClosed(const Status& status) override {
+    if (auto worker = worker_.lock()) worker->OnWorkClosed(attempt_, status);
+  }
+
+ private:
+  const std::weak_ptr<WorkerService> worker_;
+  const std::uint64_t attempt_;
+};
+
+WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanProvider> plans,
                              std::shared_ptr<Connector> connector,
-                             std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> log)
-    : options_(std::move(options)),
+                             std::shared_ptr<const Clock> clock, const std::shared_ptr<Logger>& log)
+    : threads_wanted_(options.threads),
+      name_(options.name),
       provider_(std::move(plans)),
       connector_(std::move(connector)),
       clock_(std::move(clock)),
-      log_(std::move(log)),
-      nonce_(MakeNonce()),
-      trace_(clock_, options_.name, options_.host_id),
-      queue_(options_.memory_bytes),
-      random_(std::random_device()()) {}
+      trace_(clock_, options.name, options.host_id),
+      random_(std::random_device()()),
+      state_(
+          options, MakeNonce(),
+          [this]() MILLRACE_REQUIRES(mutex_) {
+            return std::uniform_real_distribution<double>()(random_);
+          },
+          log) {}
 
 WorkerService::~WorkerService() { Stop(); }
 
 void WorkerService::Start() {
-  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
+  for (int i = 0; i < threads_wanted_; ++i) threads_.emplace_back([this] { BuildLoop(); });
   threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });
   threads_.emplace_back([this] { WatchLoop(); });
   MutexLock lock(mutex_);
-  last_look_ = clock_->Now();
-  ConnectToDispatcher();
+  state_.Start(clock_->Now());
+  Perform();
 }
 
 void WorkerService::Stop() {
-  std::map<std::uint64_t, StreamEntry> streams;  // dropped outside the lock
+  std::map<StreamId, Outlet> outlets;  // dropped outside the lock
   std::shared_ptr<Stream<v1::WorkRequest>> work;
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
+    state_.Stop(clock_->Now());
+    Perform();
     stopping_ = true;
-    if (work_ && !work_writing_) {
-      v1::WorkRequest bye = MakeReport();
-      bye.set_bye(true);
-      work_->Write(std::move(bye));
-    }
     work = std::move(work_);
-    streams = std::move(streams_);
-    streams_.clear();
+    outlets = std::move(outlets_);
+    outlets_.clear();
   }
   work_available_.NotifyAll();
   prepare_available_.NotifyAll();
   look_due_changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  for (auto& [id, stream] : streams) stream.out->Close(Unavailable("the worker stops"));
-  streams.clear();
+  for (auto& [id, outlet] : outlets) outlet.out->Close(Unavailable("the worker stops"));
+  outlets.clear();
   if (work) work->Close(OkStatus());
   work.reset();
   connector_->WaitForStreams(Connector::kStreamsEndSeconds);
@@ -89,191 +97,137 @@ void WorkerService::Stop() {
 
 void WorkerService::Drain() {
   MutexLock lock(mutex_);
-  if (draining_) return;
-  draining_ = true;
-  log_->Info("draining", {{"streams", streams_.size()}});
-  for (auto& [id, stream] : streams_) Pump(id, stream);
-  SendReport();
+  if (stopping_) return;
+  state_.Drain(clock_->Now());
+  Perform();
 }
 
 bool WorkerService::Idle() {
   MutexLock lock(mutex_);
-  return std::all_of(streams_.begin(), streams_.end(),
-                     [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
-                       return !queue_.Owes(s.first) && !s.second.out->sending();
-                     });
+  return state_.Idle();
 }
 
 void WorkerService::Tick() {
   MutexLock lock(mutex_);
   if (stopping_) return;
-  const Time now = clock_->Now();
-  if (now - last_look_ >= kLookPeriod) {
-    last_look_ = now;
-    look_due_ = true;
-    look_due_changed_.NotifyAll();
-  }
-  for (auto& [id, stream] : streams_) {
-    if (!queue_.Owes(id)) continue;
-    if (now - stream.out->last_write() >= kAlivePeriod) SendAlive(id, stream);
-  }
-  if (!work_) {
-    if (now >= retry_at_) ConnectToDispatcher();
-    return;
-  }
-  if (now - last_heard_ >= std::chrono::seconds(10)) {
-    log_->Warning("dispatcher is silent", {{"address", options_.dispatcher}, {"seconds", 10}});
-    ++attempt_;  // what still comes of the old stream is not listened to
-    const auto old = std::exchange(work_, nullptr);
-    work_writing_ = false;
-    retry_at_ = now;
-    old->Close(Cancelled("silent for 10 s"));
-    return;
-  }
-  if (now - last_report_ >= std::chrono::seconds(1)) SendReport();
+  state_.Tick(clock_->Now());
+  Perform();
 }
 
-// --- Streams of consumers ------------------------------------------------------------------------
+// --- What the machine wants ----------------------------------------------------------------------
+
+void WorkerService::Perform() {
+  for (WorkerAction::Any& action : state_.TakeActions()) PerformOne(std::move(action));
+}
+
+void WorkerService::PerformOne(WorkerAction::Any action) {
+  if (auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
+    Outlet& outlet = outlets_.at(batch->stream);
+    if (trace_.tracer().on()) BeginSend(batch->stream, outlet, batch->batch);
+    outlet.out->Send(std::move(batch->batch));
+  } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
+    outlets_.at(part->stream).out->WriteControl(std::move(part->part));
+  } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
+    outlets_.at(close->stream).out->Close(close->why);  // dropped when the network says so
+  } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
+    attempt_ = open->attempt;
+    work_ =
+        connector_->Work(open->address, std::make_shared<WorkHandler>(weak_from_this(), attempt_));
+  } else if (auto* report = std::get_if<WorkerAction::SendWork>(&action)) {
+    SendWork(std::move(*report));
+  } else if (const auto* bad = std::get_if<WorkerAction::CloseWork>(&action)) {
+    if (work_ && bad->attempt == attempt_) work_->Close(bad->why);
+  } else if (auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
+    to_compile_.push_back(std::move(compile->spec));
+    prepare_available_.NotifyAll();
+  } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
+    look_due_ = true;
+    look_due_changed_.NotifyAll();
+  } else {
+    work_available_.NotifyAll();
+  }
+}
+
+void WorkerService::SendWork(WorkerAction::SendWork action) {
+  if (!work_ || action.attempt != attempt_) return;
+  for (auto& [dataset, state] : provider_->DatasetStates()) {
+    const auto& wanted = action.list_files;
+    if (std::find(wanted.begin(), wanted.end(), dataset) != wanted.end()) {
+      for (v1::FileEntry& file : provider_->ListFiles(dataset)) {
+        *state.add_file_list() = std::move(file);
+      }
+    }
+    (*action.report.mutable_datasets())[dataset] = std::move(state);
+  }
+  trace_.AddTo(action.report, state_.number());
+  work_->Write(std::move(action.report));
+}
+
+// --- What the network says -----------------------------------------------------------------------
 
 std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
     std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
-  const std::uint64_t id = next_stream_++;
-  streams_[id].out = std::make_unique<BatchStream>(std::move(stream), peer);
+  const StreamId id = next_stream_++;
+  outlets_[id].out = std::make_unique<BatchStream>(std::move(stream));
+  state_.OnStreamOpened(id, peer);
   return std::make_shared<BatchHandler>(shared_from_this(), id);
 }
 
-void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
+void WorkerService::OnWants(StreamId id, const v1::WantList& wants) {
   MutexLock lock(mutex_);
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  StreamEntry& stream = found->second;
-  stream.session = FromProto(wants.session());
-  if (stream.fingerprint.empty()) {
-    stream.fingerprint = wants.fingerprint();
-    queue_.AddStream(id, stream.fingerprint);
-  }
-  Status status;
-  if (stream.fingerprint != wants.fingerprint()) {
-    status = InvalidArgument("a stream of fingerprint " + stream.fingerprint +
-                             " asks for batches of " + wants.fingerprint());
-  } else if (const auto plan = plans_.find(wants.fingerprint());
-             plan == plans_.end() || plan->second.phase != v1::READY) {
-    RefuseAll(stream, wants, WhyNotReady(wants.fingerprint()));
-    Pump(id, stream);
-    return;
-  } else {
-    status = queue_.SetWants(id, wants);
-  }
-  if (!status.ok()) {
-    log_->Warning("bad want list", {{"peer", stream.out->peer()}, {"error", status}});
-    stream.out->Close(status);
-    return;
-  }
-  Pump(id, stream);
-  if (queue_.pending() > 0) work_available_.NotifyAll();
+  if (!outlets_.contains(id)) return;
+  state_.OnWants(id, wants, clock_->Now());
+  Perform();
 }
 
-Status WorkerService::WhyNotReady(const std::string& fingerprint) const {
-  const auto plan = plans_.find(fingerprint);
-  if (plan == plans_.end() || plan->second.phase != v1::FAILED) {
-    return Unavailable("plan " + fingerprint + " is not ready at worker " + options_.name);
-  }
-  // Damage is for good; what else a plan fails of is this host's set-up.
-  if (plan->second.error.code() == StatusCode::kDataLoss) return plan->second.error;
-  return FailedPrecondition("plan failed here: " + plan->second.error.message());
-}
-
-void WorkerService::RefuseAll(StreamEntry& stream, const v1::WantList& wants, const Status& why) {
-  for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
-}
-
-void WorkerService::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
-  const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
-    return p.has_refused() && FromProto(p.refused().lease()) == lease;
-  });
-  if (said || stream.control.size() >= kMaxControlParts) return;
-  v1::BatchPart part;
-  v1::Refused& refused = *part.mutable_refused();
-  refused.mutable_lease()->set_term(lease.term);
-  refused.mutable_lease()->set_n(lease.n);
-  refused.set_code(static_cast<std::uint32_t>(why.code()));
-  refused.set_message(why.message());
-  stream.control.push_back(std::move(part));
-}
-
-void WorkerService::Pump(std::uint64_t id, StreamEntry& stream) {
-  if (!stream.out->idle()) return;
-  if (stream.out->sending()) {
-    stream.out->WriteNext();
-    return;
-  }
-  if (draining_ && !stream.going_away_said) {
-    stream.going_away_said = true;
-    v1::BatchPart part;
-    part.set_going_away(true);
-    stream.out->WriteControl(std::move(part));
-    return;
-  }
-  if (!stream.control.empty()) {
-    v1::BatchPart part = std::move(stream.control.front());
-    stream.control.pop_front();
-    stream.out->WriteControl(std::move(part));
-    return;
-  }
-  const Time now = clock_->Now();
-  if (auto outgoing = queue_.TakeToSend(id)) {
-    if (stream.blocked_since) send_blocked_seconds_ += ToSeconds(now - *stream.blocked_since);
-    stream.blocked_since.reset();
-    ++sent_batches_;
-    sent_bytes_ += outgoing->bytes;
-    if (trace_.tracer().on()) BeginSend(id, stream, *outgoing);
-    stream.out->Send(*std::move(outgoing));
-    // What was sent is no longer in the way of what may be built.
-    if (queue_.pending() > 0) work_available_.NotifyOne();
-    return;
-  }
-  if (!queue_.BlockedByCredit(id)) {
-    stream.blocked_since.reset();
-  } else if (!stream.blocked_since) {
-    stream.blocked_since = now;
-  }
-}
-
-void WorkerService::SendAlive(std::uint64_t id, StreamEntry& stream) {
-  if (!stream.out->idle() || stream.out->sending()) return;
-  v1::BatchPart part;
-  v1::Alive& alive = *part.mutable_alive();
-  if (const std::optional<Position> building = queue_.Building(id)) {
-    alive.mutable_building()->set_epoch(building->epoch);
-    alive.mutable_building()->set_example(building->example);
-    alive.set_stage("build");
-  }
-  alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
-  stream.out->WriteControl(std::move(part));
-}
-
-void WorkerService::OnBatchWriteDone(std::uint64_t id) {
+void WorkerService::OnPartWritten(StreamId id) {
   MutexLock lock(mutex_);
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  found->second.out->OnWriteDone(clock_->Now());
+  const auto found = outlets_.find(id);
+  if (found == outlets_.end()) return;
+  BatchStream& out = *found->second.out;
+  if (out.sending()) return out.WriteNext();
   if (trace_.tracer().on()) EndSend(found->second);
-  Pump(id, found->second);
+  state_.OnSent(id, clock_->Now());
+  Perform();
 }
 
-void WorkerService::OnBatchStreamClosed(std::uint64_t id, const Status& status) {
-  StreamEntry gone;  // dropped outside the lock
+void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {
+  Outlet gone;  // dropped outside the lock
   MutexLock lock(mutex_);
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  log_->Debug("consumer's stream ended",
-              {{"peer", found->second.out->peer()}, {"status", status.ToString()}});
+  const auto found = outlets_.find(id);
+  if (found == outlets_.end()) return;
   gone = std::move(found->second);
-  streams_.erase(found);
-  queue_.RemoveStream(id);
-  if (queue_.pending() > 0) work_available_.NotifyAll();
+  outlets_.erase(found);
+  state_.OnStreamClosed(id, status, clock_->Now());
+  Perform();
+  lock.Unlock();
+}
+
+void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response) {
+  MutexLock lock(mutex_);
+  if (stopping_ || attempt != attempt_) return;
+  const Time now = clock_->Now();
+  state_.OnWorkResponse(attempt, response, now);
+  if (trace_.Obey(response)) state_.ReportSoon(now);
+  Perform();
+}
+
+void WorkerService::OnWorkWritten(std::uint64_t attempt) {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.OnWorkWritten(attempt, clock_->Now());
+  Perform();
+}
+
+void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
+  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // dropped outside the lock
+  MutexLock lock(mutex_);
+  if (stopping_ || attempt != attempt_) return;
+  gone = std::move(work_);
+  state_.OnWorkClosed(attempt, status, clock_->Now());
+  Perform();
   lock.Unlock();
 }
 
@@ -281,11 +235,11 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
   std::shared_ptr<const Plan> plan;
   {
     MutexLock lock(mutex_);
-    const auto found = plans_.find(fingerprint);
-    if (found == plans_.end() || found->second.phase != v1::READY) {
-      return NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+    const WorkerState::PlanEntry* entry = state_.FindReady(fingerprint);
+    if (entry == nullptr) {
+      return NotFound("plan " + fingerprint + " is not ready at worker " + name_);
     }
-    plan = found->second.plan;
+    plan = entry->plan;
   }
   // Outside the lock: the bytes are made now.
   return StaticBytes{plan->static_digest(), plan->static_bytes()};
@@ -297,7 +251,7 @@ void WorkerService::BuildLoop() {
   ScratchByPlan scratch;
   MutexLock lock(mutex_);
   while (!stopping_) {
-    if (std::optional<BuildQueue::Task> task = queue_.Next()) {
+    if (std::optional<BuildQueue::Task> task = state_.NextBuild()) {
       BuildOne(*task, scratch);
     } else {
       work_available_.Wait(mutex_);
@@ -306,52 +260,46 @@ void WorkerService::BuildLoop() {
 }
 
 void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
-  Result<std::shared_ptr<const BuiltBatch>> built = Unavailable("plan is gone");
-  Time began = clock_->Now();
-  Time ended = began;
-  if (const auto found = plans_.find(task.job); found != plans_.end() && found->second.plan) {
-    const std::shared_ptr<const Plan> plan = found->second.plan;
-    std::erase_if(scratch, [this](const auto& s)
-                               MILLRACE_REQUIRES(mutex_) { return !plans_.contains(s.first); });
-    std::unique_ptr<BatchScratch>& own = scratch[task.job];
-    mutex_.unlock();
-    if (!own) own = plan->NewScratch();
-    const std::vector<BatchScratch::StageTime> before = own->stage_times();
-    built = BuildBatch(task, *plan, *own);
-    ended = clock_->Now();
-    const std::vector<BatchScratch::StageTime> after = own->stage_times();
-    mutex_.lock();
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      StageTotal& total = build_seconds_[after[i].stage];
-      total.seconds += after[i].seconds - (i < before.size() ? before[i].seconds : 0);
-      ++total.count;
-    }
-    if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
+  const WorkerState::PlanEntry* entry = state_.FindReady(task.job);
+  if (entry == nullptr) {
+    state_.OnBuildFailed(task, Unavailable("plan is gone"), clock_->Now());
+    return Perform();
   }
-  const double seconds = ToSeconds(ended - began);
-  mean_build_seconds_ =
-      mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
-
-  const auto stream = streams_.find(task.stream);
+  const std::shared_ptr<const Plan> plan = entry->plan;
+  std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
+    return !state_.plans().contains(s.first);
+  });
+  std::unique_ptr<BatchScratch>& own = scratch[task.job];
+  mutex_.unlock();
+  if (!own) own = plan->NewScratch();
+  const StageTimes before = own->stage_times();
+  const Time began = clock_->Now();
+  Result<std::shared_ptr<const BuiltBatch>> built = BuildBatch(task, *plan, *own);
+  const Time ended = clock_->Now();
+  const StageTimes after = own->stage_times();
+  mutex_.lock();
+  if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
   if (!built.ok()) {
-    log_->Error("batch cannot be built", {{"plan", task.job}, {"error", built.status()}});
-    if (built.status().code() == StatusCode::kDataLoss) {
-      look_due_ = true;  // now: other batches would fail as well
-      look_due_changed_.NotifyAll();
-    }
-    queue_.GiveUp(task);
-    if (stream != streams_.end()) Refuse(stream->second, task.lease, built.status());
+    state_.OnBuildFailed(task, built.status(), ended);
   } else {
+    std::vector<WorkerState::StageTook> stages;
+    stages.reserve(after.size());
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const double earlier = i < before.size() ? before[i].seconds : 0;
+      stages.push_back({after[i].stage, after[i].seconds - earlier});
+    }
     const std::uint64_t bytes = (*built)->batch->bytes().size();
-    queue_.Built(task, std::move(built).value(), bytes, seconds);
+    state_.OnBuilt(task, std::move(built).value(), bytes, ToSeconds(ended - began), stages, ended);
   }
-  if (stream != streams_.end()) Pump(task.stream, stream->second);
+  if (!stopping_) Perform();
 }
 
 void WorkerService::OpenDatasets() {
   provider_->OpenDatasets([this] {
     MutexLock lock(mutex_);
-    SendReport();
+    if (stopping_) return;
+    state_.ReportSoon(clock_->Now());
+    Perform();
     prepare_available_.NotifyAll();
   });
 }
@@ -359,41 +307,32 @@ void WorkerService::OpenDatasets() {
 void WorkerService::PrepareLoop() {
   MutexLock lock(mutex_);
   while (!stopping_) {
-    std::erase_if(to_compile_, [this](const std::string& f)
-                                   MILLRACE_REQUIRES(mutex_) { return !plans_.contains(f); });
+    std::erase_if(to_compile_, [this](const v1::PlanSpec& spec) MILLRACE_REQUIRES(mutex_) {
+      return !state_.plans().contains(spec.fingerprint());
+    });
     // A dataset that is still being opened keeps only its own plans waiting.
-    const auto next = std::find_if(to_compile_.begin(), to_compile_.end(),
-                                   [this](const std::string& f) MILLRACE_REQUIRES(mutex_) {
-                                     return provider_->CanCompile(plans_.at(f).spec);
-                                   });
+    const auto next =
+        std::find_if(to_compile_.begin(), to_compile_.end(),
+                     [this](const v1::PlanSpec& spec) { return provider_->CanCompile(spec); });
     if (next == to_compile_.end()) {
       prepare_available_.Wait(mutex_);
       continue;
     }
-    const std::string fingerprint = *next;
+    const v1::PlanSpec spec = *next;
     to_compile_.erase(next);
-    const auto found = plans_.find(fingerprint);
-    const v1::PlanSpec spec = found->second.spec;
     lock.Unlock();
     Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());
-    if (plan.ok() && (*plan)->fingerprint().ToString() != fingerprint) {
+    if (plan.ok() && (*plan)->fingerprint().ToString() != spec.fingerprint()) {
       plan = FailedPrecondition("compiles to " + (*plan)->fingerprint().ToString() +
-                                " here, expected " + fingerprint +
+                                " here, expected " + spec.fingerprint() +
                                 ": this host's dataset or program differs");
     }
+    Result<WorkerState::CompiledPlan> compiled = plan.status();
+    if (plan.ok()) compiled = WorkerState::CompiledPlan{*plan, (*plan)->static_digest()};
     lock.Lock();
-    const auto entry = plans_.find(fingerprint);
-    if (entry == plans_.end()) continue;
-    if (plan.ok()) {
-      entry->second.plan = std::move(plan).value();
-      entry->second.phase = v1::READY;
-      log_->Info("plan ready", {{"plan", fingerprint}});
-    } else {
-      entry->second.phase = v1::FAILED;
-      entry->second.error = plan.status();
-      log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
-    }
-    SendReport();
+    if (stopping_) return;
+    state_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());
+    Perform();
   }
 }
 
@@ -416,34 +355,21 @@ void WorkerService::WatchLoop() {
 
 void WorkerService::CheckPlans() {
   std::map<std::string, v1::PipelineText> ready;
-  for (const auto& [fingerprint, entry] : plans_) {
+  for (const auto& [fingerprint, entry] : state_.plans()) {
     if (entry.phase == v1::READY) ready[fingerprint] = entry.spec.pipeline();
   }
   for (const auto& [fingerprint, pipeline] : ready) {
     mutex_.unlock();
     const Status status = provider_->CompilePlan(pipeline).status();
     mutex_.lock();
-    if (status.code() == StatusCode::kDataLoss) FailPlan(fingerprint, status);
-  }
-  SendReport();
-}
-
-void WorkerService::FailPlan(const std::string& fingerprint, const Status& why) {
-  const auto found = plans_.find(fingerprint);
-  if (found == plans_.end() || found->second.phase != v1::READY) return;
-  log_->Error("plan cannot be served any more", {{"plan", fingerprint}, {"error", why}});
-  found->second.phase = v1::FAILED;
-  found->second.error = why;
-  found->second.plan.reset();
-  for (auto& [id, stream] : streams_) {
-    if (stream.fingerprint != fingerprint) continue;
-    for (const Number& lease : queue_.GiveUpAll(id)) Refuse(stream, lease, why);
-    if (stream.out->sending()) {
-      stream.out->Close(why);  // half a batch is out: it may hold what was read of the damage
-    } else {
-      Pump(id, stream);
+    if (stopping_) return;
+    if (status.code() == StatusCode::kDataLoss) {
+      state_.OnPlan(fingerprint, status, clock_->Now());
+      Perform();
     }
   }
+  state_.ReportSoon(clock_->Now());
+  Perform();
 }
 
 }  // namespace millrace

@@ -25,14 +25,14 @@ Duration ToDuration(double seconds) {
 // Stages run one after another: where each began follows from how long those before it took.
 void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time ended,
                                 const StageTimes& before, const StageTimes& after) {
-  const auto stream = streams_.find(task.stream);
-  if (stream == streams_.end()) return;
+  const Number session = state_.SessionOf(task.stream);
+  if (!session.is_set()) return;  // its stream is gone
   Span span;
   span.kind = SpanKind::kBuild;
   span.lane = Tracer::ThreadLane();
   span.begin = began;
   span.end = ended;
-  span.session = stream->second.session;
+  span.session = session;
   span.lease = task.lease;
   span.epoch = task.at.epoch;
   span.example = task.at.example;
@@ -56,23 +56,21 @@ void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time e
   trace_.tracer().Record(span);
 }
 
-void WorkerService::BeginSend(std::uint64_t id, StreamEntry& stream,
-                              const BuildQueue::Outgoing& outgoing) {
-  Span& span = stream.sending;
+void WorkerService::BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Outgoing& outgoing) {
+  Span& span = outlet.sending;
   span.kind = SpanKind::kSend;
   span.lane = static_cast<std::uint32_t>(id);
   span.begin = trace_.tracer().Begin();
-  span.session = stream.session;
+  span.session = state_.SessionOf(id);
   span.lease = outgoing.task.lease;
   span.epoch = outgoing.task.at.epoch;
   span.example = outgoing.task.at.example;
   span.bytes = outgoing.bytes;
 }
 
-void WorkerService::EndSend(StreamEntry& stream) {
-  if (stream.out->sending()) return;  // more parts of it follow
-  trace_.tracer().Record(stream.sending);
-  stream.sending = Span{};
+void WorkerService::EndSend(Outlet& outlet) {
+  trace_.tracer().Record(outlet.sending);
+  outlet.sending = Span{};
 }
 
 }  // namespace millrace

@@ -1,0 +1,244 @@
+// What a worker decides: which plans it keeps, what it answers to want lists, what goes out on each
+// consumer's stream and when, and what it tells the dispatcher. build_queue.h has what is built
+// next. docs/protocol.md has the rules.
+//
+// A state machine without threads, network, disk or clock: events in, actions out, which
+// TakeActions gives in order. worker_service.h runs it in a process, tests/sim through seeded
+// histories. Every event brings the time, which never goes back.
+//
+// What the network or the file system tells, the adapter adds to a report on its way out: the
+// states of the datasets, and file lists.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "millrace/v1/worker.pb.h"
+#include "server/worker/build_queue.h"
+
+namespace millrace {
+
+class Plan;
+
+struct WorkerOptions {
+  std::string name;         // for people; host:pid where not given
+  std::string address;      // where consumers reach its batch service
+  std::string host_id;      // equal for processes of one host
+  std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
+  std::string dispatcher;   // host:port
+  int threads = 1;
+  std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
+  std::string version;
+};
+
+/// What a worker wants done.
+struct WorkerAction {
+  /// Streams to the dispatcher are numbered from 1; one is open at a time.
+  struct OpenWork {
+    std::uint64_t attempt;
+    std::string address;
+  };
+  /// Answered with OnWorkWritten. The adapter adds the datasets' states, with the file lists of
+  /// `list_files`.
+  struct SendWork {
+    std::uint64_t attempt;
+    v1::WorkRequest report;
+    std::vector<std::string> list_files;
+  };
+  struct CloseWork {
+    std::uint64_t attempt;
+    Status why;
+  };
+  /// A part without data. Answered with OnSent.
+  struct SendPart {
+    BuildQueue::StreamId stream;
+    v1::BatchPart part;
+  };
+  /// All parts of a batch. Answered with OnSent, after the last.
+  struct SendBatch {
+    BuildQueue::StreamId stream;
+    BuildQueue::Outgoing batch;
+  };
+  /// Nothing of the stream is wanted any more; answered with nothing.
+  struct CloseStream {
+    BuildQueue::StreamId stream;
+    Status why;
+  };
+  /// Answered with OnPlan, unless the plan is forgotten before.
+  struct CompilePlan {
+    v1::PlanSpec spec;
+  };
+  /// Is any of the files in use damaged? Answered with OnPlan where that ends a plan.
+  struct LookAtFiles {};
+  /// More may be built than before: see NextBuild.
+  struct WakeBuilders {};
+
+  using Any = std::variant<OpenWork, SendWork, CloseWork, SendPart, SendBatch, CloseStream,
+                           CompilePlan, LookAtFiles, WakeBuilders>;
+};
+
+class WorkerState {
+ public:
+  using StreamId = BuildQueue::StreamId;
+
+  static constexpr Duration kAlivePeriod = std::chrono::seconds(1);
+  static constexpr Duration kReportPeriod = std::chrono::seconds(1);
+  static constexpr Duration kLookPeriod = std::chrono::seconds(1);
+  static constexpr Duration kDispatcherSilence = std::chrono::seconds(10);
+
+  /// A plan that the dispatcher wants kept.
+  struct PlanEntry {
+    v1::PlanSpec spec;
+    v1::PlanPhase phase = v1::COMPILING;
+    std::shared_ptr<const Plan> plan;  // where ready
+    std::string static_digest;         // where ready
+    Status error;                      // where failed
+  };
+  /// What came of compiling one.
+  struct CompiledPlan {
+    std::shared_ptr<const Plan> plan;
+    std::string static_digest;
+  };
+  /// How long a stage took for one batch.
+  struct StageTook {
+    std::string stage;
+    double seconds = 0;
+  };
+
+  /// `nonce` names this process for ever; `random` gives numbers in [0, 1), for reconnecting.
+  WorkerState(WorkerOptions options, std::string nonce, std::function<double()> random,
+              std::shared_ptr<Logger> log);
+
+  void Start(Time now);
+  /// Pulses, retries and the once-a-second report: due a few times a second.
+  void Tick(Time now);
+  /// Takes no new leases and asks consumers to go elsewhere.
+  void Drain(Time now);
+  /// Says goodbye to the dispatcher; nothing but TakeActions may be called afterwards.
+  void Stop(Time now);
+  /// A report goes out as soon as it can: what the adapter adds to it has changed.
+  void ReportSoon(Time now);
+
+  // --- The stream to the dispatcher; what comes of an earlier attempt is ignored ---
+  void OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response, Time now);
+  void OnWorkWritten(std::uint64_t attempt, Time now);
+  void OnWorkClosed(std::uint64_t attempt, const Status& status, Time now);
+
+  // --- Streams of consumers; those that are not open are ignored ---
+  /// `peer` is for messages. Numbers are never used again.
+  void OnStreamOpened(StreamId stream, const std::string& peer);
+  void OnWants(StreamId stream, const v1::WantList& wants, Time now);
+  void OnSent(StreamId stream, Time now);
+  void OnStreamClosed(StreamId stream, const Status& status, Time now);
+
+  // --- Plans and builds ---
+  /// A plan is compiled, or cannot be, or (DataLoss) cannot be served any more.
+  void OnPlan(const std::string& fingerprint, Result<CompiledPlan> plan, Time now);
+  /// What is to be built next, by any thread of the adapter's; none where nothing may be built.
+  std::optional<BuildQueue::Task> NextBuild() { return queue_.Next(); }
+  /// The batch of a task is built: `bytes` of it, in `seconds`.
+  void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
+               std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages, Time now);
+  void OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now);
+
+  std::vector<WorkerAction::Any> TakeActions();
+
+  /// nullptr where there is none that is ready.
+  const PlanEntry* FindReady(const std::string& fingerprint) const;
+  const std::map<std::string, PlanEntry>& plans() const { return plans_; }
+  /// Whether nobody waits for a batch of this worker.
+  bool Idle() const;
+  /// Of the consumer at the other end; unset before its first want list.
+  Number SessionOf(StreamId stream) const;
+  Number number() const { return number_; }
+  std::uint64_t term() const { return term_; }
+  const BuildQueue& queue() const { return queue_; }
+
+ private:
+  enum class Writing : std::uint8_t { kNothing, kPart, kBatch };
+
+  struct StreamEntry {
+    std::string peer;
+    Writing writing = Writing::kNothing;
+    Time last_write;
+    std::string fingerprint;            // of its first want list; empty before
+    std::deque<v1::BatchPart> control;  // refusals and the like, sent before batches
+    std::optional<Time> blocked_since;  // a built batch waits for credit
+    bool going_away_said = false;
+    Number session;
+  };
+
+  // worker_state.cc: consumers' streams, plans, builds
+  void Pump(StreamId id, StreamEntry& stream, Time now);
+  void PumpAll(Time now);
+  void Write(StreamId id, StreamEntry& stream, v1::BatchPart part);
+  void SendAlive(StreamId id, StreamEntry& stream);
+  void Refuse(StreamEntry& stream, const Number& lease, const Status& why);
+  void Close(StreamId id, const Status& why);
+  void WakeBuilders();
+  /// Why wants for a plan are refused. REQUIRES: the plan is not ready.
+  Status WhyNotReady(const std::string& fingerprint) const;
+  /// A plan that was ready cannot be served any more: what was built of it is forgotten.
+  void FailPlan(const std::string& fingerprint, PlanEntry& entry, const Status& why, Time now);
+
+  // worker_report.cc: the stream to the dispatcher
+  void Connect(Time now);
+  void KeepPlans(const v1::WorkResponse& response);
+  void SendReport(Time now);
+  v1::WorkRequest MakeReport(Time now) const;
+
+  const WorkerOptions options_;
+  const std::string nonce_;
+  const std::function<double()> random_;
+  const std::shared_ptr<Logger> log_;
+  std::vector<WorkerAction::Any> actions_;
+
+  bool draining_ = false;
+  BuildQueue queue_;
+  std::map<StreamId, StreamEntry> streams_;
+  std::map<std::string, PlanEntry> plans_;
+  Time last_look_;
+
+  struct StageTotal {
+    double seconds = 0;
+    std::uint64_t count = 0;
+  };
+  std::map<std::string, StageTotal> build_seconds_;
+  double mean_build_seconds_ = 0;
+  double send_blocked_seconds_ = 0;
+  std::uint64_t sent_batches_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+
+  struct Work {
+    std::uint64_t attempt = 0;
+    bool open = false;
+    bool writing = false;
+    bool report_due = false;
+    bool registered = false;
+    Time reported;
+    Time heard;
+    Time retry_at;
+    double retry_seconds = 0.1;
+  } work_;
+  std::uint64_t term_ = 0;  // highest seen
+  Number number_;
+  std::optional<Time> no_dispatcher_said_;  // unset while there is one
+  std::vector<std::string> file_lists_wanted_;
+  std::map<std::string, std::string> differences_;
+};
+
+}  // namespace millrace
