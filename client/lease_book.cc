@@ -67,6 +67,34 @@ void LeaseBook::GiveRoom(std::uint64_t window_end, std::uint64_t slots) {
   }
 }
 
+std::pair<std::uint64_t, std::uint64_t> LeaseBook::FirstGap(
+    std::uint64_t from, std::uint64_t end,
+    const std::function<bool(std::uint64_t)>& is_held) const {
+  const auto covered_until = [this](std::uint64_t step) {
+    std::uint64_t until = step;
+    for (const auto& [id, held] : leases_) {
+      if (held.first <= step && step < held.end) until = std::max(until, held.end);
+    }
+    return until;
+  };
+  while (from < end) {
+    if (is_held(from)) {
+      ++from;
+    } else if (const std::uint64_t until = covered_until(from); until > from) {
+      from = until;
+    } else {
+      break;
+    }
+  }
+  if (from >= end) return {end, end};
+  for (const auto& [id, held] : leases_) {
+    if (held.lacks() && held.first > from) end = std::min(end, held.first);
+  }
+  std::uint64_t last = from + 1;
+  while (last < end && !is_held(last)) ++last;
+  return {from, last};
+}
+
 const HeldLease* LeaseBook::Covering(std::uint64_t step) const {
   const HeldLease* best = nullptr;
   for (const auto& [id, held] : leases_) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "client/lease.h"
@@ -54,6 +55,12 @@ class LeaseBook {
   /// an earlier lease covers gets room for one batch beyond that; another such lease waits until
   /// the earlier one is done or gone.
   void GiveRoom(std::uint64_t window_end, std::uint64_t slots);
+
+  /// The first steps of [from, end) that are neither held nor lacking in any lease: [first,
+  /// second), empty where there are none.
+  std::pair<std::uint64_t, std::uint64_t> FirstGap(
+      std::uint64_t from, std::uint64_t end,
+      const std::function<bool(std::uint64_t)>& is_held) const;
 
   /// The lease that a step will come from: the one with room, or any that covers it; or nullptr.
   const HeldLease* Covering(std::uint64_t step) const;

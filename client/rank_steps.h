@@ -37,6 +37,10 @@ class RankSteps {
   /// Steps [from, end) of a shard. REQUIRES: they are its steps, at least one.
   Shard CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end) const;
 
+  /// The shard of at most `batches` steps from `first` on that ends with its epoch; a tail step is
+  /// a shard of its own. REQUIRES: first < end(), batches > 0.
+  Shard ShardAt(std::uint64_t first, std::uint64_t batches) const;
+
   /// InvalidArgument, with expected and got, unless the shard is a run of this rank's steps.
   Status Check(const Shard& shard) const;
 

@@ -66,6 +66,7 @@ v1::Report SessionState::MakeReport(Time now) const {
   counters->set_bytes(stats_.bytes);
   counters->set_duplicates(stats_.duplicates);
   counters->set_duplicate_mismatches(stats_.duplicate_mismatches);
+  counters->set_self_leases(stats_.self_leases);
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (stats_.dropped[i] == 0) continue;
     v1::DroppedCount* dropped = counters->add_dropped();

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/mutant.h"
+
 namespace millrace::client {
 namespace {
 
@@ -54,6 +56,7 @@ void SessionState::Enter(Time now) {
   if (passed > kStoodStill) {
     const Duration more = passed - kReportEvery;
     attach_.heard = attach_.heard + more;
+    dispatcher_heard_ = dispatcher_heard_ + more;
     for (auto& [id, link] : workers_.all()) link.stream.heard = link.stream.heard + more;
   }
   now_ = now;
@@ -66,6 +69,7 @@ void SessionState::Settle(Time now) {
       grants_stale_ = grants_due_ = false;
       granted_ = now;
       CutLeases();
+      LeaseToItself(now);
       GiveRoom();
       OpenStreams(now);
       GiveCredit();
@@ -158,7 +162,7 @@ void SessionState::OnAttachWritten(StreamId stream, Time now) {
 void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& message, Time now) {
   Enter(now);
   if (stream == attach_.stream && stream != 0 && status_.ok()) {
-    if (message.term() < highest_term_) {
+    if (message.term() < highest_term_ && !IsMutant(Mutant::kLowerTermObeyed)) {
       const Status why = Unavailable(
           fmt::format("a dispatcher at {} of term {}, after one of term {}: it no longer leads",
                       options_.address, message.term(), highest_term_));
@@ -166,7 +170,7 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
       Disconnect(why, now);
     } else {
       highest_term_ = message.term();
-      attach_.heard = now;
+      attach_.heard = dispatcher_heard_ = now;
       if (!attach_.heard_any && attach_.failures > 0) {
         logger_->Info("dispatcher found",
                       {{"address", options_.address}, {"term", message.term()}});
@@ -191,6 +195,8 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
 void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
   session_ = FromProto(welcome.session());
   waiting_why_.clear();
+  self_leasing_ = false;
+  uncovered_since_.reset();
   const Result<Fingerprint> fingerprint = Fingerprint::FromString(welcome.fingerprint());
   if (!fingerprint.ok()) return End(fingerprint.status().WithContext("the dispatcher's welcome"));
   for (const v1::WorkerRef& worker : welcome.workers()) workers_.Learn(FromProto(worker));
@@ -217,6 +223,7 @@ void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
   const std::uint64_t epochs = options_.hello.epochs();
   steps_.emplace(*steps, options_.hello.rank(), start,
                  epochs == 0 ? RankSteps::kNoEnd : options_.hello.start().epoch() + epochs);
+  if (IsMutant(Mutant::kPositionOffByOne)) ++next_;
   admission_ = Admission{*fingerprint, start, welcome.spec(), welcome.static_digest()};
 }
 
@@ -232,6 +239,8 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
       continue;
     }
     leases_.Add(lease, steps_->Index(lease.shard.at));
+    self_leasing_ = false;
+    uncovered_since_.reset();
     WorkerLink& link = workers_.Learn(lease.worker);
     link.stream.stale = link.stream.urgent = true;
   }
@@ -329,7 +338,8 @@ void SessionState::CheckTimes(Time now) {
       now);
   for (auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    if (link.stream.owes() && now - link.stream.heard >= kSilence) {
+    if (link.stream.owes() && now - link.stream.heard >= kSilence &&
+        !IsMutant(Mutant::kSilentWorkerTrusted)) {
       FailWorker(link,
                  Unavailable(fmt::format("silent for {:.0f} s while batches were due",
                                          ToSeconds(kSilence))),
@@ -338,6 +348,8 @@ void SessionState::CheckTimes(Time now) {
       actions_.push_back(CloseStream{link.stream.id, OkStatus()});
       workers_.Closed(link);
       grants_due_ = true;
+    } else if (link.stream.owed > 0 && now - link.stream.told >= kWantsEvery) {
+      link.stream.stale = true;
     }
   }
 }
@@ -352,6 +364,10 @@ Time SessionState::NextTick() const {
   at(attach_.stream == 0 ? attach_.retry_at : attach_.heard + kSilence);
   if (report_stale_) at(reported_ + kReportApart);
   if (grants_stale_) at(granted_ + kGrantsApart);
+  if (uncovered_since_) {
+    at(self_leasing_ ? self_leased_ + kSelfLeasesApart
+                     : std::min(*uncovered_since_, dispatcher_heard_) + kSilence);
+  }
   if (!admission_) {
     at(started_ + options_.connect_timeout);
     at(started_ + options_.attach_timeout);

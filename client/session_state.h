@@ -40,7 +40,11 @@ class SessionState {
   static constexpr Duration kReportApart = std::chrono::milliseconds(250);
   static constexpr Duration kWantsApart = std::chrono::milliseconds(50);
   static constexpr Duration kGrantsApart = std::chrono::milliseconds(5);
+  /// What a worker owes is asked for again: a want list may have been lost.
+  static constexpr Duration kWantsEvery = std::chrono::seconds(1);
   static constexpr Duration kUrgentWantsApart = std::chrono::milliseconds(2);
+  /// Between two leases that it gives itself where all its workers fail.
+  static constexpr Duration kSelfLeasesApart = std::chrono::milliseconds(250);
   static constexpr Duration kLate = std::chrono::seconds(1);
   static constexpr Duration kCloseUnused = std::chrono::seconds(10);
   static constexpr std::uint64_t kLargestWindow = 4096;
@@ -167,6 +171,11 @@ class SessionState {
   v1::WantList MakeWants(const WorkerLink& link);
   std::uint64_t WantedSlots() const;
 
+  // session_self_leases.cc: without a dispatcher
+  void LeaseToItself(Time now);
+  void AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint64_t batches, Time now);
+  std::uint64_t LackedOf(Number worker) const;
+
   // session_report.cc: what the dispatcher and the user are told
   void SendReportWhereDue(Time now);
   v1::Report MakeReport(Time now) const;
@@ -204,6 +213,11 @@ class SessionState {
 
   LeaseBook leases_;
   Number last_lease_;
+  Time dispatcher_heard_;                // its last word, on any stream
+  std::optional<Time> uncovered_since_;  // a step of the window that no lease covers
+  bool self_leasing_ = false;            // no lease has come of the dispatcher since
+  Time self_leased_;
+  std::uint64_t self_leases_ = 0;  // numbers issued
   WorkerBook workers_;
 
   std::uint64_t next_ = 0;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "client/session_state.h"
+#include "common/base/mutant.h"
 #include "common/transport/refusal.h"
 
 namespace millrace::client {
@@ -93,7 +94,8 @@ void SessionState::GiveCredit() {
         largest_bytes_, static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(link->room)));
     const std::uint64_t left = link->credit_left();
     if (left >= wanted) continue;
-    const std::uint64_t granted = std::min(wanted - left, free);
+    const std::uint64_t granted =
+        IsMutant(Mutant::kCreditBeyondMemory) ? 8 * wanted : std::min(wanted - left, free);
     link->stream.credit += granted;
     if (granted > 0) link->stream.stale = true;
     free -= granted;
@@ -186,6 +188,7 @@ v1::WantList SessionState::MakeWants(const WorkerLink& link) {
 
 void SessionState::LapseOf(WorkerLink& link) {
   CutLeases();
+  if (IsMutant(Mutant::kLapsedLeaseKept)) return;
   stats_.lapsed_leases += leases_.LapseOf(link.where.id);
   report_stale_ = grants_due_ = true;
   MarkStale(true);
@@ -268,7 +271,7 @@ void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time 
 
 void SessionState::OnGoingAway(WorkerLink& link, Time now) {
   logger_->Info("worker drains", {{"worker", link.where.address}});
-  link.stream.going_away = true;
+  link.stream.going_away = link.drains = true;
   link.failing_until = now + WorkerBook::kFirstBackoff;
   link.reason = "draining";
   // What it may build it still sends; the rest is for others.
@@ -312,7 +315,7 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
 
   const std::uint64_t step = steps_->Index(arrival.at);
   Verdict verdict = Verdict::kTaken;
-  if (step < next_) {
+  if (step < next_ && !IsMutant(Mutant::kCopyDeliveredTwice)) {
     verdict = Verdict::kDuplicate;
     for (const Past& past : past_) {
       if (past.step == step) {
@@ -327,6 +330,7 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
   } else {
     held_[step] = {arrival.digest,  arrival.bytes,    arrival.examples,
                    arrival.dropped, arrival.in_place, link->where.id};
+    if (IsMutant(Mutant::kCopyDeliveredTwice)) next_ = std::min(next_, step);
     held_bytes_ += arrival.bytes;
     largest_bytes_ = std::max(largest_bytes_, arrival.bytes);
     ++arrived_;
@@ -337,13 +341,14 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
     report_stale_ = true;
   }
   if (verdict == Verdict::kDuplicate) ++stats_.duplicates;
+  if (verdict == Verdict::kTaken && IsMutant(Mutant::kPositionMovesOnReceipt)) ++next_;
   Settle(now);
   return verdict;
 }
 
 void SessionState::Compare(std::uint64_t step, const Digest128& first, Number first_worker,
                            const Digest128& second, Number second_worker) {
-  if (first == second) return;
+  if (first == second || IsMutant(Mutant::kCopiesNotCompared)) return;
   ++stats_.duplicate_mismatches;
   const auto name = [this](Number id) {
     const WorkerLink* link = workers_.Find(id);

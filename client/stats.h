@@ -43,6 +43,7 @@ struct SessionStats {
   std::uint64_t duplicates = 0;  // batches that came twice
   std::uint64_t duplicate_mismatches = 0;  // ... whose digests differed
   std::uint64_t lapsed_leases = 0;         // taken back from workers that failed
+  std::uint64_t self_leases = 0;           // given by the consumer to itself
 
   std::uint64_t buffered_batches = 0;  // received, not taken yet
   std::uint64_t buffered_bytes = 0;

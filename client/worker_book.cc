@@ -1,6 +1,7 @@
 #include "client/worker_book.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace millrace::client {
@@ -8,6 +9,7 @@ namespace millrace::client {
 WorkerLink& WorkerBook::Learn(const WorkerAddress& worker) {
   WorkerLink& link = links_[worker.id];
   link.where = worker;
+  link.drains = false;
   return link;
 }
 
@@ -63,6 +65,23 @@ void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_nee
 void WorkerBook::Refused(WorkerLink& link, const Status& why, std::uint64_t until) {
   if (link.refusal) until = std::max(until, link.refusal->until);
   link.refusal = WorkerLink::Refusal{why.code(), why.message(), until};
+}
+
+WorkerLink* WorkerBook::ForSelfLease(const std::string& own_host,
+                                     const std::function<std::uint64_t(Number)>& load, Time now) {
+  using Rank = std::tuple<bool, Time, bool, std::uint64_t>;
+  WorkerLink* best = nullptr;
+  Rank best_rank;
+  for (auto& [id, link] : links_) {
+    if (link.drains || link.refusal) continue;
+    const bool fails = link.failing_until > now;
+    const Rank rank{fails, fails ? link.failing_until : Time{},
+                    own_host.empty() || link.where.host_id != own_host, load(id)};
+    if (best != nullptr && best_rank <= rank) continue;
+    best = &link;
+    best_rank = rank;
+  }
+  return best;
 }
 
 void WorkerBook::ForgetRefusals(std::uint64_t next) {

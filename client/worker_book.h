@@ -26,6 +26,7 @@ struct WorkerLink {
   Time failing_until;
   Duration backoff{0};  // of the last failure; 0 after a good batch
   std::string reason;   // of the last failure
+  bool drains = false;  // as it said, and the dispatcher has not named it since
 
   /// A batch that can never come of this worker: it said so, or what it sends cannot be taken.
   struct Refusal {
@@ -95,6 +96,11 @@ class WorkerBook {
   /// The step `until` - 1, or one before it, can never come of the worker. Good batches of other
   /// steps change nothing about that.
   void Refused(WorkerLink& link, const Status& why, std::uint64_t until);
+  /// The worker for a lease that the consumer gives itself: of those that neither drain nor refused
+  /// what it lacks, one that does not fail it, of its own host where there is one, with the least
+  /// `load`. Where all fail: the one that failed longest ago. nullptr where none is known.
+  WorkerLink* ForSelfLease(const std::string& own_host,
+                           const std::function<std::uint64_t(Number)>& load, Time now);
   /// Refusals of steps before `next` are over: the steps came of somebody else.
   void ForgetRefusals(std::uint64_t next);
 

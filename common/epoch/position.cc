@@ -6,6 +6,8 @@
 #include <cassert>
 #include <limits>
 
+#include "common/base/mutant.h"
+
 namespace millrace {
 namespace {
 
@@ -87,6 +89,10 @@ ExampleRange StepArithmetic::RankExamples(Position at, std::uint32_t rank) const
     return {at.example + batch_size() * rank, static_cast<std::uint32_t>(batch_size())};
   }
   const std::uint64_t left = options_.examples - at.example;
+  if (IsMutant(Mutant::kTailCutWrong)) {
+    const std::uint64_t each = left / options_.world_size;
+    return {at.example + each * rank, static_cast<std::uint32_t>(each)};
+  }
   const std::uint64_t first = Share(left, rank, options_.world_size);
   const std::uint64_t end = Share(left, std::uint64_t{rank} + 1, options_.world_size);
   return {at.example + first, static_cast<std::uint32_t>(end - first)};

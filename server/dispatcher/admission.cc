@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/mutant.h"
 #include "server/dispatcher/dispatcher.h"
 #include "server/dispatcher/hello_check.h"
 
@@ -40,7 +41,7 @@ Status TakenOver(const SessionFacts& lower, const SessionFacts& higher) {
 void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
   if (Status status = CheckHello(hello, options_); !status.ok()) return Close(stream, status);
 
-  const Number brought = FromProto(hello.session());
+  Number brought = FromProto(hello.session());
   const std::uint64_t seen = std::max<std::uint64_t>(hello.highest_term(), brought.term);
   if (Outranked(stream, hello.where(), seen)) return;
   if (brought > state_.last_number()) {
@@ -75,6 +76,8 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
                        "in {:.0f} s",
                        options_.max_plans, ToSeconds(options_.retry))));
     }
+    // A first message that comes again makes nobody younger.
+    if (!brought.is_set()) brought = state_.EndedNumber(hello.nonce());
     const Number id = brought.is_set() ? brought : NewNumber();
     Apply(SessionOpened{id, hello, key, stream, now_.time});
   }
@@ -231,7 +234,10 @@ void Dispatcher::SettleSession(Number id) {
   if (session.held_up) Apply(SessionHeldUp{id, std::nullopt});
 
   // A running job needs no store; one that begins does, also where it begins in another's place.
-  if (session.live_before || OthersLive(session) || RecordOnDisk(session)) return Welcome(id);
+  if (session.live_before || OthersLive(session) || RecordOnDisk(session) ||
+      IsMutant(Mutant::kWelcomeBeforeCommit)) {
+    return Welcome(id);
+  }
   Wait(id, WriteRecord(session));
 }
 
@@ -244,6 +250,7 @@ bool Dispatcher::OthersLive(const SessionFacts& session) const {
 const SessionFacts* Dispatcher::HigherRival(const SessionFacts& session) const {
   for (const Number id : state_.SessionsOfRank(session.hello)) {
     const SessionFacts& other = *state_.FindSession(id);
+    if (IsMutant(Mutant::kLaterArrivalWins)) continue;
     if (session.id < id && Compatible(session, other)) return &other;
   }
   return nullptr;
@@ -262,7 +269,8 @@ void Dispatcher::Welcome(Number id) {
   const std::set<Number> ids = state_.SessionsOfRank(session.hello);
   for (const Number other_id : ids) {
     const SessionFacts& other = *state_.FindSession(other_id);
-    if (other_id < id && Compatible(session, other)) {
+    const bool lower = other_id < id || (IsMutant(Mutant::kLaterArrivalWins) && other_id != id);
+    if (lower && Compatible(session, other)) {
       Fail(other_id, TakenOver(other, session));
     }
   }
@@ -300,7 +308,9 @@ void Dispatcher::Wait(Number id, const std::string& why) {
   if (session.stream == 0) return;
   v1::AttachResponse response;
   response.set_term(state_.term());
-  ToProto(id, response.mutable_waiting()->mutable_session());
+  if (!IsMutant(Mutant::kNumberOnAdmission)) {
+    ToProto(id, response.mutable_waiting()->mutable_session());
+  }
   response.mutable_waiting()->set_why(why);
   actions_.push_back(SendAttach{session.stream, std::move(response)});
 }

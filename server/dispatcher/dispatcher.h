@@ -123,6 +123,12 @@ class Dispatcher {
 
   // leasing.cc: reports and leases
   void Hear(Number id, v1::Report report);
+  /// A lease whose consumer waits while its worker lives goes to an idle worker as well: one at a
+  /// time for a session. REQUIRES: the session has reported.
+  void CopyLate(Number id);
+  /// Grants a lease of the first at most `batches` steps of `run`, which are removed from it.
+  void AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy, StepRun& run,
+                v1::AttachResponse& response);
   void Fill(Number id);
   void FillAll();
   /// Not ok where no worker is left that can serve the session; see CheckProspects.

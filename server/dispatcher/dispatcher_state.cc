@@ -103,6 +103,11 @@ const SessionFacts* DispatcherState::FindSessionByNonce(const std::string& nonce
   const auto* id = Find(session_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindSession(*id);
 }
+Number DispatcherState::EndedNumber(const std::string& nonce) const {
+  const auto found = ended_by_nonce_.find(nonce);
+  return found == ended_by_nonce_.end() ? Number{} : found->second;
+}
+
 const Worker* DispatcherState::FindWorker(Number id) const { return Find(workers_, id); }
 const Worker* DispatcherState::FindWorkerByNonce(const std::string& nonce) const {
   const auto* id = Find(worker_by_nonce_, nonce);
@@ -254,12 +259,20 @@ void DispatcherState::On(const SessionReportedEarly& u) {
 
 void DispatcherState::On(const LeaseGranted& u) {
   Get(sessions_, u.session).leases.Sent(u.lease);
+  ++(u.lease.copy ? copies_granted_ : leases_granted_);
   Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
 }
 
 void DispatcherState::On(const SessionEnded& u) {
   const SessionFacts& session = Get(sessions_, u.id);
   if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
+  if (ended_by_nonce_.insert_or_assign(session.hello.nonce(), u.id).second) {
+    ended_nonces_.push_back(session.hello.nonce());
+  }
+  if (ended_nonces_.size() > kEndedKept) {
+    ended_by_nonce_.erase(ended_nonces_.front());
+    ended_nonces_.pop_front();
+  }
   const auto nonce = session_by_nonce_.find(session.hello.nonce());
   if (nonce != session_by_nonce_.end() && nonce->second == u.id) session_by_nonce_.erase(nonce);
   EraseNumber(job_sessions_, session.hello.job(), u.id);

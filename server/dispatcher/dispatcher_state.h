@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,6 +40,9 @@ class DispatcherState {
   const PlanEntry* FindPlan(const std::string& key) const;
   const SessionFacts* FindSession(Number id) const;
   const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
+  /// The number of a session of this term that has ended, by its nonce; unset where none is
+  /// remembered. The last kEndedKept are.
+  Number EndedNumber(const std::string& nonce) const;
   const Worker* FindWorker(Number id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
   const v1::JobRecord* FindRecord(const std::string& job) const;
@@ -52,6 +56,9 @@ class DispatcherState {
   const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
   /// Sessions of the job up to this one were turned out by an operator.
   Number TurnedOut(const std::string& job) const;
+  /// Leases granted in this term, copies apart.
+  std::uint64_t leases_granted() const { return leases_granted_; }
+  std::uint64_t copies_granted() const { return copies_granted_; }
   /// Why the store refused the last write; ok where it works.
   Status StoreError() const;
 
@@ -105,6 +112,11 @@ class DispatcherState {
   std::set<std::string> inherited_;  // jobs whose records are of an earlier term
   std::map<std::string, RecordWrite> writes_;
   std::map<std::string, Number> turned_out_;
+  static constexpr std::size_t kEndedKept = 4096;
+  std::map<std::string, Number> ended_by_nonce_;
+  std::deque<std::string> ended_nonces_;  // oldest first
+  std::uint64_t leases_granted_ = 0;
+  std::uint64_t copies_granted_ = 0;
   // Indexes over the sessions and workers.
   std::map<std::string, Number> session_by_nonce_;
   std::map<std::string, Number> worker_by_nonce_;

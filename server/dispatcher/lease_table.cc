@@ -88,6 +88,18 @@ std::size_t LeaseTable::CountFor(Number worker) const {
                                   std::count_if(sent_.begin(), sent_.end(), is_its));
 }
 
+bool LeaseTable::HasCopy() const {
+  const auto is_copy = [](const LeaseFacts& lease) { return lease.copy; };
+  return std::any_of(held_.begin(), held_.end(), is_copy) ||
+         std::any_of(sent_.begin(), sent_.end(), is_copy);
+}
+
+const LeaseFacts* LeaseTable::FindHeld(Number id) const {
+  const auto found = std::find_if(held_.begin(), held_.end(),
+                                  [&](const LeaseFacts& lease) { return lease.id == id; });
+  return found == held_.end() ? nullptr : &*found;
+}
+
 void LeaseTable::ShiftTimes(Duration by) {
   for (auto& lease : sent_) lease.sent = lease.sent + by;
 }

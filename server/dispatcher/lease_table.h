@@ -27,7 +27,8 @@ struct LeaseFacts {
   Number id;  // term 0: the consumer gave it to itself
   Number worker;
   StepRun run;
-  Time sent;  // unused for held ones
+  Time sent;          // unused for held ones
+  bool copy = false;  // of a late one
 };
 
 /// Whether a step of a session that began at `start` lies at `at`. False for places beyond the
@@ -56,6 +57,10 @@ class LeaseTable {
                             std::uint64_t end_epoch) const;
 
   std::size_t size() const { return held_.size() + sent_.size(); }
+  /// Whether a copy of a late lease is held or on its way.
+  bool HasCopy() const;
+  /// nullptr where no such lease is held.
+  const LeaseFacts* FindHeld(Number lease) const;
   /// Leases given to a worker, held or on their way.
   std::size_t CountFor(Number worker) const;
   void ShiftTimes(Duration by);

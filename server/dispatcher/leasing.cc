@@ -16,6 +16,8 @@ namespace millrace {
 namespace {
 
 constexpr std::uint32_t kLongestShard = 64;  // batches
+// Copies are at most one in so many leases, but for the first.
+constexpr std::uint64_t kLeasesForACopy = 20;
 
 /// The epoch that a session wants no batch of, nor of later ones.
 std::uint64_t EndEpoch(const SessionFacts& session) {
@@ -30,7 +32,8 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
     held.push_back({FromProto(lease.id()),
                     FromProto(lease.worker().id()),
                     {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
-                    Time{}});
+                    Time{},
+                    lease.copy()});
   }
   return held;
 }
@@ -65,7 +68,39 @@ void Dispatcher::Hear(Number id, v1::Report report) {
   Trim(report);
   Apply(SessionReported{id, std::move(report), std::move(held), now_.time,
                         now_.time + -options_.lease_lapse});
-  Fill(id);
+  CopyLate(id);
+  if (state_.FindSession(id) != nullptr) Fill(id);
+}
+
+void Dispatcher::CopyLate(Number id) {
+  const SessionFacts& session = *state_.FindSession(id);
+  if (!session.report->has_late() || session.stream == 0 || session.leases.HasCopy()) return;
+  const LeaseFacts* late = session.leases.FindHeld(FromProto(session.report->late()));
+  if (late == nullptr || state_.copies_granted() * kLeasesForACopy > state_.leases_granted())
+    return;
+  const WorkerSet& set = worker_sets_.Of(session, state_.workers(), now_.time, options_);
+  const auto idle = std::find_if(set.workers.begin(), set.workers.end(), [&](const Worker* w) {
+    return w->id != late->worker && w->report.queue_seconds() == 0 && w->granted_batches == 0;
+  });
+  if (idle == set.workers.end()) return;
+  v1::AttachResponse response;
+  response.set_term(state_.term());
+  StepRun run = late->run;
+  AddLease(id, **idle, run.batches, /*copy=*/true, run, response);
+  actions_.push_back(SendAttach{session.stream, std::move(response)});
+}
+
+void Dispatcher::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
+                          StepRun& run, v1::AttachResponse& response) {
+  const SessionFacts& session = *state_.FindSession(id);
+  v1::Lease& lease = *response.add_leases();
+  *lease.mutable_shard() = CutShard(session.plan->steps, session.hello.rank(), batches, run);
+  lease.set_copy(copy);
+  const Number number = NewNumber();
+  ToProto(number, lease.mutable_id());
+  ToProto(worker, lease.mutable_worker());
+  const Position at{lease.shard().epoch(), lease.shard().position()};
+  Apply(LeaseGranted{id, {number, worker.id, {at, lease.shard().batches()}, now_.time, copy}});
 }
 
 void Dispatcher::Fill(Number id) {
@@ -90,15 +125,8 @@ void Dispatcher::Fill(Number id) {
   for (StepRun& gap : gaps) {
     while (gap.batches > 0) {
       if (response.leases_size() >= static_cast<int>(options_.max_leases_at_once)) break;
-      v1::Lease& lease = *response.add_leases();
-      *lease.mutable_shard() = CutShard(steps, session.hello.rank(), shard_batches, gap);
-      const std::uint32_t batches = lease.shard().batches();
-      const Worker& worker = workers.Pick(batches, random_);
-      const Number number = NewNumber();
-      ToProto(number, lease.mutable_id());
-      ToProto(worker, lease.mutable_worker());
-      const Position at{lease.shard().epoch(), lease.shard().position()};
-      Apply(LeaseGranted{id, {number, worker.id, {at, batches}, now_.time}});
+      const std::uint32_t batches = std::min(shard_batches, gap.batches);
+      AddLease(id, workers.Pick(batches, random_), batches, /*copy=*/false, gap, response);
     }
   }
   actions_.push_back(SendAttach{session.stream, std::move(response)});

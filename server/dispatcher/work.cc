@@ -39,7 +39,8 @@ Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now)
     Close(stream, status);
     return End();
   }
-  if (Outranked(stream, "worker " + request.name(), request.id().term())) return End();
+  const std::uint64_t seen = std::max<std::uint64_t>(request.id().term(), request.highest_term());
+  if (Outranked(stream, "worker " + request.name(), seen)) return End();
   Result<Number> recognised = RecogniseWorker(request);
   if (!recognised.ok()) {
     Close(stream, recognised.status());

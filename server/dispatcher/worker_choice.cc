@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/mutant.h"
 #include "common/transport/refusal.h"
 #include "server/dispatcher/hello_check.h"
 
@@ -63,7 +64,7 @@ WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFa
   for (const auto& [id, worker] : workers) {
     if (!IsUsable(worker, session, now, options)) continue;
     const auto failing = session.failing.find(id);
-    if (failing != session.failing.end()) {
+    if (failing != session.failing.end() && !IsMutant(Mutant::kFailingWorkerGivenAgain)) {
       const FailingWorker& f = failing->second;
       const auto rank = [](const FailingWorker& w) {
         return std::tuple(IsRefusedForGood(w.code), w.since, w.remaining_seconds);

@@ -4,6 +4,8 @@
 #include <limits>
 #include <tuple>
 
+#include "common/base/mutant.h"
+
 namespace millrace {
 namespace {
 
@@ -77,7 +79,8 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
       Entry& entry = it->second;
       entry.range = {shard.first_example() + k * shard.stride(), shard.examples()};
       entry.list = stream.lists;
-      const bool room = k < want.room();
+      const bool room = k < want.room() || IsMutant(Mutant::kRoomIgnored);
+      entry.room = room;
       if (entry.state == State::kNoRoom && room)
         SetState(stream, it->first, entry, State::kPending);
       if (entry.state == State::kPending && !room)
@@ -168,7 +171,9 @@ bool BuildQueue::ForgetFor(const StreamState& wanting) {
   if (richest == nullptr) return false;
   if (richest != &wanting && richest->built_bytes <= wanting.built_bytes) return false;
   const Key last = *richest->built.rbegin();
-  SetState(*richest, last, richest->entries.at(last), State::kPending);
+  Entry& forgotten = richest->entries.at(last);
+  // The consumer may have taken its room back since.
+  SetState(*richest, last, forgotten, forgotten.room ? State::kPending : State::kNoRoom);
   return true;
 }
 
@@ -222,7 +227,7 @@ std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
   StreamState& stream = found->second;
   const Key key = *stream.built.begin();
   Entry& entry = stream.entries.at(key);
-  if (!IsUrgent(stream, key)) {
+  if (!IsUrgent(stream, key) || IsMutant(Mutant::kNextNeedsCredit)) {
     if (entry.bytes > stream.credit - stream.credit_used) return std::nullopt;
     stream.credit_used += entry.bytes;
   }

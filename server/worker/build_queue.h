@@ -97,6 +97,7 @@ class BuildQueue {
     ExampleRange range;
     std::uint64_t list = 0;  // number of the want list that named it last
     State state = State::kNoRoom;
+    bool room = false;  // as the last want list says
     std::shared_ptr<const BuiltBatch> batch;
     std::uint64_t bytes = 0;
   };

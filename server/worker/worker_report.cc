@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/mutant.h"
 #include "server/pipeline/pipeline.h"
 #include "server/worker/worker_state.h"
 
@@ -59,7 +60,7 @@ void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& 
                                  Time now) {
   if (attempt != work_.attempt || !work_.open) return;
   work_.heard = now;
-  if (response.term() < term_) {
+  if (response.term() < term_ && !IsMutant(Mutant::kLowerTermObeyed)) {
     log_->Warning("dispatcher of an older term refused",
                   {{"term", response.term()}, {"seen", term_}});
     const Status why = Cancelled("term " + std::to_string(response.term()) + " is over: seen " +
@@ -200,6 +201,7 @@ v1::WorkRequest WorkerState::MakeReport(Time now) const {
   report.set_send_blocked_seconds(blocked);
   report.set_threads(static_cast<std::uint32_t>(options_.threads));
   report.set_version(options_.version);
+  report.set_highest_term(term_);
   report.set_sent_batches(sent_batches_);
   report.set_sent_bytes(sent_bytes_);
   return report;

@@ -30,7 +30,7 @@ TEST_CASE("a worker that owes and is silent for 3 s has failed; one that owes no
           "[session][failing]") {
   Machine m;
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 9, 1, 2)});  // the second gets no room
+  m.Give({m.LeaseOf(1, 0, 8, 1), m.LeaseOf(2, 9, 1, 2)});  // the second gets no room
   const auto opened = m.Take<OpenBatches>();
   m.Wants(opened[0].stream);
   m.Wants(opened[1].stream);
@@ -64,7 +64,7 @@ TEST_CASE("a worker that takes no want list for 3 s has failed, though it owes n
 TEST_CASE("a worker that owes and says that it lives is not given up", "[session][failing]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  const StreamId worker = m.GiveOne(1, 0, 8, 1);
   m.Wants(worker);
   v1::BatchPart alive;
   alive.mutable_alive();
@@ -79,13 +79,13 @@ TEST_CASE("a worker that owes and says that it lives is not given up", "[session
 TEST_CASE("a process that stood still does not blame the others", "[session][failing]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  const StreamId worker = m.GiveOne(1, 0, 8, 1);
   m.Wants(worker);
   m.PassAttached(kSecond);
   m.now = m.now + 60 * kSecond;  // no tick in between
   m.state->Tick(m.now);
   CHECK(m.Take<CloseStream>().empty());
-  m.Pass(4 * kSecond);
+  m.Pass(3500 * kMs);
   CHECK(m.Take<CloseStream>().size() == 2);
 }
 
@@ -116,6 +116,7 @@ TEST_CASE("a worker that failed long ago and is not leased from is forgotten",
   const StreamId gone = m.GiveOne(1, 0, 4, 1);
   const StreamId alive = m.GiveOne(2, 4, 4, 2);
   m.state->OnBatchesClosed(gone, Unavailable("killed"), m.now);
+  m.Give({m.LeaseOf(3, 0, 4, 2)});
   CHECK(m.state->workers().all().size() == 2);
   for (int i = 0; i < 700; ++i) {
     v1::BatchPart pulse;

@@ -140,7 +140,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stream that no lease needs is closed after a while", "[session][wants]") {
-  Machine m;
+  Machine m({.steps = {.examples = 10, .size = 5, .world_size = 2}, .epochs = 1});  // one step
   m.Welcome();
   const StreamId worker = m.GiveOne(1, 0, 1, 1);
   m.Wants(worker);

@@ -15,6 +15,16 @@ v1::Hello Again(const Harness& h, StreamId stream, HelloOptions options, bool ad
   return hello;
 }
 
+TEST_CASE("a first message that comes again takes no rank from a successor", "[admission]") {
+  Harness h;
+  const HelloOptions old_options{.where = "host1:1", .nonce = 'a'};
+  h.Attach(old_options);
+  const StreamId successor = h.Attach(HelloOptions{.where = "host2:2", .nonce = 'b'});
+  const StreamId replayed = h.Attach(old_options);
+  CHECK(h.IsOpen(successor));
+  CHECK_THAT(h.ClosedWith(replayed).message(), Catch::Contains("taken over by host2:2"));
+}
+
 TEST_CASE("a first session gets a welcome with all it needs to begin", "[admission]") {
   Harness h;
   h.AddWorker("w1");

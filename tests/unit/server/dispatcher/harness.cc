@@ -28,6 +28,10 @@ class FakeFacts final : public PlanFacts {
   Result<v1::Spec> Spec(std::uint32_t world_size) const override {
     v1::Spec spec;
     spec.mutable_steps()->set_examples(steps_.examples);
+    spec.mutable_steps()->set_size(steps_.size);
+    spec.mutable_steps()->set_global_size(steps_.global_size);
+    spec.mutable_steps()->set_keep(steps_.keep);
+    spec.set_max_batch_bytes(2000);
     spec.mutable_steps()->set_world_size(world_size);
     return spec;
   }

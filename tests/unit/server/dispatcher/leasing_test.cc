@@ -245,6 +245,78 @@ TEST_CASE("a consumer has at most 8 workers and keeps them", "[leasing][choice]"
   CHECK(Addresses(h.LeasesOn(stream)) == first);
 }
 
+/// A consumer of two workers that waits for the batch at its place, with what it has been leased.
+struct Late {
+  Harness h;
+  StreamId busy = h.AddWorker("w1");
+  StreamId idle = h.AddWorker("w2");
+  StreamId stream = h.Attach(HelloOptions{});
+
+  v1::Report Report() {
+    v1::Report report;
+    ToProto(Position{0, 0}, report.mutable_next());
+    report.set_window(4);
+    for (const auto& lease : h.LeasesOn(stream)) {
+      *report.add_held() = lease;
+      ToProto(std::max(FromProto(report.last_lease()), FromProto(lease.id())),
+              report.mutable_last_lease());
+      if (lease.shard().position() == 0 && !lease.copy()) *report.mutable_late() = lease.id();
+    }
+    return report;
+  }
+  std::vector<v1::Lease> Copies() {
+    std::vector<v1::Lease> copies = h.LeasesOn(stream);
+    std::erase_if(copies, [](const v1::Lease& lease) { return !lease.copy(); });
+    return copies;
+  }
+  /// All workers say that they have nothing to do, but for the one of the late lease.
+  void WorkersReport() {
+    for (auto& [id, report] : h.workers) h.Work(id, report);
+  }
+};
+
+TEST_CASE("a late shard is copied to a worker with nothing to do, once at a time",
+          "[leasing][copy]") {
+  Late late;
+  late.h.Report(late.stream, {0, 0}, 4);
+  const v1::Lease first = late.h.LeasesOn(late.stream).front();
+  late.WorkersReport();
+  late.h.Report(late.stream, late.Report());
+  REQUIRE(late.Copies().size() == 1);
+  const v1::Lease copy = late.Copies().front();
+  CHECK(copy.worker().address() != first.worker().address());
+  CHECK(copy.shard().SerializeAsString() == first.shard().SerializeAsString());
+  late.WorkersReport();
+  late.h.Report(late.stream, late.Report());
+  CHECK(late.Copies().size() == 1);
+}
+
+TEST_CASE("a late shard is not copied to a worker that has work", "[leasing][copy]") {
+  Late late;
+  late.h.Report(late.stream, {0, 0}, 4);
+  for (auto& [id, report] : late.h.workers) report.set_queue_seconds(1);
+  late.WorkersReport();
+  late.h.Report(late.stream, late.Report());
+  CHECK(late.Copies().empty());
+}
+
+TEST_CASE("no more than one lease in twenty is a copy, after the first", "[leasing][copy]") {
+  Late late;
+  std::size_t leases = 0;
+  for (int job = 0; job < 8; ++job) {
+    const HelloOptions hello{.job = "j" + std::to_string(job),
+                             .where = "host7:" + std::to_string(job),
+                             .nonce = static_cast<char>('b' + job)};
+    late.stream = late.h.Attach(hello);
+    late.h.Report(late.stream, {0, 0}, 4);
+    leases += late.h.LeasesOn(late.stream).size();
+    late.WorkersReport();
+    late.h.Report(late.stream, late.Report());
+  }
+  CHECK(late.h.dispatcher->state().leases_granted() == leases);
+  CHECK(late.h.dispatcher->state().copies_granted() == 1 + (leases - 1) / 20);
+}
+
 TEST_CASE("a loopback address goes only to consumers of its host", "[leasing][address]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1", "h7");

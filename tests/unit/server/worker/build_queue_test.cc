@@ -166,6 +166,17 @@ TEST_CASE("memory full of later batches is given up for the next one", "[build_q
   CHECK(queue.TakeToSend(1)->task.at.example == 0);
 }
 
+TEST_CASE("what was forgotten is not built again without room", "[build_queue]") {
+  BuildQueue queue(150);
+  queue.AddStream(1, "f");
+  queue.AddStream(2, "f");
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 2}})).ok());
+  CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10, 20});
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 1}})).ok());  // it takes room back
+  REQUIRE(queue.SetWants(2, Wants(0, {{1, 0, 1, 1}})).ok());
+  CHECK(BuildAll(queue) == std::vector<std::uint64_t>{0});  // in the place of 20
+}
+
 TEST_CASE("a stream that takes nothing leaves the others their share of memory", "[build_queue]") {
   BuildQueue queue(1000);
   queue.AddStream(1, "f");
