@@ -1,0 +1,230 @@
+// Dispatchers of a simulated history, and the store that they share.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tests/sim/world.h"
+#include "tests/unit/server/dispatcher/harness.h"
+
+namespace millrace::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::int64_t kUnixAtStart = 1'700'000'000;
+
+}  // namespace
+
+Moment World::Now() const {
+  return {net_.now(),
+          kUnixAtStart + clock_offset_ + static_cast<std::int64_t>(ToSeconds(net_.now() - began_))};
+}
+
+std::optional<std::size_t> World::AnyDispatcher() {
+  std::vector<std::size_t> up;
+  for (std::size_t i = 0; i < dispatchers_.size(); ++i) {
+    if (net_.IsUp(dispatchers_[i]->process)) up.push_back(i);
+  }
+  if (up.empty()) return std::nullopt;
+  return up[net_.Below(up.size())];
+}
+
+void World::StartDispatcher() {
+  dispatcher_wanted_ = false;
+  const auto later = [this] {
+    dispatcher_wanted_ = true;
+    net_.After(milliseconds(500), [this] { StartDispatcher(); });
+  };
+  if (net_.now() < store_fails_until_) return later();
+  const Result<StoredState> stored = store_->Load();
+  const std::uint64_t term =
+      std::max({stored->term + 1, static_cast<std::uint64_t>(Now().unix_seconds), seen_term_ + 1});
+  if (!store_->CommitTerm(term).ok()) return later();
+  highest_stored_term_ = std::max(highest_stored_term_, term);
+  ++counts_.terms;
+
+  const std::size_t index = dispatchers_.size();
+  dispatchers_.push_back(std::make_unique<DispatcherNode>());
+  DispatcherNode& node = *dispatchers_.back();
+  node.process = net_.AddProcess(fmt::format("dispatcher {}", index));
+  node.term = term;
+  DispatcherOptions options = dispatcher_options_;
+  options.seed = history_.seed + index;
+  node.machine = std::make_unique<Dispatcher>(options, term, stored->jobs, Now());
+  Note(fmt::format("dispatcher {} leads with term {}", index, term));
+  v1::DatasetState dataset;
+  dataset.set_digest(test::DatasetDigest());
+  OnDispatcher(index, node.machine->OnDataset("stdlib", dataset, Now()));
+  TickDispatcher(index);
+}
+
+void World::StopDispatcher(std::size_t index, Duration restart_after) {
+  DispatcherNode& node = *dispatchers_[index];
+  if (!net_.IsUp(node.process)) return;
+  Note(fmt::format("dispatcher {} dies", index));
+  net_.Kill(node.process);
+  const bool others = std::any_of(dispatchers_.begin(), dispatchers_.end(),
+                                  [this](const auto& d) { return net_.IsUp(d->process); });
+  if (others || dispatcher_wanted_) return;
+  dispatcher_wanted_ = true;
+  net_.After(restart_after, [this] { StartDispatcher(); });
+}
+
+void World::TickDispatcher(std::size_t index) {
+  net_.In(dispatchers_[index]->process, dispatcher_options_.tick, [this, index] {
+    OnDispatcher(index, dispatchers_[index]->machine->OnTick(Now()));
+    TickDispatcher(index);
+  });
+}
+
+void World::OnDispatcher(std::size_t index, Actions actions) {
+  DispatcherNode& node = *dispatchers_[index];
+  for (Action& action : actions) {
+    if (std::holds_alternative<LogEvent>(action)) continue;
+    if (Crashes(node.crash, node.process)) return StopDispatcher(index, net_.UpTo(seconds(3)));
+    if (auto* attach = std::get_if<millrace::SendAttach>(&action)) {
+      SendAttachDown(index, *attach);
+    } else if (auto* work = std::get_if<millrace::SendWork>(&action)) {
+      // The link's other end knows what to do with it.
+      net_.Send(
+          work->stream, node.process,
+          [this, link = work->stream, message = std::move(work->message)] {
+            for (std::size_t w = 0; w < workers_.size(); ++w) {
+              WorkerNode& worker = *workers_[w];
+              if (worker.work != link || !net_.IsUp(worker.process)) continue;
+              worker.machine->OnWorkResponse(worker.attempt, message, net_.now());
+              if (worker.machine->term() < worker.highest_term) {
+                Fail("I7: a worker obeys a lower term");
+              }
+              worker.highest_term = worker.machine->term();
+              AfterWorker(w);
+            }
+          },
+          nullptr);
+    } else if (auto* close = std::get_if<millrace::CloseStream>(&action)) {
+      net_.Close(close->stream, node.process, close->status);
+    } else if (auto* compile = std::get_if<CompilePlan>(&action)) {
+      net_.In(node.process, net_.UpTo(milliseconds(300)), [this, index, plan = *compile] {
+        OnDispatcher(index, dispatchers_[index]->machine->OnPlanCompiled(
+                                plan.key, test::CompileFake(plan.pipeline), Now()));
+      });
+    } else if (auto* commit = std::get_if<CommitRecord>(&action)) {
+      Commit(index, commit->record);
+    }
+  }
+  if (!net_.IsUp(node.process)) return;
+  CheckSessions(node);
+  if (node.machine->stepped_down().ok()) return;
+  // As dispatcher_service does: begin again above what was seen.
+  seen_term_ = std::max(seen_term_, node.machine->seen_term());
+  StopDispatcher(index, net_.UpTo(seconds(1)));
+}
+
+void World::Commit(std::size_t index, const v1::JobRecord& record) {
+  const std::uint64_t term = dispatchers_[index]->term;
+  // The write reaches the store whatever becomes of the process meanwhile.
+  net_.After(net_.UpTo(milliseconds(200)), [this, index, term, record] {
+    const std::int64_t now = Now().unix_seconds;
+    Status status = net_.now() < store_fails_until_ ? Internal("disk full")
+                                                    : store_->CommitJob(term, record, now);
+    if (status.ok() && term < highest_stored_term_) {
+      Fail(fmt::format("I7: a record of term {} was stored after term {}", term,
+                       highest_stored_term_));
+    }
+    net_.In(dispatchers_[index]->process, net_.UpTo(milliseconds(20)),
+            [this, index, record, status] {
+              OnDispatcher(index,
+                           dispatchers_[index]->machine->OnRecordCommitted(record, status, Now()));
+            });
+  });
+}
+
+void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action) {
+  const DispatcherNode& node = *dispatchers_[index];
+  if (action.message.has_welcome()) CheckWelcome(node, action);
+  for (const v1::Lease& lease : action.message.leases()) {
+    counts_.copies += lease.copy() ? 1 : 0;
+    CheckLease(node, action.stream, lease);
+  }
+  // What only hurries things up may get lost with nobody told; what opens and ends may not.
+  const bool may_lose = !action.message.has_welcome() && !action.message.has_waiting();
+  net_.Send(
+      action.stream, node.process,
+      [this, link = action.stream, message = action.message] {
+        for (std::size_t t = 0; t < trainers_.size(); ++t) {
+          TrainerNode& trainer = *trainers_[t];
+          if (trainer.attach != link || !net_.IsUp(trainer.process)) continue;
+          for (const auto& [stream, l] : trainer.links) {
+            if (l != link) continue;
+            trainer.state->OnAttachMessage(stream, message, net_.now());
+            if (trainer.state->highest_term() < trainer.highest_term) {
+              Fail("I7: a trainer obeys a lower term");
+            }
+            trainer.highest_term = trainer.state->highest_term();
+            if (trainer.state->session().is_set() && !trainer.numbered) {
+              trainer.numbered = net_.now();
+            }
+            AfterTrainer(t);
+            break;
+          }
+        }
+      },
+      nullptr, may_lose);
+}
+
+/// Who fails a consumer is not given to it again while others can serve it.
+void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease) {
+  const DispatcherState& state = node.machine->state();
+  const StreamFacts* facts = state.FindStream(stream);
+  const SessionFacts* session = facts == nullptr ? nullptr : state.FindSession(facts->owner);
+  if (session == nullptr || !session->failing.contains(FromProto(lease.worker().id()))) return;
+  for (const auto& [id, worker] : state.workers()) {
+    if (session->failing.contains(id)) continue;
+    if (!IsUsable(worker, *session, net_.now(), dispatcher_options_)) continue;
+    return Fail(fmt::format("I9: a worker that fails {} is given to it again while {} is not",
+                            RankOfJob(session->hello), worker.report.name()));
+  }
+}
+
+void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action) {
+  ++counts_.welcomes;
+  const DispatcherState& state = node.machine->state();
+  const SessionFacts* session = state.FindSession(FromProto(action.message.welcome().session()));
+  if (session == nullptr || session->hello.admitted()) return;
+  for (const Number id : state.SessionsOf(session->hello.job())) {
+    if (id != session->id && state.FindSession(id)->live) return;  // the job runs already
+  }
+  const Result<StoredState> stored = store_->Load();
+  const auto record =
+      std::find_if(stored->jobs.begin(), stored->jobs.end(), [&](const v1::JobRecord& r) {
+        return r.name() == session->hello.job() && !r.ended() &&
+               r.fingerprint() == action.message.welcome().fingerprint() &&
+               r.world_size() == session->hello.world_size();
+      });
+  if (record == stored->jobs.end()) {
+    Fail(fmt::format("I8: session {} of job {} was let in without its record on disk",
+                     session->id.ToString(), session->hello.job()));
+  }
+}
+
+void World::CheckSessions(const DispatcherNode& node) {
+  std::map<std::string, const SessionFacts*> jobs;
+  std::set<std::string> ranks;
+  for (const auto& [id, session] : node.machine->state().sessions()) {
+    if (!session.live) continue;
+    const SessionFacts& other = *jobs.emplace(session.hello.job(), &session).first->second;
+    if (other.plan->fingerprint != session.plan->fingerprint ||
+        other.hello.world_size() != session.hello.world_size() ||
+        other.wanted_start() != session.wanted_start()) {
+      Fail(fmt::format("I3: sessions {} and {} of job {} differ", id.ToString(),
+                       other.id.ToString(), session.hello.job()));
+    }
+    if (!ranks.insert(RankOfJob(session.hello)).second) {
+      Fail(fmt::format("I3: two live sessions are {}", RankOfJob(session.hello)));
+    }
+  }
+}
+
+}  // namespace millrace::sim

@@ -1,0 +1,111 @@
+#include "tests/sim/history.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+
+#include <fmt/format.h>
+
+namespace millrace::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::array<const char*, kFaultKinds> kNames = {
+    "kill worker",     "pause worker", "slow worker",   "kill dispatcher", "pause dispatcher",
+    "dispatcher gone", "wipe store",   "store errors",  "kill trainers",   "zombie trainers",
+    "pause trainer",   "slow loop",    "break streams", "partition",       "one-way partition",
+    "lose messages",   "replay",       "clock step",    "wrong copies",    "crash between"};
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
+  std::uint64_t Between(std::uint64_t from, std::uint64_t to) {
+    return from + Below(to - from + 1);
+  }
+  bool Chance(double p) { return std::uniform_real_distribution<double>()(random_) < p; }
+  Duration UpTo(Duration d) {
+    return milliseconds(Below(std::chrono::duration_cast<milliseconds>(d).count() + 1));
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+JobSetup DrawJob(Draw& draw) {
+  JobSetup job;
+  job.world_size = static_cast<std::uint32_t>(draw.Between(1, 3));
+  job.examples = draw.Between(1, 90);
+  job.keep = draw.Chance(0.5);
+  if (draw.Chance(0.3)) {
+    job.global_size = job.world_size * draw.Between(1, 4);
+  } else {
+    job.size = draw.Between(1, 7);
+  }
+  // `drop` needs at least one full step.
+  const std::uint64_t stride = job.size != 0 ? job.size * job.world_size : job.global_size;
+  if (!job.keep) job.examples = std::max(job.examples, stride);
+  job.start.epoch = draw.Below(2);
+  job.start.example = draw.Chance(0.3) ? draw.Below(job.examples) : 0;
+  job.end_epoch = job.start.epoch + draw.Between(1, 3);
+  // From one batch to many.
+  job.prefetch_bytes = draw.Chance(0.4) ? 1 : draw.Between(1'000, 30'000);
+  return job;
+}
+
+}  // namespace
+
+const char* FaultName(FaultKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+
+History DrawHistory(std::uint64_t seed) {
+  Draw draw(seed * 0x9E3779B97F4A7C15u + 1);
+  History history;
+  history.seed = seed;
+  history.workers = static_cast<std::uint32_t>(draw.Between(1, 3));
+  history.builders = static_cast<std::uint32_t>(draw.Between(1, 2));
+  history.memory_bytes = draw.Chance(0.4) ? 1 : draw.Between(1'000, 20'000);
+  history.buffered_messages = static_cast<std::uint32_t>(draw.Between(1, 4));
+  const std::uint64_t jobs = draw.Chance(0.3) ? 2 : 1;
+  for (std::uint64_t i = 0; i < jobs; ++i) history.jobs.push_back(DrawJob(draw));
+  history.faulty = std::chrono::seconds(draw.Between(2, 15));
+  const std::uint64_t faults = draw.Below(7);
+  for (std::uint64_t i = 0; i < faults; ++i) {
+    Fault fault;
+    fault.at = draw.UpTo(history.faulty);
+    fault.kind = static_cast<FaultKind>(draw.Below(kFaultKinds));
+    fault.target = static_cast<std::uint32_t>(draw.Below(1000));
+    fault.other = static_cast<std::uint32_t>(draw.Below(1000));
+    fault.lasts = draw.UpTo(std::chrono::seconds(draw.Chance(0.2) ? 25 : 6));
+    history.faults.push_back(fault);
+  }
+  // A store that forgets and a clock that goes back leave nothing to tell terms by.
+  const auto is = [](FaultKind kind) { return [kind](const Fault& f) { return f.kind == kind; }; };
+  if (std::any_of(history.faults.begin(), history.faults.end(), is(FaultKind::kWipeStore))) {
+    std::erase_if(history.faults, is(FaultKind::kClockStep));
+  }
+  std::sort(history.faults.begin(), history.faults.end(),
+            [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  return history;
+}
+
+std::string Describe(const History& history) {
+  std::string text = fmt::format(
+      "seed {}: {} workers of {} builders with {} bytes, streams that take {} messages\n",
+      history.seed, history.workers, history.builders, history.memory_bytes,
+      history.buffered_messages);
+  for (const JobSetup& job : history.jobs) {
+    text += fmt::format("  job: {} examples, {} {}, {}, world size {}, {} to epoch {}, {} bytes\n",
+                        job.examples, job.size != 0 ? "size" : "global_size",
+                        job.size != 0 ? job.size : job.global_size, job.keep ? "keep" : "drop",
+                        job.world_size, job.start.ToString(), job.end_epoch, job.prefetch_bytes);
+  }
+  for (const Fault& fault : history.faults) {
+    text += fmt::format("  {:6.3f} s: {} {}/{} for {:.3f} s\n", ToSeconds(fault.at),
+                        FaultName(fault.kind), fault.target, fault.other, ToSeconds(fault.lasts));
+  }
+  return text;
+}
+
+}  // namespace millrace::sim

@@ -1,0 +1,182 @@
+// Runs simulated histories: many seeds, one seed again with its log, or every mutant.
+//
+//   sim --histories 10000 [--first-seed 1]   stops at the first that breaks an invariant, shrinks
+//   it,
+//                                            and says how to run it again
+//   sim --seed 7 [--without 0,2] [--log]     one history, less the faults named by their numbers
+//   sim --mutants                            the table of deliberate bugs and what caught them
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "common/base/mutant.h"
+#include "common/base/mutex.h"
+#include "tests/sim/world.h"
+
+namespace millrace::sim {
+namespace {
+
+struct MutantName {
+  Mutant mutant;
+  const char* name;
+};
+constexpr MutantName kNames[] = {
+    {Mutant::kNextNeedsCredit, "next needs credit"},
+    {Mutant::kRoomIgnored, "room ignored"},
+    {Mutant::kCreditBeyondMemory, "credit beyond memory"},
+    {Mutant::kPositionOffByOne, "position off by one"},
+    {Mutant::kPositionMovesOnReceipt, "position moves on receipt"},
+    {Mutant::kTailCutWrong, "tail cut wrong"},
+    {Mutant::kCopyDeliveredTwice, "copy delivered twice"},
+    {Mutant::kLaterArrivalWins, "later arrival wins"},
+    {Mutant::kNumberOnAdmission, "number issued on admission"},
+    {Mutant::kWelcomeBeforeCommit, "Welcome before commit"},
+    {Mutant::kStoreFenceOff, "store fence off"},
+    {Mutant::kLowerTermObeyed, "lower term obeyed"},
+    {Mutant::kFailingWorkerGivenAgain, "failing worker given again"},
+    {Mutant::kSelfLeaseOff, "self-lease off"},
+    {Mutant::kCopiesNotCompared, "digest of copies not compared"},
+    {Mutant::kLapsedLeaseKept, "leases of a failed worker kept"},
+    {Mutant::kSilentWorkerTrusted, "silent worker trusted"},
+};
+static_assert(std::size(kNames) == kMutants);
+
+History Without(History history, const std::vector<std::size_t>& faults) {
+  std::vector<Fault> kept;
+  for (std::size_t i = 0; i < history.faults.size(); ++i) {
+    if (std::find(faults.begin(), faults.end(), i) == faults.end()) {
+      kept.push_back(history.faults[i]);
+    }
+  }
+  history.faults = kept;
+  return history;
+}
+
+/// The faults that a history can do without and still break: each is tried in turn.
+std::vector<std::size_t> Shrink(const History& history) {
+  std::vector<std::size_t> without;
+  for (std::size_t i = 0; i < history.faults.size(); ++i) {
+    without.push_back(i);
+    if (World(Without(history, without)).Run().empty()) without.pop_back();
+  }
+  return without;
+}
+
+void Report(std::uint64_t seed, const std::string& failure) {
+  const History history = DrawHistory(seed);
+  const std::vector<std::size_t> without = Shrink(history);
+  const History small = Without(history, without);
+  fmt::print("{}\n{}shrunk to {} of {} faults: {}\nrun it again with: sim --seed {}{} --log\n",
+             failure, Describe(small), small.faults.size(), history.faults.size(),
+             World(small).Run(), seed,
+             without.empty() ? "" : fmt::format(" --without {}", fmt::join(without, ",")));
+}
+
+struct Tally {
+  std::uint64_t histories = 0;
+  std::uint64_t failing_seed = 0;
+  std::string failure;
+  World::Counts counts;
+};
+
+/// Histories of consecutive seeds, `threads` at a time, until one fails.
+Tally RunMany(std::uint64_t first, std::uint64_t histories, [[maybe_unused]] Mutant mutant,
+              unsigned threads) {
+  std::atomic<std::uint64_t> next{0};
+  std::atomic<bool> stop{false};
+  Mutex mutex;
+  Tally tally;
+  const auto work = [&] {
+#ifdef MILLRACE_MUTANTS
+    active_mutant = mutant;
+#endif
+    while (!stop) {
+      const std::uint64_t n = next++;
+      if (n >= histories) return;
+      World world(DrawHistory(first + n));
+      const std::string failure = world.Run();
+      MutexLock lock(mutex);
+      ++tally.histories;
+      tally.counts.Add(world.counts());
+      if (failure.empty()) continue;
+      stop = true;
+      if (tally.failure.empty() || first + n < tally.failing_seed) {
+        tally.failure = failure;
+        tally.failing_seed = first + n;
+      }
+    }
+  };
+  std::vector<std::thread> pool;
+  for (unsigned i = 0; i < threads; ++i) pool.emplace_back(work);
+  for (std::thread& thread : pool) thread.join();
+  return tally;
+}
+
+int Histories(std::uint64_t first, std::uint64_t histories, unsigned threads) {
+  const auto began = std::chrono::steady_clock::now();
+  const Tally tally = RunMany(first, histories, Mutant::kNone, threads);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  fmt::print("{} histories in {:.1f} s: {}\n", tally.histories, took.count(),
+             tally.counts.ToString());
+  if (tally.failure.empty()) return 0;
+  Report(tally.failing_seed, tally.failure);
+  return 1;
+}
+
+int One(std::uint64_t seed, const std::vector<std::size_t>& without, bool log) {
+  const History history = Without(DrawHistory(seed), without);
+  World world(history);
+  world.keep_log = log;
+  const std::string failure = world.Run();
+  for (const std::string& line : world.log) fmt::print("{}\n", line);
+  fmt::print("{}{}\n", Describe(history), failure.empty() ? "nothing broke" : failure);
+  return failure.empty() ? 0 : 1;
+}
+
+int Mutants(std::uint64_t histories, unsigned threads) {
+  int caught = 0;
+  fmt::print("{:32} {:>9}  {}\n", "bug", "histories", "caught as");
+  for (const MutantName& name : kNames) {
+    const Tally tally = RunMany(1, histories, name.mutant, threads);
+    fmt::print("{:32} {:>9}  {}\n", name.name, tally.histories,
+               tally.failure.empty() ? "SURVIVED" : tally.failure);
+    std::fflush(stdout);
+    caught += tally.failure.empty() ? 0 : 1;
+  }
+  fmt::print("{} of {} bugs caught\n", caught, kMutants);
+  return caught == kMutants ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Simulated histories of dispatchers, workers and trainers.");
+  std::uint64_t histories = 1000;
+  std::uint64_t first = 1;
+  std::uint64_t seed = 0;
+  unsigned threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::size_t> without;
+  bool log = false;
+  bool mutants = false;
+  app.add_option("--histories", histories, "how many");
+  app.add_option("--first-seed", first, "seed of the first");
+  app.add_option("--seed", seed, "one history again");
+  app.add_option("--without", without, "numbers of faults to leave out")->delimiter(',');
+  app.add_option("--threads", threads, "histories at a time");
+  app.add_flag("--log", log, "what happens in it");
+  app.add_flag("--mutants", mutants, "switch each deliberate bug on, and see it caught");
+  CLI11_PARSE(app, argc, argv);
+  if (mutants) return Mutants(histories, threads);
+  if (seed != 0) return One(seed, without, log);
+  return Histories(first, histories, threads);
+}
+
+}  // namespace
+}  // namespace millrace::sim
+
+int main(int argc, char** argv) { return millrace::sim::Main(argc, argv); }

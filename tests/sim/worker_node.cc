@@ -1,0 +1,217 @@
+// Workers of a simulated history.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tests/sim/world.h"
+#include "tests/unit/server/dispatcher/harness.h"
+
+namespace millrace::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+}  // namespace
+
+void World::StartWorker(std::size_t index) {
+  WorkerNode& node = *workers_[index];
+  node = WorkerNode();
+  node.process = net_.AddProcess(fmt::format("worker {}", index));
+  WorkerOptions options;
+  options.name = fmt::format("w{}", index);
+  options.address = fmt::format("w{}:1", index);  // a process that takes another's place has its
+  options.host_id = fmt::format("h{}", index);
+  options.dispatcher = "d:1";
+  options.threads = static_cast<int>(history_.builders);
+  options.memory_bytes = history_.memory_bytes;
+  node.machine = std::make_unique<WorkerState>(
+      options, fmt::format("{:016}", ++processes_), [this] { return net_.Unit(); }, quiet_);
+  node.machine->Start(net_.now());
+  AfterWorker(index);
+  TickWorker(index, node.process);
+}
+
+void World::StopWorker(std::size_t index, Duration restart_after) {
+  WorkerNode& node = *workers_[index];
+  if (!net_.IsUp(node.process)) return;
+  Note(fmt::format("worker {} dies", index));
+  net_.Kill(node.process);
+  net_.After(restart_after, [this, index] { StartWorker(index); });
+}
+
+void World::TickWorker(std::size_t index, ProcessId process) {
+  net_.In(process, milliseconds(250), [this, index, process] {
+    workers_[index]->machine->Tick(net_.now());
+    AfterWorker(index);
+    TickWorker(index, process);
+  });
+}
+
+void World::AfterWorker(std::size_t index) {
+  WorkerNode& node = *workers_[index];
+  const ProcessId process = node.process;
+  for (WorkerAction::Any& action : node.machine->TakeActions()) {
+    if (Crashes(node.crash, process)) return StopWorker(index, net_.UpTo(seconds(3)));
+    PerformWorker(index, std::move(action));
+  }
+  while (node.building < history_.builders) {
+    const std::optional<BuildQueue::Task> task = node.machine->NextBuild();
+    if (!task) break;
+    CheckRoom(node, *task);
+    ++node.building;
+    const Duration takes = node.slow_until > net_.now() ? seconds(1) + net_.UpTo(seconds(3))
+                                                        : net_.UpTo(milliseconds(30));
+    net_.In(process, takes, [this, index, task = *task, takes] {
+      WorkerNode& builder = *workers_[index];
+      --builder.building;
+      const std::uint64_t bytes = BytesOf(DigestOf(task.job, task.at.epoch, task.range));
+      builder.machine->OnBuilt(task, nullptr, bytes, ToSeconds(takes), {{"closure", 0.001}},
+                               net_.now());
+      AfterWorker(index);
+    });
+  }
+  // One batch a builder and one a stream may lie beyond the budget: what is needed next is never
+  // refused.
+  const std::uint64_t bound =
+      history_.memory_bytes + (history_.builders + node.streams.size()) * 2000;
+  if (node.machine->queue().built_bytes() > bound) {
+    Fail(fmt::format("I5: a worker holds {} bytes of batches with a budget of {}",
+                     node.machine->queue().built_bytes(), history_.memory_bytes));
+  }
+}
+
+void World::CheckRoom(const WorkerNode& node, const BuildQueue::Task& task) {
+  const auto stream = node.streams.find(task.stream);
+  if (stream == node.streams.end()) return Fail("I6: a batch is built for a stream that is gone");
+  for (const v1::Want& want : stream->second.wants.wants()) {
+    if (FromProto(want.lease()) != task.lease || want.shard().epoch() != task.at.epoch) continue;
+    for (std::uint32_t k = 0; k < want.room(); ++k) {
+      if (want.shard().position() + k * want.shard().stride() == task.at.example) return;
+    }
+  }
+  Fail(fmt::format("I6: the batch at {} is built without room", task.at.ToString()));
+}
+
+void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
+  WorkerNode& node = *workers_[index];
+  const ProcessId process = node.process;
+  if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
+    SendBatch(index, *batch);
+  } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
+    const auto stream = node.streams.find(part->stream);
+    if (stream == node.streams.end()) return;
+    const LinkId link = stream->second.link;
+    net_.Send(
+        link, process,
+        [this, link, part = std::move(part->part)] {
+          for (std::size_t t = 0; t < trainers_.size(); ++t) {
+            for (const auto& [id, l] : trainers_[t]->links) {
+              if (l != link) continue;
+              trainers_[t]->state->OnBatchesPart(id, part, 0, net_.now());
+              AfterTrainer(t);
+              return;
+            }
+          }
+        },
+        [this, index, id = part->stream] {
+          workers_[index]->machine->OnSent(id, net_.now());
+          AfterWorker(index);
+        });
+  } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
+    const auto stream = node.streams.find(close->stream);
+    if (stream == node.streams.end()) return;
+    net_.Close(stream->second.link, process, close->why);
+    node.streams.erase(stream);
+  } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
+    OpenWork(index, open->attempt);
+  } else if (auto* send = std::get_if<WorkerAction::SendWork>(&action)) {
+    (*send->report.mutable_datasets())["stdlib"].set_digest(test::DatasetDigest());
+    const LinkId link = node.work;
+    net_.Send(
+        link, process,
+        [this, link, report = std::move(send->report)] {
+          for (std::size_t d = 0; d < dispatchers_.size(); ++d) {
+            if (!net_.IsUp(dispatchers_[d]->process)) continue;
+            if (dispatchers_[d]->machine->state().FindStream(link) == nullptr) continue;
+            return OnDispatcher(d, dispatchers_[d]->machine->OnWork(link, report, Now()));
+          }
+        },
+        [this, index, attempt = send->attempt] {
+          workers_[index]->machine->OnWorkWritten(attempt, net_.now());
+          AfterWorker(index);
+        });
+  } else if (const auto* bad = std::get_if<WorkerAction::CloseWork>(&action)) {
+    net_.Close(node.work, process, bad->why);
+    node.work = 0;
+  } else if (auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
+    net_.In(process, net_.UpTo(milliseconds(500)),
+            [this, index, fingerprint = compile->spec.fingerprint()] {
+              workers_[index]->machine->OnPlan(
+                  fingerprint, WorkerState::CompiledPlan{nullptr, std::string(32, '5')},
+                  net_.now());
+              AfterWorker(index);
+            });
+  }
+}
+
+void World::OpenWork(std::size_t index, std::uint64_t attempt) {
+  WorkerNode& node = *workers_[index];
+  const ProcessId process = node.process;
+  node.attempt = attempt;
+  const auto closed = [this, index, attempt](const Status& why) {
+    workers_[index]->machine->OnWorkClosed(attempt, why, net_.now());
+    AfterWorker(index);
+  };
+  const std::optional<std::size_t> d = AnyDispatcher();
+  if (!d) {
+    node.work = 0;
+    return net_.In(process, net_.UpTo(milliseconds(20)),
+                   [closed] { closed(Unavailable("connection refused")); });
+  }
+  const ProcessId dispatcher = dispatchers_[*d]->process;
+  const auto link = std::make_shared<LinkId>(0);
+  *link = net_.Open(process, dispatcher, closed, [this, d = *d, link](const Status&) {
+    OnDispatcher(d, dispatchers_[d]->machine->OnStreamClosed(*link, Now()));
+  });
+  node.work = *link;
+  net_.Send(
+      *link, process,
+      [this, d = *d, link] {
+        OnDispatcher(d, dispatchers_[d]->machine->OnStreamOpened(*link, true, Now()));
+      },
+      nullptr, /*may_lose=*/false);
+}
+
+void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) {
+  WorkerNode& node = *workers_[index];
+  const auto stream = node.streams.find(action.stream);
+  if (stream == node.streams.end()) return;
+  const BuildQueue::Task& task = action.batch.task;
+  Digest128 digest = DigestOf(task.job, task.at.epoch, task.range);
+  v1::BatchPart part;
+  ToProto(task.lease, part.mutable_lease());
+  ToProto(task.at, part.mutable_at());
+  part.set_total_bytes(action.batch.bytes);
+  part.set_credit_used(action.batch.credit_used);
+  if (node.wrong_until > net_.now()) digest.high ^= 1 + index;
+  const LinkId link = stream->second.link;
+  net_.Send(
+      link, node.process,
+      [this, link, part, task, digest] {
+        for (std::size_t t = 0; t < trainers_.size(); ++t) {
+          for (const auto& [id, l] : trainers_[t]->links) {
+            if (l == link) return OnBatch(t, id, part, task, digest);
+          }
+        }
+      },
+      [this, index, id = action.stream] {
+        workers_[index]->machine->OnSent(id, net_.now());
+        AfterWorker(index);
+      },
+      // A stream that loses data breaks: nothing asks for a batch again that was sent on it.
+      /*may_lose=*/false);
+}
+
+}  // namespace millrace::sim
