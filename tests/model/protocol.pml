@@ -1,103 +1,100 @@
-/* Sessions, room and pulls of docs/protocol.md, as small as they can be and still go wrong: two ranks
- * of a job that make each step together, two workers with memory for one batch each, one of which may
- * die, and a dispatcher that may lease any lacking step to any living worker. Beside them two
- * trainers that want the same rank, and a dispatcher that may restart between them.
+/* Sessions, room and pulls of docs/protocol.md, as small as they can be and still go wrong. Two ranks
+ * of a job make each step together; two workers have memory for one batch each, and one of them may
+ * die; what lacks in a window may be leased to any living worker (by a dispatcher, or by the consumer
+ * itself). With SESSIONS: two trainers want one rank, and the dispatcher may restart between them.
  *
- * Checked by tests/model/run: no deadlock, no broken assertion, and (`finished`, `decided`) both come
- * to their end. -DBUG=1..4 are mistakes that it finds.
+ * Nothing here goes round in circles, so that what never gets stuck comes to its end: tests/model/run
+ * has spin look for states in which somebody is stuck, and for assertions that do not hold. Built with
+ * BUG=1 to 5 the model has a mistake in it, and spin finds each.
  */
-#define STEPS 3
-#define WINDOW 2                          /* batches that a rank holds or may get */
-#define B(r, s) ((r) * STEPS + (s))
 #ifndef BUG
 #define BUG 0
 #endif
+#define STEPS 3
+#define WINDOW 3                                    /* batches that a rank may have built for it */
+#define B(r, s) ((r) * STEPS + (s))
 
-byte next[2];                             /* step that the loop takes next */
-bool held[6], room[6], built[6], sent[6];
-byte lease[6];                            /* 0: none; else its worker + 1 */
-byte memory[2];                           /* batches built and not sent */
-bool dead[2];                             /* worker 0 may die */
+byte place[2];                                      /* step that a rank's loop takes next */
+bool held[6], room[6], built[6];
+byte lease[6];                                      /* 0: none; else its worker + 1 */
+byte memory[2];                                     /* batches that a worker built and did not send */
+bool dead;                                          /* worker 0 */
 
-#define IN_WINDOW(r, s) ((s) >= next[r] && (s) < next[r] + WINDOW && (s) < STEPS)
-#define LACKS(r, s) (IN_WINDOW(r, s) && !held[B(r, s)])
+#define LACKS(r, s) (place[r] <= (s) && (s) < place[r] + WINDOW && !held[B(r, s)])
+/* A rank has memory for one batch beside the next one: what more is sent to it needs credit. */
+#define CREDIT(r) (!held[B(r, 0)] && !held[B(r, 1)] && !held[B(r, 2)])
+#define OVER (place[0] == STEPS && place[1] == STEPS)
 
-active proctype Dispatcher() {            /* and every consumer that leases to itself */
-  byte r, s, w;
+#define GRANT(r, s, w) \
+  atomic { LACKS(r, s) && lease[B(r, s)] == 0 && ((w) == 1 || !dead) -> lease[B(r, s)] = (w) + 1 }
+proctype Leases() {
   do
-  :: next[0] == STEPS && next[1] == STEPS -> break
-  :: else ->
-     select(r : 0 .. 1); select(s : 0 .. STEPS - 1); select(w : 0 .. 1);
-     if
-     :: atomic { LACKS(r, s) && lease[B(r, s)] == 0 && !dead[w] -> lease[B(r, s)] = w + 1 }
-     :: else -> skip
-     fi
+  :: OVER -> break
+  :: GRANT(0, 0, 0) :: GRANT(0, 1, 0) :: GRANT(0, 2, 0) :: GRANT(1, 0, 0) :: GRANT(1, 1, 0)
+  :: GRANT(1, 2, 0) :: GRANT(0, 0, 1) :: GRANT(0, 1, 1) :: GRANT(0, 2, 1) :: GRANT(1, 0, 1)
+  :: GRANT(1, 1, 1) :: GRANT(1, 2, 1)
   od
 }
 
-active [2] proctype Consumer() {
-  byte r = _pid - 1; byte s;
+#define ROOM(s) \
+  atomic { LACKS(r, s) && lease[B(r, s)] != 0 && !room[B(r, s)] -> room[B(r, s)] = true }
+#define LAPSE(s) \
+  atomic { dead && lease[B(r, s)] == 1 && !held[B(r, s)] && BUG != 3 -> \
+           lease[B(r, s)] = 0; room[B(r, s)] = false }
+proctype Consumer(byte r) {
   do
-  :: next[r] == STEPS -> break
-  :: atomic { next[r] < STEPS && held[B(r, next[r])] && next[r] <= next[1 - r] ->
-       held[B(r, next[r])] = false; next[r]++ }
-  :: atomic { next[r] < STEPS && LACKS(r, next[r]) && lease[B(r, next[r])] != 0 &&
-              !room[B(r, next[r])] -> room[B(r, next[r])] = true }
-  :: atomic { next[r] + 1 < STEPS && LACKS(r, next[r] + 1) && lease[B(r, next[r] + 1)] != 0 &&
-              !room[B(r, next[r] + 1)] -> room[B(r, next[r] + 1)] = true }
-  :: atomic { dead[0] ->                  /* its leases lapse */
-       s = 0;
-       do
-       :: s < STEPS -> if :: lease[B(r, s)] == 1 && !held[B(r, s)] && BUG != 3 ->
-                             lease[B(r, s)] = 0; room[B(r, s)] = false
-                          :: else fi; s++
-       :: else -> break
-       od; (next[r] == STEPS || lease[B(r, next[r])] != 1) }
+  :: place[r] == STEPS -> break
+  :: atomic { place[r] < STEPS && held[B(r, place[r])] && place[r] <= place[1 - r] ->
+              held[B(r, place[r])] = false; place[r]++ }
+  :: ROOM(0) :: ROOM(1) :: ROOM(2) :: LAPSE(0) :: LAPSE(1) :: LAPSE(2)
   od
 }
 
-active [2] proctype Worker() {
-  byte w = _pid - 3; byte r, s, i;
+/* The next one is built whatever the memory, and sent whatever the credit: a later batch goes for it. */
+#define BUILD(r, s) \
+  atomic { lease[B(r, s)] == w + 1 && !built[B(r, s)] && !held[B(r, s)] && place[r] <= (s) && \
+           (room[B(r, s)] || BUG == 1) && (memory[w] == 0 || ((s) == place[r] && BUG != 2)) -> \
+           assert(room[B(r, s)]); built[B(r, s)] = true; memory[w]++ }
+#define SEND(r, s) \
+  atomic { built[B(r, s)] && lease[B(r, s)] == w + 1 && \
+           (CREDIT(r) || ((s) == place[r] && BUG != 5)) -> \
+           assert(LACKS(r, s)); built[B(r, s)] = false; memory[w]--; held[B(r, s)] = true }
+proctype Worker(byte w) {
   do
-  :: next[0] == STEPS && next[1] == STEPS -> break
-  :: atomic { w == 0 && !dead[w] -> dead[w] = true;
-       i = 0; do :: i < 6 -> if :: lease[i] == w + 1 -> built[i] = false :: else fi; i++
-                 :: else -> break od }; break
-  :: select(r : 0 .. 1); select(s : 0 .. STEPS - 1); i = B(r, s);
-     if
-     :: atomic { lease[i] == w + 1 && !built[i] && !sent[i] && (room[i] || BUG == 1) &&
-                 (memory[w] == 0 || (s == next[r] && BUG != 2)) ->      /* the next one first */
-          assert(room[i]); built[i] = true; memory[w]++ }
-     :: atomic { lease[i] == w + 1 && built[i] -> assert(LACKS(r, s) && !held[i]);
-          built[i] = false; memory[w]--; held[i] = true; sent[i] = true }
-     :: else -> skip
-     fi
+  :: OVER -> break
+  :: atomic { w == 0 -> dead = true; d_step {
+       built[0] = built[0] && lease[0] != 1; built[1] = built[1] && lease[1] != 1;
+       built[2] = built[2] && lease[2] != 1; built[3] = built[3] && lease[3] != 1;
+       built[4] = built[4] && lease[4] != 1; built[5] = built[5] && lease[5] != 1 } }; break
+  :: BUILD(0, 0) :: BUILD(0, 1) :: BUILD(0, 2) :: BUILD(1, 0) :: BUILD(1, 1) :: BUILD(1, 2)
+  :: SEND(0, 0) :: SEND(0, 1) :: SEND(0, 2) :: SEND(1, 0) :: SEND(1, 1) :: SEND(1, 2)
   od
 }
 
-/* Two trainers want one rank; the old one's messages may come late, and the dispatcher restarts. */
-byte number[2];                           /* as a trainer was told at first contact; 0: none */
-byte issued; byte live = 2;               /* trainer that holds the rank; 2: none */
-byte started; bool ended[2];
+byte number[2];                                     /* as a trainer was told first; 0: not yet */
+byte issued, restarts;
+byte lives = 2;                                     /* the trainer that has the rank; 2: none */
+bool out[2];                                        /* told that it was taken over */
 
-active [2] proctype Trainer() {
-  byte t = _pid - 5;
-  started == t;                           /* trainer 1 begins when trainer 0 has its number */
-  byte n;
+/* A hello, first or again: of two rivals the one with the higher number stays. */
+#define HELLO(t) \
+  atomic { !out[t] && lives != (t) -> \
+    if :: number[t] == 0 || BUG == 4 -> issued++; number[t] = issued :: else fi; \
+    if :: lives == 2 -> lives = t \
+       :: lives != 2 && number[lives] < number[t] -> out[lives] = true; lives = t \
+       :: else -> out[t] = true \
+    fi }
+proctype Trainer(byte t) {
+  t == 0 || number[0] != 0;                         /* trainer 1 begins later */
   do
-  :: ended[t] -> break
-  :: else ->
-     atomic { if :: number[t] == 0 || BUG == 4 -> issued++; n = issued :: else -> n = number[t] fi;
-       number[t] = n; started = 1;
-       if
-       :: live == 2 || live == t -> live = t
-       :: else -> if :: number[live] < n -> ended[live] = true; live = t
-                     :: else -> ended[t] = true fi
-       fi }
-     if :: t == 1 && live == 1 -> break :: else -> skip fi    /* the newer one goes on */
-     if :: atomic { live != 2 -> live = 2 } :: skip fi        /* a restart forgets who lives */
-  od;
-  assert(t == 0 || !ended[1])
+  :: HELLO(t); assert(!out[1])
+  :: atomic { lives == t && restarts < 2 -> restarts++; lives = 2 }
+  :: out[t] || lives == t -> break                  /* it is told, or goes on with its batches */
+  od
 }
 
-ltl finished { <> (next[0] == STEPS && next[1] == STEPS) }
+#ifdef SESSIONS
+init { atomic { run Trainer(0); run Trainer(1) } }
+#else
+init { atomic { run Leases(); run Consumer(0); run Consumer(1); run Worker(0); run Worker(1) } }
+#endif
