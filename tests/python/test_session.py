@@ -16,7 +16,7 @@ import pytest
 from conftest import digest, pipeline
 
 import millrace
-from millrace._session import parts
+from millrace._epoch import parts
 
 
 def taken(session, until):

@@ -11,7 +11,7 @@ loader that is prepared deals the first rank's batches out once more, cut throug
 
 import torch
 
-from ._session import parts
+from ._epoch import parts
 from .errors import ConfigError
 
 
