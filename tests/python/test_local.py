@@ -111,6 +111,8 @@ def test_a_session_says_that_its_daemon_has_ended(dataset):
                     pass
         with pytest.raises(millrace.ConnectionError, match="the local daemon .* by signal 9"):
             session.load_state_dict(state)
+        state = session.state_dict()  # for the session that goes on
+        assert (state["epoch"], state["step"]) >= (1, 0)
 
 
 def left_of(session):

@@ -10,6 +10,12 @@ def cursor(order, epoch, example):
     return f"v1,{order}:{epoch}:{example}"
 
 
+def position(text):
+    """The position (epoch, example) of a cursor."""
+    _, epoch, example = text.split(":")
+    return int(epoch), int(example)
+
+
 def check_cursor(text, order):
     """Raises what is wrong with a cursor for a session of this order, before anything is left for
     it."""

@@ -169,7 +169,7 @@ class Session:
     @property
     def at_end(self) -> bool:
         """Whether all batches of the epoch at hand have been taken."""
-        return self._position()[0] != self._reader.epoch()
+        return self._reader.epoch() != self._position()[0]
 
     @property
     def epoch(self) -> int:
@@ -347,12 +347,18 @@ class Session:
 
     def _position(self):
         """Where the loop is: a batch counts when all of its parts have been given."""
-        at = self._reader.position()
+        at = self._reader_position()
         begun = self._begun_if_at(at)
         return begun.before if begun is not None else at
 
+    def _reader_position(self):
+        """Where the reader is, or where it will attach."""
+        if self._open is None and not self._closed:
+            return _place.position(self._go_on_at)
+        return self._reader.position()
+
     def _parts_given(self):
-        begun = self._begun_if_at(self._reader.position())
+        begun = self._begun_if_at(self._reader_position())
         return begun.given if begun is not None else 0
 
     def _begun_if_at(self, position):
