@@ -66,6 +66,16 @@ def test_two_ranks_share_a_local_server(dataset):
             session.close()
 
 
+def test_a_session_ends_with_a_server_that_is_closed(dataset):
+    server = millrace.LocalServer({"data": dataset})
+    session = millrace.connect(server, pipeline=pipeline())
+    server.close()
+    with pytest.raises(millrace.Cancelled, match="closed"):
+        for epoch in session.epochs():
+            for _ in epoch:
+                pass
+
+
 def test_a_folder_of_the_users_is_kept(dataset, tmp_path):
     state = tmp_path / "state"
     with millrace.local({"data": dataset}, pipeline(), state=state):
@@ -88,10 +98,10 @@ print(1 + sum(1 for epoch in session.epochs(1) for _ in epoch), len(session))
 
 
 def run_alone(code, *arguments):
-    """What a script prints that has a process group of its own, as from a terminal."""
+    """What a script prints that has a process group of its own, as from a terminal, and no warning."""
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
                           text=True, timeout=120, check=False, start_new_session=True)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.split()
 
 
@@ -133,6 +143,7 @@ def test_a_session_that_nobody_has_leaves_no_daemon(dataset):
 def test_a_script_that_ends_leaves_nothing(dataset):
     code = ("import json, sys, millrace\n"
             "session = millrace.local({'data': sys.argv[1]}, json.loads(sys.argv[2]))\n"
+            "next(iter(session.next_epoch()))\n"
             "print(session.server.pid, session.server._folder)")
     pid, folder = run_alone(code, dataset, json.dumps(pipeline()))
     assert not alive(int(pid)) and not pathlib.Path(folder).exists()

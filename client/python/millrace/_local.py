@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -117,6 +118,8 @@ class _Child:
         if os.getpid() != self._creator:
             return
         self._ending.set()
+        for watched in self._readers():  # what is left at the end of the process says good-bye
+            watched.close_if_open()
         if self.process is not None:
             self.process.stdin.close()
             try:
@@ -142,11 +145,13 @@ class _Child:
         while not self._ending.wait(_LOOK_APART):
             if self.ended() is None:
                 continue
-            with self._lock:
-                readers = list(self._watched)
-            for watched in readers:
-                watched.stop_waiting()
+            for watched in self._readers():
+                watched.cancel_if_open()
             return
+
+    def _readers(self):
+        with self._lock:
+            return list(self._watched)
 
     def ended(self):
         """The error that says how the daemon ended, where it has and nobody here asked for it."""
@@ -180,12 +185,14 @@ class _Watched:
                 raise ended from None
         return call
 
-    def stop_waiting(self):
+    def cancel_if_open(self):
         """Ends what waits in the reader, on another thread."""
-        try:
+        with contextlib.suppress(Error):
             self._reader.cancel()
-        except Error:
-            pass  # closed already
+
+    def close_if_open(self):
+        with contextlib.suppress(Error):
+            self._reader.close()
 
 
 def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike | dict, *,

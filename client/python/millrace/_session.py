@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import time
+import typing
 from collections.abc import Iterator
 
 from . import _place, _ranks, _repeat, _report, _spec
@@ -14,10 +15,13 @@ from ._core import Batch, PlanReader, SessionReader
 from ._epoch import Epoch
 from .errors import Cancelled, ConfigError, Error, JobError
 
+if typing.TYPE_CHECKING:
+    from ._local import LocalServer
+
 _STATE_VERSION = 1
 
 
-def connect(address: str | object = "127.0.0.1:7700", *, pipeline: str | os.PathLike | dict,
+def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os.PathLike | dict,
             job: str | None = None, variant: str | None = None,
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
