@@ -53,6 +53,20 @@ def test_one_state_for_all(dataset):
         pair(dataset, repeat="definitions")
 
 
+def test_a_state_that_one_session_cannot_take_moves_none(dataset):
+    both = pair(dataset, repeat="definition")
+    steps = next(iter(both.epochs()))
+    next(steps)
+    before = both.state_dict()
+    next(steps)
+    here = both.state_dict()
+    with pytest.raises(millrace.JobError, match="another order"):
+        both.load_state_dict({"proof": before["proof"], "definition": before["proof"]})
+    with pytest.raises(millrace.ConfigError, match="expected a dict with"):
+        both.load_state_dict(None)
+    assert both.state_dict() == here
+
+
 class Interrupted:
     """A reader whose batch number `at` is asked for in vain once: as by Ctrl-C."""
 

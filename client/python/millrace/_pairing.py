@@ -65,8 +65,12 @@ class Pairing:
                 else session.state_dict() for name, session in self.sessions.items()}
 
     def load_state_dict(self, state):
-        if set(state) != set(self.sessions):
-            raise ConfigError(f"state_dict: expected {sorted(self.sessions)}, got {sorted(state)}")
+        """Goes on where `state` was taken: all sessions, or none where one of them cannot."""
+        if not isinstance(state, dict) or set(state) != set(self.sessions):
+            raise ConfigError(f"state_dict: expected a dict with {sorted(self.sessions)}, got "
+                              f"{sorted(state) if isinstance(state, dict) else state!r}")
+        for name, session in self.sessions.items():
+            session._read_state(state[name])
         for name, session in self.sessions.items():
             session.load_state_dict(state[name])
             self._taken.pop(name, None)

@@ -197,20 +197,7 @@ class Session:
 
     def load_state_dict(self, state: dict) -> None:
         """Goes on where `state` was taken; the world size may be another one."""
-        if not isinstance(state, dict):
-            raise ConfigError(f"state_dict: expected what state_dict() gave, got {state!r}")
-        if state.get("version") != _STATE_VERSION or "cursor" not in state:
-            raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
-                              f"{sorted(state)} of version {state.get('version')}")
-        parts = state.get("parts_given", 0)
-        if parts:
-            taken = {name: state.get(name) for name in ("micro", "world_size")}
-            here = {name: self._about[name] for name in taken}
-            if taken != here:
-                raise ConfigError(f"state_dict: taken after {parts} parts of a batch with {taken}, "
-                                  f"and this session has {here}: open it as the other one was, or "
-                                  "take the state between two batches")
-        self._go_on(state["cursor"], parts)
+        self._go_on(*self._read_state(state))
 
     def seek(self, epoch: int, step: int = 0) -> None:
         """Goes on at a step of an epoch, counted from the epoch's start."""
@@ -381,6 +368,24 @@ class Session:
                          world_size=self._about["world_size"])
         return state
 
+    def _read_state(self, state):
+        """The cursor of a state and the parts given of the batch there; raises what is wrong."""
+        if not isinstance(state, dict):
+            raise ConfigError(f"state_dict: expected what state_dict() gave, got {state!r}")
+        if state.get("version") != _STATE_VERSION or "cursor" not in state:
+            raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
+                              f"{sorted(state)} of version {state.get('version')}")
+        parts = state.get("parts_given", 0)
+        if parts:
+            taken = {name: state.get(name) for name in ("micro", "world_size")}
+            here = {name: self._about[name] for name in taken}
+            if taken != here:
+                raise ConfigError(f"state_dict: taken after {parts} parts of a batch with {taken}, "
+                                  f"and this session has {here}: open it as the other one was, or "
+                                  "take the state between two batches")
+        _place.check_cursor(state["cursor"], self.spec.order_fingerprint)
+        return state["cursor"], parts
+
     def _cursor_of(self, epoch, step):
         if epoch < 0:
             raise ConfigError(f"epoch {epoch}: expected a number from 0 on")
@@ -392,7 +397,6 @@ class Session:
     def _go_on(self, cursor, parts_given=0):
         if self._closed:
             raise Cancelled("the session is closed")
-        _place.check_cursor(cursor, self.spec.order_fingerprint)
         begun = self._begun
         if self._open is not None:
             here, given_here = self.cursor, self._parts_given()
