@@ -279,6 +279,7 @@ class Session:
 
     def cancel(self) -> None:
         """Ends a blocked read of another thread with Cancelled, at once."""
+        self._refuse_closed()
         self._broken = True
         cancel = getattr(self._open, "cancel", None)
         if cancel is not None:
@@ -310,11 +311,14 @@ class Session:
     @property
     def _reader(self):
         """What batches come from. Attached again where going on elsewhere has failed."""
-        if self._closed:
-            raise Cancelled("the session is closed")
+        self._refuse_closed()
         if self._open is None:
             self._attach_reader()
         return self._open
+
+    def _refuse_closed(self):
+        if self._closed:
+            raise Cancelled("the session is closed")
 
     def _attach_reader(self):
         reader = self._attach(self._go_on_at)
@@ -344,9 +348,9 @@ class Session:
 
     def _reader_position(self):
         """Where the reader is, or where it will attach."""
-        if self._open is None and not self._closed:
-            return _place.position(self._go_on_at)
-        return self._reader.position()
+        self._refuse_closed()
+        reader = self._open
+        return reader.position() if reader is not None else _place.position(self._go_on_at)
 
     def _parts_given(self):
         begun = self._begun_if_at(self._reader_position())
@@ -395,8 +399,7 @@ class Session:
         return _place.cursor(self.spec.order_fingerprint, epoch, step * self.spec.stride)
 
     def _go_on(self, cursor, parts_given=0):
-        if self._closed:
-            raise Cancelled("the session is closed")
+        self._refuse_closed()
         begun = self._begun
         if self._open is not None:
             here, given_here = self.cursor, self._parts_given()
