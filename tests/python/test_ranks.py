@@ -49,10 +49,10 @@ def test_what_cannot_be_is_said(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE"])
-def test_half_of_a_place_in_the_environment_is_refused(monkeypatch, name):
+def test_rank_and_world_size_come_together(monkeypatch, name):
     """As one rank of one, each of them would read everything."""
     monkeypatch.setenv(name, "1")
-    with pytest.raises(ConfigError, match=f"{name}=1 is in the environment, and .* is not"):
+    with pytest.raises(ConfigError, match=f"{name}='1' is in the environment, and .* is not"):
         _ranks.find()
     assert _ranks.find(0, 2).world_size == 2
 

@@ -84,7 +84,7 @@ def _of_environment():
         return None
     if len(there) == 1:  # taken for one rank of one, every process would read everything
         other = "WORLD_SIZE" if there == ["RANK"] else "RANK"
-        raise ConfigError(f"{there[0]}={os.environ[there[0]]} is in the environment, and {other} is "
+        raise ConfigError(f"{there[0]}={os.environ[there[0]]!r} is in the environment, and {other} is "
                           "not: set both or neither, or give rank= and world_size=")
     return _number("RANK"), _number("WORLD_SIZE"), "RANK and WORLD_SIZE"
 
