@@ -98,7 +98,7 @@ print(1 + sum(1 for epoch in session.epochs(1) for _ in epoch), len(session))
 
 
 def run_alone(code, *arguments):
-    """What a script prints that has a process group of its own, as from a terminal, and no warning."""
+    """What a script prints, without a warning, in a process group of its own as from a terminal."""
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
                           text=True, timeout=120, check=False, start_new_session=True)
     assert done.returncode == 0 and not done.stderr, done.stderr

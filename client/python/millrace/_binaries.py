@@ -15,8 +15,8 @@ def path(name):
     for folder in folders:
         if os.access(folder / name, os.X_OK):
             return str(folder / name)
-    raise ConfigError(f"the program {name} is in none of {', '.join(map(str, folders))}: install the "
-                      "package again, or name the folder that has it in MILLRACE_BIN", "NOT_FOUND")
+    raise ConfigError(f"the program {name} is in none of {', '.join(map(str, folders))}: install "
+                      "the package again, or name the folder that has it in MILLRACE_BIN", "NOT_FOUND")
 
 
 def run_millrace():

@@ -31,8 +31,8 @@ def find(rank=None, world_size=None, mesh=None, replica=None):
     """
     place = _find(rank, world_size, mesh, _whole("replica", replica or 0))
     if not 0 <= place.rank < place.world_size:
-        raise ConfigError(f"rank {place.rank} of world size {place.world_size}, from {place.source}: "
-                          f"expected a rank from 0 to {max(0, place.world_size - 1)}")
+        raise ConfigError(f"rank {place.rank} of world size {place.world_size}, from {place.source}"
+                          f": expected a rank from 0 to {max(0, place.world_size - 1)}")
     if place.replica < 0:
         raise ConfigError(f"replica={place.replica}: expected a number from 0 on")
     return place
@@ -84,8 +84,8 @@ def _of_environment():
         return None
     if len(there) == 1:  # taken for one rank of one, every process would read everything
         other = "WORLD_SIZE" if there == ["RANK"] else "RANK"
-        raise ConfigError(f"{there[0]}={os.environ[there[0]]!r} is in the environment, and {other} is "
-                          "not: set both or neither, or give rank= and world_size=")
+        raise ConfigError(f"{there[0]}={os.environ[there[0]]!r} is in the environment, and {other} "
+                          "is not: set both or neither, or give rank= and world_size=")
     return _number("RANK"), _number("WORLD_SIZE"), "RANK and WORLD_SIZE"
 
 

@@ -362,7 +362,7 @@ class Session:
         return begun if begun is not None and begun.after == position else None
 
     def _state_at(self, position, parts_given=0):
-        """The state of a loop that is at `position`, and was given some parts of the batch there."""
+        """The state of a loop at `position` that was given some parts of the batch there."""
         epoch, example = position
         state = {"version": _STATE_VERSION,
                  "cursor": _place.cursor(self.spec.order_fingerprint, epoch, example),
