@@ -25,6 +25,21 @@ def test_arguments_come_first(monkeypatch):
     assert (place.rank, place.world_size, place.source) == (5, 8, "RANK and WORLD_SIZE")
 
 
+@pytest.mark.parametrize("name, missing", [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")])
+def test_half_of_a_place_in_the_environment_is_refused(monkeypatch, name, missing):
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(ConfigError, match=f"{name}='1' is in the environment, and {missing} is not"):
+        _ranks.find()
+    assert _ranks.find(2, 4).rank == 2
+
+
+def test_a_rank_is_a_whole_number():
+    with pytest.raises(ConfigError, match="rank=1.7: expected a whole number"):
+        _ranks.find(1.7, 2)
+    with pytest.raises(ConfigError, match="world_size='2': expected a whole number"):
+        _ranks.find(1, "2")
+
+
 def test_slurm_and_mpi_when_asked_for(monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "3")
     monkeypatch.setenv("SLURM_NTASKS", "4")
@@ -45,30 +60,6 @@ def test_what_cannot_be_is_said(monkeypatch):
     monkeypatch.setenv("RANK", "one")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ConfigError, match="RANK='one'"):
-        _ranks.find()
-
-
-@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE"])
-def test_rank_and_world_size_come_together(monkeypatch, name):
-    """As one rank of one, each of them would read everything."""
-    monkeypatch.setenv(name, "1")
-    with pytest.raises(ConfigError, match=f"{name}='1' is in the environment, and .* is not"):
-        _ranks.find()
-    assert _ranks.find(0, 2).world_size == 2
-
-
-def test_a_rank_is_a_whole_number_below_the_world_size(monkeypatch):
-    with pytest.raises(ConfigError, match="rank=1.7: expected a whole number"):
-        _ranks.find(1.7, 4)
-    with pytest.raises(ConfigError, match="world_size='4': expected a whole number"):
-        _ranks.find(1, "4")
-    with pytest.raises(ConfigError, match="rank -1 of world size 4, from arguments"):
-        _ranks.find(-1, 4)
-    with pytest.raises(ConfigError, match="replica=-1"):
-        _ranks.find(0, 1, replica=-1)
-    monkeypatch.setenv("RANK", "2")
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match="rank 2 of world size 2, from RANK and WORLD_SIZE"):
         _ranks.find()
 
 

@@ -24,21 +24,11 @@ class Place:
 
 
 def find(rank=None, world_size=None, mesh=None, replica=None):
-    """The place of this process: as given, from a mesh, or found out, and one that can be.
+    """The place of this process: as given, from a mesh, or found out.
 
     Looks at torch.distributed where it is initialised, at JAX where it has several processes, at
     RANK and WORLD_SIZE; else there is one rank.
     """
-    place = _find(rank, world_size, mesh, _whole("replica", replica or 0))
-    if not 0 <= place.rank < place.world_size:
-        raise ConfigError(f"rank {place.rank} of world size {place.world_size}, from {place.source}"
-                          f": expected a rank from 0 to {max(0, place.world_size - 1)}")
-    if place.replica < 0:
-        raise ConfigError(f"replica={place.replica}: expected a number from 0 on")
-    return place
-
-
-def _find(rank, world_size, mesh, replica):
     if mesh is not None:
         if rank is not None or world_size is not None:
             raise ConfigError("give either mesh= or rank= and world_size=")
@@ -52,16 +42,10 @@ def _find(rank, world_size, mesh, replica):
     if (rank is None) != (world_size is None):
         raise ConfigError("give rank= and world_size= together, or neither")
     if rank is not None:
-        return Place(_whole("rank", rank), _whole("world_size", world_size), replica, "arguments")
+        return Place(_whole("rank", rank), _whole("world_size", world_size), replica or 0,
+                     "arguments")
     found = _of_torch() or _of_jax() or _of_environment() or (0, 1, "nothing else: one rank")
-    return Place(found[0], found[1], replica, found[2])
-
-
-def _whole(name, value):
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise ConfigError(f"{name}={value!r}: expected a whole number") from None
+    return Place(found[0], found[1], replica or 0, found[2])
 
 
 def _of_torch():
@@ -79,12 +63,12 @@ def _of_jax():
 
 
 def _of_environment():
-    there = [name for name in ("RANK", "WORLD_SIZE") if name in os.environ]
-    if not there:
+    given = [name for name in ("RANK", "WORLD_SIZE") if name in os.environ]
+    if not given:
         return None
-    if len(there) == 1:  # taken for one rank of one, every process would read everything
-        other = "WORLD_SIZE" if there == ["RANK"] else "RANK"
-        raise ConfigError(f"{there[0]}={os.environ[there[0]]!r} is in the environment, and {other} "
+    if len(given) == 1:
+        missing = "WORLD_SIZE" if given == ["RANK"] else "RANK"
+        raise ConfigError(f"{given[0]}={os.environ[given[0]]!r} is in the environment, and {missing} "
                           "is not: set both or neither, or give rank= and world_size=")
     return _number("RANK"), _number("WORLD_SIZE"), "RANK and WORLD_SIZE"
 
@@ -92,9 +76,16 @@ def _of_environment():
 def _of_variables(names, what, replica):
     for rank, size in names:
         if rank in os.environ and size in os.environ:
-            return Place(_number(rank), _number(size), replica, f"{rank} and {size}")
+            return Place(_number(rank), _number(size), replica or 0, f"{rank} and {size}")
     wanted = " or ".join(f"{rank} and {size}" for rank, size in names)
     raise ConfigError(f"rank={what!r}: expected {wanted} in the environment, found neither")
+
+
+def _whole(name, number):
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise ConfigError(f"{name}={number!r}: expected a whole number") from None
 
 
 def _number(name):
