@@ -102,7 +102,7 @@ def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | d
     }
 
     def attach(at):
-        return PlanReader(**options, cursor=at or "")
+        return PlanReader({**options, "cursor": at or ""})
 
     return Session(attach, cursor, {"address": "", "job": "", "rank": rank,
                                     "world_size": world_size, "replica": 0, "micro": micro},
@@ -191,6 +191,7 @@ class Session:
 
     def batch_at(self, epoch: int, step: int) -> Batch | tuple[Batch, ...]:
         """This rank's batch of any step, built for this call; the session's own place stays."""
+        self._reader.position()  # of an open session
         at = getattr(self._reader, "at", None)
         if at is not None:  # a plan of this process gives any batch without moving
             return at(epoch, step)
