@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import time
+import typing
 from collections.abc import Iterator
 
 from . import _ranks, _report, _spec
@@ -71,7 +72,7 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
     def attach(at, peek=False):
         changed = {"cursor": at or ""}
         if peek:  # one batch, by a job of its own
-            name = f"{options['job']}/peek-{os.getpid()}-{time.monotonic_ns()}"
+            name = f"{_shortened(options['job'])}/peek-{os.getpid()}-{time.monotonic_ns()}"
             changed.update(job=name, prefetch_bytes=1)
         reader = SessionReader({**options, **changed})
         reader.attach()
@@ -189,7 +190,7 @@ class Session:
         """Goes on at a step of an epoch, counted from the epoch's start."""
         self._go_on(self._cursor_of(epoch, step))
 
-    def batch_at(self, epoch: int, step: int) -> Batch | tuple[Batch, ...]:
+    def batch_at(self, epoch: int, step: int) -> Batch | typing.Any:
         """This rank's batch of any step, built for this call; the session's own place stays."""
         self._reader.position()  # of an open session
         at = getattr(self._reader, "at", None)
@@ -318,7 +319,7 @@ class Epoch:
     def __len__(self) -> int:
         return self._steps
 
-    def __iter__(self) -> Iterator[tuple[int, Batch | tuple[Batch, ...]]]:
+    def __iter__(self) -> Iterator[tuple[int, Batch | typing.Any]]:
         session = self._session
         if session._repeat_first:
             yield from self._repeat()
@@ -381,7 +382,15 @@ def overrides(changes):
         return []
     if isinstance(changes, dict):
         return [f"{key}={_yaml(value)}" for key, value in changes.items()]
+    if isinstance(changes, str) or not all(isinstance(change, str) for change in changes):
+        raise ConfigError("set=: expected a dict of keys, {'batch.size': 64}, or a list of "
+                          f"'key=value', got {changes!r}")
     return list(changes)
+
+
+def _shortened(job):
+    """As much of a job's name as leaves room for more: the dispatcher takes 128 bytes."""
+    return job.encode()[:80].decode(errors="ignore")
 
 
 def _yaml(value):
