@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from . import _ranks, _report, _spec
 from ._core import Batch, PlanReader, SessionReader
+from ._host import values
 from .errors import ConfigError, DataError, JobError
 
 _STATE_VERSION = 1
@@ -226,14 +227,14 @@ class Session:
         if describe is not None:
             return {**told, **describe(ids[row])}
         if "definition" in batch:
-            label = memoryview(batch["definition"])[row]
+            label = values(batch["definition"])[row]
         else:  # a cluster's first definition is its first node
-            first = memoryview(batch[self.spec.node_splits])[row]
-            label = memoryview(batch[self.spec.node_values[0]])[first]
+            first = values(batch[self.spec.node_splits])[row]
+            label = values(batch[self.spec.node_values[0]])[first]
         told["definition"] = self.vocabulary["node_label_names"][label]
         told["file"] = self._file_of(label)
         if "proof_step" in batch:
-            told["step_of_proof"] = memoryview(batch["proof_step"])[row]
+            told["step_of_proof"] = values(batch["proof_step"])[row]
         return told
 
     # --- what it did ---

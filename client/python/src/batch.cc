@@ -391,19 +391,19 @@ void BindBatch(nb::module_& module) {
                     "A delivered batch: its tensors by path, read as a dict is.\n\n"
                     "Drop it, and every tensor taken from it, before many more are taken: its "
                     "memory is used again for a later one.")
-      .def("__getitem__", TensorAt, nb::arg("path"),
+      .def("__getitem__", TensorAt, nb::arg("path").none(),
            nb::sig("def __getitem__(self, path: str, /) -> Tensor"))
       .def(
           "__contains__",
           [](const Batch& batch, nb::handle path) { return TryFind(batch, path) != nullptr; },
-          nb::sig("def __contains__(self, path: object, /) -> bool"))
+          nb::arg("path").none(), nb::sig("def __contains__(self, path: object, /) -> bool"))
       .def(
           "get",
           [](const Batch& batch, nb::handle path, nb::object otherwise) {
             const DeliveredTensor* const tensor = TryFind(batch, path);
             return tensor != nullptr ? MakeTensor(batch, *tensor) : otherwise;
           },
-          nb::arg("path"), nb::arg("default") = nb::none(),
+          nb::arg("path").none(), nb::arg("default") = nb::none(),
           nb::sig("def get(self, path: str, default: typing.Any = None) -> typing.Any"),
           "The tensor with this path, or `default`.")
       .def("stack", Stack, nb::arg("paths"),

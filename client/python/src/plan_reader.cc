@@ -303,7 +303,7 @@ void BindPlanReader(nb::module_& module) {
       .def("cancel", &PlanReader::Cancel)
       .def("next", &PlanReader::Next)
       .def("next_epoch", &PlanReader::NextEpoch)
-      .def("at", &PlanReader::At, nb::arg("epoch"), nb::arg("step"))
+      .def("at", &PlanReader::At, nb::arg("epoch").none(), nb::arg("step").none())
       .def("of_examples", &PlanReader::OfExamples, nb::arg("examples"))
       .def("examples", &PlanReader::Examples)
       .def("split_label", &PlanReader::SplitLabel, nb::arg("example"))
@@ -316,7 +316,7 @@ void BindPlanReader(nb::module_& module) {
       .def("context", &PlanReader::Context, nb::arg("id"))
       .def("spine_labels", &PlanReader::SpineLabels)
       .def("describe", &PlanReader::Describe, nb::arg("example"));
-  module.def("load_batch", &LoadBatch, nb::arg("path"), nb::arg("index_dtype") = "int32",
+  module.def("load_batch", &LoadBatch, nb::arg("path"), nb::arg("index_dtype").none() = "int32",
              nb::sig("def load_batch(path: str | os.PathLike[str], index_dtype: str = 'int32') -> "
                      "Batch"),
              "A batch that was saved with `Batch.save` or `millrace batch --out`.");
