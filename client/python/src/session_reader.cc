@@ -109,11 +109,17 @@ class SessionReader {
 
   nb::dict Vocabulary() {
     Session& session = Get();
-    return VocabularyDict(ValueOrRaise(calls_->Run([&] { return session.vocabulary(); })));
+    Result<VocabularyTable> table =
+        calls_->Run([&] { return session.vocabulary(PythonSignals()); });
+    RaisePending();
+    return VocabularyDict(ValueOrRaise(std::move(table)));
   }
   std::vector<std::uint32_t> Context(std::uint64_t id) {
     Session& session = Get();
-    return ValueOrRaise(calls_->Run([&] { return session.context(id); }));
+    Result<std::vector<std::uint32_t>> context =
+        calls_->Run([&] { return session.context(id, PythonSignals()); });
+    RaisePending();
+    return ValueOrRaise(std::move(context));
   }
 
   nb::dict Stats() {
