@@ -21,3 +21,4 @@ def test_the_stub_parses_and_knows_tensors():
     assert returned("Batch", "__getitem__") == returned("Batch", "stack") == "Tensor"
     assert returned("Batch", "items") == "list[tuple[str, Tensor]]"
     assert returned("Tensor", "torch") == "Any"
+    assert "__version__: str" in STUB.read_text().splitlines()
