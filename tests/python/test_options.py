@@ -65,6 +65,8 @@ def test_an_epoch_or_step_that_cannot_be_is_named(dataset):
         session.batch_at(-1, 0)
     with pytest.raises(millrace.ConfigError, match="step.*an epoch has the steps|step: expected"):
         session.batch_at(0, -1)
+    with pytest.raises(millrace.ConfigError, match="context: expected a whole number .*, got -1"):
+        session.context(-1)
 
 
 def test_changes_of_the_pipeline_are_a_dict_or_a_list(dataset):

@@ -127,7 +127,8 @@ void Calls::CloseAll() {
   }
   for (const std::shared_ptr<Calls>& reader : readers) reader->BeginToClose();
   for (const std::shared_ptr<Calls>& reader : readers) reader->Close();
-  WaitUntil([&process] { return process.busy == 0; });
+  // Below 0 where a signal handler forked in the middle of a call.
+  WaitUntil([&process] { return process.busy <= 0; });
 }
 
 void BindCalls() {

@@ -150,8 +150,8 @@ class PlanReader {
 
   nb::dict Vocabulary() { return VocabularyDict(Tables().vocabulary()); }
   std::vector<std::uint32_t> SpineLabels() { return Tables().SpineLabels(); }
-  std::vector<std::uint32_t> Context(std::uint64_t id) {
-    return ValueOrRaise(Tables().Context(id));
+  std::vector<std::uint32_t> Context(nb::handle number) {
+    return ValueOrRaise(Tables().Context(ReadOption<std::uint64_t>("context", number)));
   }
 
   /// What an example is: file, definition, step of the proof, outcome.
@@ -313,7 +313,7 @@ void BindPlanReader(nb::module_& module) {
       .def("position", &PlanReader::position)
       .def("cursor", &PlanReader::cursor)
       .def("vocabulary", &PlanReader::Vocabulary)
-      .def("context", &PlanReader::Context, nb::arg("id"))
+      .def("context", &PlanReader::Context, nb::arg("number").none())
       .def("spine_labels", &PlanReader::SpineLabels)
       .def("describe", &PlanReader::Describe, nb::arg("example"));
   module.def("load_batch", &LoadBatch, nb::arg("path"), nb::arg("index_dtype").none() = "int32",

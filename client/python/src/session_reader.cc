@@ -114,8 +114,9 @@ class SessionReader {
     RaisePending();
     return VocabularyDict(ValueOrRaise(std::move(table)));
   }
-  std::vector<std::uint32_t> Context(std::uint64_t id) {
+  std::vector<std::uint32_t> Context(nb::handle number) {
     Session& session = Get();
+    const auto id = ReadOption<std::uint64_t>("context", number);
     Result<std::vector<std::uint32_t>> context =
         calls_->Run([&] { return session.context(id, PythonSignals()); });
     RaisePending();
@@ -217,7 +218,7 @@ void BindSessionReader(nb::module_& module) {
       .def("waiting_why", &SessionReader::waiting_why)
       .def("cancel", &SessionReader::Cancel)
       .def("vocabulary", &SessionReader::Vocabulary)
-      .def("context", &SessionReader::Context, nb::arg("id"))
+      .def("context", &SessionReader::Context, nb::arg("number").none())
       .def("stats", &SessionReader::Stats)
       .def("held", &SessionReader::Held);
 }
