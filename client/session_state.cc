@@ -136,7 +136,13 @@ void SessionState::OnAttachClosed(StreamId stream, const Status& status, Time no
     if (!leaving_ && EndsSession(status.code(), admission_.has_value())) {
       attach_.stream = 0;
       attach_.writing = false;
-      End(status);
+      // As gRPC answers for a service that is not there.
+      const bool other = status.code() == StatusCode::kUnimplemented && status.message().empty();
+      End(other ? Unimplemented(fmt::format(
+                      "{} is no dispatcher's control port: expected what its --listen says, which "
+                      "is not its --batch-listen nor a worker's port",
+                      options_.address))
+                : status);
     } else {
       Disconnect(status.ok() ? Unavailable("the dispatcher closed the stream") : status, now);
     }

@@ -504,6 +504,36 @@ def test_ctrl_c_ends_a_wait_at_once():
     assert time.monotonic() - began < 20
 
 
+def test_signals_are_handled_while_the_vocabulary_is_waited_for(dataset):
+    """The handler wakes the server: without it there would be no vocabulary."""
+    with millrace.LocalServer({"data": dataset}) as server:
+        session = millrace.connect(server.address, pipeline=pipeline(), job="vocabulary")
+        next(iter(session.next_epoch()))  # so that a worker is known
+        old = signal.signal(signal.SIGALRM, lambda *_: os.kill(server.pid, signal.SIGCONT))
+        try:
+            os.kill(server.pid, signal.SIGSTOP)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            assert len(session.vocabulary["node_label_names"]) == session.spec.node_labels
+        finally:
+            signal.signal(signal.SIGALRM, old)
+            os.kill(server.pid, signal.SIGCONT)
+        session.close()
+
+
+def test_a_wait_for_the_vocabulary_ends_with_the_session(dataset):
+    with millrace.LocalServer({"data": dataset}) as server:
+        session = millrace.connect(server.address, pipeline=pipeline(), job="vocabulary")
+        next(iter(session.next_epoch()))  # so that a worker is known
+        try:
+            os.kill(server.pid, signal.SIGSTOP)
+            threading.Timer(0.3, session.cancel).start()
+            with pytest.raises(millrace.Cancelled, match="cancelled"):
+                session.context(0)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        session.close()
+
+
 def in_a_fork(work):
     """Exit code of a forked process that ends with what `work` gives, whatever happens."""
     child = os.fork()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import typing
 from collections.abc import Iterator
 
 from . import _place, _repeat
@@ -26,7 +27,7 @@ class Epoch:
     def __len__(self) -> int:
         return self._steps
 
-    def __iter__(self) -> Iterator[tuple[int, Batch | tuple[Batch, ...]]]:
+    def __iter__(self) -> Iterator[tuple[int, Batch | typing.Any]]:
         session = self._session
         timer = session._timer
         following = self._reader.next

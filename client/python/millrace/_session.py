@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from . import _place, _ranks, _repeat, _report, _spec
 from ._core import Batch, PlanReader, SessionReader
 from ._epoch import Epoch
+from ._host import values
 from .errors import Cancelled, ConfigError, Error, JobError
 
 if typing.TYPE_CHECKING:
@@ -79,7 +80,7 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
     def attach(at, peek=False):
         changed = {"cursor": at or ""}
         if peek:  # one batch, by a job of its own
-            name = f"{options['job']}/peek-{os.getpid()}-{time.monotonic_ns()}"
+            name = f"{_shortened(options['job'])}/peek-{os.getpid()}-{time.monotonic_ns()}"
             changed.update(job=name, prefetch_bytes=1)
         reader = SessionReader({**options, **changed})
         if server is not None:
@@ -112,7 +113,7 @@ def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | d
     }
 
     def attach(at):
-        return PlanReader(**options, cursor=at or "")
+        return PlanReader({**options, "cursor": at or ""})
 
     return Session(attach, cursor, {"address": "", "job": "", "rank": rank,
                                     "world_size": world_size, "replica": 0, "micro": micro},
@@ -203,7 +204,7 @@ class Session:
         """Goes on at a step of an epoch, counted from the epoch's start."""
         self._go_on(self._cursor_of(epoch, step))
 
-    def batch_at(self, epoch: int, step: int) -> Batch | tuple[Batch, ...]:
+    def batch_at(self, epoch: int, step: int) -> Batch | typing.Any:
         """This rank's batch of any step, built for this call; the session's own place stays."""
         at = getattr(self._reader, "at", None)
         if at is not None:  # a plan of this process gives any batch without moving
@@ -238,14 +239,14 @@ class Session:
         if describe is not None:
             return {**told, **describe(ids[row])}
         if "definition" in batch:
-            label = memoryview(batch["definition"])[row]
+            label = values(batch["definition"])[row]
         else:  # a cluster's first definition is its first node
-            first = memoryview(batch[self.spec.node_splits])[row]
-            label = memoryview(batch[self.spec.node_values[0]])[first]
+            first = values(batch[self.spec.node_splits])[row]
+            label = values(batch[self.spec.node_values[0]])[first]
         told["definition"] = self.vocabulary["node_label_names"][label]
         told["file"] = self._file_of(label)
         if "proof_step" in batch:
-            told["step_of_proof"] = memoryview(batch["proof_step"])[row]
+            told["step_of_proof"] = values(batch["proof_step"])[row]
         return told
 
     # --- what it did ---
@@ -443,7 +444,15 @@ def overrides(changes):
         return []
     if isinstance(changes, dict):
         return [f"{key}={_yaml(value)}" for key, value in changes.items()]
+    if isinstance(changes, str) or not all(isinstance(change, str) for change in changes):
+        raise ConfigError("set=: expected a dict of keys, {'batch.size': 64}, or a list of "
+                          f"'key=value', got {changes!r}")
     return list(changes)
+
+
+def _shortened(job):
+    """As much of a job's name as leaves room for more: the dispatcher takes 128 bytes."""
+    return job.encode()[:80].decode(errors="ignore")
 
 
 def _yaml(value):
