@@ -78,6 +78,7 @@ def in_a_process(code, *arguments, rc=0):
     done = subprocess.run([sys.executable, "-c", head + code, *map(str, arguments)],
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == rc, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
+    assert "Traceback" not in done.stderr and "leaked" not in done.stderr, done.stderr
     return done.stdout
 
 

@@ -19,6 +19,7 @@ struct Process {
   std::vector<std::weak_ptr<Calls>> readers;
   int busy = 0;         // threads without the GIL that will take it again
   bool ending = false;  // the interpreter
+  std::thread::id ender;
   std::condition_variable_any changed;
 };
 
@@ -48,6 +49,10 @@ void RequireInterpreter() {
 }
 
 }  // namespace
+
+bool InterpreterEndsElsewhere() {
+  return TheProcess().ending && TheProcess().ender != std::this_thread::get_id();
+}
 
 Busy::Busy() {
   RequireInterpreter();
@@ -121,6 +126,7 @@ void Calls::Close() {
 void Calls::CloseAll() {
   Process& process = TheProcess();
   process.ending = true;
+  process.ender = std::this_thread::get_id();
   std::vector<std::shared_ptr<Calls>> readers;
   for (const std::weak_ptr<Calls>& weak : process.readers) {
     if (std::shared_ptr<Calls> reader = weak.lock()) readers.push_back(std::move(reader));

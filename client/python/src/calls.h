@@ -16,6 +16,9 @@
 
 namespace millrace::python {
 
+/// Whether another thread ends the interpreter: this one, a daemon, is to end without a word.
+bool InterpreterEndsElsewhere();
+
 /// One call without the GIL, from before it is given up until it is held again. Raises Cancelled
 /// when the interpreter ends. REQUIRES: the GIL is held.
 class Busy {

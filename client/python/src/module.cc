@@ -7,6 +7,7 @@
 #include "client/python/src/reader.h"
 
 NB_MODULE(_core, module) {
+  nanobind::set_leak_warnings(false);  // a daemon thread keeps what it holds
   module.doc() = "The compiled part of millrace.";
   module.attr("__version__") = MILLRACE_VERSION;
   millrace::python::BindCalls();
