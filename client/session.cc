@@ -45,8 +45,16 @@ std::function<double()> MakeRandom() {
   };
 }
 
-Duration Seconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+/// Some thirty years: as good as for ever, and no clock runs over.
+constexpr double kLongestTimeout = 1e9;
+
+Result<Duration> Timeout(const char* name, double seconds) {
+  if (!(seconds >= 0)) {
+    return InvalidArgument(
+        fmt::format("{}: expected a number of seconds from 0, got {}", name, seconds));
+  }
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::min(seconds, kLongestTimeout)));
 }
 
 Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) {
@@ -67,8 +75,10 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
   client::SessionStateOptions state;
   state.address = options.address;
   state.prefetch_bytes = options.prefetch_bytes;
-  state.connect_timeout = Seconds(options.connect_timeout_seconds);
-  state.attach_timeout = Seconds(options.attach_timeout_seconds);
+  MILLRACE_ASSIGN_OR_RETURN(state.connect_timeout,
+                            Timeout("connect_timeout", options.connect_timeout_seconds));
+  MILLRACE_ASSIGN_OR_RETURN(state.attach_timeout,
+                            Timeout("attach_timeout", options.attach_timeout_seconds));
   v1::Hello& hello = state.hello;
   hello.set_protocol(1);
   hello.set_job(options.job);
@@ -177,13 +187,13 @@ std::string Session::cursor() const {
   return Cursor{{{core_->spec().order_fingerprint, core_->position()}}}.ToString();
 }
 
-Result<VocabularyTable> Session::vocabulary() {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables());
+Result<VocabularyTable> Session::vocabulary(const Interrupt& interrupt) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables(interrupt));
   return tables->vocabulary();
 }
 
-Result<std::vector<std::uint32_t>> Session::context(std::uint64_t id) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables());
+Result<std::vector<std::uint32_t>> Session::context(std::uint64_t id, const Interrupt& interrupt) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables(interrupt));
   return tables->Context(id);
 }
 

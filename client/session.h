@@ -163,14 +163,15 @@ class Session {
 
   /// Names of labels and tactics, and the node labels of a global context. Fetched from a worker at
   /// the first call of either, which blocks.
-  Result<VocabularyTable> vocabulary();
-  Result<std::vector<std::uint32_t>> context(std::uint64_t id);
+  Result<VocabularyTable> vocabulary(const Interrupt& interrupt = nullptr);
+  Result<std::vector<std::uint32_t>> context(std::uint64_t id,
+                                             const Interrupt& interrupt = nullptr);
 
   SessionStats stats() const;
   /// Why the dispatcher lets the session wait; empty where it does not.
   std::string waiting_why() const;
 
-  /// Ends every blocked and later Attach and Next with Cancelled, at once.
+  /// Ends every blocked and later call that waits with Cancelled, at once.
   void Cancel();
 
  private:

@@ -64,7 +64,8 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   Position position() MILLRACE_EXCLUDES(mutex_);
   SessionStats stats() MILLRACE_EXCLUDES(mutex_);
   std::string waiting_why() MILLRACE_EXCLUDES(mutex_);
-  Result<std::shared_ptr<const client::StaticTables>> Tables() MILLRACE_EXCLUDES(mutex_);
+  Result<std::shared_ptr<const client::StaticTables>> Tables(const Interrupt& interrupt)
+      MILLRACE_EXCLUDES(mutex_);
 
  private:
   using WallTime = std::chrono::steady_clock::time_point;
@@ -83,6 +84,10 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   };
 
   void Run() MILLRACE_EXCLUDES(mutex_);
+  /// The static tables as a worker sends them, fetched on a thread of their own meanwhile.
+  Result<std::string> FetchStatic(const std::string& address, const std::string& fingerprint,
+                                  const std::string& digest, const Interrupt& interrupt)
+      MILLRACE_EXCLUDES(mutex_);
   void AfterEvent() MILLRACE_REQUIRES(mutex_);
   void PerformActions() MILLRACE_REQUIRES(mutex_);
   void Perform(client::Action action) MILLRACE_REQUIRES(mutex_);

@@ -1,5 +1,8 @@
 // What a training loop asks of its session: batches, and where it is.
 
+#include <optional>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -177,8 +180,38 @@ std::string Session::Core::waiting_why() {
   return state_.waiting_why();
 }
 
-Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables() {
-  MILLRACE_RETURN_IF_ERROR(Attach(nullptr));
+Result<std::string> Session::Core::FetchStatic(const std::string& address,
+                                               const std::string& fingerprint,
+                                               const std::string& digest,
+                                               const Interrupt& interrupt) {
+  std::optional<Result<std::string>> fetched;
+  std::thread thread;
+  std::stop_source stop;
+  std::optional<Status> ended;
+  {
+    MutexLock lock(mutex_);
+    if (cancelled_) return Cancelled("the session was cancelled");
+    thread = std::thread([&, token = stop.get_token()] {
+      Result<std::string> bytes =
+          connector_->GetStatic(address, fingerprint, digest, kStaticTimeoutSeconds, token);
+      MutexLock fetched_lock(mutex_);
+      fetched = std::move(bytes);
+      loop_.NotifyAll();
+    });
+    WallTime asked;
+    while (!fetched && !ended) {
+      if (WaitOrInterrupt(interrupt, &asked)) ended = Cancelled("interrupted");
+      if (cancelled_) ended = Cancelled("the session was cancelled");
+    }
+  }
+  stop.request_stop();
+  thread.join();
+  return ended ? Result<std::string>(*ended) : std::move(*fetched);
+}
+
+Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables(
+    const Interrupt& interrupt) {
+  MILLRACE_RETURN_IF_ERROR(Attach(interrupt));
   MutexLock tables_lock(tables_mutex_);
   if (tables_ != nullptr) return tables_;
   std::vector<std::string> addresses;
@@ -202,8 +235,8 @@ Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables() {
   }
   Status why = Unavailable("no worker is known that has the static tables: try again");
   for (const std::string& address : addresses) {
-    Result<std::string> bytes =
-        connector_->GetStatic(address, fingerprint, digest, kStaticTimeoutSeconds);
+    Result<std::string> bytes = FetchStatic(address, fingerprint, digest, interrupt);
+    if (!bytes.ok() && bytes.status().code() == StatusCode::kCancelled) return bytes.status();
     if (!bytes.ok()) {
       why = bytes.status().WithContext("the static tables from worker " + address);
       continue;

@@ -129,6 +129,7 @@ void SessionState::Disconnect(const Status& why, Time now) {
   attach_.retry_at =
       now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   if (attach_.failures++ == 0) {
+    attach_.lost = now;
     logger_->Info("dispatcher lost", {{"address", options_.address}, {"why", why}});
   }
 }
@@ -139,7 +140,13 @@ void SessionState::OnAttachClosed(StreamId stream, const Status& status, Time no
     if (!leaving_ && EndsSession(status.code(), admission_.has_value())) {
       attach_.stream = 0;
       attach_.writing = false;
-      End(status);
+      // As gRPC answers for a service that is not there.
+      const bool other = status.code() == StatusCode::kUnimplemented && status.message().empty();
+      End(other ? Unimplemented(fmt::format(
+                      "{} is no dispatcher's control port: expected what its --listen says, which "
+                      "is not its --batch-listen nor a worker's port",
+                      options_.address))
+                : status);
     } else {
       Disconnect(status.ok() ? Unavailable("the dispatcher closed the stream") : status, now);
     }
@@ -172,13 +179,15 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
       highest_term_ = message.term();
       attach_.heard = dispatcher_heard_ = now;
       if (!attach_.heard_any && attach_.failures > 0) {
-        logger_->Info("dispatcher found",
-                      {{"address", options_.address}, {"term", message.term()}});
+        logger_->Log(attach_.lost_long ? LogLevel::kWarning : LogLevel::kInfo, "dispatcher found",
+                     {{"address", options_.address}, {"term", message.term()}});
       }
       attach_.heard_any = true;
       attach_.failures = 0;
+      attach_.lost_long = false;
       if (message.has_waiting()) {
         session_ = FromProto(message.waiting().session());
+        if (waiting_why_.empty()) waiting_began_ = now;
         if (waiting_why_ != message.waiting().why()) {
           waiting_why_ = message.waiting().why();
           waiting_why_since_ = now;
@@ -197,6 +206,7 @@ void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
   waiting_why_.clear();
   self_leasing_ = false;
   uncovered_since_.reset();
+  waiting_why_said_.clear();
   const Result<Fingerprint> fingerprint = Fingerprint::FromString(welcome.fingerprint());
   if (!fingerprint.ok()) return End(fingerprint.status().WithContext("the dispatcher's welcome"));
   for (const v1::WorkerRef& worker : welcome.workers()) workers_.Learn(FromProto(worker));
@@ -315,10 +325,20 @@ void SessionState::CheckTimes(Time now) {
                     !waiting_why_.empty() ? waiting_why_ : last_attach_error_.message())));
   }
   // What is over within a second is no news.
-  if (!waiting_why_.empty() && waiting_why_ != waiting_why_said_ &&
-      now - waiting_why_since_ >= kReportEvery) {
-    waiting_why_said_ = waiting_why_;
-    logger_->Info("waiting to attach", {{"job", options_.hello.job()}, {"why", waiting_why_}});
+  if (!waiting_why_.empty() && now - waiting_why_since_ >= kReportEvery) {
+    const LogLevel level =
+        now - waiting_began_ >= kWarnAfter ? LogLevel::kWarning : LogLevel::kInfo;
+    if (waiting_why_ != waiting_why_said_ || level != waiting_said_at_) {
+      waiting_why_said_ = waiting_why_;
+      waiting_said_at_ = level;
+      logger_->Log(level, "waiting to attach",
+                   {{"job", options_.hello.job()}, {"why", waiting_why_}});
+    }
+  }
+  if (attach_.failures > 0 && !attach_.lost_long && now - attach_.lost >= kWarnAfter) {
+    attach_.lost_long = true;
+    logger_->Warning("no answer from the dispatcher: trying again and again",
+                     {{"address", options_.address}, {"why", last_attach_error_}});
   }
   if (attach_.stream == 0) {
     if (now >= attach_.retry_at) Connect(now);

@@ -37,6 +37,8 @@ class SessionState {
  public:
   static constexpr Duration kSilence = std::chrono::seconds(3);
   static constexpr Duration kReportEvery = std::chrono::seconds(1);
+  /// What a person should hear of where it lasts: waiting to attach, a dispatcher that is lost.
+  static constexpr Duration kWarnAfter = std::chrono::seconds(5);
   static constexpr Duration kReportApart = std::chrono::milliseconds(250);
   static constexpr Duration kWantsApart = std::chrono::milliseconds(50);
   static constexpr Duration kGrantsApart = std::chrono::milliseconds(5);
@@ -122,6 +124,8 @@ class SessionState {
     Time heard;
     Time retry_at;
     int failures = 0;  // in a row, without a word from the dispatcher
+    Time lost;         // the first of them
+    bool lost_long = false;
   };
   struct Held {
     Digest128 digest;
@@ -207,7 +211,9 @@ class SessionState {
   Number session_;
   std::string waiting_why_;
   Time waiting_why_since_;
+  Time waiting_began_;
   std::string waiting_why_said_;  // in the log
+  LogLevel waiting_said_at_ = LogLevel::kInfo;
   std::optional<Admission> admission_;
   std::optional<RankSteps> steps_;
 

@@ -83,9 +83,11 @@ class PackedBatch {
   std::shared_ptr<const void> owner_;
 };
 
-/// Saves bytes() as a file, complete or not at all: under a temporary name, synced, then renamed.
+/// Saves bytes() as a file, and their digest behind them, complete or not at all: under a temporary
+/// name, synced, then renamed.
 Status WriteBatchFile(const PackedBatch& batch, const std::string& path);
-/// Reads such a file into a buffer of `pool`.
+/// Reads such a file into a buffer of `pool`. DataLoss where the digest is not that of the bytes;
+/// files of a batch with nothing behind it are read too.
 Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path, BufferPool& pool);
 
 /// Told where a delivered batch of a device is worked on, so that its memory is used again only

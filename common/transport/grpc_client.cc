@@ -75,8 +75,10 @@ class GrpcConnector final : public Connector {
   }
 
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
-                                const std::string& digest, double timeout_seconds) override {
+                                const std::string& digest, double timeout_seconds,
+                                std::stop_token stop) override {
     grpc::ClientContext context;
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     SetDeadline(context, timeout_seconds);
     v1::GetStaticRequest request;
     request.set_fingerprint(fingerprint);

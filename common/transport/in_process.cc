@@ -178,7 +178,7 @@ class InProcessConnector final : public Connector {
   }
 
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
-                                const std::string& digest, double) override {
+                                const std::string& digest, double, std::stop_token) override {
     auto endpoint = network_.FindWorker(address);
     if (!endpoint) return Unavailable("nobody listens at " + address);
     MILLRACE_ASSIGN_OR_RETURN(const StaticBytes found, endpoint->OnGetStatic(fingerprint));

@@ -103,9 +103,10 @@ class Connector {
   virtual std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) = 0;
   /// The static tables of a plan, whole and checked against `digest` (32 hex digits). Blocks, at
-  /// most `timeout_seconds`.
+  /// most `timeout_seconds`, and until `stop` is asked for (Cancelled).
   virtual Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
-                                        const std::string& digest, double timeout_seconds) = 0;
+                                        const std::string& digest, double timeout_seconds,
+                                        std::stop_token stop) = 0;
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;
   /// The status again and again, as the dispatcher sends it. Blocks until `stop` is asked for (Ok)

@@ -77,7 +77,9 @@ def read_batch(path):
     data = path.read_bytes()
     check(data[:8] == b"MILLBTCH", "magic")
     version, tensors, header, payload = struct.unpack_from("<IIQQ", data, 8)
-    check(version == 1 and len(data) == header + payload, "sizes")
+    check(version == 1 and len(data) == header + payload + 32, "sizes")
+    behind = struct.unpack_from("<8sII", data, header + payload)
+    check(behind == (b"MILLFILE", 1, 0), f"behind the batch: {behind}")
     graphs, dropped, labels = struct.unpack_from("<III", data, 84)
     offset = 104
     ids = struct.unpack_from(f"<{graphs}Q", data, offset)

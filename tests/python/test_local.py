@@ -1,15 +1,21 @@
 """A daemon of one's own: it is there with the session, and gone with it."""
 
+import gc
+import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 from conftest import pipeline
+from test_session import in_a_fork
 
 import millrace
+from millrace import _binaries
 
 
 def alive(pid):
@@ -60,8 +66,111 @@ def test_two_ranks_share_a_local_server(dataset):
             session.close()
 
 
+def test_a_session_ends_with_a_server_that_is_closed(dataset):
+    server = millrace.LocalServer({"data": dataset})
+    session = millrace.connect(server, pipeline=pipeline())
+    server.close()
+    with pytest.raises(millrace.Cancelled, match="closed"):
+        for epoch in session.epochs():
+            for _ in epoch:
+                pass
+
+
 def test_a_folder_of_the_users_is_kept(dataset, tmp_path):
     state = tmp_path / "state"
     with millrace.local({"data": dataset}, pipeline(), state=state):
         pass
     assert state.is_dir() and os.listdir(state)
+
+
+_INTERRUPTED = """
+import json, os, signal, sys, millrace
+session = millrace.local({"data": sys.argv[1]}, json.loads(sys.argv[2]))
+steps = iter(session.next_epoch())
+next(steps)
+try:
+    os.killpg(0, signal.SIGINT)
+    signal.pause()
+except KeyboardInterrupt:
+    pass
+print(1 + sum(1 for epoch in session.epochs(1) for _ in epoch), len(session))
+"""
+
+
+def run_alone(code, *arguments):
+    """What a script prints, without a warning, in a process group of its own as from a terminal."""
+    done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
+                          text=True, timeout=120, check=False, start_new_session=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout.split()
+
+
+def test_ctrl_c_in_a_terminal_leaves_the_daemon(dataset):
+    given, steps = run_alone(_INTERRUPTED, dataset, json.dumps(pipeline()))
+    assert given == steps
+
+
+def test_a_session_says_that_its_daemon_has_ended(dataset):
+    with millrace.local({"data": dataset}, pipeline()) as session:
+        state = session.state_dict()
+        session.seek(1)
+        os.kill(session.server.pid, signal.SIGKILL)
+        with pytest.raises(millrace.ConnectionError, match="the local daemon .* by signal 9"):
+            for epoch in session.epochs():
+                for _ in epoch:
+                    pass
+        with pytest.raises(millrace.ConnectionError, match="the local daemon .* by signal 9"):
+            session.load_state_dict(state)
+        state = session.state_dict()  # for the session that goes on
+        assert (state["epoch"], state["step"]) >= (1, 0)
+
+
+def left_of(session):
+    """Its daemon's process and folder."""
+    return session.server.pid, session.server._folder
+
+
+def test_a_session_that_nobody_has_leaves_no_daemon(dataset):
+    session = millrace.local({"data": dataset}, pipeline())
+    next(iter(session.next_epoch()))
+    pid, folder = left_of(session)
+    assert alive(pid) and folder.is_dir()
+    del session
+    gc.collect()
+    assert not alive(pid) and not folder.exists()
+
+
+def test_a_script_that_ends_leaves_nothing(dataset):
+    code = ("import json, sys, millrace\n"
+            "session = millrace.local({'data': sys.argv[1]}, json.loads(sys.argv[2]))\n"
+            "next(iter(session.next_epoch()))\n"
+            "print(session.server.pid, session.server._folder)")
+    pid, folder = run_alone(code, dataset, json.dumps(pipeline()))
+    assert not alive(int(pid)) and not pathlib.Path(folder).exists()
+
+
+def test_a_server_that_cannot_be_leaves_no_folder(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(millrace.ConfigError, match="expected folders by dataset id"):
+        millrace.local(str(dataset), pipeline())
+    with pytest.raises(millrace.Error, match="nothing is no folder"):
+        millrace.local({"data": tmp_path / "nothing"}, pipeline(), attach_timeout=20)
+    monkeypatch.setattr(_binaries, "__file__", str(tmp_path / "_binaries.py"))
+    monkeypatch.delenv("MILLRACE_BIN", raising=False)
+    with pytest.raises(millrace.ConfigError, match="millraced is in none of .*MILLRACE_BIN"):
+        millrace.local({"data": dataset}, pipeline())
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_forked_child_leaves_its_parents_daemon(dataset):
+    with millrace.local({"data": dataset}, pipeline()) as session:
+        pid, folder = left_of(session)
+
+        def work():
+            session.close()
+            return 0
+
+        assert in_a_fork(work) == 0
+        assert alive(pid) and folder.is_dir()
+        assert sum(1 for _ in session.next_epoch()) == len(session)

@@ -24,18 +24,43 @@ def test_the_reference_is_the_tools(dataset, tmp_path):
 
 def test_a_saved_batch_comes_back(dataset, tmp_path):
     _, batch = next(iter(millrace.reference(pipeline(), dataset).next_epoch()))
-    batch.save(str(tmp_path / "batch"))
+    batch.save(tmp_path / "batch")
     loaded = millrace.load_batch(str(tmp_path / "batch"))
     assert loaded.example_ids == batch.example_ids and loaded.digest == batch.digest
     for path in batch:
         assert (loaded[path].numpy() == batch[path].numpy()).all()
-    assert loaded.packed_bytes() == (tmp_path / "batch").read_bytes()
+    packed = batch.packed_bytes()
+    assert loaded.packed_bytes() == packed == (tmp_path / "batch").read_bytes()[:-32]
     with pytest.raises(millrace.ConfigError, match="missing") as caught:
         millrace.load_batch(str(tmp_path / "missing"))
     assert caught.value.code == "NOT_FOUND"
     (tmp_path / "cut").write_bytes(batch.packed_bytes()[:-1])
     with pytest.raises(millrace.DataError):
         millrace.load_batch(str(tmp_path / "cut"))
+
+
+def test_a_saved_batch_that_was_changed_is_refused(dataset, tmp_path):
+    batch = millrace.reference(pipeline(), dataset).batch_at(0, 0)
+    batch.save(tmp_path / "batch")
+    changed = bytearray((tmp_path / "batch").read_bytes())
+    changed[len(changed) // 2] ^= 1
+    (tmp_path / "changed").write_bytes(changed)
+    with pytest.raises(millrace.DataError, match="changed since it was saved: expected digest"):
+        millrace.load_batch(tmp_path / "changed")
+
+
+def test_a_batch_that_was_saved_without_its_digest_comes_back(dataset, tmp_path):
+    batch = millrace.reference(pipeline(), dataset).batch_at(0, 0)
+    (tmp_path / "bare").write_bytes(batch.packed_bytes())
+    assert millrace.load_batch(tmp_path / "bare").digest == batch.digest
+
+
+def test_a_part_of_a_batch_does_not_pass_for_the_whole(dataset, tmp_path):
+    for part in millrace.reference(pipeline(), dataset, micro=4).batch_at(0, 0):
+        for ask in (lambda: part.digest, part.packed_bytes, lambda: part.save(tmp_path / "part")):
+            with pytest.raises(millrace.JobError, match="one of 4 parts .* open the session with micro=1"):
+                ask()
+    assert not (tmp_path / "part").exists()
 
 
 def test_a_pipeline_is_a_path_a_text_or_a_dict(dataset, tmp_path):

@@ -51,3 +51,62 @@ def test_one_state_for_all(dataset):
         other.load_state_dict({"proof": state["proof"]})
     with pytest.raises(millrace.ConfigError, match="repeat"):
         pair(dataset, repeat="definitions")
+
+
+def test_a_state_that_one_session_cannot_take_moves_none(dataset):
+    both = pair(dataset, repeat="definition")
+    steps = next(iter(both.epochs()))
+    next(steps)
+    before = both.state_dict()
+    next(steps)
+    here = both.state_dict()
+    with pytest.raises(millrace.JobError, match="another order"):
+        both.load_state_dict({"proof": before["proof"], "definition": before["proof"]})
+    with pytest.raises(millrace.ConfigError, match="expected a dict with"):
+        both.load_state_dict(None)
+    assert both.state_dict() == here
+
+
+class Interrupted:
+    """A reader whose batch number `at` is asked for in vain once: as by Ctrl-C."""
+
+    def __init__(self, reader, at):
+        self._reader = reader
+        self._left = at
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def next(self):
+        self._left -= 1
+        if self._left == -1:
+            raise KeyboardInterrupt
+        return self._reader.next()
+
+
+def ids_of(batches):
+    return batches["proof"].example_ids, batches["definition"].example_ids
+
+
+@pytest.mark.parametrize("name", ["proof", "definition"])
+@pytest.mark.parametrize("at", [0, 3, "last", "between epochs"])
+def test_a_step_that_is_broken_off_is_given_whole_the_next_time(dataset, name, at):
+    repeat = "definition"
+    expected = [ids_of(b) for epoch in pair(dataset, repeat=repeat).epochs(2) for _, b in epoch]
+    both = pair(dataset, repeat=repeat)
+    session = both.sessions[name]
+    if isinstance(at, str):
+        at = len(both.sessions["proof"]) - (at == "last")
+    session._open = Interrupted(session._open, at)
+    given = []
+    state = None
+    for _ in range(2):
+        try:
+            given += [ids_of(b) for epoch in both.epochs(2) for _, b in epoch]
+        except KeyboardInterrupt:
+            state = both.state_dict()
+    # A comprehension that is broken off gives nothing: what it was given is known by its number.
+    assert given == expected[at:]
+    resumed = pair(dataset, repeat=repeat)
+    resumed.load_state_dict(state)
+    assert [ids_of(b) for epoch in resumed.epochs(2) for _, b in epoch] == expected[at:]

@@ -25,6 +25,21 @@ def test_arguments_come_first(monkeypatch):
     assert (place.rank, place.world_size, place.source) == (5, 8, "RANK and WORLD_SIZE")
 
 
+@pytest.mark.parametrize("name, missing", [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")])
+def test_half_of_a_place_in_the_environment_is_refused(monkeypatch, name, missing):
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(ConfigError, match=f"{name}='1' is in the environment, and {missing} is not"):
+        _ranks.find()
+    assert _ranks.find(2, 4).rank == 2
+
+
+def test_a_rank_is_a_whole_number():
+    with pytest.raises(ConfigError, match="rank=1.7: expected a whole number"):
+        _ranks.find(1.7, 2)
+    with pytest.raises(ConfigError, match="world_size='2': expected a whole number"):
+        _ranks.find(1, "2")
+
+
 def test_slurm_and_mpi_when_asked_for(monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "3")
     monkeypatch.setenv("SLURM_NTASKS", "4")

@@ -1,5 +1,6 @@
 """Tensors: the delivered memory itself, for as long as anybody has it."""
 
+import collections.abc
 import gc
 import hashlib
 
@@ -80,7 +81,37 @@ def test_a_tensor_outlives_batch_and_session(dataset):
     assert (array == expected).all() and (capsule == labels).all()
 
 
-def test_a_batch_is_a_mapping(batch):
+def test_a_copy_is_made_where_dlpack_asks_for_one(batch):
+    for tensor in (batch["edge_source"], batch.stack(["edge_source", "edge_target"]),
+                   batch.stack(["edge_target", "edge_source"])):
+        copy = numpy.from_dlpack(tensor, copy=True)
+        assert (copy == tensor.numpy()).all() and copy.shape == tensor.shape
+        assert not numpy.shares_memory(copy, tensor.numpy())
+        assert numpy.shares_memory(numpy.from_dlpack(tensor, copy=False), tensor.numpy())
+        expected = copy.copy()
+        del copy
+        gc.collect()
+        assert (numpy.from_dlpack(tensor, copy=True) == expected).all()
+
+
+def test_another_device_is_refused(batch):
+    tensor = batch["edge_source"]
+    assert tensor.__dlpack__(dl_device=(1, 0)) is not None
+    with pytest.raises(BufferError, match=r"not moved by DLPack: expected dl_device \(1, 0\), got \(2, 0\)"):
+        tensor.__dlpack__(dl_device=(2, 0))
+
+
+def test_a_batch_is_read_as_a_dict_is(batch):
+    assert batch.get("root").path == "root"
+    assert batch.get("nodes") is None and batch.get(5, 7) == 7
+    assert 5 not in batch and None not in batch and ("root",) not in batch
+    with pytest.raises(KeyError, match="5: the batch has node"):
+        batch[5]
+    # A Mapping is rebuilt as a dict by frameworks that move or pin what a loader gives.
+    assert not isinstance(batch, collections.abc.Mapping)
+
+
+def test_a_batch_has_keys_values_and_items(batch):
     assert len(batch) == len(list(batch)) == len(batch.keys())
     assert "node_label" in batch and "nodes" not in batch
     assert dict(batch.items())["root"].path == "root"

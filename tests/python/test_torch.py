@@ -56,6 +56,18 @@ def test_a_loader_counts_the_parts_of_batches(dataset):
     assert given == len(loader) == 3 * len(session)
 
 
+def test_a_state_between_parts_of_a_batch_loses_none(dataset):
+    def open_dataset():
+        return millrace.torch.IterableDataset(millrace.reference(pipeline(), dataset, micro=4),
+                                              ["example_id"])
+
+    expected = [given["example_id"].tolist() for given in open_dataset()]
+    first, other = open_dataset(), open_dataset()
+    head = [given["example_id"].tolist() for _, given in zip(range(6), first)]
+    other.load_state_dict(first.state_dict())
+    assert head + [given["example_id"].tolist() for given in other] == expected
+
+
 def test_a_broken_off_epoch_goes_on_unless_it_is_wanted_whole(connect):
     for whole in (False, True):
         session = connect(job=f"broken off {whole}")

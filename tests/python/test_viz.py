@@ -28,6 +28,55 @@ def test_a_drawing_has_every_node_and_base_edge(dataset):
         millrace.viz.graph(batch, batch.num_graphs, session)
 
 
+def test_a_drawing_needs_names_and_a_spec(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    batch = session.batch_at(0, 0)
+    for given in ({}, {"spec": session.spec}, {"vocabulary": session.vocabulary}):
+        with pytest.raises(millrace.ConfigError, match="give the session that the batch is of"):
+            millrace.viz.graph(batch, 0, **given)
+    assert millrace.viz.graph(batch, 0, spec=session.spec, vocabulary=session.vocabulary)
+
+
+class OnGpu:
+    """A batch whose tensors lie where only torch can fetch them."""
+
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __getattr__(self, name):
+        return getattr(self.batch, name)
+
+    def __contains__(self, path):
+        return path in self.batch
+
+    def __getitem__(self, path):
+        array = self.batch[path].numpy()
+
+        class Tensor:
+            device = "cuda:0"
+
+            def torch(self):
+                return self
+
+            def cpu(self):
+                return self
+
+            def numpy(self):
+                return array
+
+            def __buffer__(self, flags):
+                raise BufferError("lies in memory of cuda:0")
+
+        return Tensor()
+
+
+def test_what_lies_on_a_gpu_is_drawn_and_explained(connect):
+    session = connect()
+    _, batch = next(iter(session.next_epoch()))
+    assert millrace.viz.graph(OnGpu(batch), 2, session) == millrace.viz.graph(batch, 2, session)
+    assert session.provenance(OnGpu(batch), 2) == session.provenance(batch, 2)
+
+
 def test_a_cluster_has_a_root_for_each_definition(dataset):
     session = millrace.reference({"millrace": 1, "dataset": "data", "source": "definitions",
                                   "batch": {"size": 64}}, dataset)

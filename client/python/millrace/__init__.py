@@ -13,8 +13,9 @@ docs/python.md has the rest.
 import importlib
 
 from ._core import Batch, Tensor, __version__, load_batch
+from ._epoch import Epoch
 from ._pairing import zip  # noqa: A004
-from ._session import Epoch, Session, connect, reference
+from ._session import Session, connect, reference
 from ._spec import Spec, TensorSpec
 from .errors import (
     Cancelled,

@@ -4,6 +4,8 @@ import os
 import pathlib
 import sys
 
+from .errors import ConfigError
+
 
 def path(name):
     """Where a program of the package lies; MILLRACE_BIN names another folder to look in first."""
@@ -13,7 +15,8 @@ def path(name):
     for folder in folders:
         if os.access(folder / name, os.X_OK):
             return str(folder / name)
-    raise FileNotFoundError(f"{name} is in none of {', '.join(map(str, folders))}")
+    raise ConfigError(f"the program {name} is in none of {', '.join(map(str, folders))}: install "
+                      "the package again, or name the folder that has it in MILLRACE_BIN", "NOT_FOUND")
 
 
 def run_millrace():

@@ -28,43 +28,54 @@ class Pairing:
     def __init__(self, sessions, repeat):
         self.sessions = sessions
         self._repeat = repeat
+        # (step, batch, place before it) of a step that was broken off, by a signal or an error,
+        # before the batches of all sessions had come: they belong to the next one.
+        self._taken = {}
 
     def epochs(self, until=None):
         """Epochs of the sessions that are not repeated, as far as number `until`."""
-        leader = next(s for name, s in self.sessions.items() if name not in self._repeat)
+        name, leader = next(item for item in self.sessions.items() if item[0] not in self._repeat)
         while True:
-            number = leader.next_epoch().number
+            number = leader.epoch if name in self._taken else leader.next_epoch().number
             if until is not None and number >= until:
                 return
             yield self._epoch()
 
     def _epoch(self):
-        readers = {name: iter(session.next_epoch()) for name, session in self.sessions.items()}
+        readers = {name: iter(session.next_epoch()) for name, session in self.sessions.items()
+                   if name not in self._taken}
         # Asked before any batch is taken, so that none is lost.
         while not any(session.at_end for name, session in self.sessions.items()
-                      if name not in self._repeat):
-            batches = {}
+                      if name not in self._repeat and name not in self._taken):
             for name, session in self.sessions.items():
-                if session.at_end:
+                if name in self._taken:
+                    continue
+                if name not in readers or session.at_end:
                     readers[name] = iter(session.next_epoch())
-                place, batches[name] = next(readers[name])
-                if name not in self._repeat:
-                    step = place
-            together = step, batches
-            del batches
-            yield together
-            del together
+                before = session._position(), session._parts_given()
+                self._taken[name] = (*next(readers[name]), before)
+            step = [self._taken[name][0] for name in self.sessions if name not in self._repeat][-1]
+            together = [(step, {name: self._taken[name][1] for name in self.sessions})]
+            self._taken.clear()
+            yield together.pop()
 
     def state_dict(self):
         """One state with an entry for each session."""
-        return {name: session.state_dict() for name, session in self.sessions.items()}
+        return {name: session._state_at(*self._taken[name][2]) if name in self._taken
+                else session.state_dict() for name, session in self.sessions.items()}
 
     def load_state_dict(self, state):
-        if set(state) != set(self.sessions):
-            raise ConfigError(f"state_dict: expected {sorted(self.sessions)}, got {sorted(state)}")
+        """Goes on where `state` was taken: all sessions, or none where one of them cannot."""
+        if not isinstance(state, dict) or set(state) != set(self.sessions):
+            raise ConfigError(f"state_dict: expected a dict with {sorted(self.sessions)}, got "
+                              f"{sorted(state) if isinstance(state, dict) else state!r}")
+        for name, session in self.sessions.items():
+            session._read_state(state[name])
         for name, session in self.sessions.items():
             session.load_state_dict(state[name])
+            self._taken.pop(name, None)
 
     def close(self):
+        self._taken.clear()
         for session in self.sessions.values():
             session.close()

@@ -1,6 +1,7 @@
 """Which rank of how many this process is, and who says so."""
 
 import dataclasses
+import operator
 import os
 import sys
 
@@ -41,7 +42,8 @@ def find(rank=None, world_size=None, mesh=None, replica=None):
     if (rank is None) != (world_size is None):
         raise ConfigError("give rank= and world_size= together, or neither")
     if rank is not None:
-        return Place(int(rank), int(world_size), replica or 0, "arguments")
+        return Place(_whole("rank", rank), _whole("world_size", world_size), replica or 0,
+                     "arguments")
     found = _of_torch() or _of_jax() or _of_environment() or (0, 1, "nothing else: one rank")
     return Place(found[0], found[1], replica or 0, found[2])
 
@@ -61,8 +63,13 @@ def _of_jax():
 
 
 def _of_environment():
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+    given = [name for name in ("RANK", "WORLD_SIZE") if name in os.environ]
+    if not given:
         return None
+    if len(given) == 1:
+        missing = "WORLD_SIZE" if given == ["RANK"] else "RANK"
+        raise ConfigError(f"{given[0]}={os.environ[given[0]]!r} is in the environment, and {missing} "
+                          "is not: set both or neither, or give rank= and world_size=")
     return _number("RANK"), _number("WORLD_SIZE"), "RANK and WORLD_SIZE"
 
 
@@ -72,6 +79,13 @@ def _of_variables(names, what, replica):
             return Place(_number(rank), _number(size), replica or 0, f"{rank} and {size}")
     wanted = " or ".join(f"{rank} and {size}" for rank, size in names)
     raise ConfigError(f"rank={what!r}: expected {wanted} in the environment, found neither")
+
+
+def _whole(name, number):
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise ConfigError(f"{name}={number!r}: expected a whole number") from None
 
 
 def _number(name):

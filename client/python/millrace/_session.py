@@ -7,16 +7,22 @@ import itertools
 import json
 import os
 import time
+import typing
 from collections.abc import Iterator
 
-from . import _ranks, _report, _spec
+from . import _place, _ranks, _repeat, _report, _spec
 from ._core import Batch, PlanReader, SessionReader
-from .errors import ConfigError, DataError, JobError
+from ._epoch import Epoch
+from ._host import values
+from .errors import Cancelled, ConfigError, Error, JobError
+
+if typing.TYPE_CHECKING:
+    from ._local import LocalServer
 
 _STATE_VERSION = 1
 
 
-def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | dict,
+def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os.PathLike | dict,
             job: str | None = None, variant: str | None = None,
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
@@ -29,11 +35,11 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
             log_level: str = "warning") -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
 
-    address: host:port of the dispatcher's control port.
+    address: host:port of the dispatcher's control port, or a LocalServer.
     pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants,
         `set` changes single keys: {"batch.size": 64}.
     job: the same on all ranks, and of no other training that runs now. By default MILLRACE_JOB,
-        torchrun's or Slurm's id, or a name of this process where there is one rank.
+        torchrun's or Slurm's id, or a name of this session's own where there is one rank.
     rank, world_size: by default torch.distributed's, JAX's, or RANK and WORLD_SIZE; rank="slurm" or
         "mpi" asks for theirs. mesh: a DeviceMesh, whose data-parallel axis counts; ranks that
         differ on its other axes read the same batches.
@@ -47,6 +53,9 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
     validate: holds every batch against the spec, in the host's memory. repeat_first: gives the
         first batch again and again (True), or so often (a number): what the training does by itself.
     """
+    server = address if hasattr(address, "watch") else None
+    if server is not None:
+        address = server.address
     place = _ranks.find(rank, world_size, mesh, replica)
     options = {
         "address": address, "pipeline": pipeline_text(pipeline), "variant": variant or "",
@@ -71,9 +80,11 @@ def connect(address: str = "127.0.0.1:7700", *, pipeline: str | os.PathLike | di
     def attach(at, peek=False):
         changed = {"cursor": at or ""}
         if peek:  # one batch, by a job of its own
-            name = f"{options['job']}/peek-{os.getpid()}-{time.monotonic_ns()}"
+            name = f"{_shortened(options['job'])}/peek-{os.getpid()}-{time.monotonic_ns()}"
             changed.update(job=name, prefetch_bytes=1)
         reader = SessionReader({**options, **changed})
+        if server is not None:
+            reader = server.watch(reader)
         reader.attach()
         return reader
 
@@ -102,7 +113,7 @@ def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | d
     }
 
     def attach(at):
-        return PlanReader(**options, cursor=at or "")
+        return PlanReader({**options, "cursor": at or ""})
 
     return Session(attach, cursor, {"address": "", "job": "", "rank": rank,
                                     "world_size": world_size, "replica": 0, "micro": micro},
@@ -119,13 +130,18 @@ class Session:
         self._attach = attach
         self._about = about
         self._validate = validate
-        self._repeat_first = repeat_first
+        self._repeat_times = _repeat.times(repeat_first)
         self._on_close = on_close
         self._vocabulary = None
         self._last_labels = None  # by file: definitions with a label in it and those before it
         self._timer = _report.Timer()
-        self._reader = attach(cursor)
-        self.spec = _spec.from_dict(self._reader.spec())
+        self._begun = None  # a batch of which only some parts were given
+        self._broken = False  # what was cancelled or failed gives no more batches
+        self._closed = False
+        self._last_stats = {}  # of a session that is closed
+        self._go_on_at = cursor  # where the reader attaches, while there is none
+        self._open = None
+        self._attach_reader()
 
     # --- batches ---
 
@@ -148,13 +164,17 @@ class Session:
     def next_epoch(self) -> Epoch:
         """What is left of the epoch at hand; the next one where nothing is."""
         if self.at_end:
-            self._reader.next_epoch()
+            try:
+                self._reader.next_epoch()
+            except Error:
+                self._broken = True
+                raise
         return Epoch(self, self._reader)
 
     @property
     def at_end(self) -> bool:
         """Whether all batches of the epoch at hand have been taken."""
-        return self._reader.position()[0] != self._reader.epoch()
+        return self._reader.epoch() != self._position()[0]
 
     @property
     def epoch(self) -> int:
@@ -169,27 +189,22 @@ class Session:
     @property
     def cursor(self) -> str:
         """What follows the last batch taken, as one line of text; the same on all ranks."""
-        return self._reader.cursor()
+        return _place.cursor(self.spec.order_fingerprint, *self._position())
 
     def state_dict(self) -> dict:
         """Where the loop is: small, equal on all ranks after the same step. Batches that were only
         prefetched do not count."""
-        epoch, example = self._reader.position()
-        return {"version": _STATE_VERSION, "cursor": self._reader.cursor(), "epoch": epoch,
-                "step": example // self.spec.stride}
+        return self._state_at(self._position(), self._parts_given())
 
     def load_state_dict(self, state: dict) -> None:
         """Goes on where `state` was taken; the world size may be another one."""
-        if state.get("version") != _STATE_VERSION or "cursor" not in state:
-            raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
-                              f"{sorted(state)} of version {state.get('version')}")
-        self._go_on(state["cursor"])
+        self._go_on(*self._read_state(state))
 
     def seek(self, epoch: int, step: int = 0) -> None:
         """Goes on at a step of an epoch, counted from the epoch's start."""
         self._go_on(self._cursor_of(epoch, step))
 
-    def batch_at(self, epoch: int, step: int) -> Batch | tuple[Batch, ...]:
+    def batch_at(self, epoch: int, step: int) -> Batch | typing.Any:
         """This rank's batch of any step, built for this call; the session's own place stays."""
         at = getattr(self._reader, "at", None)
         if at is not None:  # a plan of this process gives any batch without moving
@@ -224,22 +239,23 @@ class Session:
         if describe is not None:
             return {**told, **describe(ids[row])}
         if "definition" in batch:
-            label = memoryview(batch["definition"])[row]
+            label = values(batch["definition"])[row]
         else:  # a cluster's first definition is its first node
-            first = memoryview(batch[self.spec.node_splits])[row]
-            label = memoryview(batch[self.spec.node_values[0]])[first]
+            first = values(batch[self.spec.node_splits])[row]
+            label = values(batch[self.spec.node_values[0]])[first]
         told["definition"] = self.vocabulary["node_label_names"][label]
         told["file"] = self._file_of(label)
         if "proof_step" in batch:
-            told["step_of_proof"] = memoryview(batch["proof_step"])[row]
+            told["step_of_proof"] = values(batch["proof_step"])[row]
         return told
 
     # --- what it did ---
 
     def stats(self) -> dict:
-        """Counts, and seconds waited by cause, since the session was opened."""
-        stats = getattr(self._reader, "stats", None)
-        return stats() if stats is not None else {}
+        """Counts, and seconds waited by cause, since the session was opened; also once it is
+        closed."""
+        stats = getattr(self._open, "stats", None)
+        return stats() if stats is not None else self._last_stats
 
     def report(self) -> str:
         """Step time, waits by cause and the training's own limit, as text."""
@@ -247,7 +263,7 @@ class Session:
 
     def held(self) -> list[tuple[int, int, list[str]]]:
         """Batches that the program holds: (epoch, step, paths of tensors held)."""
-        held = getattr(self._reader, "held", None)
+        held = getattr(self._open, "held", None)
         return held() if held is not None else []
 
     def describe(self) -> dict[str, str | int | float | bool]:
@@ -264,11 +280,16 @@ class Session:
 
     def cancel(self) -> None:
         """Ends a blocked read of another thread with Cancelled, at once."""
-        self._reader.cancel()
+        self._refuse_closed()
+        self._broken = True
+        cancel = getattr(self._open, "cancel", None)
+        if cancel is not None:
+            cancel()
 
     def close(self) -> None:
         """Says good-bye; batches that were taken stay good."""
-        self._reader.close()
+        self._closed = True
+        self._detach()
         if self._on_close is not None:
             self._on_close()
             self._on_close = None
@@ -288,77 +309,120 @@ class Session:
         file = bisect.bisect_right(self._last_labels, label - self.spec.base_node_labels)
         return self.vocabulary["files"][file]
 
+    @property
+    def _reader(self):
+        """What batches come from. Attached again where going on elsewhere has failed."""
+        self._refuse_closed()
+        if self._open is None:
+            self._attach_reader()
+        return self._open
+
+    def _refuse_closed(self):
+        if self._closed:
+            raise Cancelled("the session is closed")
+
+    def _attach_reader(self):
+        reader = self._attach(self._go_on_at)
+        self.spec = _spec.from_dict(reader.spec())
+        if self._repeat_times:
+            reader = _repeat.Repeating(reader, self._repeat_times, self.spec)
+        self._open = reader
+        self._broken = False
+
+    def _detach(self):
+        reader, self._open = self._open, None
+        if reader is None:
+            return
+        try:
+            self._last_stats = reader.stats() if hasattr(reader, "stats") else {}
+        except Error:
+            pass  # in a forked process
+        if self._repeat_times:
+            self._repeat_times = reader.left
+        reader.close()
+
+    def _position(self):
+        """Where the loop is: a batch counts when all of its parts have been given."""
+        at = self._reader_position()
+        begun = self._begun_if_at(at)
+        return begun.before if begun is not None else at
+
+    def _reader_position(self):
+        """Where the reader is, or where it will attach."""
+        self._refuse_closed()
+        reader = self._open
+        return reader.position() if reader is not None else _place.position(self._go_on_at)
+
+    def _parts_given(self):
+        begun = self._begun_if_at(self._reader_position())
+        return begun.given if begun is not None else 0
+
+    def _begun_if_at(self, position):
+        """The batch that was given in part, unless the loop has gone past it."""
+        begun = self._begun
+        return begun if begun is not None and begun.after == position else None
+
+    def _state_at(self, position, parts_given=0):
+        """The state of a loop at `position` that was given some parts of the batch there."""
+        epoch, example = position
+        state = {"version": _STATE_VERSION,
+                 "cursor": _place.cursor(self.spec.order_fingerprint, epoch, example),
+                 "epoch": epoch, "step": example // self.spec.stride}
+        if parts_given:
+            state.update(parts_given=parts_given, micro=self._about["micro"],
+                         world_size=self._about["world_size"])
+        return state
+
+    def _read_state(self, state):
+        """The cursor of a state and the parts given of the batch there; raises what is wrong."""
+        if not isinstance(state, dict):
+            raise ConfigError(f"state_dict: expected what state_dict() gave, got {state!r}")
+        if state.get("version") != _STATE_VERSION or "cursor" not in state:
+            raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
+                              f"{sorted(state)} of version {state.get('version')}")
+        parts = state.get("parts_given", 0)
+        if parts:
+            taken = {name: state.get(name) for name in ("micro", "world_size")}
+            here = {name: self._about[name] for name in taken}
+            if taken != here:
+                raise ConfigError(f"state_dict: taken after {parts} parts of a batch with {taken}, "
+                                  f"and this session has {here}: open it as the other one was, or "
+                                  "take the state between two batches")
+        _place.check_cursor(state["cursor"], self.spec.order_fingerprint)
+        return state["cursor"], parts
+
     def _cursor_of(self, epoch, step):
+        if epoch < 0:
+            raise ConfigError(f"epoch {epoch}: expected a number from 0 on")
         if not 0 <= step < max(1, self.spec.steps_per_epoch):
             raise ConfigError(f"step {step}: an epoch has the steps 0 to "
                               f"{self.spec.steps_per_epoch - 1}")
-        return f"v1,{self.spec.order_fingerprint}:{epoch}:{step * self.spec.stride}"
+        return _place.cursor(self.spec.order_fingerprint, epoch, step * self.spec.stride)
 
-    def _go_on(self, cursor):
-        if cursor == self._reader.cursor():
-            return
-        self._reader.close()
-        self._reader = self._attach(cursor)
-        self.spec = _spec.from_dict(self._reader.spec())
-
-
-class Epoch:
-    """One epoch, or what is left of it: gives (step, batch); its length is the steps left."""
-
-    def __init__(self, session, reader):
-        self._session = session
-        self._reader = reader
-        self.number = reader.epoch()
-        epoch, example = reader.position()
-        steps = session.spec.steps_per_epoch
-        self.first_step = example // session.spec.stride if epoch == self.number else steps
-        self._steps = steps - self.first_step
-
-    def __len__(self) -> int:
-        return self._steps
-
-    def __iter__(self) -> Iterator[tuple[int, Batch | tuple[Batch, ...]]]:
-        session = self._session
-        if session._repeat_first:
-            yield from self._repeat()
-            if session._repeat_first is True:
+    def _go_on(self, cursor, parts_given=0):
+        self._refuse_closed()
+        begun = self._begun
+        if self._open is not None:
+            here, given_here = self.cursor, self._parts_given()
+            if (cursor, parts_given) == (here, given_here) and not self._broken:
                 return
-            session._repeat_first = False
-        timer = session._timer
-        following = self._reader.next
-        check = _validator(session) if session._validate else None
-        while True:
-            began = time.perf_counter()
-            batch = following()
-            timer.taken(began, time.perf_counter())
-            if batch is None:
-                return
-            if check is not None:
-                check(batch)
-            # No name keeps the batch while the loop works on it: its memory is free when the loop
-            # lets go of it.
-            given = [(parts_of(batch)[0].step, batch)]
-            del batch
-            yield given.pop()
-            timer.done()
+            self._go_on_at = here
+            begun = self._begun_at(self._position(), given_here)
+        self._begun = None
+        self._detach()
+        before, self._go_on_at = self._go_on_at, cursor
+        try:
+            self._attach_reader()
+        except BaseException:
+            # The session stays where it was: it attaches there when it is asked for more.
+            self._go_on_at, self._begun = before, begun
+            raise
+        self._begun = self._begun_at(self._open.position(), parts_given)
 
-    def _repeat(self):
-        session = self._session
-        batch = self._reader.next()
-        if batch is None:
-            return
-        step = parts_of(batch)[0].step
-        times = self._steps if session._repeat_first is True else int(session._repeat_first)
-        began = time.perf_counter()
-        for _ in range(times):
-            yield step, batch
-        if times:
-            session._timer.alone(times, time.perf_counter() - began)
-
-
-def parts_of(batch):
-    """A batch's parts, as a tuple; one that comes whole is its only part."""
-    return batch if type(batch) is tuple else (batch,)
+    @staticmethod
+    def _begun_at(position, parts_given):
+        """A batch that the reader has yet to give, and whose first parts shall be left out."""
+        return _place.Begun(position, position, parts_given, None) if parts_given else None
 
 
 def pipeline_text(pipeline):
@@ -380,7 +444,15 @@ def overrides(changes):
         return []
     if isinstance(changes, dict):
         return [f"{key}={_yaml(value)}" for key, value in changes.items()]
+    if isinstance(changes, str) or not all(isinstance(change, str) for change in changes):
+        raise ConfigError("set=: expected a dict of keys, {'batch.size': 64}, or a list of "
+                          f"'key=value', got {changes!r}")
     return list(changes)
+
+
+def _shortened(job):
+    """As much of a job's name as leaves room for more: the dispatcher takes 128 bytes."""
+    return job.encode()[:80].decode(errors="ignore")
 
 
 def _yaml(value):
@@ -399,25 +471,13 @@ def _refuse_forked():
                        "millrace: start it with the method 'spawn', or connect after the fork only")
 
 
+_nameless = itertools.count(1)  # sessions of this process that nobody gave a job's name
+
+
 def _default_job(world_size):
     for name in ("MILLRACE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
         if os.environ.get(name) not in (None, "", "none"):
             return os.environ[name]
     if world_size == 1:
-        return f"{os.uname().nodename}-{os.getpid()}"
+        return f"{os.uname().nodename}-{os.getpid()}-{next(_nameless)}"
     raise ConfigError("job=: all ranks need one name, and no other training that runs now has it")
-
-
-def _validator(session):
-    from ._validate import check  # numpy
-
-    def run(batch):
-        for part in parts_of(batch):
-            problem = check(part, session.spec)
-            if problem is None:
-                continue
-            row, what = problem
-            where = session.provenance(part, row) if row is not None else {}
-            raise DataError(f"batch of epoch {part.epoch}, step {part.step}: {what}"
-                            + (f"; graph {row}: {where}" if where else ""))
-    return run

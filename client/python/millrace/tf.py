@@ -6,7 +6,7 @@
 
 import tensorflow
 
-from ._session import parts_of
+from ._epoch import parts_of
 from .errors import ConfigError
 
 

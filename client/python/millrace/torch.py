@@ -11,7 +11,7 @@ loader that is prepared deals the first rank's batches out once more, cut throug
 
 import torch
 
-from ._session import parts_of
+from ._epoch import parts
 from .errors import ConfigError
 
 
@@ -42,14 +42,11 @@ class IterableDataset(torch.utils.data.IterableDataset):
                               "threads receive and expand batches ahead of the loop")
         if self._whole and not self.session.at_end:
             self.session.seek(self.session.epoch)
-        for _, batch in self.session.next_epoch():
-            parts = parts_of(batch)
-            del batch
-            for part in parts:
-                given = tensors(part, self._paths)
-                yield given if self._map is None else self._map(given)
-                del part, given
-            del parts
+        for part in parts(self.session):
+            given = tensors(part, self._paths)
+            del part
+            yield given if self._map is None else self._map(given)
+            del given
 
     def __len__(self):
         return len(self.session) * self.session.micro

@@ -1,6 +1,8 @@
 """Drawings of examples, as SVG."""
 
 from ._core import graph_svg
+from ._host import values
+from .errors import ConfigError
 
 
 def graph(batch, row, session=None, *, vocabulary=None, spec=None):
@@ -11,20 +13,22 @@ def graph(batch, row, session=None, *, vocabulary=None, spec=None):
     """
     if session is not None:
         vocabulary, spec = session.vocabulary, session.spec
+    if vocabulary is None or spec is None:
+        raise ConfigError("graph: give the session that the batch is of, or its vocabulary= and spec=")
     if not 0 <= row < batch.num_graphs:
         raise IndexError(f"row {row}: the batch has {batch.num_graphs} graphs")
     (edges,) = spec.edges
     first, last = _cut(batch, spec.node_splits, row)
     names = vocabulary["node_label_names"]
-    labels = memoryview(batch[spec.node_values[0]])[first:last].tolist()
+    labels = values(batch[spec.node_values[0]])[first:last].tolist()
     roots = {0}
     if "root" in batch:
-        roots = {memoryview(batch["root"])[row] - first}
+        roots = {values(batch["root"])[row] - first}
     elif "num_definitions" in batch:
-        roots = set(range(memoryview(batch["num_definitions"])[row]))
+        roots = set(range(values(batch["num_definitions"])[row]))
     begin, end = _cut(batch, edges.splits, row)
-    kinds = memoryview(batch[edges.label])[begin:end].tolist()
-    ends = [memoryview(batch[path])[begin:end].tolist() for path in (edges.source, edges.target)]
+    kinds = values(batch[edges.label])[begin:end].tolist()
+    ends = [values(batch[path])[begin:end].tolist() for path in (edges.source, edges.target)]
     drawn = [(s - first, t - first, vocabulary["edge_label_names"][k])
              for s, t, k in zip(*ends, kinds) if k < spec.base_edge_labels]
     title = f"example {batch.example_ids[row]}: {last - first} nodes, {len(drawn)} edges"
@@ -45,5 +49,5 @@ class Drawing(str):
 
 
 def _cut(batch, splits, row):
-    view = memoryview(batch[splits])
+    view = values(batch[splits])
     return view[row], view[row + 1]

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "client/python/src/calls.h"
 #include "client/python/src/device_tensor.h"
 #include "client/python/src/errors.h"
 #include "common/batch/tensor_table.h"
@@ -26,6 +28,8 @@ namespace nb = nanobind;
 
 namespace millrace::python {
 namespace {
+
+constexpr std::align_val_t kCopyAlignment{kTensorAlignment};
 
 /// One tensor of a batch, or several that lie equally far apart as the rows of one.
 class Tensor {
@@ -86,8 +90,28 @@ nb::dlpack::dtype DLPackType(DType dtype) {
       static_cast<std::uint8_t>(8 * DTypeSize(dtype)), 1};
 }
 
-nb::object ToDLPack(nb::handle self, const nb::kwargs& arguments /*stream, max_version, …*/) {
+/// The tensor's rows one after the other, in memory of their own.
+nb::object CopyOf(const Tensor& tensor) {
+  const auto bytes = static_cast<std::size_t>(tensor.bytes());
+  void* const copy = ::operator new(std::max<std::size_t>(bytes, 1), kCopyAlignment);
+  const nb::capsule owner(copy, [](void* p) noexcept { ::operator delete(p, kCopyAlignment); });
+  const std::size_t rows = tensor.contiguous() ? 1 : static_cast<std::size_t>(tensor.shape()[0]);
+  const std::size_t row_bytes = bytes / std::max<std::size_t>(rows, 1);
+  const std::ptrdiff_t apart = tensor.contiguous() ? 0 : tensor.strides()[0];
+  for (std::size_t row = 0; row < rows && row_bytes > 0; ++row) {
+    std::memcpy(
+        static_cast<std::byte*>(copy) + row * row_bytes,
+        static_cast<const std::byte*>(tensor.data()) + static_cast<std::ptrdiff_t>(row) * apart,
+        row_bytes);
+  }
+  const std::vector<std::size_t> shape(tensor.shape().begin(), tensor.shape().end());
+  return nb::cast(nb::ndarray<>(copy, shape.size(), shape.data(), owner, nullptr,
+                                DLPackType(tensor.tensor().dtype)));
+}
+
+nb::object ToDLPack(nb::handle self, const nb::kwargs& arguments) {
   const Tensor& tensor = nb::cast<const Tensor&>(self);
+  if (CopyWanted(tensor.tensor(), arguments)) return CopyOf(tensor);
   NoteStream(tensor.tensor(), arguments);
   std::array<std::size_t, kMaxDimensions + 1> shape{};
   std::array<std::int64_t, kMaxDimensions + 1> strides{};  // in elements
@@ -147,7 +171,8 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
 
 PyType_Slot tensor_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(GetBuffer)}, {0, nullptr}};
 
-/// A Batch object: a Mapping of tensors by path. What it shows it holds.
+/// A Batch object: tensors by path, read as a dict is. What it shows it holds. It is not registered
+/// as a Mapping: frameworks rebuild what is one as a dict of their own.
 class Batch {
  public:
   explicit Batch(std::shared_ptr<HeldBatch> held) : held_(std::move(held)) {}
@@ -168,8 +193,24 @@ const DeliveredTensor& Find(const Batch& batch, std::string_view path) {
   throw nb::key_error(fmt::format("{}: the batch has {}", path, paths).c_str());
 }
 
-nb::object TensorAt(const Batch& batch, std::string_view path) {
-  return nb::cast(new Tensor(batch.held(), Find(batch, path)), nb::rv_policy::take_ownership);
+/// The tensor with this path; nullptr where there is none, or where the key is no text.
+const DeliveredTensor* TryFind(const Batch& batch, nb::handle key) {
+  std::string path;
+  if (!nb::try_cast(key, path)) return nullptr;
+  const auto& tensors = batch.held()->tensors();
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const DeliveredTensor& t) { return t.path == path; });
+  return found != tensors.end() ? &*found : nullptr;
+}
+
+nb::object MakeTensor(const Batch& batch, const DeliveredTensor& tensor) {
+  return nb::cast(new Tensor(batch.held(), tensor), nb::rv_policy::take_ownership);
+}
+
+nb::object TensorAt(const Batch& batch, nb::handle key) {
+  const std::string path =
+      nb::isinstance<nb::str>(key) ? nb::str(key).c_str() : nb::repr(key).c_str();
+  return MakeTensor(batch, Find(batch, path));
 }
 
 /// Tensors of one shape that lie equally far apart, as one more dimension: no copy.
@@ -213,6 +254,12 @@ nb::list Dropped(const Batch& batch) {
 }
 
 const PackedBatch& PackedOf(const Batch& batch) {
+  if (batch.held()->parts() > 1) {
+    Raise(FailedPrecondition(
+        fmt::format("one of {} parts of a batch has no packed form of its own: open the session "
+                    "with micro=1",
+                    batch.held()->parts())));
+  }
   if (batch.held()->packed() != nullptr) return *batch.held()->packed();
   Raise(FailedPrecondition(
       "the batch did not keep its packed form: open the session with packed=True"));
@@ -245,23 +292,27 @@ void BindTensor(nb::module_& module) {
                    [](const Tensor& t) { return std::string(TensorKindName(t.tensor().kind)); })
       .def_prop_ro("dtype",
                    [](const Tensor& t) { return std::string(DTypeName(t.tensor().dtype)); })
-      .def_prop_ro("shape",
-                   [](const Tensor& t) {
-                     nb::list shape;
-                     for (const Py_ssize_t extent : t.shape()) shape.append(extent);
-                     return nb::tuple(shape);
-                   })
+      .def_prop_ro(
+          "shape",
+          [](const Tensor& t) {
+            nb::list shape;
+            for (const Py_ssize_t extent : t.shape()) shape.append(extent);
+            return nb::tuple(shape);
+          },
+          nb::for_getter(nb::sig("def shape(self) -> tuple[int, ...]")))
       .def_prop_ro("dimensions", [](const Tensor& t) { return t.tensor().dimensions; })
       .def_prop_ro("splits", [](const Tensor& t) { return t.tensor().splits; })
       .def_prop_ro("nbytes", &Tensor::bytes)
       .def_prop_ro("data_ptr",
                    [](const Tensor& t) { return reinterpret_cast<std::uintptr_t>(t.data()); })
       .def("__len__", [](const Tensor& t) { return t.shape().empty() ? 0 : t.shape()[0]; })
-      .def("__getitem__",
-           [](nb::handle self, nb::handle index) {
-             const nb::object array = self.attr("numpy")();
-             return nb::object(array[index]);  // taken while the array is there
-           })
+      .def(
+          "__getitem__",
+          [](nb::handle self, nb::handle index) {
+            const nb::object array = self.attr("numpy")();
+            return nb::object(array[index]);  // taken while the array is there
+          },
+          nb::sig("def __getitem__(self, index: typing.Any, /) -> typing.Any"))
       .def("__repr__", DescribeTensor)
       .def("__dlpack__", ToDLPack)
       .def("__dlpack_device__", [](const Tensor& t) { return DLPackDevice(t.tensor().memory); })
@@ -273,26 +324,30 @@ void BindTensor(nb::module_& module) {
             RequireHostMemory(nb::cast<const Tensor&>(self).tensor());
             return nb::module_::import_("numpy").attr("asarray")(self);
           },
-          "A numpy array over the same memory.")
+          nb::sig("def numpy(self) -> typing.Any"), "A numpy array over the same memory.")
       .def(
           "torch",
           [](nb::handle self) { return nb::module_::import_("torch").attr("from_dlpack")(self); },
-          "A torch tensor over the same memory.")
-      .def("tolist", [](nb::handle self) {
-        return nb::steal(PyMemoryView_FromObject(self.ptr())).attr("tolist")();
-      });
+          nb::sig("def torch(self) -> typing.Any"), "A torch tensor over the same memory.")
+      .def(
+          "tolist",
+          [](nb::handle self) {
+            return nb::steal(PyMemoryView_FromObject(self.ptr())).attr("tolist")();
+          },
+          nb::sig("def tolist(self) -> list[typing.Any]"));
 }
 
 }  // namespace
 
 HeldBatch::HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
                      const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
-                     const BatchPlace& place)
+                     const BatchPlace& place, std::uint32_t parts)
     : owner_(std::move(owner)),
       tensors_(tensors),
       info_(info),
       packed_(std::move(packed)),
       place_(place),
+      parts_(parts),
       process_(getpid()) {}
 
 HeldBatch::~HeldBatch() {
@@ -319,6 +374,13 @@ std::vector<std::string> HeldBatch::lent() const {
   return paths;
 }
 
+std::string ReadPath(nb::handle path) {
+  PyObject* bytes = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &bytes) == 0) throw nb::python_error();
+  const nb::bytes owned = nb::steal<nb::bytes>(bytes);
+  return {owned.c_str(), owned.size()};
+}
+
 nb::object MakeBatch(std::shared_ptr<HeldBatch> held) {
   return nb::cast(Batch(std::move(held)), nb::rv_policy::move);
 }
@@ -326,39 +388,54 @@ nb::object MakeBatch(std::shared_ptr<HeldBatch> held) {
 void BindBatch(nb::module_& module) {
   BindTensor(module);
   nb::class_<Batch>(module, "Batch", nb::is_weak_referenceable(),
-                    "A delivered batch: its tensors by path, as a mapping.\n\n"
+                    "A delivered batch: its tensors by path, read as a dict is.\n\n"
                     "Drop it, and every tensor taken from it, before many more are taken: its "
                     "memory is used again for a later one.")
-      .def("__getitem__", TensorAt, nb::arg("path"))
-      .def("__contains__",
-           [](const Batch& batch, std::string_view path) {
-             const auto& tensors = batch.held()->tensors();
-             return std::any_of(tensors.begin(), tensors.end(),
-                                [&](const DeliveredTensor& t) { return t.path == path; });
-           })
+      .def("__getitem__", TensorAt, nb::arg("path").none(),
+           nb::sig("def __getitem__(self, path: str, /) -> Tensor"))
+      .def(
+          "__contains__",
+          [](const Batch& batch, nb::handle path) { return TryFind(batch, path) != nullptr; },
+          nb::arg("path").none(), nb::sig("def __contains__(self, path: object, /) -> bool"))
+      .def(
+          "get",
+          [](const Batch& batch, nb::handle path, nb::object otherwise) {
+            const DeliveredTensor* const tensor = TryFind(batch, path);
+            return tensor != nullptr ? MakeTensor(batch, *tensor) : otherwise;
+          },
+          nb::arg("path").none(), nb::arg("default") = nb::none(),
+          nb::sig("def get(self, path: str, default: typing.Any = None) -> typing.Any"),
+          "The tensor with this path, or `default`.")
       .def("stack", Stack, nb::arg("paths"),
+           nb::sig("def stack(self, paths: collections.abc.Sequence[str]) -> Tensor"),
            "Tensors of one shape as the rows of one, without a copy: "
            "`batch.stack([\"edge_source\", \"edge_target\"])` is PyG's edge_index.")
-      .def("__iter__", [](const Batch& batch) { return nb::iter(Paths(batch)); })
+      .def(
+          "__iter__", [](const Batch& batch) { return nb::iter(Paths(batch)); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
       .def("__len__", [](const Batch& batch) { return batch.held()->tensors().size(); })
       .def("__repr__", Describe)
-      .def("keys", Paths)
-      .def("values",
-           [](const Batch& batch) {
-             nb::list values;
-             for (const DeliveredTensor& t : batch.held()->tensors()) {
-               values.append(TensorAt(batch, t.path));
-             }
-             return values;
-           })
-      .def("items",
-           [](const Batch& batch) {
-             nb::list items;
-             for (const DeliveredTensor& t : batch.held()->tensors()) {
-               items.append(nb::make_tuple(t.path, TensorAt(batch, t.path)));
-             }
-             return items;
-           })
+      .def("keys", Paths, nb::sig("def keys(self) -> list[str]"))
+      .def(
+          "values",
+          [](const Batch& batch) {
+            nb::list values;
+            for (const DeliveredTensor& t : batch.held()->tensors()) {
+              values.append(MakeTensor(batch, t));
+            }
+            return values;
+          },
+          nb::sig("def values(self) -> list[Tensor]"))
+      .def(
+          "items",
+          [](const Batch& batch) {
+            nb::list items;
+            for (const DeliveredTensor& t : batch.held()->tensors()) {
+              items.append(nb::make_tuple(t.path, MakeTensor(batch, t)));
+            }
+            return items;
+          },
+          nb::sig("def items(self) -> list[tuple[str, Tensor]]"))
       .def_prop_ro("num_graphs",
                    [](const Batch& batch) { return batch.held()->info().example_ids.size(); })
       .def_prop_ro("epoch", [](const Batch& batch) { return batch.held()->place().position.epoch; })
@@ -367,8 +444,10 @@ void BindBatch(nb::module_& module) {
       .def_prop_ro("step", [](const Batch& batch) { return batch.held()->place().step; })
       .def_prop_ro("ordinal", [](const Batch& batch) { return batch.held()->place().ordinal; })
       .def_prop_ro("rank", [](const Batch& batch) { return batch.held()->place().rank; })
-      .def_prop_ro("example_ids", ExampleIds)
-      .def_prop_ro("dropped", Dropped)
+      .def_prop_ro("example_ids", ExampleIds,
+                   nb::for_getter(nb::sig("def example_ids(self) -> list[int]")))
+      .def_prop_ro("dropped", Dropped,
+                   nb::for_getter(nb::sig("def dropped(self) -> list[tuple[int, str]]")))
       .def_prop_ro("fingerprint",
                    [](const Batch& batch) { return batch.held()->info().fingerprint.ToString(); })
       .def_prop_ro("digest",
@@ -380,16 +459,13 @@ void BindBatch(nb::module_& module) {
            })
       .def(
           "save",
-          [](const Batch& batch, const std::string& path) {
+          [](const Batch& batch, nb::handle path) {
             const PackedBatch& packed = PackedOf(batch);
-            Status saved;
-            {
-              const nb::gil_scoped_release release;
-              saved = WriteBatchFile(packed, path);
-            }
-            RaiseUnlessOk(saved);
+            const std::string file = ReadPath(path);
+            RaiseUnlessOk(WithoutGil([&] { return WriteBatchFile(packed, file); }));
           },
-          nb::arg("path"));
+          nb::arg("path"), nb::sig("def save(self, path: str | os.PathLike[str]) -> None"),
+          "Saves the packed form as a file, which `millrace.load_batch` reads.");
 }
 
 }  // namespace millrace::python

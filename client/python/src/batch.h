@@ -34,10 +34,11 @@ struct BatchPlace {
 /// A batch, or one part of it, that Python holds.
 class HeldBatch {
  public:
-  /// `owner` keeps `tensors` and `info` alive. `packed` may be null.
+  /// `owner` keeps `tensors` and `info` alive. `packed`, of the whole batch, may be null. `parts`:
+  /// that the batch comes in, this being one of them.
   HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
             const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
-            const BatchPlace& place);
+            const BatchPlace& place, std::uint32_t parts);
   ~HeldBatch();
   HeldBatch(const HeldBatch&) = delete;
   HeldBatch& operator=(const HeldBatch&) = delete;
@@ -46,6 +47,7 @@ class HeldBatch {
   const BatchInfo& info() const { return info_; }
   const std::shared_ptr<const PackedBatch>& packed() const { return packed_; }
   const BatchPlace& place() const { return place_; }
+  std::uint32_t parts() const { return parts_; }
 
   /// Tensors that are held besides the batch itself. Any thread.
   void Lend(const std::string& path);
@@ -58,6 +60,7 @@ class HeldBatch {
   const BatchInfo& info_;
   std::shared_ptr<const PackedBatch> packed_;
   const BatchPlace place_;
+  const std::uint32_t parts_;
   const pid_t process_;
   mutable std::mutex mutex_;
   std::map<std::string, int> lent_;  // by path
@@ -65,6 +68,9 @@ class HeldBatch {
 
 /// Registers Tensor and Batch.
 void BindBatch(nanobind::module_& module);
+
+/// A path as Python gives it: text, bytes or os.PathLike.
+std::string ReadPath(nanobind::handle path);
 
 /// A Python Batch.
 nanobind::object MakeBatch(std::shared_ptr<HeldBatch> held);

@@ -23,6 +23,29 @@ void RequireHostMemory(const DeliveredTensor& tensor) {
           .c_str());
 }
 
+bool CopyWanted(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
+  if (arguments.contains("dl_device") && !arguments["dl_device"].is_none()) {
+    const auto [kind, device] = DLPackDevice(tensor.memory);
+    if (!nb::object(arguments["dl_device"]).equal(nb::make_tuple(kind, device))) {
+      throw nb::buffer_error(
+          fmt::format("tensor {} lies in memory of {}, and is not moved by DLPack: expected "
+                      "dl_device ({}, {}), got {}",
+                      tensor.path, DeviceText(tensor.memory), kind, device,
+                      nb::repr(arguments["dl_device"]).c_str())
+              .c_str());
+    }
+  }
+  const bool wanted =
+      arguments.contains("copy") && nb::object(arguments["copy"]).is(nb::bool_(true));
+  if (wanted && tensor.memory.kind != TensorMemory::Kind::kHost) {
+    throw nb::buffer_error(
+        fmt::format("tensor {} lies in memory of {}: take it without copy=True, and copy it there",
+                    tensor.path, DeviceText(tensor.memory))
+            .c_str());
+  }
+  return wanted;
+}
+
 void NoteStream(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
   const bool none = !arguments.contains("stream") || arguments["stream"].is_none();
   if (tensor.memory.kind == TensorMemory::Kind::kHost) return;

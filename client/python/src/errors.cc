@@ -4,11 +4,17 @@
 
 #include <nanobind/stl/string.h>
 
+#include "client/python/src/calls.h"
+
 namespace nb = nanobind;
 
 namespace millrace::python {
 
 void Raise(const Status& status) {
+  if (status.code() == StatusCode::kCancelled && InterpreterEndsElsewhere()) {
+    PyErr_SetNone(PyExc_SystemExit);  // the one error of a thread that is not printed
+    throw nb::python_error();
+  }
   const nb::object error =
       nb::module_::import_("millrace.errors")
           .attr("make")(std::string(StatusCodeName(status.code())), status.message());

@@ -3,11 +3,14 @@
 #include <nanobind/nanobind.h>
 
 #include "client/python/src/batch.h"
+#include "client/python/src/calls.h"
 #include "client/python/src/reader.h"
 
 NB_MODULE(_core, module) {
+  nanobind::set_leak_warnings(false);  // a daemon thread keeps what it holds
   module.doc() = "The compiled part of millrace.";
   module.attr("__version__") = MILLRACE_VERSION;
+  millrace::python::BindCalls();
   millrace::python::BindBatch(module);
   millrace::python::BindDescriptions(module);
   millrace::python::BindSessionReader(module);

@@ -14,7 +14,9 @@
 #include <fmt/format.h>
 
 #include "client/python/src/batch.h"
+#include "client/python/src/calls.h"
 #include "client/python/src/errors.h"
+#include "client/python/src/options.h"
 #include "client/python/src/reader.h"
 #include "client/session.h"
 #include "common/base/log.h"
@@ -27,93 +29,62 @@ namespace {
 /// Batches that a message about held batches looks at, at most.
 constexpr std::size_t kRemembered = 4096;
 
-/// Takes an option out of a dict of them.
-template <class T>
-void Take(nb::dict& options, const char* name, T* to) {
-  if (!options.contains(name)) return;
-  *to = nb::cast<T>(options[name]);
-  nb::del(options[name]);
-}
-
-Result<SessionOptions> ReadOptions(nb::dict options) {
+SessionOptions ReadOptions(nb::dict options) {
   SessionOptions session;
-  Take(options, "address", &session.address);
-  Take(options, "job", &session.job);
-  Take(options, "pipeline", &session.pipeline);
-  Take(options, "variant", &session.variant);
-  Take(options, "overrides", &session.overrides);
-  Take(options, "rank", &session.rank);
-  Take(options, "world_size", &session.world_size);
-  Take(options, "replica", &session.replica);
-  Take(options, "prefetch_bytes", &session.prefetch_bytes);
-  Take(options, "device", &session.device);
-  Take(options, "expanded_batches", &session.expanded_batches);
-  Take(options, "expanded_bytes", &session.expanded_bytes);
-  Take(options, "cursor", &session.cursor);
-  Take(options, "any_start", &session.any_start);
-  Take(options, "packed", &session.packed);
-  Take(options, "micro", &session.micro);
-  Take(options, "shared_memory", &session.shared_memory);
-  Take(options, "connect_timeout", &session.connect_timeout_seconds);
-  Take(options, "attach_timeout", &session.attach_timeout_seconds);
-  std::string index_dtype = "int32";
-  Take(options, "index_dtype", &index_dtype);
-  if (index_dtype != "int32" && index_dtype != "int64") {
-    return InvalidArgument(
-        fmt::format("index_dtype: expected int32 or int64, got {}", index_dtype));
-  }
-  session.index_dtype = index_dtype == "int64" ? DType::kInt64 : DType::kInt32;
+  TakeOption(options, "address", &session.address);
+  TakeOption(options, "job", &session.job);
+  TakeOption(options, "pipeline", &session.pipeline);
+  TakeOption(options, "variant", &session.variant);
+  TakeOption(options, "overrides", &session.overrides);
+  TakeOption(options, "rank", &session.rank);
+  TakeOption(options, "world_size", &session.world_size);
+  TakeOption(options, "replica", &session.replica);
+  TakeOption(options, "prefetch_bytes", &session.prefetch_bytes);
+  TakeOption(options, "device", &session.device);
+  TakeOption(options, "expanded_batches", &session.expanded_batches);
+  TakeOption(options, "expanded_bytes", &session.expanded_bytes);
+  TakeOption(options, "cursor", &session.cursor);
+  TakeOption(options, "any_start", &session.any_start);
+  TakeOption(options, "packed", &session.packed);
+  TakeOption(options, "micro", &session.micro);
+  TakeOption(options, "shared_memory", &session.shared_memory);
+  TakeOption(options, "connect_timeout", &session.connect_timeout_seconds);
+  TakeOption(options, "attach_timeout", &session.attach_timeout_seconds);
+  session.index_dtype = TakeIndexDType(options);
   std::string log_level = "warning";
-  Take(options, "log_level", &log_level);
-  MILLRACE_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(log_level));
-  session.logger = MakeStderrLogger("session", level, false);
-  for (const auto& [name, value] : options) {
-    return InvalidArgument(fmt::format("option {} is not known", nb::cast<std::string>(name)));
-  }
+  TakeOption(options, "log_level", &log_level);
+  session.logger = MakeStderrLogger("session", ValueOrRaise(ParseLogLevel(log_level)), false);
+  RequireNoMore(options);
   return session;
 }
 
 class SessionReader {
  public:
   explicit SessionReader(const nb::dict& options) : process_(getpid()) {
-    const SessionOptions read = ValueOrRaise(ReadOptions(nb::dict(options)));
-    Result<std::unique_ptr<Session>> session = [&] {
-      const nb::gil_scoped_release release;
-      return Session::Create(read);
-    }();
-    session_ = ValueOrRaise(std::move(session));
+    const SessionOptions read = ReadOptions(nb::dict(options));
+    session_ = ValueOrRaise(WithoutGil([&] { return Session::Create(read); }));
+    calls_ = Calls::Make([this] { session_->Cancel(); }, [this] { session_ = nullptr; });
   }
-  ~SessionReader() { Close(); }
+  ~SessionReader() {
+    if (calls_ != nullptr) calls_->Close();
+    // A forked process has none of the session's threads: what it inherited is the parent's.
+    if (getpid() != process_) static_cast<void>(session_.release());
+  }
   SessionReader(const SessionReader&) = delete;
   SessionReader& operator=(const SessionReader&) = delete;
 
-  void Close() {
-    if (session_ == nullptr) return;
-    // A forked process has none of the session's threads: what it inherited is the parent's.
-    Session* const session = session_.release();
-    if (getpid() != process_) return;
-    const nb::gil_scoped_release release;
-    delete session;
-  }
+  void Close() { calls_->Close(); }
 
   void Attach() {
     Session& session = Get();
-    Status attached;
-    {
-      const nb::gil_scoped_release release;
-      attached = session.Attach(PythonSignals());
-    }
+    const Status attached = calls_->Run([&] { return session.Attach(PythonSignals()); });
     RaisePending();
     RaiseUnlessOk(attached);
   }
 
   nb::object Next() {
     Session& session = Get();
-    Result<std::optional<Batch>> next = std::optional<Batch>();
-    {
-      const nb::gil_scoped_release release;
-      next = session.Next(PythonSignals());
-    }
+    Result<std::optional<Batch>> next = calls_->Run([&] { return session.Next(PythonSignals()); });
     RaisePending();
     const std::optional<Batch> batch = ValueOrRaise(std::move(next));
     if (!batch) return nb::none();
@@ -138,18 +109,17 @@ class SessionReader {
 
   nb::dict Vocabulary() {
     Session& session = Get();
-    Result<VocabularyTable> table = [&] {
-      const nb::gil_scoped_release release;
-      return session.vocabulary();
-    }();
+    Result<VocabularyTable> table =
+        calls_->Run([&] { return session.vocabulary(PythonSignals()); });
+    RaisePending();
     return VocabularyDict(ValueOrRaise(std::move(table)));
   }
-  std::vector<std::uint32_t> Context(std::uint64_t id) {
+  std::vector<std::uint32_t> Context(nb::handle number) {
     Session& session = Get();
-    Result<std::vector<std::uint32_t>> context = [&] {
-      const nb::gil_scoped_release release;
-      return session.context(id);
-    }();
+    const auto id = ReadOption<std::uint64_t>("context", number);
+    Result<std::vector<std::uint32_t>> context =
+        calls_->Run([&] { return session.context(id, PythonSignals()); });
+    RaisePending();
     return ValueOrRaise(std::move(context));
   }
 
@@ -199,7 +169,7 @@ class SessionReader {
 
  private:
   Session& Get() const {
-    if (session_ == nullptr) Raise(Cancelled("the session is closed"));
+    calls_->RequireOpen();
     if (getpid() != process_) {
       Raise(FailedPrecondition(fmt::format(
           "this session belongs to process {}, from which this one was forked: open a session of "
@@ -212,7 +182,7 @@ class SessionReader {
   nb::object Hold(const Batch& batch) {
     auto held = std::make_shared<HeldBatch>(
         batch.owner(), batch.tensors(), batch.info(), batch.packed(),
-        BatchPlace{batch.position(), batch.step(), batch.ordinal(), batch.rank()});
+        BatchPlace{batch.position(), batch.step(), batch.ordinal(), batch.rank()}, batch.parts());
     Remember(held);
     return MakeBatch(std::move(held));
   }
@@ -226,6 +196,7 @@ class SessionReader {
   }
 
   std::unique_ptr<Session> session_;
+  std::shared_ptr<Calls> calls_;
   const pid_t process_;
   std::vector<std::weak_ptr<HeldBatch>> held_;
   std::size_t living_ = 0;  // of held_, when it was last cleared
@@ -247,7 +218,7 @@ void BindSessionReader(nb::module_& module) {
       .def("waiting_why", &SessionReader::waiting_why)
       .def("cancel", &SessionReader::Cancel)
       .def("vocabulary", &SessionReader::Vocabulary)
-      .def("context", &SessionReader::Context, nb::arg("id"))
+      .def("context", &SessionReader::Context, nb::arg("number").none())
       .def("stats", &SessionReader::Stats)
       .def("held", &SessionReader::Held);
 }

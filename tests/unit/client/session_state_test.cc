@@ -368,6 +368,57 @@ TEST_CASE("why a session waits is logged once it has for a second", "[session][a
   CHECK(m.logger->lines.size() == lines);
 }
 
+TEST_CASE("a wait to attach that lasts is a warning, once for each reason", "[session][attach]") {
+  Machine m;
+  m.attach = m.TakeLast<OpenAttach>()->stream;
+  m.state->OnAttachWritten(m.attach, m.now);
+  const auto wait = [&m](const std::string& why, int seconds) {
+    v1::AttachResponse message;
+    message.set_term(m.term);
+    message.mutable_waiting()->set_why(why);
+    for (int i = 0; i < seconds; ++i) {
+      m.state->OnAttachMessage(m.attach, message, m.now);
+      m.Pass(kSecond);
+    }
+  };
+  wait("the job has another pipeline", 4);
+  CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "waiting to attach"));
+  wait("the job has another pipeline", 2);
+  CHECK(m.logger->Has(LogLevel::kWarning, "why=the job has another pipeline"));
+  const std::size_t lines = m.logger->lines.size();
+  wait("the job has another pipeline", 20);
+  CHECK(m.logger->lines.size() == lines);
+  wait("rank 1 of 2 is missing", 2);
+  CHECK(m.logger->Has(LogLevel::kWarning, "why=rank 1 of 2 is missing"));
+  CHECK(m.logger->lines.size() == lines + 1);
+}
+
+TEST_CASE("a dispatcher that stays lost is a warning, and so is its return", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  const auto lose = [&m](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      if (const auto opened = m.TakeLast<OpenAttach>()) m.attach = opened->stream;
+      m.state->OnAttachClosed(m.attach, Unavailable("connection refused"), m.now);
+      m.Pass(kSecond);
+    }
+  };
+  lose(3);
+  CHECK(m.logger->Has(LogLevel::kInfo, "dispatcher lost"));
+  CHECK_FALSE(m.logger->Has(LogLevel::kWarning, ""));
+  lose(4);
+  CHECK(m.logger->Has(LogLevel::kWarning, "no answer from the dispatcher"));
+  CHECK(m.logger->Has(LogLevel::kWarning, "connection refused"));
+  const std::size_t lines = m.logger->lines.size();
+  lose(30);
+  CHECK(m.logger->lines.size() == lines);
+  std::optional<OpenAttach> again;
+  while (!(again = m.TakeLast<OpenAttach>())) m.Pass(100 * kMs);
+  m.pending.emplace_back(*again);
+  m.Welcome();
+  CHECK(m.logger->Has(LogLevel::kWarning, "dispatcher found"));
+}
+
 TEST_CASE("the window ends where the last epoch does", "[session][lease]") {
   Machine::Options options;
   options.epochs = 1;

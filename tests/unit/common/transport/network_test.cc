@@ -117,12 +117,14 @@ TEST_CASE("static tables are fetched whole and held against their digest", "[net
   std::string bytes(3'000'000, 'x');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
   network.worker->tables = {Xxh3(bytes).ToHex(), std::make_shared<const std::string>(bytes)};
-  auto got = network.connector->GetStatic(network.batch_address, "known", Xxh3(bytes).ToHex(), 30);
+  auto got =
+      network.connector->GetStatic(network.batch_address, "known", Xxh3(bytes).ToHex(), 30, {});
   REQUIRE(got.ok());
   CHECK(*got == bytes);
   CHECK_FALSE(
-      network.connector->GetStatic(network.batch_address, "known", std::string(32, '0'), 30).ok());
-  CHECK(network.connector->GetStatic(network.batch_address, "other", Xxh3(bytes).ToHex(), 30)
+      network.connector->GetStatic(network.batch_address, "known", std::string(32, '0'), 30, {})
+          .ok());
+  CHECK(network.connector->GetStatic(network.batch_address, "other", Xxh3(bytes).ToHex(), 30, {})
             .status()
             .code() == StatusCode::kNotFound);
 }

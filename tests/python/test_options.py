@@ -1,0 +1,93 @@
+"""Options that cannot be: each is named, with what was expected and what it got."""
+
+import json
+import re
+
+import pytest
+from conftest import pipeline, run
+
+import millrace
+
+WHOLE = "a whole number from 0 to "
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"rank": -1, "world_size": 2}, f"rank: expected {WHOLE}4294967295, got -1"),
+    ({"rank": 0, "world_size": -1}, f"world_size: expected {WHOLE}4294967295, got -1"),
+    ({"replica": -1}, f"replica: expected {WHOLE}4294967295, got -1"),
+    ({"micro": "2"}, f"micro: expected {WHOLE}4294967295, got '2'"),
+    ({"micro": 2.0}, f"micro: expected {WHOLE}4294967295, got 2.0"),
+    ({"micro": 0}, "micro: expected at least 1 part"),
+    ({"prefetch_bytes": "1GB"}, f"prefetch_bytes: expected {WHOLE}18446744073709551615, got '1GB'"),
+    ({"prefetch_bytes": 1e9}, "prefetch_bytes: expected .*, got 1000000000.0"),
+    ({"expanded_batches": -1}, "expanded_batches: expected .*, got -1"),
+    ({"job": 5}, "job: expected a text, got 5"),
+    ({"address": None}, "address: expected a text, got None"),
+    ({"cursor": 5}, "cursor: expected a text, got 5"),
+    ({"connect_timeout": "3"}, "connect_timeout: expected a number, got '3'"),
+    ({"attach_timeout": None}, "attach_timeout: expected a number, got None"),
+    ({"connect_timeout": float("nan")}, "connect_timeout: expected a number of seconds from 0, got nan"),
+    ({"attach_timeout": -1}, "attach_timeout: expected a number of seconds from 0, got -1"),
+    ({"index_dtype": None}, "index_dtype: expected 'int32' or 'int64', got None"),
+    ({"index_dtype": "int16"}, "index_dtype: expected 'int32' or 'int64', got 'int16'"),
+    ({"any_start": 1}, "any_start: expected True or False, got 1"),
+    ({"packed": "yes"}, "packed: expected True or False, got 'yes'"),
+    ({"log_level": ["x"] * 99}, "log_level: expected a text, got something of type list"),
+])
+def test_an_option_of_connect_that_cannot_be_is_named(server, options, message):
+    options = {"address": server.address, "pipeline": pipeline(), "job": "options", **options}
+    with pytest.raises(millrace.ConfigError, match=message):
+        millrace.connect(**options)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"rank": -1}, f"rank: expected {WHOLE}4294967295, got -1"),
+    ({"micro": -1}, f"micro: expected {WHOLE}4294967295, got -1"),
+    ({"micro": 0}, "micro: expected at least 1 part a batch, got 0"),
+    ({"index_dtype": "float32"}, "index_dtype: expected 'int32' or 'int64', got 'float32'"),
+    ({"cursor": 5}, "cursor: expected a text, got 5"),
+])
+def test_an_option_of_reference_that_cannot_be_is_named(dataset, options, message):
+    with pytest.raises(millrace.ConfigError, match=message):
+        millrace.reference(pipeline(), dataset, **options)
+
+
+def test_an_index_dtype_of_load_batch_that_cannot_be_is_named(dataset, tmp_path):
+    millrace.reference(pipeline(), dataset).batch_at(0, 0).save(tmp_path / "batch")
+    assert millrace.load_batch(tmp_path / "batch", "int64")["root"].dtype == "int64"
+    with pytest.raises(millrace.ConfigError, match="index_dtype: expected .*, got 'int16'"):
+        millrace.load_batch(tmp_path / "batch", "int16")
+
+
+def test_an_epoch_or_step_that_cannot_be_is_named(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    with pytest.raises(millrace.ConfigError, match="epoch.*-1"):
+        session.batch_at(-1, 0)
+    with pytest.raises(millrace.ConfigError, match="step.*an epoch has the steps|step: expected"):
+        session.batch_at(0, -1)
+    with pytest.raises(millrace.ConfigError, match="context: expected a whole number .*, got -1"):
+        session.context(-1)
+
+
+def test_changes_of_the_pipeline_are_a_dict_or_a_list(dataset):
+    for wrong in ("batch.size=64", [("batch.size", 64)]):
+        with pytest.raises(millrace.ConfigError, match=f"set=: expected .* got {re.escape(repr(wrong))}"):
+            millrace.reference(pipeline(), dataset, set=wrong)
+
+
+def test_a_session_may_wait_for_ever(connect):
+    session = connect(connect_timeout=float("inf"), attach_timeout=float("inf"))
+    assert next(iter(session.next_epoch()))[0] == 0
+
+
+def test_a_port_that_is_not_the_dispatchers_is_named(server, connect):
+    connect()  # so that there is a worker
+    told = json.loads(run("status", "--address", server.address, "--format", "json"))
+    (address,) = set(re.findall(r"127\.0\.0\.1:\d+", json.dumps(told))) - {server.address}
+    with pytest.raises(millrace.ConfigError, match=f"{address} is no dispatcher's control port"):
+        millrace.connect(address, pipeline=pipeline(), job="elsewhere")
+
+
+def test_a_long_name_of_a_job_leaves_any_step_to_be_had(connect):
+    session = connect(job="ä" * 64)  # 128 bytes: as long as one may be
+    assert session.batch_at(0, 2).step == 2
