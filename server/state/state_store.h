@@ -2,9 +2,10 @@
 // which batch is delivered.
 //
 // Every backend passes the same tests (tests/unit/server/state/state_store_test.cc). Codes, beside
-// those below: Unavailable, ResourceExhausted (no space), PermissionDenied: nothing was changed,
-// and a later try may pass. Internal: what is on disk cannot be known any more; nothing was
-// acknowledged, and the process has to end.
+// those below: Unavailable, ResourceExhausted (no space), PermissionDenied: nothing was
+// acknowledged, and a later try may pass; where a network lost the answer, a later Load may find it
+// done. Internal: what is on disk cannot be known any more; nothing was acknowledged, and the
+// process has to end.
 //
 // Thread-safe. Calls block for as long as the disk or the network does: keep them off event loops.
 #pragma once
@@ -41,7 +42,7 @@ class StateStore {
 
   /// Writes a job's record under `term`; FailedPrecondition where the store's term is another one.
   /// Keeps the newest 1,000 ended records of the last 7 days (by `now_unix_seconds`) and all live
-  /// ones. Durable when it returns ok; nothing changed otherwise.
+  /// ones. Durable when it returns ok.
   virtual Status CommitJob(std::uint64_t term, const v1::JobRecord& record,
                            std::int64_t now_unix_seconds) = 0;
 };

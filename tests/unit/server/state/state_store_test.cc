@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-#define EVERY_STORE Memory, Sqlite
+#define EVERY_STORE Memory, Sqlite, Etcd
 
 TEMPLATE_TEST_CASE("a new store has term 0 and no jobs", "[store]", EVERY_STORE) {
   TestType backend;

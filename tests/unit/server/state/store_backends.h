@@ -8,8 +8,11 @@
 #include <sqlite3.h>
 #include <catch2/catch.hpp>
 
+#include "server/state/election.h"
+#include "server/state/etcd_store.h"
 #include "server/state/memory_store.h"
 #include "server/state/sqlite_store.h"
+#include "tests/support/etcd_cluster.h"
 #include "tests/unit/server/state/faulty_vfs.h"
 #include "tests/unit/server/state/temporary_folder.h"
 
@@ -52,6 +55,37 @@ class Sqlite {
   FaultyVfs vfs_;
   TemporaryFolder folder_;
   std::unique_ptr<StateStore> store_;
+};
+
+/// One etcd, and its only dispatcher.
+class Etcd {
+ public:
+  Etcd() { Restart(); }
+
+  StateStore& store() { return *store_; }
+  void Restart() {
+    if (election_) election_->Resign();
+    // Nobody renews in these tests.
+    ElectionOptions options{.prefix = "/test", .who = "me", .ttl = std::chrono::hours(1)};
+    election_.emplace(client_, options, std::make_shared<SystemClock>(), MakeNullLogger());
+    election_->Step();
+    REQUIRE(election_->fence());
+    store_ = std::make_unique<EtcdStore>(client_, options.prefix, *election_->fence(), nullptr);
+  }
+  void Break() { cluster_.Kill(0); }
+  void Mend() {
+    cluster_.Start(0);
+    cluster_.WaitUntilReady();
+    // The connection is tried again within a second.
+    while (store_->Load().status().code() == StatusCode::kUnavailable) {
+    }
+  }
+
+ private:
+  EtcdCluster cluster_;
+  std::shared_ptr<EtcdClient> client_ = std::make_shared<EtcdClient>(cluster_.endpoints());
+  std::optional<Election> election_;
+  std::unique_ptr<EtcdStore> store_;
 };
 
 }  // namespace millrace::test
