@@ -1,8 +1,11 @@
 """The dispatcher's state file: backups, damage, and a disk that fails."""
 
+import contextlib
 import os
 import shutil
+import sqlite3
 import subprocess
+import time
 
 from harness import PATIENCE, Skipped, binary, check, check_same, cluster, wait_for
 from test_streams import DATA
@@ -45,6 +48,29 @@ def test_a_backup_is_made_beside_a_running_dispatcher_and_started_from():
         check(int(c.status()["term"]) > int(before), f"term {c.status()['term']} after {before}")
         consumer.expect_success()
         check_same(c.delivered(consumer.log), c.reference(0, 1))
+
+
+def test_a_dispatcher_recovers_a_thousand_running_jobs_in_no_time():
+    with cluster(DATA) as c:
+        first = c.dispatcher()
+        c.worker()
+        c.consumer(1, job="x", extra=["--delay", "0.05"])
+        wait_for(lambda: jobs(c).get("x") == "live", "the job does not begin")
+        first.kill()
+        with contextlib.closing(sqlite3.connect(c.folder / "state" / "state.db")) as db, db:
+            (record,) = db.execute("SELECT record FROM jobs").fetchone()
+            check(record.startswith(b"\x0a\x01x"), f"the record begins with its name: {record[:9]}")
+            for i in range(999):
+                name = f"job{i}"
+                db.execute("INSERT INTO jobs VALUES (?, 0, 0, ?)",
+                           (name, b"\x0a" + bytes([len(name)]) + name.encode() + record[3:]))
+        since = time.monotonic()
+        c.dispatcher(c.address)
+        found = jobs(c)
+        took = time.monotonic() - since
+        print(f"a dispatcher with {len(found)} running jobs answered after {took:.2f} s")
+        check(len(found) == 1000, f"{len(found)} jobs of 1,000")
+        check(took < 10, f"{took} s")  # ten times the promise, for a machine that does something else
 
 
 def test_a_damaged_state_file_is_refused_in_one_line_that_says_what_to_do():
