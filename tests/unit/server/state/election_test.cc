@@ -63,23 +63,45 @@ TEST_CASE("a leader stops at the end of its time by its own clock, whatever etcd
   CHECK_FALSE(leader.election.Leads(revision).ok());
 }
 
+/// A clock that stands still, but for a jump after a look at it: as if what follows took so long.
+class JumpingClock final : public Clock {
+ public:
+  Time Now() const override {
+    const Time now = clock_.Now();
+    if (looks_left_-- == 1) clock_.Advance(jump_);
+    return now;
+  }
+  std::int64_t UnixSeconds() const override { return clock_.UnixSeconds(); }
+  void JumpAfter(int looks, Duration jump) {
+    jump_ = jump;
+    looks_left_ = looks;
+  }
+  void Advance(Duration by) { clock_.Advance(by); }
+
+ private:
+  mutable FakeClock clock_;
+  mutable std::atomic<int> looks_left_{0};
+  Duration jump_{0};
+};
+
 TEST_CASE("the time of a leader counts from when a renewal was sent, not from its answer",
           "[election]") {
-  // A clock that moves while etcd is asked: ten seconds pass between two looks at it.
-  class Slow final : public Clock {
-   public:
-    Time Now() const override { return {seconds(looks_ += 10)}; }
-    std::int64_t UnixSeconds() const override { return 0; }
-
-   private:
-    mutable std::atomic<int> looks_{0};
-  };
   EtcdCluster cluster;
-  Candidate leader(cluster, "leader", seconds(25), std::make_shared<Slow>());
-  leader.election.Step();       // sent at 10
-  CHECK(leader.leads());        // at 20
-  CHECK(leader.leads());        // at 30
-  CHECK_FALSE(leader.leads());  // at 40
+  const auto clock = std::make_shared<JumpingClock>();
+  Candidate leader(cluster, "leader", seconds(100), clock);
+  SECTION("the first one") {
+    clock->JumpAfter(1, seconds(60));
+    leader.election.Step();
+  }
+  SECTION("a later one") {
+    leader.election.Step();
+    clock->JumpAfter(2, seconds(60));  // the first look is whether its time is over
+    leader.election.Step();
+  }
+  clock->Advance(seconds(39));
+  CHECK(leader.leads());
+  clock->Advance(seconds(1));
+  CHECK_FALSE(leader.leads());
 }
 
 TEST_CASE(
