@@ -12,7 +12,11 @@
 namespace millrace::test {
 namespace {
 
+#ifndef MILLRACE_WITHOUT_GRPC
 #define EVERY_STORE Memory, Sqlite, Etcd
+#else
+#define EVERY_STORE Memory, Sqlite
+#endif
 
 TEMPLATE_TEST_CASE("a new store has term 0 and no jobs", "[store]", EVERY_STORE) {
   TestType backend;

@@ -12,7 +12,9 @@
 #include "server/state/etcd_store.h"
 #include "server/state/memory_store.h"
 #include "server/state/sqlite_store.h"
+#ifndef MILLRACE_WITHOUT_GRPC
 #include "tests/support/etcd_cluster.h"
+#endif
 #include "tests/unit/server/state/faulty_vfs.h"
 #include "tests/unit/server/state/temporary_folder.h"
 
@@ -57,6 +59,7 @@ class Sqlite {
   std::unique_ptr<StateStore> store_;
 };
 
+#ifndef MILLRACE_WITHOUT_GRPC
 /// One etcd, and its only dispatcher.
 class Etcd {
  public:
@@ -87,5 +90,6 @@ class Etcd {
   std::optional<Election> election_;
   std::unique_ptr<EtcdStore> store_;
 };
+#endif
 
 }  // namespace millrace::test
