@@ -126,6 +126,7 @@ class SessionState {
     int failures = 0;  // in a row, without a word from the dispatcher
     Time lost;         // the first of them
     bool lost_long = false;
+    std::size_t address = 0;  // of addresses_: the one that is tried, or has the stream
   };
   struct Held {
     Digest128 digest;
@@ -146,6 +147,7 @@ class SessionState {
   void Settle(Time now);
   void End(Status status);
   void Connect(Time now);
+  const std::string& address() const { return addresses_[attach_.address]; }
   void Disconnect(const Status& why, Time now);
   void OnWelcome(const v1::Welcome& welcome, Time now);
   void OnLeases(const v1::AttachResponse& message);
@@ -187,6 +189,7 @@ class SessionState {
   const WorkerLink* NextWorker() const;
 
   SessionStateOptions options_;
+  const std::vector<std::string> addresses_;  // of dispatchers
   std::function<double()> random_;
   std::shared_ptr<Logger> logger_;
   std::vector<Action> actions_;

@@ -1,4 +1,5 @@
-// `millraced`: the daemon. Subcommands dispatcher, worker and serve (both in one process).
+// `millraced`: the daemon. Subcommands dispatcher, worker and serve (both in one process), and
+// backup, which copies a dispatcher's state.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,13 +18,21 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/malloc.h"
+#include "common/base/mutex.h"
 #include "server/daemon.h"
 #include "server/dataset/sigbus_guard.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
+#include "server/state/sqlite_backup.h"
 
 namespace millrace {
 namespace {
+
+struct BackupArguments {
+  bool chosen = false;
+  std::string state;
+  std::string to;
+};
 
 /// What the command line said.
 struct Arguments {
@@ -35,6 +44,7 @@ struct Arguments {
   bool print_config = false;
   std::string port_file;
   bool stop_with_stdin = false;
+  BackupArguments backup;
 };
 
 std::string FlagOf(const std::string& name) {
@@ -80,6 +90,18 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
                        : " --dataset stdlib=/data/stdlib\n"));
 }
 
+void AddBackup(CLI::App& app, BackupArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "backup", "copies a dispatcher's state file, whether the dispatcher runs or not");
+  command->callback([&arguments] { arguments.chosen = true; });
+  command->add_option("--state", arguments.state,
+                      "folder of the embedded state store [" + DefaultStateFolder() + "]");
+  command->add_option("FILE", arguments.to, "the backup; must not be there yet")->required();
+  command->footer(
+      "To go back to a backup, put it into an empty state folder as state.db.\n"
+      "Example:\n  millraced backup --state /var/lib/millrace /backups/millrace-2027-01-31.db\n");
+}
+
 Result<DaemonOptions> EffectiveOptions(const Arguments& arguments, const HostLimits& host) {
   OptionTexts texts;
   if (!arguments.config.empty()) {
@@ -117,6 +139,27 @@ void StopWithStdin() {
     kill(getpid(), SIGTERM);
   }).detach();
 }
+
+/// Why the daemon cannot go on: the first reason, from any thread. Then it stops as after SIGTERM.
+class Failure {
+ public:
+  void Set(const Status& why) {
+    {
+      MutexLock lock(mutex_);
+      if (!why_.ok()) return;
+      why_ = why;
+    }
+    kill(getpid(), SIGTERM);
+  }
+  Status Get() {
+    MutexLock lock(mutex_);
+    return why_;
+  }
+
+ private:
+  Mutex mutex_;
+  Status why_ MILLRACE_GUARDED_BY(mutex_);
+};
 
 int Fail(const Status& status) {
   std::fprintf(stderr, "millraced: %s\n", status.message().c_str());
@@ -158,7 +201,9 @@ int Run(const Arguments& arguments) {
                          {"cpus_from", host.cpus_from},
                          {"memory_limit", options->memory_limit},
                          {"memory_from", host.memory_from}});
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, log);
+  Failure failure;
+  Result<std::unique_ptr<Daemon>> daemon =
+      Daemon::Start(*options, log, [&failure](const Status& why) { failure.Set(why); });
   if (!daemon.ok()) return Fail(daemon.status());
   if (!arguments.port_file.empty()) {
     if (const Status s = WritePortFile(arguments.port_file, (*daemon)->address()); !s.ok()) {
@@ -173,6 +218,18 @@ int Run(const Arguments& arguments) {
   const ShutdownLimit limit(signals, options->grace, log);
   (*daemon)->DrainAndStop();
   daemon->reset();
+  const Status failed = failure.Get();
+  return failed.ok() ? 0 : Fail(failed);
+}
+
+int RunBackup(const BackupArguments& arguments) {
+  const Result<BackupSummary> done =
+      BackUpState(arguments.state.empty() ? DefaultStateFolder() : arguments.state, arguments.to);
+  if (!done.ok()) return Fail(done.status());
+  std::printf("%s: term %llu, %llu job records, %llu bytes\n", arguments.to.c_str(),
+              static_cast<unsigned long long>(done->term),
+              static_cast<unsigned long long>(done->jobs),
+              static_cast<unsigned long long>(done->bytes));
   return 0;
 }
 
@@ -188,12 +245,14 @@ int main(int argc, char** argv) {
   millrace::AddRole(app, millrace::Role::kServe, "dispatcher and worker in one process", arguments);
   millrace::AddRole(app, millrace::Role::kDispatcher, "admits trainers and leases work", arguments);
   millrace::AddRole(app, millrace::Role::kWorker, "builds and sends batches", arguments);
+  millrace::AddBackup(app, arguments.backup);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
+    if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
     return millrace::Run(arguments);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "millraced: %s\n", e.what());

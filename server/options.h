@@ -38,9 +38,10 @@ struct DaemonOptions {
   std::string listen;        // control: dispatcher and serve
   std::string batch_listen;  // batches: worker and serve
   std::string advertise;   // address of the batch port, as consumers reach it; empty: batch_listen
-  std::string dispatcher;  // of a worker
+  std::string dispatcher;  // of a worker; several with commas between them
   std::map<std::string, DatasetOption> datasets;
   std::string state;               // folder
+  std::string store;               // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;  // bytes
   int threads = 1;
   double grace = 10;           // seconds
@@ -69,6 +70,9 @@ Status AddDataset(std::string_view text, OptionTexts& texts);
 
 /// Checks and types the texts, and fills in defaults from the host's limits.
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host);
+
+/// Where the embedded store lies unless `state` says otherwise.
+std::string DefaultStateFolder();
 
 /// The effective options as a configuration file.
 std::string PrintConfig(const DaemonOptions& options);

@@ -26,6 +26,7 @@
 #include "common/transport/stream.h"
 #include "server/dispatcher/dispatcher.h"
 #include "server/dispatcher/plan_facts.h"
+#include "server/dispatcher/running_dispatcher.h"
 #include "server/dispatcher/server_stream.h"
 #include "server/dispatcher/task_queue.h"
 #include "server/dispatcher/trace_collector.h"
@@ -33,7 +34,17 @@
 
 namespace millrace {
 
-class DispatcherService final : public DispatcherEndpoint {
+/// What a dispatcher asks and tells whoever runs it. Called on any of its threads, and not after
+/// its destructor.
+struct DispatcherHooks {
+  /// Asked before every event. Not ok: another one may lead by now, so that the event is dropped,
+  /// all streams end with that status, and nothing is done any more. Null: it is the only one.
+  std::function<Status()> may_lead;
+  /// The store cannot go on (Internal): the process has to end.
+  std::function<void(const Status&)> on_broken_store;
+};
+
+class DispatcherService final : public RunningDispatcher {
  public:
   /// Loads the store, commits a term above all before it, and starts the event loop. Errors of the
   /// store. `clock` should be one of CLOCK_BOOTTIME.
@@ -41,20 +52,14 @@ class DispatcherService final : public DispatcherEndpoint {
                                                           std::shared_ptr<StateStore> store,
                                                           std::shared_ptr<PlanCompiler> compiler,
                                                           std::shared_ptr<const Clock> clock,
-                                                          std::shared_ptr<Logger> logger);
+                                                          std::shared_ptr<Logger> logger,
+                                                          DispatcherHooks hooks = {});
   ~DispatcherService() override;
 
-  /// Ends all streams with Unavailable, which peers take as a reason to come back, and the event
-  /// loop. Jobs stay live: their sessions go on and return to the next dispatcher. Waits for a
-  /// compilation that runs. Idempotent.
-  void Stop();
-
-  /// A dataset of this host: digest and, for naming differences, the list of its files. Again when
-  /// that changes.
-  void SetDataset(const std::string& id, v1::DatasetState dataset);
-
-  /// Where the service listens, for status and messages: known only once it does.
-  void SetAddress(const std::string& address);
+  /// Also ends the event loop. The destructor waits for a compilation that runs.
+  void Stop() override;
+  void SetDataset(const std::string& id, v1::DatasetState dataset) override;
+  void SetAddress(const std::string& address) override;
 
   /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be
   /// moved in steps of at most options.late_tick, with a tick after each: a longer one is a pause
@@ -62,7 +67,7 @@ class DispatcherService final : public DispatcherEndpoint {
   void Tick();
 
   /// A later one each time that a peer has seen a higher term than this one's.
-  std::uint64_t term() const { return term_; }
+  std::uint64_t term() const override { return term_; }
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
       std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;
@@ -84,15 +89,18 @@ class DispatcherService final : public DispatcherEndpoint {
 
   DispatcherService(const DispatcherOptions& options, std::shared_ptr<StateStore> store,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
-                    std::shared_ptr<Logger> logger, TermRecords begun);
+                    std::shared_ptr<Logger> logger, DispatcherHooks hooks, TermRecords begun);
 
   void Loop();
+  /// Whether the next event may be handled; else the loop ends.
+  bool MayLead();
   Moment Now() const;
   void Perform(Actions actions);
   /// Asks all peers for spans, where a trace is taken.
   void TendTrace();
   void RecordLeases(const SendAttach& action);
   void BeginAnew();
+  void Check(const Status& stored) const;
   void Begun(const Result<TermRecords>& begun);
   void Do(SendAttach& action);
   void Do(SendWork& action);
@@ -113,6 +121,7 @@ class DispatcherService final : public DispatcherEndpoint {
   const std::shared_ptr<PlanCompiler> compiler_;
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
+  const DispatcherHooks hooks_;
   std::atomic<std::uint64_t> term_;
 
   const std::shared_ptr<TaskQueue> queue_;
@@ -125,6 +134,7 @@ class DispatcherService final : public DispatcherEndpoint {
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed
   Time begin_again_at_;     // where that failed
+  Status lost_;             // not ok: another one may lead
   Time event_began_;        // the one that is handled; unset where no trace is taken
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;

@@ -31,9 +31,10 @@ void WorkerState::Tick(Time now) {
     return;
   }
   if (now - work_.heard >= kDispatcherSilence) {
-    log_->Warning("dispatcher is silent", {{"address", options_.dispatcher}, {"seconds", 10}});
+    log_->Warning("dispatcher is silent", {{"address", dispatcher()}, {"seconds", 10}});
     actions_.push_back(WorkerAction::CloseWork{work_.attempt, Cancelled("silent for 10 s")});
     work_.open = work_.registered = false;
+    NextDispatcher();
     work_.retry_at = now;
     return;
   }
@@ -52,7 +53,7 @@ void WorkerState::Connect(Time now) {
   work_.open = true;
   work_.writing = work_.registered = false;
   work_.heard = now;
-  actions_.push_back(WorkerAction::OpenWork{work_.attempt, options_.dispatcher});
+  actions_.push_back(WorkerAction::OpenWork{work_.attempt, dispatcher()});
   SendReport(now);
 }
 
@@ -77,7 +78,7 @@ void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& 
       no_dispatcher_said_.reset();
       log_->Info(
           "joined dispatcher",
-          {{"address", options_.dispatcher}, {"term", term_}, {"number", number_.ToString()}});
+          {{"address", dispatcher()}, {"term", term_}, {"number", number_.ToString()}});
     }
   }
   if (response.drain() && !draining_) {
@@ -130,17 +131,21 @@ void WorkerState::OnWorkClosed(std::uint64_t attempt, const Status& status, Time
       kShortestRetry + random_() * std::max(0.0, work_.retry_seconds - kShortestRetry);
   work_.retry_at =
       now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-  work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);
+  // Longer only when all of them were tried.
+  if (work_.address + 1 == dispatchers_.size()) {
+    work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);
+  }
   if (work_.registered) {
     log_->Warning("lost the dispatcher; running streams go on",
-                  {{"address", options_.dispatcher}, {"status", status.ToString()}});
+                  {{"address", dispatcher()}, {"status", status.ToString()}});
     no_dispatcher_said_ = now;
   } else if (!no_dispatcher_said_ || now - *no_dispatcher_said_ >= kSayAgain) {
     log_->Warning("no dispatcher; it is tried again and again",
-                  {{"address", options_.dispatcher}, {"status", status.ToString()}});
+                  {{"address", dispatcher()}, {"status", status.ToString()}});
     no_dispatcher_said_ = now;
   }
   work_.registered = false;
+  NextDispatcher();
 }
 
 void WorkerState::ReportSoon(Time now) { SendReport(now); }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/addresses.h"
+
 namespace millrace {
 namespace {
 
@@ -16,6 +18,7 @@ WorkerState::WorkerState(WorkerOptions options, std::string nonce, std::function
                          std::shared_ptr<Logger> log)
     : options_(std::move(options)),
       nonce_(std::move(nonce)),
+      dispatchers_(SplitAddresses(options_.dispatcher)),
       random_(std::move(random)),
       log_(std::move(log)),
       queue_(options_.memory_bytes) {}

@@ -39,7 +39,7 @@ struct WorkerOptions {
   std::string address;      // where consumers reach its batch service
   std::string host_id;      // equal for processes of one host
   std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
-  std::string dispatcher;   // host:port
+  std::string dispatcher;   // host:port, or several with commas between them
   int threads = 1;
   std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
   std::string version;
@@ -196,6 +196,8 @@ class WorkerState {
   void FailPlan(const std::string& fingerprint, PlanEntry& entry, const Status& why, Time now);
 
   // worker_report.cc: the stream to the dispatcher
+  const std::string& dispatcher() const { return dispatchers_[work_.address]; }
+  void NextDispatcher() { work_.address = (work_.address + 1) % dispatchers_.size(); }
   void Connect(Time now);
   void KeepPlans(const v1::WorkResponse& response);
   void SendReport(Time now);
@@ -203,6 +205,7 @@ class WorkerState {
 
   const WorkerOptions options_;
   const std::string nonce_;
+  const std::vector<std::string> dispatchers_;  // their addresses
   const std::function<double()> random_;
   const std::shared_ptr<Logger> log_;
   std::vector<WorkerAction::Any> actions_;
@@ -225,6 +228,7 @@ class WorkerState {
 
   struct Work {
     std::uint64_t attempt = 0;
+    std::size_t address = 0;  // of dispatchers_: the one that is tried, or has the stream
     bool open = false;
     bool writing = false;
     bool report_due = false;

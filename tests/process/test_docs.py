@@ -43,6 +43,8 @@ def localise(line, c):
     line = re.sub(r"/data/\w+", str(DATA), line)
     line = re.sub(r"(?<![\d.])(0\.0\.0\.0|127\.0\.0\.1|10\.0\.0\.\d+|HOST|localhost):7700", c.address, line)
     line = line.replace("10.0.0.2:7701", "127.0.0.1:7701")
+    line = line.replace("/var/lib/millrace", str(c.folder / "docs-state"))
+    line = line.replace("/backups", str(c.folder))
     return line
 
 
@@ -72,7 +74,7 @@ def run_one(line, page, c, work):
     program = {"millrace": "cli", "millraced": "daemon"}.get(words[0])
     check(program is not None, f"{page}: shows '{line}', which this test does not know how to run")
     arguments = words[1:]
-    if program == "daemon" and "--help" not in arguments and "--print-config" not in arguments:
+    if program == "daemon" and arguments[0] != "backup" and "--help" not in arguments and "--print-config" not in arguments:
         run_daemon(arguments, page, line, c)
         return
     into = None

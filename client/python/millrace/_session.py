@@ -35,7 +35,8 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
             log_level: str = "warning") -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
 
-    address: host:port of the dispatcher's control port, or a LocalServer.
+    address: host:port of the dispatcher's control port, of several dispatchers all, with commas
+        between them; or a LocalServer.
     pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants,
         `set` changes single keys: {"batch.size": 64}.
     job: the same on all ranks, and of no other training that runs now. By default MILLRACE_JOB,
