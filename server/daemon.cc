@@ -9,6 +9,9 @@
 namespace millrace {
 namespace {
 
+/// A thread that has to go round several times a second, and has not for that long, hangs.
+constexpr Duration kHangs = std::chrono::seconds(30);
+
 std::string WithPort(const std::string& listen, int port) {
   return listen.substr(0, listen.rfind(':')) + ":" + std::to_string(port);
 }
@@ -63,9 +66,13 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   if (options.role != Role::kDispatcher) MILLRACE_RETURN_IF_ERROR(daemon->StartWorker());
   Daemon* d = daemon.get();
   if (d->worker_) {
-    d->ticker_ =
-        std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] { d->worker_->Tick(); });
+    d->worker_ticked_ = d->clock_->Now();
+    d->ticker_ = std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] {
+      d->worker_->Tick();
+      d->worker_ticked_ = d->clock_->Now();
+    });
   }
+  MILLRACE_RETURN_IF_ERROR(d->StartProbes());
   if (d->dispatcher_) d->opener_ = std::thread([d] { d->OpenDatasets(); });
   return daemon;
 }
@@ -85,9 +92,8 @@ Status Daemon::StartDispatcher() {
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
   const bool with_worker = options_.role == Role::kServe;
   MILLRACE_ASSIGN_OR_RETURN(
-      dispatcher_,
-      DispatcherService::Start(dispatcher, std::move(store),
-                               MakePlanCompiler(library_, with_worker), clock_, log_));
+      dispatcher_, DispatcherService::Start(dispatcher, std::move(store),
+                                            MakePlanCompiler(library_, with_worker), clock_, log_));
   GrpcServerOptions server;
   server.listen = options_.listen;
   MILLRACE_ASSIGN_OR_RETURN(
@@ -160,6 +166,53 @@ Status Daemon::StartWorker() {
   return OkStatus();
 }
 
+Status Daemon::StartProbes() {
+  const auto listening = [this](const char* what, const std::string& listen, int port) {
+    log_->Info("listening", {{"for", what}, {"address", WithPort(listen, port)}});
+  };
+  if (!options_.metrics_listen.empty()) {
+    const MetricsExporter::Roles roles{dispatcher_ != nullptr, worker_ != nullptr};
+    MILLRACE_ASSIGN_OR_RETURN(
+        metrics_, MetricsExporter::Start(options_.metrics_listen, roles,
+                                         [this](MetricSet& metrics) { AddMetrics(metrics); }));
+    listening("metrics", options_.metrics_listen, metrics_->port());
+  }
+  if (!options_.health_listen.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_listen));
+    listening("health", options_.health_listen, health_->port());
+    TellHealth();
+    health_ticker_ =
+        std::make_unique<Ticker>(std::chrono::milliseconds(200), [this] { TellHealth(); });
+  }
+  return OkStatus();
+}
+
+void Daemon::AddMetrics(MetricSet& metrics) {
+  metrics.Add(Metric::kBuildInfo, {MILLRACE_VERSION}, 1);
+  for (const auto& [kind, count] : library_->file_failures()) {
+    metrics.Add(Metric::kFileVerifyFailures, {kind}, static_cast<double>(count));
+  }
+  if (dispatcher_) dispatcher_->AddMetrics(metrics);
+  if (worker_) worker_->AddMetrics(metrics);
+}
+
+void Daemon::TellHealth() {
+  const Time now = clock_->Now();
+  bool alive = true;
+  bool ready = !draining_;
+  if (dispatcher_) {
+    alive = alive && now - dispatcher_->last_round() < kHangs;
+    ready = ready && dispatcher_->leads();
+  }
+  if (worker_) {
+    const bool ticks = now - worker_ticked_.load() < kHangs;
+    alive = alive && ticks;
+    ready = ready && ticks && worker_->Ready();
+  }
+  health_->SetAlive(alive);
+  health_->SetReady(ready);
+}
+
 void Daemon::OpenDatasets() {
   const auto provider = MakePlanProvider(library_);
   library_->OpenAll([&](const std::string& id, const Status& opened) {
@@ -173,6 +226,8 @@ void Daemon::OpenDatasets() {
 
 void Daemon::DrainAndStop() {
   if (std::exchange(stopped_, true)) return;
+  draining_ = true;
+  if (health_) TellHealth();
   // Nobody is owed an index: who waits for one finds another worker, or the next daemon.
   library_->Stop();
   if (worker_) {
@@ -185,6 +240,9 @@ void Daemon::DrainAndStop() {
   while (worker_ && !worker_->Idle() && clock_->Now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  // It takes its time to end, beside everything else.
+  std::thread metrics_end([this] { metrics_.reset(); });
+  health_ticker_.reset();
   ticker_.reset();
   if (worker_) worker_->Stop();
   local_batches_.reset();
@@ -192,6 +250,8 @@ void Daemon::DrainAndStop() {
   if (opener_.joinable()) opener_.join();
   if (dispatcher_) dispatcher_->Stop();
   if (control_) control_->Shutdown(std::chrono::milliseconds(200));
+  metrics_end.join();
+  health_.reset();
   log_->Info("stopped");
 }
 

@@ -2,6 +2,7 @@
 // main.cc starts is a member here and ends with it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -12,9 +13,11 @@
 #include "common/base/result.h"
 #include "common/base/ticker.h"
 #include "common/transport/grpc_server.h"
+#include "common/transport/health_server.h"
 #include "common/transport/shared_arena.h"
 #include "common/transport/shm_server.h"
 #include "server/dispatcher/dispatcher_service.h"
+#include "server/metrics_exporter.h"
 #include "server/options.h"
 #include "server/pipeline/plan_library.h"
 #include "server/worker/worker_service.h"
@@ -43,6 +46,10 @@ class Daemon {
   Status StartDispatcher();
   Status StartWorker();
   void OpenDatasets();
+  /// Metrics and health, each where an address is given.
+  Status StartProbes();
+  void AddMetrics(MetricSet& metrics);
+  void TellHealth();
 
   const DaemonOptions options_;
   const std::shared_ptr<Logger> log_;
@@ -57,9 +64,14 @@ class Daemon {
   std::shared_ptr<WorkerService> worker_;
   std::unique_ptr<GrpcServer> batches_;
   std::unique_ptr<ShmServer> local_batches_;  // null: none
+  std::atomic<Time> worker_ticked_;
   std::unique_ptr<Ticker> ticker_;
+  std::unique_ptr<MetricsExporter> metrics_;  // null: none
+  std::unique_ptr<HealthServer> health_;      // null: none
+  std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
   bool stopped_ = false;
+  std::atomic<bool> draining_{false};
 };
 
 }  // namespace millrace

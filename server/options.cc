@@ -137,6 +137,14 @@ const std::vector<OptionSpec>& OptionTable() {
        "",
        {kWorker, kServe}},
       {"dispatcher", "host:port of the dispatcher", "127.0.0.1:7700", {kWorker}},
+      {"metrics_listen",
+       "host:port for Prometheus, HTTP /metrics; default: none",
+       "",
+       {kDispatcher, kWorker, kServe}},
+      {"health_listen",
+       "host:port for probes, grpc.health.v1; default: none",
+       "",
+       {kDispatcher, kWorker, kServe}},
       {"state", "folder of the embedded state store", "", {kDispatcher, kServe}},
       {"memory_limit",
        "bytes (also 300MB, 4GiB) that the process may use besides the page cache; "
@@ -273,6 +281,13 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
                            options.batch_listen + ": give host:port as consumers reach it");
   }
 
+  options.metrics_listen = text("metrics_listen");
+  options.health_listen = text("health_listen");
+  for (const auto& [name, address] : {std::pair("metrics_listen", options.metrics_listen),
+                                      std::pair("health_listen", options.health_listen)}) {
+    if (!address.empty()) MILLRACE_RETURN_IF_ERROR(CheckAddress(name, address, false));
+  }
+
   options.datasets = texts.datasets;
   if (options.datasets.empty()) {
     return InvalidArgument("no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config");
@@ -341,6 +356,8 @@ std::string PrintConfig(const DaemonOptions& options) {
       {"batch_listen", Quoted(options.batch_listen)},
       {"advertise", Quoted(options.advertise)},
       {"dispatcher", Quoted(options.dispatcher)},
+      {"metrics_listen", Quoted(options.metrics_listen)},
+      {"health_listen", Quoted(options.health_listen)},
       {"state", Quoted(options.state)},
       {"memory_limit", std::to_string(options.memory_limit)},
       {"threads", std::to_string(options.threads)},

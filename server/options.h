@@ -40,6 +40,8 @@ struct DaemonOptions {
   std::string advertise;   // address of the batch port, as consumers reach it; empty: batch_listen
   std::string dispatcher;  // of a worker
   std::map<std::string, DatasetOption> datasets;
+  std::string metrics_listen;      // HTTP; empty: none
+  std::string health_listen;       // gRPC; empty: none
   std::string state;               // folder
   std::uint64_t memory_limit = 0;  // bytes
   int threads = 1;

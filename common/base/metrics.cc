@@ -10,7 +10,13 @@ const std::vector<MetricSpec>& MetricTable() {
   using enum MetricType;
   static const std::vector<MetricSpec> table = {
       {kBuildInfo, "millrace_build_info", kGauge, true, true, {"version"}, "1, with the version"},
-      {kLeader, "millrace_leader", kGauge, true, false, {}, "1 where this dispatcher leads, else 0"},
+      {kLeader,
+       "millrace_leader",
+       kGauge,
+       true,
+       false,
+       {},
+       "1 where this dispatcher leads, else 0"},
       {kTerm, "millrace_term", kGauge, true, false, {}, "term of this dispatcher"},
       {kWorkers,
        "millrace_workers",
@@ -138,7 +144,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        true,
        {"kind"},
-       "files found bad: when a dataset was opened (open), or changed while it was served (served)"},
+       "files found bad: when a dataset was opened (open), or changed while it was served "
+       "(served)"},
       {kExamplesDropped,
        "millrace_examples_dropped_total",
        kCounter,

@@ -10,8 +10,9 @@
 namespace millrace {
 
 struct DispatcherOptions {
-  std::string version;  // for status
-  std::string address;  // for status
+  std::string version;             // for status
+  std::string address;             // for status
+  std::string backend = "sqlite";  // the store, for metrics
 
   Duration tick = std::chrono::milliseconds(250);  // between two ticks
   Duration late_tick = std::chrono::seconds(1);    // a longer gap than tick + this is our own pause

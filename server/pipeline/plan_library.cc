@@ -119,6 +119,10 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
     usable = *index;
   } else if (!bad_files.empty()) {
     for (const BadFile& file : bad_files) damaged.push_back(file.name);
+    {
+      MutexLock lock(mutex_);
+      file_failures_["open"] += bad_files.size();
+    }
     usable = IndexOfBetterDays(entry.location, options, damaged);
     if (usable) {
       logger_->Warning("dataset has damaged files; only plans that exclude them are served",
@@ -215,6 +219,10 @@ bool PlanLibrary::CheckFiles() {
     }
     if (!dataset) continue;
     const FileNews news = dataset->CheckFiles();
+    {
+      MutexLock lock(mutex_);
+      file_failures_["served"] += news.damaged.size();
+    }
     for (const DamagedFile& file : news.replaced) {
       logger_->Warning("file was replaced; the one that was opened goes on being used",
                        {{"dataset", id}, {"file", file.name}, {"now", file.what}});
@@ -235,6 +243,11 @@ bool PlanLibrary::CheckFiles() {
     }
   }
   return worse;
+}
+
+std::map<std::string, std::uint64_t> PlanLibrary::file_failures() const {
+  MutexLock lock(mutex_);
+  return file_failures_;
 }
 
 std::vector<std::string> PlanLibrary::dataset_ids() const {

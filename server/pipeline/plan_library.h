@@ -104,6 +104,10 @@ class PlanLibrary {
   /// has become worse: plans have to be compiled again to see whether they can still be served.
   bool CheckFiles();
 
+  /// Files found bad so far, by when: "open" (a dataset was opened) and "served" (changed while it
+  /// was).
+  std::map<std::string, std::uint64_t> file_failures() const;
+
   /// Ids of all datasets.
   std::vector<std::string> dataset_ids() const;
   /// NotFound for an id that is not configured. Never waits for an index to be built.
@@ -121,6 +125,8 @@ class PlanLibrary {
   std::mutex one_build_;                                   // see IndexOptions
   std::map<std::string, std::unique_ptr<Entry>> entries_;  // not changed after construction
   mutable Mutex mutex_;
+  std::map<std::string, std::uint64_t> file_failures_ MILLRACE_GUARDED_BY(mutex_){{"open", 0},
+                                                                                  {"served", 0}};
   // By dataset id and fingerprint; those in use.
   std::map<std::string, std::weak_ptr<const Plan>> plans_ MILLRACE_GUARDED_BY(mutex_);
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/pipeline/pipeline.h"
+#include "server/pipeline/stage_clock.h"
 #include "server/worker/worker_service.h"
 
 namespace millrace {
@@ -192,18 +193,39 @@ v1::WorkRequest WorkerService::MakeReport() {
     seconds.set_seconds(total.seconds);
     seconds.set_count(total.count);
   }
-  double blocked = send_blocked_seconds_;
-  const Time now = clock_->Now();
-  for (const auto& [id, stream] : streams_) {
-    if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
-  }
-  report.set_send_blocked_seconds(blocked);
+  report.set_send_blocked_seconds(SendBlockedSeconds());
   report.set_threads(static_cast<std::uint32_t>(options_.threads));
   report.set_version(options_.version);
   report.set_sent_batches(sent_batches_);
   report.set_sent_bytes(sent_bytes_);
   trace_.AddTo(report, number_);
   return report;
+}
+
+double WorkerService::SendBlockedSeconds() {
+  double blocked = send_blocked_seconds_;
+  const Time now = clock_->Now();
+  for (const auto& [id, stream] : streams_) {
+    if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
+  }
+  return blocked;
+}
+
+void WorkerService::AddMetrics(MetricSet& metrics) {
+  refusals_.AddTo(metrics);
+  MutexLock lock(mutex_);
+  for (const std::string_view stage : kTimedStageNames) {
+    metrics.Set(Metric::kBatchBuildSeconds, {std::string(stage)}, {});
+  }
+  for (const auto& [stage, total] : build_seconds_) {
+    metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
+  }
+  metrics.Add(Metric::kSendBlockedSeconds, {}, SendBlockedSeconds());
+}
+
+bool WorkerService::Ready() {
+  MutexLock lock(mutex_);
+  return registered_ && !draining_ && !stopping_;
 }
 
 }  // namespace millrace

@@ -44,6 +44,7 @@ WorkerService::WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider
       log_(std::move(log)),
       nonce_(MakeNonce()),
       trace_(clock_, options_.name, options_.host_id),
+      refusals_({"StreamBatches", "GetStatic"}),
       queue_(options_.memory_bytes),
       random_(std::random_device()()) {}
 
@@ -168,6 +169,7 @@ void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
   }
   if (!status.ok()) {
     log_->Warning("bad want list", {{"peer", stream.out->peer()}, {"error", status}});
+    refusals_.Count("StreamBatches", status);
     stream.out->Close(status);
     return;
   }
@@ -283,7 +285,10 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
     MutexLock lock(mutex_);
     const auto found = plans_.find(fingerprint);
     if (found == plans_.end() || found->second.phase != v1::READY) {
-      return NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+      const Status unknown =
+          NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+      refusals_.Count("GetStatic", unknown);
+      return unknown;
     }
     plan = found->second.plan;
   }
@@ -323,7 +328,9 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
     mutex_.lock();
     for (std::size_t i = 0; i < after.size(); ++i) {
       StageTotal& total = build_seconds_[after[i].stage];
-      total.seconds += after[i].seconds - (i < before.size() ? before[i].seconds : 0);
+      const double seconds = after[i].seconds - (i < before.size() ? before[i].seconds : 0);
+      total.seconds += seconds;
+      total.batches.Observe(seconds);
       ++total.count;
     }
     if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);

@@ -19,6 +19,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/transport/stream.h"
 #include "common/transport/trace_peer.h"
@@ -74,6 +75,10 @@ class WorkerService final : public WorkerEndpoint,
   void Drain();
   /// Whether nobody waits for a batch of this worker.
   bool Idle();
+  /// The metrics of a worker, filled in.
+  void AddMetrics(MetricSet& metrics);
+  /// Whether a dispatcher knows it and it does not drain.
+  bool Ready();
   /// Says goodbye, ends all streams and joins the threads; a dataset that is being opened is waited
   /// for, so that its owner should end that before. Idempotent.
   void Stop();
@@ -121,6 +126,7 @@ class WorkerService final : public WorkerEndpoint,
   void OnWorkClosed(std::uint64_t attempt, const Status& status);
   void SendReport() MILLRACE_REQUIRES(mutex_);
   v1::WorkRequest MakeReport() MILLRACE_REQUIRES(mutex_);
+  double SendBlockedSeconds() MILLRACE_REQUIRES(mutex_);
   void KeepPlans(const v1::WorkResponse& response) MILLRACE_REQUIRES(mutex_);
 
   void BuildLoop();
@@ -152,6 +158,7 @@ class WorkerService final : public WorkerEndpoint,
   const std::shared_ptr<Logger> log_;
   const std::string nonce_;
   TracePeer trace_;
+  RefusalCounter refusals_;
 
   Mutex mutex_;
   CondVar work_available_;
@@ -173,6 +180,7 @@ class WorkerService final : public WorkerEndpoint,
   struct StageTotal {
     double seconds = 0;
     std::uint64_t count = 0;
+    Histogram batches;
   };
   std::map<std::string, StageTotal> build_seconds_ MILLRACE_GUARDED_BY(mutex_);
 
