@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
@@ -26,6 +27,7 @@ class HealthServerImpl final : public HealthServer {
     }();
     grpc::ServerBuilder builder;
     builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterCallbackGenericService(&others_);
     builder.SetMaxReceiveMessageSize(1 << 16);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     server_ = builder.BuildAndStart();
@@ -49,6 +51,7 @@ class HealthServerImpl final : public HealthServer {
     server_->GetHealthCheckService()->SetServingStatus(service, serving);
   }
 
+  grpc::CallbackGenericService others_;  // unimplemented; gRPC takes no server without a service
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

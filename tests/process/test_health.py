@@ -75,7 +75,6 @@ def test_a_daemon_that_drains_is_alive_and_not_ready():
         c.dispatcher()
         worker = c.worker(extra=PROBES)
         wait_for(lambda: health(worker, "readiness") == SERVING, "not ready")
-        # A slow loop keeps batches owed, so that the drain lasts.
         c.run("drain", worker_name(c), "--address", c.address)
         wait_for(lambda: health(worker, "readiness") == NOT_SERVING, "ready while it drains")
         check(health(worker, "liveness") == SERVING, "dead while it drains")
