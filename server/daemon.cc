@@ -27,13 +27,23 @@ std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {
   return std::make_shared<SharedArena>(options.batch_memory());
 }
 
+std::map<std::string, DatasetLocation> LocationsOf(const DaemonOptions& options) {
+  std::map<std::string, DatasetLocation> locations;
+  for (const auto& [id, dataset] : options.datasets) locations[id] = {dataset.path, dataset.index};
+  return locations;
+}
+
+std::set<std::string> IdsOf(const DaemonOptions& options) {
+  std::set<std::string> ids;
+  for (const auto& [id, dataset] : options.datasets) ids.insert(id);
+  return ids;
+}
+
 PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
                                   std::shared_ptr<SharedArena> arena) {
   PlanLibraryOptions library;
   library.batch_memory = std::move(arena);
-  for (const auto& [id, dataset] : options.datasets) {
-    library.datasets[id] = {dataset.path, dataset.index};
-  }
+  library.datasets = LocationsOf(options);
   library.index_threads = static_cast<unsigned>(options.threads);
   library.open_ahead = true;
   return library;
@@ -57,7 +67,8 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log)
       log_(std::move(log)),
       clock_(std::make_shared<SystemClock>()),
       arena_(MakeArena(options)),
-      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)) {}
+      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)),
+      dataset_ids_(IdsOf(options)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                                               std::shared_ptr<Logger> log) {
@@ -220,7 +231,26 @@ void Daemon::OpenDatasets() {
     if (!opened.ok()) {
       log_->Error("dataset cannot be opened", {{"dataset", id}, {"error", opened}});
     }
-    dispatcher_->SetDataset(id, StateWithFiles(*library_, *provider, id));
+    if (dispatcher_) dispatcher_->SetDataset(id, StateWithFiles(*library_, *provider, id));
+    if (worker_) worker_->DatasetsChanged();
+  });
+}
+
+void Daemon::ReloadDatasets(const DaemonOptions& options) {
+  library_->SetDatasets(LocationsOf(options));
+  const std::set<std::string> ids = IdsOf(options);
+  for (const std::string& id : dataset_ids_) {
+    if (ids.contains(id) || !dispatcher_) continue;
+    v1::DatasetState gone;
+    gone.set_error("not in the configuration any more");
+    dispatcher_->SetDataset(id, gone);
+  }
+  dataset_ids_ = ids;
+  if (worker_) worker_->DatasetsChanged();
+  // After those that are being opened already; nobody waits for either.
+  opener_ = std::thread([this, before = std::move(opener_)]() mutable {
+    if (before.joinable()) before.join();
+    OpenDatasets();
   });
 }
 

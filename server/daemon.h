@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -36,6 +37,11 @@ class Daemon {
 
   /// host:port of the control service, or of the batch service where there is no control service.
   std::string address() const;
+
+  /// Takes over the datasets of `options`, while everything goes on: those that are new or have
+  /// moved are opened, and jobs that run go on with what they began with. Nothing else of it is
+  /// looked at.
+  void ReloadDatasets(const DaemonOptions& options);
 
   /// Ends indexing, finishes what is owed, at most for the grace time, and stops. Blocks; what
   /// cannot be interrupted (a plan being compiled) may make it last longer: see ShutdownLimit.
@@ -70,6 +76,7 @@ class Daemon {
   std::unique_ptr<HealthServer> health_;      // null: none
   std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
+  std::set<std::string> dataset_ids_;  // as configured now
   bool stopped_ = false;
   std::atomic<bool> draining_{false};
 };

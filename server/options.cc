@@ -347,26 +347,39 @@ std::string Quoted(const std::string& text) {
   return quoted + '"';
 }
 
+/// Every option of the table, as a configuration file has it.
+std::map<std::string, std::string> OptionValues(const DaemonOptions& options) {
+  static constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
+  return {{"listen", Quoted(options.listen)},
+          {"batch_listen", Quoted(options.batch_listen)},
+          {"advertise", Quoted(options.advertise)},
+          {"dispatcher", Quoted(options.dispatcher)},
+          {"metrics_listen", Quoted(options.metrics_listen)},
+          {"health_listen", Quoted(options.health_listen)},
+          {"state", Quoted(options.state)},
+          {"memory_limit", std::to_string(options.memory_limit)},
+          {"threads", std::to_string(options.threads)},
+          {"grace", fmt::format("{}", options.grace)},
+          {"attach_timeout", fmt::format("{}", options.attach_timeout)},
+          {"name", Quoted(options.name)},
+          {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
+          {"log_json", options.log_json ? "true" : "false"},
+          {"shared_memory", options.shared_memory ? "true" : "false"}};
+}
+
 }  // namespace
 
+std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after) {
+  const auto values = OptionValues(after);
+  std::vector<std::string> changed;
+  for (const auto& [name, value] : OptionValues(before)) {
+    if (values.at(name) != value) changed.push_back(name);
+  }
+  return changed;
+}
+
 std::string PrintConfig(const DaemonOptions& options) {
-  static constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
-  const std::map<std::string, std::string> values = {
-      {"listen", Quoted(options.listen)},
-      {"batch_listen", Quoted(options.batch_listen)},
-      {"advertise", Quoted(options.advertise)},
-      {"dispatcher", Quoted(options.dispatcher)},
-      {"metrics_listen", Quoted(options.metrics_listen)},
-      {"health_listen", Quoted(options.health_listen)},
-      {"state", Quoted(options.state)},
-      {"memory_limit", std::to_string(options.memory_limit)},
-      {"threads", std::to_string(options.threads)},
-      {"grace", fmt::format("{}", options.grace)},
-      {"attach_timeout", fmt::format("{}", options.attach_timeout)},
-      {"name", Quoted(options.name)},
-      {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
-      {"log_json", options.log_json ? "true" : "false"},
-      {"shared_memory", options.shared_memory ? "true" : "false"}};
+  const std::map<std::string, std::string> values = OptionValues(options);
   std::string out = fmt::format("# millraced {}\n", RoleName(options.role));
   for (const OptionSpec& option : OptionTable()) {
     if (std::find(option.roles.begin(), option.roles.end(), options.role) == option.roles.end()) {

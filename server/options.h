@@ -72,6 +72,9 @@ Status AddDataset(std::string_view text, OptionTexts& texts);
 /// Checks and types the texts, and fills in defaults from the host's limits.
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host);
 
+/// Names of the options, datasets aside, whose values differ.
+std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after);
+
 /// The effective options as a configuration file.
 std::string PrintConfig(const DaemonOptions& options);
 

@@ -93,6 +93,9 @@ class Dispatcher {
   void Greet(StreamId stream, const v1::Hello& hello);
   bool RequestPlan(const std::string& key, const v1::PipelineText& pipeline);
   void TendPlans();
+  /// Plans that no session needs, over another state of the dataset: who asks for them again means
+  /// the new one.
+  void ForgetOlderPlans(const std::string& dataset, const std::string& digest);
   bool PlanSession(Number id);
   /// Brings a job to where its sessions want it: lets them in, lets them wait, writes its record.
   void Settle(const std::string& job);

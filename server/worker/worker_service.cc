@@ -363,6 +363,19 @@ void WorkerService::OpenDatasets() {
   });
 }
 
+void WorkerService::DatasetsChanged() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  for (auto& [fingerprint, entry] : plans_) {
+    if (entry.phase != v1::FAILED) continue;
+    entry.phase = v1::COMPILING;
+    entry.error = OkStatus();
+    to_compile_.push_back(fingerprint);
+  }
+  SendReport();
+  prepare_available_.NotifyAll();
+}
+
 void WorkerService::PrepareLoop() {
   MutexLock lock(mutex_);
   while (!stopping_) {

@@ -75,6 +75,8 @@ class WorkerService final : public WorkerEndpoint,
   void Drain();
   /// Whether nobody waits for a batch of this worker.
   bool Idle();
+  /// Datasets have come, moved or gone: plans that failed are tried again.
+  void DatasetsChanged();
   /// The metrics of a worker, filled in.
   void AddMetrics(MetricSet& metrics);
   /// Whether a dispatcher knows it and it does not drain.
