@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/protocol_version.h"
 #include "server/pipeline/pipeline.h"
 #include "server/pipeline/stage_clock.h"
 #include "server/worker/worker_service.h"
@@ -149,7 +150,7 @@ void WorkerService::SendReport() {
 
 v1::WorkRequest WorkerService::MakeReport() {
   v1::WorkRequest report;
-  report.set_protocol(1);
+  report.set_protocol(kProtocol);
   if (number_.is_set()) {
     report.mutable_id()->set_term(number_.term);
     report.mutable_id()->set_n(number_.n);

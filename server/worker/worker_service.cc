@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/nonce.h"
+#include "common/base/protocol_version.h"
 #include "server/worker/builder.h"
 
 namespace millrace {
@@ -16,7 +17,26 @@ constexpr Duration kAlivePeriod = std::chrono::seconds(1);
 constexpr std::size_t kMaxControlParts = 1024;
 constexpr Duration kLookPeriod = std::chrono::seconds(1);
 
+constexpr std::size_t kMaxName = 128;  // of a fingerprint or job, as the dispatcher has it
+constexpr std::uint32_t kMaxPriority = 1000;
+
 Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
+
+/// What BuildQueue does not check.
+Status CheckWants(const v1::WantList& wants) {
+  MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
+  if (wants.fingerprint().size() > kMaxName || wants.job().size() > kMaxName) {
+    return InvalidArgument("a want list with a fingerprint of " +
+                           std::to_string(wants.fingerprint().size()) + " and a job of " +
+                           std::to_string(wants.job().size()) + " bytes: expected at most " +
+                           std::to_string(kMaxName));
+  }
+  if (wants.priority() > kMaxPriority) {
+    return InvalidArgument("priority " + std::to_string(wants.priority()) +
+                           " is out of range: expected 1 to " + std::to_string(kMaxPriority));
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -151,12 +171,16 @@ void WorkerService::OnWants(std::uint64_t id, const v1::WantList& wants) {
   if (found == streams_.end()) return;
   StreamEntry& stream = found->second;
   stream.session = FromProto(wants.session());
-  if (stream.fingerprint.empty()) {
+  Status status = CheckWants(wants);
+  if (status.ok() && stream.fingerprint.empty()) {
     stream.fingerprint = wants.fingerprint();
-    queue_.AddStream(id, stream.fingerprint);
+    const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
+    queue_.AddStream(id, stream.fingerprint, job);
+    queue_.SetWeight(job, std::max(1u, wants.priority()));
   }
-  Status status;
-  if (stream.fingerprint != wants.fingerprint()) {
+  if (!status.ok()) {
+    // Refused below.
+  } else if (stream.fingerprint != wants.fingerprint()) {
     status = InvalidArgument("a stream of fingerprint " + stream.fingerprint +
                              " asks for batches of " + wants.fingerprint());
   } else if (const auto plan = plans_.find(wants.fingerprint());
@@ -314,11 +338,11 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   Result<std::shared_ptr<const BuiltBatch>> built = Unavailable("plan is gone");
   Time began = clock_->Now();
   Time ended = began;
-  if (const auto found = plans_.find(task.job); found != plans_.end() && found->second.plan) {
+  if (const auto found = plans_.find(task.plan); found != plans_.end() && found->second.plan) {
     const std::shared_ptr<const Plan> plan = found->second.plan;
     std::erase_if(scratch, [this](const auto& s)
                                MILLRACE_REQUIRES(mutex_) { return !plans_.contains(s.first); });
-    std::unique_ptr<BatchScratch>& own = scratch[task.job];
+    std::unique_ptr<BatchScratch>& own = scratch[task.plan];
     mutex_.unlock();
     if (!own) own = plan->NewScratch();
     const std::vector<BatchScratch::StageTime> before = own->stage_times();
@@ -341,7 +365,7 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
 
   const auto stream = streams_.find(task.stream);
   if (!built.ok()) {
-    log_->Error("batch cannot be built", {{"plan", task.job}, {"error", built.status()}});
+    log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", built.status()}});
     if (built.status().code() == StatusCode::kDataLoss) {
       look_due_ = true;  // now: other batches would fail as well
       look_due_changed_.NotifyAll();

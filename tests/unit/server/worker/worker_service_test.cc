@@ -5,6 +5,7 @@
 #include <future>
 #include <set>
 
+#include "common/base/protocol_version.h"
 #include "common/transport/in_process.h"
 #include "common/transport/wire.h"
 #include "server/worker/worker_service.h"
@@ -242,6 +243,39 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
   REQUIRE(part);
   CHECK(part->part.refused().lease().n() == 1);
   CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+}
+
+TEST_CASE("a consumer of the protocol before is served, one of another is told both versions",
+          "[worker][versions]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
+  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  const auto served = [&] {
+    auto consumer = std::make_shared<Recorder<IncomingPart>>();
+    auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+    stream->Write(wants);
+    return consumer->Next().has_value();
+  };
+  CHECK(served());  // protocol 1 says neither its version nor its job
+  wants.set_protocol(kProtocol);
+  wants.set_job("x");
+  wants.set_priority(7);
+  CHECK(served());
+  wants.set_protocol(kProtocol + 1);
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(wants);
+  const auto closed = consumer->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kFailedPrecondition);
+  CHECK(closed->message().find("protocol " + std::to_string(kProtocol + 1)) != std::string::npos);
+  CHECK(closed->message().find(std::to_string(kOldestProtocol) + " and " +
+                               std::to_string(kProtocol)) != std::string::npos);
+  MetricSet metrics;
+  f.worker->AddMetrics(metrics);
+  CHECK(metrics.values(Metric::kRefusedRequests).at({"StreamBatches", "failed_precondition"}) == 1);
 }
 
 TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {
