@@ -127,6 +127,7 @@ Status Daemon::StartWorker() {
   worker.dispatcher = dispatcher_ ? control_address_ : options_.dispatcher;
   worker.threads = options_.threads;
   worker.memory_bytes = options_.batch_memory();
+  worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;
 
   // The port is known only once the server listens, and the server needs the worker: consumers

@@ -308,6 +308,11 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
     if (!bytes.ok()) return bytes.status().WithContext("option memory_limit");
     options.memory_limit = *bytes;
   }
+  if (options.memory_limit > host.memory_bytes) {
+    return OptionError(
+        "memory_limit", text("memory_limit"),
+        fmt::format("at most the {}'s {} bytes", host.memory_from, host.memory_bytes));
+  }
   if (options.memory_limit < 16 * kMiB) {
     return OptionError("memory_limit", text("memory_limit"), "at least 16MiB");
   }

@@ -179,18 +179,36 @@ std::optional<BuildQueue::Task> BuildQueue::Next() {
               key.first,   entry.range, job.mean_seconds};
 }
 
-bool BuildQueue::ForgetFor(const StreamState& wanting) {
+BuildQueue::StreamState* BuildQueue::Richest() {
   StreamState* richest = nullptr;
   for (auto& [id, stream] : streams_) {
     const bool only_next = stream.built.empty() || IsUrgent(stream, *stream.built.rbegin());
     if (only_next) continue;
     if (richest == nullptr || stream.built_bytes > richest->built_bytes) richest = &stream;
   }
+  return richest;
+}
+
+void BuildQueue::ForgetLast(StreamState& stream) {
+  const Key last = *stream.built.rbegin();
+  SetState(stream, last, stream.entries.at(last), State::kPending);
+}
+
+bool BuildQueue::ForgetFor(const StreamState& wanting) {
+  StreamState* richest = Richest();
   if (richest == nullptr) return false;
   if (richest != &wanting && richest->built_bytes <= wanting.built_bytes) return false;
-  const Key last = *richest->built.rbegin();
-  SetState(*richest, last, richest->entries.at(last), State::kPending);
+  ForgetLast(*richest);
   return true;
+}
+
+void BuildQueue::SetMemoryBudget(std::uint64_t bytes) {
+  memory_budget_ = bytes;
+  while (built_bytes_ > memory_budget_) {
+    StreamState* richest = Richest();
+    if (richest == nullptr) return;
+    ForgetLast(*richest);
+  }
 }
 
 void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch,

@@ -54,6 +54,10 @@ class BuildQueue {
   /// `memory_budget`: bytes of batches that are built and not sent, over all streams.
   explicit BuildQueue(std::uint64_t memory_budget) : memory_budget_(memory_budget) {}
 
+  /// Another budget. What is needed last is forgotten until the rest fits, but no consumer's next.
+  void SetMemoryBudget(std::uint64_t bytes);
+  std::uint64_t memory_budget() const { return memory_budget_; }
+
   /// A stream of a job, for batches of a plan.
   void AddStream(StreamId stream, const std::string& plan, const std::string& job);
   /// The job's share of build seconds, against those of others that wait. At first 1.
@@ -132,6 +136,9 @@ class BuildQueue {
   };
 
   void SetState(StreamState& stream, const Key& key, Entry& entry, State state);
+  /// The stream that holds most, of those that hold more than their next; nullptr: none.
+  StreamState* Richest();
+  void ForgetLast(StreamState& stream);
   /// Makes room for `wanting` by forgetting what another stream that holds more needs last.
   bool ForgetFor(const StreamState& wanting);
   static bool IsUrgent(const StreamState& stream, const Key& key) {
@@ -141,7 +148,7 @@ class BuildQueue {
   static bool Waits(const StreamState& stream);
   bool MayBuild(const StreamState& stream) const;
 
-  const std::uint64_t memory_budget_;
+  std::uint64_t memory_budget_;
   std::map<StreamId, StreamState> streams_;
   std::map<std::string, Job> jobs_;
   double served_time_ = 0;  // of the job served last

@@ -185,7 +185,7 @@ v1::WorkRequest WorkerService::MakeReport() {
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
                            std::max(1, options_.threads));
   report.set_memory_bytes(queue_.built_bytes());
-  report.set_memory_limit_bytes(options_.memory_bytes);
+  report.set_memory_limit_bytes(queue_.memory_budget());
   report.set_streams(static_cast<std::uint32_t>(streams_.size()));
   report.set_draining(draining_);
   for (const auto& [stage, total] : build_seconds_) {

@@ -3,6 +3,8 @@
 
 #include "server/worker/worker_service.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -133,6 +135,7 @@ void WorkerService::Tick() {
     last_look_ = now;
     look_due_ = true;
     look_due_changed_.NotifyAll();
+    WatchMemory();
   }
   for (auto& [id, stream] : streams_) {
     if (!queue_.Owes(id)) continue;
@@ -152,6 +155,38 @@ void WorkerService::Tick() {
     return;
   }
   if (now - last_report_ >= std::chrono::seconds(1)) SendReport();
+}
+
+void WorkerService::WatchMemory() {
+  if (options_.memory_limit == 0) return;
+  const MemoryUse use = options_.memory_use();
+  const std::uint64_t before = queue_.memory_budget();
+  const std::uint64_t budget =
+      WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use, queue_.built_bytes());
+  if (budget == before) return;
+  const bool forgets = queue_.built_bytes() > budget;
+  queue_.SetMemoryBudget(budget);
+  if (forgets) {
+    // What was let go of is kept for the next batches otherwise, by the plans and by malloc.
+    for (const auto& [fingerprint, entry] : plans_) {
+      if (entry.plan) entry.plan->TrimMemory();
+    }
+    malloc_trim(0);
+  } else if (queue_.pending() > 0) {
+    work_available_.NotifyAll();
+  }
+  // Once for each time that it is short, not at each step of it.
+  const bool is_short = budget < options_.memory_bytes / 2;
+  if (is_short && !short_of_memory_) {
+    log_->Warning(
+        "short of memory: fewer batches are built ahead; raise memory_limit, or lower "
+        "threads",
+        {{"memory_limit", options_.memory_limit},
+         {"anonymous", use.anonymous},
+         {"shared", use.shared},
+         {"ahead", budget}});
+  }
+  if (is_short || budget == options_.memory_bytes) short_of_memory_ = is_short;
 }
 
 // --- Streams of consumers ------------------------------------------------------------------------

@@ -26,6 +26,7 @@
 #include "server/pipeline/plan.h"
 #include "server/worker/batch_stream.h"
 #include "server/worker/build_queue.h"
+#include "server/worker/memory_use.h"
 
 namespace millrace {
 
@@ -55,7 +56,9 @@ struct WorkerOptions {
   std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
   std::string dispatcher;   // host:port
   int threads = 1;
-  std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
+  std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent, at most
+  std::uint64_t memory_limit = 0;         // of the process; 0: none
+  std::function<MemoryUse()> memory_use = ReadMemoryUse;
   std::string version;
 };
 
@@ -131,6 +134,8 @@ class WorkerService final : public WorkerEndpoint,
   double SendBlockedSeconds() MILLRACE_REQUIRES(mutex_);
   void KeepPlans(const v1::WorkResponse& response) MILLRACE_REQUIRES(mutex_);
 
+  /// Keeps the process within its memory limit.
+  void WatchMemory() MILLRACE_REQUIRES(mutex_);
   void BuildLoop();
   using ScratchByPlan = std::map<std::string, std::unique_ptr<BatchScratch>>;
   /// Lets go of the mutex while it builds.
@@ -175,6 +180,7 @@ class WorkerService final : public WorkerEndpoint,
   std::deque<std::string> to_compile_ MILLRACE_GUARDED_BY(mutex_);
   bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // at the files
   Time last_look_ MILLRACE_GUARDED_BY(mutex_);
+  bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
   double mean_build_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
   double send_blocked_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t sent_batches_ MILLRACE_GUARDED_BY(mutex_) = 0;

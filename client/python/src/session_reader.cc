@@ -51,6 +51,7 @@ Result<SessionOptions> ReadOptions(nb::dict options) {
   Take(options, "expanded_bytes", &session.expanded_bytes);
   Take(options, "cursor", &session.cursor);
   Take(options, "any_start", &session.any_start);
+  Take(options, "priority", &session.priority);
   Take(options, "packed", &session.packed);
   Take(options, "micro", &session.micro);
   Take(options, "shared_memory", &session.shared_memory);

@@ -260,6 +260,27 @@ TEST_CASE("memory full of later batches is given up for the next one", "[build_q
   CHECK(queue.TakeToSend(1)->task.at.example == 0);
 }
 
+TEST_CASE("a smaller budget takes what is needed last, and no consumer's next", "[build_queue]") {
+  BuildQueue queue(10'000);
+  queue.AddStream(1, "plan", "f");
+  queue.AddStream(2, "plan", "f");
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 8, 8}})).ok());
+  REQUIRE(queue.SetWants(2, Wants(0, {{2, 0, 4, 4}})).ok());
+  CHECK(BuildAll(queue).size() == 12);
+  queue.SetMemoryBudget(600);
+  CHECK(queue.built_bytes() == 600);
+  CHECK_FALSE(queue.Next());
+  queue.SetMemoryBudget(0);
+  CHECK(queue.built_bytes() == 200);  // one each
+  CHECK(queue.TakeToSend(1)->task.at.example == 0);
+  CHECK(queue.TakeToSend(2)->task.at.example == 0);
+  // Without any budget, what is next is built all the same, one at a time.
+  REQUIRE(queue.SetWants(1, Wants(10, {{1, 10, 7, 7}})).ok());
+  CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10});
+  queue.SetMemoryBudget(10'000);
+  CHECK(BuildAll(queue).size() == 6 + 3);
+}
+
 TEST_CASE("a stream that takes nothing leaves the others their share of memory", "[build_queue]") {
   BuildQueue queue(1000);
   queue.AddStream(1, "plan", "f");
