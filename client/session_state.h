@@ -116,8 +116,10 @@ class SessionState {
     bool heard_any = false;
     bool bye_sent = false;
     Time heard;
+    Time opened;
     Time retry_at;
-    int failures = 0;  // in a row, without a word from the dispatcher
+    Duration pause{0};  // before it was opened
+    int failures = 0;   // in a row, of streams that did not last
   };
   struct Held {
     Digest128 digest;

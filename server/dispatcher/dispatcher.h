@@ -91,6 +91,8 @@ class Dispatcher {
 
   // admission.cc: from Hello to Welcome
   void Greet(StreamId stream, const v1::Hello& hello);
+  /// Whether there is room for one more session.
+  Status CheckLimits(const v1::Hello& hello) const;
   bool RequestPlan(const std::string& key, const v1::PipelineText& pipeline);
   void TendPlans();
   /// Plans that no session needs, over another state of the dataset: who asks for them again means

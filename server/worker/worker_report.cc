@@ -13,6 +13,8 @@ namespace millrace {
 namespace {
 
 constexpr Duration kSayAgain = std::chrono::minutes(1);
+constexpr double kFirstRetrySeconds =
+    1;  // at most; so that workers spread that all lose their dispatcher
 
 }  // namespace
 
@@ -57,7 +59,7 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     return;
   }
   term_ = response.term();
-  retry_seconds_ = 0.1;
+  retry_seconds_ = kFirstRetrySeconds;
   if (response.has_id()) {
     number_ = {response.id().term(), response.id().n()};
     if (!registered_) {

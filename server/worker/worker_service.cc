@@ -195,6 +195,14 @@ std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
     std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
+  if (streams_.size() >= options_.max_streams) {
+    const Status full = ResourceExhausted("worker " + options_.name + " has " +
+                                          std::to_string(options_.max_streams) +
+                                          " streams, its limit: consumers go to other workers");
+    refusals_.Count("StreamBatches", full);
+    stream->Close(full);
+    return nullptr;
+  }
   const std::uint64_t id = next_stream_++;
   streams_[id].out = std::make_unique<BatchStream>(std::move(stream), peer);
   return std::make_shared<BatchHandler>(shared_from_this(), id);

@@ -60,6 +60,7 @@ struct WorkerOptions {
   std::uint64_t memory_limit = 0;         // of the process; 0: none
   std::function<MemoryUse()> memory_use = ReadMemoryUse;
   std::string version;
+  std::size_t max_streams = 20'000;  // of consumers
 };
 
 class WorkerService final : public WorkerEndpoint,
@@ -200,7 +201,7 @@ class WorkerService final : public WorkerEndpoint,
   Time last_report_ MILLRACE_GUARDED_BY(mutex_);
   Time last_heard_ MILLRACE_GUARDED_BY(mutex_);
   Time retry_at_ MILLRACE_GUARDED_BY(mutex_);
-  double retry_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0.1;
+  double retry_seconds_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::uint64_t term_ MILLRACE_GUARDED_BY(mutex_) = 0;
   Number number_ MILLRACE_GUARDED_BY(mutex_);
   /// When it was last said that there is no dispatcher; unset while there is one.

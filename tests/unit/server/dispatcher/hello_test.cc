@@ -136,9 +136,9 @@ TEST_CASE("trainers of this protocol and the one before are welcome, others are 
     hello.set_protocol(protocol);
     const Status status = CheckHello(hello, {});
     CHECK(status.code() == StatusCode::kFailedPrecondition);
-    CHECK_THAT(status.message(), Contains("protocol " + std::to_string(protocol)) &&
-                                     Contains(std::to_string(kOldestProtocol) + " and " +
-                                              std::to_string(kProtocol)));
+    CHECK_THAT(status.message(),
+               Contains("protocol " + std::to_string(protocol)) &&
+                   Contains(std::to_string(kOldestProtocol) + " and " + std::to_string(kProtocol)));
   }
 }
 
@@ -148,6 +148,27 @@ TEST_CASE("a priority outside of its bounds is refused with the numbers", "[hell
   CHECK(CheckHello(hello, {}).ok());
   hello.set_priority(1001);
   CHECK_THAT(CheckHello(hello, {}).message(), Contains("1001") && Contains("1000"));
+}
+
+TEST_CASE("consumers and jobs beyond their limits are told to come back, those of before stay",
+          "[hello][limits]") {
+  DispatcherOptions options;
+  options.max_sessions = 3;
+  options.max_jobs = 2;
+  Harness h(options);
+  const StreamId first = h.Attach(HelloOptions{.job = "a"});
+  h.Attach(HelloOptions{.job = "b", .nonce = 'b'});
+  const StreamId third_job = h.Attach(HelloOptions{.job = "c", .nonce = 'c'});
+  CHECK(h.ClosedWith(third_job).code() == StatusCode::kResourceExhausted);
+  CHECK_THAT(h.ClosedWith(third_job).message(), Contains("2 jobs") && Contains("jobs end"));
+  CHECK(h.IsOpen(h.Attach(HelloOptions{.job = "a", .rank = 1, .nonce = 'd'})));
+  const StreamId fourth = h.Attach(HelloOptions{.job = "b", .rank = 1, .nonce = 'e'});
+  CHECK(h.ClosedWith(fourth).code() == StatusCode::kResourceExhausted);
+  CHECK_THAT(h.ClosedWith(fourth).message(), Contains("3 consumers"));
+  CHECK(h.IsOpen(first));
+  // What is known may come back on another stream.
+  h.Break(first);
+  CHECK(h.IsOpen(h.Attach(HelloOptions{.job = "a"})));
 }
 
 TEST_CASE("workers of this protocol and the one before are taken, others are told both",

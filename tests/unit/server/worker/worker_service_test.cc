@@ -78,6 +78,7 @@ struct Fixture {
     options.address = "w1:1";
     options.dispatcher = "d:1";
     options.memory_limit = memory_limit;
+    options.max_streams = 4;
     options.memory_use = [this] { return MemoryUse{memory_used, 0}; };
     worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"),
                                              clock, MakeNullLogger());
@@ -247,6 +248,23 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
   REQUIRE(part);
   CHECK(part->part.refused().lease().n() == 1);
   CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+}
+
+TEST_CASE("a stream beyond the worker's limit is refused with it, and those of before go on",
+          "[worker][limits]") {
+  Fixture f;
+  std::vector<std::shared_ptr<Recorder<IncomingPart>>> consumers;
+  std::vector<std::shared_ptr<Stream<v1::WantList>>> streams;
+  for (int i = 0; i < 5; ++i) {
+    consumers.push_back(std::make_shared<Recorder<IncomingPart>>());
+    streams.push_back(f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumers.back()));
+  }
+  const auto closed = consumers.back()->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kResourceExhausted);
+  CHECK(closed->message().find("4 streams") != std::string::npos);
+  streams.front()->Write(Wants(f.fingerprint, 1, 1));
+  CHECK(consumers.front()->Next());  // an answer
 }
 
 TEST_CASE("a worker short of memory builds less ahead, and goes on when there is some again",
