@@ -14,6 +14,7 @@
 #include "common/base/malloc.h"
 #include "common/base/mutex.h"
 #include "common/base/nonce.h"
+#include "common/base/protocol_version.h"
 #include "common/epoch/cursor.h"
 #include "common/transport/grpc_client.h"
 #include "common/transport/shm_client.h"
@@ -72,6 +73,9 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
     return InvalidArgument(
         fmt::format("index dtype {}: expected int32 or int64", DTypeName(options.index_dtype)));
   }
+  if (options.priority < 1 || options.priority > 1000) {
+    return InvalidArgument(fmt::format("priority {}: expected 1 to 1,000", options.priority));
+  }
   client::SessionStateOptions state;
   state.address = options.address;
   state.prefetch_bytes = options.prefetch_bytes;
@@ -80,13 +84,14 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
   MILLRACE_ASSIGN_OR_RETURN(state.attach_timeout,
                             Timeout("attach_timeout", options.attach_timeout_seconds));
   v1::Hello& hello = state.hello;
-  hello.set_protocol(1);
+  hello.set_protocol(kProtocol);
   hello.set_job(options.job);
   hello.set_rank(options.rank);
   hello.set_replica(options.replica);
   hello.set_world_size(options.world_size);
   hello.set_epochs(options.epochs);
   hello.set_any_start(options.any_start);
+  hello.set_priority(options.priority);
   hello.set_nonce(MakeNonce());
   hello.set_where(Whereabouts());
   hello.set_host_id(NetworkHostId());

@@ -59,7 +59,9 @@ struct SessionOptions {
   std::uint64_t expanded_bytes = std::uint64_t{1} << 30;
   std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
   bool any_start = false;  // ranks may start at different cursors
-  bool packed = false;     // batches keep their packed form too
+  /// Of the job: workers divide their time between jobs that wait by it, 1 to 1,000.
+  std::uint32_t priority = 1;
+  bool packed = false;  // batches keep their packed form too
   /// Parts of whole examples that each batch is delivered in (Batch::Part), for gradients that are
   /// accumulated: each counts its nodes from 0.
   std::uint32_t micro = 1;

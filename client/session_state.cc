@@ -15,8 +15,14 @@ constexpr std::size_t kPastKept = 64;
 // Longer between two events means that this process stood still, not that others were silent: a
 // tick is due at least once a second.
 constexpr Duration kStoodStill = std::chrono::seconds(2);
+// A dispatcher that comes back finds its consumers spread over a second, all the more the longer it
+// was away.
 constexpr double kShortestRetry = 0.1;
+constexpr double kFirstRetry = 1;
 constexpr double kLongestRetry = 5;
+// A stream that lasted less than so many times the pause before it counts as a failure too: at most
+// a tenth of the time goes into coming back.
+constexpr int kRetryBudget = 10;
 
 /// Whether trying again cannot help.
 bool EndsSession(StatusCode code, bool admitted) {
@@ -109,7 +115,7 @@ void SessionState::Leave(const Status& why, Time now) {
 
 void SessionState::Connect(Time now) {
   attach_.stream = ++last_stream_;
-  attach_.heard = now;
+  attach_.heard = attach_.opened = now;
   attach_.heard_any = attach_.bye_sent = false;
   attach_.writing = true;
   reported_ = now;
@@ -130,10 +136,10 @@ void SessionState::Disconnect(const Status& why, Time now) {
   // Longer only when all addresses were tried.
   const int rounds = attach_.failures / static_cast<int>(addresses_.size());
   const double longest =
-      std::min(kLongestRetry, kShortestRetry * static_cast<double>(2u << std::min(rounds, 6)));
+      std::min(kLongestRetry, kFirstRetry * static_cast<double>(1u << std::min(rounds, 6)));
   const double seconds = kShortestRetry + random_() * (longest - kShortestRetry);
-  attach_.retry_at =
-      now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  attach_.pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  attach_.retry_at = now + attach_.pause;
   if (attach_.failures++ == 0) {
     attach_.lost = now;
     logger_->Info("dispatcher lost", {{"address", address()}, {"why", why}});
@@ -190,7 +196,7 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
                      {{"address", address()}, {"term", message.term()}});
       }
       attach_.heard_any = true;
-      attach_.failures = 0;
+      if (now - attach_.opened >= attach_.pause * kRetryBudget) attach_.failures = 0;
       attach_.lost_long = false;
       if (message.has_waiting()) {
         session_ = FromProto(message.waiting().session());

@@ -122,9 +122,11 @@ class SessionState {
     bool heard_any = false;
     bool bye_sent = false;
     Time heard;
+    Time opened;
     Time retry_at;
-    int failures = 0;  // in a row, without a word from the dispatcher
-    Time lost;         // the first of them
+    Duration pause{0};  // before it was opened
+    int failures = 0;   // in a row, of streams that did not last
+    Time lost;          // the first of them
     bool lost_long = false;
     std::size_t address = 0;  // of addresses_: the one that is tried, or has the stream
   };

@@ -174,6 +174,9 @@ v1::WantList SessionState::MakeWants(const WorkerLink& link) {
   ToProto(session_, wants.mutable_session());
   ToProto(steps_->At(next_), wants.mutable_next());
   wants.set_credit_bytes(link.stream.credit);
+  wants.set_job(options_.hello.job());
+  wants.set_priority(options_.hello.priority());
+  wants.set_protocol(options_.hello.protocol());
   for (const HeldLease* held : leases_.ByNeed()) {
     if (held->lease.worker.id != link.where.id) continue;
     v1::Want* want = wants.add_wants();

@@ -11,6 +11,9 @@
 namespace millrace {
 namespace {
 
+/// A thread that has to go round several times a second, and has not for that long, hangs.
+constexpr Duration kHangs = std::chrono::seconds(30);
+
 std::string WithPort(const std::string& listen, int port) {
   return listen.substr(0, listen.rfind(':')) + ":" + std::to_string(port);
 }
@@ -26,13 +29,23 @@ std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {
   return std::make_shared<SharedArena>(options.batch_memory());
 }
 
+std::map<std::string, DatasetLocation> LocationsOf(const DaemonOptions& options) {
+  std::map<std::string, DatasetLocation> locations;
+  for (const auto& [id, dataset] : options.datasets) locations[id] = {dataset.path, dataset.index};
+  return locations;
+}
+
+std::set<std::string> IdsOf(const DaemonOptions& options) {
+  std::set<std::string> ids;
+  for (const auto& [id, dataset] : options.datasets) ids.insert(id);
+  return ids;
+}
+
 PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
                                   std::shared_ptr<SharedArena> arena) {
   PlanLibraryOptions library;
   library.batch_memory = std::move(arena);
-  for (const auto& [id, dataset] : options.datasets) {
-    library.datasets[id] = {dataset.path, dataset.index};
-  }
+  library.datasets = LocationsOf(options);
   library.index_threads = static_cast<unsigned>(options.threads);
   library.open_ahead = true;
   return library;
@@ -58,7 +71,8 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
       on_broken_(std::move(on_broken)),
       clock_(std::make_shared<SystemClock>()),
       arena_(MakeArena(options)),
-      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)) {}
+      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)),
+      dataset_ids_(IdsOf(options)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                                               std::shared_ptr<Logger> log,
@@ -68,9 +82,13 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   if (options.role != Role::kDispatcher) MILLRACE_RETURN_IF_ERROR(daemon->StartWorker());
   Daemon* d = daemon.get();
   if (d->worker_) {
-    d->ticker_ =
-        std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] { d->worker_->Tick(); });
+    d->worker_ticked_ = d->clock_->Now();
+    d->ticker_ = std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] {
+      d->worker_->Tick();
+      d->worker_ticked_ = d->clock_->Now();
+    });
   }
+  MILLRACE_RETURN_IF_ERROR(d->StartProbes());
   if (d->dispatcher_) d->opener_ = std::thread([d] { d->OpenDatasets(); });
   return daemon;
 }
@@ -97,6 +115,7 @@ Status Daemon::StartDispatcher() {
                                  {.may_lead = nullptr, .on_broken_store = on_broken_}));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const EtcdAddress store, ParseEtcdAddress(options_.store));
+    dispatcher.backend = "etcd";
     dispatcher_ = std::make_shared<ElectedDispatcher>(dispatcher, store, options_.name, compiler,
                                                       clock_, log_);
   }
@@ -122,6 +141,7 @@ Status Daemon::StartWorker() {
   worker.dispatcher = dispatcher_ ? control_address_ : options_.dispatcher;
   worker.threads = options_.threads;
   worker.memory_bytes = options_.batch_memory();
+  worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;
 
   // The port is known only once the server listens, and the server needs the worker: consumers
@@ -172,6 +192,53 @@ Status Daemon::StartWorker() {
   return OkStatus();
 }
 
+Status Daemon::StartProbes() {
+  const auto listening = [this](const char* what, const std::string& listen, int port) {
+    log_->Info("listening", {{"for", what}, {"address", WithPort(listen, port)}});
+  };
+  if (!options_.metrics_listen.empty()) {
+    const MetricsExporter::Roles roles{dispatcher_ != nullptr, worker_ != nullptr};
+    MILLRACE_ASSIGN_OR_RETURN(
+        metrics_, MetricsExporter::Start(options_.metrics_listen, roles,
+                                         [this](MetricSet& metrics) { AddMetrics(metrics); }));
+    listening("metrics", options_.metrics_listen, metrics_->port());
+  }
+  if (!options_.health_listen.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_listen));
+    listening("health", options_.health_listen, health_->port());
+    TellHealth();
+    health_ticker_ =
+        std::make_unique<Ticker>(std::chrono::milliseconds(200), [this] { TellHealth(); });
+  }
+  return OkStatus();
+}
+
+void Daemon::AddMetrics(MetricSet& metrics) {
+  metrics.Add(Metric::kBuildInfo, {MILLRACE_VERSION}, 1);
+  for (const auto& [kind, count] : library_->file_failures()) {
+    metrics.Add(Metric::kFileVerifyFailures, {kind}, static_cast<double>(count));
+  }
+  if (dispatcher_) dispatcher_->AddMetrics(metrics);
+  if (worker_) worker_->AddMetrics(metrics);
+}
+
+void Daemon::TellHealth() {
+  const Time now = clock_->Now();
+  bool alive = true;
+  bool ready = !draining_;
+  if (dispatcher_) {
+    alive = alive && now - dispatcher_->last_round() < kHangs;
+    ready = ready && dispatcher_->leads();
+  }
+  if (worker_) {
+    const bool ticks = now - worker_ticked_.load() < kHangs;
+    alive = alive && ticks;
+    ready = ready && ticks && worker_->Ready();
+  }
+  health_->SetAlive(alive);
+  health_->SetReady(ready);
+}
+
 void Daemon::OpenDatasets() {
   const auto provider = MakePlanProvider(library_);
   library_->OpenAll([&](const std::string& id, const Status& opened) {
@@ -179,12 +246,33 @@ void Daemon::OpenDatasets() {
     if (!opened.ok()) {
       log_->Error("dataset cannot be opened", {{"dataset", id}, {"error", opened}});
     }
-    dispatcher_->SetDataset(id, StateWithFiles(*library_, *provider, id));
+    if (dispatcher_) dispatcher_->SetDataset(id, StateWithFiles(*library_, *provider, id));
+    if (worker_) worker_->DatasetsChanged();
+  });
+}
+
+void Daemon::ReloadDatasets(const DaemonOptions& options) {
+  library_->SetDatasets(LocationsOf(options));
+  const std::set<std::string> ids = IdsOf(options);
+  for (const std::string& id : dataset_ids_) {
+    if (ids.contains(id) || !dispatcher_) continue;
+    v1::DatasetState gone;
+    gone.set_error("not in the configuration any more");
+    dispatcher_->SetDataset(id, gone);
+  }
+  dataset_ids_ = ids;
+  if (worker_) worker_->DatasetsChanged();
+  // After those that are being opened already; nobody waits for either.
+  opener_ = std::thread([this, before = std::move(opener_)]() mutable {
+    if (before.joinable()) before.join();
+    OpenDatasets();
   });
 }
 
 void Daemon::DrainAndStop() {
   if (std::exchange(stopped_, true)) return;
+  draining_ = true;
+  if (health_) TellHealth();
   // Nobody is owed an index: who waits for one finds another worker, or the next daemon.
   library_->Stop();
   if (worker_) {
@@ -197,6 +285,9 @@ void Daemon::DrainAndStop() {
   while (worker_ && !worker_->Idle() && clock_->Now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  // It takes its time to end, beside everything else.
+  std::thread metrics_end([this] { metrics_.reset(); });
+  health_ticker_.reset();
   ticker_.reset();
   if (worker_) worker_->Stop();
   local_batches_.reset();
@@ -204,6 +295,8 @@ void Daemon::DrainAndStop() {
   if (opener_.joinable()) opener_.join();
   if (dispatcher_) dispatcher_->Stop();
   if (control_) control_->Shutdown(std::chrono::milliseconds(200));
+  metrics_end.join();
+  health_.reset();
   log_->Info("stopped");
 }
 

@@ -2,9 +2,11 @@
 // main.cc starts is a member here and ends with it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -13,9 +15,11 @@
 #include "common/base/result.h"
 #include "common/base/ticker.h"
 #include "common/transport/grpc_server.h"
+#include "common/transport/health_server.h"
 #include "common/transport/shared_arena.h"
 #include "common/transport/shm_server.h"
 #include "server/dispatcher/running_dispatcher.h"
+#include "server/metrics_exporter.h"
 #include "server/options.h"
 #include "server/pipeline/plan_library.h"
 #include "server/worker/worker_service.h"
@@ -37,6 +41,11 @@ class Daemon {
   /// host:port of the control service, or of the batch service where there is no control service.
   std::string address() const;
 
+  /// Takes over the datasets of `options`, while everything goes on: those that are new or have
+  /// moved are opened, and jobs that run go on with what they began with. Nothing else of it is
+  /// looked at.
+  void ReloadDatasets(const DaemonOptions& options);
+
   /// Ends indexing, finishes what is owed, at most for the grace time, and stops. Blocks; what
   /// cannot be interrupted (a plan being compiled) may make it last longer: see ShutdownLimit.
   void DrainAndStop();
@@ -47,6 +56,10 @@ class Daemon {
   Status StartDispatcher();
   Status StartWorker();
   void OpenDatasets();
+  /// Metrics and health, each where an address is given.
+  Status StartProbes();
+  void AddMetrics(MetricSet& metrics);
+  void TellHealth();
 
   const DaemonOptions options_;
   const std::shared_ptr<Logger> log_;
@@ -62,9 +75,15 @@ class Daemon {
   std::shared_ptr<WorkerService> worker_;
   std::unique_ptr<GrpcServer> batches_;
   std::unique_ptr<ShmServer> local_batches_;  // null: none
+  std::atomic<Time> worker_ticked_;
   std::unique_ptr<Ticker> ticker_;
+  std::unique_ptr<MetricsExporter> metrics_;  // null: none
+  std::unique_ptr<HealthServer> health_;      // null: none
+  std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
+  std::set<std::string> dataset_ids_;  // as configured now
   bool stopped_ = false;
+  std::atomic<bool> draining_{false};
 };
 
 }  // namespace millrace

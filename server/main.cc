@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/base/host.h"
+#include "common/base/level_filter.h"
 #include "common/base/log.h"
 #include "common/base/malloc.h"
 #include "common/base/mutex.h"
@@ -174,9 +175,35 @@ int Fail(const Status& status) {
   }
 }
 
+/// Reads the configuration again and takes over what can change while the daemon runs: `options` is
+/// what is in force, before and after. One with an error changes nothing.
+void Reload(const Arguments& arguments, const HostLimits& host, DaemonOptions& options,
+            Daemon& daemon, LevelFilter& log) {
+  if (arguments.config.empty()) {
+    log.Warning("nothing to reload: the daemon was started without --config");
+    return;
+  }
+  const Result<DaemonOptions> read = EffectiveOptions(arguments, host);
+  if (!read.ok()) {
+    log.Error("configuration not reloaded; the one before stays in force",
+              {{"config", arguments.config}, {"why", read.status()}});
+    return;
+  }
+  for (const std::string& name : ChangedOptions(options, *read)) {
+    if (name == "log_level") continue;
+    log.Warning("option changes with the next start only", {{"option", name}});
+  }
+  options.log_level = read->log_level;
+  options.datasets = read->datasets;
+  log.SetLevel(options.log_level);
+  daemon.ReloadDatasets(options);
+  log.Info("configuration reloaded",
+           {{"config", arguments.config}, {"datasets", options.datasets.size()}});
+}
+
 int Run(const Arguments& arguments) {
   const HostLimits host = ReadHostLimits();
-  const Result<DaemonOptions> options = EffectiveOptions(arguments, host);
+  Result<DaemonOptions> options = EffectiveOptions(arguments, host);
   if (!options.ok()) return Fail(options.status());
   if (arguments.print_config) {
     std::fputs(PrintConfig(*options).c_str(), stdout);
@@ -188,13 +215,16 @@ int Run(const Arguments& arguments) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  sigset_t waited_for = signals;
+  sigaddset(&waited_for, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &waited_for, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
   if (arguments.stop_with_stdin) StopWithStdin();
 
-  const auto log =
-      MakeStderrLogger(std::string(RoleName(options->role)), options->log_level, options->log_json);
+  const auto log = std::make_shared<LevelFilter>(
+      MakeStderrLogger(std::string(RoleName(options->role)), LogLevel::kDebug, options->log_json),
+      options->log_level);
   log->Info("starting", {{"version", MILLRACE_VERSION},
                          {"name", options->name},
                          {"threads", options->threads},
@@ -212,7 +242,9 @@ int Run(const Arguments& arguments) {
   }
 
   int signal_number = 0;
-  sigwait(&signals, &signal_number);
+  while (sigwait(&waited_for, &signal_number) == 0 && signal_number == SIGHUP) {
+    Reload(arguments, host, *options, **daemon, *log);
+  }
   log->Info("stopping", {{"signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT"},
                          {"grace", options->grace}});
   const ShutdownLimit limit(signals, options->grace, log);

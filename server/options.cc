@@ -142,6 +142,14 @@ const std::vector<OptionSpec>& OptionTable() {
        "host:port of the dispatcher; with commas between them where there are several",
        "127.0.0.1:7700",
        {kWorker}},
+      {"metrics_listen",
+       "host:port for Prometheus, HTTP /metrics; default: none",
+       "",
+       {kDispatcher, kWorker, kServe}},
+      {"health_listen",
+       "host:port for probes, grpc.health.v1; default: none",
+       "",
+       {kDispatcher, kWorker, kServe}},
       {"state", "folder of the embedded state store", "", {kDispatcher, kServe}},
       {"store",
        "etcd://host:port,host:port/prefix: the state of several dispatchers, of which one leads; "
@@ -285,6 +293,13 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
                            options.batch_listen + ": give host:port as consumers reach it");
   }
 
+  options.metrics_listen = text("metrics_listen");
+  options.health_listen = text("health_listen");
+  for (const auto& [name, address] : {std::pair("metrics_listen", options.metrics_listen),
+                                      std::pair("health_listen", options.health_listen)}) {
+    if (!address.empty()) MILLRACE_RETURN_IF_ERROR(CheckAddress(name, address, false));
+  }
+
   options.datasets = texts.datasets;
   if (options.datasets.empty()) {
     return InvalidArgument("no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config");
@@ -309,6 +324,11 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
     const Result<std::uint64_t> bytes = ParseBytes(limit);
     if (!bytes.ok()) return bytes.status().WithContext("option memory_limit");
     options.memory_limit = *bytes;
+  }
+  if (options.memory_limit > host.memory_bytes) {
+    return OptionError(
+        "memory_limit", text("memory_limit"),
+        fmt::format("at most the {}'s {} bytes", host.memory_from, host.memory_bytes));
   }
   if (options.memory_limit < 16 * kMiB) {
     return OptionError("memory_limit", text("memory_limit"), "at least 16MiB");
@@ -349,25 +369,40 @@ std::string Quoted(const std::string& text) {
   return quoted + '"';
 }
 
+/// Every option of the table, as a configuration file has it.
+std::map<std::string, std::string> OptionValues(const DaemonOptions& options) {
+  static constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
+  return {{"listen", Quoted(options.listen)},
+          {"batch_listen", Quoted(options.batch_listen)},
+          {"advertise", Quoted(options.advertise)},
+          {"dispatcher", Quoted(options.dispatcher)},
+          {"metrics_listen", Quoted(options.metrics_listen)},
+          {"health_listen", Quoted(options.health_listen)},
+          {"state", Quoted(options.state)},
+          {"store", Quoted(options.store)},
+          {"memory_limit", std::to_string(options.memory_limit)},
+          {"threads", std::to_string(options.threads)},
+          {"grace", fmt::format("{}", options.grace)},
+          {"attach_timeout", fmt::format("{}", options.attach_timeout)},
+          {"name", Quoted(options.name)},
+          {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
+          {"log_json", options.log_json ? "true" : "false"},
+          {"shared_memory", options.shared_memory ? "true" : "false"}};
+}
+
 }  // namespace
 
+std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after) {
+  const auto values = OptionValues(after);
+  std::vector<std::string> changed;
+  for (const auto& [name, value] : OptionValues(before)) {
+    if (values.at(name) != value) changed.push_back(name);
+  }
+  return changed;
+}
+
 std::string PrintConfig(const DaemonOptions& options) {
-  static constexpr std::string_view kLevels[] = {"debug", "info", "warning", "error", "off"};
-  const std::map<std::string, std::string> values = {
-      {"listen", Quoted(options.listen)},
-      {"batch_listen", Quoted(options.batch_listen)},
-      {"advertise", Quoted(options.advertise)},
-      {"dispatcher", Quoted(options.dispatcher)},
-      {"state", Quoted(options.state)},
-      {"store", Quoted(options.store)},
-      {"memory_limit", std::to_string(options.memory_limit)},
-      {"threads", std::to_string(options.threads)},
-      {"grace", fmt::format("{}", options.grace)},
-      {"attach_timeout", fmt::format("{}", options.attach_timeout)},
-      {"name", Quoted(options.name)},
-      {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
-      {"log_json", options.log_json ? "true" : "false"},
-      {"shared_memory", options.shared_memory ? "true" : "false"}};
+  const std::map<std::string, std::string> values = OptionValues(options);
   std::string out = fmt::format("# millraced {}\n", RoleName(options.role));
   for (const OptionSpec& option : OptionTable()) {
     if (std::find(option.roles.begin(), option.roles.end(), options.role) == option.roles.end()) {

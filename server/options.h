@@ -40,6 +40,8 @@ struct DaemonOptions {
   std::string advertise;   // address of the batch port, as consumers reach it; empty: batch_listen
   std::string dispatcher;  // of a worker; several with commas between them
   std::map<std::string, DatasetOption> datasets;
+  std::string metrics_listen;      // HTTP; empty: none
+  std::string health_listen;       // gRPC; empty: none
   std::string state;               // folder
   std::string store;               // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;  // bytes
@@ -73,6 +75,8 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
 
 /// Where the embedded store lies unless `state` says otherwise.
 std::string DefaultStateFolder();
+/// Names of the options, datasets aside, whose values differ.
+std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after);
 
 /// The effective options as a configuration file.
 std::string PrintConfig(const DaemonOptions& options);

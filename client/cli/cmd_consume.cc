@@ -242,6 +242,12 @@ void AddConsumeCommand(Tool& tool) {
   command->add_option("--cursor-out", options->cursor_out, "file for the cursor at the end")
       ->type_name("FILE");
   command->add_flag("--any-start", session.any_start, "other ranks may have other cursors");
+  command
+      ->add_option("--priority", session.priority,
+                   "workers divide their time between jobs that wait by it")
+      ->type_name("WEIGHT")
+      ->transform(WholeNumber(1, 1000))
+      ->capture_default_str();
   command->add_option("--variant", session.variant, "variant of the pipeline")->type_name("NAME");
   command->add_option("--set", session.overrides, "change one key of the pipeline, KEY=VALUE")
       ->type_name("KEY=VALUE")

@@ -9,6 +9,7 @@ void AddBatchCommand(Tool& tool);
 void AddCheckLogCommand(Tool& tool);
 void AddConsumeCommand(Tool& tool);
 void AddDigestCommand(Tool& tool);
+void AddDrainCommand(Tool& tool);
 void AddGenerateCommand(Tool& tool);
 void AddIndexCommand(Tool& tool);
 void AddInspectCommand(Tool& tool);
@@ -25,6 +26,7 @@ inline void AddAllCommands(Tool& tool) {
   AddCheckLogCommand(tool);
   AddConsumeCommand(tool);
   AddDigestCommand(tool);
+  AddDrainCommand(tool);
   AddGenerateCommand(tool);
   AddIndexCommand(tool);
   AddInspectCommand(tool);

@@ -61,6 +61,7 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     Apply(SessionAttached{id, hello, stream, now_.time});
     if (known->live) SendWelcome(id);
   } else {
+    if (Status status = CheckLimits(hello); !status.ok()) return Close(stream, status);
     if (state_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
       return Close(
           stream, ResourceExhausted(fmt::format(
@@ -82,6 +83,21 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     Apply(SessionOpened{id, hello, key, stream, now_.time});
   }
   unsettled_.insert(hello.job());
+}
+
+Status Dispatcher::CheckLimits(const v1::Hello& hello) const {
+  if (state_.sessions().size() >= options_.max_sessions) {
+    return ResourceExhausted(
+        fmt::format("the dispatcher has {} consumers, its limit: retry in {:.0f} s",
+                    options_.max_sessions, ToSeconds(options_.retry)));
+  }
+  if (state_.job_count() >= options_.max_jobs && state_.SessionsOf(hello.job()).empty()) {
+    return ResourceExhausted(
+        fmt::format("the dispatcher has {} jobs, its limit: end one with `millrace jobs end NAME`, "
+                    "or retry in {:.0f} s",
+                    options_.max_jobs, ToSeconds(options_.retry)));
+  }
+  return OkStatus();
 }
 
 // --- Plans

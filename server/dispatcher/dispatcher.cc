@@ -132,6 +132,7 @@ Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dat
   Begin(now);
   Apply(DatasetOpened{id, dataset});
   plans_changed_ = true;  // workers are asked for the file lists of other digests
+  ForgetOlderPlans(id, dataset.digest());
   // What could not be compiled may have waited for it.
   std::vector<std::pair<std::string, v1::PipelineText>> again;
   for (const auto& [key, plan] : state_.plans()) {
@@ -142,6 +143,18 @@ Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dat
     actions_.push_back(CompilePlan{key, std::move(pipeline)});
   }
   return End();
+}
+
+void Dispatcher::ForgetOlderPlans(const std::string& dataset, const std::string& digest) {
+  std::set<std::string> used;
+  for (const auto& [id, session] : state_.sessions()) used.insert(session.plan_key);
+  std::vector<std::string> older;
+  for (const auto& [key, plan] : state_.plans()) {
+    if (plan.phase != PlanEntry::Phase::kReady || used.contains(key)) continue;
+    if (plan.facts->dataset() != dataset) continue;
+    if (plan.facts->fingerprint().dataset.ToHex() != digest) older.push_back(key);
+  }
+  for (const std::string& key : older) Apply(PlanForgotten{key});
 }
 
 Actions Dispatcher::OnStreamOpened(StreamId stream, bool of_worker, Moment now) {

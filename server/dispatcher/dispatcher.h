@@ -91,8 +91,13 @@ class Dispatcher {
 
   // admission.cc: from Hello to Welcome
   void Greet(StreamId stream, const v1::Hello& hello);
+  /// Whether there is room for one more session.
+  Status CheckLimits(const v1::Hello& hello) const;
   bool RequestPlan(const std::string& key, const v1::PipelineText& pipeline);
   void TendPlans();
+  /// Plans that no session needs, over another state of the dataset: who asks for them again means
+  /// the new one.
+  void ForgetOlderPlans(const std::string& dataset, const std::string& digest);
   bool PlanSession(Number id);
   /// Brings a job to where its sessions want it: lets them in, lets them wait, writes its record.
   void Settle(const std::string& job);

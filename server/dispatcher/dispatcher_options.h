@@ -10,8 +10,9 @@
 namespace millrace {
 
 struct DispatcherOptions {
-  std::string version;  // for status
-  std::string address;  // for status
+  std::string version;             // for status
+  std::string address;             // for status
+  std::string backend = "sqlite";  // the store, for metrics
 
   Duration tick = std::chrono::milliseconds(250);  // between two ticks
   Duration late_tick = std::chrono::seconds(1);    // a longer gap than tick + this is our own pause
@@ -30,7 +31,9 @@ struct DispatcherOptions {
   Duration retry = std::chrono::seconds(2);  // between two tries of a store or compiler
 
   std::uint32_t max_streams = 20'000;
-  std::uint32_t max_sessions_of_rank = 64;  // live and waiting
+  std::uint32_t max_sessions = 20'000;      // live and waiting
+  std::uint32_t max_sessions_of_rank = 64;  // likewise
+  std::uint32_t max_jobs = 4096;            // that have sessions
   std::uint32_t max_workers = 10'000;
   std::uint32_t max_plans = 64;
   std::uint32_t max_workers_of_consumer = 8;

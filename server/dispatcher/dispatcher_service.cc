@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/base/host.h"
+#include "server/dispatcher/dispatcher_metrics.h"
 #include "server/dispatcher/status.h"
 
 namespace millrace {
@@ -93,7 +94,11 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
       term_(begun.term),
       queue_(std::make_shared<TaskQueue>()),
       traces_(std::make_shared<TraceCollector>(clock_, Whereabouts(), NetworkHostId())),
-      dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now()),
+      last_round_(clock_->Now()),
+      refusals_({"Attach", "Work", "GetStatus", "DrainWorker", "EndJob"}),
+      tally_(options_.backend),
+      dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now(),
+                  [this](const Update& update) { tally_.WillApply(update); }),
       compilers_(kCompilers),
       committer_(1),
       loop_([this] { Loop(); }) {}
@@ -122,6 +127,7 @@ void DispatcherService::Loop() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_tick || !MayLead()) continue;
     next_tick = now + options_.tick;
+    last_round_ = clock_->Now();
     event_began_ = traces_->tracer().Begin();
     Perform(dispatcher_->OnTick(Now()));
     TendTrace();
@@ -154,7 +160,7 @@ void DispatcherService::SetAddress(const std::string& address) {
 }
 
 void DispatcherService::Tick() {
-  (void)Ask<bool>([this]() -> Result<bool> {
+  (void)Ask<bool>("GetStatus", [this]() -> Result<bool> {
     Perform(dispatcher_->OnTick(Now()));
     TendTrace();
     return true;
@@ -200,8 +206,10 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   }
   if (!inbound.closed && !inbound.flooded) return;
   if (inbound.flooded && !inbound.closed) {
-    stream->Close(
-        ResourceExhausted("messages come faster than they can be read: wait and reconnect"));
+    const Status flooded =
+        ResourceExhausted("messages come faster than they can be read: wait and reconnect");
+    refusals_.Count(std::is_same_v<StreamT, WorkStream> ? "Work" : "Attach", flooded);
+    stream->Close(flooded);
   }
   streams.erase(id);
   Perform(dispatcher_->OnStreamClosed(id, Now()));
@@ -257,12 +265,16 @@ void DispatcherService::RecordLeases(const SendAttach& action) {
 // --- Requests
 
 template <class T>
-Result<T> DispatcherService::Ask(std::function<Result<T>()> question) {
+Result<T> DispatcherService::Ask(const char* method, std::function<Result<T>()> question) {
+  const auto refuse = [&](Status status) {
+    refusals_.Count(method, status);
+    return status;
+  };
   if (queue_->closed()) return Unavailable("the dispatcher has stopped");
   if (++questions_ > kMostQuestions) {
     --questions_;
-    return ResourceExhausted(
-        fmt::format("{} requests wait, the limit: retry in 1 s", kMostQuestions));
+    return refuse(ResourceExhausted(
+        fmt::format("{} requests wait, the limit: retry in 1 s", kMostQuestions)));
   }
   auto answer = std::make_shared<std::promise<Result<T>>>();
   auto future = answer->get_future();
@@ -270,23 +282,37 @@ Result<T> DispatcherService::Ask(std::function<Result<T>()> question) {
   answer.reset();  // a task that a closed queue dropped breaks the promise
   const bool ready = future.wait_for(kAnswerWithin) == std::future_status::ready;
   --questions_;
-  if (!ready) return DeadlineExceeded("the dispatcher's event loop did not answer in 10 s");
+  if (!ready) {
+    return refuse(DeadlineExceeded("the dispatcher's event loop did not answer in 10 s"));
+  }
   try {
-    return future.get();
+    Result<T> result = future.get();
+    refusals_.Count(method, result.status());
+    return result;
   } catch (const std::future_error&) {
     return Unavailable("the dispatcher has stopped");
   }
 }
 
+void DispatcherService::AddMetrics(MetricSet& metrics) {
+  refusals_.AddTo(metrics);
+  const Result<MetricSet> asked = Ask<MetricSet>("GetStatus", [this, metrics]() mutable {
+    const auto unix_seconds = static_cast<double>(clock_->UnixSeconds());
+    AddDispatcherMetrics(*dispatcher_, options_, tally_, clock_->Now(), unix_seconds, metrics);
+    return Result<MetricSet>(std::move(metrics));
+  });
+  if (asked.ok()) metrics = *asked;
+}
+
 Result<v1::ServiceStatus> DispatcherService::OnGetStatus() {
-  return Ask<v1::ServiceStatus>([this]() -> Result<v1::ServiceStatus> {
+  return Ask<v1::ServiceStatus>("GetStatus", [this]() -> Result<v1::ServiceStatus> {
     return BuildStatus(*dispatcher_, options_, clock_->Now());
   });
 }
 
 Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
     const v1::DrainWorkerRequest& request) {
-  return Ask<v1::DrainWorkerResponse>([this, request]() {
+  return Ask<v1::DrainWorkerResponse>("DrainWorker", [this, request]() {
     Actions actions;
     auto response = dispatcher_->DrainWorker(request, Now(), actions);
     Perform(std::move(actions));
@@ -295,7 +321,7 @@ Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
 }
 
 Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& request) {
-  return Ask<v1::EndJobResponse>([this, request]() {
+  return Ask<v1::EndJobResponse>("EndJob", [this, request]() {
     Actions actions;
     auto response = dispatcher_->EndJob(request, Now(), actions);
     Perform(std::move(actions));
@@ -310,7 +336,8 @@ void DispatcherService::Perform(Actions actions) {
     std::visit([this](auto& a) { Do(a); }, action);
   }
   event_began_ = Time{};
-  if (!dispatcher_->stepped_down().ok()) BeginAnew();
+  leads_ = dispatcher_->stepped_down().ok();
+  if (!leads_) BeginAnew();
 }
 
 // The store is this process's alone, so that there is no other dispatcher to go to: peers that have
@@ -344,7 +371,8 @@ void DispatcherService::Begun(const Result<TermRecords>& begun) {
   logger_->Warning("began a new term; all sessions and workers come back to it",
                    {{"term", begun->term}, {"why", dispatcher_->stepped_down()}});
   term_ = begun->term;
-  dispatcher_.emplace(options_, begun->term, begun->jobs, Now());
+  dispatcher_.emplace(options_, begun->term, begun->jobs, Now(),
+                      [this](const Update& update) { tally_.WillApply(update); });
   for (const auto& [id, dataset] : datasets_) Perform(dispatcher_->OnDataset(id, dataset, Now()));
 }
 
@@ -361,10 +389,12 @@ void DispatcherService::Do(SendWork& action) {
 
 void DispatcherService::Do(CloseStream& action) {
   if (const auto it = attach_streams_.find(action.stream); it != attach_streams_.end()) {
+    refusals_.Count("Attach", action.status);
     it->second->Close(action.status);
     attach_streams_.erase(it);
   }
   if (const auto it = work_streams_.find(action.stream); it != work_streams_.end()) {
+    refusals_.Count("Work", action.status);
     it->second->Close(action.status);
     work_streams_.erase(it);
   }
@@ -382,10 +412,14 @@ void DispatcherService::Do(CompilePlan& action) {
 
 void DispatcherService::Do(CommitRecord& action) {
   committer_.Post([this, queue = queue_, term = term_.load(), record = std::move(action.record)] {
+    const Time began = clock_->Now();
     const Status status = store_->CommitJob(term, record, clock_->UnixSeconds());
     Check(status);
-    queue->Post(
-        [this, record, status] { Perform(dispatcher_->OnRecordCommitted(record, status, Now())); });
+    const double seconds = ToSeconds(clock_->Now() - began);
+    queue->Post([this, record, status, seconds] {
+      tally_.Committed(seconds, status);
+      Perform(dispatcher_->OnRecordCommitted(record, status, Now()));
+    });
   });
 }
 

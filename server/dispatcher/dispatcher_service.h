@@ -22,12 +22,14 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/metrics.h"
 #include "common/transport/strand.h"
 #include "common/transport/stream.h"
 #include "server/dispatcher/dispatcher.h"
 #include "server/dispatcher/plan_facts.h"
 #include "server/dispatcher/running_dispatcher.h"
 #include "server/dispatcher/server_stream.h"
+#include "server/dispatcher/tally.h"
 #include "server/dispatcher/task_queue.h"
 #include "server/dispatcher/trace_collector.h"
 #include "server/state/state_store.h"
@@ -65,6 +67,14 @@ class DispatcherService final : public RunningDispatcher {
   /// moved in steps of at most options.late_tick, with a tick after each: a longer one is a pause
   /// to the dispatcher.
   void Tick();
+
+  /// The metrics of a dispatcher, filled in. Without most of them where the event loop does not
+  /// answer.
+  void AddMetrics(MetricSet& metrics) override;
+  /// Whether this dispatcher leads: its term has begun and no higher one is known.
+  bool leads() const override { return leads_; }
+  /// When the event loop was last seen to go round.
+  Time last_round() const override { return last_round_; }
 
   /// A later one each time that a peer has seen a higher term than this one's.
   std::uint64_t term() const override { return term_; }
@@ -113,8 +123,9 @@ class DispatcherService final : public RunningDispatcher {
                                   std::shared_ptr<Stream<Out>> stream);
   template <class StreamT>
   void Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id);
+  /// `method` is counted where the answer is a refusal.
   template <class T>
-  Result<T> Ask(std::function<Result<T>()> question);
+  Result<T> Ask(const char* method, std::function<Result<T>()> question);
 
   DispatcherOptions options_;  // changed by the event loop alone
   const std::shared_ptr<StateStore> store_;
@@ -128,8 +139,12 @@ class DispatcherService final : public RunningDispatcher {
   const std::shared_ptr<TraceCollector> traces_;
   std::atomic<StreamId> last_stream_{0};
   std::atomic<int> questions_{0};
+  std::atomic<bool> leads_{true};
+  std::atomic<Time> last_round_;
+  RefusalCounter refusals_;
 
   // The event loop's own.
+  DispatcherTally tally_;
   std::optional<Dispatcher> dispatcher_;  // always there
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed

@@ -48,6 +48,8 @@ class DispatcherState {
   const v1::JobRecord* FindRecord(const std::string& job) const;
   /// Whether a job's record is of an earlier term and says that the job is live.
   bool IsInherited(const std::string& job) const;
+  /// Jobs that have sessions, live or waiting.
+  std::size_t job_count() const { return job_sessions_.size(); }
   /// Numbers of a job's sessions, live and waiting, lowest first.
   const std::set<Number>& SessionsOf(const std::string& job) const;
   /// Those of them that are live.

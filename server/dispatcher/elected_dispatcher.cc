@@ -116,6 +116,21 @@ std::uint64_t ElectedDispatcher::term() const {
   return service ? service->term() : 0;
 }
 
+void ElectedDispatcher::AddMetrics(MetricSet& metrics) {
+  if (const auto service = Leading()) service->AddMetrics(metrics);
+}
+
+bool ElectedDispatcher::leads() const {
+  const auto service = Leading();
+  return service != nullptr && service->leads();
+}
+
+// A standby has no loop that could hang: its election goes on by tickers.
+Time ElectedDispatcher::last_round() const {
+  const auto service = Leading();
+  return service != nullptr ? service->last_round() : clock_->Now();
+}
+
 std::shared_ptr<DispatcherService> ElectedDispatcher::Leading() const {
   MutexLock lock(mutex_);
   return service_;

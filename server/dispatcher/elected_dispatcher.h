@@ -43,6 +43,9 @@ class ElectedDispatcher final : public RunningDispatcher {
   /// Stands for election from now on.
   void SetAddress(const std::string& address) override;
   std::uint64_t term() const override;
+  void AddMetrics(MetricSet& metrics) override;
+  bool leads() const override;
+  Time last_round() const override;
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
       std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;

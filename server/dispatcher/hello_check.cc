@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/protocol_version.h"
+
 namespace millrace {
 namespace {
 
@@ -21,6 +23,7 @@ constexpr int kMaxSemantics = 64;
 constexpr int kMaxCounters = 64;
 constexpr std::uint32_t kMaxWorldSize = 1u << 20;
 constexpr std::uint32_t kMaxReplica = 1u << 16;
+constexpr std::uint32_t kMaxPriority = 1000;
 constexpr int kMaxOverrides = 256;
 constexpr int kMaxFailing = 1024;
 constexpr int kMaxStages = 256;
@@ -154,9 +157,7 @@ std::string DifferentOptions(std::string_view there, std::string_view here) {
 }
 
 Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
-  if (hello.protocol() != 1) {
-    return InvalidArgument(fmt::format("protocol {} is unknown: expected 1", hello.protocol()));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckProtocol("trainer", hello.protocol()));
   if (hello.job().empty()) return InvalidArgument("the job has no name");
   MILLRACE_RETURN_IF_ERROR(CheckText("the job's name", hello.job(), kMaxName));
   MILLRACE_RETURN_IF_ERROR(CheckText("`where`", hello.where(), kMaxWhere));
@@ -178,6 +179,10 @@ Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
   if (hello.replica() >= kMaxReplica) {
     return InvalidArgument(fmt::format("replica {} is out of range: expected 0 to {}",
                                        hello.replica(), kMaxReplica - 1));
+  }
+  if (hello.priority() > kMaxPriority) {
+    return InvalidArgument(fmt::format("priority {} is out of range: expected 1 to {}",
+                                       hello.priority(), kMaxPriority));
   }
   const v1::PipelineText& pipeline = hello.pipeline();
   if (pipeline.yaml().empty()) return InvalidArgument("the pipeline is empty");
@@ -219,9 +224,7 @@ Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello) {
 }
 
 Status CheckWorkRequest(const v1::WorkRequest& request) {
-  if (request.protocol() != 1) {
-    return InvalidArgument(fmt::format("protocol {} is unknown: expected 1", request.protocol()));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckProtocol("worker", request.protocol()));
   if (request.nonce().size() != 16) {
     return InvalidArgument(
         fmt::format("the nonce has {} bytes: expected 16", request.nonce().size()));

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/base/clock.h"
+#include "common/base/metrics.h"
 #include "common/transport/stream.h"
 
 namespace millrace {
@@ -20,6 +22,13 @@ class RunningDispatcher : public DispatcherEndpoint {
   virtual void SetDataset(const std::string& id, v1::DatasetState dataset) = 0;
   /// Where it listens, for status and messages: known only once it does.
   virtual void SetAddress(const std::string& address) = 0;
+  /// The metrics of a dispatcher, filled in: without most of them where its event loop does not
+  /// answer, and where it does not lead.
+  virtual void AddMetrics(MetricSet& metrics) = 0;
+  /// Whether this dispatcher leads: its term has begun and no higher one is known.
+  virtual bool leads() const = 0;
+  /// When its event loop was last seen to go round.
+  virtual Time last_round() const = 0;
   /// Of the leading dispatcher in this process; 0 where it does not lead.
   virtual std::uint64_t term() const = 0;
 };

@@ -26,21 +26,31 @@ std::uint64_t Weight(Number worker, Number session) {
   return Mix(Mix(Mix(worker.term) ^ worker.n) ^ Mix(Mix(session.term) ^ session.n));
 }
 
-double SecondsPerBatch(const v1::WorkRequest& report) {
+/// Of one builder thread; 0 before the first batch.
+double ShownSecondsPerBatch(const v1::WorkRequest& report) {
   double seconds = 0;
   std::uint64_t batches = 0;
   for (const auto& stage : report.build()) {
     seconds += stage.seconds();
     batches = std::max<std::uint64_t>(batches, stage.count());
   }
-  const bool known = batches > 0 && seconds > 0;
-  return known ? seconds / static_cast<double>(batches) : kUnknownSecondsPerBatch;
+  return batches > 0 && seconds > 0 ? seconds / static_cast<double>(batches) : 0;
+}
+
+double SecondsPerBatch(const v1::WorkRequest& report) {
+  const double shown = ShownSecondsPerBatch(report);
+  return shown > 0 ? shown : kUnknownSecondsPerBatch;
 }
 
 }  // namespace
 
 bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options) {
   return worker.stream != 0 && now - worker.heard < options.worker_silence;
+}
+
+double BatchesPerSecond(const v1::WorkRequest& report) {
+  const double seconds = ShownSecondsPerBatch(report);
+  return seconds > 0 ? std::max(1u, report.threads()) / seconds : 0;
 }
 
 bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,

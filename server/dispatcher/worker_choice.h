@@ -16,6 +16,10 @@ namespace millrace {
 /// Whether a worker's words are fresh enough to give it new leases.
 bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 
+/// Batches that a worker can build in a second with all its threads, as its builds have shown so
+/// far; 0 before the first.
+double BatchesPerSecond(const v1::WorkRequest& report);
+
 /// Whether a consumer's batches may come from this worker: heard, not draining, the plan ready, and
 /// reachable. What its connections have shown so far (`failing`) is not asked here.
 bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,

@@ -81,6 +81,7 @@ class CompiledPlan final : public Plan {
   const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }
   const Fingerprint& order_fingerprint() const override { return outline_.order_fingerprint(); }
   const PlanOutline* outline() const override { return &outline_; }
+  void TrimMemory() const override { pool_.Trim(); }
   const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
   const PlanCounts& counts() const override { return selection_.counts(); }

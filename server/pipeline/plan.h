@@ -21,7 +21,7 @@ namespace millrace {
 class Pipeline;
 class PlanDraft;
 class BufferMemory;  // common/batch/buffer_memory.h
-class PlanOutline;  // server/pipeline/plan_outline.h
+class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
@@ -86,6 +86,9 @@ class Plan {
   static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
   virtual ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const = 0;
   virtual std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const = 0;
+
+  /// Frees what is kept for later batches and not in use.
+  virtual void TrimMemory() const {}
 
   /// Builds the batch of places [range.first, …) of an epoch. OutOfRange beyond the epoch; DataLoss
   /// naming the file where data turn out to be damaged.

@@ -60,24 +60,46 @@ std::shared_ptr<const DatasetIndex> IndexOfBetterDays(const DatasetLocation& loc
 
 PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> logger)
     : options_(std::move(options)), logger_(std::move(logger)) {
-  for (const auto& [id, location] : options_.datasets) {
-    auto entry = std::make_unique<Entry>();
-    entry->id = id;
-    entry->location = location;
-    {
-      MutexLock lock(entry->mutex);
-      entry->in_progress = options_.open_ahead;
-    }
-    entries_.emplace(id, std::move(entry));
-  }
+  SetDatasets(options_.datasets);
 }
 
 PlanLibrary::~PlanLibrary() = default;
 
-Result<PlanLibrary::Entry*> PlanLibrary::Find(const std::string& dataset_id) const {
-  const auto found = entries_.find(dataset_id);
-  if (found != entries_.end()) return found->second.get();
-  if (entries_.empty()) {
+std::shared_ptr<PlanLibrary::Entry> PlanLibrary::MakeEntry(const std::string& id,
+                                                           const DatasetLocation& location) const {
+  auto entry = std::make_shared<Entry>();
+  entry->id = id;
+  entry->location = location;
+  MutexLock lock(entry->mutex);
+  entry->in_progress = options_.open_ahead;
+  return entry;
+}
+
+void PlanLibrary::SetDatasets(const std::map<std::string, DatasetLocation>& datasets) {
+  MutexLock lock(mutex_);
+  std::map<std::string, std::shared_ptr<Entry>> entries;
+  for (const auto& [id, location] : datasets) {
+    const auto known = entries_.find(id);
+    const bool same = known != entries_.end() && known->second->location == location;
+    entries[id] = same ? known->second : MakeEntry(id, location);
+  }
+  for (const auto& [id, entry] : entries_) {
+    const auto kept = entries.find(id);
+    if (kept == entries.end() || kept->second != entry) retired_.push_back(entry);
+  }
+  entries_ = std::move(entries);
+}
+
+std::map<std::string, std::shared_ptr<PlanLibrary::Entry>> PlanLibrary::Entries() const {
+  MutexLock lock(mutex_);
+  return entries_;
+}
+
+Result<std::shared_ptr<PlanLibrary::Entry>> PlanLibrary::Find(const std::string& dataset_id) const {
+  const auto entries = Entries();
+  const auto found = entries.find(dataset_id);
+  if (found != entries.end()) return found->second;
+  if (entries.empty()) {
     return NotFound(fmt::format("dataset '{}' is not known here, nor is any other: name its folder",
                                 dataset_id));
   }
@@ -119,6 +141,10 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
     usable = *index;
   } else if (!bad_files.empty()) {
     for (const BadFile& file : bad_files) damaged.push_back(file.name);
+    {
+      MutexLock lock(mutex_);
+      file_failures_["open"] += bad_files.size();
+    }
     usable = IndexOfBetterDays(entry.location, options, damaged);
     if (usable) {
       logger_->Warning("dataset has damaged files; only plans that exclude them are served",
@@ -137,7 +163,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
 }
 
 Result<std::shared_ptr<const Dataset>> PlanLibrary::Open(const std::string& dataset_id) {
-  MILLRACE_ASSIGN_OR_RETURN(Entry* const entry, Find(dataset_id));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Find(dataset_id));
   MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
   MutexLock lock(entry->mutex);
   return entry->dataset;
@@ -145,8 +171,9 @@ Result<std::shared_ptr<const Dataset>> PlanLibrary::Open(const std::string& data
 
 void PlanLibrary::OpenAll(
     const std::function<void(const std::string& dataset_id, const Status&)>& opened) {
+  const auto entries = Entries();
   std::vector<std::jthread> threads;
-  for (const auto& [id, entry] : entries_) {
+  for (const auto& [id, entry] : entries) {
     threads.emplace_back([this, &opened, &id = id] { opened(id, Open(id).status()); });
   }
 }
@@ -207,7 +234,19 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
 
 bool PlanLibrary::CheckFiles() {
   bool worse = false;
-  for (const auto& [id, entry] : entries_) {
+  std::vector<std::shared_ptr<Entry>> looked_at;
+  {
+    MutexLock lock(mutex_);
+    // Where nothing but its entry holds a dataset, no plan needs it.
+    std::erase_if(retired_, [](const std::shared_ptr<Entry>& entry) {
+      MutexLock own(entry->mutex);
+      return !entry->in_progress && entry->dataset.use_count() <= 1;
+    });
+    looked_at = retired_;
+    for (const auto& [id, entry] : entries_) looked_at.push_back(entry);
+  }
+  for (const std::shared_ptr<Entry>& entry : looked_at) {
+    const std::string& id = entry->id;
     std::shared_ptr<const Dataset> dataset;
     {
       MutexLock lock(entry->mutex);
@@ -215,6 +254,10 @@ bool PlanLibrary::CheckFiles() {
     }
     if (!dataset) continue;
     const FileNews news = dataset->CheckFiles();
+    {
+      MutexLock lock(mutex_);
+      file_failures_["served"] += news.damaged.size();
+    }
     for (const DamagedFile& file : news.replaced) {
       logger_->Warning("file was replaced; the one that was opened goes on being used",
                        {{"dataset", id}, {"file", file.name}, {"now", file.what}});
@@ -237,14 +280,19 @@ bool PlanLibrary::CheckFiles() {
   return worse;
 }
 
+std::map<std::string, std::uint64_t> PlanLibrary::file_failures() const {
+  MutexLock lock(mutex_);
+  return file_failures_;
+}
+
 std::vector<std::string> PlanLibrary::dataset_ids() const {
   std::vector<std::string> ids;
-  for (const auto& [id, entry] : entries_) ids.push_back(id);
+  for (const auto& [id, entry] : Entries()) ids.push_back(id);
   return ids;
 }
 
 Result<DatasetStatus> PlanLibrary::GetStatus(const std::string& dataset_id) const {
-  MILLRACE_ASSIGN_OR_RETURN(const Entry* const entry, Find(dataset_id));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Find(dataset_id));
   DatasetStatus status;
   status.id = entry->id;
   status.dir = entry->location.dir;

@@ -36,6 +36,7 @@ namespace millrace {
 struct DatasetLocation {
   std::filesystem::path dir;
   std::filesystem::path index_file;  // empty: found by the rules of index_store.h
+  friend bool operator==(const DatasetLocation&, const DatasetLocation&) = default;
 };
 
 struct PlanLibraryOptions {
@@ -83,6 +84,11 @@ class PlanLibrary {
   /// opening and of building its index; Unavailable after Stop.
   Result<std::shared_ptr<const Dataset>> Open(const std::string& dataset_id);
 
+  /// Replaces the datasets. One whose place is the same stays as it is; one that moves or goes away
+  /// is closed with the last plan over it; a new one is opened when it is first needed, or by
+  /// OpenAll.
+  void SetDatasets(const std::map<std::string, DatasetLocation>& datasets);
+
   /// Opens all datasets, each on a thread of its own, so that none waits for another; their indexes
   /// are built one after another. `opened` is called for each, from several threads. Blocks.
   void OpenAll(const std::function<void(const std::string& dataset_id, const Status&)>& opened);
@@ -104,6 +110,10 @@ class PlanLibrary {
   /// has become worse: plans have to be compiled again to see whether they can still be served.
   bool CheckFiles();
 
+  /// Files found bad so far, by when: "open" (a dataset was opened) and "served" (changed while it
+  /// was).
+  std::map<std::string, std::uint64_t> file_failures() const;
+
   /// Ids of all datasets.
   std::vector<std::string> dataset_ids() const;
   /// NotFound for an id that is not configured. Never waits for an index to be built.
@@ -112,15 +122,21 @@ class PlanLibrary {
  private:
   struct Entry;
 
-  Result<Entry*> Find(const std::string& dataset_id) const;
+  Result<std::shared_ptr<Entry>> Find(const std::string& dataset_id) const;
+  std::map<std::string, std::shared_ptr<Entry>> Entries() const;
+  std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<Logger> logger_;
   std::stop_source stop_;
-  std::mutex one_build_;                                   // see IndexOptions
-  std::map<std::string, std::unique_ptr<Entry>> entries_;  // not changed after construction
+  std::mutex one_build_;  // see IndexOptions
   mutable Mutex mutex_;
+  std::map<std::string, std::shared_ptr<Entry>> entries_ MILLRACE_GUARDED_BY(mutex_);
+  // Replaced ones: plans may go on with them, so that their files are looked at.
+  std::vector<std::shared_ptr<Entry>> retired_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::uint64_t> file_failures_ MILLRACE_GUARDED_BY(mutex_){{"open", 0},
+                                                                                  {"served", 0}};
   // By dataset id and fingerprint; those in use.
   std::map<std::string, std::weak_ptr<const Plan>> plans_ MILLRACE_GUARDED_BY(mutex_);
 };

@@ -27,10 +27,14 @@ Status CheckShard(const v1::Shard& shard) {
 
 }  // namespace
 
-void BuildQueue::AddStream(StreamId stream, const std::string& job) {
-  streams_[stream].job = job;
+void BuildQueue::AddStream(StreamId id, const std::string& plan, const std::string& job) {
+  StreamState& stream = streams_[id];
+  stream.plan = plan;
+  stream.job = job;
   jobs_.try_emplace(job);
 }
+
+void BuildQueue::SetWeight(const std::string& job, double weight) { jobs_.at(job).weight = weight; }
 
 void BuildQueue::RemoveStream(StreamId id) {
   const auto found = streams_.find(id);
@@ -106,7 +110,7 @@ void BuildQueue::SetState(StreamState& stream, const Key& key, Entry& entry, Sta
   const auto active = [](State s) { return s == State::kPending || s == State::kBuilding; };
   if (active(state) && !active(entry.state)) {
     // Time that a job did not ask for is not owed to it later.
-    if (job.active == 0) job.build_seconds = std::max(job.build_seconds, served_seconds_);
+    if (job.active == 0) job.time = std::max(job.time, served_time_);
     ++job.active;
   } else if (!active(state) && active(entry.state)) {
     --job.active;
@@ -133,17 +137,26 @@ bool BuildQueue::MayBuild(const StreamState& stream) const {
          stream.built_bytes < memory_budget_ / std::max<std::size_t>(1, streams_.size());
 }
 
+bool BuildQueue::Waits(const StreamState& stream) {
+  if (stream.entries.empty()) return false;
+  const auto& [key, entry] = *stream.entries.begin();
+  return IsUrgent(stream, key) &&
+         (entry.state == State::kPending || entry.state == State::kBuilding);
+}
+
 std::optional<BuildQueue::Task> BuildQueue::Next() {
-  // In order of (urgent first, the job's seconds, position).
+  // In order of (urgent first, the job's time, position).
   using Rank = std::tuple<bool, double, Key>;
   std::optional<Rank> best;
   StreamId best_stream = 0;
+  for (auto& [name, job] : jobs_) job.waits = false;
   for (auto& [id, stream] : streams_) {
+    if (Waits(stream)) jobs_[stream.job].waits = true;
     if (stream.pending.empty()) continue;
     const Key& key = *stream.pending.begin();
     const bool urgent = IsUrgent(stream, key);
     if (!urgent && !MayBuild(stream)) continue;
-    const Rank rank{!urgent, jobs_[stream.job].build_seconds, key};
+    const Rank rank{!urgent, jobs_[stream.job].time, key};
     if (!best || rank < *best) {
       best = rank;
       best_stream = id;
@@ -157,30 +170,58 @@ std::optional<BuildQueue::Task> BuildQueue::Next() {
   }
   Entry& entry = stream.entries.at(key);
   SetState(stream, key, entry, State::kBuilding);
-  served_seconds_ = jobs_[stream.job].build_seconds;
-  return Task{best_stream, stream.job, key.second, key.first, entry.range};
+  Job& job = jobs_[stream.job];
+  served_time_ = job.time;
+  if (job.waits) {
+    for (auto& [name, other] : jobs_) {
+      if (!other.waits) other.time = std::max(other.time, served_time_);
+    }
+  }
+  job.time += job.mean_seconds / job.weight;
+  return Task{best_stream, stream.plan, stream.job,      key.second,
+              key.first,   entry.range, job.mean_seconds};
 }
 
-bool BuildQueue::ForgetFor(const StreamState& wanting) {
+BuildQueue::StreamState* BuildQueue::Richest() {
   StreamState* richest = nullptr;
   for (auto& [id, stream] : streams_) {
     const bool only_next = stream.built.empty() || IsUrgent(stream, *stream.built.rbegin());
     if (only_next) continue;
     if (richest == nullptr || stream.built_bytes > richest->built_bytes) richest = &stream;
   }
+  return richest;
+}
+
+void BuildQueue::ForgetLast(StreamState& stream) {
+  const Key last = *stream.built.rbegin();
+  Entry& entry = stream.entries.at(last);
+  // The consumer may have taken its room back since.
+  SetState(stream, last, entry, entry.room ? State::kPending : State::kNoRoom);
+}
+
+bool BuildQueue::ForgetFor(const StreamState& wanting) {
+  StreamState* richest = Richest();
   if (richest == nullptr) return false;
   if (richest != &wanting && richest->built_bytes <= wanting.built_bytes) return false;
-  const Key last = *richest->built.rbegin();
-  Entry& forgotten = richest->entries.at(last);
-  // The consumer may have taken its room back since.
-  SetState(*richest, last, forgotten, forgotten.room ? State::kPending : State::kNoRoom);
+  ForgetLast(*richest);
   return true;
+}
+
+void BuildQueue::SetMemoryBudget(std::uint64_t bytes) {
+  memory_budget_ = bytes;
+  while (built_bytes_ > memory_budget_) {
+    StreamState* richest = Richest();
+    if (richest == nullptr) return;
+    ForgetLast(*richest);
+  }
 }
 
 void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch,
                        std::uint64_t bytes, double seconds) {
-  if (const auto job = jobs_.find(task.job); job != jobs_.end()) {
-    job->second.build_seconds += seconds;
+  if (const auto found = jobs_.find(task.job); found != jobs_.end()) {
+    Job& job = found->second;
+    job.time += (seconds - task.charged) / job.weight;
+    job.mean_seconds = job.mean_seconds == 0 ? seconds : 0.9 * job.mean_seconds + 0.1 * seconds;
   }
   const auto stream = streams_.find(task.stream);
   if (stream == streams_.end()) return;
@@ -231,8 +272,8 @@ std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
     if (entry.bytes > stream.credit - stream.credit_used) return std::nullopt;
     stream.credit_used += entry.bytes;
   }
-  Outgoing out{Task{id, stream.job, key.second, key.first, entry.range}, entry.batch, entry.bytes,
-               stream.credit_used};
+  Outgoing out{Task{id, stream.plan, stream.job, key.second, key.first, entry.range}, entry.batch,
+               entry.bytes, stream.credit_used};
   SetState(stream, key, entry, State::kSent);
   return out;
 }

@@ -3,8 +3,9 @@
 //
 // Rules (docs/protocol.md): nothing is built without room. What a consumer needs next comes first
 // and is refused neither for memory nor for credit. Among jobs, the one that has had the fewest
-// build seconds goes first; within a job the lowest position. Short of memory, what is needed last
-// by the stream that holds most is forgotten and built again later.
+// build seconds for its weight goes first, what is being built counted at the job's mean; within a
+// job the lowest position. A job whose consumers do not wait collects no claim. Short of memory,
+// what is needed last by the stream that holds most is forgotten and built again later.
 //
 // Not thread-safe: the worker guards it.
 #pragma once
@@ -34,10 +35,12 @@ class BuildQueue {
   /// One batch of one stream's lease.
   struct Task {
     StreamId stream = 0;
-    std::string job;  // the plan's fingerprint
+    std::string plan;  // fingerprint
+    std::string job;
     Number lease;
     Position at;
     ExampleRange range;
+    double charged = 0;  // build seconds that the job has been charged with already
   };
 
   /// A built batch on its way out.
@@ -51,7 +54,15 @@ class BuildQueue {
   /// `memory_budget`: bytes of batches that are built and not sent, over all streams.
   explicit BuildQueue(std::uint64_t memory_budget) : memory_budget_(memory_budget) {}
 
-  void AddStream(StreamId stream, const std::string& job);
+  /// Another budget. What is needed last is forgotten until the rest fits, but no consumer's next.
+  void SetMemoryBudget(std::uint64_t bytes);
+  std::uint64_t memory_budget() const { return memory_budget_; }
+
+  /// A stream of a job, for batches of a plan.
+  void AddStream(StreamId stream, const std::string& plan, const std::string& job);
+  /// The job's share of build seconds, against those of others that wait. At first 1.
+  /// REQUIRES: a stream of the job, weight > 0.
+  void SetWeight(const std::string& job, double weight);
   /// Its batches go with it.
   void RemoveStream(StreamId stream);
   /// Replaces all that the stream wants. InvalidArgument (nothing changed) for a list that no
@@ -103,6 +114,7 @@ class BuildQueue {
   };
 
   struct StreamState {
+    std::string plan;
     std::string job;
     Position next;
     std::uint64_t credit = 0;
@@ -117,22 +129,30 @@ class BuildQueue {
   };
 
   struct Job {
-    double build_seconds = 0;  // virtual time: a newcomer starts where the others are
+    double weight = 1;
+    double time = 0;           // build seconds by weight; a newcomer starts where the others are
+    double mean_seconds = 0;   // of a batch; 0 before the first
     std::uint64_t active = 0;  // batches pending or being built
+    bool waits = false;        // at the last call of Next: a consumer had nothing else to take
   };
 
   void SetState(StreamState& stream, const Key& key, Entry& entry, State state);
+  /// The stream that holds most, of those that hold more than their next; nullptr: none.
+  StreamState* Richest();
+  void ForgetLast(StreamState& stream);
   /// Makes room for `wanting` by forgetting what another stream that holds more needs last.
   bool ForgetFor(const StreamState& wanting);
   static bool IsUrgent(const StreamState& stream, const Key& key) {
     return key.first <= stream.next;
   }
+  /// Whether the consumer's next batch is still to be built.
+  static bool Waits(const StreamState& stream);
   bool MayBuild(const StreamState& stream) const;
 
-  const std::uint64_t memory_budget_;
+  std::uint64_t memory_budget_;
   std::map<StreamId, StreamState> streams_;
   std::map<std::string, Job> jobs_;
-  double served_seconds_ = 0;  // of the job served last
+  double served_time_ = 0;  // of the job served last
   std::uint64_t pending_ = 0;
   std::uint64_t built_bytes_ = 0;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/mutant.h"
+#include "common/base/protocol_version.h"
 #include "server/pipeline/pipeline.h"
 #include "server/worker/worker_state.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr Duration kSayAgain = std::chrono::minutes(1);
 constexpr double kShortestRetry = 0.1;  // seconds
+constexpr double kFirstRetry = 1;       // at most: workers spread that all lose their dispatcher
 constexpr double kLongestRetry = 5;
 
 }  // namespace
@@ -70,15 +72,14 @@ void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& 
     return OnWorkClosed(attempt, why, now);
   }
   term_ = response.term();
-  work_.retry_seconds = kShortestRetry;
+  work_.retry_seconds = kFirstRetry;
   if (response.has_id()) {
     number_ = {response.id().term(), response.id().n()};
     if (!work_.registered) {
       work_.registered = true;
       no_dispatcher_said_.reset();
-      log_->Info(
-          "joined dispatcher",
-          {{"address", dispatcher()}, {"term", term_}, {"number", number_.ToString()}});
+      log_->Info("joined dispatcher",
+                 {{"address", dispatcher()}, {"term", term_}, {"number", number_.ToString()}});
     }
   }
   if (response.drain() && !draining_) {
@@ -165,7 +166,7 @@ void WorkerState::SendReport(Time now) {
 
 v1::WorkRequest WorkerState::MakeReport(Time now) const {
   v1::WorkRequest report;
-  report.set_protocol(1);
+  report.set_protocol(kProtocol);
   if (number_.is_set()) {
     report.mutable_id()->set_term(number_.term);
     report.mutable_id()->set_n(number_.n);
@@ -190,7 +191,7 @@ v1::WorkRequest WorkerState::MakeReport(Time now) const {
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
                            std::max(1, options_.threads));
   report.set_memory_bytes(queue_.built_bytes());
-  report.set_memory_limit_bytes(options_.memory_bytes);
+  report.set_memory_limit_bytes(queue_.memory_budget());
   report.set_streams(static_cast<std::uint32_t>(streams_.size()));
   report.set_draining(draining_);
   for (const auto& [stage, total] : build_seconds_) {
@@ -199,11 +200,7 @@ v1::WorkRequest WorkerState::MakeReport(Time now) const {
     seconds.set_seconds(total.seconds);
     seconds.set_count(total.count);
   }
-  double blocked = send_blocked_seconds_;
-  for (const auto& [id, stream] : streams_) {
-    if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
-  }
-  report.set_send_blocked_seconds(blocked);
+  report.set_send_blocked_seconds(SendBlockedSeconds(now));
   report.set_threads(static_cast<std::uint32_t>(options_.threads));
   report.set_version(options_.version);
   report.set_highest_term(term_);

@@ -1,9 +1,12 @@
 #include "server/worker/worker_service.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "common/base/nonce.h"
+#include "server/pipeline/stage_clock.h"
 #include "server/worker/builder.h"
 
 namespace millrace {
@@ -44,12 +47,13 @@ class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> 
 WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanProvider> plans,
                              std::shared_ptr<Connector> connector,
                              std::shared_ptr<const Clock> clock, const std::shared_ptr<Logger>& log)
-    : threads_wanted_(options.threads),
-      name_(options.name),
+    : options_(options),
       provider_(std::move(plans)),
       connector_(std::move(connector)),
       clock_(std::move(clock)),
+      log_(log),
       trace_(clock_, options.name, options.host_id),
+      refusals_({"StreamBatches", "GetStatic"}),
       random_(std::random_device()()),
       state_(
           options, MakeNonce(),
@@ -61,7 +65,7 @@ WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanP
 WorkerService::~WorkerService() { Stop(); }
 
 void WorkerService::Start() {
-  for (int i = 0; i < threads_wanted_; ++i) threads_.emplace_back([this] { BuildLoop(); });
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
   threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });
   threads_.emplace_back([this] { WatchLoop(); });
@@ -117,7 +121,10 @@ void WorkerService::Tick() {
 // --- What the machine wants ----------------------------------------------------------------------
 
 void WorkerService::Perform() {
-  for (WorkerAction::Any& action : state_.TakeActions()) PerformOne(std::move(action));
+  // What is done may have something follow from it.
+  for (auto actions = state_.TakeActions(); !actions.empty(); actions = state_.TakeActions()) {
+    for (WorkerAction::Any& action : actions) PerformOne(std::move(action));
+  }
 }
 
 void WorkerService::PerformOne(WorkerAction::Any action) {
@@ -128,6 +135,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
   } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
     outlets_.at(part->stream).out->WriteControl(std::move(part->part));
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
+    refusals_.Count("StreamBatches", close->why);
     outlets_.at(close->stream).out->Close(close->why);  // dropped when the network says so
   } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
     attempt_ = open->attempt;
@@ -143,6 +151,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
   } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
     look_due_ = true;
     look_due_changed_.NotifyAll();
+    WatchMemory();
   } else {
     work_available_.NotifyAll();
   }
@@ -163,6 +172,50 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
   work_->Write(std::move(action.report));
 }
 
+void WorkerService::WatchMemory() {
+  if (options_.memory_limit == 0) return;
+  const MemoryUse use = options_.memory_use();
+  const std::uint64_t budget = WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use,
+                                               state_.queue().built_bytes());
+  if (budget == state_.queue().memory_budget()) return;
+  if (state_.SetMemoryBudget(budget)) {
+    // What was let go of is kept for the next batches otherwise, by the plans and by malloc.
+    for (const auto& [fingerprint, entry] : state_.plans()) {
+      if (entry.plan) entry.plan->TrimMemory();
+    }
+    malloc_trim(0);
+  }
+  // Once for each time that it is short, not at each step of it.
+  const bool is_short = budget < options_.memory_bytes / 2;
+  if (is_short && !short_of_memory_) {
+    log_->Warning(
+        "short of memory: fewer batches are built ahead; raise memory_limit, or lower "
+        "threads",
+        {{"memory_limit", options_.memory_limit},
+         {"anonymous", use.anonymous},
+         {"shared", use.shared},
+         {"ahead", budget}});
+  }
+  if (is_short || budget == options_.memory_bytes) short_of_memory_ = is_short;
+}
+
+void WorkerService::AddMetrics(MetricSet& metrics) {
+  refusals_.AddTo(metrics);
+  MutexLock lock(mutex_);
+  for (const std::string_view stage : kTimedStageNames) {
+    metrics.Set(Metric::kBatchBuildSeconds, {std::string(stage)}, {});
+  }
+  for (const auto& [stage, total] : state_.build_seconds()) {
+    metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
+  }
+  metrics.Add(Metric::kSendBlockedSeconds, {}, state_.SendBlockedSeconds(clock_->Now()));
+}
+
+bool WorkerService::Ready() {
+  MutexLock lock(mutex_);
+  return state_.Ready() && !stopping_;
+}
+
 // --- What the network says -----------------------------------------------------------------------
 
 std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
@@ -170,8 +223,12 @@ std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
   const StreamId id = next_stream_++;
+  if (const Status full = state_.OnStreamOpened(id, peer); !full.ok()) {
+    refusals_.Count("StreamBatches", full);
+    stream->Close(full);
+    return nullptr;
+  }
   outlets_[id].out = std::make_unique<BatchStream>(std::move(stream));
-  state_.OnStreamOpened(id, peer);
   return std::make_shared<BatchHandler>(shared_from_this(), id);
 }
 
@@ -237,7 +294,10 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
     MutexLock lock(mutex_);
     const WorkerState::PlanEntry* entry = state_.FindReady(fingerprint);
     if (entry == nullptr) {
-      return NotFound("plan " + fingerprint + " is not ready at worker " + name_);
+      const Status unknown =
+          NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+      refusals_.Count("GetStatic", unknown);
+      return unknown;
     }
     plan = entry->plan;
   }
@@ -260,7 +320,7 @@ void WorkerService::BuildLoop() {
 }
 
 void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
-  const WorkerState::PlanEntry* entry = state_.FindReady(task.job);
+  const WorkerState::PlanEntry* entry = state_.FindReady(task.plan);
   if (entry == nullptr) {
     state_.OnBuildFailed(task, Unavailable("plan is gone"), clock_->Now());
     return Perform();
@@ -269,7 +329,7 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
     return !state_.plans().contains(s.first);
   });
-  std::unique_ptr<BatchScratch>& own = scratch[task.job];
+  std::unique_ptr<BatchScratch>& own = scratch[task.plan];
   mutex_.unlock();
   if (!own) own = plan->NewScratch();
   const StageTimes before = own->stage_times();
@@ -302,6 +362,14 @@ void WorkerService::OpenDatasets() {
     Perform();
     prepare_available_.NotifyAll();
   });
+}
+
+void WorkerService::DatasetsChanged() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.OnDatasetsChanged(clock_->Now());
+  Perform();
+  prepare_available_.NotifyAll();
 }
 
 void WorkerService::PrepareLoop() {

@@ -21,6 +21,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/transport/stream.h"
 #include "common/transport/trace_peer.h"
@@ -65,6 +66,12 @@ class WorkerService final : public WorkerEndpoint,
   void Drain();
   /// Whether nobody waits for a batch of this worker.
   bool Idle();
+  /// Datasets have come, moved or gone: plans that failed are tried again.
+  void DatasetsChanged();
+  /// The metrics of a worker, filled in.
+  void AddMetrics(MetricSet& metrics);
+  /// Whether a dispatcher knows it and it does not drain.
+  bool Ready();
   /// Says goodbye, ends all streams and joins the threads; a dataset that is being opened is waited
   /// for, so that its owner should end that before. Idempotent.
   void Stop();
@@ -98,6 +105,8 @@ class WorkerService final : public WorkerEndpoint,
   void OnWorkWritten(std::uint64_t attempt);
   void OnWorkClosed(std::uint64_t attempt, const Status& status);
 
+  /// Keeps the process within its memory limit.
+  void WatchMemory() MILLRACE_REQUIRES(mutex_);
   void BuildLoop();
   /// Lets go of the mutex while it builds.
   void BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) MILLRACE_REQUIRES(mutex_);
@@ -114,12 +123,13 @@ class WorkerService final : public WorkerEndpoint,
       MILLRACE_REQUIRES(mutex_);
   void EndSend(Outlet& outlet) MILLRACE_REQUIRES(mutex_);
 
-  const int threads_wanted_;
-  const std::string name_;
+  const WorkerOptions options_;
   const std::shared_ptr<PlanProvider> provider_;
   const std::shared_ptr<Connector> connector_;
   const std::shared_ptr<const Clock> clock_;
+  const std::shared_ptr<Logger> log_;
   TracePeer trace_;
+  RefusalCounter refusals_;
 
   Mutex mutex_;
   CondVar work_available_;
@@ -134,6 +144,7 @@ class WorkerService final : public WorkerEndpoint,
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // that work_ is of
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);
   bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // at the files
+  bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;
 };

@@ -4,13 +4,32 @@
 #include <utility>
 
 #include "common/base/addresses.h"
+#include "common/base/protocol_version.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::size_t kMaxControlParts = 1024;
+constexpr std::size_t kMaxName = 128;  // of a fingerprint or job, as the dispatcher has it
+constexpr std::uint32_t kMaxPriority = 1000;
 
 Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
+
+/// What BuildQueue does not check.
+Status CheckWants(const v1::WantList& wants) {
+  MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
+  if (wants.fingerprint().size() > kMaxName || wants.job().size() > kMaxName) {
+    return InvalidArgument("a want list with a fingerprint of " +
+                           std::to_string(wants.fingerprint().size()) + " and a job of " +
+                           std::to_string(wants.job().size()) + " bytes: expected at most " +
+                           std::to_string(kMaxName));
+  }
+  if (wants.priority() > kMaxPriority) {
+    return InvalidArgument("priority " + std::to_string(wants.priority()) +
+                           " is out of range: expected 1 to " + std::to_string(kMaxPriority));
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -56,18 +75,27 @@ const WorkerState::PlanEntry* WorkerState::FindReady(const std::string& fingerpr
 
 // --- Streams of consumers ------------------------------------------------------------------------
 
-void WorkerState::OnStreamOpened(StreamId stream, const std::string& peer) {
+Status WorkerState::OnStreamOpened(StreamId stream, const std::string& peer) {
+  if (streams_.size() >= options_.max_streams) {
+    return ResourceExhausted("worker " + options_.name + " has " +
+                             std::to_string(options_.max_streams) +
+                             " streams, its limit: consumers go to other workers");
+  }
   streams_[stream].peer = peer;
+  return OkStatus();
 }
 
 void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   StreamEntry& stream = found->second;
+  if (const Status status = CheckWants(wants); !status.ok()) return Close(id, status);
   stream.session = FromProto(wants.session());
   if (stream.fingerprint.empty()) {
     stream.fingerprint = wants.fingerprint();
-    queue_.AddStream(id, stream.fingerprint);
+    const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
+    queue_.AddStream(id, stream.fingerprint, job);
+    queue_.SetWeight(job, std::max(1u, wants.priority()));
   }
   if (stream.fingerprint != wants.fingerprint()) {
     return Close(id, InvalidArgument("a stream of fingerprint " + stream.fingerprint +
@@ -77,7 +105,6 @@ void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
     const Status why = WhyNotReady(wants.fingerprint());
     for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
   } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
-    log_->Warning("bad want list", {{"peer", stream.peer}, {"error", status}});
     return Close(id, status);
   }
   Pump(id, stream, now);
@@ -109,6 +136,7 @@ void WorkerState::Refuse(StreamEntry& stream, const Number& lease, const Status&
 }
 
 void WorkerState::Close(StreamId id, const Status& why) {
+  log_->Warning("consumer's stream closed", {{"peer", streams_.at(id).peer}, {"error", why}});
   actions_.push_back(WorkerAction::CloseStream{id, why});
   streams_.erase(id);
   queue_.RemoveStream(id);
@@ -189,6 +217,21 @@ void WorkerState::OnStreamClosed(StreamId id, const Status& status, Time /*now*/
   WakeBuilders();
 }
 
+bool WorkerState::SetMemoryBudget(std::uint64_t bytes) {
+  const bool forgets = queue_.built_bytes() > bytes;
+  queue_.SetMemoryBudget(bytes);
+  if (!forgets) WakeBuilders();
+  return forgets;
+}
+
+double WorkerState::SendBlockedSeconds(Time now) const {
+  double blocked = send_blocked_seconds_;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
+  }
+  return blocked;
+}
+
 // --- Plans and builds ----------------------------------------------------------------------------
 
 void WorkerState::OnPlan(const std::string& fingerprint, Result<CompiledPlan> plan, Time now) {
@@ -209,6 +252,16 @@ void WorkerState::OnPlan(const std::string& fingerprint, Result<CompiledPlan> pl
     entry.phase = v1::FAILED;
     entry.error = plan.status();
     log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
+  }
+  SendReport(now);
+}
+
+void WorkerState::OnDatasetsChanged(Time now) {
+  for (auto& [fingerprint, entry] : plans_) {
+    if (entry.phase != v1::FAILED) continue;
+    entry.phase = v1::COMPILING;
+    entry.error = OkStatus();
+    actions_.push_back(WorkerAction::CompilePlan{entry.spec});
   }
   SendReport(now);
 }
@@ -238,6 +291,7 @@ void WorkerState::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const Bu
   for (const StageTook& stage : stages) {
     StageTotal& total = build_seconds_[stage.stage];
     total.seconds += stage.seconds;
+    total.batches.Observe(stage.seconds);
     ++total.count;
   }
   mean_build_seconds_ =
@@ -249,7 +303,7 @@ void WorkerState::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const Bu
 }
 
 void WorkerState::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
-  log_->Error("batch cannot be built", {{"plan", task.job}, {"error", why}});
+  log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
   // Now: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
   queue_.GiveUp(task);

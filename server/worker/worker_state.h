@@ -25,10 +25,12 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/log.h"
+#include "common/base/metrics.h"
 #include "common/base/result.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/worker.pb.h"
 #include "server/worker/build_queue.h"
+#include "server/worker/memory_use.h"
 
 namespace millrace {
 
@@ -41,8 +43,11 @@ struct WorkerOptions {
   std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
   std::string dispatcher;   // host:port, or several with commas between them
   int threads = 1;
-  std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
+  std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent, at most
+  std::uint64_t memory_limit = 0;         // of the process; 0: none
+  std::function<MemoryUse()> memory_use = ReadMemoryUse;
   std::string version;
+  std::size_t max_streams = 20'000;  // of consumers
 };
 
 /// What a worker wants done.
@@ -118,6 +123,12 @@ class WorkerState {
     std::string stage;
     double seconds = 0;
   };
+  /// All that a stage took.
+  struct StageTotal {
+    double seconds = 0;
+    std::uint64_t count = 0;
+    Histogram batches;  // seconds each
+  };
 
   /// `nonce` names this process for ever; `random` gives numbers in [0, 1), for reconnecting.
   WorkerState(WorkerOptions options, std::string nonce, std::function<double()> random,
@@ -132,6 +143,10 @@ class WorkerState {
   void Stop(Time now);
   /// A report goes out as soon as it can: what the adapter adds to it has changed.
   void ReportSoon(Time now);
+  /// Datasets have come, moved or gone: plans that failed are tried again.
+  void OnDatasetsChanged(Time now);
+  /// More or less memory for batches that are built ahead. True where that made it forget some.
+  bool SetMemoryBudget(std::uint64_t bytes);
 
   // --- The stream to the dispatcher; what comes of an earlier attempt is ignored ---
   void OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response, Time now);
@@ -139,8 +154,9 @@ class WorkerState {
   void OnWorkClosed(std::uint64_t attempt, const Status& status, Time now);
 
   // --- Streams of consumers; those that are not open are ignored ---
-  /// `peer` is for messages. Numbers are never used again.
-  void OnStreamOpened(StreamId stream, const std::string& peer);
+  /// `peer` is for messages. Numbers are never used again. ResourceExhausted where there are too
+  /// many: the stream is not known then.
+  Status OnStreamOpened(StreamId stream, const std::string& peer);
   void OnWants(StreamId stream, const v1::WantList& wants, Time now);
   void OnSent(StreamId stream, Time now);
   void OnStreamClosed(StreamId stream, const Status& status, Time now);
@@ -162,6 +178,11 @@ class WorkerState {
   const std::map<std::string, PlanEntry>& plans() const { return plans_; }
   /// Whether nobody waits for a batch of this worker.
   bool Idle() const;
+  /// Whether a dispatcher knows it and it does not drain.
+  bool Ready() const { return work_.registered && !draining_; }
+  const std::map<std::string, StageTotal>& build_seconds() const { return build_seconds_; }
+  /// What batches have waited for credit, summed over streams.
+  double SendBlockedSeconds(Time now) const;
   /// Of the consumer at the other end; unset before its first want list.
   Number SessionOf(StreamId stream) const;
   Number number() const { return number_; }
@@ -216,10 +237,6 @@ class WorkerState {
   std::map<std::string, PlanEntry> plans_;
   Time last_look_;
 
-  struct StageTotal {
-    double seconds = 0;
-    std::uint64_t count = 0;
-  };
   std::map<std::string, StageTotal> build_seconds_;
   double mean_build_seconds_ = 0;
   double send_blocked_seconds_ = 0;
@@ -236,7 +253,7 @@ class WorkerState {
     Time reported;
     Time heard;
     Time retry_at;
-    double retry_seconds = 0.1;
+    double retry_seconds = 1;
   } work_;
   std::uint64_t term_ = 0;  // highest seen
   Number number_;

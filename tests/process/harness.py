@@ -138,9 +138,9 @@ class Cluster:
                  f"{role} does not listen; output: {process.text()}", process.popen)
         return process, port_file.read_text().strip()
 
-    def dispatcher(self, listen="127.0.0.1:0"):
+    def dispatcher(self, listen="127.0.0.1:0", extra=()):
         process, self.address = self._daemon("dispatcher", "--listen", listen, "--state",
-                                             self.folder / "state")
+                                             self.folder / "state", *extra)
         return process
 
     def worker(self, threads=1, memory="256MiB", extra=()):

@@ -53,6 +53,7 @@ def test_options_that_make_no_sense_are_refused_in_one_line():
                 "/no/such/folder")
         refused(serve(c, "--threads", "many"), 2, "threads", "many")
         refused(serve(c, "--memory-limit", "3 apples"), 2, "memory_limit", "3 apples")
+        refused(serve(c, "--memory-limit", "900TiB"), 2, "memory_limit", "900TiB", "at most the")
         refused(serve(c, "--batch-listen", "0.0.0.0:0"), 2, "advertise")
         refused(serve(c, "--config", "/no/such/file"), 2, "/no/such/file")
         config.write_text("listen: 127.0.0.1:0\nlissen: 1\n")

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
+#include "common/base/protocol_version.h"
 #include "tests/sim/world.h"
 #include "tests/unit/server/dispatcher/harness.h"
 
@@ -66,7 +67,7 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position sta
   options.prefetch_bytes = job.setup.prefetch_bytes;
   options.connect_timeout = std::chrono::hours(1);
   v1::Hello& hello = options.hello;
-  hello.set_protocol(1);
+  hello.set_protocol(kProtocol);
   hello.set_job(job.name);
   hello.set_rank(rank);
   hello.set_world_size(job.places.world_size);
@@ -383,7 +384,7 @@ void World::OpenBatches(std::size_t index, client::StreamId stream, const std::s
       });
   trainer.links[stream] = link;
   workers_[w]->streams[id].link = link;
-  workers_[w]->machine->OnStreamOpened(id, trainer.where);
+  if (!workers_[w]->machine->OnStreamOpened(id, trainer.where).ok()) Fail("a stream is refused");
 }
 
 // --- Batches
@@ -398,7 +399,7 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
     arrival.at = task.at;
     arrival.digest = digest;
     arrival.bytes = part.total_bytes();
-    arrival.fingerprint = *Fingerprint::FromString(task.job);
+    arrival.fingerprint = *Fingerprint::FromString(task.plan);
     arrival.epoch = task.at.epoch;
     arrival.first_example = task.range.first;
     arrival.planned_examples = arrival.examples = task.range.count;

@@ -66,7 +66,7 @@ void World::AfterWorker(std::size_t index) {
     net_.In(process, takes, [this, index, task = *task, takes] {
       WorkerNode& builder = *workers_[index];
       --builder.building;
-      const std::uint64_t bytes = BytesOf(DigestOf(task.job, task.at.epoch, task.range));
+      const std::uint64_t bytes = BytesOf(DigestOf(task.plan, task.at.epoch, task.range));
       builder.machine->OnBuilt(task, nullptr, bytes, ToSeconds(takes), {{"closure", 0.001}},
                                net_.now());
       AfterWorker(index);
@@ -189,7 +189,7 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   const auto stream = node.streams.find(action.stream);
   if (stream == node.streams.end()) return;
   const BuildQueue::Task& task = action.batch.task;
-  Digest128 digest = DigestOf(task.job, task.at.epoch, task.range);
+  Digest128 digest = DigestOf(task.plan, task.at.epoch, task.range);
   v1::BatchPart part;
   ToProto(task.lease, part.mutable_lease());
   ToProto(task.at, part.mutable_at());

@@ -27,7 +27,7 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
             replica: int | None = None, cursor: str | None = None, any_start: bool = False,
-            index_dtype: str = "int32", micro: int = 1, prefetch_bytes: int = 256 << 20,
+            priority: int = 1, index_dtype: str = "int32", micro: int = 1, prefetch_bytes: int = 256 << 20,
             packed: bool = False, shared_memory: bool = True, validate: bool = False,
             repeat_first: bool | int = False, device: str | None = None,
             expanded_batches: int = 2, expanded_bytes: int = 1 << 30,
@@ -46,6 +46,7 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
         differ on its other axes read the same batches.
     cursor: where to go on (Session.cursor); by default the start of epoch 0. any_start: ranks may
         start at different places.
+    priority: workers divide their time between jobs that wait by it, 1 to 1,000.
     index_dtype: "int32" or "int64". micro: parts that each batch comes in, as a tuple.
     prefetch_bytes: of packed batches that are received ahead. packed: batches keep their packed
         form, to be saved.
@@ -62,7 +63,7 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
         "address": address, "pipeline": pipeline_text(pipeline), "variant": variant or "",
         "overrides": overrides(set), "job": job or _default_job(place.world_size),
         "rank": place.rank, "world_size": place.world_size, "replica": place.replica,
-        "any_start": any_start, "index_dtype": index_dtype, "micro": micro,
+        "any_start": any_start, "priority": priority, "index_dtype": index_dtype, "micro": micro,
         "prefetch_bytes": prefetch_bytes, "packed": packed, "shared_memory": shared_memory,
         "device": str(device or "cpu"), "expanded_batches": expanded_batches,
         "expanded_bytes": expanded_bytes,

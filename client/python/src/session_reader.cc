@@ -45,6 +45,7 @@ SessionOptions ReadOptions(nb::dict options) {
   TakeOption(options, "expanded_bytes", &session.expanded_bytes);
   TakeOption(options, "cursor", &session.cursor);
   TakeOption(options, "any_start", &session.any_start);
+  TakeOption(options, "priority", &session.priority);
   TakeOption(options, "packed", &session.packed);
   TakeOption(options, "micro", &session.micro);
   TakeOption(options, "shared_memory", &session.shared_memory);

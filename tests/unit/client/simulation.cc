@@ -250,6 +250,9 @@ void Simulation::OnAttach(StreamId stream, const v1::AttachRequest& message) {
   if (message.has_hello()) {
     if (FromProto(message.hello().start()) != options_.start) broken.push_back("start changed");
     if (message.hello().highest_term() > term_) broken.push_back("term from nowhere");
+    // What was on its way on the stream before counts as never sent.
+    const Number last = FromProto(message.report().last_lease());
+    std::erase_if(granted_, [&](const auto& granted) { return granted.first > last; });
     v1::AttachResponse response;
     response.set_term(term_);
     v1::Welcome& welcome = *response.mutable_welcome();

@@ -11,6 +11,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include "common/transport/health_server.h"
 #include "common/transport/listen_check.h"
 #include "tests/unit/common/transport/network.h"
 #include "tests/unit/common/transport/recorder.h"
@@ -49,14 +50,21 @@ TEST_CASE("a watch ends when the server goes away, and says so", "[network]") {
   network.control.reset();
 }
 
-/// Answer of grpc.health.v1.Health/Check for the whole server: its ServingStatus, -1 where the call
-/// failed. The messages are so small that their bytes are written out: field 1, varint.
-int CheckHealth(const std::string& address) {
+/// Answer of grpc.health.v1.Health/Check for a service, or the whole server: its ServingStatus, -1
+/// where the call failed. The messages are so small that their bytes are written out: field 1.
+int CheckHealth(const std::string& address, const std::string& service = "") {
+  std::string request;
+  if (!service.empty()) {
+    request += '\x0a';
+    request += static_cast<char>(service.size());
+    request += service;
+  }
+  const grpc::Slice sent(request);
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
   const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
-                                          grpc::ByteBuffer(nullptr, 0), &queue);
+                                          grpc::ByteBuffer(&sent, 1), &queue);
   grpc::ByteBuffer answer;
   grpc::Status status;
   call->StartCall();
@@ -78,6 +86,24 @@ TEST_CASE("both servers answer health checks, and say when they drain", "[networ
   network.control->SetDraining();
   CHECK(CheckHealth(network.control_address) == kNotServing);
   CHECK(CheckHealth(network.batch_address) == kServing);
+}
+
+TEST_CASE("a health server tells being alive from being ready", "[network]") {
+  constexpr int kServing = 1;
+  constexpr int kNotServing = 2;
+  auto health = HealthServer::Start("127.0.0.1:0");
+  REQUIRE(health.ok());
+  const std::string address = "127.0.0.1:" + std::to_string((*health)->port());
+  CHECK(CheckHealth(address) == kServing);
+  CHECK(CheckHealth(address, "liveness") == kServing);
+  CHECK(CheckHealth(address, "readiness") == kNotServing);
+  (*health)->SetReady(true);
+  CHECK(CheckHealth(address, "readiness") == kServing);
+  (*health)->SetAlive(false);
+  CHECK(CheckHealth(address, "liveness") == kNotServing);
+  CHECK(CheckHealth(address) == kNotServing);
+  CHECK(CheckHealth(address, "other") == -1);
+  CHECK(HealthServer::Start(address).status().code() == StatusCode::kAlreadyExists);
 }
 
 TEST_CASE("a second server on a port is refused and says so", "[network]") {

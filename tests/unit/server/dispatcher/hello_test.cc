@@ -1,6 +1,7 @@
 // What a Hello, a report and a cursor may say.
 #include <catch2/catch.hpp>
 
+#include "common/base/protocol_version.h"
 #include "harness.h"
 #include "server/dispatcher/hello_check.h"
 
@@ -122,6 +123,66 @@ TEST_CASE("a report with names longer than any is refused", "[report][hostile]")
   report.add_held()->mutable_worker()->set_address(std::string(1 << 20, 'a'));
   h.Report(stream, report);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("address") && Contains("1048576 bytes"));
+}
+
+TEST_CASE("trainers of this protocol and the one before are welcome, others are told both",
+          "[hello][versions]") {
+  v1::Hello hello = MakeHello(HelloOptions{});
+  for (const std::uint32_t protocol : {kProtocol, kOldestProtocol}) {
+    hello.set_protocol(protocol);
+    CHECK(CheckHello(hello, {}).ok());
+  }
+  for (const std::uint32_t protocol : {kOldestProtocol - 1, kProtocol + 1}) {
+    hello.set_protocol(protocol);
+    const Status status = CheckHello(hello, {});
+    CHECK(status.code() == StatusCode::kFailedPrecondition);
+    CHECK_THAT(status.message(),
+               Contains("protocol " + std::to_string(protocol)) &&
+                   Contains(std::to_string(kOldestProtocol) + " and " + std::to_string(kProtocol)));
+  }
+}
+
+TEST_CASE("a priority outside of its bounds is refused with the numbers", "[hello]") {
+  v1::Hello hello = MakeHello(HelloOptions{});
+  hello.set_priority(1000);
+  CHECK(CheckHello(hello, {}).ok());
+  hello.set_priority(1001);
+  CHECK_THAT(CheckHello(hello, {}).message(), Contains("1001") && Contains("1000"));
+}
+
+TEST_CASE("consumers and jobs beyond their limits are told to come back, those of before stay",
+          "[hello][limits]") {
+  DispatcherOptions options;
+  options.max_sessions = 3;
+  options.max_jobs = 2;
+  Harness h(options);
+  const StreamId first = h.Attach(HelloOptions{.job = "a"});
+  h.Attach(HelloOptions{.job = "b", .nonce = 'b'});
+  const StreamId third_job = h.Attach(HelloOptions{.job = "c", .nonce = 'c'});
+  CHECK(h.ClosedWith(third_job).code() == StatusCode::kResourceExhausted);
+  CHECK_THAT(h.ClosedWith(third_job).message(), Contains("2 jobs") && Contains("jobs end"));
+  CHECK(h.IsOpen(h.Attach(HelloOptions{.job = "a", .rank = 1, .nonce = 'd'})));
+  const StreamId fourth = h.Attach(HelloOptions{.job = "b", .rank = 1, .nonce = 'e'});
+  CHECK(h.ClosedWith(fourth).code() == StatusCode::kResourceExhausted);
+  CHECK_THAT(h.ClosedWith(fourth).message(), Contains("3 consumers"));
+  CHECK(h.IsOpen(first));
+  // What is known may come back on another stream.
+  h.Break(first);
+  CHECK(h.IsOpen(h.Attach(HelloOptions{.job = "a"})));
+}
+
+TEST_CASE("workers of this protocol and the one before are taken, others are told both",
+          "[work][versions]") {
+  v1::WorkRequest request;
+  request.set_nonce(std::string(16, 'w'));
+  request.mutable_self()->set_address("w1:7701");
+  for (const std::uint32_t protocol : {kProtocol, kOldestProtocol}) {
+    request.set_protocol(protocol);
+    CHECK(CheckWorkRequest(request).ok());
+  }
+  request.set_protocol(kProtocol + 1);
+  CHECK(CheckWorkRequest(request).code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(CheckWorkRequest(request).message(), Contains("worker speaks protocol"));
 }
 
 TEST_CASE("what a worker says too long is refused where it names, and cut where it explains",

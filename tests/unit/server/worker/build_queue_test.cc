@@ -54,7 +54,7 @@ std::vector<std::uint64_t> BuildAll(BuildQueue& queue) {
 
 TEST_CASE("nothing is built without room", "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 4, 0}})).ok());
   CHECK_FALSE(queue.Next());
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 4, 2}})).ok());
@@ -63,7 +63,7 @@ TEST_CASE("nothing is built without room", "[build_queue]") {
 
 TEST_CASE("the next batch is sent without credit, others only within it", "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 3, 3}}, 100)).ok());
   BuildAll(queue);
   auto first = queue.TakeToSend(1);
@@ -82,7 +82,7 @@ TEST_CASE("the next batch is sent without credit, others only within it", "[buil
 
 TEST_CASE("a batch that was sent is not built again while it is on its way", "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 2, 1}})).ok());
   BuildAll(queue);
   REQUIRE(queue.TakeToSend(1));
@@ -95,7 +95,7 @@ TEST_CASE("a batch that was sent is not built again while it is on its way", "[b
 
 TEST_CASE("a lease that is no longer wanted is forgotten, built or not", "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 2, 2}})).ok());
   auto first = queue.Next();
   auto second = queue.Next();
@@ -109,8 +109,8 @@ TEST_CASE("a lease that is no longer wanted is forgotten, built or not", "[build
 
 TEST_CASE("what a consumer waits for goes before what others want later", "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
-  queue.AddStream(2, "f");
+  queue.AddStream(1, "plan", "f");
+  queue.AddStream(2, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 3, 3}})).ok());     // ahead of its next
   REQUIRE(queue.SetWants(2, Wants(500, {{2, 500, 1, 1}})).ok());  // its next
   CHECK(queue.Next()->stream == 2);
@@ -119,9 +119,9 @@ TEST_CASE("what a consumer waits for goes before what others want later", "[buil
 
 TEST_CASE("jobs take turns by build seconds, whatever their number of streams", "[build_queue]") {
   BuildQueue queue(1 << 30);
-  queue.AddStream(1, "slow");
-  queue.AddStream(2, "fast");
-  queue.AddStream(3, "fast");
+  queue.AddStream(1, "plan", "slow");
+  queue.AddStream(2, "plan", "fast");
+  queue.AddStream(3, "plan", "fast");
   for (std::uint64_t id : {1, 2, 3}) {
     REQUIRE(queue.SetWants(id, Wants(1'000'000, {{id, 1'000'010, 400, 400}})).ok());
   }
@@ -137,10 +137,10 @@ TEST_CASE("jobs take turns by build seconds, whatever their number of streams", 
 
 TEST_CASE("a job that comes late is not owed the time before it came", "[build_queue]") {
   BuildQueue queue(1 << 30);
-  queue.AddStream(1, "old");
+  queue.AddStream(1, "plan", "old");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 1000, 1000}})).ok());
   for (int i = 0; i < 100; ++i) Build(queue, *queue.Next(), 1);
-  queue.AddStream(2, "new");
+  queue.AddStream(2, "plan", "new");
   REQUIRE(queue.SetWants(2, Wants(0, {{2, 10, 1000, 1000}})).ok());
   int of_new = 0;
   for (int i = 0; i < 20; ++i) {
@@ -151,9 +151,103 @@ TEST_CASE("a job that comes late is not owed the time before it came", "[build_q
   CHECK(of_new <= 11);
 }
 
+/// Consumers that take each batch at once and wait for the next: `streams` of each job.
+struct Waiting {
+  BuildQueue queue{1 << 20};
+  std::map<std::uint64_t, std::uint64_t> next;  // by stream
+  std::map<std::string, double> seconds;        // by job
+  std::vector<BuildQueue::Task> building;
+
+  void Add(const std::string& job, double weight, int streams) {
+    for (int i = 0; i < streams; ++i) {
+      const std::uint64_t id = next.size() + 1;
+      queue.AddStream(id, "plan", job);
+      Want(id, 0);
+    }
+    queue.SetWeight(job, weight);
+  }
+  void Want(std::uint64_t id, std::uint64_t position) {
+    next[id] = position;
+    REQUIRE(queue.SetWants(id, Wants(position, {{id, position, 64, 64}}, 1 << 20)).ok());
+  }
+  /// Builds that many batches on `threads` builders; `cost` by job, else 1 s.
+  void Run(int batches, std::size_t threads = 1, std::map<std::string, double> cost = {}) {
+    for (int i = 0; i < batches; ++i) {
+      while (building.size() < threads) building.push_back(*queue.Next());
+      const BuildQueue::Task task = building.front();
+      building.erase(building.begin());
+      const double took = cost.contains(task.job) ? cost[task.job] : 1;
+      seconds[task.job] += took;
+      Build(queue, task, 1, took);
+      while (queue.TakeToSend(task.stream)) {
+      }
+      Want(task.stream, next[task.stream] + 10);
+    }
+  }
+};
+
+TEST_CASE("jobs that wait share build seconds by weight, whatever a batch costs", "[build_queue]") {
+  const std::size_t threads = GENERATE(1, 2, 5);
+  Waiting jobs;
+  jobs.Add("light", 1, 2);
+  jobs.Add("heavy", 3, 1);
+  jobs.Run(2000, threads, {{"light", 0.5}, {"heavy", 2}});
+  CHECK(jobs.seconds["heavy"] / jobs.seconds["light"] == Approx(3).epsilon(0.05));
+}
+
+TEST_CASE("a greedy job with many streams starves nobody", "[build_queue]") {
+  Waiting jobs;
+  jobs.Add("greedy", 1, 64);
+  jobs.Add("small", 1, 1);
+  jobs.Run(1000, 2);
+  CHECK(jobs.seconds["small"] == Approx(500).epsilon(0.05));
+}
+
+TEST_CASE("a job always gets a turn, however small its weight", "[build_queue]") {
+  Waiting jobs;
+  jobs.Add("heavy", 1000, 8);
+  jobs.Add("light", 1, 1);
+  jobs.Run(4004);
+  CHECK(jobs.seconds["light"] >= 3);
+}
+
+TEST_CASE("every job has a batch under way where there are as many builders", "[build_queue]") {
+  Waiting jobs;
+  for (const char* job : {"a", "b", "c", "d"}) jobs.Add(job, 1, 8);
+  jobs.Run(100, 4);
+  // The builders are all at work: on one batch of each.
+  while (jobs.building.size() < 4) jobs.building.push_back(*jobs.queue.Next());
+  std::set<std::string> under_way;
+  for (const BuildQueue::Task& task : jobs.building) under_way.insert(task.job);
+  CHECK(under_way.size() == 4);
+}
+
+TEST_CASE("a job that nobody reads takes nothing, and no claim grows from that", "[build_queue]") {
+  Waiting jobs;
+  jobs.Add("read", 1, 1);
+  // Its room is filled once; then nobody takes anything.
+  jobs.queue.AddStream(100, "plan", "unread");
+  REQUIRE(jobs.queue.SetWants(100, Wants(0, {{1000, 0, 64, 4}}, 0)).ok());
+  for (int i = 0; i < 8; ++i) {
+    const auto task = jobs.queue.Next();
+    Build(jobs.queue, *task, 1);
+    jobs.queue.TakeToSend(task->stream);
+    if (task->stream == 1) jobs.Want(1, jobs.next[1] + 10);
+  }
+  jobs.seconds.clear();
+  jobs.Run(200);
+  CHECK(jobs.seconds["read"] == 200);
+  // It is read again: from here on it has its half, and not the time that it let pass.
+  jobs.next[100] = 0;
+  jobs.Want(100, 100);
+  jobs.seconds.clear();
+  jobs.Run(100);
+  CHECK(jobs.seconds["unread"] == Approx(50).margin(3));
+}
+
 TEST_CASE("memory full of later batches is given up for the next one", "[build_queue]") {
   BuildQueue queue(300);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   // Two leases: this worker is full of later batches when it is given the urgent shard.
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 100, 8, 8}})).ok());
   CHECK(BuildAll(queue).size() == 3);
@@ -168,8 +262,8 @@ TEST_CASE("memory full of later batches is given up for the next one", "[build_q
 
 TEST_CASE("what was forgotten is not built again without room", "[build_queue]") {
   BuildQueue queue(150);
-  queue.AddStream(1, "f");
-  queue.AddStream(2, "f");
+  queue.AddStream(1, "plan", "f");
+  queue.AddStream(2, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 2}})).ok());
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10, 20});
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 1}})).ok());  // it takes room back
@@ -177,10 +271,31 @@ TEST_CASE("what was forgotten is not built again without room", "[build_queue]")
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{0});  // in the place of 20
 }
 
+TEST_CASE("a smaller budget takes what is needed last, and no consumer's next", "[build_queue]") {
+  BuildQueue queue(10'000);
+  queue.AddStream(1, "plan", "f");
+  queue.AddStream(2, "plan", "f");
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 8, 8}})).ok());
+  REQUIRE(queue.SetWants(2, Wants(0, {{2, 0, 4, 4}})).ok());
+  CHECK(BuildAll(queue).size() == 12);
+  queue.SetMemoryBudget(600);
+  CHECK(queue.built_bytes() == 600);
+  CHECK_FALSE(queue.Next());
+  queue.SetMemoryBudget(0);
+  CHECK(queue.built_bytes() == 200);  // one each
+  CHECK(queue.TakeToSend(1)->task.at.example == 0);
+  CHECK(queue.TakeToSend(2)->task.at.example == 0);
+  // Without any budget, what is next is built all the same, one at a time.
+  REQUIRE(queue.SetWants(1, Wants(10, {{1, 10, 7, 7}})).ok());
+  CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10});
+  queue.SetMemoryBudget(10'000);
+  CHECK(BuildAll(queue).size() == 6 + 3);
+}
+
 TEST_CASE("a stream that takes nothing leaves the others their share of memory", "[build_queue]") {
   BuildQueue queue(1000);
-  queue.AddStream(1, "f");
-  queue.AddStream(2, "f");
+  queue.AddStream(1, "plan", "f");
+  queue.AddStream(2, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 100, 100}})).ok());
   CHECK(BuildAll(queue).size() == 10);
   REQUIRE(queue.SetWants(2, Wants(0, {{2, 10, 100, 100}})).ok());
@@ -190,7 +305,7 @@ TEST_CASE("a stream that takes nothing leaves the others their share of memory",
 
 TEST_CASE("a lease that cannot be built is given up once and not tried again", "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 3, 3}, {2, 30, 1, 1}})).ok());
   auto task = queue.Next();
   queue.GiveUp(*task);
@@ -202,7 +317,7 @@ TEST_CASE("a lease that cannot be built is given up once and not tried again", "
 TEST_CASE("want lists that no honest consumer sends are refused and change nothing",
           "[build_queue]") {
   BuildQueue queue(1 << 20);
-  queue.AddStream(1, "f");
+  queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 1, 1}}, 50)).ok());
   v1::WantList bad = Wants(0, {{2, 0, 1, 1}}, 50);
   SECTION("more batches than any window") {
@@ -235,7 +350,7 @@ TEST_CASE("bounds hold through any history", "[build_queue]") {
       const auto stream = *rc::gen::inRange<std::uint64_t>(1, 4);
       switch (*rc::gen::inRange(0, 5)) {
         case 0:
-          if (wants.try_emplace(stream).second) queue.AddStream(stream, "f");
+          if (wants.try_emplace(stream).second) queue.AddStream(stream, "plan", "f");
           break;
         case 1:
           if (wants.contains(stream)) {

@@ -5,6 +5,7 @@
 #include <future>
 #include <set>
 
+#include "common/base/protocol_version.h"
 #include "common/transport/in_process.h"
 #include "common/transport/wire.h"
 #include "server/worker/worker_service.h"
@@ -67,13 +68,18 @@ struct Fixture {
   std::string fingerprint = provider->plan->fingerprint().ToString();
   std::uint64_t plays = 0;
 
-  explicit Fixture(bool opening = false) {
+  std::atomic<std::uint64_t> memory_used = 0;
+
+  explicit Fixture(bool opening = false, std::uint64_t memory_limit = 0) {
     provider->opening = opening;
     network.AddDispatcher("d:1", dispatcher);
     WorkerOptions options;
     options.name = "w1";
     options.address = "w1:1";
     options.dispatcher = "d:1";
+    options.memory_limit = memory_limit;
+    options.max_streams = 4;
+    options.memory_use = [this] { return MemoryUse{memory_used, 0}; };
     worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"),
                                              clock, MakeNullLogger());
     network.AddWorker("w1:1", worker);
@@ -276,6 +282,86 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
   REQUIRE(part);
   CHECK(part->part.refused().lease().n() == 1);
   CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+}
+
+TEST_CASE("a stream beyond the worker's limit is refused with it, and those of before go on",
+          "[worker][limits]") {
+  Fixture f;
+  std::vector<std::shared_ptr<Recorder<IncomingPart>>> consumers;
+  std::vector<std::shared_ptr<Stream<v1::WantList>>> streams;
+  for (int i = 0; i < 5; ++i) {
+    consumers.push_back(std::make_shared<Recorder<IncomingPart>>());
+    streams.push_back(f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumers.back()));
+  }
+  const auto closed = consumers.back()->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kResourceExhausted);
+  CHECK(closed->message().find("4 streams") != std::string::npos);
+  streams.front()->Write(Wants(f.fingerprint, 1, 1));
+  CHECK(consumers.front()->Next());  // an answer
+}
+
+TEST_CASE("a worker short of memory builds less ahead, and goes on when there is some again",
+          "[worker][memory]") {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  Fixture f(false, kLimit);
+  f.MakeReady();
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
+  const auto budget = [&](auto fits) {
+    f.clock->Advance(std::chrono::seconds(1));
+    f.worker->Tick();
+    return f.WaitReport([&](const v1::WorkRequest& r) { return fits(r.memory_limit_bytes()); });
+  };
+  constexpr std::uint64_t kAll = std::uint64_t{1} << 30;  // of WorkerOptions
+  CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
+  f.memory_used = kLimit - 1000;
+  CHECK(budget([](std::uint64_t bytes) { return bytes == 1000; }));
+  f.memory_used = 2 * kLimit;
+  CHECK(budget([](std::uint64_t bytes) { return bytes == 0; }));
+  // A consumer gets batch after batch all the same.
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(Wants(f.fingerprint, 8, 8));
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.at().example() == 0);
+  f.memory_used = 0;
+  CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
+  for (int i = 0; i < 7; ++i) CHECK(consumer->Next());
+}
+
+TEST_CASE("a consumer of the protocol before is served, one of another is told both versions",
+          "[worker][versions]") {
+  Fixture f;
+  f.MakeReady();
+  REQUIRE(f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
+  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  const auto served = [&] {
+    auto consumer = std::make_shared<Recorder<IncomingPart>>();
+    auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+    stream->Write(wants);
+    return consumer->Next().has_value();
+  };
+  CHECK(served());  // protocol 1 says neither its version nor its job
+  wants.set_protocol(kProtocol);
+  wants.set_job("x");
+  wants.set_priority(7);
+  CHECK(served());
+  wants.set_protocol(kProtocol + 1);
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(wants);
+  const auto closed = consumer->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kFailedPrecondition);
+  CHECK(closed->message().find("protocol " + std::to_string(kProtocol + 1)) != std::string::npos);
+  CHECK(closed->message().find(std::to_string(kOldestProtocol) + " and " +
+                               std::to_string(kProtocol)) != std::string::npos);
+  MetricSet metrics;
+  f.worker->AddMetrics(metrics);
+  CHECK(metrics.values(Metric::kRefusedRequests).at({"StreamBatches", "failed_precondition"}) == 1);
 }
 
 TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {

@@ -1,0 +1,254 @@
+#include "common/base/metrics.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace millrace {
+
+const std::vector<MetricSpec>& MetricTable() {
+  using enum Metric;
+  using enum MetricType;
+  static const std::vector<MetricSpec> table = {
+      {kBuildInfo, "millrace_build_info", kGauge, true, true, {"version"}, "1, with the version"},
+      {kLeader,
+       "millrace_leader",
+       kGauge,
+       true,
+       false,
+       {},
+       "1 where this dispatcher leads, else 0"},
+      {kTerm, "millrace_term", kGauge, true, false, {}, "term of this dispatcher"},
+      {kWorkers,
+       "millrace_workers",
+       kGauge,
+       true,
+       false,
+       {"state"},
+       "workers by state, as in millrace status"},
+      {kConsumers,
+       "millrace_consumers",
+       kGauge,
+       true,
+       false,
+       {"state"},
+       "consumers by state, as in millrace status"},
+      {kLeasesGranted,
+       "millrace_leases_granted_total",
+       kCounter,
+       true,
+       false,
+       {},
+       "shards leased to workers"},
+      {kLeasesMoved,
+       "millrace_leases_moved_total",
+       kCounter,
+       true,
+       false,
+       {"reason"},
+       "shards leased again: the consumer named failing workers, waited for a late one, or never "
+       "heard of the lease (lost)"},
+      {kSelfLeases,
+       "millrace_self_leases_total",
+       kCounter,
+       true,
+       false,
+       {},
+       "leases that consumers gave to themselves while no dispatcher did"},
+      {kRefusedRequests,
+       "millrace_refused_requests_total",
+       kCounter,
+       true,
+       true,
+       {"method", "reason"},
+       "requests and streams refused, by the code of the error"},
+      {kDuplicateBatchesDropped,
+       "millrace_duplicate_batches_dropped_total",
+       kCounter,
+       true,
+       false,
+       {},
+       "batches that came to a consumer twice"},
+      {kDuplicateMismatch,
+       "millrace_duplicate_mismatch_total",
+       kCounter,
+       true,
+       false,
+       {},
+       "of those, batches whose two copies differed: look at the consumer's log at once"},
+      {kBatchesDelivered,
+       "millrace_batches_delivered_total",
+       kCounter,
+       true,
+       false,
+       {"job"},
+       "batches that training loops took"},
+      {kExamplesDelivered,
+       "millrace_examples_delivered_total",
+       kCounter,
+       true,
+       false,
+       {"job"},
+       "examples in those batches"},
+      {kBatchBytes,
+       "millrace_batch_bytes_total",
+       kCounter,
+       true,
+       false,
+       {"job"},
+       "packed bytes of those batches"},
+      {kBatchBuildSeconds,
+       "millrace_batch_build_seconds",
+       kHistogram,
+       false,
+       true,
+       {"stage"},
+       "time of a builder thread for a batch, by stage"},
+      {kConsumerWaitSeconds,
+       "millrace_consumer_wait_seconds_total",
+       kCounter,
+       true,
+       false,
+       {"job", "cause"},
+       "time that training loops waited, by cause"},
+      {kSendBlockedSeconds,
+       "millrace_send_blocked_seconds_total",
+       kCounter,
+       false,
+       true,
+       {},
+       "time that built batches waited for a consumer's credit"},
+      {kPrefetchBytes,
+       "millrace_prefetch_bytes",
+       kGauge,
+       true,
+       false,
+       {},
+       "packed bytes that consumers hold ahead of their loops"},
+      {kStoreCommitSeconds,
+       "millrace_store_commit_seconds",
+       kHistogram,
+       true,
+       false,
+       {"backend"},
+       "time of a commit to the store"},
+      {kStoreErrors,
+       "millrace_store_errors_total",
+       kCounter,
+       true,
+       false,
+       {"backend", "kind"},
+       "commits that the store refused, by the code of the error"},
+      {kFileVerifyFailures,
+       "millrace_file_verify_failures_total",
+       kCounter,
+       true,
+       true,
+       {"kind"},
+       "files found bad: when a dataset was opened (open), or changed while it was served "
+       "(served)"},
+      {kExamplesDropped,
+       "millrace_examples_dropped_total",
+       kCounter,
+       true,
+       false,
+       {"reason"},
+       "examples missing in delivered batches, by reason"},
+      {kLastProgress,
+       "millrace_last_progress_timestamp_seconds",
+       kGauge,
+       true,
+       false,
+       {"job"},
+       "unix time at which a consumer last said that its loop took a batch"},
+      {kDesiredWorkers,
+       "millrace_desired_workers",
+       kGauge,
+       true,
+       false,
+       {"job"},
+       "workers that would keep the job from waiting, at most twice the present ones"},
+  };
+  return table;
+}
+
+const MetricSpec& SpecOf(Metric metric) { return MetricTable()[static_cast<std::size_t>(metric)]; }
+
+const std::array<double, Histogram::kBounds>& Histogram::Bounds() {
+  static const std::array<double, kBounds> bounds = [] {
+    std::array<double, kBounds> made{};
+    double bound = 1e-4;
+    for (double& b : made) {
+      b = bound;
+      bound *= 2;
+    }
+    return made;
+  }();
+  return bounds;
+}
+
+void Histogram::Observe(double seconds) {
+  const auto& bounds = Bounds();
+  const auto bucket = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
+  ++counts_[static_cast<std::size_t>(bucket)];
+  ++count_;
+  sum_ += seconds;
+}
+
+void MetricSet::Add(Metric metric, Labels labels, double value) {
+  values_[metric][std::move(labels)] += value;
+}
+
+void MetricSet::Set(Metric metric, Labels labels, const Histogram& histogram) {
+  histograms_[metric].insert_or_assign(std::move(labels), histogram);
+}
+
+const std::map<MetricSet::Labels, double>& MetricSet::values(Metric metric) const {
+  static const std::map<Labels, double> none;
+  const auto found = values_.find(metric);
+  return found == values_.end() ? none : found->second;
+}
+
+const std::map<MetricSet::Labels, Histogram>& MetricSet::histograms(Metric metric) const {
+  static const std::map<Labels, Histogram> none;
+  const auto found = histograms_.find(metric);
+  return found == histograms_.end() ? none : found->second;
+}
+
+RefusalCounter::RefusalCounter(std::vector<std::string> methods) {
+  for (std::string& method : methods) {
+    for (const StatusCode code :
+         {StatusCode::kInvalidArgument, StatusCode::kFailedPrecondition,
+          StatusCode::kResourceExhausted, StatusCode::kNotFound, StatusCode::kDeadlineExceeded}) {
+      counts_[{method, CodeLabel(code)}] = 0;
+    }
+  }
+}
+
+void RefusalCounter::Count(const std::string& method, const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+    case StatusCode::kCancelled:
+    case StatusCode::kUnavailable:
+    case StatusCode::kAborted:
+      return;
+    default:
+      break;
+  }
+  MutexLock lock(mutex_);
+  ++counts_[{method, CodeLabel(status.code())}];
+}
+
+void RefusalCounter::AddTo(MetricSet& metrics) const {
+  MutexLock lock(mutex_);
+  for (const auto& [key, count] : counts_) {
+    metrics.Add(Metric::kRefusedRequests, {key.first, key.second}, static_cast<double>(count));
+  }
+}
+
+std::string CodeLabel(StatusCode code) {
+  std::string label(StatusCodeName(code));
+  for (char& c : label) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return label;
+}
+
+}  // namespace millrace

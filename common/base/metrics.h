@@ -1,0 +1,119 @@
+// What a process can be measured by: one table of metrics, and the values of one moment. Facts
+// only: who keeps them fills a MetricSet when asked, and an exporter (server/metrics_exporter)
+// shows it. Nothing global.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// In the order of MetricTable().
+enum class Metric : std::size_t {
+  kBuildInfo,
+  kLeader,
+  kTerm,
+  kWorkers,
+  kConsumers,
+  kLeasesGranted,
+  kLeasesMoved,
+  kSelfLeases,
+  kRefusedRequests,
+  kDuplicateBatchesDropped,
+  kDuplicateMismatch,
+  kBatchesDelivered,
+  kExamplesDelivered,
+  kBatchBytes,
+  kBatchBuildSeconds,
+  kConsumerWaitSeconds,
+  kSendBlockedSeconds,
+  kPrefetchBytes,
+  kStoreCommitSeconds,
+  kStoreErrors,
+  kFileVerifyFailures,
+  kExamplesDropped,
+  kLastProgress,
+  kDesiredWorkers,
+};
+
+enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram };
+
+/// One line of the table.
+struct MetricSpec {
+  Metric metric;
+  std::string name;
+  MetricType type;
+  bool of_dispatcher;  // which processes have it
+  bool of_worker;
+  std::vector<std::string> labels;
+  std::string help;
+};
+const std::vector<MetricSpec>& MetricTable();
+const MetricSpec& SpecOf(Metric metric);
+
+/// Seconds in buckets whose bounds double from 0.1 ms to 52 s. Not thread-safe.
+class Histogram {
+ public:
+  static constexpr std::size_t kBounds = 20;
+  static const std::array<double, kBounds>& Bounds();
+
+  void Observe(double seconds);
+  /// Observations up to each bound (not up to the one before it), and those above the last.
+  const std::array<std::uint64_t, kBounds + 1>& counts() const { return counts_; }
+  std::uint64_t count() const { return count_; }
+  double sum() const { return sum_; }
+
+ private:
+  std::array<std::uint64_t, kBounds + 1> counts_{};
+  std::uint64_t count_ = 0;
+  double sum_ = 0;
+};
+
+/// The values of one moment. Not thread-safe.
+class MetricSet {
+ public:
+  /// Values of the metric's labels, in their order.
+  using Labels = std::vector<std::string>;
+
+  /// Sets the value; one that is there already is added to. REQUIRES: a value for each label, no
+  /// histogram.
+  void Add(Metric metric, Labels labels, double value);
+  /// REQUIRES: a value for each label, a histogram.
+  void Set(Metric metric, Labels labels, const Histogram& histogram);
+
+  const std::map<Labels, double>& values(Metric metric) const;
+  const std::map<Labels, Histogram>& histograms(Metric metric) const;
+
+ private:
+  std::map<Metric, std::map<Labels, double>> values_;
+  std::map<Metric, std::map<Labels, Histogram>> histograms_;
+};
+
+/// Counts what was refused, by the method and the code of the error. Thread-safe.
+class RefusalCounter {
+ public:
+  /// `methods` are there from the start, with 0.
+  explicit RefusalCounter(std::vector<std::string> methods);
+
+  /// Nothing for a status that is no refusal: ok, cancelled, unavailable or aborted.
+  void Count(const std::string& method, const Status& status);
+  void AddTo(MetricSet& metrics) const;
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> counts_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+/// "resource_exhausted", as a label has it.
+std::string CodeLabel(StatusCode code);
+
+}  // namespace millrace

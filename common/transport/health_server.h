@@ -1,0 +1,26 @@
+// grpc.health.v1 on a port of its own, without encryption: for probes, which have no certificate.
+//
+// Services: "" and "liveness" say whether the process is alive, "readiness" whether it can take
+// work.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// A listening server. Thread-safe.
+class HealthServer {
+ public:
+  /// Alive and not ready. Errors as those of GrpcServer::Start.
+  static Result<std::unique_ptr<HealthServer>> Start(const std::string& listen);
+  virtual ~HealthServer() = default;
+
+  virtual int port() const = 0;
+  virtual void SetAlive(bool alive) = 0;
+  virtual void SetReady(bool ready) = 0;
+};
+
+}  // namespace millrace

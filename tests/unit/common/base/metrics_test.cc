@@ -1,0 +1,69 @@
+#include <catch2/catch.hpp>
+
+#include <numeric>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "common/base/metrics.h"
+
+namespace millrace {
+namespace {
+
+TEST_CASE("the table of metrics is in the order of its names and keeps Prometheus' rules",
+          "[metrics]") {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < MetricTable().size(); ++i) {
+    const MetricSpec& spec = MetricTable()[i];
+    INFO(spec.name);
+    CHECK(static_cast<std::size_t>(spec.metric) == i);
+    CHECK(&SpecOf(spec.metric) == &spec);
+    CHECK(std::regex_match(spec.name, std::regex("millrace_[a-z_]+")));
+    CHECK(spec.name.ends_with("_total") == (spec.type == MetricType::kCounter));
+    CHECK(names.insert(spec.name).second);
+    CHECK_FALSE(spec.help.empty());
+    CHECK((spec.of_dispatcher || spec.of_worker));
+    for (const std::string& label : spec.labels) {
+      CHECK(label != "shard");
+      CHECK(label != "peer");
+    }
+  }
+  CHECK(names.size() == 24);
+}
+
+TEST_CASE("a histogram puts each observation into the first bucket that holds it", "[metrics]") {
+  Histogram histogram;
+  histogram.Observe(0);
+  histogram.Observe(Histogram::Bounds()[0]);
+  histogram.Observe(Histogram::Bounds()[3] * 1.01);
+  histogram.Observe(1e6);
+  CHECK(histogram.counts()[0] == 2);
+  CHECK(histogram.counts()[4] == 1);
+  CHECK(histogram.counts()[Histogram::kBounds] == 1);
+  CHECK(histogram.count() == 4);
+  CHECK(std::accumulate(histogram.counts().begin(), histogram.counts().end(), 0u) == 4);
+  CHECK(histogram.sum() == Approx(1e6 + 0.0001 + 0.0008 * 1.01));
+}
+
+TEST_CASE("only refusals are counted as such, by method and code, from 0 on", "[metrics]") {
+  RefusalCounter counter({"Attach"});
+  counter.Count("Attach", OkStatus());
+  counter.Count("Attach", Cancelled("a newer stream"));
+  counter.Count("Attach", Aborted("taken over"));
+  counter.Count("Attach", Unavailable("silent"));
+  counter.Count("Attach", InvalidArgument("rank 4 of 2"));
+  counter.Count("Work", DataLoss("bad"));
+  MetricSet metrics;
+  counter.AddTo(metrics);
+  const auto& values = metrics.values(Metric::kRefusedRequests);
+  CHECK(values.at({"Attach", "invalid_argument"}) == 1);
+  CHECK(values.at({"Attach", "resource_exhausted"}) == 0);
+  CHECK(values.at({"Work", "data_loss"}) == 1);
+  for (const auto& [labels, value] : values) {
+    CHECK(labels[1] != "aborted");
+    CHECK(labels[1] != "unavailable");
+  }
+}
+
+}  // namespace
+}  // namespace millrace
