@@ -52,10 +52,10 @@ class Process(harness.Process):
         return (len(os.listdir(f"/proc/{self.popen.pid}/task")),
                 len(os.listdir(f"/proc/{self.popen.pid}/fd")))
 
-    def errors(self):
-        """Lines that say why a tool or a daemon ended."""
-        return [line for line in self.text().splitlines()
-                if line.startswith(("millrace: ", "millraced: "))]
+    def error(self):
+        """Why a tool or a daemon ended, as it says itself."""
+        found = re.search(r"^(millraced?: .*)", self.text(), re.M | re.S)
+        return found[1] if found else ""
 
 
 class Consumer:
@@ -125,7 +125,7 @@ class Consumer:
         code = self.process.wait()
         check(code > 0, f"{self.process.name}: exit code {code}, expected an error:\n"
                         f"{self.process.text()[-1000:]}")
-        said = "\n".join(self.process.errors())
+        said = self.process.error()
         check(said, f"{self.process.name} names no error:\n{self.process.text()[-1000:]}")
         for word in words:
             check(str(word) in said, f"'{word}' is not in: {said}")
