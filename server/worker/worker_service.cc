@@ -313,9 +313,10 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
     const std::shared_ptr<const Plan> plan = found->second.plan;
     std::erase_if(scratch, [this](const auto& s)
                                MILLRACE_REQUIRES(mutex_) { return !plans_.contains(s.first); });
-    std::unique_ptr<BatchScratch>& own = scratch[task.job];
+    PlanScratch& of_plan = scratch[task.job];
     mutex_.unlock();
-    if (!own) own = plan->NewScratch();
+    if (of_plan.plan.lock() != plan) of_plan = {plan, plan->NewScratch()};
+    const std::unique_ptr<BatchScratch>& own = of_plan.scratch;
     const std::vector<BatchScratch::StageTime> before = own->stage_times();
     built = BuildBatch(task, *plan, *own);
     ended = clock_->Now();

@@ -124,7 +124,12 @@ class WorkerService final : public WorkerEndpoint,
   void KeepPlans(const v1::WorkResponse& response) MILLRACE_REQUIRES(mutex_);
 
   void BuildLoop();
-  using ScratchByPlan = std::map<std::string, std::unique_ptr<BatchScratch>>;
+  /// A plan that was dropped and compiled again is another object, with scratch of its own.
+  struct PlanScratch {
+    std::weak_ptr<const Plan> plan;
+    std::unique_ptr<BatchScratch> scratch;
+  };
+  using ScratchByPlan = std::map<std::string, PlanScratch>;
   /// Lets go of the mutex while it builds.
   void BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) MILLRACE_REQUIRES(mutex_);
   // worker_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
