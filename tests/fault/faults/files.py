@@ -146,7 +146,7 @@ def bits_are_flipped(run):
 
 @fault("19", "file renamed over; written in place", "E B; L", ci=True, conditions=(
     "every file in use renamed over: goes on, warned of once each; then the largest written in place: "
-    "the job ends and names it"))
+    "the job ends and names it (until that is seen, at most a second, batches may have what was written)"))
 def a_file_is_replaced(run):
     with run.cluster() as c:
         folder, _ = copy(c, run)
@@ -173,7 +173,6 @@ def a_file_is_replaced(run):
         code, _ = consumer.expect_error(file.name)
         check(code == 3, f"exit code {code}, expected 3")
         check(worker.alive(), f"the worker died:\n{worker.text()}")
-        c.expect_prefix(consumer, 1)
 
 
 @fault("37", "one host has another copy of a file", "L, no bad batch", ci=True, conditions=(

@@ -23,7 +23,7 @@ def the_clock_moves(run):
         clock = c.folder / "clock"
         clock.write_text("+0d\n")
         with c.with_env(LD_PRELOAD=FAKETIME, FAKETIME_TIMESTAMP_FILE=str(clock),
-                        FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1"):
+                        FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1"):
             dispatcher = c.dispatcher()
             c.worker()
             c.worker()

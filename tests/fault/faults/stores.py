@@ -123,9 +123,18 @@ def contents(file):
         database.close()
 
 
-@fault("22", "store cut at every byte of its log's tail", "a consistent prefix", conditions=(
-    "every byte of the last 12 kB of the log: what is read is one of the states in their order; at 6 of "
-    "them a dispatcher starts, with a higher term, and runs a job"))
+def memory_folder(c):
+    """A folder that is quick to write, where there may be one."""
+    folder = c.folder / "memory"
+    folder.mkdir()
+    if os.environ.get("MILLRACE_FAULT_ISOLATED"):
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
+    return folder
+
+
+@fault("22", "store cut at every byte of its log's tail", "a consistent prefix", limit=600, conditions=(
+    "every byte of the last 32 kB of the log (seed 1; other seeds 1,000 of them): what is read is one of "
+    "the states in their order; at 6 of them a dispatcher starts, with a higher term, and runs a job"))
 def the_store_is_cut(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
@@ -136,14 +145,17 @@ def the_store_is_cut(run):
         running.wait_for_batches(5)
         dispatcher.kill()
         term = None
-        state, cut = c.folder / "state", c.folder / "cut"
+        state, cut = c.folder / "state", memory_folder(c) / "cut"
         logs = [f for f in state.iterdir() if f.name.endswith("-wal")]
         check(len(logs) == 1, f"one log expected: {list(state.iterdir())}")
         log, size = logs[0], logs[0].stat().st_size
         database = log.name.removesuffix("-wal")
         states = []
-        first = max(0, size - 12 * 1024)
-        for length in range(first, size + 1):
+        first = max(0, size - 32 * 1024)
+        lengths = range(first, size + 1)
+        if run.seed != 1:
+            lengths = sorted(run.random.sample(lengths, 1000))
+        for length in lengths:
             shutil.copytree(state, cut, ignore=shutil.ignore_patterns("*-shm"))
             os.truncate(cut / log.name, length)
             now = contents(cut / database)
