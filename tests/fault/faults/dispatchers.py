@@ -2,17 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import time
 
 from cluster import binary, check, wait_for
-from fault import NotBuilt, fault
+from fault import fault
 from faults.workers import mixed
-
-
-def has_option(role, option):
-    done = subprocess.run([binary("daemon"), role, "--help"], capture_output=True, text=True, check=True)
-    return option in done.stdout
 
 
 def sync_fault(what, number):
@@ -60,14 +54,6 @@ def the_dispatcher_is_killed_at_commit_points(run):
                          in ([], ["ended"]), f"the job's record is left live: {successor.text()}")
         number += 1
     run.note("commit points", number - 2, "")
-
-
-@fault("5", "SIGSTOP the dispatcher, standby takes over, SIGCONT", "E F", pending="several dispatchers",
-       conditions="two dispatchers on one etcd; failover within 5 s")
-def a_dispatcher_hangs_and_its_standby_takes_over(run):
-    if not has_option("dispatcher", "--store"):
-        raise NotBuilt("there is one dispatcher, and one store that is its own")
-    raise NotBuilt("the fault is not written yet")
 
 
 @fault("6", "kill -9 the dispatcher 50 times at random", "E B", limit=400, conditions=(
