@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +20,7 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/malloc.h"
+#include "common/transport/accept_watch.h"
 #include "server/daemon.h"
 #include "server/dataset/sigbus_guard.h"
 #include "server/options.h"
@@ -118,6 +122,16 @@ void StopWithStdin() {
   }).detach();
 }
 
+/// Raises the limit of open files as far as it may be; gives it.
+rlim_t RaiseOpenFiles() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_NOFILE, &files);
+  return files.rlim_cur;
+}
+
 int Fail(const Status& status) {
   std::fprintf(stderr, "millraced: %s\n", status.message().c_str());
   switch (status.code()) {
@@ -158,6 +172,17 @@ int Run(const Arguments& arguments) {
                          {"cpus_from", host.cpus_from},
                          {"memory_limit", options->memory_limit},
                          {"memory_from", host.memory_from}});
+  // A daemon that nobody can connect to any more is of use to those who are there already; but only
+  // one that ends is started again.
+  const rlim_t open_files = RaiseOpenFiles();
+  const auto deaf = std::make_shared<std::atomic<bool>>(false);
+  WatchAccepts(
+      [log](const std::string& text) {
+        log->Error("grpc", {{"message", text}});
+      },
+      [deaf](const std::string&) {
+        if (!deaf->exchange(true)) kill(getpid(), SIGTERM);
+      });
   Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, log);
   if (!daemon.ok()) return Fail(daemon.status());
   if (!arguments.port_file.empty()) {
@@ -173,7 +198,10 @@ int Run(const Arguments& arguments) {
   const ShutdownLimit limit(signals, options->grace, log);
   (*daemon)->DrainAndStop();
   daemon->reset();
-  return 0;
+  if (!*deaf) return 0;
+  return Fail(Internal("no further connection could be accepted with at most " +
+                       std::to_string(open_files) +
+                       " open files: raise the limit (ulimit -n, LimitNOFILE) and start it again"));
 }
 
 }  // namespace

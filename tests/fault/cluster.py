@@ -304,6 +304,9 @@ class Cluster(harness.Cluster):
             self._references[key] = checker.parse(text, "digest")
         return self._references[key]
 
+    def forget_references(self):
+        self._references.clear()
+
     def expect(self, consumers, world_size, epochs=1, planned=EXAMPLES):
         """E and B: these consumers had whole epochs from 0 on, each batch exactly once."""
         expected = [line for epoch in range(epochs) for line in self.reference(epoch, world_size)]

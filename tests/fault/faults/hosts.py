@@ -58,9 +58,9 @@ def the_clock_moves(run):
         c.expect_prefix(consumer, 2)
 
 
-def connect_many(addresses, count, random):
-    """Connections that stay open; a third says nothing, a third begins as HTTP/2 and goes on at random,
-    a third is random from the start. Gives those that could be made."""
+def connect_many(addresses, count, random=None):
+    """Connections that stay open: silent, or, where `random`, a third silent, a third that begins as
+    HTTP/2 and goes on at random, a third random from the start. Gives those that could be made."""
     made = []
     for number in range(count):
         host, port = addresses[number % len(addresses)].rsplit(":", 1)
@@ -68,7 +68,7 @@ def connect_many(addresses, count, random):
             connection = socket.create_connection((host, int(port)), timeout=5)
             connection.setblocking(False)
             made.append(connection)
-            if number % 3:
+            if random and number % 3:
                 start = PREFACE if number % 3 == 1 else b""
                 connection.send(start + random.randbytes(random.randrange(1, 2000)))
         except OSError:
@@ -123,8 +123,9 @@ def ten_thousand_connect(run):
 
 
 @fault("31", "`ulimit -n 64`; memory limit", "L", conditions=(
-    "dispatcher and worker with 64 open files and 100 connections too many, with 24 to 60 files from the "
-    "start, and with 150 to 700 MB of address space: each serves, or ends with an error that says why"))
+    "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any more ends and "
+    "says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or 150 to 700 MB "
+    "of address space: it serves, or ends with an error that says why"))
 def limits_are_low(run):
     with run.cluster() as c:
         with c.limited("ulimit -n 64"):
@@ -132,12 +133,18 @@ def limits_are_low(run):
             worker = c.worker()
         consumer = c.consume(1, epochs=10000, delay=0.01, network=True)
         consumer.wait_for_batches(20)
-        strangers = connect_many([dispatcher.address, worker.address], 200, run.random)
-        consumer.wait_for_more(100)
+        strangers = connect_many([dispatcher.address, worker.address], 200)
+        for process in (dispatcher, worker):
+            check(process.wait() == 1 and "64 open files" in process.error(),
+                  f"{process.name}: expected that it ends and says why:\n{process.text()}")
         for stranger in strangers:
             stranger.close()
+        c.again(dispatcher)
+        c.worker()
+        consumer.wait_for_more(100)
         newcomer = c.consume(1, job="newcomer", network=True)
         newcomer.expect_success()
+        c.expect([newcomer], 1)
         c.stop(consumer)
         c.expect_prefix(consumer, 1)
     for limit in (f"ulimit -n {run.random.randrange(24, 60)}",

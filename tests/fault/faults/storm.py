@@ -132,6 +132,7 @@ def a_storm(run):
             delivered = checker.parse("".join(lines), f"epoch {epoch}")
             expected = c.reference(epoch, RANKS)
             batches += checker.check(delivered, expected, RANKS, EXAMPLES)[0]
+            c.forget_references()
         check(batches == EPOCHS * EXAMPLES, f"{batches} batches")
         run.note("batches", batches, "")
         run.note("in", seconds)
