@@ -23,6 +23,7 @@
 #include "common/transport/accept_watch.h"
 #include "server/daemon.h"
 #include "server/dataset/sigbus_guard.h"
+#include "server/last_words.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
 
@@ -162,6 +163,7 @@ int Run(const Arguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
+  InstallLastWords();
   if (arguments.stop_with_stdin) StopWithStdin();
 
   const auto log =

@@ -16,7 +16,7 @@ def sync_fault(what, number):
     return {"LD_PRELOAD": shim, "MILLRACE_SYNC_FAULT": f"{what}:{number}"}
 
 
-@fault("4", "kill -9 the dispatcher at each commit point", "E B P", ci=True, conditions=(
+@fault("4", "kill -9 the dispatcher at each commit point", "E B P", conditions=(
     "killed right before and right after the n-th fsync of its store, n = 1, 2, … until a job has begun "
     "and ended without; a new one on the same folder takes over; a trainer comes before it is killed"))
 def the_dispatcher_is_killed_at_commit_points(run):

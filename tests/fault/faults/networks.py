@@ -125,25 +125,24 @@ def start_proxied(c, attach, work, batches):
 
 def lose(chosen, lost):
     def frames(index, frame):
-        if index == chosen:
+        if index == chosen and not lost:
             lost.append(index)
             return []
         return [frame]
     return frames
 
 
-@fault("11", "any single message lost", "E P", ci=True, conditions=(
-    "TCP loses none, so the proxy leaves one HTTP/2 DATA frame out: the n-th, n = 0 to 11, of each "
-    "connection of one kind (Attach, Work or StreamBatches, up or down) in turn; one worker; 15 s: a "
-    "first message is waited for 10 s. Histories of lost messages by the thousand are tests/sim's"))
+@fault("11", "any single message lost", "E P", conditions=(
+    "TCP loses none, so the proxy leaves one HTTP/2 DATA frame out: the n-th, n = 0 to 11, of the "
+    "first connection of a kind (Attach, Work, StreamBatches; up, down: two of the six a seed); one "
+    "worker; promised: 15 s, since a first message is waited for 10 s. Histories of lost messages by the "
+    "thousand are tests/sim's"))
 def single_messages_are_lost(run):
     kinds = [(proxy, way) for proxy in range(3) for way in ("up", "down")]
-    run.random.shuffle(kinds)
-    for kind, way in kinds:
+    for kind, way in (kinds[run.seed % 6], kinds[(run.seed + 3) % 6]):
         with run.cluster() as c:
             proxies = proxied(c, run)
             lost = []
-            # Each connection loses one: the first that is made has its own n.
             chosen = run.random.randrange(0, 12) if kind != 1 else run.random.randrange(0, 3)
             getattr(proxies[kind], way).frames = lose(chosen, lost)
             began = time.monotonic()
