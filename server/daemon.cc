@@ -49,16 +49,19 @@ v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
 
 }  // namespace
 
-Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log)
+Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
+               std::function<void(const Status&)> on_broken)
     : options_(options),
       log_(std::move(log)),
+      on_broken_(std::move(on_broken)),
       clock_(std::make_shared<SystemClock>()),
       arena_(MakeArena(options)),
       library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
-                                              std::shared_ptr<Logger> log) {
-  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(log)));
+                                              std::shared_ptr<Logger> log,
+                                              std::function<void(const Status&)> on_broken) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(log), std::move(on_broken)));
   if (options.role != Role::kWorker) MILLRACE_RETURN_IF_ERROR(daemon->StartDispatcher());
   if (options.role != Role::kDispatcher) MILLRACE_RETURN_IF_ERROR(daemon->StartWorker());
   Daemon* d = daemon.get();
@@ -85,9 +88,9 @@ Status Daemon::StartDispatcher() {
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
   const bool with_worker = options_.role == Role::kServe;
   MILLRACE_ASSIGN_OR_RETURN(
-      dispatcher_,
-      DispatcherService::Start(dispatcher, std::move(store),
-                               MakePlanCompiler(library_, with_worker), clock_, log_));
+      dispatcher_, DispatcherService::Start(dispatcher, std::move(store),
+                                            MakePlanCompiler(library_, with_worker), clock_, log_,
+                                            {.may_lead = nullptr, .on_broken_store = on_broken_}));
   GrpcServerOptions server;
   server.listen = options_.listen;
   MILLRACE_ASSIGN_OR_RETURN(

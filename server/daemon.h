@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,8 +26,10 @@ class Daemon {
  public:
   /// Listens and starts to work. AlreadyExists for a busy port, FailedPrecondition for a state
   /// folder in use, and so on: nothing is left behind.
+  /// `on_broken` is called, from any thread, when the daemon cannot go on and has to be stopped.
   static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
-                                               std::shared_ptr<Logger> log);
+                                               std::shared_ptr<Logger> log,
+                                               std::function<void(const Status&)> on_broken);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -39,13 +42,15 @@ class Daemon {
   void DrainAndStop();
 
  private:
-  Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log);
+  Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
+         std::function<void(const Status&)> on_broken);
   Status StartDispatcher();
   Status StartWorker();
   void OpenDatasets();
 
   const DaemonOptions options_;
   const std::shared_ptr<Logger> log_;
+  const std::function<void(const Status&)> on_broken_;
   const std::shared_ptr<Clock> clock_;
   const std::shared_ptr<SharedArena> arena_;  // null: none
   const std::shared_ptr<PlanLibrary> library_;

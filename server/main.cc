@@ -1,11 +1,11 @@
-// `millraced`: the daemon. Subcommands dispatcher, worker and serve (both in one process).
+// `millraced`: the daemon. Subcommands dispatcher, worker and serve (both in one process), and
+// backup, which copies a dispatcher's state.
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -20,15 +20,23 @@
 #include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/malloc.h"
+#include "common/base/mutex.h"
 #include "common/transport/accept_watch.h"
 #include "server/daemon.h"
 #include "server/dataset/sigbus_guard.h"
 #include "server/last_words.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
+#include "server/state/sqlite_backup.h"
 
 namespace millrace {
 namespace {
+
+struct BackupArguments {
+  bool chosen = false;
+  std::string state;
+  std::string to;
+};
 
 /// What the command line said.
 struct Arguments {
@@ -40,6 +48,7 @@ struct Arguments {
   bool print_config = false;
   std::string port_file;
   bool stop_with_stdin = false;
+  BackupArguments backup;
 };
 
 std::string FlagOf(const std::string& name) {
@@ -83,6 +92,18 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
                   (role == Role::kWorker
                        ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
                        : " --dataset stdlib=/data/stdlib\n"));
+}
+
+void AddBackup(CLI::App& app, BackupArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "backup", "copies a dispatcher's state file, whether the dispatcher runs or not");
+  command->callback([&arguments] { arguments.chosen = true; });
+  command->add_option("--state", arguments.state,
+                      "folder of the embedded state store [" + DefaultStateFolder() + "]");
+  command->add_option("FILE", arguments.to, "the backup; must not be there yet")->required();
+  command->footer(
+      "To go back to a backup, put it into an empty state folder as state.db.\n"
+      "Example:\n  millraced backup --state /var/lib/millrace /backups/millrace-2027-01-31.db\n");
 }
 
 Result<DaemonOptions> EffectiveOptions(const Arguments& arguments, const HostLimits& host) {
@@ -133,6 +154,27 @@ rlim_t RaiseOpenFiles() {
   return files.rlim_cur;
 }
 
+/// Why the daemon cannot go on: the first reason, from any thread. Then it stops as after SIGTERM.
+class Failure {
+ public:
+  void Set(const Status& why) {
+    {
+      MutexLock lock(mutex_);
+      if (!why_.ok()) return;
+      why_ = why;
+    }
+    kill(getpid(), SIGTERM);
+  }
+  Status Get() {
+    MutexLock lock(mutex_);
+    return why_;
+  }
+
+ private:
+  Mutex mutex_;
+  Status why_ MILLRACE_GUARDED_BY(mutex_);
+};
+
 int Fail(const Status& status) {
   std::fprintf(stderr, "millraced: %s\n", status.message().c_str());
   switch (status.code()) {
@@ -174,18 +216,22 @@ int Run(const Arguments& arguments) {
                          {"cpus_from", host.cpus_from},
                          {"memory_limit", options->memory_limit},
                          {"memory_from", host.memory_from}});
+  const auto failure = std::make_shared<Failure>();
   // A daemon that nobody can connect to any more is of use to those who are there already; but only
   // one that ends is started again.
   const rlim_t open_files = RaiseOpenFiles();
-  const auto deaf = std::make_shared<std::atomic<bool>>(false);
   WatchAccepts(
       [log](const std::string& text) {
         log->Error("grpc", {{"message", text}});
       },
-      [deaf](const std::string&) {
-        if (!deaf->exchange(true)) kill(getpid(), SIGTERM);
+      [failure, open_files](const std::string& why) {
+        failure->Set(Internal("no further connection could be accepted (" + why + ", limit " +
+                              std::to_string(open_files) +
+                              "): raise the limit of open files (ulimit -n, LimitNOFILE) and "
+                              "start it again"));
       });
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::Start(*options, log);
+  Result<std::unique_ptr<Daemon>> daemon =
+      Daemon::Start(*options, log, [failure](const Status& why) { failure->Set(why); });
   if (!daemon.ok()) return Fail(daemon.status());
   if (!arguments.port_file.empty()) {
     if (const Status s = WritePortFile(arguments.port_file, (*daemon)->address()); !s.ok()) {
@@ -200,10 +246,19 @@ int Run(const Arguments& arguments) {
   const ShutdownLimit limit(signals, options->grace, log);
   (*daemon)->DrainAndStop();
   daemon->reset();
-  if (!*deaf) return 0;
-  return Fail(Internal("no further connection could be accepted with at most " +
-                       std::to_string(open_files) +
-                       " open files: raise the limit (ulimit -n, LimitNOFILE) and start it again"));
+  const Status failed = failure->Get();
+  return failed.ok() ? 0 : Fail(failed);
+}
+
+int RunBackup(const BackupArguments& arguments) {
+  const Result<BackupSummary> done =
+      BackUpState(arguments.state.empty() ? DefaultStateFolder() : arguments.state, arguments.to);
+  if (!done.ok()) return Fail(done.status());
+  std::printf("%s: term %llu, %llu job records, %llu bytes\n", arguments.to.c_str(),
+              static_cast<unsigned long long>(done->term),
+              static_cast<unsigned long long>(done->jobs),
+              static_cast<unsigned long long>(done->bytes));
+  return 0;
 }
 
 }  // namespace
@@ -218,12 +273,14 @@ int main(int argc, char** argv) {
   millrace::AddRole(app, millrace::Role::kServe, "dispatcher and worker in one process", arguments);
   millrace::AddRole(app, millrace::Role::kDispatcher, "admits trainers and leases work", arguments);
   millrace::AddRole(app, millrace::Role::kWorker, "builds and sends batches", arguments);
+  millrace::AddBackup(app, arguments.backup);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
+    if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
     return millrace::Run(arguments);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "millraced: %s\n", e.what());

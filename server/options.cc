@@ -58,16 +58,6 @@ bool IsWildcard(const std::string& host) {
   return host == "0.0.0.0" || host == "[::]" || host == "::" || host == "*";
 }
 
-std::string DefaultStateFolder() {
-  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
-    return std::string(state) + "/millrace";
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    return std::string(home) + "/.local/state/millrace";
-  }
-  return "/var/lib/millrace";
-}
-
 std::string KnownKeys() {
   std::string keys = "datasets";
   for (const OptionSpec& option : OptionTable()) keys += ", " + option.name;
@@ -121,6 +111,16 @@ std::string_view RoleName(Role role) {
       break;
   }
   return "serve";
+}
+
+std::string DefaultStateFolder() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0') {
+    return std::string(state) + "/millrace";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return std::string(home) + "/.local/state/millrace";
+  }
+  return "/var/lib/millrace";
 }
 
 const std::vector<OptionSpec>& OptionTable() {

@@ -70,6 +70,9 @@ Status AddDataset(std::string_view text, OptionTexts& texts);
 /// Checks and types the texts, and fills in defaults from the host's limits.
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host);
 
+/// Where the embedded store lies unless `state` says otherwise.
+std::string DefaultStateFolder();
+
 /// The effective options as a configuration file.
 std::string PrintConfig(const DaemonOptions& options);
 

@@ -33,6 +33,19 @@ void WriteLog(Logger& logger, const LogEvent& e) {
   }
 }
 
+/// A stream that came in: refused, so that its peer goes elsewhere, unless the event loop takes it.
+template <class StreamT>
+struct Offer {
+  explicit Offer(std::shared_ptr<StreamT> offered) : stream(std::move(offered)) {}
+  ~Offer() {
+    if (stream) stream->Close(Unavailable("the dispatcher stops: connect again"));
+  }
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
+
+  std::shared_ptr<StreamT> stream;
+};
+
 Result<std::shared_ptr<const PlanFacts>> CompileSafely(PlanCompiler& compiler,
                                                        const v1::PipelineText& pipeline) {
   try {
@@ -47,12 +60,12 @@ Result<std::shared_ptr<const PlanFacts>> CompileSafely(PlanCompiler& compiler,
 Result<std::shared_ptr<DispatcherService>> DispatcherService::Start(
     const DispatcherOptions& options, std::shared_ptr<StateStore> store,
     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
-    std::shared_ptr<Logger> logger) {
+    std::shared_ptr<Logger> logger, DispatcherHooks hooks) {
   MILLRACE_ASSIGN_OR_RETURN(TermRecords begun, BeginTerm(*store, *clock, 0));
   logger->Info("dispatcher started", {{"term", begun.term}, {"jobs_kept", begun.jobs.size()}});
   return std::shared_ptr<DispatcherService>(
       new DispatcherService(options, std::move(store), std::move(compiler), std::move(clock),
-                            std::move(logger), std::move(begun)));
+                            std::move(logger), std::move(hooks), std::move(begun)));
 }
 
 Result<DispatcherService::TermRecords> DispatcherService::BeginTerm(StateStore& store,
@@ -69,12 +82,14 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
                                      std::shared_ptr<StateStore> store,
                                      std::shared_ptr<PlanCompiler> compiler,
                                      std::shared_ptr<const Clock> clock,
-                                     std::shared_ptr<Logger> logger, TermRecords begun)
+                                     std::shared_ptr<Logger> logger, DispatcherHooks hooks,
+                                     TermRecords begun)
     : options_(options),
       store_(std::move(store)),
       compiler_(std::move(compiler)),
       clock_(std::move(clock)),
       logger_(std::move(logger)),
+      hooks_(std::move(hooks)),
       term_(begun.term),
       queue_(std::make_shared<TaskQueue>()),
       traces_(std::make_shared<TraceCollector>(clock_, Whereabouts(), NetworkHostId())),
@@ -90,21 +105,33 @@ void DispatcherService::Stop() {
   if (loop_.joinable()) loop_.join();
 }
 
+bool DispatcherService::MayLead() {
+  if (lost_.ok() && hooks_.may_lead) lost_ = hooks_.may_lead();
+  if (!lost_.ok()) queue_->Close();
+  return lost_.ok();
+}
+
 void DispatcherService::Loop() {
-  Perform(dispatcher_->OnTick(Now()));
+  if (MayLead()) Perform(dispatcher_->OnTick(Now()));
   auto next_tick = std::chrono::steady_clock::now() + options_.tick;
   while (!queue_->closed()) {
-    for (auto& task : queue_->TakeAll(next_tick)) task();
+    for (auto& task : queue_->TakeAll(next_tick)) {
+      if (!MayLead()) break;
+      task();
+    }
     const auto now = std::chrono::steady_clock::now();
-    if (now < next_tick) continue;
+    if (now < next_tick || !MayLead()) continue;
     next_tick = now + options_.tick;
     event_began_ = traces_->tracer().Begin();
     Perform(dispatcher_->OnTick(Now()));
     TendTrace();
   }
-  for (auto& task : queue_->TakeAll(next_tick)) task();
+  for (auto& task : queue_->TakeAll(next_tick)) {
+    if (MayLead()) task();
+  }
   const Status stops =
-      Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
+      !lost_.ok() ? lost_
+                  : Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
   for (auto& [id, stream] : attach_streams_) stream->Close(stops);
   for (auto& [id, stream] : work_streams_) stream->Close(stops);
   traces_->Stop(stops);
@@ -149,8 +176,8 @@ std::shared_ptr<StreamT> DispatcherService::Accept(
   };
   auto accepted =
       std::make_shared<StreamT>(id, std::move(stream), std::move(notify), std::move(on_trace));
-  queue_->Post([this, id, accepted, &streams] {
-    streams[id] = accepted;
+  queue_->Post([this, id, offer = std::make_shared<Offer<StreamT>>(accepted), &streams] {
+    streams[id] = std::exchange(offer->stream, nullptr);
     Perform(dispatcher_->OnStreamOpened(id, kOfWorker, Now()));
   });
   return accepted;
@@ -298,9 +325,16 @@ void DispatcherService::BeginAnew() {
   });
 }
 
+void DispatcherService::Check(const Status& stored) const {
+  if (stored.code() == StatusCode::kInternal && hooks_.on_broken_store) {
+    hooks_.on_broken_store(stored);
+  }
+}
+
 void DispatcherService::Begun(const Result<TermRecords>& begun) {
   beginning_ = false;
   if (!begun.ok()) {
+    Check(begun.status());
     begin_again_at_ = clock_->Now() + options_.retry;
     logger_->Error("a new term cannot be begun; it is tried again",
                    {{"over", term_.load()}, {"why", begun.status()}});
@@ -348,6 +382,7 @@ void DispatcherService::Do(CompilePlan& action) {
 void DispatcherService::Do(CommitRecord& action) {
   committer_.Post([this, queue = queue_, term = term_.load(), record = std::move(action.record)] {
     const Status status = store_->CommitJob(term, record, clock_->UnixSeconds());
+    Check(status);
     queue->Post(
         [this, record, status] { Perform(dispatcher_->OnRecordCommitted(record, status, Now())); });
   });

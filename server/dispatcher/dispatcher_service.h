@@ -33,6 +33,16 @@
 
 namespace millrace {
 
+/// What a dispatcher asks and tells whoever runs it. Called on any of its threads, and not after
+/// its destructor.
+struct DispatcherHooks {
+  /// Asked before every event. Not ok: another one may lead by now, so that the event is dropped,
+  /// all streams end with that status, and nothing is done any more. Null: it is the only one.
+  std::function<Status()> may_lead;
+  /// The store cannot go on (Internal): the process has to end.
+  std::function<void(const Status&)> on_broken_store;
+};
+
 class DispatcherService final : public DispatcherEndpoint {
  public:
   /// Loads the store, commits a term above all before it, and starts the event loop. Errors of the
@@ -41,7 +51,8 @@ class DispatcherService final : public DispatcherEndpoint {
                                                           std::shared_ptr<StateStore> store,
                                                           std::shared_ptr<PlanCompiler> compiler,
                                                           std::shared_ptr<const Clock> clock,
-                                                          std::shared_ptr<Logger> logger);
+                                                          std::shared_ptr<Logger> logger,
+                                                          DispatcherHooks hooks = {});
   ~DispatcherService() override;
 
   /// Ends all streams with Unavailable, which peers take as a reason to come back, and the event
@@ -84,15 +95,18 @@ class DispatcherService final : public DispatcherEndpoint {
 
   DispatcherService(const DispatcherOptions& options, std::shared_ptr<StateStore> store,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
-                    std::shared_ptr<Logger> logger, TermRecords begun);
+                    std::shared_ptr<Logger> logger, DispatcherHooks hooks, TermRecords begun);
 
   void Loop();
+  /// Whether the next event may be handled; else the loop ends.
+  bool MayLead();
   Moment Now() const;
   void Perform(Actions actions);
   /// Asks all peers for spans, where a trace is taken.
   void TendTrace();
   void RecordLeases(const SendAttach& action);
   void BeginAnew();
+  void Check(const Status& stored) const;
   void Begun(const Result<TermRecords>& begun);
   void Do(SendAttach& action);
   void Do(SendWork& action);
@@ -113,6 +127,7 @@ class DispatcherService final : public DispatcherEndpoint {
   const std::shared_ptr<PlanCompiler> compiler_;
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
+  const DispatcherHooks hooks_;
   std::atomic<std::uint64_t> term_;
 
   const std::shared_ptr<TaskQueue> queue_;
@@ -125,6 +140,7 @@ class DispatcherService final : public DispatcherEndpoint {
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed
   Time begin_again_at_;     // where that failed
+  Status lost_;             // not ok: another one may lead
   Time event_began_;        // the one that is handled; unset where no trace is taken
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;

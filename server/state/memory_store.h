@@ -26,10 +26,7 @@ class MemoryStore final : public StateStore {
   Status CommitTerm(std::uint64_t term) override {
     MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
-    if (term <= term_) {
-      return FailedPrecondition("term " + std::to_string(term) + " is over: the store has term " +
-                                std::to_string(term_));
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckNewTerm(term, term_));
     term_ = term;
     return OkStatus();
   }
@@ -38,19 +35,14 @@ class MemoryStore final : public StateStore {
                    std::int64_t now_unix_seconds) override {
     MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;
-    if (term != term_) {
-      return FailedPrecondition("term " + std::to_string(term) +
-                                " may not write: the store has term " + std::to_string(term_));
-    }
+    MILLRACE_RETURN_IF_ERROR(CheckWritingTerm(term, term_));
     jobs_[record.name()] = record;
-    constexpr std::int64_t kSecondsKept = 7 * 24 * 3600;
-    constexpr std::size_t kEndedRecordsKept = 1000;
     std::multimap<std::int64_t, std::string> ended;  // oldest first
     for (const auto& [name, job] : jobs_) {
       if (job.ended()) ended.emplace(job.ended_unix_seconds(), name);
     }
     while (!ended.empty() && (ended.size() > kEndedRecordsKept ||
-                              ended.begin()->first < now_unix_seconds - kSecondsKept)) {
+                              ended.begin()->first < now_unix_seconds - kEndedSecondsKept)) {
       jobs_.erase(ended.begin()->second);
       ended.erase(ended.begin());
     }

@@ -1,7 +1,9 @@
 // The default store: one SQLite file in a folder that one process holds at a time.
 //
 // The journal is SQLite's write-ahead log with synchronous=FULL: a commit is one append and one
-// fsync, and a log cut anywhere leaves the commits before the cut. Thread-safe.
+// fsync, and a log cut anywhere leaves the commits before the cut. The file is checked whole when
+// it is opened, and brought up to date where an older program wrote it (sqlite_schema.h).
+// Thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +16,8 @@ namespace millrace {
 
 class SqliteStore {
  public:
+  static constexpr const char* kFileName = "state.db";
+
   /// Makes the folder where it is missing, and locks it until the store is destroyed.
   /// FailedPrecondition where another process has it (named by its number) or a newer program wrote
   /// it; DataLoss where the file is damaged; PermissionDenied; ResourceExhausted for a full disk.

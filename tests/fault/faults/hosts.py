@@ -135,7 +135,7 @@ def limits_are_low(run):
         consumer.wait_for_batches(20)
         strangers = connect_many([dispatcher.address, worker.address], 200)
         for process in (dispatcher, worker):
-            check(process.wait() == 1 and "64 open files" in process.error(),
+            check(process.wait() == 1 and "limit 64" in process.error(),
                   f"{process.name}: expected that it ends and says why:\n{process.text()}")
         for stranger in strangers:
             stranger.close()

@@ -86,7 +86,7 @@ def fsync_fails(run):
         first = c.dispatcher()  # for a port, and a store with a schema
         first.terminate()
         first.wait()
-        number = 1 + run.seed % 4
+        number = 1 + (run.seed + 2) % 4
         with c.with_env(**sync_fault("fail", number)):
             failing = c.start("dispatcher", binary("daemon"), "dispatcher", "--dataset",
                               f"data={c.dataset}", "--listen", first.address, "--state",

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -230,24 +229,6 @@ TEST_CASE("a damaged page is found when the store is opened, and told in one lin
     CHECK(OneLine(status.message()));
   }
   CHECK(found >= 5);
-}
-
-TEST_CASE("another program's database is refused and not touched", "[sqlite]") {
-  test::TemporaryFolder folder;
-  const fs::path file = folder.path() / "state.db";
-  sqlite3* db = nullptr;
-  REQUIRE(sqlite3_open(file.c_str(), &db) == SQLITE_OK);
-  REQUIRE(sqlite3_exec(db, "CREATE TABLE recipes (name TEXT)", nullptr, nullptr, nullptr) ==
-          SQLITE_OK);
-  REQUIRE(sqlite3_close(db) == SQLITE_OK);
-
-  const Status status = SqliteStore::Open(folder.path()).status();
-  CHECK(status.code() == StatusCode::kFailedPrecondition);
-  CHECK(status.message().find("recipes") != std::string::npos);
-
-  REQUIRE(sqlite3_open(file.c_str(), &db) == SQLITE_OK);
-  CHECK(sqlite3_exec(db, "SELECT term FROM leader", nullptr, nullptr, nullptr) == SQLITE_ERROR);
-  REQUIRE(sqlite3_close(db) == SQLITE_OK);
 }
 
 }  // namespace

@@ -1,0 +1,194 @@
+// Who leads, over real etcd: alone, in a cluster of three, and while etcd fails.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <set>
+
+#include "tests/unit/server/state/candidate.h"
+#include "tests/unit/server/state/job_record.h"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Contains;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kTtl = seconds(3);
+
+TEST_CASE("one of two leads, and the other takes its place as soon as it resigns", "[election]") {
+  EtcdCluster cluster;
+  Candidate first(cluster, "first at a:1");
+  Candidate second(cluster, "second at b:2");
+  CHECK_THAT(first.election.NotTheLeader().message(), Contains("not the leader: nobody leads"));
+  first.election.Step();
+  second.election.Step();
+  CHECK(first.leads());
+  CHECK_FALSE(second.leads());
+  CHECK(first.election.Leads(first.election.fence()->create_revision).ok());
+  CHECK(second.election.NotTheLeader() == Unavailable("not the leader: first at a:1 leads"));
+
+  const std::int64_t revision = first.election.fence()->create_revision;
+  first.election.Resign();
+  CHECK_FALSE(first.leads());
+  second.election.Step();
+  first.election.Step();
+  CHECK(second.leads());
+  CHECK_FALSE(first.leads());
+  CHECK(first.election.Leads(revision) == Unavailable("not the leader: second at b:2 leads"));
+  CHECK(second.election.fence()->create_revision > revision);
+}
+
+TEST_CASE("a leader stops at the end of its time by its own clock, whatever etcd would say",
+          "[election]") {
+  EtcdCluster cluster;
+  const auto clock = std::make_shared<FakeClock>();
+  Candidate leader(cluster, "leader", seconds(100), clock);
+  leader.election.Step();
+  const std::int64_t revision = leader.election.fence()->create_revision;
+  clock->Advance(seconds(99));
+  CHECK(leader.election.Leads(revision).ok());
+  leader.election.Step();  // renews
+  clock->Advance(seconds(99));
+  CHECK(leader.election.Leads(revision).ok());
+  clock->Advance(seconds(1));
+  // Etcd's lease has most of its time before it: it is the sleeper's own clock that tells.
+  CHECK_FALSE(leader.election.Leads(revision).ok());
+  CHECK_FALSE(leader.leads());
+  // It leads again only by a new key.
+  leader.election.Step();
+  REQUIRE(leader.leads());
+  CHECK(leader.election.fence()->create_revision > revision);
+  CHECK_FALSE(leader.election.Leads(revision).ok());
+}
+
+TEST_CASE("the time of a leader counts from when a renewal was sent, not from its answer",
+          "[election]") {
+  // A clock that moves while etcd is asked: ten seconds pass between two looks at it.
+  class Slow final : public Clock {
+   public:
+    Time Now() const override { return {seconds(looks_ += 10)}; }
+    std::int64_t UnixSeconds() const override { return 0; }
+
+   private:
+    mutable std::atomic<int> looks_{0};
+  };
+  EtcdCluster cluster;
+  Candidate leader(cluster, "leader", seconds(25), std::make_shared<Slow>());
+  leader.election.Step();       // sent at 10
+  CHECK(leader.leads());        // at 20
+  CHECK(leader.leads());        // at 30
+  CHECK_FALSE(leader.leads());  // at 40
+}
+
+TEST_CASE(
+    "a standby leads within five seconds of a leader that stands still, which changes nothing "
+    "when it wakes",
+    "[election]") {
+  EtcdCluster cluster;
+  Candidate paused(cluster, "paused", kTtl);
+  Candidate standby(cluster, "standby", kTtl);
+  paused.election.Step();
+  const auto old_store = paused.Store();
+  REQUIRE(old_store->CommitTerm(1).ok());
+  const std::int64_t revision = paused.election.fence()->create_revision;
+  const double took = StepUntil({&standby}, [&] { return standby.leads(); });
+  std::printf("a standby led after %.1f s\n", took);
+  CHECK(took > 1);   // not while the other could still lead
+  CHECK(took < 50);  // ten times the promise, for a machine that does something else
+  CHECK_FALSE(paused.election.Leads(revision).ok());
+  CHECK(old_store->CommitJob(1, Record("late"), kNow).code() == StatusCode::kFailedPrecondition);
+  paused.election.Step();
+  paused.election.Step();
+  CHECK(standby.leads());
+  CHECK_THAT(paused.election.NotTheLeader().message(), Contains("standby leads"));
+}
+
+TEST_CASE("in a cluster of three, killing etcd's leader loses no commit, and writing goes on",
+          "[election]") {
+  EtcdCluster cluster(3);
+  Candidate leader(cluster, "leader", kTtl);
+  StepUntil({&leader}, [&] { return leader.leads(); });
+  auto store = leader.Store();
+  REQUIRE(store->CommitTerm(1).ok());
+  std::vector<std::string> acknowledged;
+  std::uint64_t term = 1;
+  const auto commit = [&](const std::string& job) {
+    leader.election.Step();
+    if (!leader.leads()) return false;
+    if (!leader.election.Leads(leader.election.fence()->create_revision).ok()) return false;
+    Status status = store->CommitJob(term, Record(job), kNow);
+    if (status.code() == StatusCode::kFailedPrecondition) {
+      // It led anew, by another key: as a dispatcher does, with a new term.
+      store = leader.Store();
+      if (!store->CommitTerm(++term).ok()) return false;
+      status = store->CommitJob(term, Record(job), kNow);
+    }
+    if (status.ok()) acknowledged.push_back(job);
+    return status.ok();
+  };
+  REQUIRE(commit("before"));
+  const int killed = cluster.Leader();
+  cluster.Kill(killed);
+  int tries = 0;
+  const double took = StepUntil({}, [&] { return commit("during" + std::to_string(++tries)); });
+  std::printf("writing went on %.1f s after etcd's leader was killed\n", took);
+  CHECK(took < 50);
+  cluster.Start(killed);
+  StepUntil({}, [&] { return commit("after" + std::to_string(++tries)); });
+  const auto state = store->Load();
+  REQUIRE(state.ok());
+  std::set<std::string> there;
+  for (const auto& record : state->jobs) there.insert(record.name());
+  for (const std::string& job : acknowledged) CHECK(there.count(job) == 1);
+}
+
+TEST_CASE("without a majority of etcd nobody leads, and when it is back one does", "[election]") {
+  EtcdCluster cluster(3);
+  Candidate leader(cluster, "leader", kTtl);
+  Candidate standby(cluster, "standby", kTtl);
+  StepUntil({&leader}, [&] { return leader.leads(); });
+  standby.election.Step();
+  const auto store = leader.Store();
+  REQUIRE(store->CommitTerm(1).ok());
+  REQUIRE(store->CommitJob(1, Record("a"), kNow).ok());
+  cluster.Kill(0);
+  cluster.Kill(1);
+  StepUntil({&leader}, [&] { return !leader.leads(); });
+  CHECK(store->CommitJob(1, Record("b"), kNow).code() == StatusCode::kUnavailable);
+  standby.election.Step();
+  CHECK_FALSE(standby.leads());
+  CHECK_THAT(standby.election.NotTheLeader().message(), Contains("not the leader: nobody leads"));
+  cluster.Start(0);
+  cluster.Start(1);
+  StepUntil({&leader, &standby}, [&] { return leader.leads() || standby.leads(); });
+  CHECK(leader.leads() != standby.leads());
+  const auto after = (leader.leads() ? leader : standby).Store();
+  CHECK(after->Load()->term == 1);
+  CHECK(after->Load()->jobs.size() == 1);
+  CHECK(after->CommitTerm(2).ok());
+}
+
+TEST_CASE("when etcd stands still past the lease, its leader stops before anyone else can lead",
+          "[election]") {
+  EtcdCluster cluster;
+  Candidate leader(cluster, "leader", kTtl);
+  Candidate standby(cluster, "standby", kTtl);
+  leader.election.Step();
+  const auto store = leader.Store();
+  REQUIRE(store->CommitTerm(1).ok());
+  const std::int64_t revision = leader.election.fence()->create_revision;
+  cluster.Pause(0);
+  StepUntil({&leader}, [&] { return !leader.leads(); });
+  CHECK(store->CommitJob(1, Record("b"), kNow).code() == StatusCode::kUnavailable);
+  cluster.Resume(0);
+  StepUntil({&leader, &standby}, [&] { return leader.leads() || standby.leads(); });
+  CHECK(leader.leads() != standby.leads());
+  CHECK_FALSE(leader.election.Leads(revision).ok());
+  CHECK(store->CommitTerm(9).code() == StatusCode::kFailedPrecondition);
+  CHECK((leader.leads() ? leader : standby).Store()->CommitTerm(2).ok());
+}
+
+}  // namespace
+}  // namespace millrace::test
