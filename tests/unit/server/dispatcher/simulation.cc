@@ -130,11 +130,15 @@ void Simulation::Restart() {
 }
 
 void Simulation::Perform(Actions actions) {
+  for (const auto& [id, session] : dispatcher_->state().sessions()) {
+    highest_issued_ = std::max(highest_issued_, id);
+  }
   for (Action& action : actions) {
     if (auto* a = std::get_if<SendAttach>(&action)) {
       if (a->message.has_welcome()) CheckWelcome(*a);
       // One message in a hundred is lost with nobody told, where that can be made good.
-      const bool lost = !healed_ && a->message.leases_size() > 0 && Chance(0.02);
+      const bool lost =
+          !healed_ && (a->message.leases_size() > 0 || a->message.has_welcome()) && Chance(0.02);
       if (lost) continue;
       const StreamId id = a->stream;
       const int process = links_.at(id).process;
@@ -396,10 +400,8 @@ void Simulation::OnClosed(int index, StreamId link, const Status& status) {
   if (status.code() == StatusCode::kAborted) {
     ++counts_.taken_over;
     const Number own = FromProto(trainer.hello.session());
-    // The successor may not have heard its number yet: look at both sides.
-    Number highest = highest_of_group_[trainer.group];
-    for (const auto& [id, session] : dispatcher_->state().sessions())
-      highest = std::max(highest, id);
+    // The successor may not have heard its number yet, and the dispatcher may be another by now.
+    const Number highest = std::max(highest_of_group_[trainer.group], highest_issued_);
     if (own.is_set() && highest <= own) {
       Fail(fmt::format("I4: {} lost, and no later rival exists: {}", own.ToString(),
                        status.message()));

@@ -128,6 +128,7 @@ class Simulation {
   int processes_ = 0;
   int batches_taken_ = 0;
   std::map<std::string, Number> highest_of_group_;
+  Number highest_issued_;  // of all sessions
 };
 
 }  // namespace millrace::test
