@@ -36,7 +36,8 @@ class Device;
 class Logger;
 
 struct SessionOptions {
-  std::string address = "127.0.0.1:7700";  // of the dispatcher's control port
+  /// Of the dispatcher's control port; with commas between them where there are several.
+  std::string address = "127.0.0.1:7700";
   std::string job;
   std::string pipeline;                // the YAML text; or
   std::string pipeline_file;           // a file with it

@@ -78,7 +78,7 @@ struct Admission {
 };
 
 struct SessionStateOptions {
-  std::string address;  // of the dispatcher
+  std::string address;  // of the dispatcher; several with commas between them
   v1::Hello hello;      // without session, admitted and highest_term
   std::uint64_t prefetch_bytes = 256u << 20;
   Duration connect_timeout = std::chrono::seconds(30);  // to the dispatcher's first word

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/addresses.h"
+
 namespace millrace::client {
 namespace {
 
@@ -40,7 +42,10 @@ bool EndsSession(StatusCode code, bool admitted) {
 
 SessionState::SessionState(SessionStateOptions options, std::function<double()> random,
                            std::shared_ptr<Logger> logger)
-    : options_(std::move(options)), random_(std::move(random)), logger_(std::move(logger)) {}
+    : options_(std::move(options)),
+      addresses_(SplitAddresses(options_.address)),
+      random_(std::move(random)),
+      logger_(std::move(logger)) {}
 
 void SessionState::Start(Time now) {
   started_ = now_ = cause_since_ = waiting_since_ = now;
@@ -111,7 +116,7 @@ void SessionState::Connect(Time now) {
   message.mutable_hello()->set_admitted(admission_.has_value());
   if (session_.is_set()) ToProto(session_, message.mutable_hello()->mutable_session());
   if (admission_) *message.mutable_report() = MakeReport(now);
-  actions_.push_back(OpenAttach{attach_.stream, options_.address});
+  actions_.push_back(OpenAttach{attach_.stream, address()});
   actions_.push_back(SendAttach{attach_.stream, std::move(message)});
 }
 
@@ -119,14 +124,17 @@ void SessionState::Disconnect(const Status& why, Time now) {
   last_attach_error_ = why;
   attach_.stream = 0;
   attach_.writing = false;
-  const double longest = std::min(
-      kLongestRetry, kShortestRetry * static_cast<double>(2u << std::min(attach_.failures, 6)));
+  // Longer only when all addresses were tried.
+  const int rounds = attach_.failures / static_cast<int>(addresses_.size());
+  const double longest =
+      std::min(kLongestRetry, kShortestRetry * static_cast<double>(2u << std::min(rounds, 6)));
   const double seconds = kShortestRetry + random_() * (longest - kShortestRetry);
   attach_.retry_at =
       now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   if (attach_.failures++ == 0) {
-    logger_->Info("dispatcher lost", {{"address", options_.address}, {"why", why}});
+    logger_->Info("dispatcher lost", {{"address", address()}, {"why", why}});
   }
+  attach_.address = (attach_.address + 1) % addresses_.size();
 }
 
 void SessionState::OnAttachClosed(StreamId stream, const Status& status, Time now) {
@@ -161,15 +169,14 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
     if (message.term() < highest_term_) {
       const Status why = Unavailable(
           fmt::format("a dispatcher at {} of term {}, after one of term {}: it no longer leads",
-                      options_.address, message.term(), highest_term_));
+                      address(), message.term(), highest_term_));
       actions_.push_back(CloseStream{stream, why});
       Disconnect(why, now);
     } else {
       highest_term_ = message.term();
       attach_.heard = now;
       if (!attach_.heard_any && attach_.failures > 0) {
-        logger_->Info("dispatcher found",
-                      {{"address", options_.address}, {"term", message.term()}});
+        logger_->Info("dispatcher found", {{"address", address()}, {"term", message.term()}});
       }
       attach_.heard_any = true;
       attach_.failures = 0;
@@ -315,7 +322,7 @@ void SessionState::CheckTimes(Time now) {
     if (now >= attach_.retry_at) Connect(now);
   } else if (now - attach_.heard >= kSilence) {
     const Status why = Unavailable(fmt::format("the dispatcher at {} was silent for {:.0f} s",
-                                               options_.address, ToSeconds(kSilence)));
+                                               address(), ToSeconds(kSilence)));
     actions_.push_back(CloseStream{attach_.stream, why});
     Disconnect(why, now);
   }

@@ -117,7 +117,8 @@ class SessionState {
     bool bye_sent = false;
     Time heard;
     Time retry_at;
-    int failures = 0;  // in a row, without a word from the dispatcher
+    int failures = 0;         // in a row, without a word from the dispatcher
+    std::size_t address = 0;  // of addresses_: the one that is tried, or has the stream
   };
   struct Held {
     Digest128 digest;
@@ -138,6 +139,7 @@ class SessionState {
   void Settle(Time now);
   void End(Status status);
   void Connect(Time now);
+  const std::string& address() const { return addresses_[attach_.address]; }
   void Disconnect(const Status& why, Time now);
   void OnWelcome(const v1::Welcome& welcome, Time now);
   void OnLeases(const v1::AttachResponse& message);
@@ -174,6 +176,7 @@ class SessionState {
   const WorkerLink* NextWorker() const;
 
   SessionStateOptions options_;
+  const std::vector<std::string> addresses_;  // of dispatchers
   std::function<double()> random_;
   std::shared_ptr<Logger> logger_;
   std::vector<Action> actions_;

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "common/transport/grpc_client.h"
+#include "server/dispatcher/dispatcher_service.h"
+#include "server/dispatcher/elected_dispatcher.h"
 #include "server/plan_adapters.h"
 #include "server/state/sqlite_store.h"
 
@@ -80,17 +82,24 @@ std::string Daemon::address() const {
 }
 
 Status Daemon::StartDispatcher() {
-  MILLRACE_ASSIGN_OR_RETURN(auto store, SqliteStore::Open(options_.state));
   DispatcherOptions dispatcher;
   dispatcher.version = MILLRACE_VERSION;
   dispatcher.address = options_.listen;
   dispatcher.attach_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
   const bool with_worker = options_.role == Role::kServe;
-  MILLRACE_ASSIGN_OR_RETURN(
-      dispatcher_, DispatcherService::Start(dispatcher, std::move(store),
-                                            MakePlanCompiler(library_, with_worker), clock_, log_,
-                                            {.may_lead = nullptr, .on_broken_store = on_broken_}));
+  const auto compiler = MakePlanCompiler(library_, with_worker);
+  if (options_.store.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(auto store, SqliteStore::Open(options_.state));
+    MILLRACE_ASSIGN_OR_RETURN(
+        dispatcher_,
+        DispatcherService::Start(dispatcher, std::move(store), compiler, clock_, log_,
+                                 {.may_lead = nullptr, .on_broken_store = on_broken_}));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const EtcdAddress store, ParseEtcdAddress(options_.store));
+    dispatcher_ = std::make_shared<ElectedDispatcher>(dispatcher, store, options_.name, compiler,
+                                                      clock_, log_);
+  }
   GrpcServerOptions server;
   server.listen = options_.listen;
   MILLRACE_ASSIGN_OR_RETURN(

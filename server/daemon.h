@@ -15,7 +15,7 @@
 #include "common/transport/grpc_server.h"
 #include "common/transport/shared_arena.h"
 #include "common/transport/shm_server.h"
-#include "server/dispatcher/dispatcher_service.h"
+#include "server/dispatcher/running_dispatcher.h"
 #include "server/options.h"
 #include "server/pipeline/plan_library.h"
 #include "server/worker/worker_service.h"
@@ -57,7 +57,7 @@ class Daemon {
 
   std::string control_address_;
   std::string batch_address_;
-  std::shared_ptr<DispatcherService> dispatcher_;
+  std::shared_ptr<RunningDispatcher> dispatcher_;
   std::unique_ptr<GrpcServer> control_;
   std::shared_ptr<WorkerService> worker_;
   std::unique_ptr<GrpcServer> batches_;

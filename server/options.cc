@@ -10,8 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "common/base/addresses.h"
 #include "server/pipeline/pipeline.h"
 #include "server/pipeline/yaml_reader.h"
+#include "server/state/etcd_address.h"
 
 namespace millrace {
 namespace {
@@ -136,8 +138,16 @@ const std::vector<OptionSpec>& OptionTable() {
        "a wildcard",
        "",
        {kWorker, kServe}},
-      {"dispatcher", "host:port of the dispatcher", "127.0.0.1:7700", {kWorker}},
+      {"dispatcher",
+       "host:port of the dispatcher; with commas between them where there are several",
+       "127.0.0.1:7700",
+       {kWorker}},
       {"state", "folder of the embedded state store", "", {kDispatcher, kServe}},
+      {"store",
+       "etcd://host:port,host:port/prefix: the state of several dispatchers, of which one leads; "
+       "default: the embedded store",
+       "",
+       {kDispatcher}},
       {"memory_limit",
        "bytes (also 300MB, 4GiB) that the process may use besides the page cache; "
        "default: 80 % of the machine's or the cgroup's",
@@ -262,7 +272,9 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   options.advertise = text("advertise");
   MILLRACE_RETURN_IF_ERROR(CheckAddress("listen", options.listen, false));
   MILLRACE_RETURN_IF_ERROR(CheckAddress("batch_listen", options.batch_listen, false));
-  MILLRACE_RETURN_IF_ERROR(CheckAddress("dispatcher", options.dispatcher, true));
+  for (const std::string& address : SplitAddresses(options.dispatcher)) {
+    MILLRACE_RETURN_IF_ERROR(CheckAddress("dispatcher", address, true));
+  }
   if (!options.advertise.empty()) {
     MILLRACE_RETURN_IF_ERROR(CheckAddress("advertise", options.advertise, true));
     if (IsWildcard(HostOf(options.advertise))) {
@@ -287,6 +299,11 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
 
   options.state = text("state");
   if (options.state.empty()) options.state = DefaultStateFolder();
+  options.store = text("store");
+  if (!options.store.empty()) {
+    const Result<EtcdAddress> store = ParseEtcdAddress(options.store);
+    if (!store.ok()) return store.status().WithContext("option store");
+  }
   options.memory_limit = host.memory_bytes / 5 * 4;
   if (const std::string limit = text("memory_limit"); !limit.empty()) {
     const Result<std::uint64_t> bytes = ParseBytes(limit);
@@ -342,6 +359,7 @@ std::string PrintConfig(const DaemonOptions& options) {
       {"advertise", Quoted(options.advertise)},
       {"dispatcher", Quoted(options.dispatcher)},
       {"state", Quoted(options.state)},
+      {"store", Quoted(options.store)},
       {"memory_limit", std::to_string(options.memory_limit)},
       {"threads", std::to_string(options.threads)},
       {"grace", fmt::format("{}", options.grace)},

@@ -38,9 +38,10 @@ struct DaemonOptions {
   std::string listen;        // control: dispatcher and serve
   std::string batch_listen;  // batches: worker and serve
   std::string advertise;   // address of the batch port, as consumers reach it; empty: batch_listen
-  std::string dispatcher;  // of a worker
+  std::string dispatcher;  // of a worker; several with commas between them
   std::map<std::string, DatasetOption> datasets;
   std::string state;               // folder
+  std::string store;               // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;  // bytes
   int threads = 1;
   double grace = 10;           // seconds

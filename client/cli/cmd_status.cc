@@ -93,7 +93,10 @@ Status EndJob(const Options& options) {
 }
 
 void AddShowOptions(CLI::App* command, Options& options) {
-  command->add_option("--address", options.address, "the dispatcher's control port")
+  command
+      ->add_option(
+          "--address", options.address,
+          "the dispatcher's control port; of several dispatchers all, with commas between them")
       ->type_name("HOST:PORT")
       ->capture_default_str();
   command->add_option("--format", options.format, "table or json")

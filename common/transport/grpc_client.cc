@@ -3,10 +3,12 @@
 #include <chrono>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include "common/base/addresses.h"
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
 #include "common/transport/grpc_client_call.h"
@@ -24,6 +26,7 @@ void SetDeadline(grpc::ClientContext& context, double seconds) {
 }
 
 constexpr std::size_t kMostChannels = 64;
+constexpr double kLeadsWithinSeconds = 2;
 
 class GrpcConnector final : public Connector {
  public:
@@ -57,7 +60,7 @@ class GrpcConnector final : public Connector {
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
       const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
     using C = GrpcClientCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
-    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
+    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(Leading(address)));
     auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
       stub->async()->Trace(&context, reactor);
     });
@@ -105,9 +108,10 @@ class GrpcConnector final : public Connector {
                                       return stub.GetStatus(context, v1::GetStatusRequest(), out);
                                     });
   }
-  Status WatchStatus(const std::string& address, double period_seconds,
+  Status WatchStatus(const std::string& addresses, double period_seconds,
                      const std::function<void(const v1::ServiceStatus&)>& on_status,
                      std::stop_token stop) override {
+    const std::string address = Leading(addresses);
     grpc::ClientContext context;
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     v1::GetStatusRequest request;
@@ -135,15 +139,34 @@ class GrpcConnector final : public Connector {
   }
 
  private:
+  /// Of several dispatchers the one that leads answers.
   template <class Out, class F>
-  Result<Out> Unary(const std::string& address, double timeout_seconds, F f) {
-    grpc::ClientContext context;
-    SetDeadline(context, timeout_seconds);
-    v1::Dispatcher::Stub stub(Channel(address));
-    Out out;
-    MILLRACE_RETURN_IF_ERROR(
-        FromGrpcStatus(f(stub, &context, &out)).WithContext("dispatcher at " + address));
-    return out;
+  Result<Out> Unary(const std::string& addresses, double timeout_seconds, F f) {
+    Result<Out> result = Unavailable("no dispatcher");
+    for (const std::string& address : SplitAddresses(addresses)) {
+      grpc::ClientContext context;
+      SetDeadline(context, timeout_seconds);
+      v1::Dispatcher::Stub stub(Channel(address));
+      Out out;
+      const Status status = FromGrpcStatus(f(stub, &context, &out));
+      result = status.ok() ? Result<Out>(std::move(out))
+                           : Result<Out>(status.WithContext("dispatcher at " + address));
+      if (status.code() != StatusCode::kUnavailable &&
+          status.code() != StatusCode::kDeadlineExceeded) {
+        break;
+      }
+    }
+    return result;
+  }
+
+  /// Of several dispatchers the one that leads; the first one, where none says that it does.
+  std::string Leading(const std::string& addresses) {
+    const std::vector<std::string> all = SplitAddresses(addresses);
+    if (all.size() == 1) return all.front();
+    for (const std::string& address : all) {
+      if (GetStatus(address, kLeadsWithinSeconds).ok()) return address;
+    }
+    return all.front();
   }
 
   std::shared_ptr<grpc::Channel> Channel(const std::string& address) {

@@ -129,6 +129,7 @@ void DispatcherService::Loop() {
   for (auto& task : queue_->TakeAll(next_tick)) {
     if (MayLead()) task();
   }
+  (void)MayLead();  // for the reason that peers are given
   const Status stops =
       !lost_.ok() ? lost_
                   : Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));

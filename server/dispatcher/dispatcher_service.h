@@ -26,6 +26,7 @@
 #include "common/transport/stream.h"
 #include "server/dispatcher/dispatcher.h"
 #include "server/dispatcher/plan_facts.h"
+#include "server/dispatcher/running_dispatcher.h"
 #include "server/dispatcher/server_stream.h"
 #include "server/dispatcher/task_queue.h"
 #include "server/dispatcher/trace_collector.h"
@@ -43,7 +44,7 @@ struct DispatcherHooks {
   std::function<void(const Status&)> on_broken_store;
 };
 
-class DispatcherService final : public DispatcherEndpoint {
+class DispatcherService final : public RunningDispatcher {
  public:
   /// Loads the store, commits a term above all before it, and starts the event loop. Errors of the
   /// store. `clock` should be one of CLOCK_BOOTTIME.
@@ -55,17 +56,10 @@ class DispatcherService final : public DispatcherEndpoint {
                                                           DispatcherHooks hooks = {});
   ~DispatcherService() override;
 
-  /// Ends all streams with Unavailable, which peers take as a reason to come back, and the event
-  /// loop. Jobs stay live: their sessions go on and return to the next dispatcher. Waits for a
-  /// compilation that runs. Idempotent.
-  void Stop();
-
-  /// A dataset of this host: digest and, for naming differences, the list of its files. Again when
-  /// that changes.
-  void SetDataset(const std::string& id, v1::DatasetState dataset);
-
-  /// Where the service listens, for status and messages: known only once it does.
-  void SetAddress(const std::string& address);
+  /// Also ends the event loop. The destructor waits for a compilation that runs.
+  void Stop() override;
+  void SetDataset(const std::string& id, v1::DatasetState dataset) override;
+  void SetAddress(const std::string& address) override;
 
   /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be
   /// moved in steps of at most options.late_tick, with a tick after each: a longer one is a pause
@@ -73,7 +67,7 @@ class DispatcherService final : public DispatcherEndpoint {
   void Tick();
 
   /// A later one each time that a peer has seen a higher term than this one's.
-  std::uint64_t term() const { return term_; }
+  std::uint64_t term() const override { return term_; }
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
       std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;

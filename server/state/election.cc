@@ -34,7 +34,9 @@ void Election::Step() {
   const Result<etcdserverpb::RangeResponse> found = client_->Range(request);
   {
     MutexLock lock(mutex_);
-    leader_ = found.ok() && found->kvs_size() > 0 ? found->kvs(0).value() : "";
+    leader_ = !found.ok()             ? std::nullopt
+              : found->kvs_size() > 0 ? std::optional(found->kvs(0).value())
+                                      : std::optional(std::string());
   }
   if (!found.ok()) return Say(found.status());
   if (found->kvs_size() == 0) return Claim();
@@ -100,10 +102,13 @@ Status Election::Leads(std::int64_t create_revision) const {
 
 Status Election::NotTheLeader() const {
   MutexLock lock(mutex_);
-  if (create_revision_ != 0 || leader_ == options_.who) {
-    return Unavailable("not the leader: this dispatcher's time as leader begins or is over");
+  if (create_revision_ != 0) {
+    return Unavailable(clock_->Now() < leads_until_
+                           ? "not the leader: this dispatcher is about to lead"
+                           : "not the leader: this dispatcher's lease was not renewed in time");
   }
-  return Unavailable("not the leader: " + (leader_.empty() ? "nobody" : leader_) + " leads");
+  if (!leader_) return Unavailable("not the leader: etcd has not said who leads");
+  return Unavailable("not the leader: " + (leader_->empty() ? "nobody" : *leader_) + " leads");
 }
 
 void Election::Lose(std::int64_t create_revision, const Status& why) {
@@ -114,7 +119,7 @@ void Election::Lose(std::int64_t create_revision, const Status& why) {
 void Election::End(const std::string& why) {
   logger_->Warning("leads no more", {{"who", options_.who}, {"why", why}});
   create_revision_ = 0;
-  leader_.clear();
+  leader_.reset();
 }
 
 void Election::Say(const Status& trouble) {

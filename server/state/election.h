@@ -74,7 +74,8 @@ class Election {
   std::int64_t create_revision_ MILLRACE_GUARDED_BY(mutex_) =
       0;  // of this leader's key; 0: standby
   Time leads_until_ MILLRACE_GUARDED_BY(mutex_);
-  std::string leader_ MILLRACE_GUARDED_BY(mutex_);  // who, as last seen; empty: nobody, or unknown
+  /// Who leads, as last seen; empty: nobody. Unset where that is not known.
+  std::optional<std::string> leader_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

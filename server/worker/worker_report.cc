@@ -37,7 +37,7 @@ void WorkerService::ConnectToDispatcher() {
   ++attempt_;
   registered_ = false;
   last_heard_ = clock_->Now();
-  work_ = connector_->Work(options_.dispatcher,
+  work_ = connector_->Work(dispatchers_[dispatcher_],
                            std::make_shared<WorkHandler>(weak_from_this(), attempt_));
   work_writing_ = false;
   SendReport();
@@ -61,9 +61,9 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     if (!registered_) {
       registered_ = true;
       no_dispatcher_said_.reset();
-      log_->Info(
-          "joined dispatcher",
-          {{"address", options_.dispatcher}, {"term", term_}, {"number", number_.ToString()}});
+      log_->Info("joined dispatcher", {{"address", dispatchers_[dispatcher_]},
+                                       {"term", term_},
+                                       {"number", number_.ToString()}});
     }
   }
   if (response.drain() && !draining_) {
@@ -120,17 +120,19 @@ void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
   work_writing_ = false;
   const double jitter = std::uniform_real_distribution<double>(0.1, retry_seconds_)(random_);
   retry_at_ = clock_->Now() + std::chrono::milliseconds(static_cast<std::int64_t>(jitter * 1e3));
-  retry_seconds_ = std::min(5.0, retry_seconds_ * 2);
+  // Longer only when all of them were tried.
+  if (dispatcher_ + 1 == dispatchers_.size()) retry_seconds_ = std::min(5.0, retry_seconds_ * 2);
   if (registered_) {
     log_->Warning("lost the dispatcher; running streams go on",
-                  {{"address", options_.dispatcher}, {"status", status.ToString()}});
+                  {{"address", dispatchers_[dispatcher_]}, {"status", status.ToString()}});
     no_dispatcher_said_ = clock_->Now();
   } else if (!no_dispatcher_said_ || clock_->Now() - *no_dispatcher_said_ >= kSayAgain) {
     log_->Warning("no dispatcher; it is tried again and again",
-                  {{"address", options_.dispatcher}, {"status", status.ToString()}});
+                  {{"address", dispatchers_[dispatcher_]}, {"status", status.ToString()}});
     no_dispatcher_said_ = clock_->Now();
   }
   registered_ = false;
+  dispatcher_ = (dispatcher_ + 1) % dispatchers_.size();
   lock.Unlock();
 }
 

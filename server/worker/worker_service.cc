@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/addresses.h"
 #include "common/base/nonce.h"
 #include "server/worker/builder.h"
 
@@ -43,6 +44,7 @@ WorkerService::WorkerService(WorkerOptions options, std::shared_ptr<PlanProvider
       clock_(std::move(clock)),
       log_(std::move(log)),
       nonce_(MakeNonce()),
+      dispatchers_(SplitAddresses(options_.dispatcher)),
       trace_(clock_, options_.name, options_.host_id),
       queue_(options_.memory_bytes),
       random_(std::random_device()()) {}
@@ -122,8 +124,10 @@ void WorkerService::Tick() {
     return;
   }
   if (now - last_heard_ >= std::chrono::seconds(10)) {
-    log_->Warning("dispatcher is silent", {{"address", options_.dispatcher}, {"seconds", 10}});
+    log_->Warning("dispatcher is silent",
+                  {{"address", dispatchers_[dispatcher_]}, {"seconds", 10}});
     ++attempt_;  // what still comes of the old stream is not listened to
+    dispatcher_ = (dispatcher_ + 1) % dispatchers_.size();
     const auto old = std::exchange(work_, nullptr);
     work_writing_ = false;
     retry_at_ = now;

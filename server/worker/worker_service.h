@@ -52,7 +52,7 @@ struct WorkerOptions {
   std::string address;      // where consumers reach its batch service
   std::string host_id;      // equal for processes of one host
   std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
-  std::string dispatcher;   // host:port
+  std::string dispatcher;   // host:port, or several with commas between them
   int threads = 1;
   std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent
   std::string version;
@@ -156,6 +156,7 @@ class WorkerService final : public WorkerEndpoint,
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> log_;
   const std::string nonce_;
+  const std::vector<std::string> dispatchers_;  // their addresses
   TracePeer trace_;
 
   Mutex mutex_;
@@ -183,6 +184,7 @@ class WorkerService final : public WorkerEndpoint,
 
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::size_t dispatcher_ MILLRACE_GUARDED_BY(mutex_) = 0;  // the one that is tried, or has it
   bool work_writing_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool report_due_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool registered_ MILLRACE_GUARDED_BY(mutex_) = false;

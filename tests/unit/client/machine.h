@@ -60,12 +60,13 @@ class Machine {
     Position start;
     std::uint64_t prefetch_bytes = 100'000;
     double random = 0.5;
+    std::string address = "dispatcher:1";
   };
 
   Machine() : Machine(Options()) {}
   explicit Machine(const Options& given) : options(given) {
     SessionStateOptions state_options;
-    state_options.address = "dispatcher:1";
+    state_options.address = options.address;
     state_options.prefetch_bytes = options.prefetch_bytes;
     state_options.hello.set_job("j");
     state_options.hello.set_rank(options.rank);

@@ -119,6 +119,53 @@ TEST_CASE("reconnecting waits a random time of 0.1 s to a bound that doubles to 
   CHECK(ToSeconds(eager.state->NextTick() - eager.now) == Approx(0.1));
 }
 
+TEST_CASE("of several dispatchers the next one is tried, and waits grow only once all were",
+          "[session][attach]") {
+  Machine::Options options;
+  options.random = 0.999;
+  options.address = "a:1,b:2,c:3";
+  Machine m(options);
+  std::vector<std::string> tried;
+  std::vector<double> waited;
+  for (int i = 0; i < 7; ++i) {
+    const OpenAttach open = *m.TakeLast<OpenAttach>();
+    tried.push_back(open.address);
+    const Time broke = m.now;
+    m.state->OnAttachClosed(open.stream, Unavailable("not the leader: x leads"), m.now);
+    m.Take<SendAttach>();
+    while (m.pending.empty()) {
+      m.now = m.state->NextTick();
+      m.state->Tick(m.now);
+      for (Action& a : m.state->TakeActions()) m.pending.push_back(std::move(a));
+    }
+    waited.push_back(ToSeconds(m.now - broke));
+  }
+  CHECK(tried == std::vector<std::string>{"a:1", "b:2", "c:3", "a:1", "b:2", "c:3", "a:1"});
+  CHECK(waited[2] == Approx(0.2).margin(0.01));
+  CHECK(waited[3] == Approx(0.4).margin(0.01));
+  CHECK(waited[5] == Approx(0.4).margin(0.01));
+  CHECK(waited[6] == Approx(0.8).margin(0.01));
+}
+
+TEST_CASE("a dispatcher that is silent is left for the next one, and one that leads is kept",
+          "[session][attach]") {
+  Machine::Options options;
+  options.address = "a:1,b:2";
+  Machine m(options);
+  m.Welcome();
+  m.Take<OpenAttach>();
+  m.Pass(4 * kSecond);  // no pulse comes
+  const auto next = m.TakeLast<OpenAttach>();
+  REQUIRE(next);
+  CHECK(next->address == "b:2");
+  m.attach = next->stream;
+  for (int i = 0; i < 10; ++i) {
+    m.Pass(kSecond);
+    m.Pulse();
+  }
+  CHECK(m.Take<OpenAttach>().empty());
+}
+
 TEST_CASE("a dispatcher that is silent for 3 s is given up, one that pulses is not",
           "[session][attach]") {
   Machine m;

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "common/base/addresses.h"
 #include "common/base/clock.h"
 #include "common/base/hash.h"
 #include "common/base/host.h"
@@ -69,6 +71,15 @@ TEST_CASE("a fake clock moves only when told", "[clock]") {
   CHECK(clock.Now() == t);
   clock.Advance(std::chrono::seconds(3));
   CHECK(ToSeconds(clock.Now() - t) == 3.0);
+}
+
+TEST_CASE("addresses are what lies between commas", "[addresses]") {
+  using List = std::vector<std::string>;
+  CHECK(SplitAddresses("a:1") == List{"a:1"});
+  CHECK(SplitAddresses("a:1,[::1]:2,c:3") == List{"a:1", "[::1]:2", "c:3"});
+  CHECK(SplitAddresses(",a:1,,b:2,") == List{"a:1", "b:2"});
+  CHECK(SplitAddresses("") == List{""});
+  CHECK(SplitAddresses(",") == List{","});
 }
 
 TEST_CASE("an unknown log level is refused with the known ones", "[log]") {

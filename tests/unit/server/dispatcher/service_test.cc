@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <future>
 #include <optional>
 #include <stdexcept>
 
@@ -262,6 +263,73 @@ TEST_CASE("a stopped dispatcher ends its streams so that peers come back, and an
   f.service.reset();
   handler->OnMessage(v1::AttachRequest());  // of a network that has not heard
   handler->OnClosed(OkStatus());
+}
+
+TEST_CASE("a dispatcher whose time is over handles no event any more, and says who leads",
+          "[service][leader]") {
+  auto store = std::make_shared<MemoryStore>();
+  auto clock = std::make_shared<FakeClock>();
+  std::atomic<bool> over{false};
+  const Status why = Unavailable("not the leader: other leads");
+  DispatcherHooks hooks;
+  hooks.may_lead = [&] { return over ? why : OkStatus(); };
+  DispatcherOptions options;
+  const bool ticks = GENERATE(true, false);  // a tick finds it out, or the event itself
+  options.tick = ticks ? milliseconds(5) : seconds(1000);
+  auto service = DispatcherService::Start(options, store, std::make_shared<FakeCompiler>(), clock,
+                                          MakeNullLogger(), hooks)
+                     .value();
+  auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
+  auto handler = service->OnAttach(stream, "peer");
+  handler->OnMessage(HelloRequest());
+  REQUIRE(PumpUntil(*handler, *stream, HasWelcome));
+  auto second = std::make_shared<FakeStream<v1::AttachResponse>>();
+  auto second_handler = service->OnAttach(second, "peer");
+  REQUIRE(service->OnGetStatus().ok());  // both streams are open
+
+  over = true;
+  HelloOptions other_job;
+  other_job.job = "late";
+  if (!ticks) second_handler->OnMessage(HelloRequest(other_job));
+  CHECK(stream->WaitForClose() == why);
+  CHECK(second->WaitForClose() == why);
+  CHECK(second->written().empty());
+  auto third = std::make_shared<FakeStream<v1::AttachResponse>>();
+  auto third_handler = service->OnAttach(third, "peer");
+  CHECK(third->WaitForClose().code() == StatusCode::kUnavailable);
+  // Its time does not come back: whoever leads next begins a term of its own.
+  over = false;
+  CHECK(service->OnGetStatus().status().code() == StatusCode::kUnavailable);
+  CHECK(store->state().jobs.size() == 1);
+}
+
+TEST_CASE("a store that cannot go on is reported, and nobody is welcomed on its account",
+          "[service][store]") {
+  class Broken final : public StateStore {
+   public:
+    Result<StoredState> Load() override { return StoredState(); }
+    Status CommitTerm(std::uint64_t) override { return OkStatus(); }
+    Status CommitJob(std::uint64_t, const v1::JobRecord&, std::int64_t) override {
+      return Internal("fsync failed");
+    }
+  };
+  std::promise<Status> reported;
+  std::atomic<int> reports{0};
+  DispatcherHooks hooks;
+  hooks.on_broken_store = [&](const Status& why) {
+    if (reports++ == 0) reported.set_value(why);
+  };
+  auto service =
+      DispatcherService::Start({}, std::make_shared<Broken>(), std::make_shared<FakeCompiler>(),
+                               std::make_shared<FakeClock>(), MakeNullLogger(), hooks)
+          .value();
+  auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
+  auto handler = service->OnAttach(stream, "peer");
+  handler->OnMessage(HelloRequest());
+  auto told = reported.get_future();
+  REQUIRE(told.wait_for(seconds(20)) == std::future_status::ready);
+  CHECK(told.get() == Internal("fsync failed"));
+  CHECK_FALSE(HasWelcome(stream->written()));
 }
 
 TEST_CASE("a worker over the service is known to status with its answers", "[service]") {

@@ -21,7 +21,7 @@ TEST_CASE("one of two leads, and the other takes its place as soon as it resigns
   EtcdCluster cluster;
   Candidate first(cluster, "first at a:1");
   Candidate second(cluster, "second at b:2");
-  CHECK_THAT(first.election.NotTheLeader().message(), Contains("not the leader: nobody leads"));
+  CHECK_THAT(first.election.NotTheLeader().message(), Contains("etcd has not said who leads"));
   first.election.Step();
   second.election.Step();
   CHECK(first.leads());
@@ -159,7 +159,7 @@ TEST_CASE("without a majority of etcd nobody leads, and when it is back one does
   CHECK(store->CommitJob(1, Record("b"), kNow).code() == StatusCode::kUnavailable);
   standby.election.Step();
   CHECK_FALSE(standby.leads());
-  CHECK_THAT(standby.election.NotTheLeader().message(), Contains("not the leader: nobody leads"));
+  CHECK_THAT(standby.election.NotTheLeader().message(), Contains("etcd has not said who leads"));
   cluster.Start(0);
   cluster.Start(1);
   StepUntil({&leader, &standby}, [&] { return leader.leads() || standby.leads(); });

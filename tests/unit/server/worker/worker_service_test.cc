@@ -228,6 +228,40 @@ TEST_CASE("a worker without a dispatcher says so at once and then once a minute"
   worker->Stop();
 }
 
+TEST_CASE("of several dispatchers a worker finds the one that takes it", "[worker]") {
+  InProcessNetwork network;
+  const auto standby = std::make_shared<test::TestDispatcher>();
+  standby->refuse = true;
+  network.AddDispatcher("standby:1", standby);
+  const auto leader = std::make_shared<test::TestDispatcher>();
+  network.AddDispatcher("leader:1", leader);
+  const auto clock = std::make_shared<FakeClock>();
+  WorkerOptions options;
+  options.address = "w1:1";
+  options.dispatcher = "standby:1,leader:1";
+  const auto worker =
+      std::make_shared<WorkerService>(options, std::make_shared<FakeProvider>(),
+                                      network.MakeConnector("w1:1"), clock, MakeNullLogger());
+  worker->Start();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto tick_until = [&](const auto& done) {
+    while (!done() && std::chrono::steady_clock::now() < until) {
+      clock->Advance(std::chrono::milliseconds(100));
+      worker->Tick();
+      std::this_thread::yield();
+    }
+    return done();
+  };
+  CHECK(tick_until([&] { return leader->work_attempts == 1; }));
+  // It loses the leader, and comes back to it by way of the standby.
+  auto work = leader->workers.Wait();
+  const int refused = standby->work_attempts;
+  work.stream->Close(Unavailable("not the leader"));
+  CHECK(tick_until([&] { return leader->work_attempts == 2; }));
+  CHECK(standby->work_attempts > refused);
+  worker->Stop();
+}
+
 TEST_CASE("a plan that fails here says why, and wants for it are refused", "[worker]") {
   Fixture f;
   f.MakeReady("bad");
