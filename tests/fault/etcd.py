@@ -34,6 +34,8 @@ class Etcd:
                           f"http://127.0.0.1:{peers[i]}", "--initial-advertise-peer-urls",
                           f"http://127.0.0.1:{peers[i]}", "--initial-cluster", initial, *extra)
             for i in range(3)]
+        for node in self.nodes:
+            node.ours = False
         wait_for(lambda: self.leader() is not None, "etcd elects no leader")
 
     @property
