@@ -123,8 +123,8 @@ def two_daemons(run):
         def refused(role, word, *arguments):
             second = c.start(role, binary("daemon"), role, "--dataset", f"data={c.dataset}", *arguments)
             code = second.wait()
-            check(code == 2 and str(word) in second.error(), f"{role} {arguments}: exit code {code}, expected 2 "
-                                                  f"and '{word}' in: {second.text()}")
+            check(code == 2 and str(word) in second.error(),
+                  f"{role} {arguments}: exit code {code}, expected 2 and '{word}' in: {second.text()}")
 
         other = ["--state", c.folder / "other"]
         for role in ("dispatcher", "serve"):
