@@ -124,8 +124,8 @@ def ten_thousand_connect(run):
 
 @fault("31", "`ulimit -n 64`; memory limit", "L", conditions=(
     "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any "
-    "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or 150 to 700 MB "
-    "of address space: it serves, or ends with an error that says why"))
+    "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or "
+    "150 to 700 MB of address space: it serves, or ends with an error that says why"))
 def limits_are_low(run):
     with run.cluster() as c:
         with c.limited("ulimit -n 64"):
