@@ -336,6 +336,8 @@ void SessionState::CheckTimes(Time now) {
       now);
   for (auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
+    // What a worker owes it may not know of: a want list that got lost is never sent otherwise.
+    if (link.stream.owed > 0 && now - link.stream.told >= kWantsAgain) link.stream.stale = true;
     if (link.stream.owes() && now - link.stream.heard >= kSilence) {
       FailWorker(link,
                  Unavailable(fmt::format("silent for {:.0f} s while batches were due",

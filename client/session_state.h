@@ -39,6 +39,7 @@ class SessionState {
   static constexpr Duration kReportEvery = std::chrono::seconds(1);
   static constexpr Duration kReportApart = std::chrono::milliseconds(250);
   static constexpr Duration kWantsApart = std::chrono::milliseconds(50);
+  static constexpr Duration kWantsAgain = std::chrono::seconds(1);
   static constexpr Duration kGrantsApart = std::chrono::milliseconds(5);
   static constexpr Duration kUrgentWantsApart = std::chrono::milliseconds(2);
   static constexpr Duration kLate = std::chrono::seconds(1);
