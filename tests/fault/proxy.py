@@ -78,7 +78,7 @@ class Frames:
 
 
 class Proxy:
-    def __init__(self, seed=0, listen="127.0.0.1", record=False):
+    def __init__(self, seed=0, listen="127.0.0.1", record=False, buffer=0):
         self.target = None          # host:port
         self.up = Direction()       # from clients to the server
         self.down = Direction()
@@ -86,10 +86,13 @@ class Proxy:
         self.connections = 0        # since the start
         self.recorded = []          # where `record`: what each connection's client sent
         self._record = record
+        self._buffer = buffer       # bytes of a direction of a connection that wait; 0: no limit
         self._random = random.Random(seed)
         self._open = set()
         self._loop = asyncio.new_event_loop()
         self._socket = socket.create_server((listen, 0), backlog=1024)
+        if buffer:  # the kernel doubles it
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer // 2)
         self.address = "%s:%d" % self._socket.getsockname()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -138,7 +141,10 @@ class Proxy:
                 return
             self._open.add(to_writer)
             for w in (writer, to_writer):
-                w.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                s = w.get_extra_info("socket")
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if self._buffer:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer // 2)
             record = None
             if self._record:
                 record = bytearray()
@@ -153,7 +159,8 @@ class Proxy:
 
     async def _pass(self, direction, reader, writer, from_client, record):
         queue = asyncio.Queue(maxsize=4096)
-        sender = asyncio.ensure_future(self._send(queue, writer))
+        waiting = [0]  # bytes
+        sender = asyncio.ensure_future(self._send(queue, writer, waiting))
         frames = Frames(direction, from_client) if direction.frames else None
         try:
             while data := await reader.read(CHUNK):
@@ -168,7 +175,10 @@ class Proxy:
                     changed[self._random.randrange(len(data))] ^= 1 << self._random.randrange(8)
                     data = bytes(changed)
                     direction.corrupted += 1
+                while self._buffer and waiting[0] > self._buffer:
+                    await asyncio.sleep(0.005)
                 if data:
+                    waiting[0] += len(data)
                     direction.passed += len(data)
                     await queue.put((direction.due(len(data)), data))
             if not direction.swallow:  # a silent network does not pass on an end either
@@ -179,7 +189,7 @@ class Proxy:
             if not direction.swallow:
                 abort(writer)
 
-    async def _send(self, queue, writer):
+    async def _send(self, queue, writer, waiting):
         try:
             while True:
                 due, data = await queue.get()
@@ -191,6 +201,7 @@ class Proxy:
                     return
                 writer.write(data)
                 await writer.drain()
+                waiting[0] -= len(data)
         except (ConnectionError, OSError, RuntimeError):
             abort(writer)
 

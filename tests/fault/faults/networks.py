@@ -213,10 +213,11 @@ def messages_are_repeated(run):
 
 
 @fault("13", "200 ms delay, 1 Mbit/s", "E M", conditions=(
-    "each way and connection kind (Attach, Work, batches) by proxies of its own; two epochs of 0.7 MB"))
+    "each way and connection kind (Attach, Work, batches) by proxies of its own, in which at most 64 kB "
+    "wait; two epochs of 0.7 MB; 1 to 4 ranks, 60 kB or 1 MB received ahead of each"))
 def a_long_and_narrow_network(run):
     with run.cluster() as c:
-        proxies = proxied(c, run)
+        proxies = proxied(c, run, buffer=65536)
         for proxy in proxies:
             for direction in (proxy.up, proxy.down):
                 direction.delay, direction.rate = 0.2, 1e6 / 8
