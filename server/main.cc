@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,8 +22,10 @@
 #include "common/base/log.h"
 #include "common/base/malloc.h"
 #include "common/base/mutex.h"
+#include "common/transport/accept_watch.h"
 #include "server/daemon.h"
 #include "server/dataset/sigbus_guard.h"
+#include "server/last_words.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
 #include "server/state/sqlite_backup.h"
@@ -141,6 +145,16 @@ void StopWithStdin() {
   }).detach();
 }
 
+/// Raises the limit of open files as far as it may be; gives it.
+rlim_t RaiseOpenFiles() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_NOFILE, &files);
+  return files.rlim_cur;
+}
+
 /// Why the daemon cannot go on: the first reason, from any thread. Then it stops as after SIGTERM.
 class Failure {
  public:
@@ -220,6 +234,7 @@ int Run(const Arguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &waited_for, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
+  InstallLastWords();
   if (arguments.stop_with_stdin) StopWithStdin();
 
   const auto log = std::make_shared<LevelFilter>(
@@ -231,9 +246,22 @@ int Run(const Arguments& arguments) {
                          {"cpus_from", host.cpus_from},
                          {"memory_limit", options->memory_limit},
                          {"memory_from", host.memory_from}});
-  Failure failure;
+  const auto failure = std::make_shared<Failure>();
+  // A daemon that nobody can connect to any more is of use to those who are there already; but only
+  // one that ends is started again.
+  const rlim_t open_files = RaiseOpenFiles();
+  WatchAccepts(
+      [log](const std::string& text) {
+        log->Error("grpc", {{"message", text}});
+      },
+      [failure, open_files](const std::string& why) {
+        failure->Set(Internal("no further connection could be accepted (" + why + ", limit " +
+                              std::to_string(open_files) +
+                              "): raise the limit of open files (ulimit -n, LimitNOFILE) and "
+                              "start it again"));
+      });
   Result<std::unique_ptr<Daemon>> daemon =
-      Daemon::Start(*options, log, [&failure](const Status& why) { failure.Set(why); });
+      Daemon::Start(*options, log, [failure](const Status& why) { failure->Set(why); });
   if (!daemon.ok()) return Fail(daemon.status());
   if (!arguments.port_file.empty()) {
     if (const Status s = WritePortFile(arguments.port_file, (*daemon)->address()); !s.ok()) {
@@ -250,7 +278,7 @@ int Run(const Arguments& arguments) {
   const ShutdownLimit limit(signals, options->grace, log);
   (*daemon)->DrainAndStop();
   daemon->reset();
-  const Status failed = failure.Get();
+  const Status failed = failure->Get();
   return failed.ok() ? 0 : Fail(failed);
 }
 

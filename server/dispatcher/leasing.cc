@@ -46,8 +46,13 @@ void ToProto(const Worker& worker, v1::WorkerRef* out) {
 }  // namespace
 
 void Dispatcher::Hear(Number id, v1::Report report) {
-  if (!report.has_next()) return;  // from one that waits: it only wants to be heard
   const SessionFacts& session = *state_.FindSession(id);
+  if (!report.has_next()) {
+    // From one that waits: it only wants to be heard. If it waits for nothing any more, its Welcome
+    // was lost, or is on its way: a second one does no harm.
+    if (session.live) SendWelcome(id);
+    return;
+  }
   if (!session.live) {
     // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
     if (!session.live_before) return;

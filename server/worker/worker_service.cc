@@ -329,9 +329,10 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
     return !state_.plans().contains(s.first);
   });
-  std::unique_ptr<BatchScratch>& own = scratch[task.plan];
+  PlanScratch& of_plan = scratch[task.plan];
   mutex_.unlock();
-  if (!own) own = plan->NewScratch();
+  if (of_plan.plan.lock() != plan) of_plan = {plan, plan->NewScratch()};
+  const std::unique_ptr<BatchScratch>& own = of_plan.scratch;
   const StageTimes before = own->stage_times();
   const Time began = clock_->Now();
   Result<std::shared_ptr<const BuiltBatch>> built = BuildBatch(task, *plan, *own);

@@ -82,7 +82,12 @@ class WorkerService final : public WorkerEndpoint,
 
  private:
   using StreamId = WorkerState::StreamId;
-  using ScratchByPlan = std::map<std::string, std::unique_ptr<BatchScratch>>;
+  /// A plan that was dropped and compiled again is another object, with scratch of its own.
+  struct PlanScratch {
+    std::weak_ptr<const Plan> plan;
+    std::unique_ptr<BatchScratch> scratch;
+  };
+  using ScratchByPlan = std::map<std::string, PlanScratch>;
   using StageTimes = std::vector<BatchScratch::StageTime>;
   class BatchHandler;
   class WorkHandler;

@@ -57,7 +57,9 @@ class FakePlan final : public Plan {
   std::uint64_t PlaceOf(std::uint64_t, ExampleId example) const override { return example.value(); }
 
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
-                                                   BatchScratch&) const override {
+                                                   BatchScratch& scratch) const override {
+    const auto* own = dynamic_cast<const Scratch*>(&scratch);
+    if (own != nullptr && own->plan != this) return Internal("the scratch belongs to another plan");
     if (range.first + range.count > steps_.examples) {
       return OutOfRange("places beyond the epoch's " + std::to_string(steps_.examples));
     }
@@ -74,10 +76,16 @@ class FakePlan final : public Plan {
     return Unimplemented("a fake plan has no examples by id");
   }
   std::unique_ptr<BatchScratch> NewScratch() const override {
-    return std::make_unique<BatchScratch>();
+    auto scratch = std::make_unique<Scratch>();
+    scratch->plan = this;
+    return scratch;
   }
 
  private:
+  struct Scratch final : BatchScratch {
+    const FakePlan* plan = nullptr;
+  };
+
   const StepOptions steps_;
   Fingerprint fingerprint_;
   std::vector<TensorSpec> tensors_;

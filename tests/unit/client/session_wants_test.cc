@@ -20,6 +20,27 @@ TEST_CASE("a worker gets one stream, and one want list with all its leases", "[s
   CHECK(wants->credit_bytes() > 0);
 }
 
+TEST_CASE("a worker that owes something is told again every second, one that owes nothing is not",
+          "[session][wants]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 2, 1);
+  const auto first = m.Wants(worker);
+  REQUIRE(first);
+  m.PassAttached(900 * kMs);
+  CHECK(!m.Wants(worker));
+  m.PassAttached(200 * kMs);
+  const auto again = m.Wants(worker);
+  REQUIRE(again);
+  CHECK(again->SerializeAsString() == first->SerializeAsString());
+  m.Arrive(worker, 0, 1);
+  m.Arrive(worker, 1, 1);
+  m.PassAttached(kSecond);
+  m.Wants(worker);  // credit and room have changed
+  m.PassAttached(2 * kSecond);
+  CHECK(!m.Wants(worker));
+}
+
 TEST_CASE("room goes to what is needed first, over all leases and workers, within the window",
           "[session][wants]") {
   Machine m;  // the first window is 8

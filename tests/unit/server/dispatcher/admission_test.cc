@@ -40,6 +40,18 @@ TEST_CASE("a first session gets a welcome with all it needs to begin", "[admissi
   CHECK(h.attach[stream].back().term() == 100);
 }
 
+TEST_CASE("a session that still waits after its welcome gets it again", "[admission]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  REQUIRE(h.WelcomeOn(stream) != nullptr);
+  h.attach[stream].clear();
+  h.Report(stream, v1::Report{});
+  REQUIRE(h.WelcomeOn(stream) != nullptr);
+  h.attach[stream].clear();
+  h.Report(stream, {0, 0}, 4);
+  CHECK(h.WelcomeOn(stream) == nullptr);
+}
+
 TEST_CASE("a session has its number while its plan is compiled", "[admission]") {
   Harness h;
   h.hold_compiles = true;

@@ -390,6 +390,34 @@ TEST_CASE("a consumer gets the plan's batches in order, within its room", "[work
   CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
 }
 
+TEST_CASE("a plan that was dropped and is asked for again builds as before", "[worker]") {
+  Fixture f;
+  for (int turn = 0; turn < 2; ++turn) {
+    f.MakeReady();
+    REQUIRE(f.WaitReport(
+        [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
+    auto consumer = std::make_shared<Recorder<IncomingPart>>();
+    auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+    stream->Write(Wants(f.fingerprint, 1, 1));
+    const auto part = consumer->Next();
+    REQUIRE(part);
+    CHECK(part->part.refused().message() == "");
+    CHECK(part->data_bytes() > 0);
+    stream->Close(Cancelled("done"));
+    REQUIRE(consumer->WaitClosed());
+    // A plan stays while a stream wants it: until the end of this one has come through.
+    std::optional<v1::WorkRequest> report;
+    do {
+      f.Say({});
+      f.clock->Advance(std::chrono::seconds(1));
+      f.worker->Tick();
+      report = f.work.recorder->Next();
+    } while (report && report->plans_size() != 0);
+    REQUIRE(report);
+    f.provider->plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
+  }
+}
+
 /// The next part that refuses a lease; pulses may come between.
 std::optional<v1::Refused> NextRefusal(Recorder<IncomingPart>& consumer) {
   while (auto part = consumer.Next()) {

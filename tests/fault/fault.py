@@ -1,0 +1,106 @@
+"""What a fault is: a numbered function over a cluster, what it has to keep, and its conditions.
+
+    @fault("1", "kill -9 a worker in mid-batch", keeps="E B P", conditions="two workers, …")
+    def a_worker_is_killed(run):
+        with run.cluster() as c: …
+
+A function fails with Failure or checker.Wrong; it raises NotBuilt for what the servers cannot do yet
+and Impossible for what this machine cannot, and neither counts as green.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import pathlib
+import random
+import re
+import shutil
+import tempfile
+
+import checker
+from cluster import Cluster, Failure, check
+
+# What a build, a busy machine and the watcher's clock may add to a promised time.
+ALLOWANCE = 1.0
+
+
+class NotBuilt(Exception):
+    """Waits for a part of the servers that is not there."""
+
+
+class Impossible(Exception):
+    """Cannot be done on this machine; says why."""
+
+
+@dataclasses.dataclass
+class Fault:
+    number: str
+    title: str
+    keeps: str
+    conditions: str
+    function: object
+    ci: bool        # in the subset of CI
+    limit: int      # seconds for one seed
+    once: bool      # nothing in it depends on the seed
+    pending: str    # the part of the servers that it waits for: until it is there, no failure is RED
+
+
+FAULTS = {}
+
+
+def fault(number, title, keeps, conditions, ci=False, limit=300, once=False, pending=""):
+    def add(function):
+        FAULTS[number] = Fault(number, title, keeps, conditions, function, ci, limit, once, pending)
+        return function
+    return add
+
+
+def load():
+    """All faults, in the order of the table."""
+    for module in sorted((pathlib.Path(__file__).parent / "faults").glob("*.py")):
+        importlib.import_module(f"faults.{module.stem}")
+    return sorted(FAULTS.values(),
+                  key=lambda f: (int(re.match(r"\d*", f.number)[0] or 1000), f.number))
+
+
+class Run:
+    """One fault with one seed."""
+
+    def __init__(self, seed, data, slack):
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.data = data
+        self.slack = slack
+        self.figures = {}
+
+    @contextlib.contextmanager
+    def cluster(self, finish=True, **options):
+        """A cluster in a folder of its own; at the end all processes stop and none has crashed."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-fault-"))
+        made = Cluster(folder, self.data, **options)
+        try:
+            try:
+                yield made
+                if finish:
+                    made.finish()
+                made.check_no_crash()
+            except (Failure, checker.Wrong):
+                for process in made.processes[-8:]:
+                    state = process.popen.poll()
+                    print(f"--- {process.name}: {'runs' if state is None else f'ended with {state}'}\n"
+                          f"{process.text()[-2500:]}")
+                raise
+        finally:
+            made.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def note(self, what, value, unit="s"):
+        """A figure for the table: the highest of a fault's seeds is shown."""
+        self.figures[what] = (max(value, self.figures.get(what, (0, unit))[0]), unit)
+
+    def within(self, what, seconds, limit, allowance=ALLOWANCE):
+        """P: that a measured time is within its promise."""
+        self.note(what, seconds)
+        allowed = (limit + allowance) * self.slack
+        check(seconds <= allowed, f"{what}: {seconds:.2f} s, promised {limit:g} s "
+                                  f"(allowed here: {allowed:g} s)")

@@ -1,0 +1,194 @@
+"""Files of a dataset that are cut off, changed, replaced, and different from host to host."""
+
+import os
+import shutil
+import subprocess
+
+from cluster import EXAMPLES, binary, check, wait_for
+from fault import fault
+
+SLOWLY = {"delay": 0.02, "ahead": 30000}
+
+
+def copy(c, run, index=True):
+    """A copy of the dataset, and one of its files, by the seed."""
+    folder = c.folder / f"copy-{c._count}"
+    shutil.copytree(c.dataset, folder)
+    if not index:
+        (folder / ".millrace.index").unlink()
+    files = sorted(folder.rglob("*.bin"))
+    return folder, run.random.choice(files)
+
+
+def largest(folder):
+    return max(folder.rglob("*.bin"), key=lambda file: file.stat().st_size)
+
+
+def flip(run, file, first, last, bits=1):
+    """Changes bits of a file's bytes [first, last), in place."""
+    with open(file, "r+b") as f:
+        for _ in range(bits):
+            at = run.random.randrange(first, min(last, file.stat().st_size))
+            f.seek(at)
+            byte = f.read(1)[0]
+            f.seek(at)
+            f.write(bytes([byte ^ 1 << run.random.randrange(8)]))
+
+
+def without(c, file, folder):
+    """The options of a pipeline that excludes a file."""
+    return ["--set", f"exclude.files=[{file.relative_to(folder)}]"]
+
+
+@fault("16", "file truncated before it is opened", "L, named", ci=True, conditions=(
+    "cut at a random length, 0 included, before the daemon starts, with and without an index of before; "
+    "then a job that excludes the file"))
+def a_file_is_truncated_before_it_is_opened(run):
+    with run.cluster() as c:
+        folder, file = copy(c, run, index=run.random.random() < 0.5)
+        size = file.stat().st_size
+        os.truncate(file, run.random.choice([0, 1, 8, run.random.randrange(size), size - 1]))
+        good, c.dataset = c.dataset, folder
+        c.dispatcher()
+        c.worker()
+        consumer = c.consume(1, extra=["--attach-timeout", "20"])
+        code, _ = consumer.expect_error(file.name)
+        check(code == 3, f"exit code {code}, expected 3")
+        wait_for(lambda: file.name in str(c.status()["workers"]), "status does not name the file")
+        if (folder / ".millrace.index").exists():  # indexed when the file was good
+            excluding = c.consume(1, job="excluding", extra=without(c, file, folder))
+            excluding.expect_success()
+            c.dataset = good
+            expect_without(c, excluding, file, folder)
+
+
+def expect_without(c, consumer, file, folder):
+    """E and B of a job that excludes a file: its examples are dropped, in their places."""
+    import checker
+    expected = c.reference(0, 1, extra=without(c, file, folder))
+    checker.check(consumer.lines(), expected, 1, EXAMPLES)
+    check(any(reason == "excluded" for line in consumer.lines() for _, reason in line["dropped"]),
+          "no example of the file is dropped")
+
+
+@fault("17", "file truncated while mapped", "L; plans that exclude it E", ci=True, conditions=(
+    "the largest file, at a random length; the only worker, then one of two; `exclude` names the file"))
+def a_file_is_truncated_while_mapped(run):
+    with run.cluster() as c:
+        good = c.dataset
+        folder, _ = copy(c, run)
+        file = largest(folder)
+        c.dispatcher()
+        damaged = c.worker(dataset=folder)
+        consumer = c.consume(1, epochs=20, **SLOWLY)
+        excluding = c.consume(1, job="excluding", extra=without(c, file, folder), **SLOWLY)
+        consumer.wait_for_batches(run.random.randrange(5, 100))
+        os.truncate(file, run.random.choice([0, 4096, run.random.randrange(file.stat().st_size)]))
+        code, _ = consumer.expect_error(file.name, "exclude: {files: [")
+        check(code == 3, f"exit code {code}, expected 3")
+        check(damaged.alive(), f"the worker died:\n{damaged.text()}")
+        c.expect_prefix(consumer, 1)
+        excluding.expect_success()
+        expect_without(c, excluding, file, folder)
+    with run.cluster() as c:
+        folder, _ = copy(c, run)
+        file = largest(folder)
+        c.dispatcher()
+        c.worker(dataset=folder)
+        c.worker(dataset=good)
+        consumer = c.consume(2, epochs=3, **SLOWLY)
+        consumer.wait_for_batches(20)
+        os.truncate(file, 4096)
+        consumer.expect_success()
+        c.expect([consumer], 2, 3)
+
+
+@fault("18", "bit flips in data, header, pointers", "L, no bad batch", ci=True, conditions=(
+    "1 to 8 bits of one file, in its segment table, its root or anywhere, on one of two workers' hosts, "
+    "before it starts; then a daemon that has this copy alone: named and refused, or a dataset of its own"))
+def bits_are_flipped(run):
+    with run.cluster() as c:
+        good = c.dataset
+        folder, file = copy(c, run, index=run.random.random() < 0.5)
+        flip(run, file, 0, run.random.choice([8, 200, file.stat().st_size]),
+             run.random.choice([1, 1, 8]))
+        c.dispatcher()
+        c.worker(dataset=folder)
+        c.worker()
+        consumer = c.consume(2, epochs=2)
+        wait_for(lambda: file.name in str(c.status()["workers"]),
+                 "status does not name the file in which the worker's dataset differs")
+        consumer.expect_success()
+        c.expect([consumer], 2, 2)
+    with run.cluster() as c:
+        c.dataset = folder_again = c.folder / "bad"
+        shutil.copytree(good, folder_again)
+        (folder_again / ".millrace.index").unlink()
+        file = run.random.choice(sorted(folder_again.rglob("*.bin")))
+        flip(run, file, 0, run.random.choice([8, 200, file.stat().st_size]),
+             run.random.choice([1, 1, 8]))
+        done = subprocess.run([binary("cli"), "digest", c.pipeline, "--dataset", f"data={c.dataset}",
+                               "--epoch", "0"], capture_output=True, text=True, check=False)
+        (folder_again / ".millrace.index").unlink(missing_ok=True)
+        c.dispatcher()
+        c.worker()
+        consumer = c.consume(1, extra=["--attach-timeout", "20"])
+        if done.returncode == 0:  # the bits are data: another dataset, and a good one
+            consumer.expect_success()
+            c.expect([consumer], 1, 1)
+            run.note("seeds where the flipped file is as good", 1, "")
+        else:
+            check(done.returncode == 3 and file.name in done.stderr, done.stderr)
+            consumer.expect_error(file.name)
+
+
+@fault("19", "file renamed over; written in place", "E B; L", ci=True, conditions=(
+    "every file in use renamed over: goes on, warned of once each; then the largest written in place: "
+    "the job ends and names it (until that is seen, at most a second, batches may have what was written)"))
+def a_file_is_replaced(run):
+    with run.cluster() as c:
+        folder, _ = copy(c, run)
+        c.dispatcher()
+        worker = c.worker(dataset=folder)
+        consumer = c.consume(2, epochs=2, **SLOWLY)
+        consumer.wait_for_batches(run.random.randrange(20, 60))
+        for file in folder.rglob("*.bin"):
+            other = file.with_suffix(".new")
+            other.write_bytes(os.urandom(run.random.randrange(1, 100000)))
+            os.replace(other, file)
+        wait_for(lambda: "file was replaced" in worker.text(), "nobody warns")
+        consumer.expect_success()
+        c.expect([consumer], 2, 2)
+    with run.cluster() as c:
+        folder, _ = copy(c, run)
+        file = largest(folder)
+        c.dispatcher()
+        worker = c.worker(dataset=folder)
+        consumer = c.consume(1, epochs=20, **SLOWLY)
+        consumer.wait_for_batches(run.random.randrange(20, 100))
+        with open(file, "r+b") as f:
+            f.write(bytes(file.stat().st_size))
+        code, _ = consumer.expect_error(file.name)
+        check(code == 3, f"exit code {code}, expected 3")
+        check(worker.alive(), f"the worker died:\n{worker.text()}")
+
+
+@fault("37", "one host has another copy of a file", "L, no bad batch", ci=True, conditions=(
+    "a file of the same dataset made with another seed, on one worker's host; the other joins later"))
+def a_host_has_another_copy(run):
+    with run.cluster() as c:
+        folder, file = copy(c, run, index=False)
+        other = c.folder / "other"
+        subprocess.run([binary("cli"), "generate", other, "--nodes", "60000", "--files", "8",
+                        "--proof-states", "1500", "--seed", str(100 + run.seed)], check=True,
+                       capture_output=True)
+        shutil.copy(other / file.relative_to(folder), file)
+        c.dispatcher()
+        c.worker(dataset=folder)
+        consumer = c.consume(2, epochs=2)
+        wait_for(lambda: file.name in str(c.status()["workers"]),
+                 "status does not name the file that differs")
+        check(consumer.batches() == 0, "a batch came from a dataset that differs")
+        c.worker()
+        consumer.expect_success()
+        c.expect([consumer], 2, 2)

@@ -1,0 +1,185 @@
+"""What a whole host does to its processes: clocks, pauses, limits, strangers on its ports."""
+
+import os
+import resource
+import selectors
+import socket
+import time
+
+from cluster import check, wait_for
+from fault import Impossible, fault
+from proxy import PREFACE
+
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+
+@fault("23", "wall clock moved ±30 days; a pause of 10 s", "nothing changes", conditions=(
+    "libfaketime under the dispatcher, the one process that reads the wall clock (the monotonic clock "
+    "stays): +30, -30, 0 days in an order by the seed, while it runs, and it is killed and restarted at "
+    "each; then all processes stopped for 10 s at once"))
+def the_clock_moves(run):
+    if not os.path.exists(FAKETIME):
+        raise Impossible("libfaketime is not installed (Debian: faketime)")
+    with run.cluster() as c:
+        clock = c.folder / "clock"
+        clock.write_text("+0d\n")
+        # Not under the others: gRPC's timers there wait for times of the clock that is moved, in the
+        # kernel, which knows nothing of it.
+        moved = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(clock),
+                 "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                 "NO_FAKE_STAT": "1"}
+        with c.with_env(**moved):
+            dispatcher = c.dispatcher()
+        c.worker()
+        c.worker()
+        consumer = c.consume(2, epochs=10000, delay=0.01)
+        consumer.wait_for_batches(20)
+        began = time.monotonic()
+        terms = [int(c.status()["term"])]
+        moves = ["+30d", "-30d", "+0d"]
+        run.random.shuffle(moves)
+        for move in moves:
+            clock.write_text(move + "\n")
+            consumer.wait_for_more(300)
+            dispatcher.kill()
+            with c.with_env(**moved):
+                dispatcher = c.again(dispatcher)
+            consumer.wait_for_more(100)
+            terms.append(int(c.status()["term"]))
+        check(terms == sorted(set(terms)), f"F: terms grow, whatever the clock says: {terms}")
+        check(max(terms) > time.time() + 20 * 86400, f"the clock was not moved: {terms}")
+        run.within("longest stall", consumer.stall(began), 3)
+        sessions = [s["session"] for s in c.status()["consumers"]]
+        paused = [process for process in c.processes if process.alive()]
+        for process in paused:
+            process.stop()
+        time.sleep(10)
+        for process in paused:
+            process.resume()
+        resumed = time.monotonic()
+        consumer.wait_for_more(200)
+        run.within("longest stall after the pause", consumer.stall(resumed), 3)
+        check([s["session"] for s in c.status()["consumers"]] == sessions, "a session changed")
+        c.stop(consumer)
+        c.expect_prefix(consumer, 2)
+
+
+def connect_many(addresses, count, random=None):
+    """Connections that stay open: silent, or, where `random`, a third silent, a third that begins as
+    HTTP/2 and goes on at random, a third random from the start. Gives those that could be made."""
+    made = []
+    for number in range(count):
+        host, port = addresses[number % len(addresses)].rsplit(":", 1)
+        try:
+            connection = socket.create_connection((host, int(port)), timeout=5)
+            connection.setblocking(False)
+            made.append(connection)
+            if random and number % 3:
+                start = PREFACE if number % 3 == 1 else b""
+                connection.send(start + random.randbytes(random.randrange(1, 2000)))
+        except OSError:
+            pass
+    return made
+
+
+def read_all(connections):
+    """Takes what came, so that nobody waits for it."""
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, selectors.EVENT_READ)
+        for key, _ in selector.select(0):
+            try:
+                key.fileobj.recv(65536)
+            except OSError:
+                pass
+
+
+@fault("28", "random HTTP/2 bytes, 10,000 connects", "M L", conditions=(
+    "5,000 connections to each port, all open at once, while a job runs: silent, random from the start, or "
+    "random after HTTP/2's preface; memory at most 512 MiB for each process; fuzzed requests are "
+    "tests/fuzz's"))
+def ten_thousand_connect(run):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < 10500:
+        raise Impossible(f"10,000 connections need more open files than {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with run.cluster() as c:
+        dispatcher = c.dispatcher()
+        worker = c.worker()
+        consumer = c.consume(2, epochs=10000, delay=0.01, network=True)
+        consumer.wait_for_batches(20)
+        began = time.monotonic()
+        connections = connect_many([dispatcher.address, worker.address], 10000, run.random)
+        check(len(connections) >= 9900, f"{len(connections)} of 10,000 connections were accepted")
+        consumer.wait_for_more(200)
+        read_all(connections)
+        newcomer = c.consume(1, job="newcomer", network=True)
+        newcomer.expect_success()
+        c.expect([newcomer], 1)
+        run.note("memory of the dispatcher", c.check_memory(512, dispatcher), "MiB")
+        run.note("memory of the worker", c.check_memory(512, worker), "MiB")
+        for connection in connections:
+            connection.close()
+        consumer.wait_for_more(200)
+        run.within("longest stall", consumer.stall(began), 3)
+        for process in (dispatcher, worker):
+            wait_for(lambda p=process: p.threads_and_files()[1] < 200, "closed connections are kept")
+        c.stop(consumer)
+        c.expect_prefix(consumer, 2)
+
+
+@fault("31", "`ulimit -n 64`; memory limit", "L", conditions=(
+    "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any "
+    "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or "
+    "150 to 700 MB of address space: it serves, or ends with an error that says why"))
+def limits_are_low(run):
+    with run.cluster() as c:
+        with c.limited("ulimit -n 64"):
+            dispatcher = c.dispatcher()
+            worker = c.worker()
+        consumer = c.consume(1, epochs=10000, delay=0.01, network=True)
+        consumer.wait_for_batches(20)
+        strangers = connect_many([dispatcher.address, worker.address], 200)
+        for process in (dispatcher, worker):
+            check(process.wait() == 1 and "limit 64" in process.error(),
+                  f"{process.name}: expected that it ends and says why:\n{process.text()}")
+        for stranger in strangers:
+            stranger.close()
+        c.again(dispatcher)
+        c.worker()
+        consumer.wait_for_more(100)
+        newcomer = c.consume(1, job="newcomer", network=True)
+        newcomer.expect_success()
+        c.expect([newcomer], 1)
+        c.stop(consumer)
+        c.expect_prefix(consumer, 1)
+    for limit in (f"ulimit -n {run.random.randrange(24, 60)}",
+                  f"ulimit -v {run.random.randrange(150, 700) * 1000}"):
+        serve_or_say_why(run, limit)
+
+
+def serve_or_say_why(run, limit):
+    with run.cluster() as c:
+        port = c.folder / "port"
+        with c.limited(limit):
+            serve = c.start("serve", os.environ["MILLRACE_DAEMON_BINARY"], "serve", "--dataset",
+                            f"data={c.dataset}", "--listen", "127.0.0.1:0", "--batch-listen",
+                            "127.0.0.1:0", "--state", c.folder / "state", "--port-file", port,
+                            "--memory-limit", "64MiB", "--grace", "5")
+        wait_for(lambda: port.exists() or not serve.alive(), f"{limit}: neither listens nor ends")
+        if serve.alive():
+            c.address = port.read_text().strip()
+            consumer = c.consume(1, extra=["--attach-timeout", "20"])
+            wait_for(lambda: not consumer.process.alive() or not serve.alive(),
+                     f"{limit}: the job goes on for ever")
+            if serve.alive():
+                if consumer.process.popen.returncode == 0:
+                    c.expect([consumer], 1)
+                    run.note("limits it served under", 1, "")
+                else:
+                    consumer.expect_error()
+                return
+            consumer.process.terminate()
+            consumer.process.wait()
+        check(serve.popen.returncode in (1, 2) and serve.error(), f"{limit}: it ended with "
+              f"{serve.popen.returncode}, expected 1 or 2 and an error:\n{serve.text()}")
