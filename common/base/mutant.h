@@ -7,7 +7,7 @@
 namespace millrace {
 
 enum class Mutant : std::uint8_t {
-  kNone,
+  kNoMutant,
   kNextNeedsCredit,          // what a consumer needs next waits for credit
   kRoomIgnored,              // a worker builds all that it has leases for
   kCreditBeyondMemory,       // a consumer gives more credit than it has memory
@@ -29,7 +29,7 @@ enum class Mutant : std::uint8_t {
 inline constexpr int kMutants = 17;
 
 #ifdef MILLRACE_MUTANTS
-inline thread_local Mutant active_mutant = Mutant::kNone;
+inline thread_local Mutant active_mutant = Mutant::kNoMutant;
 inline bool IsMutant(Mutant mutant) { return active_mutant == mutant; }
 #else
 constexpr bool IsMutant(Mutant /*mutant*/) { return false; }

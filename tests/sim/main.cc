@@ -121,7 +121,7 @@ Tally RunMany(std::uint64_t first, std::uint64_t histories, [[maybe_unused]] Mut
 
 int Histories(std::uint64_t first, std::uint64_t histories, unsigned threads) {
   const auto began = std::chrono::steady_clock::now();
-  const Tally tally = RunMany(first, histories, Mutant::kNone, threads);
+  const Tally tally = RunMany(first, histories, Mutant::kNoMutant, threads);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   fmt::print("{} histories in {:.1f} s: {}\n", tally.histories, took.count(),
              tally.counts.ToString());
