@@ -15,7 +15,9 @@ struct GrpcClientOptions {
   double keepalive_timeout_seconds = 5;
 };
 
-/// Every connector has connections of its own, one an address. Thread-safe.
+/// Every connector has connections of its own, one an address. Thread-safe. Where a tool asks one of
+/// several dispatchers (status, trace, an operator's requests), the address may be all of theirs,
+/// with commas between them: the one that leads answers.
 std::shared_ptr<Connector> MakeGrpcConnector(const GrpcClientOptions& options);
 
 }  // namespace millrace

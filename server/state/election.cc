@@ -50,6 +50,8 @@ void Election::Renew(std::int64_t lease) {
   MutexLock lock(mutex_);
   if (create_revision_ == 0) return;
   if (renewed.code() == StatusCode::kNotFound) return End("its lease is over");
+  // An answer that comes too late renews nothing: who asked meanwhile was told that it is over.
+  if (clock_->Now() >= leads_until_) return End("its lease was not renewed in time");
   if (renewed.ok()) leads_until_ = sent + options_.ttl;
 }
 

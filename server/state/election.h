@@ -47,8 +47,8 @@ class Election {
 
   /// What this process may write with, while it leads.
   std::optional<EtcdFence> fence() const;
-  /// Ok while this process leads, without a gap since the key of `create_revision`; else
-  /// Unavailable "not the leader: <who> leads".
+  /// Ok while this process leads by the key of `create_revision`; else Unavailable "not the leader:
+  /// <who> leads", and from then on for ever.
   Status Leads(std::int64_t create_revision) const;
   /// The same for whoever is not the leader yet.
   Status NotTheLeader() const;

@@ -2,7 +2,8 @@
 //
 // Every write compares the leader key's create revision with the one that made this process leader
 // (election.h). The key goes with its lease, and one that comes after it has another revision, so
-// that no write of an earlier leader passes, however late it comes. docs/state-format.md has the keys.
+// that no write of an earlier leader passes, however late it comes. docs/state-format.md has the
+// keys.
 #pragma once
 
 #include <cstdint>

@@ -104,6 +104,23 @@ TEST_CASE("the time of a leader counts from when a renewal was sent, not from it
   CHECK_FALSE(leader.leads());
 }
 
+TEST_CASE("a leader whose renewal is answered after its time was over has lost its place",
+          "[election]") {
+  EtcdCluster cluster;
+  const auto clock = std::make_shared<JumpingClock>();
+  Candidate leader(cluster, "leader", seconds(100), clock);
+  leader.election.Step();
+  const std::int64_t revision = leader.election.fence()->create_revision;
+  clock->Advance(seconds(70));
+  clock->JumpAfter(2, seconds(50));
+  leader.election.Step();  // sent at 70, answered at 120
+  CHECK_FALSE(leader.election.Leads(revision).ok());
+  CHECK_FALSE(leader.leads());
+  leader.election.Step();
+  REQUIRE(leader.leads());
+  CHECK(leader.election.fence()->create_revision > revision);
+}
+
 TEST_CASE(
     "a standby leads within five seconds of a leader that stands still, which changes nothing "
     "when it wakes",

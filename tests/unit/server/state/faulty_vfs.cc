@@ -2,9 +2,9 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
 #include <map>
 
 namespace millrace::test {
@@ -53,8 +53,11 @@ File* Of(sqlite3_file* file) { return reinterpret_cast<File*>(file); }
 sqlite3_file* Real(sqlite3_file* file) { return Of(file)->real; }
 
 std::string Content(const char* path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  std::string content(static_cast<std::size_t>(std::max<std::streamoff>(in.tellg(), 0)), '\0');
+  in.seekg(0);
+  in.read(content.data(), static_cast<std::streamsize>(content.size()));
+  return content;
 }
 
 }  // namespace
