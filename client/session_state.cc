@@ -237,8 +237,10 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
       logger_->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
       continue;
     }
-    leases_.Add(lease, steps_->Index(lease.shard.at));
     WorkerLink& link = workers_.Learn(lease.worker);
+    // One that drains builds nothing that it was not told before: the next report lets go of it.
+    if (link.stream.going_away) continue;
+    leases_.Add(lease, steps_->Index(lease.shard.at));
     link.stream.stale = link.stream.urgent = true;
   }
 }
