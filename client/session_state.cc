@@ -261,10 +261,13 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
       logger_->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
       continue;
     }
+    WorkerLink& link = workers_.Learn(lease.worker);
+    // One that drains builds nothing that it was not told before: the next report lets go of it.
+    link.drains = link.stream.going_away;
+    if (link.drains) continue;
     leases_.Add(lease, steps_->Index(lease.shard.at));
     self_leasing_ = false;
     uncovered_since_.reset();
-    WorkerLink& link = workers_.Learn(lease.worker);
     link.stream.stale = link.stream.urgent = true;
   }
 }

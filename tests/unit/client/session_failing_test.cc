@@ -232,5 +232,20 @@ TEST_CASE("a worker that drains keeps what it may build and gives back the rest"
   CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "worker failed"));
 }
 
+TEST_CASE("a lease that crosses a worker's draining is given back, not waited for",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 2, 1);
+  v1::BatchPart part;
+  part.set_going_away(true);
+  m.state->OnBatchesPart(worker, part, 0, m.now);
+  m.Give({m.LeaseOf(2, 2, 4, 1)});  // was under way
+  v1::Report report = m.PassAttached(kSecond);
+  CHECK(report.last_lease().n() == 2);
+  REQUIRE(report.held_size() == 1);
+  CHECK(report.held(0).id().n() == 1);
+}
+
 }  // namespace
 }  // namespace millrace::client
