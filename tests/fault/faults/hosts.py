@@ -178,8 +178,12 @@ def serve_or_say_why(run, limit):
                     run.note("limits it served under", 1, "")
                 else:
                     consumer.expect_error()
+                serve.terminate()
+                serve.wait()
+            else:
+                consumer.process.terminate()
+                consumer.process.wait()
+            if serve.popen.returncode == 0:
                 return
-            consumer.process.terminate()
-            consumer.process.wait()
         check(serve.popen.returncode in (1, 2) and serve.error(), f"{limit}: it ended with "
               f"{serve.popen.returncode}, expected 1 or 2 and an error:\n{serve.text()}")
