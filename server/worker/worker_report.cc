@@ -33,8 +33,9 @@ void WorkerState::Tick(Time now) {
     return;
   }
   if (now - work_.heard >= kDispatcherSilence) {
-    log_->Warning("dispatcher is silent", {{"address", dispatcher()}, {"seconds", 10}});
-    actions_.push_back(WorkerAction::CloseWork{work_.attempt, Cancelled("silent for 10 s")});
+    log_->Warning("dispatcher is silent",
+                  {{"address", dispatcher()}, {"seconds", ToSeconds(kDispatcherSilence)}});
+    actions_.push_back(WorkerAction::CloseWork{work_.attempt, Cancelled("silent for 3 s")});
     work_.open = work_.registered = false;
     NextDispatcher();
     work_.retry_at = now;

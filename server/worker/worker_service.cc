@@ -70,7 +70,8 @@ void WorkerService::Start() {
   threads_.emplace_back([this] { PrepareLoop(); });
   threads_.emplace_back([this] { WatchLoop(); });
   MutexLock lock(mutex_);
-  state_.Start(clock_->Now());
+  memory_looked_at_ = clock_->Now();
+  state_.Start(memory_looked_at_);
   Perform();
 }
 
@@ -114,7 +115,12 @@ bool WorkerService::Idle() {
 void WorkerService::Tick() {
   MutexLock lock(mutex_);
   if (stopping_) return;
-  state_.Tick(clock_->Now());
+  const Time now = clock_->Now();
+  if (now - memory_looked_at_ >= WorkerState::kLookPeriod) {
+    memory_looked_at_ = now;
+    WatchMemory();
+  }
+  state_.Tick(now);
   Perform();
 }
 
@@ -151,7 +157,6 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
   } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
     look_due_ = true;
     look_due_changed_.NotifyAll();
-    WatchMemory();
   } else {
     work_available_.NotifyAll();
   }

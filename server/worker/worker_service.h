@@ -149,6 +149,7 @@ class WorkerService final : public WorkerEndpoint,
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // that work_ is of
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);
   bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // at the files
+  Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
 
   std::vector<std::thread> threads_;

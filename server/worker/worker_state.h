@@ -103,7 +103,7 @@ class WorkerState {
   static constexpr Duration kAlivePeriod = std::chrono::seconds(1);
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
   static constexpr Duration kLookPeriod = std::chrono::seconds(1);
-  static constexpr Duration kDispatcherSilence = std::chrono::seconds(10);
+  static constexpr Duration kDispatcherSilence = std::chrono::seconds(3);
 
   /// A plan that the dispatcher wants kept.
   struct PlanEntry {

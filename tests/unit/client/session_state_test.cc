@@ -141,10 +141,10 @@ TEST_CASE("of several dispatchers the next one is tried, and waits grow only onc
     waited.push_back(ToSeconds(m.now - broke));
   }
   CHECK(tried == std::vector<std::string>{"a:1", "b:2", "c:3", "a:1", "b:2", "c:3", "a:1"});
-  CHECK(waited[2] == Approx(0.2).margin(0.01));
-  CHECK(waited[3] == Approx(0.4).margin(0.01));
-  CHECK(waited[5] == Approx(0.4).margin(0.01));
-  CHECK(waited[6] == Approx(0.8).margin(0.01));
+  CHECK(waited[2] == Approx(1).margin(0.01));
+  CHECK(waited[3] == Approx(2).margin(0.01));
+  CHECK(waited[5] == Approx(2).margin(0.01));
+  CHECK(waited[6] == Approx(4).margin(0.01));
 }
 
 TEST_CASE("a dispatcher that is silent is left for the next one, and one that leads is kept",

@@ -22,7 +22,7 @@ TEST_CASE("a worker gets one stream, and one want list with all its leases", "[s
 
 TEST_CASE("a worker that owes something is told again every second, one that owes nothing is not",
           "[session][wants]") {
-  Machine m;
+  Machine m({.steps = {.examples = 20, .size = 5, .world_size = 2}, .epochs = 1});  // two steps
   m.Welcome();
   const StreamId worker = m.GiveOne(1, 0, 2, 1);
   const auto first = m.Wants(worker);
