@@ -98,6 +98,17 @@ struct Fixture {
     work.stream->Write(response);
     REQUIRE(work.recorder->WaitForWrites(static_cast<int>(++plays)));
   }
+  /// The dispatcher lives: it asks for something, and the worker has heard it.
+  void Ask() {
+    v1::WorkResponse response;
+    response.add_plans()->set_fingerprint(fingerprint);
+    response.add_list_files("data");
+    Say(response);
+    REQUIRE(WaitReport([](const v1::WorkRequest& r) {
+      const auto data = r.datasets().find("data");
+      return data != r.datasets().end() && data->second.file_list_size() > 0;
+    }));
+  }
   /// Reports until one fits.
   template <class F>
   std::optional<v1::WorkRequest> WaitReport(F fits) {
@@ -309,6 +320,7 @@ TEST_CASE("a worker short of memory builds less ahead, and goes on when there is
   REQUIRE(f.WaitReport(
       [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; }));
   const auto budget = [&](auto fits) {
+    f.Ask();
     f.clock->Advance(std::chrono::seconds(1));
     f.worker->Tick();
     return f.WaitReport([&](const v1::WorkRequest& r) { return fits(r.memory_limit_bytes()); });
