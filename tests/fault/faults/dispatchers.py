@@ -85,7 +85,7 @@ OUTAGE = 600
 
 @fault("33", "dispatcher hung or gone for 10 minutes, no standby",
        "E P: at most 3 s of waiting, once", limit=1100,
-       pending="consumers that lease to themselves", conditions=(
+       conditions=(
            "seed 1: 10 minutes, others: 20 s; killed or stopped; two workers"))
 def the_dispatcher_is_away(run):
     away = OUTAGE if run.seed == 1 else 20

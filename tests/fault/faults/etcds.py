@@ -100,7 +100,7 @@ def the_leader_of_etcd_is_killed(run):
 
 
 @fault("25", "etcd: majority gone for 60 s", "running jobs go on, then P", limit=400,
-       pending="consumers that lease to themselves", conditions=(
+       conditions=(
            "two of three nodes stopped, seed 1: 60 s, others: 20 s; then a new job begins"))
 def the_majority_of_etcd_is_gone(run):
     with run.cluster() as c:

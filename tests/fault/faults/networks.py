@@ -89,7 +89,7 @@ def a_connection_is_half_open(run):
 
 
 @fault("10b", "the same, from the trainer to the worker only", "P within 3 s + build",
-       pending="copies of late shards", conditions=(
+       conditions=(
            "the worker says that it lives and does not hear what comes next, for 8 s"))
 def a_connection_is_half_open_upwards(run):
     half_open(run, up=True, down=False)
