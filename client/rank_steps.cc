@@ -1,6 +1,5 @@
 #include "client/rank_steps.h"
 
-#include <algorithm>
 #include <string>
 
 namespace millrace::client {
@@ -45,12 +44,10 @@ Shard RankSteps::CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end
   return cut;
 }
 
-Shard RankSteps::ShardAt(std::uint64_t first, std::uint64_t batches) const {
+Shard RankSteps::ShardAt(std::uint64_t first, std::uint32_t batches) const {
   const Position at = At(first);
-  std::uint64_t n = std::min(batches, steps_.StepsFrom(at.example));
-  if (n > 1 && steps_.IsTail(At(first + n - 1))) --n;
   const ExampleRange examples = steps_.RankExamples(at, rank_);
-  return {at, steps_.stride(), examples.first, examples.count, static_cast<std::uint32_t>(n)};
+  return {at, steps_.stride(), examples.first, examples.count, steps_.ShardSteps(at, batches)};
 }
 
 Status RankSteps::Check(const Shard& shard) const {

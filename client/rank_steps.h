@@ -39,7 +39,7 @@ class RankSteps {
 
   /// The shard of at most `batches` steps from `first` on that ends with its epoch; a tail step is
   /// a shard of its own. REQUIRES: first < end(), batches > 0.
-  Shard ShardAt(std::uint64_t first, std::uint64_t batches) const;
+  Shard ShardAt(std::uint64_t first, std::uint32_t batches) const;
 
   /// InvalidArgument, with expected and got, unless the shard is a run of this rank's steps.
   Status Check(const Shard& shard) const;

@@ -14,6 +14,7 @@
 #include "common/base/malloc.h"
 #include "common/base/mutex.h"
 #include "common/base/nonce.h"
+#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/epoch/cursor.h"
 #include "common/transport/grpc_client.h"
@@ -73,8 +74,9 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
     return InvalidArgument(
         fmt::format("index dtype {}: expected int32 or int64", DTypeName(options.index_dtype)));
   }
-  if (options.priority < 1 || options.priority > 1000) {
-    return InvalidArgument(fmt::format("priority {}: expected 1 to 1,000", options.priority));
+  if (options.priority < 1 || options.priority > kMaxPriority) {
+    return InvalidArgument(
+        fmt::format("priority {}: expected 1 to {}", options.priority, kMaxPriority));
   }
   client::SessionStateOptions state;
   state.address = options.address;

@@ -14,7 +14,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::uint64_t kLongestShard = 64;   // batches, as the dispatcher's
 constexpr std::uint64_t kLeasesAtOnce = 256;  // as the dispatcher's
 
 }  // namespace
@@ -38,9 +37,9 @@ void SessionState::LeaseToItself(Time now) {
   if (IsMutant(Mutant::kSelfLeaseOff)) return;
 
   const auto load = [this](Number worker) { return LackedOf(worker); };
-  const auto known = static_cast<std::uint64_t>(workers_.all().size());
-  const std::uint64_t shard = std::clamp<std::uint64_t>(
-      lease_window() / (2 * std::max<std::uint64_t>(known, 1)), 1, kLongestShard);
+  const std::size_t known = workers_.all().size();
+  if (known == 0) return;
+  const std::uint32_t shard = ShardStepsOf(lease_window(), known);
   for (std::uint64_t n = 0; n < kLeasesAtOnce && first < last; ++n) {
     WorkerLink* link = workers_.ForSelfLease(options_.hello.host_id(), load, now);
     if (link == nullptr) return;
@@ -50,21 +49,21 @@ void SessionState::LeaseToItself(Time now) {
       logger_->Warning("no lease from the dispatcher: going on with the workers known",
                        {{"address", options_.address}, {"workers", known}});
     }
-    AddSelfLease(*link, first, std::min(last - first, shard), now);
+    AddSelfLease(*link, first,
+                 static_cast<std::uint32_t>(std::min<std::uint64_t>(last - first, shard)), now);
     std::tie(first, last) = leases_.FirstGap(next_, next_ + lease_window(), is_held);
   }
 }
 
-void SessionState::AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint64_t batches,
+void SessionState::AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint32_t batches,
                                 Time now) {
   Lease lease;
-  lease.id = {0, ++self_leases_};
+  lease.id = {0, ++stats_.self_leases};
   lease.shard = steps_->ShardAt(first, batches);
   lease.worker = link.where;
   leases_.Add(lease, first);
   link.stream.stale = link.stream.urgent = true;
   self_leased_ = now;
-  ++stats_.self_leases;
   report_stale_ = true;
 }
 

@@ -181,7 +181,7 @@ class SessionState {
 
   // session_self_leases.cc: without a dispatcher
   void LeaseToItself(Time now);
-  void AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint64_t batches, Time now);
+  void AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint32_t batches, Time now);
   std::uint64_t LackedOf(Number worker) const;
 
   // session_report.cc: what the dispatcher and the user are told
@@ -226,9 +226,8 @@ class SessionState {
   Number last_lease_;
   Time dispatcher_heard_;                // its last word, on any stream
   std::optional<Time> uncovered_since_;  // a step of the window that no lease covers
-  bool self_leasing_ = false;            // no lease has come of the dispatcher since
+  bool self_leasing_ = false;            // until the dispatcher's next Welcome or lease
   Time self_leased_;
-  std::uint64_t self_leases_ = 0;  // numbers issued
   WorkerBook workers_;
 
   std::uint64_t next_ = 0;

@@ -48,6 +48,10 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
+/// Steps of a shard where a window is shared between so many workers: half of a worker's part, 1 to
+/// 64. REQUIRES: workers > 0.
+std::uint32_t ShardStepsOf(std::uint64_t window, std::uint64_t workers);
+
 class StepArithmetic {
  public:
   static constexpr std::uint64_t kMaxExamples = std::uint64_t{1} << 62;  // in an epoch
@@ -89,6 +93,9 @@ class StepArithmetic {
 
   /// Steps from `from` to the end of its epoch (from 0: steps of a whole epoch).
   std::uint64_t StepsFrom(std::uint64_t example) const;
+  /// Steps of a shard that begins at `at`: at most `most`, none of the next epoch, and a tail step
+  /// only by itself. REQUIRES: a step lies at `at`, most > 0.
+  std::uint32_t ShardSteps(Position at, std::uint32_t most) const;
   /// Examples that `drop` leaves out of an epoch whose steps begin at `example`; 0 with `keep`.
   std::uint64_t LeftOut(std::uint64_t example = 0) const;
 

@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
+#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMaxName = 128;
 constexpr std::size_t kMaxWhere = 256;
 constexpr std::size_t kMaxFileName = 4096;
 constexpr std::size_t kMaxDigest = 64;
@@ -23,7 +23,6 @@ constexpr int kMaxSemantics = 64;
 constexpr int kMaxCounters = 64;
 constexpr std::uint32_t kMaxWorldSize = 1u << 20;
 constexpr std::uint32_t kMaxReplica = 1u << 16;
-constexpr std::uint32_t kMaxPriority = 1000;
 constexpr int kMaxOverrides = 256;
 constexpr int kMaxFailing = 1024;
 constexpr int kMaxStages = 256;
@@ -76,7 +75,7 @@ Status CheckWorkerRef(const v1::WorkerRef& worker) {
 }
 
 Status CheckDataset(const std::string& id, const v1::DatasetState& dataset) {
-  MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's id", id, kMaxName));
+  MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's id", id, kMaxNameBytes));
   MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's digest", dataset.digest(), kMaxDigest));
   for (const v1::FileEntry& file : dataset.file_list()) {
     if (file.name().size() > kMaxFileName || file.digest().size() > kMaxDigest) {
@@ -159,11 +158,11 @@ std::string DifferentOptions(std::string_view there, std::string_view here) {
 Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckProtocol("trainer", hello.protocol()));
   if (hello.job().empty()) return InvalidArgument("the job has no name");
-  MILLRACE_RETURN_IF_ERROR(CheckText("the job's name", hello.job(), kMaxName));
+  MILLRACE_RETURN_IF_ERROR(CheckText("the job's name", hello.job(), kMaxNameBytes));
   MILLRACE_RETURN_IF_ERROR(CheckText("`where`", hello.where(), kMaxWhere));
   MILLRACE_RETURN_IF_ERROR(CheckText("the host id", hello.host_id(), kMaxWhere));
   MILLRACE_RETURN_IF_ERROR(
-      CheckText("the cursor's fingerprint", hello.cursor_fingerprint(), kMaxName));
+      CheckText("the cursor's fingerprint", hello.cursor_fingerprint(), kMaxNameBytes));
   if (hello.nonce().size() != 16) {
     return InvalidArgument(
         fmt::format("the nonce has {} bytes: expected 16", hello.nonce().size()));
@@ -229,8 +228,8 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
     return InvalidArgument(
         fmt::format("the nonce has {} bytes: expected 16", request.nonce().size()));
   }
-  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's name", request.name(), kMaxName));
-  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's version", request.version(), kMaxName));
+  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's name", request.name(), kMaxNameBytes));
+  MILLRACE_RETURN_IF_ERROR(CheckText("the worker's version", request.version(), kMaxNameBytes));
   MILLRACE_RETURN_IF_ERROR(CheckWorkerRef(request.self()));
   const std::string& address = request.self().address();
   if (address.empty()) return InvalidArgument("the worker has no address: set `advertise`");
@@ -255,11 +254,11 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
     MILLRACE_RETURN_IF_ERROR(CheckDataset(id, dataset));
   }
   for (const v1::PlanState& plan : request.plans()) {
-    MILLRACE_RETURN_IF_ERROR(CheckText("a plan's fingerprint", plan.fingerprint(), kMaxName));
+    MILLRACE_RETURN_IF_ERROR(CheckText("a plan's fingerprint", plan.fingerprint(), kMaxNameBytes));
     MILLRACE_RETURN_IF_ERROR(CheckText("a plan's digest", plan.static_digest(), kMaxDigest));
   }
   for (const v1::StageSeconds& stage : request.build()) {
-    MILLRACE_RETURN_IF_ERROR(CheckText("a stage's name", stage.stage(), kMaxName));
+    MILLRACE_RETURN_IF_ERROR(CheckText("a stage's name", stage.stage(), kMaxNameBytes));
   }
   return OkStatus();
 }

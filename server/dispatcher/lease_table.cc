@@ -106,11 +106,8 @@ void LeaseTable::ShiftTimes(Duration by) {
 
 v1::Shard CutShard(const StepArithmetic& steps, std::uint32_t rank, std::uint32_t batches,
                    StepRun& run) {
-  std::uint32_t n = std::min(batches, run.batches);
+  const std::uint32_t n = steps.ShardSteps(run.at, std::min(batches, run.batches));
   const std::uint64_t stride = steps.stride();
-  const Position last{run.at.epoch, run.at.example + (n - 1) * stride};
-  if (n > 1 && steps.IsTail(last)) --n;
-
   const ExampleRange examples = steps.RankExamples(run.at, rank);
   v1::Shard shard;
   shard.set_epoch(run.at.epoch);

@@ -15,7 +15,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint32_t kLongestShard = 64;  // batches
 // Copies are at most one in so many leases, but for the first.
 constexpr std::uint64_t kLeasesForACopy = 20;
 
@@ -123,8 +122,7 @@ void Dispatcher::Fill(Number id) {
   if (workers.empty()) return Wait(id, NoWorkerWhy(session));
   if (!session.why.empty()) Apply(SessionTold{id, ""});
 
-  const auto shard_batches =
-      std::clamp(window / (2 * static_cast<std::uint32_t>(workers.size())), 1u, kLongestShard);
+  const std::uint32_t shard_batches = ShardStepsOf(window, workers.size());
   v1::AttachResponse response;
   response.set_term(state_.term());
   for (StepRun& gap : gaps) {

@@ -4,25 +4,24 @@
 #include <utility>
 
 #include "common/base/addresses.h"
+#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::size_t kMaxControlParts = 1024;
-constexpr std::size_t kMaxName = 128;  // of a fingerprint or job, as the dispatcher has it
-constexpr std::uint32_t kMaxPriority = 1000;
 
 Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
 
 /// What BuildQueue does not check.
 Status CheckWants(const v1::WantList& wants) {
   MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
-  if (wants.fingerprint().size() > kMaxName || wants.job().size() > kMaxName) {
+  if (wants.fingerprint().size() > kMaxNameBytes || wants.job().size() > kMaxNameBytes) {
     return InvalidArgument("a want list with a fingerprint of " +
                            std::to_string(wants.fingerprint().size()) + " and a job of " +
                            std::to_string(wants.job().size()) + " bytes: expected at most " +
-                           std::to_string(kMaxName));
+                           std::to_string(kMaxNameBytes));
   }
   if (wants.priority() > kMaxPriority) {
     return InvalidArgument("priority " + std::to_string(wants.priority()) +

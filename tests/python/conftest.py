@@ -3,7 +3,9 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -86,3 +88,29 @@ def digest(dataset, of, epoch, world_size=1, folder=None):
     text = run("digest", path, "--dataset", f"data={dataset}", "--epoch", epoch, "--world-size",
                world_size)
     return [json.loads(line) for line in text.splitlines()]
+
+
+def taken(session, until):
+    """(epoch, step, hash) of every batch as far as an epoch."""
+    return [(epoch.number, step, batch.digest)
+            for epoch in session.epochs(until) for step, batch in epoch]
+
+
+def in_a_fork(work):
+    """Exit code of a forked process that ends with what `work` gives, whatever happens."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pytest.fail("the forked process hangs")

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import pipeline
-from test_session import in_a_fork
+from conftest import in_a_fork
 
 import millrace
 from millrace import _binaries

@@ -31,6 +31,14 @@ std::optional<std::size_t> World::AnyDispatcher() {
   return up[net_.Below(up.size())];
 }
 
+std::optional<std::size_t> World::DispatcherAt(LinkId link) const {
+  for (std::size_t i = 0; i < dispatchers_.size(); ++i) {
+    const DispatcherNode& node = *dispatchers_[i];
+    if (net_.IsUp(node.process) && node.machine->state().FindStream(link) != nullptr) return i;
+  }
+  return std::nullopt;
+}
+
 void World::StartDispatcher() {
   dispatcher_wanted_ = false;
   const auto later = [this] {
@@ -153,23 +161,16 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
   net_.Send(
       action.stream, node.process,
       [this, link = action.stream, message = action.message] {
-        for (std::size_t t = 0; t < trainers_.size(); ++t) {
-          TrainerNode& trainer = *trainers_[t];
-          if (trainer.attach != link || !net_.IsUp(trainer.process)) continue;
-          for (const auto& [stream, l] : trainer.links) {
-            if (l != link) continue;
-            trainer.state->OnAttachMessage(stream, message, net_.now());
-            if (trainer.state->highest_term() < trainer.highest_term) {
-              Fail("I7: a trainer obeys a lower term");
-            }
-            trainer.highest_term = trainer.state->highest_term();
-            if (trainer.state->session().is_set() && !trainer.numbered) {
-              trainer.numbered = net_.now();
-            }
-            AfterTrainer(t);
-            break;
-          }
+        const std::optional<AtLink> to = TrainerAt(link);
+        if (!to) return;
+        TrainerNode& trainer = *trainers_[to->index];
+        trainer.state->OnAttachMessage(to->stream, message, net_.now());
+        if (trainer.state->highest_term() < trainer.highest_term) {
+          Fail("I7: a trainer obeys a lower term");
         }
+        trainer.highest_term = trainer.state->highest_term();
+        if (trainer.state->session().is_set() && !trainer.numbered) trainer.numbered = net_.now();
+        AfterTrainer(to->index);
       },
       nullptr, may_lose);
 }

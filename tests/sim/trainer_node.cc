@@ -1,12 +1,10 @@
-// Trainers of a simulated history: a consumer's state machine each, and a loop that takes its
-// batches in lockstep with the job's other ranks. Who dies is launched again from the job's
-// checkpoint, all ranks of it.
+// Trainers of a simulated history: their launches and their streams; trainer_loop.cc has what they
+// do with their batches. Who dies is launched again from the job's checkpoint, all ranks of it.
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "common/base/hash.h"
 #include "common/base/protocol_version.h"
 #include "tests/sim/world.h"
 #include "tests/unit/server/dispatcher/harness.h"
@@ -17,14 +15,16 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// docs/protocol.md, I9: 3 s and the build; and what messages and reports take.
-constexpr Duration kLongestWait = milliseconds(4500);
-
 }  // namespace
 
-Digest128 World::DigestOf(const std::string& fingerprint, std::uint64_t epoch,
-                          const ExampleRange& range) {
-  return Xxh3(fmt::format("{}/{}/{}/{}", fingerprint, epoch, range.first, range.count));
+std::optional<World::AtLink> World::TrainerAt(LinkId link) const {
+  for (std::size_t t = 0; t < trainers_.size(); ++t) {
+    if (!net_.IsUp(trainers_[t]->process)) continue;
+    for (const auto& [stream, l] : trainers_[t]->links) {
+      if (l == link) return AtLink{t, stream};
+    }
+  }
+  return std::nullopt;
 }
 
 // --- Launching
@@ -156,37 +156,6 @@ void World::Supervise() {
   }
 }
 
-/// E: what its checkpoints count is each epoch once, from where the job began.
-void World::CheckCovered(const Job& job) {
-  std::map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> epochs;
-  std::map<std::uint64_t, std::uint64_t> step;  // the last one's examples
-  for (const Delivered& d : job.delivered) {
-    if (d.range.count > 0) {
-      epochs[d.at.epoch].emplace_back(d.range.first, d.range.first + d.range.count);
-    }
-    step[d.at.epoch] = d.step;
-  }
-  const Position first = job.setup.start;
-  for (std::uint64_t epoch = first.epoch; epoch < job.setup.end_epoch; ++epoch) {
-    auto& ranges = epochs[epoch];
-    std::sort(ranges.begin(), ranges.end());
-    std::uint64_t at = epoch == first.epoch ? first.example : 0;
-    for (const auto& [from, to] : ranges) {
-      if (from != at) {
-        return Fail(
-            fmt::format("E: {}, epoch {}: place {} follows place {}", job.name, epoch, from, at));
-      }
-      at = to;
-    }
-    // What `drop` leaves out is less than a step, in whatever world size came last to it.
-    const std::uint64_t left = job.setup.examples - at;
-    const std::uint64_t least = job.setup.keep ? 1 : step.contains(epoch) ? step[epoch] : left + 1;
-    if (left >= least) {
-      return Fail(fmt::format("E: {}, epoch {}: {} examples never came", job.name, epoch, left));
-    }
-  }
-}
-
 // --- Streams
 
 void World::AfterTrainer(std::size_t index) {
@@ -268,10 +237,8 @@ void World::PerformTrainer(std::size_t index, client::Action action) {
     net_.Send(
         link->second, process,
         [this, l = link->second, message = std::move(send->message)] {
-          for (std::size_t d = 0; d < dispatchers_.size(); ++d) {
-            if (!net_.IsUp(dispatchers_[d]->process)) continue;
-            if (dispatchers_[d]->machine->state().FindStream(l) == nullptr) continue;
-            return OnDispatcher(d, dispatchers_[d]->machine->OnAttach(l, message, Now()));
+          if (const std::optional<std::size_t> d = DispatcherAt(l)) {
+            OnDispatcher(*d, dispatchers_[*d]->machine->OnAttach(l, message, Now()));
           }
         },
         [this, index, stream = send->stream] {
@@ -286,14 +253,12 @@ void World::PerformTrainer(std::size_t index, client::Action action) {
     net_.Send(
         link->second, process,
         [this, l = link->second, message = std::move(wants->message)] {
-          for (std::size_t w = 0; w < workers_.size(); ++w) {
-            for (auto& [id, stream] : workers_[w]->streams) {
-              if (stream.link != l || !net_.IsUp(workers_[w]->process)) continue;
-              stream.wants = message;
-              workers_[w]->machine->OnWants(id, message, net_.now());
-              return AfterWorker(w);
-            }
-          }
+          const std::optional<AtLink> to = WorkerAt(l);
+          if (!to) return;
+          WorkerNode& worker = *workers_[to->index];
+          worker.streams.at(to->stream).wants = message;
+          worker.machine->OnWants(to->stream, message, net_.now());
+          AfterWorker(to->index);
         },
         [this, index, stream = wants->stream] {
           trainers_[index]->state->OnBatchesWritten(stream, net_.now());
@@ -385,188 +350,6 @@ void World::OpenBatches(std::size_t index, client::StreamId stream, const std::s
   trainer.links[stream] = link;
   workers_[w]->streams[id].link = link;
   if (!workers_[w]->machine->OnStreamOpened(id, trainer.where).ok()) Fail("a stream is refused");
-}
-
-// --- Batches
-
-void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchPart& part,
-                    const BuildQueue::Task& task, const Digest128& digest) {
-  TrainerNode& trainer = *trainers_[index];
-  const Time now = net_.now();
-  if (trainer.state->OnBatchesPart(stream, part, part.total_bytes(), now)) {
-    client::Arrival arrival;
-    arrival.lease = task.lease;
-    arrival.at = task.at;
-    arrival.digest = digest;
-    arrival.bytes = part.total_bytes();
-    arrival.fingerprint = *Fingerprint::FromString(task.plan);
-    arrival.epoch = task.at.epoch;
-    arrival.first_example = task.range.first;
-    arrival.planned_examples = arrival.examples = task.range.count;
-    const client::Verdict verdict = trainer.state->OnBatchesArrival(stream, arrival, now);
-    trainer.largest_bytes = std::max(trainer.largest_bytes, arrival.bytes);
-    if (verdict == client::Verdict::kWrong) Fail("I2: a batch was not what its lease says");
-    if (verdict == client::Verdict::kTaken || verdict == client::Verdict::kDuplicate) {
-      const std::uint64_t step = trainer.state->steps().Index(task.at);
-      if (verdict == client::Verdict::kTaken) {
-        trainer.kept[step] = {task.range, digest};
-        trainer.first_digest[step] = digest;
-      } else {
-        ++counts_.duplicates;
-        const auto first = trainer.first_digest.find(step);
-        const bool differs = first != trainer.first_digest.end() && first->second != digest;
-        // Those that the loop took long ago are not remembered.
-        if (differs && step + 32 > trainer.state->next()) ++trainer.differing_copies;
-      }
-    }
-    const std::uint64_t alarms = trainer.state->stats(now).duplicate_mismatches;
-    if (alarms < trainer.differing_copies) Fail("I2: copies that differ raised no alarm");
-  }
-  AfterTrainer(index);
-}
-
-bool World::MayTake(const TrainerNode& trainer) const {
-  // A step ends when all ranks have made it.
-  const Job& job = jobs_[trainer.job];
-  const auto& ranks = job.trainers;
-  const bool of_present_launch = std::any_of(
-      ranks.begin(), ranks.end(), [&](std::size_t t) { return trainers_[t].get() == &trainer; });
-  if (!of_present_launch) return false;  // its peers are gone
-  if (ranks.size() < trainer.places.world_size) return false;
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](std::size_t t) { return trainers_[t]->taken >= trainer.taken; });
-}
-
-void World::Loop(std::size_t index) {
-  TrainerNode& trainer = *trainers_[index];
-  const Time now = net_.now();
-  client::SessionState& state = *trainer.state;
-  if (!state.admission() || trainer.finished) return;
-  if (!trainer.expected) {
-    trainer.expected = trainer.places.Begin(trainer.start);
-    if (state.admission()->start != *trainer.expected) {
-      Fail(fmt::format("I1: {} begins at {}, expected {}", trainer.where,
-                       state.admission()->start.ToString(), trainer.expected->ToString()));
-    }
-  }
-  if (*trainer.expected >= trainer.end) {
-    trainer.finished = true;
-    counts_.self_leases += state.stats(now).self_leases;
-    counts_.mismatches += state.stats(now).duplicate_mismatches;
-    return state.Leave(OkStatus(), now);
-  }
-  if (now < trainer.busy_until || !MayTake(trainer)) {
-    trainer.waits_since.reset();
-    return state.SetWaiting(false, now);
-  }
-  if (!state.holds(state.next())) {
-    if (!trainer.waits_since) trainer.waits_since = now;
-    return state.SetWaiting(true, now);
-  }
-  if (trainer.waits_since) {
-    counts_.longest_wait = std::max(counts_.longest_wait, ToSeconds(now - *trainer.waits_since));
-    trainer.waits_since.reset();
-    state.SetWaiting(false, now);
-  }
-  Take(index);
-}
-
-void World::Take(std::size_t index) {
-  TrainerNode& trainer = *trainers_[index];
-  client::SessionState& state = *trainer.state;
-  const std::uint64_t step = state.next();
-  const Position at = *trainer.expected;
-  const ExampleRange range = trainer.places.Of(at, trainer.rank);
-  const auto kept = trainer.kept.find(step);
-  if (state.steps().At(step) != at || kept == trainer.kept.end() || kept->second.range != range) {
-    return Fail(fmt::format("I1: {} takes {} with places {}+{}, expected {} with {}+{}",
-                            trainer.where, state.steps().At(step).ToString(),
-                            kept == trainer.kept.end() ? 0 : kept->second.range.first,
-                            kept == trainer.kept.end() ? 0 : kept->second.range.count,
-                            at.ToString(), range.first, range.count));
-  }
-  const Digest128 expected = DigestOf(state.admission()->fingerprint.ToString(), at.epoch, range);
-  const bool wrong_copies_about =
-      std::any_of(history_.faults.begin(), history_.faults.end(),
-                  [](const Fault& f) { return f.kind == FaultKind::kWrongCopies; });
-  if (kept->second.digest != expected && !wrong_copies_about) {
-    Fail(fmt::format("I2: the batch at {} is not the plan's", at.ToString()));
-  }
-  state.OnTaken(net_.now());
-  trainer.kept.erase(kept);
-  ++trainer.taken;
-  ++counts_.batches;
-  jobs_[trainer.job].delivered.push_back({at, range, trainer.places.step()});
-  trainer.expected = trainer.places.After(at);
-  const Duration works = trainer.slow_until > net_.now() ? seconds(1) + net_.UpTo(seconds(2))
-                                                         : net_.UpTo(milliseconds(40));
-  trainer.busy_until = net_.now() + works;
-  net_.In(trainer.process, works, [this, index] { AfterTrainer(index); });
-  // Others may have waited for this rank's step.
-  for (const std::size_t t : jobs_[trainer.job].trainers) {
-    if (t != index) net_.In(trainers_[t]->process, milliseconds(1), [this, t] { AfterTrainer(t); });
-  }
-}
-
-// --- Checks
-
-void World::CheckTrainer(TrainerNode& trainer) {
-  const client::SessionState& state = *trainer.state;
-  if (!state.admission() || trainer.finished) return;
-  // I5. Windows narrow as batches turn out larger; what was granted before may still come.
-  trainer.largest_window = std::max(trainer.largest_window, state.window());
-  std::uint64_t granted = 0;
-  std::uint64_t bytes = state.held_bytes();
-  std::set<Number> copied;
-  for (const auto& [id, link] : state.workers().all()) {
-    if (link.stream.id == 0) continue;
-    granted += std::min(link.room, link.stream.owed);
-    bytes += link.credit_left() + link.stream.receiving_bytes;
-  }
-  for (const auto& [id, lease] : state.leases().all()) {
-    if (lease.lease.copy && lease.lacks()) copied.insert(id);
-  }
-  const std::uint64_t most = trainer.largest_window + 1 + copied.size();
-  if (state.held_batches() + granted > most + 1) {
-    Fail(fmt::format("I5: {} batches held and {} granted with a window of {} and {} copies",
-                     state.held_batches(), granted, trainer.largest_window, copied.size()));
-  }
-  const std::uint64_t limit = jobs_[trainer.job].setup.prefetch_bytes;
-  if (bytes > limit + 2 * std::max<std::uint64_t>(trainer.largest_bytes, 2000)) {
-    Fail(fmt::format("I5: {} bytes held or under way, {} to prefetch", bytes, limit));
-  }
-  CheckWait(trainer);
-}
-
-void World::CheckWait(TrainerNode& trainer) {
-  if (!CouldBeServed(trainer)) return trainer.servable_since.reset();
-  if (!trainer.servable_since) trainer.servable_since = net_.now();
-  if (!trainer.waits_since) return;
-  const Time since = std::max({*trainer.waits_since, *trainer.servable_since, disturbed_until_});
-  if (net_.now() - since <= kLongestWait) return;
-  const SessionStats stats = trainer.state->stats(net_.now());
-  for (const auto& [id, lease] : trainer.state->leases().all()) {
-    Note(fmt::format("lease {}: steps {} to {}, room {}, of {} ({})", id.ToString(), lease.first,
-                     lease.end, lease.room, lease.lease.worker.id.ToString(),
-                     lease.lease.worker.address));
-  }
-  for (const auto& [id, link] : trainer.state->workers().all()) {
-    Note(fmt::format("worker {} {}: stream {}, owes {}, credit left {}, fails until {:.3f} s ({})",
-                     id.ToString(), link.where.address, link.stream.id, link.stream.owed,
-                     link.credit_left(), ToSeconds(link.failing_until - began_), link.reason));
-  }
-  Fail(fmt::format("I9: {} has waited {:.1f} s for {} while a worker could serve it: {} {}",
-                   trainer.where, ToSeconds(net_.now() - *trainer.waits_since),
-                   trainer.expected->ToString(), WaitCauseName(stats.now), stats.now_worker));
-}
-
-bool World::CouldBeServed(const TrainerNode& trainer) const {
-  const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();
-  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& worker) {
-    return net_.IsUp(worker->process) && !net_.StandsStill(worker->process) &&
-           worker->slow_until <= net_.now() && worker->machine->FindReady(fingerprint) != nullptr &&
-           trainer.state->workers().Find(worker->machine->number()) != nullptr;
-  });
 }
 
 }  // namespace millrace::sim

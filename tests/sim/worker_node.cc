@@ -15,6 +15,16 @@ using std::chrono::seconds;
 
 }  // namespace
 
+std::optional<World::AtLink> World::WorkerAt(LinkId link) const {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (!net_.IsUp(workers_[w]->process)) continue;
+    for (const auto& [id, stream] : workers_[w]->streams) {
+      if (stream.link == link) return AtLink{w, id};
+    }
+  }
+  return std::nullopt;
+}
+
 void World::StartWorker(std::size_t index) {
   WorkerNode& node = *workers_[index];
   node = WorkerNode();
@@ -106,14 +116,10 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
     net_.Send(
         link, process,
         [this, link, part = std::move(part->part)] {
-          for (std::size_t t = 0; t < trainers_.size(); ++t) {
-            for (const auto& [id, l] : trainers_[t]->links) {
-              if (l != link) continue;
-              trainers_[t]->state->OnBatchesPart(id, part, 0, net_.now());
-              AfterTrainer(t);
-              return;
-            }
-          }
+          const std::optional<AtLink> to = TrainerAt(link);
+          if (!to) return;
+          trainers_[to->index]->state->OnBatchesPart(to->stream, part, 0, net_.now());
+          AfterTrainer(to->index);
         },
         [this, index, id = part->stream] {
           workers_[index]->machine->OnSent(id, net_.now());
@@ -132,10 +138,8 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
     net_.Send(
         link, process,
         [this, link, report = std::move(send->report)] {
-          for (std::size_t d = 0; d < dispatchers_.size(); ++d) {
-            if (!net_.IsUp(dispatchers_[d]->process)) continue;
-            if (dispatchers_[d]->machine->state().FindStream(link) == nullptr) continue;
-            return OnDispatcher(d, dispatchers_[d]->machine->OnWork(link, report, Now()));
+          if (const std::optional<std::size_t> d = DispatcherAt(link)) {
+            OnDispatcher(*d, dispatchers_[*d]->machine->OnWork(link, report, Now()));
           }
         },
         [this, index, attempt = send->attempt] {
@@ -200,10 +204,8 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   net_.Send(
       link, node.process,
       [this, link, part, task, digest] {
-        for (std::size_t t = 0; t < trainers_.size(); ++t) {
-          for (const auto& [id, l] : trainers_[t]->links) {
-            if (l == link) return OnBatch(t, id, part, task, digest);
-          }
+        if (const std::optional<AtLink> to = TrainerAt(link)) {
+          OnBatch(to->index, to->stream, part, task, digest);
         }
       },
       [this, index, id = action.stream] {

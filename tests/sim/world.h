@@ -144,6 +144,15 @@ class World {
   bool Healed() const { return net_.now() >= faults_over_; }
   void Disturb(Duration lasts);
 
+  // Who has a link, and what it calls it; none where that is gone.
+  struct AtLink {
+    std::size_t index;
+    std::uint64_t stream;
+  };
+  std::optional<AtLink> TrainerAt(LinkId link) const;
+  std::optional<AtLink> WorkerAt(LinkId link) const;
+  std::optional<std::size_t> DispatcherAt(LinkId link) const;
+
   // world.cc: the frame, faults
   void Strike(const Fault& fault);
   void CheckEnd();
@@ -187,18 +196,20 @@ class World {
   void OpenAttach(std::size_t index, client::StreamId stream);
   void OpenBatches(std::size_t index, client::StreamId stream, const std::string& address);
   void Replay(std::size_t index);
+  void TickTrainer(std::size_t index);
+  void OnTrainerEnded(std::size_t index);
+  const TrainerNode* FindTrainer(const std::string& where) const;
+
+  // trainer_loop.cc
   void OnBatch(std::size_t index, client::StreamId stream, const v1::BatchPart& part,
                const BuildQueue::Task& task, const Digest128& digest);
   void Loop(std::size_t index);
   void Take(std::size_t index);
   bool MayTake(const TrainerNode& trainer) const;
-  void TickTrainer(std::size_t index);
-  void OnTrainerEnded(std::size_t index);
   void CheckTrainer(TrainerNode& trainer);
   void CheckWait(TrainerNode& trainer);
   void CheckCovered(const Job& job);
   bool CouldBeServed(const TrainerNode& trainer) const;
-  const TrainerNode* FindTrainer(const std::string& where) const;
 
   static Digest128 DigestOf(const std::string& fingerprint, std::uint64_t epoch,
                             const ExampleRange& range);

@@ -27,9 +27,9 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
             replica: int | None = None, cursor: str | None = None, any_start: bool = False,
-            priority: int = 1, index_dtype: str = "int32", micro: int = 1, prefetch_bytes: int = 256 << 20,
-            packed: bool = False, shared_memory: bool = True, validate: bool = False,
-            repeat_first: bool | int = False, device: str | None = None,
+            priority: int = 1, index_dtype: str = "int32", micro: int = 1,
+            prefetch_bytes: int = 256 << 20, packed: bool = False, shared_memory: bool = True,
+            validate: bool = False, repeat_first: bool | int = False, device: str | None = None,
             expanded_batches: int = 2, expanded_bytes: int = 1 << 30,
             connect_timeout: float = 30.0, attach_timeout: float = 0.0,
             log_level: str = "warning") -> Session:

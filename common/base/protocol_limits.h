@@ -1,0 +1,12 @@
+// Limits of the protocol that more than one role checks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace {
+
+inline constexpr std::size_t kMaxNameBytes = 128;    // of a job, dataset, fingerprint or worker
+inline constexpr std::uint32_t kMaxPriority = 1000;  // of a job; the lowest is 1, and 0 says 1
+
+}  // namespace millrace

@@ -1,0 +1,200 @@
+"""Where a session goes on: epochs, states, other world sizes, parts of batches."""
+
+import itertools
+import threading
+
+import pytest
+from conftest import pipeline, taken
+
+import millrace
+from millrace._epoch import parts
+
+
+def test_it_goes_on_in_the_middle_of_an_epoch(connect):
+    session = connect(packed=True, job="first")
+    whole = taken(session, 2)
+    other = connect(packed=True, job="second")
+    steps = iter(other.next_epoch())
+    head = [next(steps)[1].digest for _ in range(5)]
+    state = other.state_dict()
+    assert state["epoch"] == 0 and state["step"] == 5
+    other.close()
+    resumed = connect(packed=True, job="third")
+    resumed.load_state_dict(state)
+    epoch = resumed.next_epoch()
+    assert epoch.first_step == 5 and len(epoch) == len(resumed) - 5
+    tail = taken(resumed, 2)
+    assert head + [d for _, _, d in tail] == [d for _, _, d in whole]
+    assert [s for _, s, _ in tail] == [s for _, s, _ in whole[5:]]
+
+
+def test_an_epoch_that_was_left_goes_on(connect):
+    session = connect()
+    steps = []
+    for epoch in session.epochs(1):
+        for step, _ in epoch:
+            steps.append(step)
+            if step == 3 and len(steps) == 4:
+                break
+    assert steps == list(range(len(session)))
+
+
+def test_ranks_agree_on_steps_and_state(connect):
+    ranks = [connect(pipeline(8), rank=rank, world_size=2) for rank in range(2)]
+    given = [[], []]
+    states = [[], []]
+
+    def read(rank):
+        for epoch in ranks[rank].epochs(1):
+            for step, batch in epoch:
+                given[rank].append((step, batch.example_ids))
+                states[rank].append(ranks[rank].state_dict())
+
+    threads = [threading.Thread(target=read, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [s for s, _ in given[0]] == [s for s, _ in given[1]] == list(range(len(ranks[0])))
+    assert states[0] == states[1]
+    ids = [i for rank in given for _, examples in rank for i in examples]
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_another_world_size_gets_the_rest_and_nothing_else(connect, dataset):
+    of = pipeline(8)
+    everything = {i for epoch in millrace.reference(of, dataset).epochs(1)
+                  for _, batch in epoch for i in batch.example_ids}
+    first = connect(of, job="one")
+    steps = iter(first.next_epoch())
+    seen = [i for _ in range(7) for i in next(steps)[1].example_ids]
+    state = first.state_dict()
+    first.close()
+    three = [connect(of, job="three", rank=rank, world_size=3) for rank in range(3)]
+    rest = []
+
+    def read(session):
+        session.load_state_dict(state)
+        for epoch in session.epochs(1):
+            for _, batch in epoch:
+                rest.extend(batch.example_ids)
+
+    threads = [threading.Thread(target=read, args=(session,)) for session in three]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen + rest) == sorted(everything)
+
+
+def test_a_state_that_cannot_be_leaves_the_session_where_it_is(connect, dataset):
+    other = millrace.reference(pipeline(shuffle={"seed": 8}), dataset)
+    for session in (connect(), millrace.reference(pipeline(), dataset)):
+        steps = iter(session.next_epoch())
+        next(steps)
+        with pytest.raises(millrace.JobError, match="another order"):
+            session.load_state_dict(other.state_dict())
+        for wrong in ("x", "v1,x", f"v1,{session.spec.order_fingerprint}:-1:0", 5):
+            with pytest.raises(millrace.ConfigError, match="expected v1,FINGERPRINT:EPOCH:EXAMPLE"):
+                session.load_state_dict({"version": 1, "cursor": wrong})
+        for wrong in (None, {}, {"version": 2, "cursor": session.cursor}):
+            with pytest.raises(millrace.ConfigError, match="state_dict: expected"):
+                session.load_state_dict(wrong)
+        with pytest.raises(millrace.ConfigError, match="epoch -1"):
+            session.seek(-1)
+        assert next(steps)[0] == 1
+        assert session.state_dict()["step"] == 2
+
+
+def test_a_session_that_could_not_go_on_elsewhere_goes_on_where_it_was(connect):
+    session = connect()
+    next(iter(session.next_epoch()))
+    attach, refusals = session._attach, [millrace.JobError("no"), KeyboardInterrupt()]
+
+    def refuse(cursor, peek=False):
+        if refusals:
+            raise refusals.pop()
+        return attach(cursor, peek)
+
+    session._attach = refuse
+    with pytest.raises(KeyboardInterrupt):
+        session.seek(3)
+    with pytest.raises(millrace.JobError):
+        session.seek(3)
+    assert session.state_dict()["step"] == 1
+    assert next(iter(session.next_epoch()))[0] == 1
+
+
+def test_a_cancelled_session_goes_on_where_its_state_says(connect):
+    session = connect()
+    next(iter(session.next_epoch()))
+    session.cancel()
+    with pytest.raises(millrace.Cancelled):
+        next(iter(session.next_epoch()))
+    session.load_state_dict(session.state_dict())
+    assert next(iter(session.next_epoch()))[0] == 1
+
+
+def test_a_session_that_was_taken_over_goes_on_where_its_state_says(connect):
+    old = connect(job="same")
+    steps = iter(old.next_epoch())
+    next(steps)
+    new = connect(job="same")
+    with pytest.raises(millrace.JobError, match="taken over"):
+        for _ in range(100000):
+            next(steps)
+    new.close()
+    step = old.state_dict()["step"]
+    old.load_state_dict(old.state_dict())
+    assert next(iter(old.next_epoch()))[0] == step
+
+
+@pytest.mark.parametrize("remainder", ["keep", "drop"])
+def test_an_epoch_has_the_length_that_is_given_for_any_world_size(dataset, remainder):
+    of = pipeline(16, remainder)
+    three = millrace.reference(of, dataset, world_size=3)
+    next(iter(three.next_epoch()))
+    for world_size in (1, 2, 4, 5, 7):
+        session = millrace.reference(of, dataset, world_size=world_size)
+        session.load_state_dict(three.state_dict())
+        epoch = session.next_epoch()
+        assert len(epoch) == sum(1 for _ in epoch), world_size
+
+
+def ids_by_part(given):
+    return [tuple(part.example_ids) for part in given]
+
+
+@pytest.mark.parametrize("after", [0, 5, 6, "last"])
+def test_a_state_between_parts_of_a_batch_loses_none(connect, dataset, after):
+    def open_session(name):
+        return connect(micro=3, job=f"{name} {after}") if name else \
+            millrace.reference(pipeline(), dataset, micro=3)
+
+    expected = ids_by_part(parts(open_session("")))
+    count = len(expected) - 1 if after == "last" else after
+    for name, other in (("a", "b"), ("", "")):
+        session = open_session(name)
+        head = ids_by_part(itertools.islice(parts(session), count))
+        state = session.state_dict()
+        assert state["step"] == count // 3 and state.get("parts_given", 0) == count % 3
+        rest = expected[count:]
+        if count % 3:
+            cut = millrace.reference(pipeline(), dataset, micro=2)
+            with pytest.raises(millrace.ConfigError, match="after 2 parts of a batch"):
+                cut.load_state_dict(state)
+        resumed = open_session(other)
+        resumed.load_state_dict(state)
+        assert resumed.state_dict() == state
+        assert len(resumed.next_epoch()) == len(session.next_epoch()) == len(session) - count // 3
+        assert head + ids_by_part(parts(resumed)) == expected
+        assert ids_by_part(parts(session)) == rest  # a loop that was left goes on, too
+        assert resumed.state_dict() == session.state_dict()
+        assert resumed.state_dict()["epoch"] == 1
+        resumed.load_state_dict(state)  # by batches: the first is what is left of it
+        given = [batch for _, batch in resumed.next_epoch()]
+        assert len(given[0]) == 3 - count % 3
+        assert [tuple(p.example_ids) for batch in given for p in batch] == rest
+
+
+# --- errors ---
