@@ -43,11 +43,7 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
 
   Number brought = FromProto(hello.session());
   const std::uint64_t seen = std::max<std::uint64_t>(hello.highest_term(), brought.term);
-  if (Outranked(stream, hello.where(), seen)) return;
-  if (brought > state_.last_number()) {
-    return Close(stream,
-                 InvalidArgument(fmt::format("session {} was never issued", brought.ToString())));
-  }
+  if (Outranked(stream, hello.where(), seen) || ForeignNumber(hello.where(), brought)) return;
   if (brought.is_set() && brought <= state_.TurnedOut(hello.job())) {
     return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
   }

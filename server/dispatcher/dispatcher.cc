@@ -118,6 +118,14 @@ bool Dispatcher::Outranked(StreamId stream, const std::string& who, std::uint64_
   return true;
 }
 
+bool Dispatcher::ForeignNumber(const std::string& who, Number brought) {
+  if (brought.term != state_.term() || brought <= state_.last_number()) return false;
+  StepDown(fmt::format("{} has the number {}, which another dispatcher of this term has issued", who,
+                       brought.ToString()),
+           brought.term);
+  return true;
+}
+
 void Dispatcher::StepDown(const std::string& why, std::uint64_t seen) {
   if (!stepped_down_.ok()) return;
   stepped_down_ = Unavailable(

@@ -87,6 +87,9 @@ class Dispatcher {
   /// Whether a peer has seen a higher term than this one's: then this dispatcher's is over, or,
   /// where no clock can have given that term, the peer's stream.
   bool Outranked(StreamId stream, const std::string& who, std::uint64_t seen);
+  /// Whether a peer brings a number of this term that was not issued here. Its store was emptied
+  /// within a second of the clock, so that two dispatchers took one term: this one's is over then.
+  bool ForeignNumber(const std::string& who, Number brought);
   void Pulse();
 
   // admission.cc: from Hello to Welcome

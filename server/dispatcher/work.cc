@@ -40,7 +40,8 @@ Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now)
     return End();
   }
   const std::uint64_t seen = std::max<std::uint64_t>(request.id().term(), request.highest_term());
-  if (Outranked(stream, "worker " + request.name(), seen)) return End();
+  const std::string who = "worker " + request.name();
+  if (Outranked(stream, who, seen) || ForeignNumber(who, FromProto(request.id()))) return End();
   Result<Number> recognised = RecogniseWorker(request);
   if (!recognised.ok()) {
     Close(stream, recognised.status());
@@ -69,10 +70,6 @@ Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now)
 
 Result<Number> Dispatcher::RecogniseWorker(const v1::WorkRequest& request) {
   const Number brought = FromProto(request.id());
-  if (brought > state_.last_number()) {
-    return Unavailable(fmt::format("worker number {} is later than this dispatcher's {}",
-                                   brought.ToString(), state_.last_number().ToString()));
-  }
   const Worker* known = state_.FindWorker(brought);
   if (known == nullptr || known->report.nonce() != request.nonce()) {
     known = state_.FindWorkerByNonce(request.nonce());

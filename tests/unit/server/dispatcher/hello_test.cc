@@ -67,10 +67,17 @@ TEST_CASE("a pipeline beyond the limit is refused with the numbers", "[hello][ho
   CHECK_THAT(Refusal(hello), Contains("70000 bytes") && Contains("65536"));
 }
 
-TEST_CASE("a session number that was never issued is refused", "[hello][hostile]") {
+TEST_CASE("a session number of this term that was not issued here ends the term, not the trainer",
+          "[hello]") {
+  Harness h;
   v1::Hello hello = MakeHello({});
   ToProto(Number{100, 77}, hello.mutable_session());
-  CHECK_THAT(Refusal(hello), Contains("session 100.77 was never issued"));
+  const StreamId stream = h.Attach(hello);
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
+  CHECK_THAT(h.ClosedWith(stream).message(), Contains("100.77") && Contains("another dispatcher"));
+  CHECK(h.dispatcher->state().sessions().empty());
+  CHECK_FALSE(h.dispatcher->stepped_down().ok());
+  CHECK(h.dispatcher->seen_term() == 100);  // the next is above it
 }
 
 TEST_CASE("an admitted session without a number is refused", "[hello][hostile]") {

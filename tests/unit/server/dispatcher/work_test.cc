@@ -41,6 +41,18 @@ TEST_CASE("a worker keeps its number over a restart of the dispatcher", "[work][
   CHECK(FromProto(h.LastWork(second).id()) == FromProto(h.LastWork(first).id()));
 }
 
+TEST_CASE("a worker's number of this term that was not issued here ends the term", "[work]") {
+  Harness h;
+  const StreamId first = h.AddWorker("w1");
+  v1::WorkRequest request = h.workers[first];
+  ToProto(Number{100, 77}, request.mutable_id());
+  const StreamId second = h.Open(true);
+  h.Work(second, request);
+  CHECK(h.ClosedWith(second).code() == StatusCode::kUnavailable);
+  CHECK_FALSE(h.IsOpen(first));
+  CHECK(h.dispatcher->seen_term() == 100);  // the next is above it
+}
+
 TEST_CASE("a number of another worker is not given away", "[work][hostile]") {
   Harness h;
   const StreamId first = h.AddWorker("w1");
