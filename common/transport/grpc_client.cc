@@ -1,17 +1,22 @@
 #include "common/transport/grpc_client.h"
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include "common/base/addresses.h"
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
+#include "common/base/ticker.h"
 #include "common/transport/grpc_client_call.h"
+#include "common/transport/grpc_deadline.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/wire.h"
 #include "millrace/v1/dispatcher.grpc.pb.h"
@@ -19,11 +24,6 @@
 
 namespace millrace {
 namespace {
-
-void SetDeadline(grpc::ClientContext& context, double seconds) {
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::microseconds(static_cast<std::int64_t>(seconds * 1e6)));
-}
 
 constexpr std::size_t kMostChannels = 64;
 constexpr double kLeadsWithinSeconds = 2;
@@ -82,7 +82,7 @@ class GrpcConnector final : public Connector {
                                 std::stop_token stop) override {
     grpc::ClientContext context;
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-    SetDeadline(context, timeout_seconds);
+    context.set_deadline(SecondsFromNow(timeout_seconds));
     v1::GetStaticRequest request;
     request.set_fingerprint(fingerprint);
     request.set_digest(digest);
@@ -118,12 +118,27 @@ class GrpcConnector final : public Connector {
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     v1::GetStatusRequest request;
     request.set_period_seconds(period_seconds);
+    const double limit = 3 * period_seconds + options_.silence_seconds;
+    std::atomic<bool> heard{true};
+    std::atomic<bool> silent{false};
+    const Ticker watchdog(std::chrono::milliseconds(static_cast<std::int64_t>(limit * 1e3)), [&] {
+      if (heard.exchange(false)) return;
+      silent = true;
+      context.TryCancel();
+    });
     auto stub = v1::Dispatcher::NewStub(Channel(address));
     auto reader = stub->WatchStatus(&context, request);
     v1::ServiceStatus status;
-    while (reader->Read(&status)) on_status(status);
+    while (reader->Read(&status)) {
+      heard = true;
+      on_status(status);
+    }
     const Status end = FromGrpcStatus(reader->Finish()).WithContext("dispatcher at " + address);
-    return stop.stop_requested() ? OkStatus() : end;
+    if (stop.stop_requested()) return OkStatus();
+    if (!silent) return end;
+    return DeadlineExceeded(fmt::format(
+        "dispatcher at {}: no status for {:.1f} s or more; is it stopped, hung or unreachable?",
+        address, limit));
   }
   Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                               const v1::DrainWorkerRequest& request,
@@ -147,7 +162,7 @@ class GrpcConnector final : public Connector {
     Result<Out> result = Unavailable("no dispatcher");
     for (const std::string& address : SplitAddresses(addresses)) {
       grpc::ClientContext context;
-      SetDeadline(context, timeout_seconds);
+      context.set_deadline(SecondsFromNow(timeout_seconds));
       v1::Dispatcher::Stub stub(Channel(address));
       Out out;
       const Status status = FromGrpcStatus(f(stub, &context, &out));

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include "common/transport/grpc_deadline.h"
 #include "common/transport/grpc_served_call.h"
 #include "common/transport/grpc_server_reactors.h"
 #include "common/transport/grpc_status.h"
@@ -50,8 +51,7 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
     double seconds = request->period_seconds();
     if (!(seconds > 0)) seconds = 1;
     seconds = std::clamp(seconds, 0.1, 3600.0);
-    return new StatusReactor(endpoint_,
-                             std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+    return new StatusReactor(endpoint_, seconds);
   }
   grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
                                         const v1::DrainWorkerRequest* request,
@@ -149,8 +149,7 @@ class GrpcServerImpl final : public GrpcServer {
 
   void Shutdown(std::chrono::nanoseconds grace) override {
     SetDraining();
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
+    server_->Shutdown(SecondsFromNow(std::chrono::duration<double>(grace).count()));
     server_->Wait();
     server_.reset();
   }

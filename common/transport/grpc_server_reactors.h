@@ -13,6 +13,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/result.h"
+#include "common/transport/grpc_deadline.h"
 #include "common/transport/grpc_status.h"
 #include "common/transport/stream.h"
 #include "common/transport/wire.h"
@@ -64,8 +65,8 @@ class RefusedReactor final : public grpc::ServerWriteReactor<Message> {
 /// The status, once a period, until the reader goes away.
 class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
  public:
-  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, std::chrono::milliseconds period)
-      : endpoint_(std::move(endpoint)), period_(period) {
+  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, double period_seconds)
+      : endpoint_(std::move(endpoint)), period_seconds_(period_seconds) {
     WriteOne();
   }
   void OnWriteDone(bool ok) override {
@@ -75,7 +76,7 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
       return;
     }
     waiting_ = true;
-    alarm_.Set(std::chrono::system_clock::now() + period_, [this](bool) {
+    alarm_.Set(SecondsFromNow(period_seconds_), [this](bool) {
       {
         MutexLock inner(mutex_);
         waiting_ = false;
@@ -112,7 +113,7 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
   }
 
   const std::shared_ptr<DispatcherEndpoint> endpoint_;
-  const std::chrono::milliseconds period_;
+  const double period_seconds_;
   grpc::Alarm alarm_;
   Mutex mutex_;
   v1::ServiceStatus message_ MILLRACE_GUARDED_BY(mutex_);

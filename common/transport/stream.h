@@ -110,7 +110,8 @@ class Connector {
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;
   /// The status again and again, as the dispatcher sends it. Blocks until `stop` is asked for (Ok)
-  /// or the stream ends (why). Calls `on_status` on the calling thread.
+  /// or the stream ends (why), or nothing has come for several periods and seconds
+  /// (DeadlineExceeded). Calls `on_status` on the calling thread.
   virtual Status WatchStatus(const std::string& address, double period_seconds,
                              const std::function<void(const v1::ServiceStatus&)>& on_status,
                              std::stop_token stop) = 0;

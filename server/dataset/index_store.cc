@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -14,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/clock.h"
 #include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "common/base/stop_wait.h"
@@ -28,6 +30,7 @@ namespace fs = std::filesystem;
 using IndexPtr = std::shared_ptr<const DatasetIndex>;
 
 constexpr std::chrono::milliseconds kLockPatience(50);
+constexpr std::uint64_t kAsksBetweenWords = 1200;  // a minute
 
 // Where the index may lie, the best place first.
 std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
@@ -149,12 +152,17 @@ class Store {
     logger_->Info("waiting for another process that builds the index",
                   {{"dataset", dir_.string()}, {"index", place.string()}});
     // Asked again and again, not waited for: a wait in the kernel could not be ended.
-    while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    for (std::uint64_t asked = 1; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++asked) {
       if (errno != EWOULDBLOCK && errno != EINTR) {
         return ErrnoStatus(place.string() + ".lock", errno);
       }
       MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
       WaitUnlessStopped(options_.build.stop, kLockPatience);
+      if (asked % kAsksBetweenWords == 0) {
+        logger_->Warning(
+            "still waiting for another process that builds the index",
+            {{"lock", place.string() + ".lock"}, {"waited_s", ToSeconds(asked * kLockPatience)}});
+      }
     }
     return OkStatus();
   }

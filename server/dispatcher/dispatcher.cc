@@ -120,8 +120,8 @@ bool Dispatcher::Outranked(StreamId stream, const std::string& who, std::uint64_
 
 bool Dispatcher::ForeignNumber(const std::string& who, Number brought) {
   if (brought.term != state_.term() || brought <= state_.last_number()) return false;
-  StepDown(fmt::format("{} has the number {}, which another dispatcher of this term has issued", who,
-                       brought.ToString()),
+  StepDown(fmt::format("{} has the number {}, which another dispatcher of this term has issued",
+                       who, brought.ToString()),
            brought.term);
   return true;
 }
@@ -229,7 +229,7 @@ Actions Dispatcher::OnTick(Moment now) {
     }
   }
   for (const StreamId id : mute) {
-    Close(id, DeadlineExceeded(
+    Close(id, Unavailable(
                   fmt::format("no first message for {:.0f} s", ToSeconds(options_.hello_timeout))));
   }
 

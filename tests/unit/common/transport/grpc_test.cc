@@ -3,6 +3,10 @@
 #include <catch2/catch.hpp>
 
 #include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -48,6 +52,24 @@ TEST_CASE("a watch ends when the server goes away, and says so", "[network]") {
       [&](const v1::ServiceStatus&) { network.control->Shutdown(std::chrono::seconds(0)); }, {});
   CHECK_FALSE(end.ok());
   network.control.reset();
+}
+
+TEST_CASE("a watch of a server that accepts and says nothing ends, and says so", "[network]") {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  REQUIRE(bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(socket, 8) == 0);
+  REQUIRE(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const auto connector = MakeGrpcConnector({.silence_seconds = 0.1});
+  const Status end =
+      connector->WatchStatus("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), 0.05,
+                             [](const v1::ServiceStatus&) { FAIL("there is no status"); }, {});
+  CHECK(end.code() == StatusCode::kDeadlineExceeded);
+  CHECK_THAT(end.message(), Catch::Contains("no status for"));
+  close(socket);
 }
 
 /// Answer of grpc.health.v1.Health/Check for a service, or the whole server: its ServingStatus, -1
