@@ -173,10 +173,7 @@ void World::Strike(const Fault& fault) {
       if (fault.other % 2 == 0 && !dispatcher_wanted_) {
         dispatcher_wanted_ = true;
         net_.After(std::min<Duration>(fault.lasts, seconds(5)), [this] { StartDispatcher(); });
-        // When it wakes it leads on for a while, as far as it knows.
-        const Duration zombie = fault.lasts + net_.UpTo(seconds(3));
-        Disturb(zombie);
-        net_.After(zombie, [this, d = *d] { StopDispatcher(d, seconds(1)); });
+        Disturb(fault.lasts + kLooksAtLease);
         // Its successor's streams break just then: some of those who come again come to it.
         if (fault.other % 4 == 0) {
           net_.After(fault.lasts + std::chrono::milliseconds(50), [this, d = *d] {
@@ -195,8 +192,7 @@ void World::Strike(const Fault& fault) {
     case FaultKind::kWipeStore:
       if (!d) return;
       for (std::size_t i = 0; i < dispatchers_.size(); ++i) {
-        // Later than the second that the term of the first is named after.
-        StopDispatcher(i, std::clamp<Duration>(fault.lasts, seconds(1), seconds(3)));
+        StopDispatcher(i, std::min<Duration>(fault.lasts, seconds(3)));
       }
       store_ = std::make_unique<MemoryStore>();
       highest_stored_term_ = 0;

@@ -32,6 +32,9 @@
 
 namespace millrace::sim {
 
+/// A dispatcher that another has followed looks at its lease within this time.
+inline constexpr Duration kLooksAtLease = std::chrono::seconds(3);
+
 class World {
  public:
   explicit World(const History& history);
