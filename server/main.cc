@@ -28,6 +28,7 @@
 #include "server/last_words.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
+#include "server/start_limit.h"
 #include "server/state/sqlite_backup.h"
 
 namespace millrace {
@@ -235,6 +236,7 @@ int Run(const Arguments& arguments) {
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
   InstallLastWords();
+  LimitStart();
   if (arguments.stop_with_stdin) StopWithStdin();
 
   const auto log = std::make_shared<LevelFilter>(
@@ -268,6 +270,7 @@ int Run(const Arguments& arguments) {
       return Fail(s);
     }
   }
+  EndStartLimit();
 
   int signal_number = 0;
   while (sigwait(&waited_for, &signal_number) == 0 && signal_number == SIGHUP) {

@@ -133,7 +133,8 @@ def ten_thousand_connect(run):
     "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any "
     "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or "
     "150 to 700 MB of address space: it serves, or ends with an error that says why (glibc and gRPC abort "
-    "where they get no memory, with a line of their own)"))
+    "where they get no memory, with a line of their own); seed 1: a start that hangs, on a file that "
+    "nobody reads, ends within 30 s"))
 def limits_are_low(run):
     with run.cluster() as c:
         with c.limited("ulimit -n 64"):
@@ -158,6 +159,21 @@ def limits_are_low(run):
     for limit in (f"ulimit -n {run.random.randrange(24, 60)}",
                   f"ulimit -v {run.random.randrange(150, 700) * 1000}"):
         serve_or_say_why(run, limit)
+    if run.seed == 1:
+        a_start_hangs(run)
+
+
+def a_start_hangs(run):
+    """gRPC waits for ever where it got no thread; so does a file that nobody reads."""
+    with run.cluster() as c:
+        os.mkfifo(c.folder / "port.tmp")
+        process = c.start("dispatcher", os.environ["MILLRACE_DAEMON_BINARY"], "dispatcher", "--dataset",
+                          f"data={c.dataset}", "--listen", "127.0.0.1:0", "--state", c.folder / "state",
+                          "--port-file", c.folder / "port")
+        began = time.monotonic()
+        check(process.wait() == 1 and "neither started nor ended" in process.error(),
+              f"expected that it ends and says why:\n{process.text()}")
+        run.within("a start that hangs ends", time.monotonic() - began, 30)
 
 
 def serve_or_say_why(run, limit):
