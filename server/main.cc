@@ -235,7 +235,6 @@ int Run(const Arguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &waited_for, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
-  InstallLastWords();
   LimitStart();
   if (arguments.stop_with_stdin) StopWithStdin();
 
@@ -301,6 +300,7 @@ int RunBackup(const BackupArguments& arguments) {
 
 int main(int argc, char** argv) {
   millrace::KeepFreedMemory();
+  millrace::InstallLastWords();
   millrace::Arguments arguments;
   CLI::App app("Millrace's daemon: prepares training batches outside the trainer.", "millraced");
   app.set_version_flag("--version", MILLRACE_VERSION);
@@ -314,11 +314,6 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  try {
-    if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
-    return millrace::Run(arguments);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "millraced: %s\n", e.what());
-    return 1;
-  }
+  if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
+  return millrace::Run(arguments);
 }
