@@ -4,9 +4,9 @@
     def a_worker_is_killed(run):
         with run.cluster() as c: …
 
-A function fails with Failure or checker.Wrong; it raises NotBuilt for what the servers cannot do yet,
-NotRun for what needs an option of the runner and Impossible for what this machine cannot, and none of
-them counts as green.
+A function fails with Failure or checker.Wrong; it raises NotBuilt for what the servers cannot do
+yet, NotRun for what needs an option of the runner and Impossible for what this machine cannot, and
+none of them counts as green.
 """
 
 import contextlib

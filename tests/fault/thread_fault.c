@@ -1,5 +1,5 @@
-/* Loaded before libc (LD_PRELOAD): of the threads that a process begins, the two whose numbers (from 0)
-   MILLRACE_THREAD_FAULT names, "4,14", cannot be had. */
+/* Loaded before libc (LD_PRELOAD): of the threads that a process begins, the two whose numbers
+   (from 0) MILLRACE_THREAD_FAULT names, "4,14", cannot be had. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,7 +10,8 @@
 
 static atomic_int count;
 
-int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* with) {
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                   void* with) {
   int (*real)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) =
       (int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*))dlsym(RTLD_NEXT,
                                                                                  "pthread_create");

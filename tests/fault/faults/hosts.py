@@ -133,8 +133,9 @@ def ten_thousand_connect(run):
     "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any "
     "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or "
     "150 to 700 MB of address space: it serves, or ends with an error that says why (glibc and gRPC abort "
-    "where they get no memory, with a line of their own); `serve` that cannot have two of its first 25 "
-    "threads: the same, within 30 s; seed 1: so does a start that hangs, on a file that nobody reads"))
+    "where they get no memory, with a line of their own); `serve` that cannot have two of its "
+    "first 25 threads: the same, within 30 s; seed 1: so does a start that hangs, on a file that nobody "
+    "reads"))
 def limits_are_low(run):
     with run.cluster() as c:
         with c.limited("ulimit -n 64"):
@@ -169,28 +170,29 @@ def start_serve(c):
     port = c.folder / "port"
     return c.start("serve", os.environ["MILLRACE_DAEMON_BINARY"], "serve", "--dataset",
                    f"data={c.dataset}", "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0",
-                   "--state", c.folder / "state", "--port-file", port, "--memory-limit", "64MiB", "--grace",
-                   "5"), port
+                   "--state", c.folder / "state", "--port-file", port, "--memory-limit", "64MiB",
+                   "--grace", "5"), port
 
 
 def threads_are_missing(run):
     """gRPC goes on without a thread that it could not have, and waits for it when it ends."""
     first, second = run.random.randrange(0, 13), run.random.randrange(13, 25)
+    lacks = f"without threads {first} and {second}"
     with run.cluster() as c:
         with c.with_env(LD_PRELOAD=os.environ["MILLRACE_THREAD_FAULT_LIBRARY"],
                         MILLRACE_THREAD_FAULT=f"{first},{second}"):
             serve, port = start_serve(c)
         began = time.monotonic()
         wait_for(lambda: port.exists() or not serve.alive(),
-                 f"without threads {first} and {second}: neither listens nor ends")
+                 f"{lacks}: neither listens nor ends")
         if serve.alive():
             serve.terminate()
-            check(serve.wait() in (0, 1), f"without threads {first} and {second}: it ended with "
-                                          f"{serve.popen.returncode} after SIGTERM:\n{serve.text()}")
+            check(serve.wait() in (0, 1), f"{lacks}: it ended with {serve.popen.returncode} after "
+                                          f"SIGTERM:\n{serve.text()}")
             return
         run.within("a start that misses threads ends", time.monotonic() - began, 30)
-        check(serve.popen.returncode == 1 and serve.error(), f"without threads {first} and {second}: it "
-              f"ended with {serve.popen.returncode}, expected 1 and an error:\n{serve.text()}")
+        check(serve.popen.returncode == 1 and serve.error(), f"{lacks}: it ended with "
+              f"{serve.popen.returncode}, expected 1 and an error:\n{serve.text()}")
 
 
 def a_start_hangs(run):

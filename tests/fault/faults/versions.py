@@ -12,8 +12,8 @@ def older():
     """The programs of the version before."""
     folder = os.environ.get("MILLRACE_OLDER")
     if not folder:
-        raise NotRun("give --older FOLDER, which has bin/millraced and bin/millrace of a build of the last "
-                     "commit that spoke the protocol before this one")
+        raise NotRun("give --older FOLDER, which has bin/millraced and bin/millrace of a build of "
+                     "the last commit that spoke the protocol before this one")
     return binaries(daemon=pathlib.Path(folder) / "bin" / "millraced",
                     cli=pathlib.Path(folder) / "bin" / "millrace")
 
@@ -29,9 +29,9 @@ def trainers_begin(c, version):
 
 
 @fault("32", "older worker with newer dispatcher", "E B, or refused", conditions=(
-    "protocol 1 and 2. All of a running job is of the older version; then it is renewed in the order of "
-    "docs/protocol.md, by SIGTERM or SIGKILL: the dispatcher, one worker, the other, the trainer, from its "
-    "cursor; trainers of both versions begin in between. Then a newer trainer and a newer worker with an older "
+    "protocols 1 and 2 (--older). All of a running job is of the older version; then it is renewed "
+    "by SIGTERM or SIGKILL: the dispatcher, one worker, the other, the trainer, from its cursor; "
+    "trainers of both versions begin in between. Then a newer trainer and a newer worker with an older "
     "dispatcher: refused, with both versions named"))
 def versions_differ(run):
     end = run.random.choice(["kill", "terminate"])
@@ -75,4 +75,4 @@ def versions_differ(run):
         worker = c.worker()
         wait_for(lambda: "protocol 2 is unknown: expected 1" in worker.text(),
                  "the newer worker does not say why the older dispatcher refuses it")
-        check(not c.status()["workers"], "an older dispatcher keeps a worker that it does not understand")
+        check(not c.status()["workers"], "an older dispatcher keeps a worker that it refused")

@@ -1,4 +1,4 @@
-"""A worker whose batches are wrong, and say that they are right: there is a test program for it alone."""
+"""A worker whose batches are wrong, and say that they are right: a test program of its own."""
 
 import re
 import urllib.request
@@ -43,8 +43,9 @@ def places(reference):
 
 @fault("40", "a wrong copy of a batch from one worker (test build)",
        "alarm names both, no bad batch is delivered twice", ci=True, conditions=(
-           "one of two workers changes a byte of every third batch before its digest is made; what one of "
-           "them sends then comes 1.5 to 2.5 s later, so that shards are late and are copied; one or two ranks"))
+           "one of two workers changes a byte of every third batch before its digest is made; what "
+           "one of them sends then comes 1.5 to 2.5 s later, so that shards are late and are "
+           "copied; one or two ranks; E B of all batches but those that it changed"))
 def a_worker_makes_wrong_copies(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher(extra=["--metrics-listen", "127.0.0.1:0"])
@@ -61,7 +62,8 @@ def a_worker_makes_wrong_copies(run):
         c.stop(consumer)
 
         lines = consumer.lines()
-        right = {checker.place(line): line for epoch in range(1 + max(line["epoch"] for line in lines))
+        epochs = 1 + max(line["epoch"] for line in lines)
+        right = {checker.place(line): line for epoch in range(epochs)
                  for line in c.reference(epoch, world_size)}
         where = places(right.values())
         may_differ = {where[at] for at in changed(wrong) if at in where}
