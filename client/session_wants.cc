@@ -90,8 +90,9 @@ void SessionState::GiveCredit() {
   for (const HeldLease* held : leases_.ByNeed()) {
     WorkerLink* link = workers_.Find(held->lease.worker.id);
     if (link->stream.id == 0 || link->room == 0) continue;
-    const auto wanted = std::max<std::uint64_t>(
+    const auto needed = std::max<std::uint64_t>(
         largest_bytes_, static_cast<std::uint64_t>(1.25 * mean * static_cast<double>(link->room)));
+    const std::uint64_t wanted = std::min(needed, link->credit_limit.bytes());
     const std::uint64_t left = link->credit_left();
     if (left >= wanted) continue;
     const std::uint64_t granted =
@@ -316,6 +317,7 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
     return Verdict::kWrong;
   }
 
+  link->credit_limit.OnBatch(arrival.bytes, options_.prefetch_bytes);
   const std::uint64_t step = steps_->Index(arrival.at);
   Verdict verdict = Verdict::kTaken;
   if (step < next_ && !IsMutant(Mutant::kCopyDeliveredTwice)) {

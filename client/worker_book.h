@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "client/credit_limit.h"
 #include "client/lease.h"
 #include "client/session_actions.h"
 #include "common/base/clock.h"
@@ -61,6 +62,8 @@ struct WorkerLink {
     /// Whether something has to come of it: batches, or that it takes what it is told.
     bool owes() const { return owed > 0 || writing; }
   } stream;
+
+  CreditLimit credit_limit;
 
   /// Batches granted now, and bytes that may be on their way.
   std::uint64_t room = 0;

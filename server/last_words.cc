@@ -1,19 +1,25 @@
 #include "server/last_words.h"
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <exception>
+#include <filesystem>
 #include <new>
+#include <string_view>
 #include <system_error>
 
 namespace millrace {
 namespace {
 
 /// Allocates nothing.
-[[noreturn]] void EndWith(const char* line) {
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, std::strlen(line));
+[[noreturn]] void EndWith(std::string_view why) {
+  const auto part = [](std::string_view text) {
+    return iovec{const_cast<char*>(text.data()), text.size()};
+  };
+  const iovec line[] = {part("millraced: "), part(why), part("\n")};
+  [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, line, 3);
   _exit(1);
 }
 
@@ -23,12 +29,16 @@ namespace {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc&) {
       EndWith(
-          "millraced: no memory could be had from the system: raise its limit (ulimit -v, cgroup) "
-          "or lower --memory-limit, and start it again\n");
+          "no memory could be had from the system: raise its limit (ulimit -v, cgroup) or lower "
+          "--memory-limit, and start it again");
+    } catch (const std::filesystem::filesystem_error& e) {
+      EndWith(e.what());
     } catch (const std::system_error&) {
       EndWith(
-          "millraced: no thread could be had from the system: raise its limits (ulimit -u, "
-          "ulimit -v, cgroup), and start it again\n");
+          "no thread could be had from the system: raise its limits (ulimit -u, ulimit -v, "
+          "cgroup), and start it again");
+    } catch (const std::exception& e) {
+      EndWith(e.what());
     } catch (...) {
     }
   }

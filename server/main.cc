@@ -28,6 +28,7 @@
 #include "server/last_words.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
+#include "server/start_limit.h"
 #include "server/state/sqlite_backup.h"
 
 namespace millrace {
@@ -234,7 +235,7 @@ int Run(const Arguments& arguments) {
   pthread_sigmask(SIG_BLOCK, &waited_for, nullptr);
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
-  InstallLastWords();
+  LimitStart();
   if (arguments.stop_with_stdin) StopWithStdin();
 
   const auto log = std::make_shared<LevelFilter>(
@@ -268,6 +269,7 @@ int Run(const Arguments& arguments) {
       return Fail(s);
     }
   }
+  EndStartLimit();
 
   int signal_number = 0;
   while (sigwait(&waited_for, &signal_number) == 0 && signal_number == SIGHUP) {
@@ -298,6 +300,7 @@ int RunBackup(const BackupArguments& arguments) {
 
 int main(int argc, char** argv) {
   millrace::KeepFreedMemory();
+  millrace::InstallLastWords();
   millrace::Arguments arguments;
   CLI::App app("Millrace's daemon: prepares training batches outside the trainer.", "millraced");
   app.set_version_flag("--version", MILLRACE_VERSION);
@@ -311,11 +314,6 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  try {
-    if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
-    return millrace::Run(arguments);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "millraced: %s\n", e.what());
-    return 1;
-  }
+  if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
+  return millrace::Run(arguments);
 }

@@ -185,6 +185,16 @@ class Namespace:
         self._process.wait()
 
 
+@contextlib.contextmanager
+def binaries(**paths):
+    """What is started meanwhile is of other programs: daemon=PATH, cli=PATH."""
+    names = {f"MILLRACE_{name.upper()}_BINARY": str(path) for name, path in paths.items()}
+    before = {name: os.environ[name] for name in names}
+    os.environ.update(names)
+    yield
+    os.environ.update(before)
+
+
 def ip(*arguments, prefix=()):
     done = subprocess.run([*prefix, "ip", *arguments], capture_output=True, text=True, check=False)
     check(done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}")
@@ -321,7 +331,10 @@ class Cluster(harness.Cluster):
     def expect_prefix(self, consumer, world_size):
         """E and B of a consumer that ended early: each rank had its first batches, each once, with the
         right bytes. Gives how many."""
-        lines = consumer.lines()
+        return self.check_prefix(consumer.lines(), world_size)
+
+    def check_prefix(self, lines, world_size):
+        """The same of the lines of its log."""
         counts = [sum(line["rank"] == rank for line in lines) for rank in range(world_size)]
         epochs = 1 + max((line["epoch"] for line in lines), default=0)
         expected = []
@@ -387,4 +400,4 @@ class Cluster(harness.Cluster):
             namespace.close()
 
 
-__all__ = ["Cluster", "Consumer", "Failure", "Process", "binary", "check", "wait_for"]
+__all__ = ["Cluster", "Consumer", "Failure", "Process", "binaries", "binary", "check", "wait_for"]

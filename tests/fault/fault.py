@@ -4,8 +4,9 @@
     def a_worker_is_killed(run):
         with run.cluster() as c: …
 
-A function fails with Failure or checker.Wrong; it raises NotBuilt for what the servers cannot do yet
-and Impossible for what this machine cannot, and neither counts as green.
+A function fails with Failure or checker.Wrong; it raises NotBuilt for what the servers cannot do
+yet, NotRun for what needs an option of the runner and Impossible for what this machine cannot, and
+none of them counts as green.
 """
 
 import contextlib
@@ -26,6 +27,10 @@ ALLOWANCE = 1.0
 
 class NotBuilt(Exception):
     """Waits for a part of the servers that is not there."""
+
+
+class NotRun(Exception):
+    """Needs something that the runner was not given; says what."""
 
 
 class Impossible(Exception):

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import json
+import os
 import pathlib
 import random
 import re
@@ -44,6 +45,17 @@ def test_a_state_folder_in_use_is_refused_in_one_line():
         process = c.dispatcher()
         refused(serve(c, "--state", c.folder / "state"), 2, str(c.folder / "state"),
                 str(process.popen.pid))
+
+
+def test_a_start_that_hangs_says_so_and_ends():
+    with cluster(DATA) as c:
+        # Opened for writing, it waits for a reader.
+        os.mkfifo(c.folder / "port.tmp")
+        process = c.start("serve", *serve(c, "--port-file", c.folder / "port"))
+        wait_for(lambda: "for=batches" in process.text(), "serve does not start", process.popen)
+        process.popen.send_signal(signal.SIGALRM)  # as when its time is over
+        check(process.wait() == 1, f"exit code {process.popen.returncode}, expected 1")
+        check("neither started nor ended within 30 s" in process.text(), process.text())
 
 
 def test_options_that_make_no_sense_are_refused_in_one_line():

@@ -133,7 +133,9 @@ def ten_thousand_connect(run):
     "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any "
     "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or "
     "150 to 700 MB of address space: it serves, or ends with an error that says why (glibc and gRPC abort "
-    "where they get no memory, with a line of their own)"))
+    "where they get no memory, with a line of their own); `serve` that cannot have two of its "
+    "first 25 threads: the same, within 30 s; seed 1: so does a start that hangs, on a file that nobody "
+    "reads"))
 def limits_are_low(run):
     with run.cluster() as c:
         with c.limited("ulimit -n 64"):
@@ -158,16 +160,56 @@ def limits_are_low(run):
     for limit in (f"ulimit -n {run.random.randrange(24, 60)}",
                   f"ulimit -v {run.random.randrange(150, 700) * 1000}"):
         serve_or_say_why(run, limit)
+    threads_are_missing(run)
+    if run.seed == 1:
+        a_start_hangs(run)
+
+
+def start_serve(c):
+    """`serve`, and the file that gets its address."""
+    port = c.folder / "port"
+    return c.start("serve", os.environ["MILLRACE_DAEMON_BINARY"], "serve", "--dataset",
+                   f"data={c.dataset}", "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0",
+                   "--state", c.folder / "state", "--port-file", port, "--memory-limit", "64MiB",
+                   "--grace", "5"), port
+
+
+def threads_are_missing(run):
+    """gRPC goes on without a thread that it could not have, and waits for it when it ends."""
+    first, second = run.random.randrange(0, 13), run.random.randrange(13, 25)
+    lacks = f"without threads {first} and {second}"
+    with run.cluster() as c:
+        with c.with_env(LD_PRELOAD=os.environ["MILLRACE_THREAD_FAULT_LIBRARY"],
+                        MILLRACE_THREAD_FAULT=f"{first},{second}"):
+            serve, port = start_serve(c)
+        began = time.monotonic()
+        wait_for(lambda: port.exists() or not serve.alive(),
+                 f"{lacks}: neither listens nor ends")
+        if serve.alive():
+            serve.terminate()
+            check(serve.wait() in (0, 1), f"{lacks}: it ended with {serve.popen.returncode} after "
+                                          f"SIGTERM:\n{serve.text()}")
+            return
+        run.within("a start that misses threads ends", time.monotonic() - began, 30)
+        check(serve.popen.returncode == 1 and serve.error(), f"{lacks}: it ended with "
+              f"{serve.popen.returncode}, expected 1 and an error:\n{serve.text()}")
+
+
+def a_start_hangs(run):
+    """As where gRPC waits for ever: a file that nobody reads."""
+    with run.cluster() as c:
+        os.mkfifo(c.folder / "port.tmp")
+        serve, _ = start_serve(c)
+        began = time.monotonic()
+        check(serve.wait() == 1 and "neither started nor ended" in serve.error(),
+              f"expected that it ends and says why:\n{serve.text()}")
+        run.within("a start that hangs ends", time.monotonic() - began, 30)
 
 
 def serve_or_say_why(run, limit):
     with run.cluster() as c:
-        port = c.folder / "port"
         with c.limited(limit):
-            serve = c.start("serve", os.environ["MILLRACE_DAEMON_BINARY"], "serve", "--dataset",
-                            f"data={c.dataset}", "--listen", "127.0.0.1:0", "--batch-listen",
-                            "127.0.0.1:0", "--state", c.folder / "state", "--port-file", port,
-                            "--memory-limit", "64MiB", "--grace", "5")
+            serve, port = start_serve(c)
         wait_for(lambda: port.exists() or not serve.alive(), f"{limit}: neither listens nor ends")
         if serve.alive():
             c.address = port.read_text().strip()

@@ -7,16 +7,3 @@ from fault import NotBuilt, fault
        conditions="TLS and tokens")
 def strangers_are_denied(_):
     raise NotBuilt("connections are neither encrypted nor authenticated")
-
-
-@fault("32", "older worker with newer dispatcher", "E B, or refused", once=True,
-       conditions="binaries of the version before")
-def versions_differ(_):
-    raise NotBuilt("there is one version so far")
-
-
-@fault("40", "a wrong copy of a batch from one worker (test build)",
-       "alarm names both, no bad batch is delivered twice", once=True,
-       conditions="a worker that changes bytes before it makes their digest; copies of late shards")
-def a_worker_makes_wrong_copies(_):
-    raise NotBuilt("there is no build of the worker that makes wrong batches")

@@ -44,6 +44,28 @@ TEST_CASE("a worker that owes and is silent for 3 s has failed; one that owes no
   CHECK(m.Take<CloseStream>().empty());
 }
 
+TEST_CASE("a worker that was silent gets no credit at first, and more as its batches come",
+          "[session][failing][credit]") {
+  Machine m;
+  m.Welcome();
+  const auto lease = [&](std::uint64_t n, std::uint64_t first) {
+    const StreamId stream = m.GiveOne(n, first, 8, 1);
+    return std::pair(stream, m.Wants(stream)->credit_bytes());
+  };
+  const auto [silent, before] = lease(1, 0);
+  CHECK(before >= 8000);
+  m.PassAttached(3100 * kMs);
+  const auto [again, after] = lease(2, 0);
+  REQUIRE(again != silent);
+  CHECK(after == 0);
+  m.Arrive(again, 0, 2);
+  m.Arrive(again, 1, 2);
+  m.PassAttached(100 * kMs);
+  const std::uint64_t grown = m.Wants(again)->credit_bytes();
+  CHECK(grown > 0);
+  CHECK(grown <= 2000);
+}
+
 TEST_CASE("a worker that takes no want list for 3 s has failed, though it owes nothing yet",
           "[session][failing]") {
   Machine m;

@@ -1,0 +1,84 @@
+"""A worker whose batches are wrong, and say that they are right: a test program of its own."""
+
+import re
+import urllib.request
+
+import checker
+from cluster import binaries, binary, check, wait_for
+from fault import fault
+from proxy import Proxy
+
+
+def changed(worker):
+    """(epoch, place) of the batches that the worker changed, as it says itself."""
+    return {(int(epoch), int(place)) for epoch, place in
+            re.findall(r"^changed epoch (\d+), place (\d+)$", worker.text(), re.M)}
+
+
+def alarms(consumer, world_size):
+    """(epoch, step, both workers) of each alarm in its log."""
+    return [(int(found[1]), int(found[2]) // (8 * world_size), {found[3], found[4]})
+            for found in re.finditer(r'copies of a batch differ at="epoch (\d+), example (\d+)" '
+                                     r'worker="(\S+) .*? other_worker="(\S+) ',
+                                     consumer.process.text())]
+
+
+def mismatches(dispatcher):
+    """What the dispatcher's metric says."""
+    address = re.search(r"for=metrics address=(\S+)", dispatcher.text())[1]
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return int(re.search(r"^millrace_duplicate_mismatch_total (\d+)$", text, re.M)[1])
+
+
+def places(reference):
+    """(epoch, step, rank) of each batch, by (epoch, the examples before it)."""
+    found, before = {}, {}
+    for line in sorted(reference, key=lambda line: (line["epoch"], line["ordinal"])):
+        found[line["epoch"], before.get(line["epoch"], 0)] = checker.place(line)
+        before[line["epoch"]] = (before.get(line["epoch"], 0) + len(line["examples"])
+                                 + len(line["dropped"]))
+    return found
+
+
+@fault("40", "a wrong copy of a batch from one worker (test build)",
+       "alarm names both, no bad batch is delivered twice", ci=True, conditions=(
+           "one of two workers changes a byte of every third batch before its digest is made; what "
+           "one of them sends then comes 1.5 to 2.5 s later, so that shards are late and are "
+           "copied; one or two ranks; E B of all batches but those that it changed"))
+def a_worker_makes_wrong_copies(run):
+    with run.cluster() as c:
+        dispatcher = c.dispatcher(extra=["--metrics-listen", "127.0.0.1:0"])
+        proxies = [c.add(Proxy(run.seed)), c.add(Proxy(run.seed))]
+        c.worker(proxy=proxies[0])
+        with binaries(daemon=binary("wrong_copies")):
+            wrong = c.worker(proxy=proxies[1])
+        world_size = run.random.choice([1, 2])
+        consumer = c.consume(world_size, epochs=10000, delay=0.02, network=True)
+        consumer.wait_for_batches(run.random.randrange(20, 60))
+        run.random.choice(proxies).down.delay = 1.5 + run.random.random()
+        wait_for(lambda: alarms(consumer, world_size), "no alarm", consumer.process.popen)
+        wait_for(lambda: mismatches(dispatcher) > 0, "duplicate_mismatch_total does not rise")
+        c.stop(consumer)
+
+        lines = consumer.lines()
+        epochs = 1 + max(line["epoch"] for line in lines)
+        right = {checker.place(line): line for epoch in range(epochs)
+                 for line in c.reference(epoch, world_size)}
+        where = places(right.values())
+        may_differ = {where[at] for at in changed(wrong) if at in where}
+        changed_steps = {(epoch, step) for epoch, step, _ in may_differ}
+        for epoch, step, workers in alarms(consumer, world_size):
+            check(workers == {proxy.address for proxy in proxies},
+                  f"the alarm at epoch {epoch}, step {step} names {workers}")
+            check((epoch, step) in changed_steps, f"an alarm at epoch {epoch}, step {step}, which "
+                                                  f"nobody changed")
+        # Of a changed batch either copy may have come first.
+        taken_wrong = [line for line in lines if checker.place(line) in may_differ
+                       and line["hash"] != right[checker.place(line)]["hash"]]
+        check(taken_wrong, "no wrong batch was delivered: nothing was tried")
+        for line in taken_wrong:
+            line["hash"] = right[checker.place(line)]["hash"]
+        c.check_prefix(lines, world_size)
+        run.note("alarms", len(alarms(consumer, world_size)), "")
+        run.note("batches taken wrong", len(taken_wrong), "")
