@@ -50,6 +50,11 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
 
   const SessionFacts* known =
       brought.is_set() ? state_.FindSession(brought) : state_.FindSessionByNonce(hello.nonce());
+  if (known != nullptr && known->hello.nonce() != hello.nonce()) {
+    // Two dispatchers took one term (see ForeignNumber) and both issued this number.
+    brought = {};
+    known = state_.FindSessionByNonce(hello.nonce());
+  }
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok()) return Close(stream, status);
     const Number id = known->id;

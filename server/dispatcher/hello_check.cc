@@ -203,10 +203,6 @@ Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options) {
 
 Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello) {
   const v1::Hello& known = session.hello;
-  if (known.nonce() != hello.nonce()) {
-    return Aborted(fmt::format("session {} belongs to another process, at {}",
-                               session.id.ToString(), known.where()));
-  }
   const bool same = known.job() == hello.job() && known.rank() == hello.rank() &&
                     known.replica() == hello.replica() &&
                     known.world_size() == hello.world_size() &&

@@ -218,12 +218,18 @@ TEST_CASE("a first contact that is repeated is the same session", "[admission]")
   CHECK(h.dispatcher->state().sessions().size() == 1);
 }
 
-TEST_CASE("a session number of another process is refused", "[admission][hostile]") {
+TEST_CASE("a session number of another process is not given away", "[admission]") {
   Harness h;
-  const StreamId first = h.Attach(HelloOptions{});
-  const StreamId thief = h.Attach(Again(h, first, HelloOptions{.nonce = 'z'}));
-  CHECK_THAT(h.ClosedWith(thief).message(), Contains("belongs to another process"));
+  const StreamId first = h.Attach(HelloOptions{.world_size = 2});
+  const StreamId second =
+      h.Attach(Again(h, first, HelloOptions{.rank = 1, .world_size = 2, .nonce = 'z'}));
   CHECK(h.IsOpen(first));
+  CHECK(h.IsOpen(second));
+  CHECK(h.SessionOn(second) > h.SessionOn(first));
+  // From then on it comes back with the number that it was given.
+  const StreamId again =
+      h.Attach(Again(h, second, HelloOptions{.rank = 1, .world_size = 2, .nonce = 'z'}));
+  CHECK(h.SessionOn(again) == h.SessionOn(second));
 }
 
 TEST_CASE("a session cannot come back as another rank", "[admission][hostile]") {
