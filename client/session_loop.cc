@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kStaticTimeoutSeconds = 30;
+constexpr double kStaticSilenceSeconds = 30;
 
 /// How often a blocked loop asks whether it should go on waiting.
 constexpr auto kAskApart = std::chrono::milliseconds(50);
@@ -193,7 +193,7 @@ Result<std::string> Session::Core::FetchStatic(const std::string& address,
     if (cancelled_) return Cancelled("the session was cancelled");
     thread = std::thread([&, token = stop.get_token()] {
       Result<std::string> bytes =
-          connector_->GetStatic(address, fingerprint, digest, kStaticTimeoutSeconds, token);
+          connector_->GetStatic(address, fingerprint, digest, kStaticSilenceSeconds, token);
       MutexLock fetched_lock(mutex_);
       fetched = std::move(bytes);
       loop_.NotifyAll();

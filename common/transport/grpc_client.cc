@@ -25,6 +25,29 @@
 namespace millrace {
 namespace {
 
+/// Cancels a call in which nothing has come for so long, or up to twice as long.
+class SilenceLimit {
+ public:
+  SilenceLimit(grpc::ClientContext& context, double seconds)
+      : context_(context),
+        ticker_(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)),
+                [this] { Look(); }) {}
+  void Heard() { heard_ = true; }
+  bool exceeded() const { return exceeded_; }
+
+ private:
+  void Look() {
+    if (heard_.exchange(false)) return;
+    exceeded_ = true;
+    context_.TryCancel();
+  }
+
+  grpc::ClientContext& context_;
+  std::atomic<bool> heard_{true};
+  std::atomic<bool> exceeded_{false};
+  Ticker ticker_;  // last: its thread uses the others
+};
+
 constexpr std::size_t kMostChannels = 64;
 constexpr double kLeadsWithinSeconds = 2;
 
@@ -78,11 +101,11 @@ class GrpcConnector final : public Connector {
   }
 
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
-                                const std::string& digest, double timeout_seconds,
+                                const std::string& digest, double silence_seconds,
                                 std::stop_token stop) override {
     grpc::ClientContext context;
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-    context.set_deadline(SecondsFromNow(timeout_seconds));
+    SilenceLimit silence(context, silence_seconds);
     v1::GetStaticRequest request;
     request.set_fingerprint(fingerprint);
     request.set_digest(digest);
@@ -91,12 +114,19 @@ class GrpcConnector final : public Connector {
     std::string bytes;
     v1::StaticPart part;
     bool in_order = true;
-    while (reader->Read(&part)) {
-      in_order = in_order && part.offset() == bytes.size();
+    while (in_order && reader->Read(&part)) {
+      silence.Heard();
+      in_order = part.offset() == bytes.size();
       bytes += part.data();
     }
-    MILLRACE_RETURN_IF_ERROR(
-        FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address));
+    if (!in_order) context.TryCancel();
+    const Status end =
+        FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address);
+    if (silence.exceeded()) {
+      return DeadlineExceeded(fmt::format(
+          "static tables from {}: nothing came for {:.1f} s or more", address, silence_seconds));
+    }
+    if (in_order) MILLRACE_RETURN_IF_ERROR(end);
     if (!in_order || Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
@@ -119,23 +149,17 @@ class GrpcConnector final : public Connector {
     v1::GetStatusRequest request;
     request.set_period_seconds(period_seconds);
     const double limit = 3 * period_seconds + options_.silence_seconds;
-    std::atomic<bool> heard{true};
-    std::atomic<bool> silent{false};
-    const Ticker watchdog(std::chrono::milliseconds(static_cast<std::int64_t>(limit * 1e3)), [&] {
-      if (heard.exchange(false)) return;
-      silent = true;
-      context.TryCancel();
-    });
+    SilenceLimit silence(context, limit);
     auto stub = v1::Dispatcher::NewStub(Channel(address));
     auto reader = stub->WatchStatus(&context, request);
     v1::ServiceStatus status;
     while (reader->Read(&status)) {
-      heard = true;
+      silence.Heard();
       on_status(status);
     }
     const Status end = FromGrpcStatus(reader->Finish()).WithContext("dispatcher at " + address);
     if (stop.stop_requested()) return OkStatus();
-    if (!silent) return end;
+    if (!silence.exceeded()) return end;
     return DeadlineExceeded(fmt::format(
         "dispatcher at {}: no status for {:.1f} s or more; is it stopped, hung or unreachable?",
         address, limit));

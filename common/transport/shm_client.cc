@@ -422,9 +422,9 @@ class ShmConnector final : public Connector {
     return network_->Trace(address, std::move(handler));
   }
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
-                                const std::string& digest, double timeout_seconds,
+                                const std::string& digest, double silence_seconds,
                                 std::stop_token stop) override {
-    return network_->GetStatic(address, fingerprint, digest, timeout_seconds, std::move(stop));
+    return network_->GetStatic(address, fingerprint, digest, silence_seconds, std::move(stop));
   }
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double timeout_seconds) override {
     return network_->GetStatus(address, timeout_seconds);

@@ -102,10 +102,10 @@ class Connector {
       const std::string& address, std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) = 0;
   virtual std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) = 0;
-  /// The static tables of a plan, whole and checked against `digest` (32 hex digits). Blocks, at
-  /// most `timeout_seconds`, and until `stop` is asked for (Cancelled).
+  /// The static tables of a plan, whole and checked against `digest` (32 hex digits). Blocks until
+  /// nothing has come for `silence_seconds` (DeadlineExceeded) or `stop` is asked for (Cancelled).
   virtual Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
-                                        const std::string& digest, double timeout_seconds,
+                                        const std::string& digest, double silence_seconds,
                                         std::stop_token stop) = 0;
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;

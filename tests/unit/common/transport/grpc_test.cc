@@ -54,7 +54,8 @@ TEST_CASE("a watch ends when the server goes away, and says so", "[network]") {
   network.control.reset();
 }
 
-TEST_CASE("a watch of a server that accepts and says nothing ends, and says so", "[network]") {
+TEST_CASE("of a server that accepts and says nothing, watches and tables end and say so",
+          "[network]") {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -64,9 +65,12 @@ TEST_CASE("a watch of a server that accepts and says nothing ends, and says so",
   REQUIRE(listen(socket, 8) == 0);
   REQUIRE(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
   const auto connector = MakeGrpcConnector({.silence_seconds = 0.1});
-  const Status end =
-      connector->WatchStatus("127.0.0.1:" + std::to_string(ntohs(address.sin_port)), 0.05,
-                             [](const v1::ServiceStatus&) { FAIL("there is no status"); }, {});
+  const std::string where = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  const Status table = connector->GetStatic(where, "f", std::string(32, '0'), 0.1, {}).status();
+  CHECK(table.code() == StatusCode::kDeadlineExceeded);
+  CHECK_THAT(table.message(), Catch::Contains("static tables from " + where));
+  const Status end = connector->WatchStatus(
+      where, 0.05, [](const v1::ServiceStatus&) { FAIL("there is no status"); }, {});
   CHECK(end.code() == StatusCode::kDeadlineExceeded);
   CHECK_THAT(end.message(), Catch::Contains("no status for"));
   close(socket);
