@@ -140,7 +140,7 @@ def test_the_exclude_line_of_the_error_lets_the_job_go_on_from_its_cursor():
         begun(c, consumer)
         cut(file)
         expect_data_loss(consumer, daemon, file)
-        line = re.search(r"write `(exclude: .*?)`", consumer.text())[1]
+        line = re.search(r"write `(exclude: .*?)`", consumer.text().splitlines()[-1])[1]
         name = str(file.relative_to(c.dataset))
         check(line == f'exclude: {{files: ["{name}"]}}', line)
         before = c.delivered(consumer.log)
@@ -188,10 +188,10 @@ def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
         cut(files[1])
         check(consumer.wait() == 3, consumer.text())
         last = consumer.text().splitlines()[-1]
-        line = re.search(r"write `exclude: {files: \[(.*?)\]}`", consumer.text())
-        check(line is not None, f"what would let it go on is not in: {last}")
-        names = {str(f.relative_to(folder)) for f, (folder, _) in zip(files, folders)}
-        check(set(line[1].replace('"', "").split(", ")) <= names, line[0])
+        # Each worker would serve a job that excludes its own bad file.
+        for file, (folder, _) in zip(files, folders):
+            line = f'exclude: {{files: ["{file.relative_to(folder)}"]}}'
+            check(f"write `{line}`" in last, f"{line} is not in: {last}")
         lines = c.delivered(consumer.log)
         epochs = lines[-1]["epoch"] + 1
         expected = [e for epoch in range(epochs) for e in c.reference(epoch, 1)]
