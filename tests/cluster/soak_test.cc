@@ -24,12 +24,14 @@ using test::ReadAll;
 using test::TestCluster;
 
 constexpr std::uint64_t kSamples = 400;
-// A leak of one small allocation an epoch is 16 bytes or more.
-constexpr std::int64_t kBytesAnEpoch = 8;
+// Allowed to grow in the last quarter: buffers that are kept for the next batches, of which a rare
+// moment may ask for one more, and little an epoch: one small allocation is 32 bytes.
+constexpr std::int64_t kKeptBytes = 128 << 10;
+constexpr std::int64_t kBytesAnEpoch = 4;
 
 std::uint64_t Epochs() {
   const char* const asked = std::getenv("MILLRACE_SOAK_EPOCHS");
-  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : 10'000;
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : 20'000;
 }
 
 std::int64_t HeapInUse() {
@@ -48,7 +50,7 @@ std::int64_t Least(const std::vector<std::int64_t>& samples, std::size_t begin, 
                            samples.begin() + static_cast<std::ptrdiff_t>(end));
 }
 
-TEST_CASE("ten thousand epochs leave heap, open files and threads as they were",
+TEST_CASE("twenty thousand epochs leave heap, open files and threads as they were",
           "[cluster][soak]") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   test::SkipTest("a sanitizer has a heap of its own");
@@ -88,7 +90,7 @@ TEST_CASE("ten thousand epochs leave heap, open files and threads as they were",
               static_cast<unsigned long long>(epochs), static_cast<long long>(heap[n / 2]),
               static_cast<long long>(grown));
   INFO("grown by " << grown << " bytes in " << apart << " epochs");
-  CHECK(grown < std::max<std::int64_t>(apart * kBytesAnEpoch, 4096));
+  CHECK(grown < kKeptBytes + apart * kBytesAnEpoch);
   CHECK(Least(files, 3 * n / 4, n) <= Least(files, n / 2, 3 * n / 4));
   CHECK(Least(threads, 3 * n / 4, n) <= Least(threads, n / 2, 3 * n / 4));
 }
