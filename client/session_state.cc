@@ -257,6 +257,8 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
     last_lease_ = std::max(last_lease_, lease.id);
     report_stale_ = true;
     if (lease.id <= seen || leases_.Has(lease.id)) continue;
+    // Not held, and so over, as the next report says.
+    if (leases_.all().size() >= client::LeaseBook::kMostLeases) continue;
     if (const Status status = steps_->Check(lease.shard); !status.ok()) {
       logger_->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
       continue;

@@ -57,8 +57,10 @@ void WorkerBook::Proved(WorkerLink& link) {
 void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now) {
   std::erase_if(links_, [&](const auto& entry) {
     const WorkerLink& link = entry.second;
-    const bool dead = link.failing_until != Time{} && now - link.failing_until >= kForgetAfter;
-    return dead && link.stream.id == 0 && !is_needed(link);
+    // One that drains is named again by the dispatcher should it stay after all.
+    const bool gone =
+        link.drains || (link.failing_until != Time{} && now - link.failing_until >= kForgetAfter);
+    return gone && link.stream.id == 0 && !is_needed(link);
   });
 }
 

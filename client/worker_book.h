@@ -93,8 +93,8 @@ class WorkerBook {
   void Failed(WorkerLink& link, std::string reason, Time now);
   /// A good batch came from it.
   void Proved(WorkerLink& link);
-  /// Forgets workers that failed long ago and came to nothing since: each restarted one has a new
-  /// number.
+  /// Forgets workers that failed long ago and came to nothing since, and those that drain and have
+  /// no stream any more: each restarted one has a new number.
   void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
   /// The step `until` - 1, or one before it, can never come of the worker. Good batches of other
   /// steps change nothing about that.

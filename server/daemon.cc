@@ -48,6 +48,7 @@ PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
   library.datasets = LocationsOf(options);
   library.index_threads = static_cast<unsigned>(options.threads);
   library.open_ahead = true;
+  library.skip_bad = options.skip_bad;
   return library;
 }
 

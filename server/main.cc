@@ -74,14 +74,14 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
     if (std::find(option.roles.begin(), option.roles.end(), role) == option.roles.end()) continue;
     std::string text = option.help;
     if (!option.default_value.empty()) text += " [" + option.default_value + "]";
-    command
-        ->add_option_function<std::string>(
-            FlagOf(option.name),
-            [name = option.name, &arguments](const std::string& value) {
-              arguments.flags[name] = value;
-            },
-            text)
-        ->take_last();
+    // A switch that is off by default needs no value to be on.
+    const bool is_switch = option.default_value == "false";
+    const auto set = [name = option.name, is_switch, &arguments](const std::string& value) {
+      arguments.flags[name] = is_switch && value.empty() ? "true" : value;
+    };
+    CLI::Option* const flag =
+        command->add_option_function<std::string>(FlagOf(option.name), set, text)->take_last();
+    if (is_switch) flag->expected(0, 1);
   }
   command->add_flag("--print-config", arguments.print_config,
                     "print the effective options and exit");

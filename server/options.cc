@@ -169,6 +169,10 @@ const std::vector<OptionSpec>& OptionTable() {
        "consumers of this host read batches where they are built; false: over the network",
        "true",
        {kWorker, kServe}},
+      {"skip_bad",
+       "true: index datasets without bad files and those that need them, as if they did not exist",
+       "false",
+       {kDispatcher, kWorker, kServe}},
       {"grace",
        "seconds to finish what is owed after SIGTERM",
        "10",
@@ -347,6 +351,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   if (!level.ok()) return level.status();
   options.log_level = *level;
   MILLRACE_ASSIGN_OR_RETURN(options.log_json, ParseBool("log_json", text("log_json")));
+  MILLRACE_ASSIGN_OR_RETURN(options.skip_bad, ParseBool("skip_bad", text("skip_bad")));
   MILLRACE_ASSIGN_OR_RETURN(options.shared_memory,
                             ParseBool("shared_memory", text("shared_memory")));
   return options;
@@ -387,6 +392,7 @@ std::map<std::string, std::string> OptionValues(const DaemonOptions& options) {
           {"name", Quoted(options.name)},
           {"log_level", std::string(kLevels[static_cast<std::size_t>(options.log_level)])},
           {"log_json", options.log_json ? "true" : "false"},
+          {"skip_bad", options.skip_bad ? "true" : "false"},
           {"shared_memory", options.shared_memory ? "true" : "false"}};
 }
 

@@ -52,6 +52,7 @@ struct DaemonOptions {
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
   bool shared_memory = true;
+  bool skip_bad = false;
 
   /// Bytes of batches that a worker may hold built and unsent.
   std::uint64_t batch_memory() const { return memory_limit / 4; }

@@ -38,7 +38,11 @@ class LibraryProvider final : public PlanProvider {
   std::map<std::string, v1::DatasetState> DatasetStates() override {
     std::map<std::string, v1::DatasetState> states;
     for (const std::string& id : library_->dataset_ids()) {
-      if (const auto status = library_->GetStatus(id); status.ok()) states[id] = ToProto(*status);
+      if (const auto status = library_->GetStatus(id); status.ok()) {
+        states[id] = ToProto(*status);
+        // The dispatcher's own are the same, where its dataset is: once a second is often.
+        states[id].clear_left_out();
+      }
     }
     return states;
   }
@@ -95,6 +99,12 @@ v1::DatasetState ToProto(const DatasetStatus& status) {
   state.set_error(status.error);
   state.set_files(status.files);
   state.set_examples(status.proof_states);
+  state.set_left_out_files(status.left_out_files);
+  for (const BadFile& file : status.left_out) {
+    v1::LeftOutFile& out = *state.add_left_out();
+    out.set_name(Escaped(file.name));
+    out.set_reason(file.reason);
+  }
   return state;
 }
 

@@ -10,6 +10,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
+#include "client/cli/offline.h"
 #include "client/cli/progress.h"
 #include "client/cli/stop_signals.h"
 #include "common/base/log.h"
@@ -67,6 +68,8 @@ Status RunIndex(const Options& options) {
                           index.nodes(), index.edges(), index.definitions().size(),
                           index.clusters().size(), index.outcomes().size(), index.tactics().size())
                   .c_str());
+  if (!index.left_out().empty())
+    std::printf("left out         %zu files\n", index.left_out().size());
   std::printf("%s", outcome.built ? Describe(outcome.report).c_str()
                                   : "built            no: the index fits the files (--force builds "
                                     "it again)\n");
@@ -81,7 +84,9 @@ void AddIndexCommand(Tool& tool) {
       "index", "Read and check a dataset, and write its index",
       "  millrace index data\n"
       "  millrace index /mnt/readonly --index /var/lib/millrace/stdlib.index\n"
-      "Bad files are all listed; the exit code is then 3. Ctrl-C leaves the index as it was.\n",
+      "  millrace index data --skip-bad\n"
+      "Bad files are all listed; the exit code is then 3. With --skip-bad they are left out, as if "
+      "they did not exist. Ctrl-C leaves the index as it was.\n",
       [options] { return RunIndex(*options); });
   command->add_option("dir", options->dir, "folder of the dataset")->required()->type_name("DIR");
   command
@@ -92,6 +97,7 @@ void AddIndexCommand(Tool& tool) {
   command
       ->add_option("--threads", options->index.build.threads, "threads (default: all processors)")
       ->transform(WholeNumber(1, kMaxThreads));
+  AddSkipBad(command, options->index.build.skip_bad);
   command->add_flag("--force", options->index.force,
                     "build even where the index fits the files, and read them all");
 }

@@ -57,7 +57,7 @@ Status RunInspect(const InspectOptions& options) {
       return InvalidArgument(fmt::format(
           "{} is a folder; --dataset, --variant and --set belong to a pipeline file", path));
     }
-    return InspectDataset(path, options.offline.index_file);
+    return InspectDataset(path, options.offline.index_file, options.offline.skip_bad);
   }
   return options.offline.datasets.empty() ? InspectPipeline(options) : InspectPlan(options);
 }

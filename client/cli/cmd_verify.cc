@@ -34,6 +34,10 @@ Status Verify(const Options& options) {
   std::printf("%s", fmt::format("{} files, {} bytes: all as indexed\ndigest {}\n",
                                 index->files().size(), bytes, index->digest().ToHex())
                         .c_str());
+  if (!index->left_out().empty()) {
+    std::printf("%s",
+                fmt::format("{} files left out of the index\n", index->left_out().size()).c_str());
+  }
   return OkStatus();
 }
 

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "client/cli/offline.h"
 #include "client/cli/progress.h"
 #include "server/dataset/index_store.h"
 
@@ -99,8 +100,10 @@ std::string DescribeFiles(const DatasetIndex& index) {
 
 }  // namespace
 
-Status InspectDataset(const std::filesystem::path& dir, const std::filesystem::path& index_file) {
+Status InspectDataset(const std::filesystem::path& dir, const std::filesystem::path& index_file,
+                      bool skip_bad) {
   IndexOptions options;
+  options.build.skip_bad = skip_bad;
   options.index_file = index_file;
   options.logger = MakeStderrLogger("inspect", LogLevel::kInfo, false);
   std::unique_ptr<Progress> bar;
@@ -111,8 +114,8 @@ Status InspectDataset(const std::filesystem::path& dir, const std::filesystem::p
   const auto index = OpenOrBuildIndex(dir, options);
   bar.reset();
   if (!index.ok()) return index.status();
-  const std::string text =
-      DescribeTotals(**index) + DescribeTactics(**index) + DescribeFiles(**index);
+  const std::string text = DescribeTotals(**index) + DescribeTactics(**index) +
+                           DescribeFiles(**index) + DescribeLeftOut(**index);
   std::fputs(text.c_str(), stdout);
   return OkStatus();
 }

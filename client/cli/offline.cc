@@ -1,5 +1,6 @@
 #include "client/cli/offline.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -55,6 +56,7 @@ void OfflineOptions::AddTo(CLI::App* command) {
       ->allow_extra_args(false);
   command->add_option("--index", index_file, "index file of the pipeline's dataset")
       ->type_name("FILE");
+  AddSkipBad(command, skip_bad);
   command->add_option("--variant", variant, "variant of the pipeline to apply")->type_name("NAME");
   command->add_option("--set", overrides, "changes one key of the pipeline; may be repeated")
       ->type_name("KEY=VALUE")
@@ -88,6 +90,7 @@ Result<Offline> Offline::Open(const OfflineOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source));
 
   PlanLibraryOptions library;
+  library.skip_bad = options.skip_bad;
   for (const std::string& dataset : options.datasets) {
     const std::size_t equals = dataset.find('=');
     const std::string id =
@@ -157,6 +160,23 @@ Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from
                     from, epoch, start.epoch));
   }
   return start;
+}
+
+std::string DescribeLeftOut(const DatasetIndex& index) {
+  const std::size_t count = index.left_out().size();
+  if (count == 0) return {};
+  std::string text = fmt::format("\nleft out         {} file{}\n", count, count == 1 ? "" : "s");
+  for (const LeftOutRecord& file : index.left_out().first(std::min(count, kShownLeftOut))) {
+    text +=
+        fmt::format("  {}: {}\n", Escaped(index.left_out_name(file)), index.left_out_reason(file));
+  }
+  if (count > kShownLeftOut) text += fmt::format("  and {} more\n", count - kShownLeftOut);
+  return text;
+}
+
+void AddSkipBad(CLI::App* command, bool& skip_bad) {
+  command->add_flag("--skip-bad", skip_bad,
+                    "index without bad files and those that need them, as if they did not exist");
 }
 
 Status PrintLine(const std::string& line) {

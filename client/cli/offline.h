@@ -24,10 +24,11 @@ struct OfflineOptions {
   std::string pipeline_file;
   std::vector<std::string> datasets;  // ID=DIR, or DIR for the pipeline's own
   std::string index_file;             // of the pipeline's dataset
+  bool skip_bad = false;              // index without bad files
   std::string variant;
   std::vector<std::string> overrides;
 
-  /// Registers PIPELINE, --dataset, --index, --variant and --set.
+  /// Registers PIPELINE, --dataset, --index, --skip-bad, --variant and --set.
   void AddTo(CLI::App* command);
 };
 
@@ -69,6 +70,14 @@ Result<Position> ParsePosition(const std::string& text, std::uint64_t default_ep
 /// there on, and whatever StepArithmetic::Start refuses.
 Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
                             std::uint64_t epoch);
+
+/// The lines that name what an index leaves out, the first kShownLeftOut, and how many it leaves
+/// out; nothing where it leaves out nothing.
+std::string DescribeLeftOut(const DatasetIndex& index);
+inline constexpr std::size_t kShownLeftOut = 100;
+
+/// Registers --skip-bad of a command that may have to index.
+void AddSkipBad(CLI::App* command, bool& skip_bad);
 
 /// Writes a line to stdout. Unavailable where stdout is closed.
 Status PrintLine(const std::string& line);

@@ -47,7 +47,25 @@ std::string Dropped(const v1::JobStatus& job) {
 std::string DatasetStateText(const v1::DatasetState& dataset) {
   if (!dataset.error().empty()) return dataset.error();
   if (dataset.digest().empty()) return fmt::format("indexing {:.0f} %", 100 * dataset.verifying());
+  if (dataset.left_out_files() > 0) {
+    return fmt::format("ready, {} files left out", dataset.left_out_files());
+  }
   return "ready";
+}
+
+/// Nothing where no dataset leaves out any.
+std::string LeftOutTable(const v1::ServiceStatus& status) {
+  TextTable files({"DATASET", "FILE", "WHY"});
+  for (const auto& [id, dataset] : status.datasets()) {
+    for (const v1::LeftOutFile& file : dataset.left_out()) {
+      files.Add({id, file.name(), file.reason()});
+    }
+    const auto shown = static_cast<std::uint64_t>(dataset.left_out_size());
+    if (dataset.left_out_files() > shown) {
+      files.Add({id, fmt::format("and {} more", dataset.left_out_files() - shown), ""});
+    }
+  }
+  return files.size() == 0 ? "" : Section("files left out", files);
 }
 
 std::string WaitText(const v1::Wait& wait) {
@@ -92,7 +110,7 @@ std::string StatusTable(const v1::ServiceStatus& status) {
     datasets.Add({id, fmt::format("{}", dataset.files()), fmt::format("{}", dataset.examples()),
                   Short(dataset.digest()), DatasetStateText(dataset)});
   }
-  text += Section("datasets", datasets) + JobsTable(status);
+  text += Section("datasets", datasets) + LeftOutTable(status) + JobsTable(status);
 
   TextTable workers({"WORKER", "ADDRESS", "STATE", "THREADS", "LEASES", "QUEUE", "BUFFERED",
                      "STREAMS", "SEND BLOCKED", "BUILD (MEAN)", "WHY"});

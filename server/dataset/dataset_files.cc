@@ -85,14 +85,17 @@ void SortByName(DatasetListing& listing) {
 
 }  // namespace
 
-std::string BadFile::ToString() const {
-  std::string text;
-  for (const char c : name) {
+std::string BadFile::ToString() const { return Escaped(name) + ": " + reason; }
+
+std::string Escaped(std::string_view text) {
+  const bool utf8 = IsUtf8(text);
+  std::string escaped;
+  for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool shown = byte >= 0x20 && byte != 0x7F && byte != '\\';
-    text += shown ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+    const bool shown = byte >= 0x20 && byte != 0x7F && byte != '\\' && (byte < 0x80 || utf8);
+    escaped += shown ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
   }
-  return text + ": " + reason;
+  return escaped;
 }
 
 Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {

@@ -12,6 +12,7 @@
 
 #include "common/base/result.h"
 #include "server/dataset/file_identity.h"
+#include "server/dataset/index_records.h"
 
 namespace millrace {
 
@@ -23,6 +24,17 @@ struct BadFile {
   /// Control characters of the name are escaped: one file, one line.
   std::string ToString() const;
 };
+
+/// A file that an index leaves out.
+struct LeftOutFile {
+  std::string name;
+  std::string reason;
+  LeftOutWhy why = LeftOutWhy::kBad;
+  FileIdentity identity;  // all 0 where it could not be looked at
+};
+
+/// The text with what is no UTF-8, control characters and backslashes escaped: "\\x0a".
+std::string Escaped(std::string_view text);
 
 /// DataLoss naming every bad file, one a line, in the order of their names. `what` begins it.
 /// REQUIRES: not bad.empty().

@@ -114,9 +114,19 @@ class MappedIndex final : public DatasetIndex {
     MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kStringBytes, string_bytes_));
     MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kDefinitionsByNode, definitions_by_node_));
     MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kBounds, bounds));
+    // An older builder left nothing out, and said nothing of it.
+    if (Has(IndexSection::kLeftOut)) {
+      MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kLeftOut, left_out_));
+      MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kLeftOutBytes, left_out_bytes_));
+    }
     if (bounds.size() != 1) return Damaged(sizeof(IndexHeader), "expected one entry of `bounds`");
     bounds_ = bounds.data();
     return OkStatus();
+  }
+
+  bool Has(IndexSection section) const {
+    return std::any_of(table_.begin(), table_.end(),
+                       [&](const SectionEntry& e) { return e.section == section; });
   }
 
   template <class T>

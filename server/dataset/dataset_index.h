@@ -75,6 +75,16 @@ class DatasetIndex {
   /// FileRecord::definitions of this array: the file's DefinitionIds, ordered by node.
   std::span<const std::uint32_t> definitions_by_node() const { return definitions_by_node_; }
 
+  /// Files of the folder that were left out, by name, and why (docs/index-format.md).
+  std::span<const LeftOutRecord> left_out() const { return left_out_; }
+  /// Name and reason of one of them.
+  std::string_view left_out_name(const LeftOutRecord& record) const {
+    return LeftOutText(record.text, record.name_bytes);
+  }
+  std::string_view left_out_reason(const LeftOutRecord& record) const {
+    return LeftOutText(record.text + record.name_bytes, record.reason_bytes);
+  }
+
   /// Empty for a number out of range.
   std::string_view string(std::uint32_t number) const;
   /// The definition at a node, or kNone. O(log definitions of the file).
@@ -110,9 +120,15 @@ class DatasetIndex {
   std::span<const std::uint64_t> string_offsets_;
   std::span<const char> string_bytes_;
   std::span<const std::uint32_t> definitions_by_node_;  // DefinitionIds of a file by node
+  std::span<const LeftOutRecord> left_out_;
+  std::span<const char> left_out_bytes_;
 
  private:
   const DefinitionTable& MakeTable() const;
+  std::string_view LeftOutText(std::uint64_t first, std::uint64_t count) const {
+    const std::span<const char> text = Sub(left_out_bytes_, first, count);
+    return {text.data(), text.size()};
+  }
 
   mutable std::atomic<const DefinitionTable*> table_{nullptr};
   mutable Mutex mutex_;

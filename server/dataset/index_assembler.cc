@@ -11,6 +11,7 @@
 #include "server/dataset/blob_placer.h"
 #include "server/dataset/file_identity.h"
 #include "server/dataset/index_format.h"
+#include "server/dataset/index_freshness.h"
 #include "server/dataset/index_writer.h"
 #include "server/dataset/parallel.h"
 
@@ -50,6 +51,7 @@ class Assembler {
         .dataset_digest = {}, .host_id = HostId(), .nodes = nodes_, .edges = edges_};
     MILLRACE_RETURN_IF_ERROR(WriteFiles(writer, identity.dataset_digest));
     MILLRACE_RETURN_IF_ERROR(WriteStrings(writer));
+    MILLRACE_RETURN_IF_ERROR(WriteLeftOut(writer));
     MILLRACE_ASSIGN_OR_RETURN(report.index_bytes, writer.Finish(identity));
     report.files = order().size();
     report.nodes = nodes_;
@@ -127,6 +129,10 @@ class Assembler {
     CountOf(counts, IndexSection::kStringBytes) = FirstNameByte() + all_.name_bytes;
     CountOf(counts, IndexSection::kDefinitionsByNode) = all_.definitions;
     CountOf(counts, IndexSection::kBounds) = 1;
+    CountOf(counts, IndexSection::kLeftOut) = dataset_.left_out.size();
+    for (const LeftOutFile& file : dataset_.left_out) {
+      CountOf(counts, IndexSection::kLeftOutBytes) += file.name.size() + file.reason.size();
+    }
     return counts;
   }
 
@@ -196,9 +202,7 @@ class Assembler {
         files.back().representative =
             file.representative + static_cast<std::uint32_t>(first.definitions);
       }
-      host_files.push_back({.inode = file.identity.inode,
-                            .modified_ns = file.identity.modified_ns,
-                            .changed_ns = file.identity.changed_ns});
+      host_files.push_back(HostRecord(file.identity));
       for (const std::uint32_t place : file.dependencies) dependencies.push_back(file_ids_[place]);
       MergeBounds(file.bounds, bounds);
       dataset_digest.Add(NameAt(id), file.identity.size, file.digest);
@@ -234,6 +238,23 @@ class Assembler {
     MILLRACE_RETURN_IF_ERROR(writer.Write<std::uint64_t>(
         IndexSection::kStringOffsets, FirstName() + all_.definitions, std::span(&end, 1)));
     return writer.Write<char>(IndexSection::kStringBytes, 0, bytes);
+  }
+
+  Status WriteLeftOut(IndexWriter& writer) const {
+    std::vector<LeftOutRecord> records;
+    std::string bytes;
+    for (const LeftOutFile& file : dataset_.left_out) {
+      records.push_back({.size = file.identity.size,
+                         .host = HostRecord(file.identity),
+                         .text = bytes.size(),
+                         .name_bytes = static_cast<std::uint32_t>(file.name.size()),
+                         .reason_bytes = static_cast<std::uint32_t>(file.reason.size()),
+                         .why = static_cast<std::uint32_t>(file.why),
+                         .reserved = 0});
+      bytes += file.name + file.reason;
+    }
+    MILLRACE_RETURN_IF_ERROR(writer.Write<LeftOutRecord>(IndexSection::kLeftOut, 0, records));
+    return writer.Write<char>(IndexSection::kLeftOutBytes, 0, bytes);
   }
 
   const ScannedDataset& dataset_;

@@ -14,11 +14,12 @@
 
 namespace millrace {
 
-/// A dataset whose files are all scanned and good.
+/// A dataset whose files in `order` are all scanned and good, and need no others.
 struct ScannedDataset {
   std::vector<std::string> names;  // in any order: places count in these two
   std::vector<FileSummary> summaries;
-  std::vector<std::uint32_t> order;  // places, in the dataset's order of files
+  std::vector<std::uint32_t> order;   // places, in the dataset's order of files
+  std::vector<LeftOutFile> left_out;  // by name
 };
 
 /// The blob of the file at a place. Called from several threads.

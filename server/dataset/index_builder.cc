@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "server/dataset/file_scanner.h"
 #include "server/dataset/index_assembler.h"
 #include "server/dataset/index_reuse.h"
+#include "server/dataset/left_out.h"
 #include "server/dataset/parallel.h"
 #include "server/dataset/topological_order.h"
 
@@ -53,21 +55,26 @@ class IndexBuilder {
   Result<IndexReport> Run(const std::filesystem::path& index, std::vector<BadFile>* bad) {
     const auto began = std::chrono::steady_clock::now();
     MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
+    std::sort(listing_.bad.begin(), listing_.bad.end(),
+              [](const BadFile& a, const BadFile& b) { return NameLess(a.name, b.name); });
     dataset_.names = listing_.names;
+    // Places beyond those of the listing: they cannot be scanned, but files may name them.
+    for (const BadFile& file : listing_.bad) {
+      AddBad(static_cast<std::uint32_t>(dataset_.names.size()), file.reason);
+      dataset_.names.push_back(file.name);
+    }
     MILLRACE_ASSIGN_OR_RETURN(BlobSpool spool, BlobSpool::Create(FolderOf(index)));
     if (options_.older != nullptr) reuse_.emplace(options_.older);
     MILLRACE_RETURN_IF_ERROR(ScanAll(spool).WithContext("dataset " + dir_.string()));
     CheckTargets();
     OrderAll();
-    std::vector<BadFile> found = TakeBad();
-    if (found.empty()) {
-      ReadTexts();
-      found = TakeBad();
+    MILLRACE_RETURN_IF_ERROR(SettleBad(bad));
+    report_.left_out_files = dataset_.left_out.size();
+    report_.dataset_bytes = 0;
+    for (const std::uint32_t place : dataset_.order) {
+      report_.dataset_bytes += listing_.identities[place].size;
+      report_.unchanged_files += places_[place].older != kNone ? 1 : 0;
     }
-    if (bad != nullptr) *bad = found;
-    if (!found.empty()) return BadFilesStatus("dataset " + dir_.string(), found);
-    report_.unchanged_files = static_cast<std::uint64_t>(std::count_if(
-        places_.begin(), places_.end(), [](const Place& p) { return p.older != kNone; }));
     const auto blob_of = [&](std::uint32_t place) -> Result<FileBlob> {
       const Place& from = places_[place];
       if (from.older != kNone) return reuse_->Blob(from.older);
@@ -98,16 +105,58 @@ class IndexBuilder {
     return place < Count() && (places_[place].older != kNone || places_[place].spooled != kNoBlob);
   }
 
-  void AddBad(std::uint32_t place, std::string reason) {
+  // The first reason is the one that is told.
+  void AddBad(std::uint32_t place, std::string reason, LeftOutWhy why = LeftOutWhy::kBad) {
     MutexLock lock(mutex_);
-    bad_.push_back({listing_.names[place], std::move(reason)});
+    bad_.try_emplace(place, BadReason{std::move(reason), why});
   }
 
-  std::vector<BadFile> TakeBad() {
+  std::map<std::uint32_t, BadReason> Bad() {
     MutexLock lock(mutex_);
-    std::vector<BadFile> all = listing_.bad;
-    all.insert(all.end(), bad_.begin(), bad_.end());
-    return all;
+    return bad_;
+  }
+
+  // Fails where files are bad, or leaves them out, as the options say.
+  Status SettleBad(std::vector<BadFile>* bad_files) {
+    std::map<std::uint32_t, BadReason> bad;
+    do {
+      bad = Bad();
+      if (!bad.empty() && options_.skip_bad) LeaveOut(bad);
+      if (bad.empty() || (options_.skip_bad && !dataset_.order.empty())) ReadTexts();
+    } while (Bad().size() != bad.size());  // a file that cannot be read any more
+    if (bad.empty() || (options_.skip_bad && !dataset_.order.empty())) return OkStatus();
+    std::vector<BadFile> all;
+    for (const auto& [place, because] : bad) {
+      all.push_back({dataset_.names[place], because.reason});
+    }
+    if (bad_files != nullptr) *bad_files = all;
+    return BadFilesStatus(
+        fmt::format("dataset {} ({})", dir_.string(),
+                    options_.skip_bad
+                        ? "no file is left without the bad ones and those that need them"
+                        : "--skip-bad indexes without bad files and those that need them"),
+        std::move(all));
+  }
+
+  void LeaveOut(const std::map<std::uint32_t, BadReason>& bad) {
+    std::vector<std::span<const std::uint32_t>> dependencies(dataset_.names.size());
+    for (std::uint32_t f = 0; f < Count(); ++f) {
+      if (!bad.contains(f)) dependencies[f] = dataset_.summaries[f].dependencies;
+    }
+    std::vector<LeftOutPlace> places = FindLeftOut({dataset_.names, dependencies}, bad);
+    std::vector<bool> left_out(dataset_.names.size(), false);
+    dataset_.left_out.clear();
+    for (LeftOutPlace& file : places) {
+      left_out[file.place] = true;
+      dataset_.left_out.push_back(
+          {.name = dataset_.names[file.place],
+           .reason = std::move(file.because.reason),
+           .why = file.because.why,
+           .identity = file.place < Count() ? listing_.identities[file.place] : FileIdentity{}});
+    }
+    std::sort(dataset_.left_out.begin(), dataset_.left_out.end(),
+              [](const LeftOutFile& a, const LeftOutFile& b) { return NameLess(a.name, b.name); });
+    std::erase_if(dataset_.order, [&](std::uint32_t place) { return left_out[place]; });
   }
 
   // What ends the build at once, unlike a bad file.
@@ -124,10 +173,9 @@ class IndexBuilder {
   // The largest file first, so that no thread is left with it at the end.
   Status ScanAll(BlobSpool& spool) {
     NameTable names;
-    for (std::uint32_t f = 0; f < Count(); ++f) names.emplace(listing_.names[f], f);
     // Files that are bad already are in the dataset all the same: those that depend on them are not
     // to blame.
-    for (const BadFile& file : listing_.bad) names.emplace(file.name, Count());
+    for (std::uint32_t f = 0; f < dataset_.names.size(); ++f) names.emplace(dataset_.names[f], f);
 
     dataset_.summaries.resize(Count());
     places_.assign(Count(), {});
@@ -219,7 +267,11 @@ class IndexBuilder {
     const std::string& name = listing_.names[place];
     const Status status = ScanFile(dir_, name, place, names, dataset_.summaries[place], blob);
     if (status.code() == StatusCode::kResourceExhausted) return Fail(status.WithContext(name));
-    if (!status.ok()) return AddBad(place, status.message());
+    if (!status.ok()) {
+      return AddBad(
+          place, status.message(),
+          status.code() == StatusCode::kDataLoss ? LeftOutWhy::kBad : LeftOutWhy::kUnreadable);
+    }
     SampleMemory();
     const Result<std::uint64_t> put = spool.Put(blob);
     if (!put.ok()) return Fail(put.status());
@@ -272,7 +324,7 @@ class IndexBuilder {
   std::optional<IndexReuse> reuse_;
 
   Mutex mutex_;
-  std::vector<BadFile> bad_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, BadReason> bad_ MILLRACE_GUARDED_BY(mutex_);  // by place
   Status failure_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t peak_memory_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };

@@ -53,6 +53,8 @@ struct BuildOptions {
   std::shared_ptr<const DatasetIndex> older;
   /// Asked for: the work ends with Cancelled before its next file, and nothing is replaced.
   std::stop_token stop;
+  /// Leave out bad files and those that need one, instead of failing.
+  bool skip_bad = false;
   /// Called after each file, from several threads, but one at a time.
   std::function<void(const IndexProgress&)> progress;
   /// Called when the new index is on disk and has not replaced the old one yet; an error leaves the
@@ -70,6 +72,7 @@ inline Status CheckStop(const BuildOptions& options) {
 struct IndexReport {
   std::uint64_t files = 0;
   std::uint64_t unchanged_files = 0;  // of those: taken over from the older index
+  std::uint64_t left_out_files = 0;   // not among `files`
   std::uint64_t nodes = 0;
   std::uint64_t edges = 0;
   std::uint64_t definitions = 0;
@@ -92,8 +95,10 @@ struct IndexReport {
 };
 
 /// Indexes `dir` into the file `index`, replacing it when the new one is whole. DataLoss naming all
-/// bad files, which also go to `bad` where it is given; NotFound, PermissionDenied, InvalidArgument
-/// for the folder; ResourceExhausted; Cancelled. REQUIRES: nobody else builds this index file.
+/// bad files, which also go to `bad` where it is given; with skip_bad only where no file is left,
+/// and else what was left out is in the index (DatasetIndex::left_out); NotFound, PermissionDenied,
+/// InvalidArgument for the folder; ResourceExhausted; Cancelled. REQUIRES: nobody else builds this
+/// index file.
 Result<IndexReport> BuildIndex(const std::filesystem::path& dir, const std::filesystem::path& index,
                                const BuildOptions& options, std::vector<BadFile>* bad = nullptr);
 

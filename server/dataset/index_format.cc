@@ -43,6 +43,10 @@ std::string_view IndexSectionName(IndexSection section) {
       return "definitions by node";
     case IndexSection::kBounds:
       return "bounds";
+    case IndexSection::kLeftOut:
+      return "left out";
+    case IndexSection::kLeftOutBytes:
+      return "left out bytes";
   }
   return "unknown";
 }
@@ -69,9 +73,12 @@ std::uint32_t IndexEntryBytes(IndexSection section) {
     case IndexSection::kStringOffsets:
       return sizeof(std::uint64_t);
     case IndexSection::kStringBytes:
+    case IndexSection::kLeftOutBytes:
       return 1;
     case IndexSection::kBounds:
       return sizeof(IndexBounds);
+    case IndexSection::kLeftOut:
+      return sizeof(LeftOutRecord);
     case IndexSection::kDependencyFiles:
     case IndexSection::kRequiredFiles:
     case IndexSection::kSpines:

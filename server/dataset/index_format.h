@@ -38,8 +38,10 @@ enum class IndexSection : std::uint32_t {
   kStringBytes = 15,
   kDefinitionsByNode = 16,
   kBounds = 17,
+  kLeftOut = 18,       // may be missing in an older index: nothing was left out
+  kLeftOutBytes = 19,  // likewise
 };
-inline constexpr std::size_t kIndexSections = 17;
+inline constexpr std::size_t kIndexSections = 19;
 
 std::string_view IndexSectionName(IndexSection section);
 /// Bytes of one entry of a section.
@@ -84,6 +86,7 @@ static_assert(kIsRecord<StepRecord> && sizeof(StepRecord) == 40);
 static_assert(kIsRecord<OutcomeRecord> && sizeof(OutcomeRecord) == 56);
 static_assert(kIsRecord<NodeRef> && sizeof(NodeRef) == 8);
 static_assert(kIsRecord<IndexBounds> && sizeof(IndexBounds) == 64);
+static_assert(kIsRecord<LeftOutRecord> && sizeof(LeftOutRecord) == 56);
 
 /// XXH3-64 of a header (its checksum taken as 0) and the table that follows it.
 std::uint64_t HeaderChecksum(IndexHeader header, std::span<const SectionEntry> table);

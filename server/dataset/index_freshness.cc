@@ -4,6 +4,7 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <fcntl.h>
 
@@ -65,8 +66,11 @@ bool SameHostRecord(const HostFileRecord& a, const HostFileRecord& b) {
 
 IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing) {
   IndexFreshness freshness;
-  if (!listing.bad.empty()) {
-    freshness.stale = listing.bad.front().ToString();
+  std::unordered_set<std::string_view> left_out;
+  for (const LeftOutRecord& record : index.left_out()) left_out.insert(index.left_out_name(record));
+  for (const BadFile& file : listing.bad) {
+    if (left_out.contains(file.name)) continue;
+    freshness.stale = file.ToString();
     return freshness;
   }
   const PlaceByName places = Places(listing);
@@ -87,9 +91,12 @@ IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListin
       freshness.touched.push_back(f);
     }
   }
-  if (listing.names.size() != index.files().size()) {
-    freshness.stale = fmt::format("the folder has {} files, the index {}", listing.names.size(),
-                                  index.files().size());
+  for (const std::string& name : listing.names) left_out.erase(name);
+  for (const BadFile& file : listing.bad) left_out.erase(file.name);
+  const std::size_t in_folder = listing.names.size() + listing.bad.size();
+  const std::size_t known = index.files().size() + index.left_out().size() - left_out.size();
+  if (in_folder != known) {
+    freshness.stale = fmt::format("the folder has {} files, the index knows {}", in_folder, known);
   }
   return freshness;
 }

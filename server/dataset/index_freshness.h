@@ -30,6 +30,7 @@ struct IndexFreshness {
 HostFileRecord HostRecord(const FileIdentity& identity);
 bool SameHostRecord(const HostFileRecord& a, const HostFileRecord& b);
 
+/// Of what the index leaves out only names are compared; WhyLeftOutIsStale looks at the rest.
 IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing);
 
 /// Hashes a file. Not ok where it differs from what was indexed or cannot be read; names it.

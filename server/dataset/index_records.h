@@ -136,6 +136,24 @@ struct HostFileRecord {
   std::int64_t changed_ns;   // since 1970: contents or inode
 };
 
+/// A file of the folder that is not in the index (BuildOptions::skip_bad), as it was when that was
+/// decided: whoever finds another one there decides again.
+struct LeftOutRecord {
+  std::uint64_t size;
+  HostFileRecord host;  // all three, and the size, are 0 where the file could not be looked at
+  std::uint64_t text;   // first byte in left_out_bytes(): name, then reason
+  std::uint32_t name_bytes;
+  std::uint32_t reason_bytes;
+  std::uint32_t why;  // LeftOutWhy
+  std::uint32_t reserved;
+};
+
+enum class LeftOutWhy : std::uint32_t {
+  kBad = 0,         // what it holds
+  kUnreadable = 1,  // it cannot be opened: who tries again may succeed, though nothing changed
+  kNeedsBad = 2,    // nothing is wrong with it but what it depends on
+};
+
 /// Largest values, from which a plan fixes the types of its tensors.
 struct IndexBounds {
   std::uint64_t max_file_nodes;

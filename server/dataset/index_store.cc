@@ -22,6 +22,7 @@
 #include "server/dataset/file_io.h"
 #include "server/dataset/index_format.h"
 #include "server/dataset/index_freshness.h"
+#include "server/dataset/left_out.h"
 
 namespace millrace {
 namespace {
@@ -106,6 +107,9 @@ class Store {
         continue;
       }
       IndexFreshness freshness = CompareWithListing(**index, listing_);
+      if (freshness.stale.empty()) {
+        freshness.stale = WhyLeftOutIsStale(dir_, **index, listing_, options_.build.skip_bad);
+      }
       if (freshness.fits()) {
         outcome.file = place;
         return *index;
@@ -206,7 +210,14 @@ class Store {
                                   {"proof_states", outcome.report.proof_states},
                                   {"index_bytes", outcome.report.index_bytes},
                                   {"seconds", outcome.report.seconds}});
-    return DatasetIndex::Open(outcome.file);
+    Result<IndexPtr> index = DatasetIndex::Open(outcome.file);
+    if (!index.ok()) return index;
+    for (const LeftOutRecord& file : (*index)->left_out()) {
+      logger_->Warning("file left out", {{"dataset", dir_.string()},
+                                         {"file", Escaped((*index)->left_out_name(file))},
+                                         {"why", (*index)->left_out_reason(file)}});
+    }
+    return index;
   }
 
   struct Renewable {

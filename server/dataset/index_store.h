@@ -5,7 +5,8 @@
 // for. It fits where it has the same files with the same sizes, inodes and times; files of which
 // only inode or times differ are hashed, and where all are the same the index is renewed, not built
 // again. Where some files have changed, only those are read; what the index says of the others goes
-// over into the new one. Of several processes one builds and the others wait for it (flock on the
+// over into the new one. One that leaves out bad files (BuildOptions::skip_bad) fits for as long as
+// these are as they were. Of several processes one builds and the others wait for it (flock on the
 // index's name +
 // ".lock").
 //
@@ -50,9 +51,10 @@ struct IndexOutcome {
 std::filesystem::path DefaultCacheDir();
 
 /// Opens the index of a dataset's folder; builds it where it is missing, damaged or does not fit.
-/// DataLoss naming all bad files; NotFound, PermissionDenied and InvalidArgument for the folder or
-/// the place of the index; ResourceExhausted; Cancelled where options.build.stop was asked for,
-/// also while it waits for another process. An index that was there stays whole until a new one is.
+/// DataLoss naming all bad files, unless options.build.skip_bad leaves them out; NotFound,
+/// PermissionDenied and InvalidArgument for the folder or the place of the index;
+/// ResourceExhausted; Cancelled where options.build.stop was asked for, also while it waits for
+/// another process. An index that was there stays whole until a new one is.
 Result<std::shared_ptr<const DatasetIndex>> OpenOrBuildIndex(const std::filesystem::path& dir,
                                                              const IndexOptions& options,
                                                              IndexOutcome* outcome = nullptr);

@@ -15,10 +15,11 @@
 namespace millrace {
 namespace {
 
-// Files that are there and not indexed.
+// Files that are there, and of which the index knows nothing.
 std::vector<BadFile> UnknownFiles(const DatasetListing& listing, const DatasetIndex& index) {
   std::unordered_set<std::string_view> indexed;
   for (std::uint32_t f = 0; f < index.files().size(); ++f) indexed.insert(index.file_name(f));
+  for (const LeftOutRecord& file : index.left_out()) indexed.insert(index.left_out_name(file));
   std::vector<BadFile> unknown;
   for (const std::string& name : listing.names) {
     if (indexed.count(name) == 0) unknown.push_back({name, "is not in the index"});

@@ -310,6 +310,7 @@ v1::WorkRequest Trimmed(const v1::WorkRequest& request) {
   trimmed.DiscardUnknownFields();
   for (auto& [id, dataset] : *trimmed.mutable_datasets()) {
     dataset.clear_file_list();
+    dataset.clear_left_out();
     Cut(dataset.mutable_error());
   }
   for (v1::PlanState& plan : *trimmed.mutable_plans()) Cut(plan.mutable_error());

@@ -206,6 +206,8 @@ v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOpti
     out.set_error(dataset.error());
     out.set_files(dataset.files());
     out.set_examples(dataset.examples());
+    out.set_left_out_files(dataset.left_out_files());
+    *out.mutable_left_out() = dataset.left_out();
   }
 
   std::map<std::string, std::vector<const SessionFacts*>> jobs;

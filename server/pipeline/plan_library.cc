@@ -124,6 +124,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   options.cache_dir = options_.cache_dir;
   options.logger = logger_;
   options.bad = &bad_files;
+  options.build.skip_bad = options_.skip_bad;
   options.build.threads = options_.index_threads;
   options.build.stop = stop_.get_token();
   options.one_build = &one_build_;
@@ -308,6 +309,12 @@ Result<DatasetStatus> PlanLibrary::GetStatus(const std::string& dataset_id) cons
     status.files = index.files().size();
     status.nodes = index.nodes();
     status.proof_states = index.outcomes().size();
+    status.left_out_files = index.left_out().size();
+    const std::size_t shown = std::min(index.left_out().size(), DatasetStatus::kShownLeftOut);
+    for (const LeftOutRecord& file : index.left_out().first(shown)) {
+      status.left_out.push_back(
+          {std::string(index.left_out_name(file)), std::string(index.left_out_reason(file))});
+    }
   }
   return status;
 }

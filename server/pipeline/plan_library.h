@@ -43,6 +43,7 @@ struct PlanLibraryOptions {
   std::map<std::string, DatasetLocation> datasets;  // by dataset id
   unsigned index_threads = 0;                       // 0: one for each CPU of the process
   std::filesystem::path cache_dir;                  // empty: the user's
+  bool skip_bad = false;                            // indexes leave out bad files
   /// The owner calls OpenAll: until a dataset was tried there, it counts as being opened.
   bool open_ahead = false;
   /// Called from several threads while an index is built.
@@ -66,6 +67,10 @@ struct DatasetStatus {
   std::uint64_t nodes = 0;
   std::uint64_t proof_states = 0;
   std::vector<std::string> damaged_files;  // plans have to exclude them
+  std::vector<BadFile> left_out;           // of the index; the first kShownLeftOut
+  std::uint64_t left_out_files = 0;
+
+  static constexpr std::size_t kShownLeftOut = 100;
 };
 
 class PlanLibrary {

@@ -19,7 +19,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
 # those of tests/bench and tests/fault have tests of their own; the tests of the Python package begin with
 # pip.
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
-           "git ", "tests/bench/", "./tests/fault/", "pip install ./client/python")
+           "git ", "tests/bench/", "./tests/fault/", "./tests/process/soak",
+           "pip install ./client/python")
 # Commands that talk to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")
 

@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import re
 import shutil
+import subprocess
 
-from harness import check, check_same, cluster, wait_for
+from harness import Failure, PATIENCE, binary, check, check_same, cluster, wait_for
 from test_streams import DATA
 
 SLOW = ["--delay", "0.02", "--prefetch-bytes", "30000"]
@@ -127,3 +129,167 @@ def test_a_file_replaced_by_rename_changes_nothing_and_is_warned_of_once():
         check(daemon.text().count("file was replaced") == 1, daemon.text())
         c.dataset = DATA
         check_same(c.delivered(consumer.log), c.reference(0, 1))
+
+
+def test_the_exclude_line_of_the_error_lets_the_job_go_on_from_its_cursor():
+    with cluster(DATA) as c:
+        c.dataset, file = own_dataset(c)
+        daemon = c.serve()
+        at = c.folder / "cursor"
+        consumer = c.consumer(1, extra=[*SLOW, "--cursor-out", at])
+        begun(c, consumer)
+        cut(file)
+        expect_data_loss(consumer, daemon, file)
+        line = re.search(r"write `(exclude: .*?)`", consumer.text().splitlines()[-1])[1]
+        name = str(file.relative_to(c.dataset))
+        check(line == f'exclude: {{files: ["{name}"]}}', line)
+        before = c.delivered(consumer.log)
+        whole = c.pipeline.read_text()
+        c.pipeline.write_text(f"{whole}{line}\n")
+        end = c.folder / "end"
+        again = c.consumer(1, extra=["--cursor", at.read_text().strip(), "--cursor-out", end])
+        again.expect_success()
+
+        after, start = c.delivered(again.log), 8 * len(before)
+        c.dataset = DATA
+        check_same(after, c.reference(0, 1, start), "with the file excluded")
+        # Both cursors are of one order, and each example has the place that it would have had.
+        orders = [f.read_text().strip().split(":")[0] for f in (at, end)]
+        check(orders[0] == orders[1], f"{orders}")
+        c.pipeline.write_text(whole)
+        expected = c.reference(0, 1)
+        check_same(before, expected[:len(before)], "before")
+        check([examples_of(e) for e in before + after] == [examples_of(e) for e in expected],
+              "the order of examples is not that of before")
+        dropped = [reason for e in after for _, reason in e["dropped"]]
+        check("excluded" in dropped, "no example of the file is dropped")
+
+
+def examples_of(line):
+    return sorted([*line["examples"], *(example for example, _ in line["dropped"])])
+
+
+def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
+    with cluster(DATA) as c:
+        folders = [own_dataset(c, name) for name in ("one", "two")]
+        c.dispatcher()
+        workers = [worker_of(c, folder) for folder, _ in folders]
+        # Two files of different sizes: each worker lacks another one.
+        files = [folders[0][1],
+                 sorted(folders[1][0].rglob("*.bin"), key=lambda f: f.stat().st_size)[-2]]
+        consumer = c.consumer(1, epochs=100, extra=SLOW)
+        begun(c, consumer)
+        cut(files[0])
+        wait_for(lambda: "plan cannot be served any more" in workers[0].text(),
+                 "the first worker goes on", workers[0].popen)
+        count = len(c.delivered(consumer.log))
+        wait_for(lambda: len(c.delivered(consumer.log)) > count + 20, "the job does not go on",
+                 consumer.popen)
+        cut(files[1])
+        check(consumer.wait() == 3, consumer.text())
+        last = consumer.text().splitlines()[-1]
+        # Each worker would serve a job that excludes its own bad file.
+        for file, (folder, _) in zip(files, folders):
+            line = f'exclude: {{files: ["{file.relative_to(folder)}"]}}'
+            check(f"write `{line}`" in last, f"{line} is not in: {last}")
+        lines = c.delivered(consumer.log)
+        epochs = lines[-1]["epoch"] + 1
+        expected = [e for epoch in range(epochs) for e in c.reference(epoch, 1)]
+        check_same(lines, expected[:len(lines)])
+
+
+# --- Datasets that are bad from the start ---
+
+
+def bad_dataset(c):
+    """A copy of the dataset that was never indexed, a file of it that others need, which is cut
+    off, and the names of all that --skip-bad leaves out for it."""
+    folder, _ = own_dataset(c)
+    (folder / ".millrace.index").unlink()
+    sizes = {file: file.read_bytes() for file in sorted(folder.rglob("*.bin"))}
+    for file, content in sizes.items():
+        os.truncate(file, len(content) // 2)
+        done = subprocess.run([binary("cli"), "index", folder, "--skip-bad"], capture_output=True,
+                              text=True, timeout=PATIENCE, check=False)
+        left_out = re.findall(r"file left out .*file=\"?([^ \"]+)", done.stderr)
+        (folder / ".millrace.index").unlink(missing_ok=True)
+        if done.returncode == 0 and 2 <= len(left_out) < len(sizes):
+            return folder, file, left_out
+        file.write_bytes(content)
+    raise Failure("no file of the dataset is needed by some others")
+
+
+def without_files(c, folder, names):
+    copy = c.folder / "without"
+    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns(".millrace.index*"))
+    for name in names:
+        (copy / name).unlink()
+    return copy
+
+
+def test_without_its_bad_files_a_dataset_is_served_as_if_they_did_not_exist():
+    with cluster(DATA) as c:
+        folder, file, left_out = bad_dataset(c)
+        name = str(file.relative_to(folder))
+        check(name in left_out, f"{left_out}")
+        done = subprocess.run([binary("cli"), "index", folder], capture_output=True, text=True,
+                              timeout=PATIENCE, check=False)
+        check(done.returncode == 3, done.stderr)
+        check(name in done.stderr and "--skip-bad" in done.stderr, done.stderr)
+
+        c.dataset = folder
+        daemon = c.serve("--skip-bad")
+        consumer = c.consumer(2, epochs=2)
+        consumer.expect_success()
+        for bad in left_out:
+            said = re.findall(rf'file left out .*file="?{re.escape(bad)}"? why=', daemon.text())
+            check(len(said) == 1, f"{bad}: {said}\n{daemon.text()}")
+        state = c.status()["datasets"]["data"]
+        check(int(state["left_out_files"]) == len(left_out), f"{state}")
+        reasons = {entry["name"]: entry["reason"] for entry in state["left_out"]}
+        check(sorted(reasons) == sorted(left_out), f"{state}")
+        check("at byte" in reasons[name], f"{state}")
+        check(any(f"needs {name}, which is bad" in r for r in reasons.values()), f"{state}")
+        table = c.run("status", "--address", c.address)
+        check(f"ready, {len(left_out)} files left out" in table, table)
+        inspected = c.run("inspect", folder, "--skip-bad")
+        for bad, reason in reasons.items():
+            check(f"  {bad}: {reason}\n" in inspected, inspected)
+            check(bad in table, table)
+
+        c.dataset = without_files(c, folder, left_out)
+        check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
+        digest = re.search(r"digest +(\w+)", c.run("index", c.dataset))[1]
+        check(digest == state["digest"], f"digest {state['digest']}, expected {digest}")
+
+
+def test_a_file_that_is_repaired_is_served_after_the_next_start():
+    with cluster(DATA) as c:
+        c.dataset, file, left_out = bad_dataset(c)
+        daemon = c.serve("--skip-bad")
+        wait_for(lambda: "index built" in daemon.text(), "no dataset", daemon.popen)
+        daemon.terminate()
+        daemon.expect_success()
+        shutil.copy(DATA / file.relative_to(c.dataset), file)
+        again = c.serve("--skip-bad", state="again")
+        consumer = c.consumer(1)
+        consumer.expect_success()
+        check(int(c.status()["datasets"]["data"]["left_out_files"]) == 0, again.text())
+        c.dataset = DATA
+        check_same(c.delivered(consumer.log), c.reference(0, 1))
+
+
+def test_a_worker_that_leaves_out_what_the_dispatcher_has_is_named_with_a_file():
+    with cluster(DATA) as c:
+        folder, _, left_out = bad_dataset(c)
+        c.dispatcher()
+        c.dataset = folder
+        c.worker(extra=["--skip-bad"])
+        c.dataset = DATA
+        c.consumer(1, extra=["--attach-timeout", "60"])
+        why = wait_for(lambda: [w["why"] for w in c.status()["workers"]
+                                if "on the worker" in w["why"] or "on the dispatcher" in w["why"]],
+                       "the worker is not named")
+        check(any(f.name in why[0] for f in DATA.rglob("*.bin")), f"{why}")
+        check(int(c.status()["workers"][0]["datasets"]["data"]["left_out_files"]) == len(left_out),
+              "the worker's status does not count what it leaves out")

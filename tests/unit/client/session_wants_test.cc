@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "client/lease_book.h"
 #include "tests/unit/client/machine.h"
 
 namespace millrace::client {
@@ -192,6 +193,20 @@ TEST_CASE("where the original of a copy is gone, the copy has all the room", "[s
   m.Wants(opened[1].stream);
   m.state->OnBatchesClosed(opened[0].stream, Unavailable("reset"), m.now);
   CHECK(TotalRoom(*m.Wants(opened[1].stream)) == 8);
+}
+
+TEST_CASE("leases without end are held to what a report may name; those beyond are over",
+          "[session][wants]") {
+  Machine m;
+  m.Welcome();
+  std::vector<v1::Lease> leases;
+  for (std::uint64_t n = 1; n <= LeaseBook::kMostLeases + 100; ++n) {
+    leases.push_back(m.LeaseOf(n, 0, 1, 1));
+  }
+  m.Give(leases);
+  const v1::Report report = m.PassAttached(kSecond);
+  CHECK(report.held_size() == static_cast<int>(LeaseBook::kMostLeases));
+  CHECK(report.last_lease().n() == LeaseBook::kMostLeases + 100);
 }
 
 }  // namespace

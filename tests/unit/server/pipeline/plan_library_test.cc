@@ -196,5 +196,27 @@ TEST_CASE("a dataset damaged before it was ever indexed is not served at all", "
   CHECK(status.message().find("b.bin") != std::string::npos);
 }
 
+TEST_CASE(
+    "a dataset is served without its bad files where that is asked for, and status names them",
+    "[library][skip_bad]") {
+  const TempDir dir;
+  WriteFixture(dir.path(), SampleFile("a.bin"));
+  for (int i = 0; i < 150; ++i) WriteBytes(dir / ("x" + std::to_string(i) + ".bin"), {});
+  PlanLibraryOptions options = At(dir);
+  options.skip_bad = true;
+  PlanLibrary library(options, MakeNullLogger());
+  CHECK(library.Compile(Source()).ok());
+  const DatasetStatus status = *library.GetStatus("d");
+  CHECK(status.open);
+  CHECK(status.error.empty());
+  CHECK(status.files == 1);
+  CHECK(status.left_out_files == 150);
+  REQUIRE(status.left_out.size() == 100);
+  CHECK(status.left_out[0].name == "x0.bin");
+  CHECK(status.left_out[0].reason == "is empty");
+  // It is not there to be excluded either.
+  CHECK_FALSE(library.Compile(Source("exclude: {files: [x0.bin]}\n")).ok());
+}
+
 }  // namespace
 }  // namespace millrace::test

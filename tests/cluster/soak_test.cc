@@ -1,0 +1,99 @@
+// Thousands of epochs leave the heap of a whole cluster as it is: what glibc says is in use, to the
+// byte, of dispatcher, worker and trainer together. tests/process/soak looks at real processes.
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <malloc.h>
+
+#include "tests/support/skip.h"
+#include "tests/support/test_cluster.h"
+
+namespace millrace {
+namespace {
+
+using test::ReadAll;
+using test::TestCluster;
+
+constexpr std::uint64_t kSamples = 400;
+// Allowed to grow in the last quarter: buffers that are kept for the next batches, of which a rare
+// moment may ask for one more, and little an epoch: one small allocation is 32 bytes.
+constexpr std::int64_t kKeptBytes = 128 << 10;
+constexpr std::int64_t kBytesAnEpoch = 4;
+
+std::uint64_t Epochs() {
+  const char* const asked = std::getenv("MILLRACE_SOAK_EPOCHS");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : 20'000;
+}
+
+std::int64_t HeapInUse() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+}
+
+std::int64_t EntriesOf(const char* folder) {
+  return std::distance(std::filesystem::directory_iterator(folder),
+                       std::filesystem::directory_iterator());
+}
+
+/// The smallest of a part of the samples: what batches under way add comes and goes.
+std::int64_t Least(const std::vector<std::int64_t>& samples, std::size_t begin, std::size_t end) {
+  return *std::min_element(samples.begin() + static_cast<std::ptrdiff_t>(begin),
+                           samples.begin() + static_cast<std::ptrdiff_t>(end));
+}
+
+TEST_CASE("twenty thousand epochs leave heap, open files and threads as they were",
+          "[cluster][soak]") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  test::SkipTest("a sanitizer has a heap of its own");
+#endif
+  const std::uint64_t epochs = Epochs();
+  const std::uint64_t each = std::max<std::uint64_t>(1, epochs / kSamples);
+  TestCluster cluster;
+  // A batch or two an epoch, of a tenth of the examples.
+  cluster.SetPipeline(
+      "millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
+      "split: {method: hash, proportions: [1, 9], take: 0}\n"
+      "closure: {max_subgraph_size: 16}\nbatch: {size: 32, remainder: keep}\n");
+  cluster.AddWorker("w");
+  SessionOptions options = cluster.Options(0, 1);
+  options.prefetch_bytes = 64 << 10;
+  auto session = cluster.Connect(options, "trainer");
+  INFO(session.status().ToString());
+  REQUIRE(session.ok());
+
+  std::vector<std::int64_t> heap;
+  std::vector<std::int64_t> files;
+  std::vector<std::int64_t> threads;
+  for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
+    if (epoch > 0) REQUIRE((*session)->NextEpoch().ok());
+    const auto batches = ReadAll(**session, 1);
+    REQUIRE(batches.ok());
+    REQUIRE_FALSE(batches->empty());
+    if (epoch % each != 0) continue;
+    heap.push_back(HeapInUse());
+    files.push_back(EntriesOf("/proc/self/fd"));
+    threads.push_back(EntriesOf("/proc/self/task"));
+  }
+  const std::size_t n = heap.size();
+  const std::int64_t grown = Least(heap, 3 * n / 4, n) - Least(heap, n / 2, 3 * n / 4);
+  const auto apart = static_cast<std::int64_t>(epochs / 4);
+  std::printf("epochs %llu: heap in use %lld bytes at half, grown %lld in the last quarter\n",
+              static_cast<unsigned long long>(epochs), static_cast<long long>(heap[n / 2]),
+              static_cast<long long>(grown));
+  INFO("grown by " << grown << " bytes in " << apart << " epochs");
+  CHECK(grown < kKeptBytes + apart * kBytesAnEpoch);
+  CHECK(Least(files, 3 * n / 4, n) <= Least(files, n / 2, 3 * n / 4));
+  CHECK(Least(threads, 3 * n / 4, n) <= Least(threads, n / 2, 3 * n / 4));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,104 @@
+"""Long runs that stay flat: memory, open files and threads of a daemon and a trainer, epoch after
+epoch of a tiny dataset. `tests/process/soak` is the same by hand, for as long as one likes."""
+
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+from harness import PATIENCE, Skipped, check, cluster
+
+# One batch an epoch.
+PIPELINE = """millrace: 1
+dataset: data
+source: proof_states
+shuffle: {seed: 7}
+closure: {max_subgraph_size: 16}
+batch: {size: 64, remainder: keep}
+"""
+# What is allowed to grow in the last quarter: bytes, and bytes an epoch of that quarter. Pages that
+# are touched for the first time by a rare event are the former; one small allocation that is
+# forgotten each epoch, 32 bytes with its header, is more than the latter.
+ALLOWED_BYTES = 96 << 10
+ALLOWED_AN_EPOCH = 16
+
+
+def look(pid):
+    """Memory but for mapped files, open files, threads of a process; None where it has ended."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        kilobytes = [int(n) for n in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.M)]
+        files, threads = (len(os.listdir(f"/proc/{pid}/{what}")) for what in ("fd", "task"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return (sum(kilobytes) * 1024, files, threads) if kilobytes else None
+
+
+def run_epochs(epochs, report=lambda text: None):
+    """Runs a service and a trainer for so many epochs; fails where either grows."""
+    with cluster(None) as c:
+        c.dataset = c.folder / "tiny"
+        c.run("generate", c.dataset, "--nodes", 2000, "--files", 2, "--proof-states", 40)
+        c.pipeline.write_text(PIPELINE)
+        daemon = c.serve("--threads", 1, "--memory-limit", "64MiB", "--log-level", "warning")
+        trainer = c.consumer(1, epochs=epochs, log="/dev/null",
+                             extra=["--prefetch-bytes", 200000, "--quiet"])
+        samples = {"daemon": [], "trainer": []}
+        seen = last = 0
+        while trainer.popen.poll() is None:
+            jobs = c.status().get("jobs", [])
+            now = int(jobs[0]["next"]["epoch"]) if jobs and jobs[0]["state"] == "live" else 0
+            if now == seen:
+                time.sleep(0.1)
+                continue
+            seen = now
+            for name, process in (("daemon", daemon), ("trainer", trainer)):
+                seen_now = look(process.popen.pid)
+                if seen_now is not None:
+                    samples[name].append((now, *seen_now))
+            if now - last >= epochs // 10:
+                last = now
+                report(f"{now} epochs: " + "; ".join(
+                    f"{name} {s[-1][1] >> 10} KiB, {s[-1][2]} files, {s[-1][3]} threads"
+                    for name, s in samples.items() if s))
+        trainer.expect_success()
+        for name, taken in samples.items():
+            expect_flat(name, taken, epochs, report)
+
+
+def quarter(taken, epochs, number):
+    part = [s for s in taken if number * epochs <= 4 * s[0] < (number + 1) * epochs]
+    check(len(part) >= 3, f"only {len(part)} looks in quarter {number} of the run")
+    return part
+
+
+def expect_flat(name, taken, epochs, report):
+    third, fourth = quarter(taken, epochs, 2), quarter(taken, epochs, 3)
+    for column, what in ((1, "bytes"), (2, "open files"), (3, "threads")):
+        before, after = (min(s[column] for s in part) for part in (third, fourth))
+        allowed = ALLOWED_BYTES + ALLOWED_AN_EPOCH * epochs // 4 if what == "bytes" else 0
+        report(f"{name}: {before} {what}, then {after}")
+        check(after - before <= allowed,
+              f"the {name} had {before} {what} in the third quarter of {epochs} epochs and {after} "
+              f"in the fourth: expected at most {allowed} more")
+
+
+def test_ten_thousand_epochs_leave_daemon_and_trainer_as_they_were():
+    if os.environ.get("MILLRACE_TEST_SANITIZE"):
+        raise Skipped("a sanitizer keeps what was freed")
+    run_epochs(10_000, report=print)
+
+
+def test_a_long_run_by_hand_says_that_it_was_flat():
+    if os.environ.get("MILLRACE_TEST_SANITIZE"):
+        raise Skipped("a sanitizer keeps what was freed")
+    soak = pathlib.Path(__file__).with_name("soak")
+    done = subprocess.run([soak, "--epochs", "5000", "--build", os.environ["MILLRACE_BUILD_DIR"]],
+                          capture_output=True, text=True, timeout=PATIENCE, check=False)
+    # So short a run may not be flat yet; that it looks is what counts.
+    looked = "daemon: " in done.stdout and "trainer: " in done.stdout
+    check(looked and done.returncode in (0, 1), f"{done.stdout}{done.stderr}")
+    done = subprocess.run([soak, "--epochs", "10"], capture_output=True, text=True,
+                          timeout=PATIENCE, check=False)
+    check(done.returncode == 2 and "at least 5000" in done.stderr, done.stderr)
