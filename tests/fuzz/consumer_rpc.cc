@@ -56,7 +56,9 @@ client::SessionStateOptions Options() {
 
 class Victim {
  public:
-  Victim() : state_(Options(), [] { return 0.5; }, MakeNullLogger()) {
+  Victim()
+      : state_(
+            Options(), [] { return 0.5; }, MakeNullLogger()) {
     state_.Start(now_);
     After();
   }
@@ -84,9 +86,9 @@ class Victim {
   }
 
   void PerformEvent(const Event& event) {
-    StreamEntry* const stream =
-        event.argument < streams_.size() && streams_[event.argument].open ? &streams_[event.argument]
-                                                                          : nullptr;
+    StreamEntry* const stream = event.argument < streams_.size() && streams_[event.argument].open
+                                    ? &streams_[event.argument]
+                                    : nullptr;
     switch (event.kind % kKinds) {
       case kAttach:
         if (attach_ != 0) state_.OnAttachMessage(attach_, Parse<v1::AttachResponse>(event), now_);
@@ -167,8 +169,9 @@ class Victim {
             "what is taken is held");
     if (verdict == client::Verdict::kTaken) {
       Require(state_.holds(state_.steps().Index(arrival.at)), "a batch that is taken has a step");
-      Require(arrival.first_example == state_.steps().Examples(state_.steps().Index(arrival.at)).first,
-              "a batch that is taken holds the examples of its step");
+      Require(
+          arrival.first_example == state_.steps().Examples(state_.steps().Index(arrival.at)).first,
+          "a batch that is taken holds the examples of its step");
     }
   }
 
@@ -340,9 +343,12 @@ std::vector<std::string> Seeds() {
   v1::BatchPart away;
   away.set_going_away(true);
 
-  std::vector<Event> run = {Message(kAttach, 0, welcome), {kAttachWritten, 0, ""},
-                            Message(kAttach, 0, leases),  {kLoop, 1, ""},
-                            {kWritten, 0, ""},            {kWritten, 1, ""},
+  std::vector<Event> run = {Message(kAttach, 0, welcome),
+                            {kAttachWritten, 0, ""},
+                            Message(kAttach, 0, leases),
+                            {kLoop, 1, ""},
+                            {kWritten, 0, ""},
+                            {kWritten, 1, ""},
                             Message(kPart, 0, alive)};
   std::vector<Event> whole = run;
   for (const auto& part : parts(0, 3, 1 << 20)) whole.push_back(Message(kPart, 0, part));

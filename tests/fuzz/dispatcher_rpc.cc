@@ -152,11 +152,12 @@ class Hostile {
         if (!harness_.hold_commits) harness_.AnswerCommits();
         return;
       case kStoreFails:
-        harness_.store_error = event.argument % 2 != 0 ? Unavailable("the disk is gone") : OkStatus();
+        harness_.store_error =
+            event.argument % 2 != 0 ? Unavailable("the disk is gone") : OkStatus();
         return;
       case kDataset:
-        return harness_.Do(harness_.dispatcher->OnDataset("stdlib", Parse<v1::DatasetState>(event),
-                                                          harness_.now));
+        return harness_.Do(
+            harness_.dispatcher->OnDataset("stdlib", Parse<v1::DatasetState>(event), harness_.now));
       default:
         return;
     }
@@ -200,8 +201,9 @@ class Hostile {
       for (const Number other_id : state.LiveSessionsOf(session.hello.job())) {
         const SessionFacts* other = state.FindSession(other_id);
         Require(other != nullptr, "live sessions exist");
-        Require(other->plan && session.plan && other->plan->fingerprint == session.plan->fingerprint,
-                "I3: live sessions of a job have one fingerprint");
+        Require(
+            other->plan && session.plan && other->plan->fingerprint == session.plan->fingerprint,
+            "I3: live sessions of a job have one fingerprint");
         Require(other->hello.world_size() == session.hello.world_size(),
                 "I3: live sessions of a job have one world size");
         Require(other_id == id || other->hello.rank() != session.hello.rank() ||

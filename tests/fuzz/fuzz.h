@@ -21,6 +21,9 @@ namespace millrace::fuzz {
 /// own.
 std::vector<std::string> Seeds();
 
+/// Writes them into `folder`, a file each.
+void WriteSeeds(const std::string& folder);
+
 /// Ends the process with the reason where `holds` is false: what libFuzzer takes for a crash.
 inline void Require(bool holds, const char* what) {
   if (holds) return;

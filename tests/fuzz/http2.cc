@@ -110,7 +110,8 @@ class FuzzedWorker final : public WorkerEndpoint {
 struct World {
   std::shared_ptr<FuzzedWorker> worker = std::make_shared<FuzzedWorker>();
   std::unique_ptr<GrpcServer> control =
-      GrpcServer::Start({}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<FuzzedDispatcher>()))
+      GrpcServer::Start({},
+                        std::shared_ptr<DispatcherEndpoint>(std::make_shared<FuzzedDispatcher>()))
           .value();
   std::unique_ptr<GrpcServer> batches =
       GrpcServer::Start({}, std::shared_ptr<WorkerEndpoint>(worker)).value();
@@ -141,7 +142,8 @@ std::uint32_t StreamOf(std::uint8_t argument) {
 }
 std::uint8_t FlagsOf(std::uint8_t argument) {
   const std::uint8_t bits = argument >> 4;
-  return static_cast<std::uint8_t>((bits & 1) | (bits & 2) << 1 | (bits & 4) << 1 | (bits & 8) << 2);
+  return static_cast<std::uint8_t>((bits & 1) | (bits & 2) << 1 | (bits & 4) << 1 |
+                                   (bits & 8) << 2);
 }
 
 std::string Header(std::string_view name, std::string_view value) {
@@ -179,8 +181,7 @@ std::string BytesOf(const Event& event) {
       for (const int shift : {24, 16, 8, 0}) {
         message += static_cast<char>(event.bytes.size() >> shift);
       }
-      return Frame(0, FlagsOf(event.argument) & 1, StreamOf(event.argument),
-                   message + event.bytes);
+      return Frame(0, FlagsOf(event.argument) & 1, StreamOf(event.argument), message + event.bytes);
     }
     case kWorker:
       return "";
@@ -221,8 +222,8 @@ void ExpectHonestService(const World& world, Connector& connector) {
   const auto status = connector.GetStatus(World::Address(*world.control), 30);
   RequireOk(status.status(), "the dispatcher answers");
   Require(status->version() == "here", "the dispatcher answers right");
-  const auto tables = connector.GetStatic(World::Address(*world.batches), "known",
-                                          world.worker->digest(), 30, {});
+  const auto tables =
+      connector.GetStatic(World::Address(*world.batches), "known", world.worker->digest(), 30, {});
   RequireOk(tables.status(), "the worker answers");
 }
 
@@ -270,13 +271,23 @@ std::vector<std::string> Seeds() {
                    Message(kWorkMessage, 1 | kEnd, work), call(2, 2),
                    Message(kStatusMessage, 2 | kEnd, status), call(3, 3),
                    Message(kStatusMessage, 3 | kEnd, status)}),
-      WriteEvents({{kWorker, 0, ""}, preface, call(0, 7), Message(kWantsMessage, 0, wants),
-                   Message(kWantsMessage, kEnd, wants), call(1, 8),
+      WriteEvents({{kWorker, 0, ""},
+                   preface,
+                   call(0, 7),
+                   Message(kWantsMessage, 0, wants),
+                   Message(kWantsMessage, kEnd, wants),
+                   call(1, 8),
                    Message(kStaticMessage, 1 | kEnd, tables)}),
-      WriteEvents({preface, call(0, 4), Message(kStatusMessage, kEnd, status), call(1, 9),
-                   Message(kStatusMessage, 1 | kEnd, status), {6, 15, "pingping"},
-                   {3, 0, std::string(4, '\0')}, {8, 15, std::string("\0\0\1\0", 4)},
-                   {4, 15, std::string("\0\4\0\0\0\1", 6)}, {7, 15, std::string(8, '\0')}}),
+      WriteEvents({preface,
+                   call(0, 4),
+                   Message(kStatusMessage, kEnd, status),
+                   call(1, 9),
+                   Message(kStatusMessage, 1 | kEnd, status),
+                   {6, 15, "pingping"},
+                   {3, 0, std::string(4, '\0')},
+                   {8, 15, std::string("\0\0\1\0", 4)},
+                   {4, 15, std::string("\0\4\0\0\0\1", 6)},
+                   {7, 15, std::string(8, '\0')}}),
       WriteEvents({{kRaw, 0, "GET / HTTP/1.1\r\nHost: here\r\n\r\n"}}),
       WriteEvents({preface, {kRaw, 0, std::string(200, '\xff')}}),
   };

@@ -53,7 +53,8 @@ class Sealer {
     const std::size_t most = (bytes_.size() - sizeof(header)) / sizeof(SectionEntry);
     std::vector<SectionEntry> table(std::min<std::size_t>(header.section_count, most));
     if (!table.empty()) {
-      std::memcpy(table.data(), bytes_.data() + sizeof(header), table.size() * sizeof(SectionEntry));
+      std::memcpy(table.data(), bytes_.data() + sizeof(header),
+                  table.size() * sizeof(SectionEntry));
     }
     for (SectionEntry& entry : table) {
       if (const auto section = Bytes(entry)) {
@@ -64,7 +65,8 @@ class Sealer {
     header.checksum = HeaderChecksum(header, table);
     std::memcpy(bytes_.data(), &header, sizeof(header));
     if (!table.empty()) {
-      std::memcpy(bytes_.data() + sizeof(header), table.data(), table.size() * sizeof(SectionEntry));
+      std::memcpy(bytes_.data() + sizeof(header), table.data(),
+                  table.size() * sizeof(SectionEntry));
     }
     return std::move(bytes_);
   }

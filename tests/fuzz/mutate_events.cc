@@ -69,17 +69,17 @@ double AnyReal(double now, Random& random) {
 void MutateValue(Message& message, const FieldDescriptor* field, int at, Random& random) {
   const Reflection* r = message.GetReflection();
   const bool repeated = field->is_repeated();
-#define MILLRACE_FUZZ_NUMBER(Type, Cast)                                                    \
-  {                                                                                         \
-    const auto now = repeated ? r->GetRepeated##Type(message, field, at)                    \
-                              : r->Get##Type(message, field);                               \
+#define MILLRACE_FUZZ_NUMBER(Type, Cast)                                                     \
+  {                                                                                          \
+    const auto now =                                                                         \
+        repeated ? r->GetRepeated##Type(message, field, at) : r->Get##Type(message, field);  \
     const auto next = static_cast<Cast>(AnyNumber(static_cast<std::uint64_t>(now), random)); \
-    if (repeated) {                                                                         \
-      r->SetRepeated##Type(&message, field, at, next);                                      \
-    } else {                                                                                \
-      r->Set##Type(&message, field, next);                                                  \
-    }                                                                                       \
-    return;                                                                                 \
+    if (repeated) {                                                                          \
+      r->SetRepeated##Type(&message, field, at, next);                                       \
+    } else {                                                                                 \
+      r->Set##Type(&message, field, next);                                                   \
+    }                                                                                        \
+    return;                                                                                  \
   }
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
@@ -120,7 +120,8 @@ void AddElement(Message& message, const FieldDescriptor* field, Random& random) 
     case FieldDescriptor::CPPTYPE_MESSAGE: {
       Message* added = r->AddMessage(&message, field);
       if (size > 0) {
-        added->CopyFrom(r->GetRepeatedMessage(message, field, static_cast<int>(Below(size, random))));
+        added->CopyFrom(
+            r->GetRepeatedMessage(message, field, static_cast<int>(Below(size, random))));
       }
       return;
     }
@@ -146,9 +147,10 @@ void MutateMessage(Message& message, Random& random, int depth) {
   // Fields that are set, rather than others: those matter.
   std::vector<const FieldDescriptor*> set;
   r->ListFields(message, &set);
-  const FieldDescriptor* field = set.empty() || Below(4, random) == 0
-                                     ? type->field(static_cast<int>(Below(type->field_count(), random)))
-                                     : set[Below(set.size(), random)];
+  const FieldDescriptor* field =
+      set.empty() || Below(4, random) == 0
+          ? type->field(static_cast<int>(Below(type->field_count(), random)))
+          : set[Below(set.size(), random)];
   if (Below(8, random) == 0) return r->ClearField(&message, field);
   if (!field->is_repeated()) {
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
@@ -183,7 +185,8 @@ void MutateEvent(Event& event, Random& random) {
     return;
   }
   const std::unique_ptr<Message> message = NewMessage(event.kind);
-  if (message != nullptr && Below(10, random) != 0 && message->ParsePartialFromString(event.bytes)) {
+  if (message != nullptr && Below(10, random) != 0 &&
+      message->ParsePartialFromString(event.bytes)) {
     MutateMessage(*message, random, 0);
     event.bytes = message->SerializePartialAsString();
     return;
@@ -205,7 +208,8 @@ void MutateEvents(std::vector<Event>& events, Random& random) {
     case 1:
       if (events.size() < kMaxEvents) {
         const Event copy = *place;
-        events.insert(events.begin() + static_cast<std::ptrdiff_t>(Below(events.size(), random)), copy);
+        events.insert(events.begin() + static_cast<std::ptrdiff_t>(Below(events.size(), random)),
+                      copy);
       }
       return;
     case 2:

@@ -27,9 +27,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Require(pipeline->Find("batch") != nullptr, "a pipeline has batches");
   const v1::Pipeline proto = pipeline->ToProto();
   fuzz::Require(proto.digest() == pipeline->digest().ToHex(), "the digest is told");
-  fuzz::Require(pipeline->excluded_files().empty() !=
-                    (pipeline->digest() != pipeline->order_digest()),
-                "the two digests differ where files are excluded, and only there");
+  fuzz::Require(
+      pipeline->excluded_files().empty() != (pipeline->digest() != pipeline->order_digest()),
+      "the two digests differ where files are excluded, and only there");
   const auto draft = PlanDraft::FromPipeline(*pipeline);
   const auto again = Pipeline::Parse(source);
   fuzz::Require(again.ok() && again->digest() == pipeline->digest() && draft.ok(),
@@ -38,8 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 
 std::vector<std::string> millrace::fuzz::Seeds() {
-  const std::string minimal =
-      "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 8}\n";
+  const std::string minimal = "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 8}\n";
   const std::string full =
       "millrace: 1\n"
       "dataset: stdlib\n"
@@ -57,14 +56,15 @@ std::vector<std::string> millrace::fuzz::Seeds() {
       "  test: {split: {method: file_prefix, prefixes: [[A, B], [\"C/D\"]], take: 1}}\n"
       "exclude: {files: [\"a.bin\", b.bin]}\n";
   using namespace std::string_literals;
-  return {minimal,
-          full,
-          full + "\0valid"s,
-          full + "\0test\0closure.max_subgraph_size=64\0batch.size=4\0batch.global_size=null"s,
-          minimal + "\0\0shuffle.seed=3\0split={method: disabled}"s,
-          "a: &x [1, 2]\nb: *x\n",
-          "millrace: 1\ndataset: &d d\nsource: definitions\nbatch: {size: 2}\nvariants: {*d : {}}\n",
-          minimal + "branches: {}\n",
-          minimal + "# comment\n---\n",
-          "{millrace: 1, dataset: d, source: definitions, batch: {size: 0x10}}"};
+  return {
+      minimal,
+      full,
+      full + "\0valid"s,
+      full + "\0test\0closure.max_subgraph_size=64\0batch.size=4\0batch.global_size=null"s,
+      minimal + "\0\0shuffle.seed=3\0split={method: disabled}"s,
+      "a: &x [1, 2]\nb: *x\n",
+      "millrace: 1\ndataset: &d d\nsource: definitions\nbatch: {size: 2}\nvariants: {*d : {}}\n",
+      minimal + "branches: {}\n",
+      minimal + "# comment\n---\n",
+      "{millrace: 1, dataset: d, source: definitions, batch: {size: 0x10}}"};
 }

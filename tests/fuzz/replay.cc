@@ -31,14 +31,11 @@ std::string Read(const fs::path& file) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string> seeds = millrace::fuzz::Seeds();
   if (argc == 3 && std::string_view(argv[1]) == "--seeds") {
-    fs::create_directories(argv[2]);
-    for (std::size_t i = 0; i < seeds.size(); ++i) {
-      std::ofstream(fs::path(argv[2]) / ("seed" + std::to_string(i)), std::ios::binary) << seeds[i];
-    }
+    millrace::fuzz::WriteSeeds(argv[2]);
     return 0;
   }
+  const std::vector<std::string> seeds = millrace::fuzz::Seeds();
   std::vector<fs::path> files;
   for (int i = 1; i < argc; ++i) {
     if (!fs::exists(argv[i])) {

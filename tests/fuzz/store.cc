@@ -61,9 +61,9 @@ void Use(const fs::path& folder) {
   auto store = SqliteStore::Open(folder);
   if (!store.ok()) {
     const StatusCode code = store.status().code();
-    Require(code == StatusCode::kDataLoss || code == StatusCode::kFailedPrecondition,
-            "a file that cannot be used is damaged or another program's: " +
-                store.status().message());
+    Require(
+        code == StatusCode::kDataLoss || code == StatusCode::kFailedPrecondition,
+        "a file that cannot be used is damaged or another program's: " + store.status().message());
     return;
   }
   auto state = (*store)->Load();

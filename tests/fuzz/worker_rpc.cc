@@ -154,20 +154,22 @@ class Hostile {
         return state_.OnWorkClosed(attempt_, Unavailable("gone"), now_);
       case kPlan: {
         if (to_compile_.empty()) return;
-        const auto plan = std::next(to_compile_.begin(),
-                                    static_cast<std::ptrdiff_t>(event.argument / 2 % to_compile_.size()));
+        const auto plan =
+            std::next(to_compile_.begin(),
+                      static_cast<std::ptrdiff_t>(event.argument / 2 % to_compile_.size()));
         const std::string fingerprint = *plan;
         to_compile_.erase(plan);
         if (event.argument % 2 != 0) {
           return state_.OnPlan(fingerprint, DataLoss("a damaged file"), now_);
         }
-        return state_.OnPlan(fingerprint,
-                             WorkerState::CompiledPlan{nullptr, std::string(32, '5')}, now_);
+        return state_.OnPlan(fingerprint, WorkerState::CompiledPlan{nullptr, std::string(32, '5')},
+                             now_);
       }
       case kBuild:
         return Build(100u * (event.argument + 1u));
       case kBuildFails:
-        if (const auto task = Next()) state_.OnBuildFailed(*task, OutOfRange("no such place"), now_);
+        if (const auto task = Next())
+          state_.OnBuildFailed(*task, OutOfRange("no such place"), now_);
         return;
       case kAdvance:
         return Advance(milliseconds(250) * (event.argument % 64));
@@ -249,8 +251,7 @@ class Hostile {
         streams_.begin(), streams_.end(), [](const auto& stream) { return stream.second.open; }));
     Require(open <= kMaxStreams, "streams are bounded");
     Require(state_.queue().built_bytes() <=
-                std::max(state_.queue().memory_budget(), kBudgetBytes) +
-                    (1 + open) * kLargestBatch,
+                std::max(state_.queue().memory_budget(), kBudgetBytes) + (1 + open) * kLargestBatch,
             "I5: what is built and not sent is bounded");
     Require(state_.queue().jobs() <= open, "jobs are bounded");
     Require(state_.queue().pending() <= kMaxStreams * BuildQueue::kMaxWantedBatches,
