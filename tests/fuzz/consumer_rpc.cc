@@ -141,7 +141,9 @@ class Victim {
         return;
       case kLoop:
         state_.SetWaiting(event.argument % 2 != 0, now_);
-        return state_.SetLoopHolds(event.argument / 2, now_);
+        // It holds batches, and so it was admitted.
+        if (state_.admission()) state_.SetLoopHolds(event.argument / 2, now_);
+        return;
       case kStatic:
         return ReadStatic(event.bytes, event.argument);
       case kLeave:

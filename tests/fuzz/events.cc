@@ -1,10 +1,14 @@
 #include "tests/fuzz/events.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include "tests/fuzz/input.h"
 
 namespace millrace::fuzz {
 
 std::vector<Event> ReadEvents(const std::uint8_t* data, std::size_t size) {
+  // It would tell of every text that is no UTF-8.
+  google::protobuf::SetLogHandler(nullptr);
   Input in(data, size);
   std::vector<Event> events;
   while (!in.empty() && events.size() < kMaxEvents) {
