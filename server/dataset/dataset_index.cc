@@ -77,7 +77,7 @@ class MappedIndex final : public DatasetIndex {
       return Damaged(12, "the file ends within its section table");
     }
     table_.resize(header.section_count);
-    std::memcpy(table_.data(), bytes.data() + sizeof(header), table_bytes);
+    if (table_bytes > 0) std::memcpy(table_.data(), bytes.data() + sizeof(header), table_bytes);
     if (HeaderChecksum(header, table_) != header.checksum) {
       return Damaged(24, "header or section table differ from their checksum");
     }

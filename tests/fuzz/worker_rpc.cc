@@ -70,10 +70,10 @@ class Hostile {
     }
     After();
     state_.SetMemoryBudget(kBudgetBytes);
-    if (attempt_ != 0) state_.OnWorkClosed(attempt_, Unavailable("gone"), now_);
-    After();
-    Advance(seconds(70));
-    Require(attempt_ != 0, "a worker goes back to a dispatcher");
+    // One that says nothing is left again: the next attempt is the one to answer.
+    WorkClosed();
+    for (int n = 0; n < 280 && !work_open_; ++n) Advance(milliseconds(250));
+    Require(work_open_, "a worker goes back to a dispatcher");
     v1::WorkResponse response;
     response.set_term(state_.term());
     response.mutable_id()->set_term(response.term());
@@ -151,7 +151,7 @@ class Hostile {
         writing_work_ = false;
         return;
       case kWorkClosed:
-        return state_.OnWorkClosed(attempt_, Unavailable("gone"), now_);
+        return WorkClosed();
       case kPlan: {
         if (to_compile_.empty()) return;
         const auto plan =
@@ -181,6 +181,12 @@ class Hostile {
       default:
         return;
     }
+  }
+
+  void WorkClosed() {
+    if (!std::exchange(work_open_, false)) return;
+    state_.OnWorkClosed(attempt_, Unavailable("gone"), now_);
+    After();
   }
 
   void Sent(StreamId id) {
@@ -238,8 +244,12 @@ class Hostile {
       } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
         streams_[close->stream].open = false;
       } else if (const auto* connect = std::get_if<WorkerAction::OpenWork>(&action)) {
+        Require(!work_open_, "one stream to a dispatcher");
+        work_open_ = true;
         attempt_ = connect->attempt;
         writing_work_ = false;
+      } else if (std::holds_alternative<WorkerAction::CloseWork>(action)) {
+        work_open_ = false;
       } else if (const auto* report = std::get_if<WorkerAction::SendWork>(&action)) {
         Require(report->attempt == attempt_ && !writing_work_, "one report is written at a time");
         writing_work_ = true;
@@ -269,6 +279,7 @@ class Hostile {
   std::map<StreamId, StreamEntry> streams_;
   StreamId last_stream_ = 0;
   std::uint64_t attempt_ = 0;
+  bool work_open_ = false;
   bool writing_work_ = false;
   std::set<std::string> to_compile_;
 };
