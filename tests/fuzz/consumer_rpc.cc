@@ -374,6 +374,13 @@ std::vector<std::string> Seeds() {
   copies.push_back({kAdvance, 30, ""});
   copies.push_back(Message(kAttach, 0, welcome));
 
+  // A batch of another place than it is said to be.
+  std::vector<Event> elsewhere = run;
+  for (auto part : parts(10, 3, 1 << 20)) {
+    client::ToProto(Position{0, 0}, part.mutable_at());
+    elsewhere.push_back(Message(kPart, 0, part));
+  }
+
   v1::Static tables;
   tables.mutable_vocabulary()->add_node_label_names("rel");
   tables.mutable_vocabulary()->add_node_label_names("a");
@@ -389,7 +396,7 @@ std::vector<std::string> Seeds() {
   contexts.add_list_file(0);
   contexts.add_context_list(1);
   contexts.add_context_start(3);
-  return {WriteEvents(whole), WriteEvents(copies),
+  return {WriteEvents(whole), WriteEvents(copies), WriteEvents(elsewhere),
           WriteEvents({Message(kAttach, 0, waiting), {kAdvance, 40, ""}, {kAttachClosed, 10, ""}}),
           WriteEvents({Message(kStatic, 1, tables)})};
 }

@@ -328,7 +328,26 @@ std::vector<std::string> Seeds() {
   v1::EndJobRequest end;
   end.set_job("x");
 
+  // As many as there may be, of each kind, and more.
+  std::vector<Event> crowd;
+  for (std::uint8_t n = 0; n < 8; ++n) {
+    crowd.push_back({kOpenConsumer, 0, ""});
+    v1::AttachRequest one = hello;
+    one.mutable_hello()->set_nonce(std::string(16, static_cast<char>('A' + n)));
+    one.mutable_hello()->set_job(std::string(1, static_cast<char>('p' + n / 2)));
+    one.mutable_hello()->set_rank(n % 2);
+    crowd.push_back(Message(kAttach, n, one));
+  }
+  for (std::uint8_t n = 0; n < 6; ++n) {
+    crowd.push_back({kOpenWorker, 0, ""});
+    v1::WorkRequest one = work;
+    one.set_nonce(std::string(16, static_cast<char>('A' + n)));
+    one.set_name(std::string(1, static_cast<char>('A' + n)));
+    crowd.push_back(Message(kWork, static_cast<std::uint8_t>(8 + n), one));
+  }
+
   return {
+      WriteEvents(crowd),
       WriteEvents({{kOpenWorker, 0, ""},
                    Message(kWork, 0, work),
                    {kOpenConsumer, 0, ""},
