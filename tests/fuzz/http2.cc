@@ -190,7 +190,22 @@ std::string BytesOf(const Event& event) {
   }
 }
 
-/// Writes all, says that nothing more comes, and reads until the server has had enough.
+void SetPatience(int socket, int milliseconds) {
+  const timeval patience{.tv_sec = 0, .tv_usec = milliseconds * 1000};
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+}
+
+void ReadAll(int socket) {
+  char buffer[4096];
+  // Some calls are answered for ever.
+  for (int n = 0; n < 64 && ::recv(socket, buffer, sizeof(buffer), 0) > 0; ++n) {
+  }
+}
+
+/// Writes all, and reads until the server is silent; then says that nothing more comes (a server
+/// that hears this at once drops the messages before it), and reads until the server has had
+/// enough.
 void Exchange(int port, std::string_view bytes) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Require(socket >= 0, "a socket");
@@ -200,9 +215,7 @@ void Exchange(int port, std::string_view bytes) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   Require(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0,
           "the server takes connections");
-  const timeval patience{.tv_sec = 0, .tv_usec = 100'000};
-  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  SetPatience(socket, 10);
   // So that thousands of connections a second leave no sockets behind.
   const linger reset{.l_onoff = 1, .l_linger = 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -211,10 +224,10 @@ void Exchange(int port, std::string_view bytes) {
     if (sent <= 0) break;
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
+  ReadAll(socket);
   ::shutdown(socket, SHUT_WR);
-  char buffer[4096];
-  while (::recv(socket, buffer, sizeof(buffer), 0) > 0) {
-  }
+  SetPatience(socket, 100);
+  ReadAll(socket);
   ::close(socket);
 }
 
