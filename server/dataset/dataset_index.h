@@ -41,7 +41,7 @@ class DatasetIndex {
   virtual Status Verify() const = 0;
 
   /// Whether records refer to records that exist (index_check.h). Looked at at the first call, by
-  /// one thread while others wait, and remembered: some 0.1 s for a million examples.
+  /// one thread while others wait, and remembered: one pass over the index.
   Status CheckRecords() const;
 
   /// The file that the records lie in; nullptr where they lie in memory.
