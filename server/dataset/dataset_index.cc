@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
+#include "server/dataset/index_check.h"
 #include "server/dataset/index_format.h"
 #include "server/dataset/mapped_file.h"
 
@@ -76,7 +77,7 @@ class MappedIndex final : public DatasetIndex {
       return Damaged(12, "the file ends within its section table");
     }
     table_.resize(header.section_count);
-    std::memcpy(table_.data(), bytes.data() + sizeof(header), table_bytes);
+    if (table_bytes > 0) std::memcpy(table_.data(), bytes.data() + sizeof(header), table_bytes);
     if (HeaderChecksum(header, table_) != header.checksum) {
       return Damaged(24, "header or section table differ from their checksum");
     }
@@ -190,6 +191,12 @@ Result<std::shared_ptr<const DatasetIndex>> DatasetIndex::Open(const std::filesy
   MILLRACE_RETURN_IF_ERROR(index->file()->CheckIntact().WithContext("index " + file.string()));
   MILLRACE_RETURN_IF_ERROR(loaded);
   return std::shared_ptr<const DatasetIndex>(std::move(index));
+}
+
+Status DatasetIndex::CheckRecords() const {
+  MutexLock lock(mutex_);
+  if (!records_) records_ = millrace::CheckRecords(*this);
+  return *records_;
 }
 
 std::string_view DatasetIndex::string(std::uint32_t number) const {

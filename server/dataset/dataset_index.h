@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,10 @@ class DatasetIndex {
 
   /// Compares every section with its checksum: reads the whole file. DataLoss names the section.
   virtual Status Verify() const = 0;
+
+  /// Whether records refer to records that exist (index_check.h). Looked at at the first call, by
+  /// one thread while others wait, and remembered: one pass over the index.
+  Status CheckRecords() const;
 
   /// The file that the records lie in; nullptr where they lie in memory.
   virtual const MappedFile* file() const { return nullptr; }
@@ -133,6 +138,7 @@ class DatasetIndex {
   mutable std::atomic<const DefinitionTable*> table_{nullptr};
   mutable Mutex mutex_;
   mutable std::unique_ptr<const DefinitionTable> made_ MILLRACE_GUARDED_BY(mutex_);
+  mutable std::optional<Status> records_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

@@ -23,6 +23,7 @@ ClosureKernel ChooseKernel(std::uint64_t nodes, const PlanDraft& draft) {
 
 Result<CoqTables> CoqTables::Make(std::shared_ptr<const Dataset> dataset, const PlanDraft& draft) {
   const DatasetIndex& index = dataset->index();
+  MILLRACE_RETURN_IF_ERROR(index.CheckRecords().WithContext(dataset->dir().string()));
   std::vector<bool> excluded(index.files().size(), false);
   for (const std::string& name : draft.excluded_files) {
     std::uint32_t file = 0;

@@ -31,7 +31,7 @@ inline std::size_t LengthFieldSize(int field, std::size_t bytes) {
 }
 inline void WriteString(int field, std::string_view text, Out& out) {
   WriteLengthTag(field, text.size(), out);
-  out.WriteRaw(text.data(), static_cast<int>(text.size()));
+  if (!text.empty()) out.WriteRaw(text.data(), static_cast<int>(text.size()));
 }
 
 /// Varints of a packed field. `each(visit)` calls visit(std::uint64_t).

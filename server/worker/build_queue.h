@@ -93,6 +93,8 @@ class BuildQueue {
   std::optional<Position> Building(StreamId stream) const;
   /// Batches that may be built and are not yet, over all streams.
   std::uint64_t pending() const { return pending_; }
+  /// Jobs that have streams.
+  std::size_t jobs() const { return jobs_.size(); }
   /// Leases that streams want from this worker.
   std::uint64_t leases() const;
   /// Bytes of batches built and not sent.

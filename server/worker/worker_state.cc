@@ -17,6 +17,9 @@ Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
 /// What BuildQueue does not check.
 Status CheckWants(const v1::WantList& wants) {
   MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
+  if (wants.fingerprint().empty()) {
+    return InvalidArgument("a want list without a fingerprint: expected that of the plan");
+  }
   if (wants.fingerprint().size() > kMaxNameBytes || wants.job().size() > kMaxNameBytes) {
     return InvalidArgument("a want list with a fingerprint of " +
                            std::to_string(wants.fingerprint().size()) + " and a job of " +
@@ -121,10 +124,12 @@ Status WorkerState::WhyNotReady(const std::string& fingerprint) const {
 }
 
 void WorkerState::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
+  // Looked at first: a want list may name a hundred thousand leases.
+  if (stream.control.size() >= kMaxControlParts) return;
   const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
     return p.has_refused() && FromProto(p.refused().lease()) == lease;
   });
-  if (said || stream.control.size() >= kMaxControlParts) return;
+  if (said) return;
   v1::BatchPart part;
   v1::Refused& refused = *part.mutable_refused();
   refused.mutable_lease()->set_term(lease.term);

@@ -16,10 +16,10 @@ ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
                                                  for p in (ROOT / "docs").glob("*.md"))]
 # Commands that run this very test suite, or build the tree: CI runs the first, and has done the rest;
-# those of tests/bench and tests/fault have tests of their own; the tests of the Python package begin with
-# pip.
+# those of tests/bench and tests/fault have tests of their own, and CI runs tests/fuzz/run; the tests
+# of the Python package begin with pip.
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
-           "git ", "tests/bench/", "./tests/fault/", "./tests/process/soak",
+           "git ", "tests/bench/", "./tests/fault/", "./tests/fuzz/", "./tests/process/soak",
            "pip install ./client/python")
 # Commands that talk to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")

@@ -503,6 +503,17 @@ TEST_CASE("a want list that makes no sense ends its stream with the reason", "[w
   CHECK(consumer->WaitClosed()->code() == StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("a want list without a fingerprint ends its stream: it would be a new job each time",
+          "[worker]") {
+  Fixture f;
+  auto consumer = std::make_shared<Recorder<IncomingPart>>();
+  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  stream->Write(Wants("", 1, 1));
+  const std::optional<Status> closed = consumer->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->message().find("a want list without a fingerprint") != std::string::npos);
+}
+
 TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the dispatcher",
           "[worker]") {
   Fixture f;

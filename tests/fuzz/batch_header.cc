@@ -1,0 +1,138 @@
+// A packed batch as it comes from a network or a file: header, tensors, expansion, saved batches.
+//
+// Byte 0 of an input: 1: the header's checksum is made right; 2: the rest is read as a file of
+// `millrace batch`, whose digest is made right.
+#include "common/batch/batch_header.h"
+
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "common/base/hash.h"
+#include "common/batch/batch.h"
+#include "common/batch/expand.h"
+#include "common/batch/expand_program.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
+#include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/server/state/temporary_folder.h"
+
+namespace millrace::fuzz {
+namespace {
+
+constexpr std::uint8_t kResealHeader = 1;
+constexpr std::uint8_t kAsFile = 2;
+// A header may ask for far more than its bytes: self edges and int64 widen them, a few times each.
+constexpr std::uint64_t kMostExpanded = 100;
+
+/// The host's expansion and the kernel's say the same, and stay in their memory.
+void ExpandBoth(const PackedBatch& batch, DType index_dtype, std::optional<RowRange> rows,
+                BufferPool& pool) {
+  const auto layout = LayOutExpanded(batch, index_dtype, rows);
+  if (!layout.ok()) return;
+  Require(layout->bytes <= kMostExpanded * (batch.bytes().size() + 64),
+          "an expanded batch is bounded by the packed one");
+  const std::shared_ptr<Buffer> host = pool.Acquire(layout->bytes).value();
+  const std::shared_ptr<Buffer> device = pool.Acquire(layout->bytes).value();
+  std::memset(host->data(), 0x5a, host->size());
+  std::memset(device->data(), 0x5a, device->size());
+  const Status expanded = ExpandInto(batch, *layout, host->bytes());
+
+  ExpandProgram program = MakeExpandProgram(batch, *layout);
+  std::uint32_t error = 0;
+  kernel::Launch launch = program.launch;
+  launch.payload = reinterpret_cast<const unsigned char*>(batch.payload().data());
+  launch.out = reinterpret_cast<unsigned char*>(device->data());
+  launch.tasks = program.tasks.data();
+  launch.error = &error;
+  RunOnHost(launch);
+  Require((error != 0) == !expanded.ok(), "host and kernel agree on what can be expanded");
+  if (!expanded.ok()) {
+    Require(WhatIsWrong(batch, *layout) == expanded, "the kernel's error has the host's words");
+    return;
+  }
+  Require(std::memcmp(host->data(), device->data(), layout->bytes) == 0,
+          "host and kernel expand to the same bytes");
+  const auto view = ViewExpanded(batch, *layout, host->bytes(), host);
+  for (const DeliveredTensor& tensor : view->tensors()) {
+    if (tensor.bytes > 0) static_cast<void>(tensor.ValueAt(0));
+  }
+}
+
+void Use(const PackedBatch& batch, BufferPool& pool) {
+  std::vector<std::byte> again(batch.header().size());
+  EncodeHeader(batch.info(), batch.tensors(), batch.payload().size(), again);
+  Require(std::memcmp(again.data(), batch.bytes().data(), again.size()) == 0,
+          "a header has one encoding");
+  for (std::size_t t = 0; t < batch.tensors().size(); ++t) {
+    const std::size_t elements =
+        batch.tensor_bytes(t).size() / DTypeSize(batch.tensors()[t].spec.dtype);
+    if (elements > 0) static_cast<void>(batch.ValueAt(t, elements - 1));
+    Require(batch.Find(batch.tensors()[t].spec.path) == t, "a tensor is found by its path");
+  }
+  for (const DType index_dtype : {DType::kInt32, DType::kInt64}) {
+    ExpandBoth(batch, index_dtype, std::nullopt, pool);
+    ExpandBoth(batch, index_dtype, RowsOfPart(batch.graphs(), 1, 2), pool);
+  }
+}
+
+void ReadFile(std::string_view bytes, BufferPool& pool) {
+  static const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "batch").string();
+  std::ofstream(path, std::ios::binary) << bytes;
+  const auto batch = ReadBatchFile(path, pool);
+  if (batch.ok()) Use(**batch, pool);
+}
+
+std::string TextOf(const PackedBatch& batch) {
+  return {reinterpret_cast<const char*>(batch.bytes().data()), batch.bytes().size()};
+}
+
+}  // namespace
+}  // namespace millrace::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace millrace;
+  fuzz::Input in(data, size);
+  const std::uint8_t how = in.Byte();
+  const std::string_view bytes = in.rest();
+  BufferPool pool(0);
+  const std::shared_ptr<Buffer> buffer = pool.Acquire(bytes.size()).value();
+  std::memcpy(buffer->data(), bytes.data(), bytes.size());
+  if ((how & fuzz::kResealHeader) != 0 && bytes.size() >= 24) {
+    std::uint64_t header_bytes = 0;  // stands behind magic and version
+    std::memcpy(&header_bytes, buffer->data() + 16, sizeof(header_bytes));
+    if (header_bytes >= 8 && header_bytes <= bytes.size()) {
+      test::ResealHeader(buffer->bytes().first(header_bytes));
+    }
+  }
+  if ((how & fuzz::kAsFile) != 0) {
+    if (bytes.size() >= 32 && bytes.size() % kTensorAlignment == 32) {
+      const std::string digest = Xxh3(buffer->bytes().first(bytes.size() - 32)).ToBytes();
+      std::memcpy(buffer->data() + bytes.size() - 16, digest.data(), digest.size());
+    }
+    fuzz::ReadFile({reinterpret_cast<const char*>(buffer->data()), bytes.size()}, pool);
+    return 0;
+  }
+  static_cast<void>(DecodeHeader(buffer->bytes()));
+  const auto batch = PackedBatch::Parse(buffer, bytes.size());
+  if (batch.ok()) fuzz::Use(**batch, pool);
+  return 0;
+}
+
+std::vector<std::string> millrace::fuzz::Seeds() {
+  BufferPool pool;
+  std::vector<std::string> seeds;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const auto batch = test::Pack(test::RandomBatch(seed, static_cast<int>(seed % 8)), pool);
+    seeds.push_back(std::string(1, kResealHeader) + TextOf(*batch));
+    if (seed % 8 != 3) continue;
+    const test::TemporaryFolder folder;
+    const std::string path = (folder.path() / "batch").string();
+    if (!WriteBatchFile(*batch, path).ok()) continue;
+    std::ifstream file(path, std::ios::binary);
+    seeds.push_back(std::string(1, kResealHeader | kAsFile) +
+                    std::string(std::istreambuf_iterator<char>(file), {}));
+  }
+  return seeds;
+}

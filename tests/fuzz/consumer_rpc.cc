@@ -1,0 +1,410 @@
+// A hostile dispatcher and hostile workers of a trainer: the session's state machine, the receiver
+// of batches, and what reads the spec and the static tables, under any sequence of their messages.
+// Whatever comes, the loop is given the steps of its rank in order, each once, and memory is
+// bounded.
+//
+// The argument of an event is a stream of batches, counted from 0 in the order of their opening, or
+// what PerformEvent says.
+#include <algorithm>
+#include <map>
+
+#include "client/batch_receiver.h"
+#include "client/spec_from_proto.h"
+#include "client/static_tables.h"
+#include "common/batch/batch_writer.h"
+#include "common/transport/wire.h"
+#include "tests/fuzz/events.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/unit/client/fake_service.h"
+#include "tests/unit/client/machine.h"
+
+namespace millrace::fuzz {
+namespace {
+
+using client::Action;
+using client::kMs;
+using client::kSecond;
+using client::StreamId;
+
+enum Kind : std::uint8_t {
+  kAttach,
+  kAttachWritten,
+  kAttachClosed,  // argument: the status's code
+  kPart,
+  kPartBytes,  // as they come from the network: bytes that may be no part
+  kWritten,
+  kClosed,
+  kAdvance,  // quarters of a second
+  kTake,     // as many steps as are there, at most the argument
+  kLoop,     // argument: it waits, or not
+  kStatic,
+  kLeave,
+  kKinds,
+};
+
+constexpr std::uint64_t kMostMemory = 64 << 20;
+
+client::SessionStateOptions Options() {
+  client::SessionStateOptions options;
+  options.address = "d:1,e:1";
+  options.prefetch_bytes = 10'000;
+  options.hello.set_job("j");
+  options.hello.set_world_size(1);
+  options.hello.set_epochs(2);
+  return options;
+}
+
+class Victim {
+ public:
+  Victim()
+      : state_(
+            Options(), [] { return 0.5; }, MakeNullLogger()) {
+    state_.Start(now_);
+    After();
+  }
+
+  void Perform(const Event& event) {
+    PerformEvent(event);
+    After();
+  }
+
+ private:
+  struct StreamEntry {
+    explicit StreamEntry(StreamId stream, std::shared_ptr<BufferPool> pool)
+        : id(stream), receiver(std::move(pool)) {}
+    StreamId id;
+    bool open = true;
+    bool writing = false;
+    client::BatchReceiver receiver;
+  };
+
+  template <class M>
+  static M Parse(const Event& event) {
+    M message;
+    static_cast<void>(message.ParsePartialFromString(event.bytes));
+    return message;
+  }
+
+  void PerformEvent(const Event& event) {
+    StreamEntry* const stream = event.argument < streams_.size() && streams_[event.argument].open
+                                    ? &streams_[event.argument]
+                                    : nullptr;
+    switch (event.kind % kKinds) {
+      case kAttach:
+        if (attach_ != 0) state_.OnAttachMessage(attach_, Parse<v1::AttachResponse>(event), now_);
+        return;
+      case kAttachWritten:
+        if (attach_ == 0 || !writing_attach_) return;
+        writing_attach_ = false;
+        return state_.OnAttachWritten(attach_, now_);
+      case kAttachClosed: {
+        if (attach_ == 0) return;
+        const StreamId closed = std::exchange(attach_, 0);
+        return state_.OnAttachClosed(
+            closed, Status(static_cast<StatusCode>(event.argument % 17), "it says"), now_);
+      }
+      case kPart: {
+        if (stream == nullptr) return;
+        IncomingPart in;
+        in.part = Parse<v1::BatchPart>(event);
+        const auto data = std::make_shared<std::string>(std::move(*in.part.mutable_data()));
+        in.part.clear_data();
+        if (!data->empty()) in.data.push_back(std::as_bytes(std::span(data->data(), data->size())));
+        in.owner = data;
+        return OnPart(*stream, in);
+      }
+      case kPartBytes: {
+        if (stream == nullptr) return;
+        // In slices, as a network cuts them.
+        std::vector<grpc::Slice> slices;
+        for (std::size_t at = 0; at < event.bytes.size(); at += 7) {
+          slices.emplace_back(event.bytes.substr(at, 7));
+        }
+        grpc::ByteBuffer buffer(slices.data(), slices.size());
+        const auto in = wire::DecodePart(buffer);
+        if (in.ok()) return OnPart(*stream, *in);
+        stream->open = false;
+        return state_.OnBatchesClosed(stream->id, in.status(), now_);
+      }
+      case kWritten:
+        if (stream == nullptr || !stream->writing) return;
+        stream->writing = false;
+        return state_.OnBatchesWritten(stream->id, now_);
+      case kClosed:
+        if (stream == nullptr) return;
+        stream->open = false;
+        return state_.OnBatchesClosed(stream->id, Unavailable("gone"), now_);
+      case kAdvance:
+        return Advance(250 * kMs * (event.argument % 64));
+      case kTake:
+        for (int n = 0; n < event.argument; ++n) Take();
+        return;
+      case kLoop:
+        state_.SetWaiting(event.argument % 2 != 0, now_);
+        // It holds batches, and so it was admitted.
+        if (state_.admission()) state_.SetLoopHolds(event.argument / 2, now_);
+        return;
+      case kStatic:
+        return ReadStatic(event.bytes, event.argument);
+      case kLeave:
+        left_ = true;
+        return state_.Leave(Cancelled("closed"), now_);
+      default:
+        return;
+    }
+  }
+
+  /// As a session's handler does.
+  void OnPart(StreamEntry& stream, const IncomingPart& in) {
+    const bool wanted = state_.OnBatchesPart(stream.id, in.part, in.data_bytes(), now_);
+    const std::uint64_t limit = state_.batch_limit_bytes();
+    After();
+    if (in.data_bytes() == 0) return;
+    auto received = stream.receiver.OnPart(in, wanted, limit);
+    if (!received.ok()) return state_.OnBatchesBad(stream.id, received.status(), now_);
+    if (!received->has_value()) return;
+    const client::Arrival& arrival = (**received).arrival;
+    const std::uint64_t held = state_.held_batches();
+    const client::Verdict verdict = state_.OnBatchesArrival(stream.id, arrival, now_);
+    Require(state_.held_batches() == held + (verdict == client::Verdict::kTaken ? 1 : 0) ||
+                verdict == client::Verdict::kWrong,
+            "what is taken is held");
+    if (verdict == client::Verdict::kTaken) {
+      Require(state_.holds(state_.steps().Index(arrival.at)), "a batch that is taken has a step");
+      Require(
+          arrival.first_example == state_.steps().Examples(state_.steps().Index(arrival.at)).first,
+          "a batch that is taken holds the examples of its step");
+    }
+  }
+
+  void Take() {
+    if (left_ || !state_.admission() || !state_.holds(state_.next())) return;
+    const std::uint64_t step = state_.next();
+    state_.OnTaken(now_);
+    Require(state_.next() == step + 1, "I1: steps are taken in order, each once");
+    After();
+  }
+
+  static void ReadStatic(const std::string& bytes, std::uint8_t base) {
+    const auto tables = client::StaticTables::Parse(bytes, base);
+    if (!tables.ok()) return;
+    static_cast<void>((*tables)->SpineLabels());
+    for (std::uint64_t id = 0; id <= (*tables)->contexts(); ++id) {
+      Require((*tables)->Context(id).ok() == (id < (*tables)->contexts()), "contexts that exist");
+    }
+  }
+
+  void Advance(Duration d) {
+    const Time end = now_ + d;
+    for (int ticks = 0; now_ < end && ticks < 5000; ++ticks) {
+      now_ = std::min(end, std::max(state_.NextTick(), now_ + Duration(1)));
+      state_.Tick(now_);
+      After();
+    }
+    Require(now_ == end, "ticks are some time apart");
+  }
+
+  /// Does what the machine wants, and looks at it.
+  void After() {
+    for (Action& action : state_.TakeActions()) {
+      if (const auto* open = std::get_if<client::OpenAttach>(&action)) {
+        Require(attach_ == 0, "one stream to a dispatcher");
+        attach_ = open->stream;
+        writing_attach_ = false;
+      } else if (const auto* send = std::get_if<client::SendAttach>(&action)) {
+        Require(send->stream == attach_ && !writing_attach_, "one report is written at a time");
+        writing_attach_ = true;
+      } else if (const auto* batches = std::get_if<client::OpenBatches>(&action)) {
+        streams_.emplace_back(batches->stream, pool_);
+      } else if (const auto* wants = std::get_if<client::SendWants>(&action)) {
+        StreamEntry& stream = Find(wants->stream);
+        Require(stream.open && !stream.writing, "one want list is written at a time");
+        stream.writing = true;
+      } else if (const auto* close = std::get_if<client::CloseStream>(&action)) {
+        if (close->stream == attach_) {
+          attach_ = 0;
+        } else {
+          Find(close->stream).open = false;
+        }
+      }
+    }
+    // Of receivers, too: what a stream asks for is taken from here before its batch is whole.
+    Require(pool_->stats().bytes_in_use <= kMostMemory, "memory of what is under way is bounded");
+    if (!state_.admission()) return;
+    static_cast<void>(client::SpecFromProto(*state_.admission(), DType::kInt32));
+    Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
+            "I5: what is held is bounded");
+    Require(state_.window() <= client::SessionState::kLargestWindow, "windows are bounded");
+  }
+
+  StreamEntry& Find(StreamId id) {
+    const auto found = std::find_if(streams_.begin(), streams_.end(),
+                                    [&](const StreamEntry& stream) { return stream.id == id; });
+    Require(found != streams_.end(), "a stream that was opened");
+    return *found;
+  }
+
+  client::SessionState state_;
+  Time now_{kSecond};
+  std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(0);
+  StreamId attach_ = 0;
+  bool writing_attach_ = false;
+  bool left_ = false;
+  std::vector<StreamEntry> streams_;
+};
+
+}  // namespace
+
+std::unique_ptr<google::protobuf::Message> NewMessage(std::uint8_t kind) {
+  switch (kind % kKinds) {
+    case kAttach:
+      return std::make_unique<v1::AttachResponse>();
+    case kPart:
+    case kPartBytes:
+      return std::make_unique<v1::BatchPart>();
+    case kStatic:
+      return std::make_unique<v1::Static>();
+    default:
+      return nullptr;
+  }
+}
+
+std::vector<std::string> Seeds() {
+  // The first batches of an epoch of 60 examples, from one worker.
+  const std::uint64_t term = 10;
+  v1::AttachResponse welcome;
+  welcome.set_term(term);
+  client::ToProto(Number{term, 1}, welcome.mutable_welcome()->mutable_session());
+  const auto first = client::NumbersBatch(0, {0, 5});
+  v1::Welcome& admitted = *welcome.mutable_welcome();
+  admitted.set_fingerprint(first->info().fingerprint.ToString());
+  admitted.set_static_digest(std::string(32, '5'));
+  v1::Spec& spec = *admitted.mutable_spec();
+  spec.mutable_steps()->set_examples(60);
+  spec.mutable_steps()->set_size(5);
+  spec.mutable_steps()->set_keep(true);
+  spec.mutable_steps()->set_world_size(1);
+  spec.mutable_expand()->set_symmetrization("none");
+  spec.set_order_fingerprint(admitted.fingerprint());
+  spec.set_max_batch_bytes(2000);
+  v1::TensorSpec& tensor = *spec.add_tensors();
+  tensor.set_path("number");
+  tensor.set_kind("dense");
+  tensor.set_packed_dtype("uint32");
+  tensor.add_dimensions("batch");
+  v1::WorkerRef& worker = *admitted.add_workers();
+  client::ToProto(Number{term, 2}, worker.mutable_id());
+  worker.set_address("w:1");
+
+  v1::AttachResponse leases;
+  leases.set_term(term);
+  for (std::uint64_t n = 0; n < 2; ++n) {
+    v1::Lease& lease = *leases.add_leases();
+    client::ToProto(Number{term, 3 + n}, lease.mutable_id());
+    *lease.mutable_worker() = worker;
+    client::ToProto(Number{term, 2 + 8 * n}, lease.mutable_worker()->mutable_id());
+    lease.mutable_shard()->set_position(10 * n);
+    lease.mutable_shard()->set_first_example(10 * n);
+    lease.mutable_shard()->set_stride(5);
+    lease.mutable_shard()->set_examples(5);
+    lease.mutable_shard()->set_batches(2);
+  }
+  v1::AttachResponse copy = leases;
+  copy.mutable_leases()->RemoveLast();
+  client::ToProto(Number{term, 6}, copy.mutable_leases(0)->mutable_id());
+  copy.mutable_leases(0)->set_copy(true);
+  client::ToProto(Number{term, 10}, copy.mutable_leases(0)->mutable_worker()->mutable_id());
+  v1::AttachResponse waiting;
+  waiting.set_term(term);
+  client::ToProto(Number{term, 1}, waiting.mutable_waiting()->mutable_session());
+  waiting.mutable_waiting()->set_why("job held by host7:4121");
+
+  const auto parts = [&](std::uint64_t example, std::uint64_t lease, std::size_t cut) {
+    const auto batch = client::NumbersBatch(0, {example, 5});
+    const std::string_view bytes(reinterpret_cast<const char*>(batch->bytes().data()),
+                                 batch->bytes().size());
+    std::vector<v1::BatchPart> made;
+    for (std::size_t at = 0; at < bytes.size(); at += cut) {
+      v1::BatchPart& part = made.emplace_back();
+      client::ToProto(Number{term, lease}, part.mutable_lease());
+      client::ToProto(Position{0, example}, part.mutable_at());
+      part.set_total_bytes(bytes.size());
+      part.set_offset(at);
+      part.set_digest(batch->digest().ToBytes());
+      part.set_data(std::string(bytes.substr(at, cut)));
+    }
+    return made;
+  };
+  v1::BatchPart alive;
+  alive.mutable_alive()->set_stage("closure");
+  alive.mutable_alive()->mutable_building()->set_example(5);
+  v1::BatchPart refused;
+  client::ToProto(Number{term, 4}, refused.mutable_refused()->mutable_lease());
+  refused.mutable_refused()->set_code(15);
+  refused.mutable_refused()->set_message("damaged");
+  v1::BatchPart away;
+  away.set_going_away(true);
+
+  std::vector<Event> run = {Message(kAttach, 0, welcome),
+                            {kAttachWritten, 0, ""},
+                            Message(kAttach, 0, leases),
+                            {kLoop, 1, ""},
+                            {kWritten, 0, ""},
+                            {kWritten, 1, ""},
+                            Message(kPart, 0, alive)};
+  std::vector<Event> whole = run;
+  for (const auto& part : parts(0, 3, 1 << 20)) whole.push_back(Message(kPart, 0, part));
+  whole.push_back({kTake, 9, ""});
+  for (const auto& part : parts(5, 3, 200)) whole.push_back(Message(kPartBytes, 0, part));
+  whole.push_back({kTake, 9, ""});
+  whole.push_back({kAdvance, 4, ""});
+  whole.push_back(Message(kPart, 1, refused));
+  whole.push_back(Message(kPart, 0, away));
+  whole.push_back({kAdvance, 20, ""});
+  whole.push_back({kLeave, 0, ""});
+
+  std::vector<Event> copies = run;
+  copies.push_back(Message(kAttach, 0, copy));
+  for (const auto& part : parts(0, 6, 300)) copies.push_back(Message(kPart, 1, part));
+  for (const auto& part : parts(0, 3, 300)) copies.push_back(Message(kPart, 0, part));
+  copies.push_back({kTake, 1, ""});
+  copies.push_back({kAttachClosed, 14, ""});
+  copies.push_back({kAdvance, 30, ""});
+  copies.push_back({kClosed, 0, ""});
+  copies.push_back({kAdvance, 30, ""});
+  copies.push_back(Message(kAttach, 0, welcome));
+
+  // A batch of another place than it is said to be.
+  std::vector<Event> elsewhere = run;
+  for (auto part : parts(10, 3, 1 << 20)) {
+    client::ToProto(Position{0, 0}, part.mutable_at());
+    elsewhere.push_back(Message(kPart, 0, part));
+  }
+
+  v1::Static tables;
+  tables.mutable_vocabulary()->add_node_label_names("rel");
+  tables.mutable_vocabulary()->add_node_label_names("a");
+  tables.mutable_vocabulary()->add_files("a.bin");
+  tables.mutable_vocabulary()->add_labels_of_file(1);
+  v1::ContextTable& contexts = *tables.mutable_contexts();
+  contexts.add_previous_label(0);
+  contexts.add_previous_label(2);
+  contexts.add_file_representative(2);
+  contexts.add_list_parent(0);
+  contexts.add_list_file(0);
+  contexts.add_list_parent(0);
+  contexts.add_list_file(0);
+  contexts.add_context_list(1);
+  contexts.add_context_start(3);
+  return {WriteEvents(whole), WriteEvents(copies), WriteEvents(elsewhere),
+          WriteEvents({Message(kAttach, 0, waiting), {kAdvance, 40, ""}, {kAttachClosed, 10, ""}}),
+          WriteEvents({Message(kStatic, 1, tables)})};
+}
+
+}  // namespace millrace::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  millrace::fuzz::Victim victim;
+  for (const auto& event : millrace::fuzz::ReadEvents(data, size)) victim.Perform(event);
+  return 0;
+}

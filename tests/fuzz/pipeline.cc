@@ -1,0 +1,70 @@
+// A pipeline as a user, or a Hello, brings it: text, variant and overrides, with zero bytes between
+// them.
+#include "server/pipeline/pipeline.h"
+
+#include "millrace/v1/pipeline.pb.h"
+#include "server/pipeline/plan_draft.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace millrace;
+  fuzz::Input in(data, size);
+  PipelineSource source;
+  source.yaml = in.TakeTo('\0');
+  source.variant = in.TakeTo('\0');
+  while (!in.empty() && source.overrides.size() < 16) {
+    source.overrides.emplace_back(in.TakeTo('\0'));
+  }
+  const auto pipeline = Pipeline::Parse(source);
+  if (!pipeline.ok()) {
+    fuzz::Require(pipeline.status().code() == StatusCode::kInvalidArgument,
+                  "what is wrong with a text is InvalidArgument");
+    fuzz::Require(pipeline.status().message().size() < 64 * 1024, "a message is no copy of a text");
+    return 0;
+  }
+  fuzz::Require(IsDatasetId(pipeline->dataset()), "a pipeline names a dataset");
+  fuzz::Require(pipeline->Find("batch") != nullptr, "a pipeline has batches");
+  const v1::Pipeline proto = pipeline->ToProto();
+  fuzz::Require(proto.digest() == pipeline->digest().ToHex(), "the digest is told");
+  fuzz::Require(
+      pipeline->excluded_files().empty() != (pipeline->digest() != pipeline->order_digest()),
+      "the two digests differ where files are excluded, and only there");
+  const auto draft = PlanDraft::FromPipeline(*pipeline);
+  const auto again = Pipeline::Parse(source);
+  fuzz::Require(again.ok() && again->digest() == pipeline->digest() && draft.ok(),
+                "a text means the same each time");
+  return 0;
+}
+
+std::vector<std::string> millrace::fuzz::Seeds() {
+  const std::string minimal = "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 8}\n";
+  const std::string full =
+      "millrace: 1\n"
+      "dataset: stdlib\n"
+      "source: proof_states\n"
+      "split: {method: hash, proportions: [9, 1], seed: 0, take: 0}\n"
+      "filter: {exclude_none_arguments: false, exclude_not_faithful: true,\n"
+      "         required_tactic_occurrence: 2, restrict_to_spine: true}\n"
+      "shuffle: {seed: 0}\n"
+      "closure: {max_subgraph_size: 1024, order: dfs, stop_at_definitions: false}\n"
+      "edges: {symmetrization: undirected, add_self_edges: false}\n"
+      "batch: {global_size: 512, remainder: keep}\n"
+      "fields: {global_context: full, text: true}\n"
+      "variants:\n"
+      "  valid: {split.take: [1], shuffle: null, batch.remainder: drop}\n"
+      "  test: {split: {method: file_prefix, prefixes: [[A, B], [\"C/D\"]], take: 1}}\n"
+      "exclude: {files: [\"a.bin\", b.bin]}\n";
+  using namespace std::string_literals;
+  return {
+      minimal,
+      full,
+      full + "\0valid"s,
+      full + "\0test\0closure.max_subgraph_size=64\0batch.size=4\0batch.global_size=null"s,
+      minimal + "\0\0shuffle.seed=3\0split={method: disabled}"s,
+      "a: &x [1, 2]\nb: *x\n",
+      "millrace: 1\ndataset: &d d\nsource: definitions\nbatch: {size: 2}\nvariants: {*d : {}}\n",
+      minimal + "branches: {}\n",
+      minimal + "# comment\n---\n",
+      "{millrace: 1, dataset: d, source: definitions, batch: {size: 0x10}}"};
+}
