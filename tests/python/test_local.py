@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,7 @@ import tempfile
 import time
 
 import pytest
-from conftest import pipeline
-from conftest import in_a_fork
+from conftest import in_a_fork, pipeline
 
 import millrace
 from millrace import _binaries
@@ -38,6 +38,20 @@ def test_local_gives_the_references_batches(dataset):
 def test_what_the_daemon_says_is_in_the_error(tmp_path):
     with pytest.raises(millrace.Error, match="nothing is no folder"):
         millrace.local({"data": tmp_path / "nothing"}, pipeline(), attach_timeout=20)
+
+
+def test_bad_files_are_left_out_where_that_is_asked_for(dataset, tmp_path):
+    folder = tmp_path / "data"
+    shutil.copytree(dataset, folder)
+    bad = sorted(folder.glob("**/*.bin"))[-1]  # which nothing needs
+    os.truncate(bad, bad.stat().st_size // 2)
+    with pytest.raises(millrace.Error, match=bad.name):
+        millrace.local({"data": folder}, pipeline(), attach_timeout=20)
+    without = tmp_path / "without"
+    shutil.copytree(dataset, without, ignore=lambda _, names: {bad.name, "millrace.index"} & {*names})
+    expected = [b.digest for _, b in millrace.reference(pipeline(), without).next_epoch()]
+    with millrace.local({"data": folder}, pipeline(), packed=True, skip_bad=True) as session:
+        assert [b.digest for _, b in session.next_epoch()] == expected
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])

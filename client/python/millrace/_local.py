@@ -26,12 +26,13 @@ class LocalServer:
     nobody has it or a session of it any more.
 
     datasets: folders by dataset id. state: folder that is kept; by default one that is not.
+    skip_bad: bad files, and those that need them, are left out as if they did not exist.
     A session that is connected with the server itself as its address says so when it has ended.
     """
 
     def __init__(self, datasets: Mapping[str, str | os.PathLike], *,
                  state: str | os.PathLike | None = None, threads: int | None = None,
-                 log_level: str = "warning"):
+                 skip_bad: bool = False, log_level: str = "warning"):
         if not isinstance(datasets, Mapping):
             raise ConfigError(f"datasets={datasets!r}: expected folders by dataset id, such as "
                               f"{{'data': '/folder'}}")
@@ -40,6 +41,8 @@ class LocalServer:
                    "--stop-with-stdin"]
         for name, folder in datasets.items():
             command += ["--dataset", f"{name}={os.fspath(folder)}"]
+        if skip_bad:
+            command += ["--skip-bad"]
         if threads is not None:
             command += ["--threads", str(threads)]
         kept = None if state is None else os.fspath(state)
@@ -197,12 +200,13 @@ class _Watched:
 
 def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike | dict, *,
           threads: int | None = None, state: str | os.PathLike | None = None,
-          **options: object) -> Session:
+          skip_bad: bool = False, **options: object) -> Session:
     """A Session over a daemon of its own, which ends with the session, or with this process.
 
-    datasets: folders by dataset id, {"stdlib": "/data/stdlib"}. Other options are connect's.
+    datasets: folders by dataset id, {"stdlib": "/data/stdlib"}. threads, state, skip_bad: as of
+    LocalServer. Other options are connect's.
     """
-    server = LocalServer(datasets, state=state, threads=threads)
+    server = LocalServer(datasets, state=state, threads=threads, skip_bad=skip_bad)
     try:
         session = connect(server, pipeline=pipeline, **options)
     except BaseException:
