@@ -17,7 +17,10 @@ endif()
 
 find_program(MILLRACE_CCACHE ccache)
 if(MILLRACE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${MILLRACE_CCACHE})
+  # By paths relative to the checkout, so that build folders share what they have in common: pip's
+  # has all of the daemon.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+    CCACHE_NOHASHDIR=1 ${MILLRACE_CCACHE})
 endif()
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
