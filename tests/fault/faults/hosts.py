@@ -50,7 +50,12 @@ def the_clock_moves(run):
         check(terms == sorted(set(terms)), f"F: terms grow, whatever the clock says: {terms}")
         check(max(terms) > time.time() + 20 * 86400, f"the clock was not moved: {terms}")
         run.within("longest stall", consumer.stall(began), 3)
-        sessions = [s["session"] for s in c.status()["consumers"]]
+
+        def sessions():
+            return sorted(str(s["session"]) for s in c.status()["consumers"])
+
+        wait_for(lambda: len(sessions()) == 2, "a trainer does not come back to the last dispatcher")
+        before = sessions()
         paused = [process for process in c.processes if process.alive()]
         for process in paused:
             process.stop()
@@ -60,7 +65,8 @@ def the_clock_moves(run):
         resumed = time.monotonic()
         consumer.wait_for_more(200)
         run.within("longest stall after the pause", consumer.stall(resumed), 3)
-        check([s["session"] for s in c.status()["consumers"]] == sessions, "a session changed")
+        wait_for(lambda: len(sessions()) == 2, "a trainer does not come back after the pause")
+        check(sessions() == before, f"a session changed: {before}, now {sessions()}")
         c.stop(consumer)
         c.expect_prefix(consumer, 2)
 
