@@ -30,8 +30,6 @@ struct HeldLease {
 class LeaseBook {
  public:
   using Map = std::map<Number, HeldLease>;
-  /// A dispatcher takes no report that names more.
-  static constexpr std::size_t kMostLeases = 8192;
 
   void Add(const Lease& lease, std::uint64_t first_step);
   bool Has(Number lease) const { return leases_.count(lease) != 0; }

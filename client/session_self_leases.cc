@@ -10,13 +10,9 @@
 
 #include "client/session_state.h"
 #include "common/base/mutant.h"
+#include "common/base/protocol_limits.h"
 
 namespace millrace::client {
-namespace {
-
-constexpr std::uint64_t kLeasesAtOnce = 256;  // as the dispatcher's
-
-}  // namespace
 
 std::uint64_t SessionState::LackedOf(Number worker) const {
   std::uint64_t batches = 0;
@@ -40,7 +36,7 @@ void SessionState::LeaseToItself(Time now) {
   const std::size_t known = workers_.all().size();
   if (known == 0) return;
   const std::uint32_t shard = ShardStepsOf(lease_window(), known);
-  for (std::uint64_t n = 0; n < kLeasesAtOnce && first < last; ++n) {
+  for (std::uint64_t n = 0; n < kMaxLeasesAtOnce && first < last; ++n) {
     WorkerLink* link = workers_.ForSelfLease(options_.hello.host_id(), load, now);
     if (link == nullptr) return;
     if (link->failing_until > now && now - self_leased_ < kSelfLeasesApart) return;

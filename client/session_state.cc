@@ -7,6 +7,7 @@
 
 #include "common/base/addresses.h"
 #include "common/base/mutant.h"
+#include "common/base/protocol_limits.h"
 
 namespace millrace::client {
 namespace {
@@ -258,7 +259,7 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
     report_stale_ = true;
     if (lease.id <= seen || leases_.Has(lease.id)) continue;
     // Not held, and so over, as the next report says.
-    if (leases_.all().size() >= client::LeaseBook::kMostLeases) continue;
+    if (leases_.all().size() >= kMaxHeldLeases) continue;
     if (const Status status = steps_->Check(lease.shard); !status.ok()) {
       logger_->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
       continue;

@@ -119,12 +119,14 @@ class IndexBuilder {
   // Fails where files are bad, or leaves them out, as the options say.
   Status SettleBad(std::vector<BadFile>* bad_files) {
     std::map<std::uint32_t, BadReason> bad;
+    bool can_go_on = true;
     do {
       bad = Bad();
       if (!bad.empty() && options_.skip_bad) LeaveOut(bad);
-      if (bad.empty() || (options_.skip_bad && !dataset_.order.empty())) ReadTexts();
+      can_go_on = bad.empty() || (options_.skip_bad && !dataset_.order.empty());
+      if (can_go_on) ReadTexts();
     } while (Bad().size() != bad.size());  // a file that cannot be read any more
-    if (bad.empty() || (options_.skip_bad && !dataset_.order.empty())) return OkStatus();
+    if (can_go_on) return OkStatus();
     std::vector<BadFile> all;
     for (const auto& [place, because] : bad) {
       all.push_back({dataset_.names[place], because.reason});

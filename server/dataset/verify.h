@@ -14,8 +14,8 @@ namespace millrace {
 
 /// Reads all files of the index, on `options.threads` threads, and compares their digests; also
 /// names files that the folder has and of which the index knows nothing, not even that it leaves
-/// them out. OK, or DataLoss naming each file that
-/// differs, is gone, or is not indexed (they also go to `bad` where it is given); Cancelled.
+/// them out. OK, or DataLoss naming each file that differs, is gone, or is not indexed (they also
+/// go to `bad` where it is given); Cancelled.
 Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index,
                      const BuildOptions& options, std::vector<BadFile>* bad = nullptr);
 

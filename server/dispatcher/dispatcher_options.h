@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/clock.h"
+#include "common/base/protocol_limits.h"
 
 namespace millrace {
 
@@ -37,9 +38,9 @@ struct DispatcherOptions {
   std::uint32_t max_workers = 10'000;
   std::uint32_t max_plans = 64;
   std::uint32_t max_workers_of_consumer = 8;
-  std::uint32_t max_window = 4096;         // batches; a wider window is served in pieces
-  std::uint32_t max_leases_at_once = 256;  // in one message
-  std::uint32_t max_held = 8192;           // leases in a report
+  std::uint32_t max_window = 4096;  // batches; a wider window is served in pieces
+  std::uint32_t max_leases_at_once = kMaxLeasesAtOnce;  // in one message
+  std::uint32_t max_held = kMaxHeldLeases;              // leases in a report
   std::uint32_t max_pipeline_bytes = 65'536;
   std::uint32_t max_records = 1000;  // ended jobs kept in memory
 

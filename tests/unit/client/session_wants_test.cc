@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "client/lease_book.h"
+#include "common/base/protocol_limits.h"
 #include "tests/unit/client/machine.h"
 
 namespace millrace::client {
@@ -200,13 +200,13 @@ TEST_CASE("leases without end are held to what a report may name; those beyond a
   Machine m;
   m.Welcome();
   std::vector<v1::Lease> leases;
-  for (std::uint64_t n = 1; n <= LeaseBook::kMostLeases + 100; ++n) {
+  for (std::uint64_t n = 1; n <= kMaxHeldLeases + 100; ++n) {
     leases.push_back(m.LeaseOf(n, 0, 1, 1));
   }
   m.Give(leases);
   const v1::Report report = m.PassAttached(kSecond);
-  CHECK(report.held_size() == static_cast<int>(LeaseBook::kMostLeases));
-  CHECK(report.last_lease().n() == LeaseBook::kMostLeases + 100);
+  CHECK(report.held_size() == static_cast<int>(kMaxHeldLeases));
+  CHECK(report.last_lease().n() == kMaxHeldLeases + 100);
 }
 
 }  // namespace
