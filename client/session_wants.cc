@@ -37,7 +37,8 @@ std::uint64_t SessionState::batch_limit_bytes() const {
 double SessionState::MeanBytes() const {
   if (arrived_ > 0) return std::max(1.0, mean_bytes_);
   const std::uint64_t estimate = admission_->spec.max_batch_bytes();
-  return static_cast<double>(estimate != 0 ? estimate : kGuessedBatchBytes);
+  return static_cast<double>(
+      std::min(estimate != 0 ? estimate : kGuessedBatchBytes, kUnknownBatchLimit));
 }
 
 std::uint64_t SessionState::window() const {

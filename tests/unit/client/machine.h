@@ -59,6 +59,7 @@ class Machine {
     std::uint32_t epochs = 0;
     Position start;
     std::uint64_t prefetch_bytes = 100'000;
+    std::uint64_t max_batch_bytes = 1000;  // the dispatcher's estimate
     double random = 0.5;
     std::string address = "dispatcher:1";
   };
@@ -121,7 +122,7 @@ class Machine {
     steps.set_global_size(options.steps.global_size);
     steps.set_keep(options.steps.keep);
     steps.set_world_size(options.steps.world_size);
-    welcome.mutable_spec()->set_max_batch_bytes(1000);
+    welcome.mutable_spec()->set_max_batch_bytes(options.max_batch_bytes);
     return welcome;
   }
 

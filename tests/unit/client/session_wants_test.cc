@@ -130,6 +130,16 @@ TEST_CASE("credit never decreases, and covers no more than the free bytes", "[se
   CHECK(credit > 0);
 }
 
+TEST_CASE("an estimate beyond all measure gives no credit beyond memory", "[session][wants]") {
+  Machine m({.max_batch_bytes = ~std::uint64_t{0}});
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 8, 1);
+  const auto wants = m.Wants(worker);
+  REQUIRE(wants);
+  CHECK(TotalRoom(*wants) == 1);
+  CHECK(wants->credit_bytes() == m.options.prefetch_bytes);
+}
+
 TEST_CASE("want lists follow each other only when the last one is written", "[session][wants]") {
   Machine m;
   m.Welcome();
