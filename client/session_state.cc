@@ -68,7 +68,10 @@ void SessionState::Enter(Time now) {
     const Duration more = passed - kReportEvery;
     attach_.heard = attach_.heard + more;
     dispatcher_heard_ = dispatcher_heard_ + more;
-    for (auto& [id, link] : workers_.all()) link.stream.heard = link.stream.heard + more;
+    for (auto& [id, link] : workers_.all()) {
+      link.stream.heard = link.stream.heard + more;
+      link.stream.telling_since = now;
+    }
   }
   now_ = now;
 }
@@ -415,6 +418,7 @@ Time SessionState::NextTick() const {
   for (const auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
     if (link.stream.owes()) at(link.stream.heard + kSilence);
+    if (link.stream.owed > 0) at(link.stream.told + kWantsEvery);
     if (link.stream.stale) at(link.stream.told + WantsApart(link));
   }
   return due;

@@ -171,6 +171,8 @@ class SessionState {
   void MarkStale(bool urgent);
   Duration WantsApart(const WorkerLink& link) const;
   bool WantsDue(const WorkerLink& link, Time now) const;
+  /// Want lists have been sent for a while, and none comes to the worker, which says so.
+  static bool DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now);
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);

@@ -160,7 +160,7 @@ void SessionState::SendWantsWhereDue(Time now) {
   for (auto& [id, link] : workers_.all()) {
     if (!WantsDue(link, now)) continue;
     WorkerLink::StreamFacts& stream = link.stream;
-    if (!stream.owes()) stream.heard = now;
+    if (!stream.owes()) stream.heard = stream.telling_since = now;
     stream.owed = stream.told_room = link.room;
     stream.stale = stream.urgent = false;
     stream.told = now;
@@ -223,11 +223,25 @@ bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
     if (part.alive().has_building()) link->stream.building = FromProto(part.alive().building());
     link->stream.stage = part.alive().stage();
     link->stream.batches_before = part.alive().batches_before();
+    if (DoesNotHear(*link, part.alive(), now)) {
+      FailWorker(*link,
+                 Unavailable(fmt::format("it sends and does not hear: no want list came to it for "
+                                         "{:.1f} s",
+                                         part.alive().wants_age_ms() / 1e3)),
+                 now);
+      Settle(now);
+      return false;
+    }
   }
   if (part.has_refused()) OnRefused(*link, part.refused(), now);
   if (part.going_away() && !link->stream.going_away) OnGoingAway(*link, now);
   Settle(now);
   return wanted;
+}
+
+bool SessionState::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now) {
+  return link.stream.owes() && now - link.stream.telling_since >= kSilence &&
+         std::chrono::milliseconds(alive.wants_age_ms()) >= kSilence;
 }
 
 bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes) {

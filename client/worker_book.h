@@ -55,6 +55,7 @@ struct WorkerLink {
     std::uint64_t told_room = 0;  // in the last want list
     Position told_next;
     Time told;           // when it was told last
+    Time telling_since;  // it owes something, and so is told at least once a second
     bool stale = true;   // what it was told is no longer all of the truth
     bool urgent = true;  // ... and somebody may wait for that
     Time unused_since;   // no lease lacks anything of it

@@ -14,8 +14,9 @@ namespace millrace {
 namespace {
 
 constexpr Duration kSayAgain = std::chrono::minutes(1);
-constexpr double kShortestRetry = 0.1;  // seconds
-constexpr double kFirstRetry = 1;       // at most: workers spread that all lose their dispatcher
+constexpr Duration kStoodStill = std::chrono::seconds(1);  // between two ticks
+constexpr double kShortestRetry = 0.1;                     // seconds
+constexpr double kFirstRetry = 1;  // at most: workers spread that all lose their dispatcher
 constexpr double kLongestRetry = 5;
 
 }  // namespace
@@ -25,8 +26,13 @@ void WorkerState::Tick(Time now) {
     last_look_ = now;
     actions_.push_back(WorkerAction::LookAtFiles{});
   }
+  // What came while the process stood still is read after this.
+  const Duration missed = now - std::exchange(last_tick_, now);
   for (auto& [id, stream] : streams_) {
-    if (queue_.Owes(id) && now - stream.last_write >= kAlivePeriod) SendAlive(id, stream);
+    if (missed > kStoodStill) stream.wants_heard = now;
+    const bool deaf = now - stream.wants_heard >= kWantsSilence;
+    const bool due = now - stream.last_write >= kAlivePeriod || (deaf && !stream.deaf_said);
+    if (due && queue_.Owes(id)) SendAlive(id, stream, now);
   }
   if (!work_.open) {
     if (now >= work_.retry_at) Connect(now);

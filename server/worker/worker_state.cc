@@ -47,7 +47,7 @@ WorkerState::WorkerState(WorkerOptions options, std::string nonce, std::function
 std::vector<WorkerAction::Any> WorkerState::TakeActions() { return std::exchange(actions_, {}); }
 
 void WorkerState::Start(Time now) {
-  last_look_ = now;
+  last_look_ = last_tick_ = now;
   Connect(now);
 }
 
@@ -91,6 +91,8 @@ void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   StreamEntry& stream = found->second;
+  stream.wants_heard = now;
+  stream.deaf_said = false;
   if (const Status status = CheckWants(wants); !status.ok()) return Close(id, status);
   stream.session = FromProto(wants.session());
   if (stream.fingerprint.empty()) {
@@ -190,7 +192,7 @@ void WorkerState::Write(StreamId id, StreamEntry& stream, v1::BatchPart part) {
   actions_.push_back(WorkerAction::SendPart{id, std::move(part)});
 }
 
-void WorkerState::SendAlive(StreamId id, StreamEntry& stream) {
+void WorkerState::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   if (stream.writing != Writing::kNothing) return;
   v1::BatchPart part;
   v1::Alive& alive = *part.mutable_alive();
@@ -200,6 +202,10 @@ void WorkerState::SendAlive(StreamId id, StreamEntry& stream) {
     alive.set_stage("build");
   }
   alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
+  const Duration age = now - stream.wants_heard;
+  stream.deaf_said = age >= kWantsSilence;
+  alive.set_wants_age_ms(static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(age).count()));
   Write(id, stream, std::move(part));
 }
 

@@ -43,6 +43,9 @@ class WorkerState {
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
   static constexpr Duration kLookPeriod = std::chrono::seconds(1);
   static constexpr Duration kDispatcherSilence = std::chrono::seconds(3);
+  /// Consumers repeat their want list each second while something is owed. Where none has come for
+  /// so long, that is said at once.
+  static constexpr Duration kWantsSilence = std::chrono::seconds(3);
 
   /// A plan that the dispatcher wants kept.
   struct PlanEntry {
@@ -138,6 +141,8 @@ class WorkerState {
     std::string fingerprint;            // of its first want list; empty before
     std::deque<v1::BatchPart> control;  // refusals and the like, sent before batches
     std::optional<Time> blocked_since;  // a built batch waits for credit
+    Time wants_heard;                   // the last want list
+    bool deaf_said = false;             // that none has come for kWantsSilence
     bool going_away_said = false;
     Number session;
   };
@@ -146,7 +151,7 @@ class WorkerState {
   void Pump(StreamId id, StreamEntry& stream, Time now);
   void PumpAll(Time now);
   void Write(StreamId id, StreamEntry& stream, v1::BatchPart part);
-  void SendAlive(StreamId id, StreamEntry& stream);
+  void SendAlive(StreamId id, StreamEntry& stream, Time now);
   void Refuse(StreamEntry& stream, const Number& lease, const Status& why);
   void Close(StreamId id, const Status& why);
   void WakeBuilders();
@@ -175,6 +180,7 @@ class WorkerState {
   std::map<StreamId, StreamEntry> streams_;
   std::map<std::string, PlanEntry> plans_;
   Time last_look_;
+  Time last_tick_;
 
   std::map<std::string, StageTotal> build_seconds_;
   double mean_build_seconds_ = 0;

@@ -98,6 +98,60 @@ TEST_CASE("a worker that owes and says that it lives is not given up", "[session
   CHECK(m.state->leases().all().size() == 1);
 }
 
+TEST_CASE("a worker that is told and says for 3 s that it hears nothing is given up",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 8, 1);
+  m.Wants(worker);
+  const auto alive = [&](std::uint32_t wants_age_ms) {
+    v1::BatchPart part;
+    part.mutable_alive()->set_wants_age_ms(wants_age_ms);
+    m.state->OnBatchesPart(worker, part, 0, m.now);
+    return m.Take<CloseStream>().empty();
+  };
+  m.PassAttached(kSecond);
+  CHECK(alive(60'000));  // it was told a second ago: that may be on its way
+  for (int i = 0; i < 10; ++i) {
+    m.PassAttached(kSecond);
+    CHECK(alive(2900));
+  }
+  // What it said while this process stood still is old.
+  m.now = m.now + 60 * kSecond;
+  CHECK(alive(4000));
+  m.PassAttached(2900 * kMs);
+  CHECK(alive(4000));
+  m.PassAttached(200 * kMs);
+  CHECK(!alive(3000));
+  CHECK(m.state->leases().all().empty());
+  CHECK(m.logger->Has(LogLevel::kWarning, "no want list came to it for 3.0 s"));
+}
+
+TEST_CASE("a worker that is told nothing may hear nothing", "[session][failing]") {
+  Machine m({.epochs = 1});
+  m.Welcome();
+  m.Give({m.LeaseOf(1, 0, 2, 1), m.LeaseOf(2, 2, 8, 2)});
+  const auto streams = m.Take<OpenBatches>();
+  m.Wants(streams[0].stream);
+  m.Wants(streams[1].stream);
+  m.Arrive(streams[0].stream, 0, 1);
+  m.Arrive(streams[0].stream, 1, 1);
+  v1::BatchPart hears;
+  hears.mutable_alive();
+  for (int i = 0; i < 6; ++i) {
+    m.PassAttached(kSecond);
+    m.state->OnBatchesPart(streams[1].stream, hears, 0, m.now);
+  }
+  v1::BatchPart part;
+  part.mutable_alive()->set_wants_age_ms(6000);
+  m.state->OnBatchesPart(streams[0].stream, part, 0, m.now);
+  CHECK(m.Take<CloseStream>().empty());
+  m.Give({m.LeaseOf(3, 2, 2, 1, true)});
+  REQUIRE(m.Wants(streams[0].stream));
+  m.state->OnBatchesPart(streams[0].stream, part, 0, m.now);  // the list is on its way
+  CHECK(m.Take<CloseStream>().empty());
+}
+
 TEST_CASE("a process that stood still does not blame the others", "[session][failing]") {
   Machine m;
   m.Welcome();
