@@ -14,6 +14,7 @@
 #include "common/base/addresses.h"
 #include "common/base/hash.h"
 #include "common/base/mutex.h"
+#include "common/base/protocol_limits.h"
 #include "common/base/ticker.h"
 #include "common/transport/grpc_client_call.h"
 #include "common/transport/grpc_deadline.h"
@@ -113,21 +114,28 @@ class GrpcConnector final : public Connector {
     auto reader = stub->GetStatic(&context, request);
     std::string bytes;
     v1::StaticPart part;
-    bool in_order = true;
-    while (in_order && reader->Read(&part)) {
+    bool fits = true;
+    while (fits && reader->Read(&part)) {
       silence.Heard();
-      in_order = part.offset() == bytes.size();
-      bytes += part.data();
+      fits = part.offset() == bytes.size() && part.total_bytes() <= kMaxStaticBytes &&
+             bytes.size() + part.data().size() <= part.total_bytes();
+      if (fits) bytes += part.data();
     }
-    if (!in_order) context.TryCancel();
+    if (!fits) context.TryCancel();
     const Status end =
         FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address);
     if (silence.exceeded()) {
       return DeadlineExceeded(fmt::format(
           "static tables from {}: nothing came for {:.1f} s or more", address, silence_seconds));
     }
-    if (in_order) MILLRACE_RETURN_IF_ERROR(end);
-    if (!in_order || Xxh3(bytes).ToHex() != digest) {
+    if (!fits) {
+      return DataLoss(fmt::format(
+          "static tables from {}: {} bytes at {} of {}: expected bytes at {}, of at most {} in all",
+          address, part.data().size(), part.offset(), part.total_bytes(), bytes.size(),
+          kMaxStaticBytes));
+    }
+    MILLRACE_RETURN_IF_ERROR(end);
+    if (Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
     }

@@ -17,6 +17,7 @@
 
 #include "common/transport/health_server.h"
 #include "common/transport/listen_check.h"
+#include "millrace/v1/worker.grpc.pb.h"
 #include "tests/unit/common/transport/network.h"
 #include "tests/unit/common/transport/recorder.h"
 
@@ -74,6 +75,42 @@ TEST_CASE("of a server that accepts and says nothing, watches and tables end and
   CHECK(end.code() == StatusCode::kDeadlineExceeded);
   CHECK_THAT(end.message(), Catch::Contains("no status for"));
   close(socket);
+}
+
+/// A worker whose tables never end.
+class EndlessTables final : public v1::Worker::Service {
+ public:
+  explicit EndlessTables(std::uint64_t total) : total_(total) {}
+  grpc::Status GetStatic(grpc::ServerContext*, const v1::GetStaticRequest*,
+                         grpc::ServerWriter<v1::StaticPart>* writer) override {
+    v1::StaticPart part;
+    part.set_total_bytes(total_);
+    part.set_data(std::string(1000, 'x'));
+    while (writer->Write(part)) part.set_offset(part.offset() + part.data().size());
+    return grpc::Status::OK;
+  }
+
+ private:
+  const std::uint64_t total_;
+};
+
+TEST_CASE("tables that are larger than they say, or than any may be, are not read on",
+          "[network][limits]") {
+  const auto [total, said] = GENERATE(
+      table<std::uint64_t, const char*>({{2500, "1000 bytes at 2000 of 2500"},
+                                         {std::uint64_t{1} << 60, "1000 bytes at 0 of 1152921"}}));
+  EndlessTables service(total);
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  const Status end =
+      MakeGrpcConnector({})
+          ->GetStatic("127.0.0.1:" + std::to_string(port), "f", std::string(32, '0'), 60, {})
+          .status();
+  CHECK(end.code() == StatusCode::kDataLoss);
+  CHECK_THAT(end.message(), Catch::Contains(said));
 }
 
 /// Answer of grpc.health.v1.Health/Check for a service, or the whole server: its ServingStatus, -1
