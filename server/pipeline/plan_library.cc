@@ -140,12 +140,14 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   std::shared_ptr<const DatasetIndex> usable;
   if (index.ok()) {
     usable = *index;
+    const auto left_out = usable->left_out();
+    const auto bad = std::count_if(left_out.begin(), left_out.end(), [](const auto& file) {
+      return static_cast<LeftOutWhy>(file.why) != LeftOutWhy::kNeedsBad;
+    });
+    CountFailures("open", static_cast<std::uint64_t>(bad));
   } else if (!bad_files.empty()) {
     for (const BadFile& file : bad_files) damaged.push_back(file.name);
-    {
-      MutexLock lock(mutex_);
-      file_failures_["open"] += bad_files.size();
-    }
+    CountFailures("open", bad_files.size());
     usable = IndexOfBetterDays(entry.location, options, damaged);
     if (usable) {
       logger_->Warning("dataset has damaged files; only plans that exclude them are served",
@@ -255,10 +257,7 @@ bool PlanLibrary::CheckFiles() {
     }
     if (!dataset) continue;
     const FileNews news = dataset->CheckFiles();
-    {
-      MutexLock lock(mutex_);
-      file_failures_["served"] += news.damaged.size();
-    }
+    CountFailures("served", news.damaged.size());
     for (const DamagedFile& file : news.replaced) {
       logger_->Warning("file was replaced; the one that was opened goes on being used",
                        {{"dataset", id}, {"file", file.name}, {"now", file.what}});
@@ -279,6 +278,11 @@ bool PlanLibrary::CheckFiles() {
     }
   }
   return worse;
+}
+
+void PlanLibrary::CountFailures(const std::string& kind, std::uint64_t files) {
+  MutexLock lock(mutex_);
+  file_failures_[kind] += files;
 }
 
 std::map<std::string, std::uint64_t> PlanLibrary::file_failures() const {

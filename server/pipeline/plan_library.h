@@ -131,6 +131,7 @@ class PlanLibrary {
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
   std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);
+  void CountFailures(const std::string& kind, std::uint64_t files);
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<Logger> logger_;

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 from harness import Failure, PATIENCE, binary, check, check_same, cluster, wait_for
+from test_metrics import PROBES, Scrape
 from test_streams import DATA
 
 SLOW = ["--delay", "0.02", "--prefetch-bytes", "30000"]
@@ -238,7 +239,7 @@ def test_without_its_bad_files_a_dataset_is_served_as_if_they_did_not_exist():
         check(name in done.stderr and "--skip-bad" in done.stderr, done.stderr)
 
         c.dataset = folder
-        daemon = c.serve("--skip-bad")
+        daemon = c.serve("--skip-bad", *PROBES)
         consumer = c.consumer(2, epochs=2)
         consumer.expect_success()
         for bad in left_out:
@@ -249,6 +250,9 @@ def test_without_its_bad_files_a_dataset_is_served_as_if_they_did_not_exist():
         reasons = {entry["name"]: entry["reason"] for entry in state["left_out"]}
         check(sorted(reasons) == sorted(left_out), f"{state}")
         check("at byte" in reasons[name], f"{state}")
+        bad = [r for r in reasons.values() if "which is bad" not in r]
+        check(Scrape(daemon).value("millrace_file_verify_failures_total", 'kind="open"') == len(bad),
+              f"{reasons}")
         check(any(f"needs {name}, which is bad" in r for r in reasons.values()), f"{state}")
         table = c.run("status", "--address", c.address)
         check(f"ready, {len(left_out)} files left out" in table, table)
