@@ -90,6 +90,7 @@ Status SqliteDatabase::Error(std::string_view doing) {
       return ResourceExhausted(what + ": free space on its disk");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+    case SQLITE_ERROR:  // our statements are right: the file is not what they are made for
       return DataLoss(what + ": " + std::string(kStartAnew));
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:

@@ -72,6 +72,18 @@ TEST_CASE("a file that is no database is named and not touched", "[sqlite]") {
   CHECK(fs::file_size(folder.path() / "state.db") == junk.size());
 }
 
+TEST_CASE("a database whose format no SQLite knows is damaged, and says what to do", "[sqlite]") {
+  test::TemporaryFolder folder;
+  REQUIRE(SqliteStore::Open(folder.path()).ok());
+  std::fstream file(folder.path() / "state.db", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(44);  // the schema format, of four bytes: https://sqlite.org/fileformat.html
+  file.write("\0\0\0\x7f", 4);
+  file.close();
+  const Status status = SqliteStore::Open(folder.path()).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK_THAT(status.message(), Catch::Contains("state.db") && Catch::Contains("move it away"));
+}
+
 /// A store's files as a crash leaves them, copied while it is open so that nothing is folded in.
 struct Crashed {
   test::TemporaryFolder folder;
