@@ -162,7 +162,7 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
     CheckLease(node, action.stream, lease);
   }
   // What only hurries things up may get lost with nobody told; what opens and ends may not.
-  const bool may_lose = !action.message.has_welcome() && !action.message.has_waiting();
+  const bool control = !action.message.has_welcome() && !action.message.has_waiting();
   net_.Send(
       action.stream, node.process,
       [this, link = action.stream, message = action.message] {
@@ -177,7 +177,7 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
         if (trainer.state->session().is_set() && !trainer.numbered) trainer.numbered = net_.now();
         AfterTrainer(to->index);
       },
-      nullptr, may_lose);
+      nullptr, control);
 }
 
 /// Who fails a consumer is not given to it again while others can serve it.

@@ -16,7 +16,8 @@ constexpr std::array<const char*, kFaultKinds> kNames = {
     "kill worker",     "pause worker", "slow worker",   "kill dispatcher", "pause dispatcher",
     "dispatcher gone", "wipe store",   "store errors",  "kill trainers",   "zombie trainers",
     "pause trainer",   "slow loop",    "break streams", "partition",       "one-way partition",
-    "lose messages",   "replay",       "clock step",    "wrong copies",    "crash between"};
+    "lose messages",   "replay",       "clock step",    "wrong copies",    "crash between",
+    "repeat messages"};
 
 class Draw {
  public:
@@ -57,6 +58,24 @@ JobSetup DrawJob(Draw& draw) {
 
 }  // namespace
 
+bool History::HasOneFault() const {
+  if (faults.size() != 1) return false;
+  switch (faults.front().kind) {
+    case FaultKind::kKillWorker:
+    case FaultKind::kPauseWorker:
+    case FaultKind::kKillDispatcher:
+    case FaultKind::kDispatcherGone:
+    case FaultKind::kBreakStreams:
+    case FaultKind::kPartition:
+    case FaultKind::kOneWayPartition:
+    case FaultKind::kReplay:
+    case FaultKind::kRepeatMessages:
+      return true;
+    default:
+      return false;
+  }
+}
+
 const char* FaultName(FaultKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 
 History DrawHistory(std::uint64_t seed) {
@@ -70,14 +89,14 @@ History DrawHistory(std::uint64_t seed) {
   const std::uint64_t jobs = draw.Chance(0.3) ? 2 : 1;
   for (std::uint64_t i = 0; i < jobs; ++i) history.jobs.push_back(DrawJob(draw));
   history.faulty = std::chrono::seconds(draw.Between(2, 15));
-  const std::uint64_t faults = draw.Below(7);
+  const std::uint64_t faults = draw.Chance(0.2) ? 1 : draw.Below(7);
   for (std::uint64_t i = 0; i < faults; ++i) {
     Fault fault;
     fault.at = draw.UpTo(history.faulty);
     fault.kind = static_cast<FaultKind>(draw.Below(kFaultKinds));
     fault.target = static_cast<std::uint32_t>(draw.Below(1000));
     fault.other = static_cast<std::uint32_t>(draw.Below(1000));
-    fault.lasts = draw.UpTo(std::chrono::seconds(draw.Chance(0.2) ? 25 : 6));
+    fault.lasts = draw.UpTo(std::chrono::seconds(draw.Chance(faults == 1 ? 0.5 : 0.2) ? 25 : 6));
     history.faults.push_back(fault);
   }
   // A store that forgets and a clock that goes back leave nothing to tell terms by.

@@ -32,8 +32,9 @@ enum class FaultKind : std::uint8_t {
   kClockStep,        // of the dispatcher's wall clock, by up to a month
   kWrongCopies,      // a worker's batches are not the plan's
   kCrashBetween,     // a process dies between two of the actions that one event brought
+  kRepeatMessages,   // of one process, one in three: at once, or after what was sent later
 };
-inline constexpr int kFaultKinds = 20;
+inline constexpr int kFaultKinds = 21;
 const char* FaultName(FaultKind kind);
 
 struct Fault {
@@ -64,6 +65,9 @@ struct History {
   std::vector<JobSetup> jobs;
   std::vector<Fault> faults;
   Duration faulty{0};  // no fault begins later
+
+  /// Whether one thing alone goes wrong, of which nobody may feel more than I9 says.
+  bool HasOneFault() const;
 };
 
 History DrawHistory(std::uint64_t seed);

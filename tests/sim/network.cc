@@ -7,6 +7,7 @@ namespace millrace::sim {
 namespace {
 
 constexpr Duration kLongestDelay = std::chrono::milliseconds(20);
+constexpr Duration kLatestRepeat = std::chrono::milliseconds(500);
 constexpr Duration kLearnsOfBreak = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -31,7 +32,7 @@ bool Network::Step(Time end) {
 }
 
 ProcessId Network::AddProcess(std::string name) {
-  processes_.push_back({std::move(name), true, {}, {}, {}});
+  processes_.push_back({.name = std::move(name)});
   return static_cast<ProcessId>(processes_.size() - 1);
 }
 
@@ -54,10 +55,16 @@ void Network::Block(ProcessId from, ProcessId to, Duration d) {
   until = std::max(until, now_ + d);
 }
 
+bool Network::IsBlocked(ProcessId from, ProcessId to) const {
+  const auto found = blocked_.find({from, to});
+  return found != blocked_.end() && found->second > now_;
+}
+
 bool Network::Calm() const {
   return std::all_of(processes_.begin(), processes_.end(),
                      [this](const Process& p) {
-                       return !p.up || (p.still_until <= now_ && p.loses_until <= now_);
+                       return !p.up || (p.still_until <= now_ && p.loses_until <= now_ &&
+                                        p.repeats_until <= now_);
                      }) &&
          std::all_of(blocked_.begin(), blocked_.end(),
                      [this](const auto& b) { return b.second <= now_; });
@@ -78,16 +85,21 @@ LinkId Network::Open(ProcessId a, ProcessId b, std::function<void(const Status&)
   return id;
 }
 
-void Network::Send(LinkId id, ProcessId from, Task arrive, Task written, bool may_lose) {
+void Network::Send(LinkId id, ProcessId from, Task arrive, Task written, bool control) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   const int which = found->second.directions[0].from == from ? 0 : 1;
   Direction& direction = found->second.directions[which];
   if (direction.closed) return;
-  const bool loses =
-      processes_[direction.from].loses_until > now_ || processes_[direction.to].loses_until > now_;
-  if (may_lose && loses && Chance(1.0 / 3)) arrive = nullptr;
-  direction.queue.push_back({now_ + UpTo(kLongestDelay), std::move(arrive), std::move(written)});
+  const Process& a = processes_[direction.from];
+  const Process& b = processes_[direction.to];
+  const bool loses = control && (a.loses_until > now_ || b.loses_until > now_);
+  const bool repeats = control && (a.repeats_until > now_ || b.repeats_until > now_);
+  if (loses && Chance(1.0 / 3)) arrive = nullptr;
+  direction.queue.push_back({.due = now_ + UpTo(kLongestDelay),
+                             .arrive = std::move(arrive),
+                             .written = std::move(written),
+                             .repeats = repeats && Chance(1.0 / 3)});
   if (direction.queue.size() <= buffered_) TellWritten(id, which);
   Pump(id, which);
 }
@@ -100,7 +112,7 @@ void Network::Close(LinkId id, ProcessId from, const Status& why) {
   if (direction.closed) return;
   direction.closed = true;
   found->second.closed[which] = nullptr;  // it knows
-  direction.queue.push_back({now_ + UpTo(kLongestDelay), nullptr, nullptr, true, why});
+  direction.queue.push_back({.due = now_ + UpTo(kLongestDelay), .last = true, .why = why});
   Pump(id, which);
 }
 
@@ -159,7 +171,14 @@ void Network::Deliver(LinkId id, int which) {
     }
   }
   Pump(id, which);
-  if (message.arrive) message.arrive();
+  if (!message.arrive) return;
+  if (message.repeats) {
+    const ProcessId to = direction.to;
+    In(to, Chance(0.5) ? Duration{0} : UpTo(kLatestRepeat), [this, id, again = message.arrive] {
+      if (links_.contains(id)) again();
+    });
+  }
+  message.arrive();
 }
 
 void Network::Break(LinkId id) {

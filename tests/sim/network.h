@@ -59,6 +59,9 @@ class Network {
   void Block(ProcessId from, ProcessId to, Duration d);
   /// One in three messages to or from it is lost.
   void Lose(ProcessId who, Duration d) { processes_[who].loses_until = now_ + d; }
+  bool IsBlocked(ProcessId from, ProcessId to) const;
+  /// One in three messages to or from it comes again, some after later ones.
+  void Repeat(ProcessId who, Duration d) { processes_[who].repeats_until = now_ + d; }
   /// Whether nothing of all that goes on any more.
   bool Calm() const;
 
@@ -67,9 +70,9 @@ class Network {
   /// close.
   LinkId Open(ProcessId a, ProcessId b, std::function<void(const Status&)> closed_a,
               std::function<void(const Status&)> closed_b);
-  /// `arrive` runs at the other end; `written` at this one, when the next may be sent. `may_lose`:
-  /// this message may get lost where messages are.
-  void Send(LinkId link, ProcessId from, Task arrive, Task written, bool may_lose = true);
+  /// `arrive` runs at the other end; `written` at this one, when the next may be sent. `control`:
+  /// this message may get lost, or come twice, where messages do.
+  void Send(LinkId link, ProcessId from, Task arrive, Task written, bool control = true);
   /// The other end learns of it, after all that was sent before.
   void Close(LinkId link, ProcessId from, const Status& why);
   bool IsOpen(LinkId link) const { return links_.contains(link); }
@@ -80,12 +83,14 @@ class Network {
     bool up = true;
     Time still_until;
     Time loses_until;
+    Time repeats_until;
     std::vector<LinkId> links;
   };
   struct Message {
     Time due;
     Task arrive;   // empty: lost
     Task written;  // empty once called
+    bool repeats = false;
     bool last = false;
     Status why;  // of the last
   };

@@ -297,7 +297,7 @@ void World::OpenAttach(std::size_t index, client::StreamId stream) {
       [this, d = *d, link] {
         OnDispatcher(d, dispatchers_[d]->machine->OnStreamOpened(*link, false, Now()));
       },
-      nullptr, /*may_lose=*/false);
+      nullptr, /*control=*/false);
 }
 
 /// Its hello comes again on a stream that nobody listens to.

@@ -185,7 +185,7 @@ void World::OpenWork(std::size_t index, std::uint64_t attempt) {
       [this, d = *d, link] {
         OnDispatcher(d, dispatchers_[d]->machine->OnStreamOpened(*link, true, Now()));
       },
-      nullptr, /*may_lose=*/false);
+      nullptr, /*control=*/false);
 }
 
 void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) {
@@ -213,7 +213,7 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
         AfterWorker(index);
       },
       // A stream that loses data breaks: nothing asks for a batch again that was sent on it.
-      /*may_lose=*/false);
+      /*control=*/false);
 }
 
 }  // namespace millrace::sim

@@ -61,11 +61,13 @@ void World::Note(const std::string& what) {
 }
 
 void World::Disturb(Duration lasts) {
+  if (history_.HasOneFault()) return;
   disturbed_until_ = std::max(disturbed_until_, net_.now() + lasts + kRecovery);
 }
 
 std::string World::Run() {
-  disturbed_until_ = began_ + kRecovery;
+  disturbed_until_ = began_;
+  Disturb(Duration{0});
   StartDispatcher();
   for (std::uint32_t i = 0; i < history_.workers; ++i) {
     workers_.push_back(std::make_unique<WorkerNode>());
@@ -223,6 +225,9 @@ void World::Strike(const Fault& fault) {
     case FaultKind::kLoseMessages:
       Disturb(fault.lasts);
       return net_.Lose(pick(fault.target), fault.lasts);
+    case FaultKind::kRepeatMessages:
+      Disturb(fault.lasts);
+      return net_.Repeat(pick(fault.target), fault.lasts);
     case FaultKind::kReplay:
       Disturb(Duration{0});
       return Replay(t);

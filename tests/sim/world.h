@@ -211,6 +211,8 @@ class World {
   bool MayTake(const TrainerNode& trainer) const;
   void CheckTrainer(TrainerNode& trainer);
   void CheckWait(TrainerNode& trainer);
+  bool IsWrongCopy(const Digest128& digest, const Digest128& plan) const;
+  bool Reaches(ProcessId a, ProcessId b) const;
   void CheckCovered(const Job& job);
   bool CouldBeServed(const TrainerNode& trainer) const;
 
