@@ -31,9 +31,9 @@ class BatchReceiver {
 
   /// Takes a part with data. A batch when it was its last one and it was wanted; `wanted` counts
   /// when it was its first one: memory is spent on no other. DataLoss where parts do not follow
-  /// each other, where a batch has more than `limit_bytes` or another digest than it says, or is no
-  /// batch; then nothing that comes after it on this stream can be trusted. ResourceExhausted
-  /// without memory.
+  /// each other, where a batch has another digest than it says, or is no batch, and OutOfRange
+  /// where it has more than `limit_bytes`; then nothing that comes after it on this stream can be
+  /// trusted. ResourceExhausted without memory.
   Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
                                               std::uint64_t limit_bytes);
 

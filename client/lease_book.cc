@@ -31,8 +31,11 @@ bool LeaseBook::Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>
     while (held.lacks() && is_held(held.first)) ++held.first;
     over = over || !held.lacks();
   }
-  const auto passed = [next](const auto& entry) { return entry.second.end <= next; };
-  return std::erase_if(leases_, passed) > 0 || over;
+  // Of one that lapsed before any of it came, nothing is held either.
+  const auto is_over = [next](const auto& entry) {
+    return entry.second.end <= std::max(next, entry.second.shard_first);
+  };
+  return std::erase_if(leases_, is_over) > 0 || over;
 }
 
 const std::vector<HeldLease*>& LeaseBook::ByNeed() {

@@ -44,7 +44,8 @@ class LeaseBook {
   Map& all() { return leases_; }
 
   /// Moves every lease's `first` to the first step that is neither before `next` nor held, and
-  /// drops those that `next` has passed. True where one was dropped or now lacks nothing.
+  /// drops those that `next` has passed, or of which nothing came and nothing is lacking. True
+  /// where one was dropped or now lacks nothing.
   bool Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>& is_held);
 
   /// Those that lack something, in order of need: by first lacking step, originals before copies.

@@ -106,8 +106,8 @@ WaitCause SessionState::FindCause() const {
   if (!stream.heard_any) return WaitCause::kConnect;
   const Position at = steps_->At(next_);
   if (stream.receiving == at) return WaitCause::kTransfer;
-  const bool builds_other = stream.building.has_value() && *stream.building != at;
-  return builds_other || stream.batches_before > 0 ? WaitCause::kQueue : WaitCause::kBuild;
+  if (stream.building == at) return WaitCause::kBuild;
+  return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : WaitCause::kBuild;
 }
 
 SessionStats SessionState::stats(Time now) const {

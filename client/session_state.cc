@@ -136,7 +136,7 @@ void SessionState::Connect(Time now) {
 void SessionState::Disconnect(const Status& why, Time now) {
   last_attach_error_ = why;
   attach_.stream = 0;
-  attach_.writing = false;
+  attach_.writing = attach_.heard_any = false;
   // Longer only when all addresses were tried.
   const int rounds = attach_.failures / static_cast<int>(addresses_.size());
   const double longest =
@@ -261,17 +261,19 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
     last_lease_ = std::max(last_lease_, lease.id);
     report_stale_ = true;
     if (lease.id <= seen || leases_.Has(lease.id)) continue;
-    // Not held, and so over, as the next report says.
-    if (leases_.all().size() >= kMaxHeldLeases) continue;
     if (const Status status = steps_->Check(lease.shard); !status.ok()) {
       logger_->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
       continue;
     }
+    // Not held, and so over, as the next report says.
+    if (leases_.all().size() >= kMaxHeldLeases) continue;
     WorkerLink& link = workers_.Learn(lease.worker);
     // One that drains builds nothing that it was not told before: the next report lets go of it.
     link.drains = link.stream.going_away;
     if (link.drains) continue;
     leases_.Add(lease, steps_->Index(lease.shard.at));
+    waiting_why_.clear();
+    waiting_why_said_.clear();
     self_leasing_ = false;
     uncovered_since_.reset();
     link.stream.stale = link.stream.urgent = true;
@@ -353,11 +355,12 @@ void SessionState::CheckTimes(Time now) {
     if (waiting_why_ != waiting_why_said_ || level != waiting_said_at_) {
       waiting_why_said_ = waiting_why_;
       waiting_said_at_ = level;
-      logger_->Log(level, "waiting to attach",
+      logger_->Log(level, admission_ ? "waiting for a worker" : "waiting to attach",
                    {{"job", options_.hello.job()}, {"why", waiting_why_}});
     }
   }
-  if (attach_.failures > 0 && !attach_.lost_long && now - attach_.lost >= kWarnAfter) {
+  const bool away = attach_.failures > 0 && !attach_.heard_any;
+  if (away && !attach_.lost_long && now - attach_.lost >= kWarnAfter) {
     attach_.lost_long = true;
     logger_->Warning("no answer from the dispatcher: trying again and again",
                      {{"address", options_.address}, {"why", last_attach_error_}});

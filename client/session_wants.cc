@@ -224,6 +224,8 @@ bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
     link->stream.stage = part.alive().stage();
     link->stream.batches_before = part.alive().batches_before();
     if (DoesNotHear(*link, part.alive(), now)) {
+      // It goes on sending on this stream until the connection is given up as well.
+      link->credit_limit.OnSilence(link->credit_left());
       FailWorker(*link,
                  Unavailable(fmt::format("it sends and does not hear: no want list came to it for "
                                          "{:.1f} s",

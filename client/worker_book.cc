@@ -55,11 +55,14 @@ void WorkerBook::Proved(WorkerLink& link) {
 }
 
 void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now) {
+  for (auto& [id, link] : links_) {
+    if (link.stream.id != 0 || link.used == Time{}) link.used = now;
+  }
   std::erase_if(links_, [&](const auto& entry) {
     const WorkerLink& link = entry.second;
     // One that drains is named again by the dispatcher should it stay after all.
-    const bool gone =
-        link.drains || (link.failing_until != Time{} && now - link.failing_until >= kForgetAfter);
+    const bool gone = link.drains || now - link.used >= kForgetUnused ||
+                      (link.failing_until != Time{} && now - link.failing_until >= kForgetAfter);
     return gone && link.stream.id == 0 && !is_needed(link);
   });
 }

@@ -24,6 +24,7 @@ namespace millrace::client {
 struct WorkerLink {
   WorkerAddress where;
 
+  Time used;  // when it had a stream last, or became known
   Time failing_until;
   Duration backoff{0};  // of the last failure; 0 after a good batch
   std::string reason;   // of the last failure
@@ -76,6 +77,7 @@ class WorkerBook {
   static constexpr Duration kFirstBackoff = std::chrono::seconds(3);
   static constexpr Duration kLongestBackoff = std::chrono::seconds(60);
   static constexpr Duration kForgetAfter = std::chrono::minutes(10);
+  static constexpr Duration kForgetUnused = std::chrono::hours(24);
 
   using Map = std::map<Number, WorkerLink>;
 
@@ -94,8 +96,8 @@ class WorkerBook {
   void Failed(WorkerLink& link, std::string reason, Time now);
   /// A good batch came from it.
   void Proved(WorkerLink& link);
-  /// Forgets workers that failed long ago and came to nothing since, and those that drain and have
-  /// no stream any more: each restarted one has a new number.
+  /// Forgets workers that failed long ago and came to nothing since, those that drain and have no
+  /// stream any more, and those without one for a day: each restarted one has a new number.
   void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
   /// The step `until` - 1, or one before it, can never come of the worker. Good batches of other
   /// steps change nothing about that.

@@ -377,6 +377,26 @@ TEST_CASE("a dispatcher that stays lost is a warning, and so is its return", "[s
   m.pending.emplace_back(*again);
   m.Welcome();
   CHECK(m.logger->Has(LogLevel::kWarning, "dispatcher found"));
+  // It is there; that the next pause would still be a long one is nobody's business.
+  const std::size_t found = m.logger->lines.size();
+  m.PassAttached(60 * kSecond);
+  CHECK(m.logger->lines.size() == found);
+}
+
+TEST_CASE("a wait of a session that was admitted is over when leases come", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  v1::AttachResponse message;
+  message.set_term(m.term);
+  message.mutable_waiting()->set_why("no worker has the dataset");
+  m.state->OnAttachMessage(m.attach, message, m.now);
+  m.PassAttached(2 * kSecond);
+  CHECK(m.state->waiting_why() == "no worker has the dataset");
+  CHECK(m.logger->Has(LogLevel::kInfo, "waiting for a worker"));
+  m.Give({m.LeaseOf(1, 0, 1, 1)});
+  CHECK(m.state->waiting_why().empty());
+  m.PassAttached(2 * kSecond);
+  CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "waiting"));
 }
 
 }  // namespace

@@ -124,6 +124,9 @@ TEST_CASE("a worker that is told and says for 3 s that it hears nothing is given
   m.PassAttached(200 * kMs);
   CHECK(!alive(3000));
   CHECK(m.state->leases().all().empty());
+  const StreamId again = m.GiveOne(2, 0, 8, 1);
+  REQUIRE(again != worker);
+  CHECK(m.Wants(again)->credit_bytes() == 0);  // as after a silence
   CHECK(m.logger->Has(LogLevel::kWarning, "no want list came to it for 3.0 s"));
 }
 

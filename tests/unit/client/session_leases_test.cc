@@ -45,6 +45,25 @@ TEST_CASE("of a lease that lapses, what came is still held", "[session][lease]")
   CHECK(report.held(0).shard().position() == 0);
 }
 
+TEST_CASE("leases that lapse without end leave nothing behind", "[session][lease]") {
+  Machine m;
+  m.Welcome();
+  std::uint64_t n = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::vector<v1::Lease> leases;
+    for (std::uint64_t i = 0; i < 50; ++i) leases.push_back(m.LeaseOf(++n, i, 1, 1));
+    m.Give(leases);
+    for (const OpenBatches& open : m.Take<OpenBatches>()) {
+      m.state->OnBatchesClosed(open.stream, Unavailable("refused"), m.now);
+    }
+    CHECK(m.state->leases().all().size() <= 50);
+    m.PassAttached(100 * kMs);
+  }
+  // And so a lease of another worker is taken.
+  m.Give({m.LeaseOf(++n, 0, 1, 2)});
+  CHECK(m.state->leases().Has({m.term, n}));
+}
+
 TEST_CASE("a lease that was received before is not taken a second time", "[session][lease]") {
   Machine m;
   m.Welcome();

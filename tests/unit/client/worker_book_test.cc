@@ -43,5 +43,21 @@ TEST_CASE("a worker that failed is remembered for ten minutes, and for longer wh
   CHECK(book.all().empty());
 }
 
+TEST_CASE("a worker that nothing came of, good or bad, is forgotten after a day", "[worker_book]") {
+  WorkerBook book;
+  const Time now{std::chrono::seconds(100)};
+  book.Opened(book.Learn(Worker(1)), 1, now);
+  book.Learn(Worker(2));
+  book.ForgetDead(kNobodyNeeds, now);
+  book.ForgetDead(kNobodyNeeds, now + WorkerBook::kForgetUnused);
+  CHECK(book.Find({1, 1}) != nullptr);  // its stream is open
+  CHECK(book.Find({1, 2}) == nullptr);
+  book.Closed(*book.Find({1, 1}));
+  book.ForgetDead(kNobodyNeeds, now + (2 * WorkerBook::kForgetUnused - Duration(1)));
+  CHECK(book.all().size() == 1);
+  book.ForgetDead(kNobodyNeeds, now + 2 * WorkerBook::kForgetUnused);
+  CHECK(book.all().empty());
+}
+
 }  // namespace
 }  // namespace millrace::client
