@@ -18,6 +18,7 @@ constexpr Duration kStoodStill = std::chrono::seconds(1);  // between two ticks
 constexpr double kShortestRetry = 0.1;                     // seconds
 constexpr double kFirstRetry = 1;  // at most: workers spread that all lose their dispatcher
 constexpr double kLongestRetry = 5;
+constexpr int kRetryBudget = 10;  // times its pause a stream has to last for the next to be short
 
 }  // namespace
 
@@ -39,13 +40,9 @@ void WorkerState::Tick(Time now) {
     return;
   }
   if (now - work_.heard >= kDispatcherSilence) {
-    log_->Warning("dispatcher is silent",
-                  {{"address", dispatcher()}, {"seconds", ToSeconds(kDispatcherSilence)}});
-    actions_.push_back(WorkerAction::CloseWork{work_.attempt, Cancelled("silent for 3 s")});
-    work_.open = work_.registered = false;
-    NextDispatcher();
-    work_.retry_at = now;
-    return;
+    const Status why = Unavailable("silent for 3 s");
+    actions_.push_back(WorkerAction::CloseWork{work_.attempt, why});
+    return OnWorkClosed(work_.attempt, why, now);
   }
   if (now - work_.reported >= kReportPeriod) SendReport(now);
 }
@@ -61,7 +58,7 @@ void WorkerState::Connect(Time now) {
   ++work_.attempt;
   work_.open = true;
   work_.writing = work_.registered = false;
-  work_.heard = now;
+  work_.heard = work_.opened = now;
   actions_.push_back(WorkerAction::OpenWork{work_.attempt, dispatcher()});
   SendReport(now);
 }
@@ -79,7 +76,7 @@ void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& 
     return OnWorkClosed(attempt, why, now);
   }
   term_ = response.term();
-  work_.retry_seconds = kFirstRetry;
+  if (now - work_.opened >= work_.pause * kRetryBudget) work_.retry_seconds = kFirstRetry;
   if (response.has_id()) {
     number_ = {response.id().term(), response.id().n()};
     if (!work_.registered) {
@@ -137,8 +134,8 @@ void WorkerState::OnWorkClosed(std::uint64_t attempt, const Status& status, Time
   work_.open = work_.writing = false;
   const double seconds =
       kShortestRetry + random_() * std::max(0.0, work_.retry_seconds - kShortestRetry);
-  work_.retry_at =
-      now + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  work_.pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  work_.retry_at = now + work_.pause;
   // Longer only when all of them were tried.
   if (work_.address + 1 == dispatchers_.size()) {
     work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);

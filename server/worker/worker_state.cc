@@ -118,7 +118,9 @@ void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
 Status WorkerState::WhyNotReady(const std::string& fingerprint) const {
   const auto plan = plans_.find(fingerprint);
   if (plan == plans_.end() || plan->second.phase != v1::FAILED) {
-    return Unavailable("plan " + fingerprint + " is not ready at worker " + options_.name);
+    return Unavailable("plan " + fingerprint + " is " +
+                       (plan == plans_.end() ? "not known" : "still being compiled") +
+                       " at worker " + options_.name);
   }
   // Damage is for good; what else a plan fails of is this host's set-up.
   if (plan->second.error.code() == StatusCode::kDataLoss) return plan->second.error;

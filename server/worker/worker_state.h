@@ -198,7 +198,9 @@ class WorkerState {
     Time reported;
     Time heard;
     Time retry_at;
-    double retry_seconds = 1;
+    Time opened;
+    Duration pause{0};         // before it was opened
+    double retry_seconds = 1;  // the longest pause before the next
   } work_;
   std::uint64_t term_ = 0;  // highest seen
   Number number_;

@@ -98,16 +98,18 @@ struct Fixture {
     work.stream->Write(response);
     REQUIRE(work.recorder->WaitForWrites(static_cast<int>(++plays)));
   }
-  /// The dispatcher lives: it asks for something, and the worker has heard it.
-  void Ask() {
+  /// The dispatcher lives: it asks for something, and this is the worker's answer.
+  v1::WorkRequest Ask() {
     v1::WorkResponse response;
     response.add_plans()->set_fingerprint(fingerprint);
     response.add_list_files("data");
     Say(response);
-    REQUIRE(WaitReport([](const v1::WorkRequest& r) {
+    const auto report = WaitReport([](const v1::WorkRequest& r) {
       const auto data = r.datasets().find("data");
       return data != r.datasets().end() && data->second.file_list_size() > 0;
-    }));
+    });
+    REQUIRE(report);
+    return *report;
   }
   /// Reports until one fits.
   template <class F>

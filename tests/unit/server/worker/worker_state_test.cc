@@ -30,6 +30,7 @@ struct Machine {
     state.OnPlan(plan->fingerprint().ToString(),
                  WorkerState::CompiledPlan{plan, plan->static_digest()}, now);
     REQUIRE(state.OnStreamOpened(kStream, "consumer").ok());
+    state.TakeActions();
   }
 
   void Wants() {
@@ -90,6 +91,57 @@ TEST_CASE("a worker that stood still has missed nothing that it can tell", "[wor
   m.AliveAfter(0 * kMs);
   CHECK(m.AliveAfter(60'000 * kMs)->wants_age_ms() == 0);
   CHECK(m.AliveAfter(1000 * kMs)->wants_age_ms() == 1000);
+}
+
+/// When the next stream to a dispatcher is opened, if it is within `limit`.
+std::optional<Time> Reopened(Machine& m, Duration limit) {
+  for (const Time end = m.now + limit; m.now < end; m.now = m.now + 10 * kMs) {
+    m.state.Tick(m.now);
+    for (const auto& action : m.state.TakeActions()) {
+      if (std::holds_alternative<WorkerAction::OpenWork>(action)) return m.now;
+    }
+  }
+  return std::nullopt;
+}
+
+TEST_CASE("a worker waits a random time for a dispatcher, longer as streams do not last",
+          "[worker][reconnect]") {
+  Machine m;
+  std::vector<double> pauses;
+  std::uint64_t attempt = 1;
+  const auto lose = [&] {
+    const Time lost = m.now;
+    m.state.OnWorkClosed(attempt++, Unavailable("reset"), m.now);
+    const auto again = Reopened(m, std::chrono::seconds(10));
+    REQUIRE(again);
+    // It answers, so that it is there.
+    v1::WorkResponse response;
+    response.set_term(5);
+    m.state.OnWorkResponse(attempt, response, m.now);
+    return ToSeconds(*again - lost);
+  };
+  for (int i = 0; i < 5; ++i) pauses.push_back(lose());
+  CHECK(pauses[0] == Approx(0.55).margin(0.02));
+  CHECK(pauses[1] == Approx(1.05).margin(0.02));
+  CHECK(pauses[2] == Approx(2.05).margin(0.02));
+  CHECK(pauses[4] == Approx(2.55).margin(0.02));
+  // One that lasts is as good as the first.
+  for (int i = 0; i < 300; ++i) {
+    m.now = m.now + 100 * kMs;
+    v1::WorkResponse pulse;
+    pulse.set_term(5);
+    m.state.OnWorkResponse(attempt, pulse, m.now);
+  }
+  CHECK(lose() == Approx(0.55).margin(0.02));
+}
+
+TEST_CASE("a worker leaves a dispatcher that is silent, and not at the moment that all do",
+          "[worker][reconnect]") {
+  Machine m;
+  const Time heard = m.now;
+  const auto again = Reopened(m, std::chrono::seconds(10));
+  REQUIRE(again);
+  CHECK(ToSeconds(*again - heard) == Approx(3.55).margin(0.02));
 }
 
 }  // namespace

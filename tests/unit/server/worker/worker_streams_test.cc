@@ -1,6 +1,7 @@
 // A worker and its consumers.
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "common/base/protocol_version.h"
 #include "common/transport/wire.h"
@@ -172,10 +173,14 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   f.Serve();
   auto consumer = std::make_shared<Recorder<IncomingPart>>();
   auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
-  v1::WantList wants = Wants(f.fingerprint, 8, 3);
-  wants.set_credit_bytes(0);  // the first is sent as `next`, the others stay built
+  v1::WantList wants = Wants(f.fingerprint, 8, 1);
+  wants.set_credit_bytes(0);  // the first is sent as `next`
   stream->Write(wants);
   REQUIRE(consumer->Next());
+  while (!f.worker->Idle()) std::this_thread::yield();
+  wants.mutable_wants(0)->set_room(3);  // the others stay built
+  stream->Write(wants);
+  while (f.Ask().memory_bytes() == 0) std::this_thread::yield();
   f.provider->damaged = true;
   f.clock->Advance(std::chrono::milliseconds(500));
   f.worker->Tick();
