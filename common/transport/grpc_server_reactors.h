@@ -93,7 +93,11 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
     cancelled_ = true;
     if (waiting_) alarm_.Cancel();
   }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    // The alarm's thread may have finished the call and not have let go of this yet.
+    { MutexLock lock(mutex_); }
+    delete this;
+  }
 
  private:
   void WriteOne() {

@@ -10,6 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr int kTimeoutMilliseconds = 1000;  // an endpoint
+constexpr int kMostReceived = 256 << 20;    // bytes: a page of records, each of at most 1.5 MiB
 
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
@@ -17,7 +18,7 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
-  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(kMostReceived);
   return arguments;
 }
 

@@ -30,6 +30,11 @@ Result<std::uint64_t> TermOf(const mvccpb::KeyValue* kv) {
   return term;
 }
 
+/// A transaction was refused, and what was read says that it should not have been.
+Status ComparesOtherwise() {
+  return Unavailable("etcd compares otherwise than it reads: try again");
+}
+
 }  // namespace
 
 EtcdStore::EtcdStore(std::shared_ptr<EtcdClient> client, std::string prefix, EtcdFence fence,
@@ -64,7 +69,8 @@ Status EtcdStore::CheckFence(const etcdserverpb::TxnResponse& response) const {
 Status EtcdStore::CheckFormat(const mvccpb::KeyValue* format) const {
   if (format == nullptr || format->value() == kFormat) return OkStatus();
   return InvalidArgument("etcd key " + format_key_ + " has format " + format->value() +
-                         ", written by a newer program; this one knows " + kFormat);
+                         ", written by a newer program; this one knows " + kFormat +
+                         ": start the newer one, or use another prefix");
 }
 
 Result<StoredState> EtcdStore::Load() {
@@ -84,7 +90,7 @@ Result<StoredState> EtcdStore::LoadAll() {
   MILLRACE_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse first, client_->Txn(txn));
   if (!first.succeeded()) {
     MILLRACE_RETURN_IF_ERROR(CheckFence(first));
-    return Unavailable("etcd compares otherwise than it reads: try again");
+    return ComparesOtherwise();
   }
   StoredState state;
   MILLRACE_ASSIGN_OR_RETURN(state.term, TermOf(etcd::Found(first, 0)));
@@ -119,7 +125,7 @@ Status EtcdStore::CommitTerm(std::uint64_t term) {
   MILLRACE_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse there, client_->Txn(read));
   if (!there.succeeded()) {
     MILLRACE_RETURN_IF_ERROR(CheckFence(there));
-    return Unavailable("etcd compares otherwise than it reads: try again");
+    return ComparesOtherwise();
   }
   const mvccpb::KeyValue* present = etcd::Found(there, 0);
   MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t present_term, TermOf(present));
@@ -176,7 +182,8 @@ Status EtcdStore::CommitJob(std::uint64_t term, const v1::JobRecord& record,
   if (!response.succeeded()) {
     MILLRACE_RETURN_IF_ERROR(CheckFence(response));
     MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t present, TermOf(etcd::Found(response, 0)));
-    return CheckWritingTerm(term, present);
+    MILLRACE_RETURN_IF_ERROR(CheckWritingTerm(term, present));
+    return ComparesOtherwise();
   }
   ended_->erase(record.name());
   if (record.ended() && kept) (*ended_)[record.name()] = record.ended_unix_seconds();

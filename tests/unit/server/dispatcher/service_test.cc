@@ -385,5 +385,18 @@ TEST_CASE("leases that wait for a write are all kept", "[service][stream]") {
   CHECK(first.waiting().why() == "w");
 }
 
+TEST_CASE("of two welcomes that wait for a write the later one is sent", "[service][stream]") {
+  v1::AttachResponse first;
+  first.mutable_waiting()->set_why("w");
+  first.mutable_welcome()->mutable_spec()->add_tensors()->set_path("a");
+  first.add_leases()->mutable_id()->set_n(1);
+  v1::AttachResponse second;
+  second.mutable_welcome()->mutable_spec()->add_tensors()->set_path("a");
+  CHECK(CoalesceOut(first, std::move(second)));
+  CHECK(first.welcome().spec().tensors_size() == 1);
+  CHECK(first.leases_size() == 1);
+  CHECK_FALSE(first.has_waiting());
+}
+
 }  // namespace
 }  // namespace millrace::test
