@@ -46,7 +46,7 @@ class LibraryProvider final : public PlanProvider {
     }
     return states;
   }
-  bool CheckFiles() override { return library_->CheckFiles(); }
+  bool CheckFiles(const std::stop_token& stop) override { return library_->CheckFiles(stop); }
   std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
     std::vector<v1::FileEntry> files;
     const auto opened = library_->Open(dataset);

@@ -118,29 +118,61 @@ std::vector<DamagedFile> Dataset::Damages() const {
   return all;
 }
 
-FileNews Dataset::CheckFiles() const {
-  std::vector<const OpenFile*> files;  // they stay until the dataset goes
-  {
-    MutexLock lock(mutex_);
-    for (const auto& open : open_) files.push_back(open.get());
-  }
+std::string Dataset::NameOf(std::uint32_t number) const {
+  if (number == kNone) return index_->file() ? index_->file()->path().string() : "";
+  return std::string(index_->file_name(number));
+}
+
+std::map<std::uint32_t, const MappedFile*> Dataset::FilesToLookAt() const {
+  std::map<std::uint32_t, const MappedFile*> files;  // they stay until the dataset goes
+  if (const MappedFile* index = index_->file()) files.emplace(kNone, index);
+  MutexLock lock(mutex_);
+  for (const auto& open : open_) files.emplace(open->number, &open->file);
+  for (const auto& [number, damage] : damaged_) files.erase(number);
+  return files;
+}
+
+Status Dataset::CompareBytes(std::uint32_t number, const MappedFile& file,
+                             const std::stop_token& stop) const {
+  constexpr const char* kWrittenTo = "was written to while it was in use";
+  if (number == kNone) return index_->Verify().WithContext(kWrittenTo);
+  const FileRecord& record = index_->files()[number];
+  return HashesTo({record.digest_high, record.digest_low}, file, stop).WithContext(kWrittenTo);
+}
+
+FileNews Dataset::CheckFiles(const std::stop_token& stop) const {
+  MutexLock one_looks(looking_);
+  const std::map<std::uint32_t, const MappedFile*> files = FilesToLookAt();
   FileNews news;
   std::vector<DamagedFile> changed;
   std::vector<DamagedFile> replaced;
-  const auto look = [&](const MappedFile& file, std::uint32_t number) {
-    FileChange change = file.Look();
-    if (change.kind == FileChange::Kind::kSame) return;
-    auto& list = change.kind == FileChange::Kind::kInPlace ? changed : replaced;
-    list.push_back({number,
-                    number == kNone ? file.path().string() : std::string(index_->file_name(number)),
-                    std::move(change.what)});
-  };
-  // Without the lock: a network file system may take its time.
-  for (const OpenFile* open : files) look(open->file, open->number);
-  if (const MappedFile* index = index_->file()) look(*index, kNone);
+  // Without the other lock: a network file system may take its time.
+  for (const auto& [number, file] : files) {
+    FileChange change = doubts_.Look(number, *file);
+    if (change.kind == FileChange::Kind::kInPlace) {
+      changed.push_back({number, NameOf(number), std::move(change.what)});
+    } else if (change.kind == FileChange::Kind::kReplaced) {
+      replaced.push_back({number, NameOf(number), std::move(change.what)});
+    }
+  }
+  {
+    // Before files are hashed: batches that are being built shall know.
+    MutexLock lock(mutex_);
+    for (DamagedFile& file : changed) Note(std::move(file));
+  }
+  const std::vector<FileDoubts::Verdict> verdicts =
+      doubts_.Settle([&](std::uint32_t number, const MappedFile& file) {
+        return CompareBytes(number, file, stop);
+      });
 
   MutexLock lock(mutex_);
-  for (DamagedFile& file : changed) Note(std::move(file));
+  for (const FileDoubts::Verdict& verdict : verdicts) {
+    if (verdict.status.ok()) {
+      news.touched.push_back(NameOf(verdict.number));
+    } else {
+      Note({verdict.number, NameOf(verdict.number), verdict.status.message()});
+    }
+  }
   NoteFaults();
   for (const auto& [number, damage] : damaged_) {
     if (told_.insert(number).second) news.damaged.push_back(damage);

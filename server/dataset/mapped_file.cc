@@ -125,23 +125,30 @@ bool MappedFile::Changed() const {
   return !now.ok() || *now != identity_;
 }
 
-FileChange MappedFile::Look() const {
+FileChange MappedFile::Look(const FileIdentity& known) const {
   const Result<FileIdentity> now = IdentifyFile(path_);
-  if (!now.ok()) return {FileChange::Kind::kReplaced, now.status().message()};
-  if (now->inode != identity_.inode || now->device != identity_.device) {
-    return {FileChange::Kind::kReplaced, "is another file now"};
+  if (!now.ok()) return {FileChange::Kind::kReplaced, now.status().message(), {}};
+  if (now->inode != known.inode || now->device != known.device) {
+    return {FileChange::Kind::kReplaced, "is another file now", {}};
   }
-  if (now->size != identity_.size) {
-    return {FileChange::Kind::kInPlace, fmt::format("was changed while it was in use: it has {} "
-                                                    "bytes, had {}",
-                                                    now->size, identity_.size)};
-  }
-  if (now->modified_ns != identity_.modified_ns) {
+  if (now->size != known.size) {
     return {FileChange::Kind::kInPlace,
-            fmt::format("was written to while it was in use: modified {:.3f} s later than before",
-                        static_cast<double>(now->modified_ns - identity_.modified_ns) * 1e-9)};
+            fmt::format("was changed while it was in use: it has {} bytes, had {}", now->size,
+                        known.size),
+            *now};
   }
-  return {};
+  if (now->modified_ns != known.modified_ns) {
+    return {FileChange::Kind::kTouched,
+            fmt::format("modified {:.3f} s later than before",
+                        static_cast<double>(now->modified_ns - known.modified_ns) * 1e-9),
+            *now};
+  }
+  // The other time can be set; this one cannot.
+  if (now->changed_ns != known.changed_ns) {
+    return {FileChange::Kind::kTouched, "its owner, permissions or links were changed, or more",
+            *now};
+  }
+  return {FileChange::Kind::kSame, "", *now};
 }
 
 Status MappedFile::CheckIntact() const {

@@ -30,11 +30,13 @@ enum class AccessPattern : std::uint8_t {
 struct FileChange {
   enum class Kind : std::uint8_t {
     kSame,
+    kTouched,   // only times differ: what is mapped may hold the same bytes, or others
     kReplaced,  // the path leads elsewhere or nowhere; what is mapped stays what it was
     kInPlace,   // what is mapped was written to, or cut off
   };
   Kind kind = Kind::kSame;
   std::string what;  // for a person, where there is a change
+  FileIdentity now;  // where it is the same file
 };
 
 class MappedFile {
@@ -59,9 +61,10 @@ class MappedFile {
 
   /// Whether the path now leads to another file, to one of another size or times, or nowhere.
   bool Changed() const;
-  /// Whether what is mapped is still what Open found, by size, inode and time of modification: one
-  /// call of stat.
-  FileChange Look() const;
+  /// Whether what is mapped is still what it was when its identity was `known`, by size, inode and
+  /// times: one call of stat.
+  FileChange Look(const FileIdentity& known) const;
+  FileChange Look() const { return Look(identity_); }
   /// DataLoss where bytes were found missing since Open: what was computed from them is worthless.
   Status CheckIntact() const;
 

@@ -235,7 +235,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
   return plan;
 }
 
-bool PlanLibrary::CheckFiles() {
+bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
   bool worse = false;
   std::vector<std::shared_ptr<Entry>> looked_at;
   {
@@ -256,8 +256,12 @@ bool PlanLibrary::CheckFiles() {
       dataset = entry->dataset;
     }
     if (!dataset) continue;
-    const FileNews news = dataset->CheckFiles();
+    const FileNews news = dataset->CheckFiles(stop);
     CountFailures("served", news.damaged.size());
+    if (!news.touched.empty()) {
+      logger_->Info("files were touched; they hold the same bytes and go on being used",
+                    {{"dataset", id}, {"files", Join(news.touched)}});
+    }
     for (const DamagedFile& file : news.replaced) {
       logger_->Warning("file was replaced; the one that was opened goes on being used",
                        {{"dataset", id}, {"file", file.name}, {"now", file.what}});

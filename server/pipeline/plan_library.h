@@ -113,7 +113,8 @@ class PlanLibrary {
   /// Looks at the files of all open datasets (Dataset::CheckFiles), and logs what it finds. A file
   /// found damaged counts as one that was damaged when the dataset was opened. True where a dataset
   /// has become worse: plans have to be compiled again to see whether they can still be served.
-  bool CheckFiles();
+  /// `stop` ends what takes long.
+  bool CheckFiles(const std::stop_token& stop = {});
 
   /// Files found bad so far, by when: "open" (a dataset was opened) and "served" (changed while it
   /// was).

@@ -91,6 +91,7 @@ void WorkerService::Stop() {
   work_available_.NotifyAll();
   prepare_available_.NotifyAll();
   look_due_changed_.NotifyAll();
+  stop_looking_.request_stop();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   for (auto& [id, outlet] : outlets) outlet.out->Close(Unavailable("the worker stops"));
@@ -421,7 +422,7 @@ void WorkerService::WatchLoop() {
     }
     look_due_ = false;
     lock.Unlock();
-    const bool damage = provider_->CheckFiles();
+    const bool damage = provider_->CheckFiles(stop_looking_.get_token());
     lock.Lock();
     if (damage) CheckPlans();
   }

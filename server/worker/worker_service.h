@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,8 +45,8 @@ class PlanProvider {
   virtual void OpenDatasets(const std::function<void()>& on_change) = 0;
   virtual std::map<std::string, v1::DatasetState> DatasetStates() = 0;
   /// Looks at the files in use. True where some have become damaged since the last call: plans that
-  /// need them do not compile any more.
-  virtual bool CheckFiles() = 0;
+  /// need them do not compile any more. May read whole files; `stop` ends that.
+  virtual bool CheckFiles(const std::stop_token& stop) = 0;
   /// Names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
 };
@@ -149,6 +150,7 @@ class WorkerService final : public WorkerEndpoint,
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // that work_ is of
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);
   bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // at the files
+  std::stop_source stop_looking_;
   Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
 

@@ -132,6 +132,51 @@ def test_a_file_replaced_by_rename_changes_nothing_and_is_warned_of_once():
         check_same(c.delivered(consumer.log), c.reference(0, 1))
 
 
+def touch(file, seconds):
+    at = file.stat()
+    os.utime(file, ns=(at.st_atime_ns, at.st_mtime_ns + seconds * 10**9))
+
+
+def test_a_file_and_an_index_that_are_touched_change_nothing_and_are_told_of_once():
+    with cluster(DATA) as c:
+        c.dataset, file = own_dataset(c)
+        daemon = c.serve()
+        consumer = c.consumer(1, extra=SLOW)
+        begun(c, consumer)
+        index = c.dataset / ".millrace.index"
+        touch(file, 5)
+        touch(index, 5)
+        wait_for(lambda: len(re.findall("files were touched", daemon.text())) > 0
+                 and str(index) in daemon.text() and file.name in daemon.text(),
+                 "nobody tells of it", daemon.popen)
+        consumer.expect_success()
+        told = [line for line in daemon.text().splitlines() if "files were touched" in line]
+        for name in (str(file.relative_to(c.dataset)), str(index)):
+            check(sum(name in line for line in told) == 1, f"{name}:\n{daemon.text()}")
+        check("level=error" not in daemon.text() and "damaged" not in daemon.text(), daemon.text())
+        c.dataset = DATA
+        check_same(c.delivered(consumer.log), c.reference(0, 1))
+
+
+def test_a_file_that_was_touched_and_is_then_overwritten_ends_the_job_with_its_name():
+    with cluster(DATA) as c:
+        c.dataset, file = own_dataset(c)
+        daemon = c.serve()
+        consumer = c.consumer(1, epochs=100, extra=SLOW)
+        begun(c, consumer)
+        touch(file, 5)
+        wait_for(lambda: "files were touched" in daemon.text(), "nobody tells of it", daemon.popen)
+        # One byte that no batch need read, and the times of before: only its digest tells.
+        with open(file, "r+b") as f:
+            f.seek(-1, os.SEEK_END)
+            last = f.read(1)[0]
+            f.seek(-1, os.SEEK_END)
+            f.write(bytes([last ^ 1]))
+        touch(file, -1)
+        expect_data_loss(consumer, daemon, file)
+        check("has digest" in consumer.text().splitlines()[-1], consumer.text())
+
+
 def test_the_exclude_line_of_the_error_lets_the_job_go_on_from_its_cursor():
     with cluster(DATA) as c:
         c.dataset, file = own_dataset(c)

@@ -14,6 +14,7 @@
 
 #include "common/base/hash.h"
 #include "server/dataset/dataset.h"
+#include "server/dataset/file_doubts.h"
 #include "server/dataset/index_store.h"
 #include "server/dataset/mapped_file.h"
 #include "server/dataset/sigbus_guard.h"
@@ -40,6 +41,28 @@ fs::path WriteOnes(const fs::path& path) {
 MappedFile Map(const fs::path& path) {
   InstallSigbusGuard();
   return *MappedFile::Open(path, AccessPattern::kRandom);
+}
+
+void WriteAt(const fs::path& path, std::streamoff offset, const std::string& text) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(offset);
+  file << text;
+}
+
+/// Waits until a file that is written now gets another time: tests are faster than kernels count.
+void NextTick(const TempDir& dir) {
+  const auto stamp = [&dir] {
+    WriteBytes(dir / "tick", {std::byte{1}});
+    return (*IdentifyFile(dir / "tick")).changed_ns;
+  };
+  const std::int64_t before = stamp();
+  while (stamp() == before) {
+  }
+}
+
+/// Another second of modification, later with every call.
+void Touch(const fs::path& path) {
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
 }
 
 std::byte ReadOnce(const MappedFile& file, std::size_t offset) {
@@ -139,13 +162,123 @@ TEST_CASE("a look tells what was replaced from what was changed in place", "[fil
   }
   SECTION("written to, at another time") {
     fs::last_write_time(dir / "a", fs::last_write_time(dir / "a") + std::chrono::seconds(1));
-    CHECK(file.Look().kind == Kind::kInPlace);
+    CHECK(file.Look().kind == Kind::kTouched);
     CHECK_THAT(file.Look().what, Contains("modified 1.000 s later"));
+    CHECK(file.Look(file.Look().now).kind == Kind::kSame);
   }
-  SECTION("other permissions") {
-    fs::permissions(dir / "a", fs::perms::owner_read);
-    CHECK(file.Look().kind == Kind::kSame);
+  SECTION("written to, and the time put back") {
+    const auto before = fs::last_write_time(dir / "a");
+    NextTick(dir);
+    WriteAt(dir / "a", 100, "other");
+    fs::last_write_time(dir / "a", before);
+    CHECK(file.Look().now.modified_ns == file.identity().modified_ns);
+    CHECK(file.Look().kind == Kind::kTouched);
   }
+}
+
+TEST_CASE("a file is hashed piece by piece, and one that was cut off meanwhile is no end",
+          "[sigbus][files]") {
+  const TempDir dir;
+  std::vector<std::byte> bytes((std::size_t{40} << 20) + 5, std::byte{3});
+  bytes.back() = std::byte{4};
+  WriteBytes(dir / "a", bytes);
+  const MappedFile file = Map(dir / "a");
+  const Digest128 digest = Xxh3(bytes);
+  CHECK(HashesTo(digest, file, {}).ok());
+  const Status other = HashesTo(Xxh3("other"), file, {});
+  CHECK(other == DataLoss("has digest " + digest.ToHex() + ", expected " + Xxh3("other").ToHex()));
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(HashesTo(digest, file, stop.get_token()).code() == StatusCode::kCancelled);
+  fs::resize_file(dir / "a", std::size_t{20} << 20);
+  CHECK_THAT(HashesTo(digest, file, {}).message(), Contains("cannot be read any more"));
+}
+
+/// A file in doubt, and what hashing it is going to find.
+struct Doubted {
+  TempDir dir;
+  MappedFile file = Map(WriteOnes(dir / "a"));
+  FileDoubts doubts;
+  std::vector<std::uint32_t> hashed;
+  std::function<Status()> find = OkStatus;
+
+  std::vector<FileDoubts::Verdict> Look() {
+    doubts.Look(7, file);
+    return doubts.Settle([this](std::uint32_t number, const MappedFile&) {
+      hashed.push_back(number);
+      return find();
+    });
+  }
+};
+
+TEST_CASE("a file that nobody touched is not hashed, a touched one twice", "[files]") {
+  Doubted d;
+  CHECK(d.Look().empty());
+  CHECK(d.hashed.empty());
+  Touch(d.dir / "a");
+  CHECK(d.Look().empty());
+  CHECK(d.hashed.size() == 1);
+  const auto verdicts = d.Look();
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].number == 7);
+  CHECK(verdicts[0].status.ok());
+  CHECK(d.hashed.size() == 2);
+  CHECK(d.Look().empty());
+  CHECK(d.hashed.size() == 2);
+}
+
+TEST_CASE("a file that is written to while it is hashed stays in doubt", "[files]") {
+  Doubted d;
+  Touch(d.dir / "a");
+  d.Look();
+  d.find = [&d] {
+    Touch(d.dir / "a");
+    return OkStatus();
+  };
+  for (int look = 0; look < 3; ++look) CHECK(d.Look().empty());
+  CHECK(d.hashed.size() == 4);
+  d.find = [] { return DataLoss("other"); };
+  const auto verdicts = d.Look();
+  REQUIRE(verdicts.size() == 1);
+  CHECK(verdicts[0].status == DataLoss("other"));
+}
+
+TEST_CASE("a file that was cut off or replaced while it was in doubt is not hashed", "[files]") {
+  Doubted d;
+  Touch(d.dir / "a");
+  d.find = [] { return Cancelled("not now"); };
+  CHECK(d.Look().empty());
+  if (GENERATE(false, true)) {
+    fs::resize_file(d.dir / "a", 5);
+  } else {
+    fs::remove(d.dir / "a");
+  }
+  CHECK(d.Look().empty());
+  CHECK(d.hashed.size() == 1);
+}
+
+TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less than one file",
+          "[files]") {
+  const TempDir dir;
+  std::vector<MappedFile> files;
+  for (const char* name : {"a", "b", "c"}) files.push_back(Map(WriteOnes(dir / name)));
+  FileDoubts doubts(kPages * PageBytes() + 1);
+  std::vector<std::uint32_t> hashed;
+  // The first is touched before every look: the others have their turns.
+  for (const char* name : {"b", "c"}) Touch(dir / name);
+  std::size_t settled = 0;
+  for (int look = 0; look < 6; ++look) {
+    Touch(dir / "a");
+    for (std::uint32_t f = 0; f < 3; ++f) doubts.Look(f, files[f]);
+    settled += doubts
+                   .Settle([&](std::uint32_t number, const MappedFile&) {
+                     hashed.push_back(number);
+                     return OkStatus();
+                   })
+                   .size();
+  }
+  CHECK(hashed == std::vector<std::uint32_t>{0, 1, 2, 0, 1, 0, 2, 0, 0, 0});
+  CHECK(settled == 2);
 }
 
 struct Opened {
@@ -190,14 +323,80 @@ TEST_CASE("a dataset knows of a read that found no bytes before anybody looks", 
   CHECK(o.dataset->CheckFiles().damaged.size() == 1);
 }
 
+TEST_CASE("a touched file that holds the same bytes is told of once and goes on", "[files]") {
+  Opened o;
+  Touch(o.dir / "b.bin");
+  CHECK(o.dataset->CheckFiles().touched.empty());  // a writer may be in the middle
+  const FileNews news = o.dataset->CheckFiles();
+  CHECK(news.touched == std::vector<std::string>{"b.bin"});
+  CHECK(news.damaged.empty());
+  CHECK(news.replaced.empty());
+  CHECK(o.dataset->CheckFiles().touched.empty());
+  CHECK(o.dataset->Damages().empty());
+  // The new times are those that it is known by: the next change is one again.
+  Touch(o.dir / "b.bin");
+  CHECK(o.dataset->CheckFiles().touched.empty());
+  CHECK(o.dataset->CheckFiles().touched.size() == 1);
+}
+
+TEST_CASE("a file that is overwritten with as many bytes is damaged at the next look", "[files]") {
+  Opened o;
+  const bool touched_before = GENERATE(false, true);
+  if (touched_before) {
+    Touch(o.dir / "b.bin");
+    o.dataset->CheckFiles();
+    o.dataset->CheckFiles();
+  }
+  WriteAt(o.dir / "b.bin", 40, "other bytes");
+  Touch(o.dir / "b.bin");
+  const FileNews news = o.dataset->CheckFiles();
+  REQUIRE(news.damaged.size() == 1);
+  CHECK(news.damaged[0].name == "b.bin");
+  CHECK_THAT(news.damaged[0].what, Contains("was written to while it was in use: has digest ") &&
+                                       Contains(", expected "));
+  CHECK(news.touched.empty());
+}
+
+TEST_CASE("a file that is written to between two looks at new times is damaged", "[files]") {
+  Opened o;
+  Touch(o.dir / "b.bin");
+  CHECK(o.dataset->CheckFiles().damaged.empty());
+  // With the time that it has already, as a write has that comes at once after another.
+  const auto time = fs::last_write_time(o.dir / "b.bin");
+  WriteAt(o.dir / "b.bin", 40, "other bytes");
+  fs::last_write_time(o.dir / "b.bin", time);
+  CHECK(o.dataset->CheckFiles().damaged.size() == 1);
+}
+
+TEST_CASE("a look that is stopped says nothing of files in doubt", "[files]") {
+  Opened o;
+  std::stop_source stop;
+  stop.request_stop();
+  WriteAt(o.dir / "b.bin", 40, "other bytes");
+  Touch(o.dir / "b.bin");
+  CHECK(o.dataset->CheckFiles(stop.get_token()).damaged.empty());
+  CHECK(o.dataset->CheckFiles().damaged.size() == 1);
+}
+
 TEST_CASE("an index that is changed in place is damage of the whole dataset", "[files]") {
   Opened o;
-  fs::last_write_time(o.dir / kIndexFileName,
-                      fs::last_write_time(o.dir / kIndexFileName) + std::chrono::seconds(1));
+  const fs::path index = o.dir / kIndexFileName;
+  WriteAt(index, static_cast<std::streamoff>(fs::file_size(index)) / 2, std::string(500, '\7'));
+  Touch(index);
   const FileNews news = o.dataset->CheckFiles();
   REQUIRE(news.damaged.size() == 1);
   CHECK(news.damaged[0].file == kNone);
-  CHECK(news.damaged[0].name == (o.dir / kIndexFileName).string());
+  CHECK(news.damaged[0].name == index.string());
+  CHECK_THAT(news.damaged[0].what, Contains("was written to") && Contains("section `"));
+}
+
+TEST_CASE("an index that is touched is used on", "[files]") {
+  Opened o;
+  Touch(o.dir / kIndexFileName);
+  o.dataset->CheckFiles();
+  const FileNews news = o.dataset->CheckFiles();
+  CHECK(news.touched == std::vector<std::string>{(o.dir / kIndexFileName).string()});
+  CHECK(news.damaged.empty());
 }
 
 TEST_CASE("an index that is cut off under its map fails its verification, not the process",

@@ -39,7 +39,7 @@ class FakeProvider final : public PlanProvider {
     state.set_digest("d");
     return {{"data", state}};
   }
-  bool CheckFiles() override {
+  bool CheckFiles(const std::stop_token&) override {
     ++looks;
     return damaged && !told.exchange(true);
   }
