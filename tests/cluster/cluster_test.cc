@@ -3,9 +3,14 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <map>
 #include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -207,6 +212,72 @@ TEST_CASE("a rank that is taken over is told by whom", "[cluster]") {
   }
   CHECK(status.code() == StatusCode::kAborted);
   CHECK(status.message().find("taken over by") != std::string::npos);
+}
+
+/// A job whose ranks read until they are told to stop, each as fast as its batches come.
+class Taker {
+ public:
+  Taker(TestCluster& cluster, const std::string& job, std::uint32_t priority) {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      SessionOptions options = cluster.Options(rank, kRanks);
+      options.job = job;
+      options.priority = priority;
+      threads_.emplace_back([this, &cluster, options](const std::stop_token& stop) {
+        const auto session = cluster.Connect(options, options.job + std::to_string(options.rank));
+        while (session.ok() && !stop.stop_requested()) {
+          const auto next = (*session)->Next();
+          const bool good = next.ok() && (next->has_value() || (*session)->NextEpoch().ok());
+          if (!good) break;
+          if (next->has_value()) ++taken_;
+        }
+        ended_ = true;
+      });
+    }
+  }
+  ~Taker() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+  }
+  std::uint64_t taken() const { return taken_; }
+  bool ended() const { return ended_; }
+
+ private:
+  // So many that one of them waits while others have yet to tell that they took their batches: what
+  // a loop needs next goes before priority.
+  static constexpr std::uint32_t kRanks = 6;
+
+  std::atomic<std::uint64_t> taken_{0};
+  std::atomic<bool> ended_{false};
+  std::vector<std::jthread> threads_;  // joined before what they write to goes
+};
+
+TEST_CASE("jobs that wait for one worker get batches by their priority", "[cluster][priority]") {
+  // Weights, and bounds of the first job's batches for one of the second: half and twice the ratio.
+  const auto [first, second] = GENERATE(table<std::uint32_t, std::uint32_t>({{4, 1}, {1, 1}}));
+  const double ratio = static_cast<double>(first) / second;
+  TestCluster cluster;
+  // An epoch is longer than what is counted, and a build than a batch takes to its loop, so that
+  // both loops always wait.
+  std::string yaml = cluster.pipeline();
+  yaml.replace(yaml.find("size: 8"), 7, "size: 1");
+  cluster.SetPipeline(yaml);
+  cluster.SetBuildTime(std::chrono::milliseconds(100));
+  cluster.AddWorker("w0");
+  Taker a(cluster, "a", first);
+  Taker b(cluster, "b", second);
+  const auto both = [&] { return !a.ended() && !b.ended(); };
+  while (both() && (a.taken() < 10 || b.taken() < 10)) std::this_thread::yield();
+  const std::uint64_t a_before = a.taken();
+  const std::uint64_t b_before = b.taken();
+  const auto a_got = [&] { return a.taken() - a_before; };
+  const auto b_got = [&] { return b.taken() - b_before; };
+  while (both() && a_got() + b_got() < 100) std::this_thread::yield();
+  REQUIRE(both());
+  const auto got_a = static_cast<double>(a_got());
+  const auto got_b = static_cast<double>(b_got());
+  INFO(got_a << " and " << got_b << " batches");
+  CHECK(got_b > 0);  // a job of small weight gets on
+  CHECK(got_a > ratio / 2 * got_b);
+  CHECK(got_a < ratio * 2 * got_b);
 }
 
 /// Which processes have sent spans, by role and number.

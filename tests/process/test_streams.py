@@ -3,8 +3,12 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 from harness import (check, check_examples_once, check_same, binary, cluster, wait_for, Failure)
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from recording_proxy import RecordingProxy, hello_priority  # noqa: E402
 
 DATA = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
 
@@ -258,6 +262,15 @@ def test_four_ranks_in_lockstep_on_two_full_workers():
         consumer = c.consumer(4, epochs=3, extra=["--lockstep", "--prefetch-bytes", "200000"])
         consumer.expect_success()
         check_same(c.delivered(consumer.log), sum((c.reference(e, 4) for e in range(3)), []))
+
+
+def test_the_priority_of_consume_reaches_the_dispatcher():
+    with cluster(DATA) as c:
+        c.serve()
+        with RecordingProxy(c.address) as proxy:
+            c.address = proxy.address
+            c.consumer(1, extra=["--priority", "777"]).expect_success()
+            check(hello_priority(777) in proxy.sent, "no Hello says priority 777")
 
 
 def test_a_broken_log_is_noticed():

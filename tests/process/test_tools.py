@@ -183,6 +183,8 @@ def test_slips_on_the_command_line_are_told_in_one_message_with_exit_code_2():
             (["digest", DATA, "--dataset", f"data={DATA}"], "folder"),
             (["digest", "/dev/zero", "--dataset", f"data={DATA}"], "1048576 bytes"),
             (["digest", *plan, "--dataset", f"data={DATA}"], "given before"),
+            (["consume", c.pipeline, "--priority", "0"], "got '0'"),
+            (["consume", c.pipeline, "--priority", "1001"], "got '1001'"),
             (["bogus"], "bogus"),
         ]
         for arguments, words in slips:

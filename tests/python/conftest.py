@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -15,6 +16,9 @@ from millrace import _binaries
 # As the C++ tests look for them (tests/support/skip.h).
 SHARED = pathlib.Path(os.environ.get("MILLRACE_SHARED")
                       or pathlib.Path(__file__).resolve().parents[3] / "shared")
+
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 def pytest_collection_modifyitems(items):

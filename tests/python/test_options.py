@@ -5,6 +5,7 @@ import re
 
 import pytest
 from conftest import pipeline, run
+from recording_proxy import RecordingProxy, hello_priority
 
 import millrace
 
@@ -28,6 +29,9 @@ WHOLE = "a whole number from 0 to "
     ({"attach_timeout": None}, "attach_timeout: expected a number, got None"),
     ({"connect_timeout": float("nan")}, "connect_timeout: expected a number of seconds from 0, got nan"),
     ({"attach_timeout": -1}, "attach_timeout: expected a number of seconds from 0, got -1"),
+    ({"priority": 0}, "priority 0: expected 1 to 1000"),
+    ({"priority": 1001}, "priority 1001: expected 1 to 1000"),
+    ({"priority": "high"}, f"priority: expected {WHOLE}4294967295, got 'high'"),
     ({"index_dtype": None}, "index_dtype: expected 'int32' or 'int64', got None"),
     ({"index_dtype": "int16"}, "index_dtype: expected 'int32' or 'int64', got 'int16'"),
     ({"any_start": 1}, "any_start: expected True or False, got 1"),
@@ -73,6 +77,13 @@ def test_changes_of_the_pipeline_are_a_dict_or_a_list(dataset):
     for wrong in ("batch.size=64", [("batch.size", 64)]):
         with pytest.raises(millrace.ConfigError, match=f"set=: expected .* got {re.escape(repr(wrong))}"):
             millrace.reference(pipeline(), dataset, set=wrong)
+
+
+def test_the_priority_of_a_session_reaches_the_dispatcher(server):
+    with RecordingProxy(server.address) as proxy:
+        with millrace.connect(proxy.address, pipeline=pipeline(), job="heavy", priority=777) as session:
+            assert next(iter(session.next_epoch()))[0] == 0
+        assert hello_priority(777) in proxy.sent
 
 
 def test_a_session_may_wait_for_ever(connect):

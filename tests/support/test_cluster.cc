@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <stop_token>
 #include <utility>
 
 #include "common/batch/batch.h"
@@ -28,6 +30,76 @@ std::filesystem::path MakeDataset() {
   return dir;
 }
 
+/// A plan whose batches take a known time.
+class SlowPlan final : public Plan {
+ public:
+  SlowPlan(std::shared_ptr<const Plan> plan, std::shared_ptr<const Clock> clock, Duration time)
+      : plan_(std::move(plan)), clock_(std::move(clock)), time_(time) {}
+
+  const Fingerprint& fingerprint() const override { return plan_->fingerprint(); }
+  const Fingerprint& order_fingerprint() const override { return plan_->order_fingerprint(); }
+  const std::vector<TensorSpec>& tensors() const override { return plan_->tensors(); }
+  const ExpandSpec& expand() const override { return plan_->expand(); }
+  const PlanCounts& counts() const override { return plan_->counts(); }
+  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
+    return plan_->Steps(world_size);
+  }
+  Result<v1::Spec> Spec(std::uint32_t world_size) const override { return plan_->Spec(world_size); }
+  std::shared_ptr<const std::string> static_bytes() const override { return plan_->static_bytes(); }
+  const std::string& static_digest() const override { return plan_->static_digest(); }
+  ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const override {
+    return plan_->ExampleAt(epoch, place);
+  }
+  std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const override {
+    return plan_->PlaceOf(epoch, example);
+  }
+  Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
+                                                   BatchScratch& scratch) const override {
+    const Time end = clock_->Now() + time_;
+    while (clock_->Now() < end) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return plan_->Batch(epoch, range, scratch);
+  }
+  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+                                                     BatchScratch& scratch) const override {
+    return plan_->BatchOf(examples, scratch);
+  }
+  std::unique_ptr<BatchScratch> NewScratch() const override { return plan_->NewScratch(); }
+
+ private:
+  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<const Clock> clock_;
+  const Duration time_;
+};
+
+/// Gives slow plans.
+class SlowProvider final : public PlanProvider {
+ public:
+  SlowProvider(std::shared_ptr<PlanProvider> provider, std::shared_ptr<const Clock> clock,
+               Duration time)
+      : provider_(std::move(provider)), clock_(std::move(clock)), time_(time) {}
+
+  Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
+    MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, provider_->CompilePlan(pipeline));
+    return std::shared_ptr<const Plan>(std::make_shared<SlowPlan>(std::move(plan), clock_, time_));
+  }
+  bool CanCompile(const v1::PlanSpec& spec) override { return provider_->CanCompile(spec); }
+  void OpenDatasets(const std::function<void()>& on_change) override {
+    provider_->OpenDatasets(on_change);
+  }
+  std::map<std::string, v1::DatasetState> DatasetStates() override {
+    return provider_->DatasetStates();
+  }
+  bool CheckFiles(const std::stop_token& stop) override { return provider_->CheckFiles(stop); }
+  std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
+    return provider_->ListFiles(dataset);
+  }
+
+ private:
+  const std::shared_ptr<PlanProvider> provider_;
+  const std::shared_ptr<const Clock> clock_;
+  const Duration time_;
+};
+
 }  // namespace
 
 TestCluster::TestCluster()
@@ -45,14 +117,15 @@ TestCluster::TestCluster()
 }
 
 TestCluster::~TestCluster() {
-  stopping_ = true;
-  time_.join();
   std::map<std::string, std::shared_ptr<WorkerService>> workers;
   {
     MutexLock lock(mutex_);
     workers = workers_;
   }
+  // While time goes on: slow builds end by it.
   for (const auto& [name, worker] : workers) KillWorker(name);
+  stopping_ = true;
+  time_.join();
   KillDispatcher();
   std::error_code ignored;
   std::filesystem::remove_all(dataset_, ignored);
@@ -102,7 +175,11 @@ void TestCluster::AddWorker(const std::string& name, std::uint64_t memory, int t
   options.dispatcher = kDispatcher;
   options.threads = threads;
   options.memory_bytes = memory;
-  auto worker = std::make_shared<WorkerService>(options, MakePlanProvider(library_),
+  std::shared_ptr<PlanProvider> provider = MakePlanProvider(library_);
+  if (build_time_ > Duration(0)) {
+    provider = std::make_shared<SlowProvider>(std::move(provider), clock_, build_time_);
+  }
+  auto worker = std::make_shared<WorkerService>(options, std::move(provider),
                                                 network_.MakeConnector(options.address), clock_,
                                                 MakeNullLogger());
   network_.AddWorker(options.address, worker);

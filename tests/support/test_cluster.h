@@ -61,6 +61,8 @@ class TestCluster {
                                      std::uint64_t from = 0);
 
   const std::string& pipeline() const { return pipeline_; }
+  /// How long each batch takes to build, by the cluster's clock, at workers added from then on.
+  void SetBuildTime(Duration time) { build_time_ = time; }
   /// Before the first session.
   void SetPipeline(std::string yaml) { pipeline_ = std::move(yaml); }
   Result<v1::ServiceStatus> Status();
@@ -75,6 +77,7 @@ class TestCluster {
 
   std::filesystem::path dataset_;
   std::string pipeline_;
+  Duration build_time_{0};
   std::shared_ptr<FakeClock> clock_ = std::make_shared<FakeClock>();
   std::shared_ptr<StateStore> store_;
   std::shared_ptr<PlanLibrary> library_;

@@ -46,7 +46,8 @@ def connect(address: str | LocalServer = "127.0.0.1:7700", *, pipeline: str | os
         differ on its other axes read the same batches.
     cursor: where to go on (Session.cursor); by default the start of epoch 0. any_start: ranks may
         start at different places.
-    priority: workers divide their time between jobs that wait by it, 1 to 1,000.
+    priority: workers divide their time between jobs that wait by it, 1 (the least, the default)
+        to 1,000.
     index_dtype: "int32" or "int64". micro: parts that each batch comes in, as a tuple.
     prefetch_bytes: of packed batches that are received ahead. packed: batches keep their packed
         form, to be saved.

@@ -163,6 +163,10 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
       : service_(std::move(service)), out_(std::move(stream)) {}
 
   void OnMessage(v1::WantList wants) override {
+    {
+      MutexLock lock(service_->mutex);
+      service_->wants = wants;
+    }
     for (const v1::Want& want : wants.wants()) {
       for (std::uint32_t k = 0; k < want.room(); ++k) {
         const Position at{want.shard().epoch(),

@@ -38,6 +38,7 @@ struct FakeService {
   int attaches MILLRACE_GUARDED_BY(mutex) = 0;
   int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches
   std::vector<v1::Hello> hellos MILLRACE_GUARDED_BY(mutex);
+  v1::WantList wants MILLRACE_GUARDED_BY(mutex);  // the last
   std::vector<std::shared_ptr<Stream<v1::AttachResponse>>> streams MILLRACE_GUARDED_BY(mutex);
 };
 

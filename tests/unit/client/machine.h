@@ -57,6 +57,7 @@ class Machine {
     StepOptions steps{.examples = 100, .size = 5, .world_size = 2};
     std::uint32_t rank = 1;
     std::uint32_t epochs = 0;
+    std::uint32_t priority = 1;
     Position start;
     std::uint64_t prefetch_bytes = 100'000;
     std::uint64_t max_batch_bytes = 1000;  // the dispatcher's estimate
@@ -73,6 +74,7 @@ class Machine {
     state_options.hello.set_rank(options.rank);
     state_options.hello.set_world_size(options.steps.world_size);
     state_options.hello.set_epochs(options.epochs);
+    state_options.hello.set_priority(options.priority);
     ToProto(options.start, state_options.hello.mutable_start());
     state.emplace(
         state_options, [this] { return this->options.random; }, logger);

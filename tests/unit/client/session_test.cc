@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <future>
+#include <string>
 
 #include "common/epoch/cursor.h"
 #include "tests/unit/client/fake_service.h"
@@ -91,6 +93,31 @@ TEST_CASE("a batch in parts is the batch, and counts once", "[session]") {
   CHECK(session->position() == Position{0, 5});
   options.micro = 0;
   CHECK(Session::Create(options).status().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("job and priority of a session are told to dispatcher and workers", "[session]") {
+  FakeWorld world;
+  SessionOptions options = world.Options();
+  const std::uint32_t given = GENERATE(0u, 1u, 1000u);  // 0: none is
+  options.job = "heavy";
+  if (given != 0) options.priority = given;
+  auto session = world.Create(options);
+  REQUIRE(session->Next().value().has_value());
+  MutexLock lock(world.service->mutex);
+  CHECK(world.service->hellos.at(0).job() == "heavy");
+  CHECK(world.service->hellos[0].priority() == std::max(1u, given));
+  CHECK(world.service->wants.job() == "heavy");
+  CHECK(world.service->wants.priority() == std::max(1u, given));
+}
+
+TEST_CASE("a priority out of its range is refused with the range", "[session]") {
+  FakeWorld world;
+  SessionOptions options = world.Options();
+  options.priority = GENERATE(0u, 1001u);
+  const Status status = Session::Create(options).status();
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK(status.message() ==
+        "priority " + std::to_string(options.priority) + ": expected 1 to 1000");
 }
 
 TEST_CASE("a blocked call is ended by its interrupt, and the session goes on", "[session]") {

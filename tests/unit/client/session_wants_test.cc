@@ -21,6 +21,23 @@ TEST_CASE("a worker gets one stream, and one want list with all its leases", "[s
   CHECK(wants->credit_bytes() > 0);
 }
 
+TEST_CASE("want lists name the job and its priority, so that workers can divide their time",
+          "[session][wants]") {
+  Machine m({.priority = 7});
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  const auto first = m.Wants(worker);
+  REQUIRE(first);
+  CHECK(first->job() == "j");
+  CHECK(first->priority() == 7);
+  m.Arrive(worker, 0, 1);
+  m.PassAttached(kSecond);
+  const auto later = m.Wants(worker);
+  REQUIRE(later);
+  CHECK(later->job() == "j");
+  CHECK(later->priority() == 7);
+}
+
 TEST_CASE("a worker that owes something is told again every second, one that owes nothing is not",
           "[session][wants]") {
   Machine m({.steps = {.examples = 20, .size = 5, .world_size = 2}, .epochs = 1});  // two steps
