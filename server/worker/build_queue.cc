@@ -138,25 +138,31 @@ bool BuildQueue::MayBuild(const StreamState& stream) const {
 }
 
 bool BuildQueue::Waits(const StreamState& stream) {
-  if (stream.entries.empty()) return false;
-  const auto& [key, entry] = *stream.entries.begin();
-  return IsUrgent(stream, key) &&
-         (entry.state == State::kPending || entry.state == State::kBuilding);
+  auto needed = stream.entries.begin();
+  if (needed == stream.entries.end() || !IsUrgent(stream, needed->first)) return false;
+  // What has gone out is taken at any moment: the consumer's word of that is on its way.
+  if (needed->second.state == State::kSent) ++needed;
+  if (needed == stream.entries.end()) return false;
+  const State state = needed->second.state;
+  return state == State::kPending || state == State::kBuilding;
 }
 
 std::optional<BuildQueue::Task> BuildQueue::Next() {
-  // In order of (urgent first, the job's time, position).
+  // In order of (what a consumer waits for first, the job's time, position). Where there is no
+  // memory that is what is urgent, which needs none.
   using Rank = std::tuple<bool, double, Key>;
   std::optional<Rank> best;
   StreamId best_stream = 0;
   for (auto& [name, job] : jobs_) job.waits = false;
   for (auto& [id, stream] : streams_) {
-    if (Waits(stream)) jobs_[stream.job].waits = true;
+    const bool waits = Waits(stream);
+    if (waits) jobs_[stream.job].waits = true;
     if (stream.pending.empty()) continue;
     const Key& key = *stream.pending.begin();
     const bool urgent = IsUrgent(stream, key);
     if (!urgent && !MayBuild(stream)) continue;
-    const Rank rank{!urgent, jobs_[stream.job].time, key};
+    const bool first = urgent || (waits && built_bytes_ < memory_budget_);
+    const Rank rank{!first, jobs_[stream.job].time, key};
     if (!best || rank < *best) {
       best = rank;
       best_stream = id;

@@ -147,7 +147,8 @@ class BuildQueue {
   static bool IsUrgent(const StreamState& stream, const Key& key) {
     return key.first <= stream.next;
   }
-  /// Whether the consumer's next batch is still to be built.
+  /// Whether the consumer's next batch is still to be built, or the one after it where its next has
+  /// just gone out.
   static bool Waits(const StreamState& stream);
   bool MayBuild(const StreamState& stream) const;
 

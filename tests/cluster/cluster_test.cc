@@ -217,9 +217,9 @@ TEST_CASE("a rank that is taken over is told by whom", "[cluster]") {
 /// A job whose ranks read until they are told to stop, each as fast as its batches come.
 class Taker {
  public:
-  Taker(TestCluster& cluster, const std::string& job, std::uint32_t priority) {
-    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      SessionOptions options = cluster.Options(rank, kRanks);
+  Taker(TestCluster& cluster, const std::string& job, std::uint32_t priority, std::uint32_t ranks) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      SessionOptions options = cluster.Options(rank, ranks);
       options.job = job;
       options.priority = priority;
       threads_.emplace_back([this, &cluster, options](const std::stop_token& stop) {
@@ -241,10 +241,6 @@ class Taker {
   bool ended() const { return ended_; }
 
  private:
-  // So many that one of them waits while others have yet to tell that they took their batches: what
-  // a loop needs next goes before priority.
-  static constexpr std::uint32_t kRanks = 6;
-
   std::atomic<std::uint64_t> taken_{0};
   std::atomic<bool> ended_{false};
   std::vector<std::jthread> threads_;  // joined before what they write to goes
@@ -253,6 +249,7 @@ class Taker {
 TEST_CASE("jobs that wait for one worker get batches by their priority", "[cluster][priority]") {
   // Weights, and bounds of the first job's batches for one of the second: half and twice the ratio.
   const auto [first, second] = GENERATE(table<std::uint32_t, std::uint32_t>({{4, 1}, {1, 1}}));
+  const auto ranks = GENERATE(1u, 6u);
   const double ratio = static_cast<double>(first) / second;
   TestCluster cluster;
   // An epoch is longer than what is counted, and a build than a batch takes to its loop, so that
@@ -262,8 +259,8 @@ TEST_CASE("jobs that wait for one worker get batches by their priority", "[clust
   cluster.SetPipeline(yaml);
   cluster.SetBuildTime(std::chrono::milliseconds(100));
   cluster.AddWorker("w0");
-  Taker a(cluster, "a", first);
-  Taker b(cluster, "b", second);
+  Taker a(cluster, "a", first, ranks);
+  Taker b(cluster, "b", second, ranks);
   const auto both = [&] { return !a.ended() && !b.ended(); };
   while (both() && (a.taken() < 10 || b.taken() < 10)) std::this_thread::yield();
   const std::uint64_t a_before = a.taken();

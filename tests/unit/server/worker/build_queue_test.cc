@@ -195,6 +195,25 @@ TEST_CASE("jobs that wait share build seconds by weight, whatever a batch costs"
   CHECK(jobs.seconds["heavy"] / jobs.seconds["light"] == Approx(3).epsilon(0.05));
 }
 
+TEST_CASE("a consumer's word that is on its way costs its job no share", "[build_queue]") {
+  Waiting jobs;
+  jobs.Add("light", 1, 1);
+  jobs.Add("heavy", 4, 1);
+  std::map<std::string, int> built;
+  std::optional<BuildQueue::StreamId> took;  // its consumer has a batch and has not told yet
+  for (int i = 0; i < 500; ++i) {
+    const auto task = jobs.queue.Next();
+    REQUIRE(task);
+    if (took) jobs.Want(*took, jobs.next[*took] + 10);
+    ++built[task->job];
+    Build(jobs.queue, *task, 1);
+    while (jobs.queue.TakeToSend(task->stream)) {
+    }
+    took = task->stream;
+  }
+  CHECK(built["heavy"] == Approx(400).margin(8));
+}
+
 TEST_CASE("a greedy job with many streams starves nobody", "[build_queue]") {
   Waiting jobs;
   jobs.Add("greedy", 1, 64);
