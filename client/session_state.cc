@@ -221,9 +221,12 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
 void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
   session_ = FromProto(welcome.session());
   waiting_why_.clear();
-  self_leasing_ = false;
-  uncovered_since_.reset();
   waiting_why_said_.clear();
+  self_leasing_ = false;
+  // Its leases come in a moment; but a loop that has waited does not wait as long again.
+  if (uncovered_since_) {
+    uncovered_since_ = std::max(*uncovered_since_, now + -(kSilence - kWelcomeLeases));
+  }
   const Result<Fingerprint> fingerprint = Fingerprint::FromString(welcome.fingerprint());
   if (!fingerprint.ok()) return End(fingerprint.status().WithContext("the dispatcher's welcome"));
   for (const v1::WorkerRef& worker : welcome.workers()) workers_.Learn(FromProto(worker));

@@ -45,6 +45,8 @@ class SessionState {
   /// What a worker owes is asked for again: a want list may have been lost.
   static constexpr Duration kWantsEvery = std::chrono::seconds(1);
   static constexpr Duration kUrgentWantsApart = std::chrono::milliseconds(2);
+  /// What a dispatcher has at least, from its Welcome to the lease of a step that lacks one.
+  static constexpr Duration kWelcomeLeases = std::chrono::seconds(1);
   /// Between two leases that it gives itself where all its workers fail.
   static constexpr Duration kSelfLeasesApart = std::chrono::milliseconds(250);
   static constexpr Duration kLate = std::chrono::seconds(1);

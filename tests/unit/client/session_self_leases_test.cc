@@ -85,6 +85,21 @@ TEST_CASE("a dispatcher that is there but gives no lease is waited for 3 s as we
   CHECK_FALSE(OwnLeases(m).empty());
 }
 
+TEST_CASE("a dispatcher that is new gets a second to lease, and not another three",
+          "[session][self]") {
+  Machine m = Deserted();
+  PassDeserted(m, 1500 * kMs);
+  m.state->OnAttachClosed(m.attach, Unavailable("reset"), m.now);
+  std::optional<OpenAttach> again;
+  while (!(again = m.TakeLast<OpenAttach>())) m.Pass(10 * kMs);
+  m.pending.emplace_back(*again);
+  m.Welcome();
+  m.PassAttached(900 * kMs);
+  CHECK(OwnLeases(m).empty());
+  m.PassAttached(300 * kMs);
+  CHECK_FALSE(OwnLeases(m).empty());
+}
+
 TEST_CASE("a session that knows no worker leases nothing to itself", "[session][self]") {
   Machine m;
   m.Welcome();
