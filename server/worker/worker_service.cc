@@ -402,8 +402,10 @@ void WorkerService::PrepareLoop() {
                                 " here, expected " + spec.fingerprint() +
                                 ": this host's dataset or program differs");
     }
-    Result<WorkerState::CompiledPlan> compiled = plan.status();
-    if (plan.ok()) compiled = WorkerState::CompiledPlan{*plan, (*plan)->static_digest()};
+    using Compiled = Result<WorkerState::CompiledPlan>;
+    Compiled compiled = plan.ok()
+                            ? Compiled(WorkerState::CompiledPlan{*plan, (*plan)->static_digest()})
+                            : Compiled(plan.status());
     lock.Lock();
     if (stopping_) return;
     state_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());
