@@ -6,7 +6,7 @@
 // The argument of an event is a stream of batches, counted from 0 in the order of their opening, or
 // what PerformEvent says.
 #include <algorithm>
-#include <map>
+#include <deque>
 
 #include "client/batch_receiver.h"
 #include "client/spec_from_proto.h"
@@ -42,7 +42,9 @@ enum Kind : std::uint8_t {
   kKinds,
 };
 
-constexpr std::uint64_t kMostMemory = 64 << 20;
+// Of a batch, whatever its dispatcher said and its worker says: this trainer has little memory.
+constexpr std::uint64_t kMostBatchBytes = 1 << 20;
+constexpr std::uint64_t kLargestLimit = std::uint64_t{4} << 30;
 
 client::SessionStateOptions Options() {
   client::SessionStateOptions options;
@@ -123,7 +125,7 @@ class Victim {
         grpc::ByteBuffer buffer(slices.data(), slices.size());
         const auto in = wire::DecodePart(buffer);
         if (in.ok()) return OnPart(*stream, *in);
-        stream->open = false;
+        Close(*stream);
         return state_.OnBatchesClosed(stream->id, in.status(), now_);
       }
       case kWritten:
@@ -132,7 +134,7 @@ class Victim {
         return state_.OnBatchesWritten(stream->id, now_);
       case kClosed:
         if (stream == nullptr) return;
-        stream->open = false;
+        Close(*stream);
         return state_.OnBatchesClosed(stream->id, Unavailable("gone"), now_);
       case kAdvance:
         return Advance(250 * kMs * (event.argument % 64));
@@ -158,9 +160,10 @@ class Victim {
   void OnPart(StreamEntry& stream, const IncomingPart& in) {
     const bool wanted = state_.OnBatchesPart(stream.id, in.part, in.data_bytes(), now_);
     const std::uint64_t limit = state_.batch_limit_bytes();
+    Require(limit <= kLargestLimit, "the largest batch is bounded, whatever is said of it");
     After();
-    if (in.data_bytes() == 0) return;
-    auto received = stream.receiver.OnPart(in, wanted, limit);
+    if (in.data_bytes() == 0 || !stream.open) return;
+    auto received = stream.receiver.OnPart(in, wanted, std::min(limit, kMostBatchBytes));
     if (!received.ok()) return state_.OnBatchesBad(stream.id, received.status(), now_);
     if (!received->has_value()) return;
     const client::Arrival& arrival = (**received).arrival;
@@ -224,17 +227,27 @@ class Victim {
         if (close->stream == attach_) {
           attach_ = 0;
         } else {
-          Find(close->stream).open = false;
+          Close(Find(close->stream));
         }
       }
     }
     // Of receivers, too: what a stream asks for is taken from here before its batch is whole.
-    Require(pool_->stats().bytes_in_use <= kMostMemory, "memory of what is under way is bounded");
+    const auto open = std::count_if(streams_.begin(), streams_.end(),
+                                    [](const StreamEntry& stream) { return stream.open; });
+    Require(pool_->stats().bytes_in_use <=
+                static_cast<std::uint64_t>(open) * BufferPool::SizeClass(kMostBatchBytes),
+            "a stream has at most one batch under way, of at most the size that is allowed");
     if (!state_.admission()) return;
     static_cast<void>(client::SpecFromProto(*state_.admission(), DType::kInt32));
     Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
             "I5: what is held is bounded");
     Require(state_.window() <= client::SessionState::kLargestWindow, "windows are bounded");
+  }
+
+  /// With it goes what it had of a batch.
+  void Close(StreamEntry& stream) {
+    stream.open = false;
+    stream.receiver = client::BatchReceiver(pool_);
   }
 
   StreamEntry& Find(StreamId id) {
@@ -250,7 +263,7 @@ class Victim {
   StreamId attach_ = 0;
   bool writing_attach_ = false;
   bool left_ = false;
-  std::vector<StreamEntry> streams_;
+  std::deque<StreamEntry> streams_;  // they stay where they are
 };
 
 }  // namespace
