@@ -388,10 +388,8 @@ void SessionState::CheckTimes(Time now) {
     if (link.stream.id == 0) continue;
     if (link.stream.owes() && now - link.stream.heard >= kSilence &&
         !IsMutant(Mutant::kSilentWorkerTrusted)) {
-      link.credit_limit.OnSilence(link.credit_left());
-      FailWorker(link,
-                 Unavailable(fmt::format("silent for {:.0f} s while batches were due",
-                                         ToSeconds(kSilence))),
+      FailSilent(link,
+                 fmt::format("silent for {:.0f} s while batches were due", ToSeconds(kSilence)),
                  now);
     } else if (!link.stream.owes() && now - link.stream.unused_since >= kCloseUnused) {
       actions_.push_back(CloseStream{link.stream.id, OkStatus()});

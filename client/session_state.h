@@ -161,6 +161,8 @@ class SessionState {
 
   // session_wants.cc: the workers' streams, room and credit
   void FailWorker(WorkerLink& link, const Status& why, Time now);
+  /// The same, where bytes may still lie in the network: its next stream gets no credit at first.
+  void FailSilent(WorkerLink& link, const std::string& why, Time now);
   void LapseOf(WorkerLink& link);
   void GiveRoom();
   void GiveCredit();

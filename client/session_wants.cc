@@ -210,6 +210,11 @@ void SessionState::FailWorker(WorkerLink& link, const Status& why, Time now) {
   LapseOf(link);
 }
 
+void SessionState::FailSilent(WorkerLink& link, const std::string& why, Time now) {
+  link.credit_limit.OnSilence(link.credit_left());
+  FailWorker(link, Unavailable(why), now);
+}
+
 bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
                                  std::uint64_t data_bytes, Time now) {
   Enter(now);
@@ -224,12 +229,9 @@ bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
     link->stream.stage = part.alive().stage();
     link->stream.batches_before = part.alive().batches_before();
     if (DoesNotHear(*link, part.alive(), now)) {
-      // It goes on sending on this stream until the connection is given up as well.
-      link->credit_limit.OnSilence(link->credit_left());
-      FailWorker(*link,
-                 Unavailable(fmt::format("it sends and does not hear: no want list came to it for "
-                                         "{:.1f} s",
-                                         part.alive().wants_age_ms() / 1e3)),
+      FailSilent(*link,
+                 fmt::format("it sends and does not hear: no want list came to it for {:.1f} s",
+                             part.alive().wants_age_ms() / 1e3),
                  now);
       Settle(now);
       return false;

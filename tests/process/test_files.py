@@ -40,6 +40,16 @@ def begun(c, consumer):
     wait_for(lambda: len(c.delivered(consumer.log)) > 5, "no batches", consumer.popen)
 
 
+def serve_own(c):
+    """A daemon that serves a copy of the dataset, and a job that has begun: the copy's largest file,
+    both processes."""
+    c.dataset, file = own_dataset(c)
+    daemon = c.serve()
+    consumer = c.consumer(1, extra=SLOW)
+    begun(c, consumer)
+    return file, daemon, consumer
+
+
 def expect_data_loss(consumer, daemon, file):
     check(consumer.wait() == 3, f"exit code {consumer.wait()}, expected 3:\n{consumer.text()}")
     last = consumer.text().splitlines()[-1]
@@ -50,10 +60,7 @@ def expect_data_loss(consumer, daemon, file):
 
 def test_a_file_cut_off_in_mid_epoch_ends_the_job_with_its_name_and_no_wrong_byte():
     with cluster(DATA) as c:
-        c.dataset, file = own_dataset(c)
-        daemon = c.serve()
-        consumer = c.consumer(1, extra=SLOW)
-        begun(c, consumer)
+        file, daemon, consumer = serve_own(c)
         cut(file)
         expect_data_loss(consumer, daemon, file)
         c.dataset = DATA
@@ -63,10 +70,7 @@ def test_a_file_cut_off_in_mid_epoch_ends_the_job_with_its_name_and_no_wrong_byt
 
 def test_a_file_zeroed_in_mid_epoch_ends_the_job_with_its_name():
     with cluster(DATA) as c:
-        c.dataset, file = own_dataset(c)
-        daemon = c.serve()
-        consumer = c.consumer(1, extra=SLOW)
-        begun(c, consumer)
+        file, daemon, consumer = serve_own(c)
         write_zeros(file)
         expect_data_loss(consumer, daemon, file)
         # Who asks anew is told at once; who excludes the file is served.
@@ -118,10 +122,7 @@ def test_the_job_goes_on_with_the_worker_whose_file_was_not_zeroed():
 
 def test_a_file_replaced_by_rename_changes_nothing_and_is_warned_of_once():
     with cluster(DATA) as c:
-        c.dataset, file = own_dataset(c)
-        daemon = c.serve()
-        consumer = c.consumer(1, extra=SLOW)
-        begun(c, consumer)
+        file, daemon, consumer = serve_own(c)
         other = c.folder / "other"
         other.write_bytes(bytes(100))
         os.replace(other, file)
@@ -139,10 +140,7 @@ def touch(file, seconds):
 
 def test_a_file_and_an_index_that_are_touched_change_nothing_and_are_told_of_once():
     with cluster(DATA) as c:
-        c.dataset, file = own_dataset(c)
-        daemon = c.serve()
-        consumer = c.consumer(1, extra=SLOW)
-        begun(c, consumer)
+        file, daemon, consumer = serve_own(c)
         index = c.dataset / ".millrace.index"
         touch(file, 5)
         touch(index, 5)

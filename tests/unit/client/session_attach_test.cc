@@ -91,6 +91,19 @@ TEST_CASE(
   CHECK(m.state->status().ok());
 }
 
+/// Seconds from the end of a stream to the next.
+double PauseAfter(Machine& m, StreamId stream, const std::string& why) {
+  const Time broke = m.now;
+  m.state->OnAttachClosed(stream, Unavailable(why), m.now);
+  m.Take<SendAttach>();
+  while (m.pending.empty()) {
+    m.now = m.state->NextTick();
+    m.state->Tick(m.now);
+    for (Action& a : m.state->TakeActions()) m.pending.push_back(std::move(a));
+  }
+  return ToSeconds(m.now - broke);
+}
+
 TEST_CASE("reconnecting waits a random time of 0.1 s to a bound that doubles to 5 s",
           "[session][attach]") {
   Machine::Options options;
@@ -98,16 +111,7 @@ TEST_CASE("reconnecting waits a random time of 0.1 s to a bound that doubles to 
   Machine m(options);
   std::vector<double> waited;
   for (int i = 0; i < 6; ++i) {
-    const StreamId stream = m.TakeLast<OpenAttach>()->stream;
-    const Time broke = m.now;
-    m.state->OnAttachClosed(stream, Unavailable("refused"), m.now);
-    m.Take<SendAttach>();
-    while (m.pending.empty()) {
-      m.now = m.state->NextTick();
-      m.state->Tick(m.now);
-      for (Action& a : m.state->TakeActions()) m.pending.push_back(std::move(a));
-    }
-    waited.push_back(ToSeconds(m.now - broke));
+    waited.push_back(PauseAfter(m, m.TakeLast<OpenAttach>()->stream, "refused"));
   }
   CHECK(waited[0] == Approx(1).margin(0.01));
   CHECK(waited[1] == Approx(2).margin(0.01));
@@ -129,15 +133,7 @@ TEST_CASE("of several dispatchers the next one is tried, and waits grow only onc
   for (int i = 0; i < 7; ++i) {
     const OpenAttach open = *m.TakeLast<OpenAttach>();
     tried.push_back(open.address);
-    const Time broke = m.now;
-    m.state->OnAttachClosed(open.stream, Unavailable("not the leader: x leads"), m.now);
-    m.Take<SendAttach>();
-    while (m.pending.empty()) {
-      m.now = m.state->NextTick();
-      m.state->Tick(m.now);
-      for (Action& a : m.state->TakeActions()) m.pending.push_back(std::move(a));
-    }
-    waited.push_back(ToSeconds(m.now - broke));
+    waited.push_back(PauseAfter(m, open.stream, "not the leader: x leads"));
   }
   CHECK(tried == std::vector<std::string>{"a:1", "b:2", "c:3", "a:1", "b:2", "c:3", "a:1"});
   CHECK(waited[2] == Approx(1).margin(0.01));

@@ -57,6 +57,12 @@ class FakeProvider final : public PlanProvider {
   std::shared_ptr<FakePlan> plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
 };
 
+/// A consumer's end of a stream of batches.
+struct Consumer {
+  std::shared_ptr<Recorder<IncomingPart>> parts;
+  std::shared_ptr<Stream<v1::WantList>> wants;
+};
+
 /// A worker that has joined a dispatcher which the test plays.
 struct Fixture {
   InProcessNetwork network;
@@ -110,6 +116,10 @@ struct Fixture {
     });
     REQUIRE(report);
     return *report;
+  }
+  Consumer Consume() {
+    auto parts = std::make_shared<Recorder<IncomingPart>>();
+    return {parts, network.MakeConnector("c:1")->StreamBatches("w1:1", parts)};
   }
   /// Reports until one fits.
   template <class F>

@@ -22,8 +22,7 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
       [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED; });
   REQUIRE(failed);
   CHECK(failed->plans(0).error() == "no such pipeline");
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 1, 1));
   auto part = consumer->Next();
   REQUIRE(part);
@@ -34,18 +33,14 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
 TEST_CASE("a stream beyond the worker's limit is refused with it, and those of before go on",
           "[worker][limits]") {
   Fixture f;
-  std::vector<std::shared_ptr<Recorder<IncomingPart>>> consumers;
-  std::vector<std::shared_ptr<Stream<v1::WantList>>> streams;
-  for (int i = 0; i < 5; ++i) {
-    consumers.push_back(std::make_shared<Recorder<IncomingPart>>());
-    streams.push_back(f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumers.back()));
-  }
-  const auto closed = consumers.back()->WaitClosed();
+  std::vector<test::Consumer> consumers;
+  for (int i = 0; i < 5; ++i) consumers.push_back(f.Consume());
+  const auto closed = consumers.back().parts->WaitClosed();
   REQUIRE(closed);
   CHECK(closed->code() == StatusCode::kResourceExhausted);
   CHECK(closed->message().find("4 streams") != std::string::npos);
-  streams.front()->Write(Wants(f.fingerprint, 1, 1));
-  CHECK(consumers.front()->Next());  // an answer
+  consumers.front().wants->Write(Wants(f.fingerprint, 1, 1));
+  CHECK(consumers.front().parts->Next());  // an answer
 }
 
 TEST_CASE("a worker short of memory builds less ahead, and goes on when there is some again",
@@ -66,8 +61,7 @@ TEST_CASE("a worker short of memory builds less ahead, and goes on when there is
   f.memory_used = 2 * kLimit;
   CHECK(budget([](std::uint64_t bytes) { return bytes == 0; }));
   // A consumer gets batch after batch all the same.
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 8, 8));
   auto part = consumer->Next();
   REQUIRE(part);
@@ -83,8 +77,7 @@ TEST_CASE("a consumer of the protocol before is served, one of another is told b
   f.Serve();
   v1::WantList wants = Wants(f.fingerprint, 1, 1);
   const auto served = [&] {
-    auto consumer = std::make_shared<Recorder<IncomingPart>>();
-    auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+    auto [consumer, stream] = f.Consume();
     stream->Write(wants);
     return consumer->Next().has_value();
   };
@@ -94,8 +87,7 @@ TEST_CASE("a consumer of the protocol before is served, one of another is told b
   wants.set_priority(7);
   CHECK(served());
   wants.set_protocol(kProtocol + 1);
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(wants);
   const auto closed = consumer->WaitClosed();
   REQUIRE(closed);
@@ -111,8 +103,7 @@ TEST_CASE("a consumer of the protocol before is served, one of another is told b
 TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {
   Fixture f;
   f.Serve();
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 8, 3));
   std::set<std::uint64_t> positions;
   for (int i = 0; i < 3; ++i) {
@@ -136,8 +127,7 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
   Fixture f;
   for (int turn = 0; turn < 2; ++turn) {
     f.Serve();
-    auto consumer = std::make_shared<Recorder<IncomingPart>>();
-    auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+    auto [consumer, stream] = f.Consume();
     stream->Write(Wants(f.fingerprint, 1, 1));
     const auto part = consumer->Next();
     REQUIRE(part);
@@ -171,8 +161,7 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
           "[worker][files]") {
   Fixture f;
   f.Serve();
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   v1::WantList wants = Wants(f.fingerprint, 8, 1);
   wants.set_credit_bytes(0);  // the first is sent as `next`
   stream->Write(wants);
@@ -210,8 +199,7 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
 TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
   Fixture f;
   f.Serve();
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   v1::WantList wants = Wants(f.fingerprint, 1, 1);
   wants.mutable_wants(0)->mutable_shard()->set_first_example(5000);
   stream->Write(wants);
@@ -223,8 +211,7 @@ TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
 TEST_CASE("a want list that makes no sense ends its stream with the reason", "[worker]") {
   Fixture f;
   f.Serve();
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 0, 1));
   CHECK(consumer->WaitClosed()->code() == StatusCode::kInvalidArgument);
 }
@@ -232,8 +219,7 @@ TEST_CASE("a want list that makes no sense ends its stream with the reason", "[w
 TEST_CASE("a want list without a fingerprint ends its stream: it would be a new job each time",
           "[worker]") {
   Fixture f;
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(Wants("", 1, 1));
   const std::optional<Status> closed = consumer->WaitClosed();
   REQUIRE(closed);
@@ -244,8 +230,7 @@ TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the di
           "[worker]") {
   Fixture f;
   f.Serve();
-  auto consumer = std::make_shared<Recorder<IncomingPart>>();
-  auto stream = f.network.MakeConnector("c:1")->StreamBatches("w1:1", consumer);
+  auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 1, 1));
   REQUIRE(consumer->Next());
   v1::WorkResponse drain;
