@@ -14,7 +14,9 @@ struct HostLimits {
   std::string cpus_from;           // "affinity" or "cgroup"
   std::string memory_from;         // "machine" or "cgroup"
 };
-HostLimits ReadHostLimits();
+/// A cgroup's limits are those of its own folder and of all above it. `root` is put before every
+/// path that is read: for tests.
+HostLimits ReadHostLimits(const std::string& root = "");
 
 /// Equal for all processes of one boot of one host and network namespace, different otherwise.
 std::string NetworkHostId();

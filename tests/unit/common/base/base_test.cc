@@ -1,18 +1,11 @@
 #include <catch2/catch.hpp>
 
-#include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "common/base/addresses.h"
 #include "common/base/clock.h"
 #include "common/base/hash.h"
-#include "common/base/host.h"
 #include "common/base/ids.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
@@ -86,26 +79,6 @@ TEST_CASE("an unknown log level is refused with the known ones", "[log]") {
   CHECK(ParseLogLevel("warning").value() == LogLevel::kWarning);
   CHECK(ParseLogLevel("loud").status().message() ==
         "log level 'loud' is unknown: expected debug, info, warning, error or off");
-}
-
-TEST_CASE("a process in another network namespace is on another host", "[host]") {
-  const std::string here = NetworkHostId();
-  CHECK(NetworkHostId() == here);
-  const pid_t child = fork();
-  if (child == 0) {
-    // Without privileges a user namespace has to come with it.
-    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(errno);
-    _exit(NetworkHostId() == here ? 255 : 0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  const int result = WEXITSTATUS(status);
-  if (result != 0 && result != 255) {
-    WARN("skipped: the kernel gives no network namespace: " << std::strerror(result));
-    return;
-  }
-  CHECK(result == 0);
 }
 
 }  // namespace
