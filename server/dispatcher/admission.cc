@@ -226,11 +226,7 @@ void Dispatcher::Settle(const std::string& job) {
   const std::set<Number>& live = state_.LiveSessionsOf(job);
   if (live.empty()) return;
   const SessionFacts& session = *state_.FindSession(*live.begin());
-  if (!RecordOnDisk(session)) {
-    WriteRecord(session);
-  } else {
-    ForgetWrite(job);
-  }
+  if (!RecordOnDisk(session)) WriteRecord(session);
 }
 
 void Dispatcher::SettleSession(Number id) {

@@ -122,9 +122,8 @@ class Dispatcher {
   bool RecordOnDisk(const SessionFacts& session) const;
   /// Writes the record of a job that `session` begins, or says why that has to wait.
   std::string WriteRecord(const SessionFacts& session);
+  /// Of a job that has its end, or none to write, a write that failed is forgotten.
   void WriteEnd(const std::string& job);
-  /// A write that failed and that nobody needs any more says nothing of the store.
-  void ForgetWrite(const std::string& job);
   /// Whether sessions of an earlier term may still return to the job.
   bool MayComeBack(const std::string& job) const;
   bool MayWrite(const std::string& job) const;

@@ -9,8 +9,8 @@ namespace millrace {
 
 bool Dispatcher::RecordOnDisk(const SessionFacts& session) const {
   const std::string& job = session.hello.job();
-  const auto write = state_.writes().find(job);
-  if (write != state_.writes().end() && write->second.outstanding) return false;
+  // What a write that failed has left there is not known: a network may have lost the answer alone.
+  if (state_.writes().contains(job)) return false;
   const v1::JobRecord* record = state_.FindRecord(job);
   return record != nullptr && !record->ended() && session.plan &&
          record->fingerprint() == session.plan->fingerprint &&
@@ -56,19 +56,17 @@ std::string Dispatcher::WriteRecord(const SessionFacts& session) {
 
 void Dispatcher::WriteEnd(const std::string& job) {
   const v1::JobRecord* kept = state_.FindRecord(job);
-  if (kept == nullptr || kept->ended()) return ForgetWrite(job);
+  if (kept == nullptr || kept->ended()) {
+    const auto write = state_.writes().find(job);
+    if (write != state_.writes().end() && !write->second.outstanding) Apply(WriteForgotten{job});
+    return;
+  }
   if (!MayWrite(job) || MayComeBack(job)) return;
   v1::JobRecord record = *kept;
   record.set_ended(true);
   record.set_ended_unix_seconds(now_.unix_seconds);
   Apply(RecordSent{job});
   actions_.push_back(CommitRecord{std::move(record)});
-}
-
-void Dispatcher::ForgetWrite(const std::string& job) {
-  const auto write = state_.writes().find(job);
-  if (write == state_.writes().end() || write->second.outstanding) return;
-  Apply(WriteForgotten{job});
 }
 
 Actions Dispatcher::OnRecordCommitted(const v1::JobRecord& record, const Status& status,

@@ -45,12 +45,13 @@ void World::StartDispatcher() {
     dispatcher_wanted_ = true;
     net_.After(milliseconds(500), [this] { StartDispatcher(); });
   };
-  if (net_.now() < store_fails_until_) return later();
+  if (StoreFails() && !store_loses_answers_) return later();
   const Result<StoredState> stored = store_->Load();
   const std::uint64_t term =
       std::max({stored->term + 1, static_cast<std::uint64_t>(Now().unix_seconds), seen_term_ + 1});
   if (!store_->CommitTerm(term).ok()) return later();
   highest_stored_term_ = std::max(highest_stored_term_, term);
+  if (StoreFails()) return later();
   ++counts_.terms;
 
   const std::size_t index = dispatchers_.size();
@@ -140,18 +141,29 @@ void World::Commit(std::size_t index, const v1::JobRecord& record) {
   // The write reaches the store whatever becomes of the process meanwhile.
   net_.After(net_.UpTo(milliseconds(200)), [this, index, term, record] {
     const std::int64_t now = Now().unix_seconds;
-    Status status = net_.now() < store_fails_until_ ? Internal("disk full")
-                                                    : store_->CommitJob(term, record, now);
+    Status status = StoreFails() && !store_loses_answers_ ? ResourceExhausted("disk full")
+                                                          : store_->CommitJob(term, record, now);
     if (status.ok() && term < highest_stored_term_) {
       Fail(fmt::format("I7: a record of term {} was stored after term {}", term,
                        highest_stored_term_));
     }
+    if (StoreFails() && status.ok()) status = Unavailable("no answer from the store");
     net_.In(dispatchers_[index]->process, net_.UpTo(milliseconds(20)),
             [this, index, record, status] {
               OnDispatcher(index,
                            dispatchers_[index]->machine->OnRecordCommitted(record, status, Now()));
             });
   });
+}
+
+void World::RestoreStore(const StoredState& backup) {
+  store_ = std::make_unique<MemoryStore>();
+  highest_stored_term_ = backup.term;
+  if (backup.term == 0) return;
+  static_cast<void>(store_->CommitTerm(backup.term));
+  for (const v1::JobRecord& record : backup.jobs) {
+    static_cast<void>(store_->CommitJob(backup.term, record, Now().unix_seconds));
+  }
 }
 
 void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action) {

@@ -18,7 +18,7 @@ enum class FaultKind : std::uint8_t {
   kKillDispatcher,   // at a random point between an event and what follows from it
   kPauseDispatcher,  // another one leads meanwhile; the old one comes back as a zombie
   kDispatcherGone,   // for long
-  kWipeStore,        // the dispatcher comes back with an empty store
+  kWipeStore,        // the dispatcher comes back with an empty store, or an old one
   kStoreErrors,      // for a while
   kKillTrainers,     // all of a job; others resume from their checkpoint, in any world size
   kZombieTrainers,   // the same, but the old ones only stand still, and come back

@@ -82,6 +82,7 @@ std::string World::Run() {
     Launch(jobs_.size() - 1, setup.start, setup.world_size);
   }
   faults_over_ = began_ + history_.faulty;
+  net_.After(net_.UpTo(history_.faulty), [this] { backup_ = *store_->Load(); });
   for (const Fault& fault : history_.faults) {
     faults_over_ = std::max(faults_over_, began_ + fault.at + fault.lasts);
     net_.After(fault.at, [this, fault] { Strike(fault); });
@@ -196,11 +197,11 @@ void World::Strike(const Fault& fault) {
       for (std::size_t i = 0; i < dispatchers_.size(); ++i) {
         StopDispatcher(i, std::min<Duration>(fault.lasts, seconds(3)));
       }
-      store_ = std::make_unique<MemoryStore>();
-      highest_stored_term_ = 0;
+      RestoreStore(fault.other % 2 == 0 ? StoredState() : backup_);
       return;
     case FaultKind::kStoreErrors:
       store_fails_until_ = net_.now() + fault.lasts;
+      store_loses_answers_ = fault.other % 2 == 0;
       return;
     case FaultKind::kKillTrainers:
       return KillTrainers(j, /*zombies=*/false, Duration{0});

@@ -11,7 +11,8 @@
 //   I7     nothing of a lower term is stored or obeyed
 //   I8     a job's record is on disk before its Welcome
 //   I9     who waits while a worker could serve gets its batch in time; every epoch ends
-//   I10    a store that forgets changes nothing of what is delivered (it is wiped as a fault)
+//   I10    a store that forgets changes nothing of what is delivered (it is wiped,
+//          or restored from an old backup, as a fault)
 #pragma once
 
 #include <cstdint>
@@ -169,6 +170,9 @@ class World {
   void OnDispatcher(std::size_t index, Actions actions);
   void TickDispatcher(std::size_t index);
   void Commit(std::size_t index, const v1::JobRecord& record);
+  bool StoreFails() const { return net_.now() < store_fails_until_; }
+  /// Of a backup, however old it be.
+  void RestoreStore(const StoredState& backup);
   void SendAttachDown(std::size_t index, const millrace::SendAttach& action);
   void CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
   void CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action);
@@ -231,7 +235,9 @@ class World {
   std::unique_ptr<MemoryStore> store_;
   std::uint64_t highest_stored_term_ = 0;
   std::uint64_t seen_term_ = 0;  // of another dispatcher, as peers told one that stepped down
+  StoredState backup_;           // of some time before; empty until then
   Time store_fails_until_;
+  bool store_loses_answers_ = false;  // it writes then, and nobody is told
   std::vector<std::unique_ptr<DispatcherNode>> dispatchers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::unique_ptr<TrainerNode>> trainers_;

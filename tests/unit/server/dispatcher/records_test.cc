@@ -98,17 +98,21 @@ TEST_CASE("a write that failed is forgotten with the job that nobody waits for",
   CHECK(h.dispatcher->state().writes().empty());
 }
 
-TEST_CASE("an end that could not be written is forgotten when the job goes on", "[record][store]") {
+TEST_CASE("an end whose write failed may be on disk all the same: who comes next writes anew",
+          "[record][store]") {
   Harness h;
   const StreamId first = h.Attach(HelloOptions{.nonce = 'a'});
-  h.store_error = ResourceExhausted("disk full");
+  h.store_error = Unavailable("no answer from etcd");
   h.Bye(first);
   CHECK_FALSE(h.dispatcher->state().StoreError().ok());
+  h.disk["x"].set_ended(true);  // only the answer was lost
   const StreamId second = h.Attach(HelloOptions{.nonce = 'b'});
-  CHECK(h.WelcomeOn(second) != nullptr);
+  CHECK(h.WelcomeOn(second) == nullptr);
+  CHECK_THAT(h.WhyOn(second), Contains("no answer from etcd"));
   h.store_error = OkStatus();
   h.talking = {second};
   h.Advance(seconds(3));
+  CHECK(h.WelcomeOn(second) != nullptr);
   CHECK(h.dispatcher->state().StoreError().ok());
   CHECK_FALSE(h.disk["x"].ended());
 }
