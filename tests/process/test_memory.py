@@ -1,0 +1,65 @@
+"""A worker keeps to its memory_limit, whatever its consumers would have it build ahead."""
+
+import os
+import pathlib
+import re
+
+from harness import Skipped, check, cluster, wait_for
+
+LIMIT_MIB = 64
+LARGE_BATCHES = """millrace: 1
+dataset: data
+source: proof_states
+shuffle: {seed: 7}
+closure: {max_subgraph_size: 4096}
+batch: {size: 64, remainder: keep}
+"""
+
+
+def memory_mib(process):
+    """Of a process, the page cache aside."""
+    text = pathlib.Path(f"/proc/{process.popen.pid}/status").read_text()
+    return sum(int(kib) for kib in re.findall(r"Rss(?:Anon|Shmem):\s+(\d+) kB", text)) / 1024
+
+
+def stopped_consumer(c):
+    """One that has asked for far more than the limit, as it does after some batches, and reads
+    nothing."""
+    consumer = c.consumer(4, epochs=100, extra=["--prefetch-bytes", "1000000000", "--delay", "0.05"])
+    wait_for(lambda: len(c.delivered(consumer.log)) > 80, "no batches", consumer.popen)
+    consumer.stop()
+    return consumer
+
+
+def test_a_worker_builds_no_further_ahead_than_its_memory_limit_allows():
+    if os.environ.get("MILLRACE_TEST_SANITIZE"):
+        raise Skipped("a sanitizer keeps what was freed")
+    with cluster(None) as c:
+        c.dataset = c.folder / "data"
+        c.run("generate", c.dataset, "--nodes", "2000000")
+        c.pipeline.write_text(LARGE_BATCHES)
+
+        # Where the limit is large, so many are built.
+        generous = c.serve("--memory-limit", "1GiB")
+        consumer = stopped_consumer(c)
+        wait_for(lambda: memory_mib(generous) > LIMIT_MIB, "little is built ahead", generous.popen)
+        consumer.kill()
+        generous.kill()
+
+        frugal = c.serve("--memory-limit", f"{LIMIT_MIB}MiB", state="frugal-state")
+        consumer = stopped_consumer(c)
+        seen = []
+
+        def is_full():
+            seen.append(memory_mib(frugal))
+            worker = c.status()["workers"][0]
+            return int(worker["buffered_bytes"]) > 0.75 * int(worker["memory_limit_bytes"])
+
+        wait_for(is_full, "it could build further ahead", frugal.popen)
+        # What is needed next is built all the same.
+        before = len(c.delivered(consumer.log))
+        consumer.resume()
+        wait_for(lambda: seen.append(memory_mib(frugal)) or
+                 len(c.delivered(consumer.log)) > before + 50, "it stands still", consumer.popen)
+        check(max(seen) < LIMIT_MIB, f"{max(seen):.0f} MiB of {LIMIT_MIB}")
+        consumer.kill()
