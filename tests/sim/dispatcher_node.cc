@@ -56,9 +56,11 @@ void World::StartDispatcher() {
 
   const std::size_t index = dispatchers_.size();
   for (std::size_t older = 0; older < index; ++older) {
-    // It leads on for a while, as far as it knows, until it looks at its lease.
-    net_.In(dispatchers_[older]->process, net_.UpTo(kLooksAtLease),
-            [this, older] { StopDispatcher(older, seconds(1)); });
+    // It leads on for a while, as far as it knows, until it looks at its lease: awake, that is.
+    net_.In(dispatchers_[older]->process, Duration{0}, [this, older] {
+      net_.In(dispatchers_[older]->process, net_.UpTo(kLooksAtLease),
+              [this, older] { StopDispatcher(older, seconds(1)); });
+    });
   }
   dispatchers_.push_back(std::make_unique<DispatcherNode>());
   DispatcherNode& node = *dispatchers_.back();

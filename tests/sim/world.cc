@@ -178,15 +178,13 @@ void World::Strike(const Fault& fault) {
         net_.After(std::min<Duration>(fault.lasts, seconds(5)), [this] { StartDispatcher(); });
         Disturb(fault.lasts + kLooksAtLease);
         // Its successor's streams break just then: some of those who come again come to it.
-        if (fault.other % 4 == 0) {
-          net_.After(fault.lasts + std::chrono::milliseconds(50), [this, d = *d] {
-            for (std::size_t i = d + 1; i < dispatchers_.size(); ++i) {
-              if (net_.IsUp(dispatchers_[i]->process)) {
-                net_.BreakStreamsOf(dispatchers_[i]->process);
-              }
+        net_.After(fault.lasts + std::chrono::milliseconds(50), [this, d = *d] {
+          for (std::size_t i = d + 1; i < dispatchers_.size(); ++i) {
+            if (net_.IsUp(dispatchers_[i]->process)) {
+              net_.BreakStreamsOf(dispatchers_[i]->process);
             }
-          });
-        }
+          }
+        });
       }
       return;
     case FaultKind::kDispatcherGone:
