@@ -69,6 +69,12 @@ class Process:
     def text(self):
         return self.output.read_text(errors="replace")
 
+    def memory_bytes(self):
+        """The page cache aside."""
+        status = pathlib.Path(f"/proc/{self.popen.pid}/status").read_text()
+        kinds = re.findall(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", status, re.M)
+        return sum(map(int, kinds)) << 10
+
     def kill(self):
         self.popen.send_signal(signal.SIGKILL)
         self.popen.wait()

@@ -52,13 +52,6 @@ def test_a_long_way_changes_no_batch_and_costs_little():
 SANITIZED = bool(os.environ.get("MILLRACE_TEST_SANITIZE"))
 
 
-def memory(process):
-    """Bytes of a process that are its own: anonymous and shared memory, without mapped files."""
-    text = pathlib.Path(f"/proc/{process.popen.pid}/status").read_text()
-    return sum(int(l.split()[1]) << 10 for l in text.splitlines()
-               if l.startswith(("RssAnon:", "RssShmem:", "VmSwap:")))
-
-
 def past_one_that_stands_still(extra):
     """One of two consumers of a worker is stopped; the other is held against one of its own worker."""
     epochs = 160
@@ -70,14 +63,14 @@ def past_one_that_stands_still(extra):
         stopped = c.consumer(1, job="stopped", epochs=10000, extra=extra)
         # Long enough for more leases than the worker has memory for.
         wait_for(lambda: lines(stopped) > 100 * 24, "no batches", stopped.popen)
-        before = memory(worker)
+        before = worker.memory_bytes()
         stopped.stop()
         beside = c.consumer(1, job="beside", epochs=epochs, extra=[*extra, *STEP])
         c.address = alone_address
         alone = c.consumer(1, job="alone", epochs=epochs, extra=[*extra, *STEP])
         got = share(beside, alone, 5 * 24, (epochs - 1) * 24)
         # What malloc keeps, and what a second job takes; all batches are some 80 MB.
-        grown = memory(worker) - before
+        grown = worker.memory_bytes() - before
         if not SANITIZED:
             check(got > 0.5, f"beside one that stands still: {got:.2f} of the rate without it")
             check(grown < 24 << 20, f"the worker's memory has grown by {grown} bytes")

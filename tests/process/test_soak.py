@@ -3,7 +3,6 @@ epoch of a tiny dataset. `tests/process/soak` is the same by hand, for as long a
 
 import os
 import pathlib
-import re
 import subprocess
 import time
 
@@ -24,15 +23,15 @@ ALLOWED_BYTES = 96 << 10
 ALLOWED_AN_EPOCH = 16
 
 
-def look(pid):
+def look(process):
     """Memory but for mapped files, open files, threads of a process; None where it has ended."""
     try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-        kilobytes = [int(n) for n in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.M)]
-        files, threads = (len(os.listdir(f"/proc/{pid}/{what}")) for what in ("fd", "task"))
+        memory = process.memory_bytes()
+        files, threads = (len(os.listdir(f"/proc/{process.popen.pid}/{what}"))
+                          for what in ("fd", "task"))
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return (sum(kilobytes) * 1024, files, threads) if kilobytes else None
+    return (memory, files, threads) if memory else None
 
 
 def run_epochs(epochs, report=lambda text: None):
@@ -54,7 +53,7 @@ def run_epochs(epochs, report=lambda text: None):
                 continue
             seen = now
             for name, process in (("daemon", daemon), ("trainer", trainer)):
-                seen_now = look(process.popen.pid)
+                seen_now = look(process)
                 if seen_now is not None:
                     samples[name].append((now, *seen_now))
             if now - last >= epochs // 10:
