@@ -179,7 +179,7 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
   const bool control = !action.message.has_welcome() && !action.message.has_waiting();
   net_.Send(
       action.stream, node.process,
-      [this, link = action.stream, message = action.message] {
+      [this, link = action.stream, message = action.message, leads = Leads(node)] {
         const std::optional<AtLink> to = TrainerAt(link);
         if (!to) return;
         TrainerNode& trainer = *trainers_[to->index];
@@ -188,7 +188,10 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
           Fail("I7: a trainer obeys a lower term");
         }
         trainer.highest_term = trainer.state->highest_term();
-        if (trainer.state->session().is_set() && !trainer.numbered) trainer.numbered = net_.now();
+        if (trainer.state->session().is_set() && !trainer.numbered) {
+          trainer.numbered = net_.now();
+          trainer.numbered_by_leader = leads;
+        }
         AfterTrainer(to->index);
       },
       nullptr, control);
@@ -210,9 +213,7 @@ void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Leas
 
 void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action) {
   ++counts_.welcomes;
-  // One whose time is over speaks for a store that is another's: a leader asks its lease before
-  // every event (state/election.h), which is not simulated.
-  if (node.term < highest_stored_term_) return;
+  if (!Leads(node)) return;  // it speaks for a store that is another's
   const DispatcherState& state = node.machine->state();
   const SessionFacts* session = state.FindSession(FromProto(action.message.welcome().session()));
   if (session == nullptr || session->hello.admitted()) return;

@@ -208,7 +208,7 @@ void World::OnTrainerEnded(std::size_t index) {
     const TrainerNode* winner =
         at == std::string::npos ? nullptr : FindTrainer(status.message().substr(at + by.size()));
     if (winner == nullptr) return Fail("I4: a session ended with: " + status.message());
-    if (winner->numbered && *winner->numbered < trainer.started) {
+    if (winner->numbered && *winner->numbered < trainer.started && trainer.numbered_by_leader) {
       Fail(fmt::format("I4: {} was taken over by {}, which had its number before the other began",
                        trainer.where, winner->where));
     }

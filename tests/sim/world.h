@@ -108,7 +108,8 @@ class World {
     std::map<client::StreamId, LinkId> links;
     std::uint64_t highest_term = 0;
     Time started;
-    std::optional<Time> numbered;        // when it had its number first
+    std::optional<Time> numbered;  // when it had its number first
+    bool numbered_by_leader = true;
     std::map<std::uint64_t, Kept> kept;  // by step
     std::map<std::uint64_t, Digest128> first_digest;
     std::uint64_t differing_copies = 0;
@@ -175,6 +176,9 @@ class World {
   void RestoreStore(const StoredState& backup);
   void SendAttachDown(std::size_t index, const millrace::SendAttach& action);
   void CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
+  /// What one whose time is over says counts for less: a leader asks its lease before every event
+  /// (state/election.h), which is not simulated.
+  bool Leads(const DispatcherNode& node) const { return node.term >= highest_stored_term_; }
   void CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action);
   void CheckSessions(const DispatcherNode& node);
   /// One that is up, or none.
