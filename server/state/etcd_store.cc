@@ -11,6 +11,7 @@ namespace {
 constexpr const char* kFormat = "1";
 constexpr std::int64_t kPage = 100;             // records in one answer
 constexpr std::size_t kMostDeletedAtOnce = 64;  // etcd takes 128 steps a transaction
+constexpr int kWriteTries = 3;                  // each after a write of before came late
 
 /// The first key after all that begin with `prefix`.
 std::string EndOf(std::string prefix) {
@@ -33,6 +34,10 @@ Result<std::uint64_t> TermOf(const mvccpb::KeyValue* kv) {
 /// A transaction was refused, and what was read says that it should not have been.
 Status ComparesOtherwise() {
   return Unavailable("etcd compares otherwise than it reads: try again");
+}
+
+std::int64_t RevisionOf(const mvccpb::KeyValue* kv) {
+  return kv == nullptr ? 0 : kv->mod_revision();
 }
 
 }  // namespace
@@ -95,6 +100,7 @@ Result<StoredState> EtcdStore::LoadAll() {
   StoredState state;
   MILLRACE_ASSIGN_OR_RETURN(state.term, TermOf(etcd::Found(first, 0)));
   MILLRACE_RETURN_IF_ERROR(CheckFormat(etcd::Found(first, 1)));
+  const std::int64_t written_at = RevisionOf(etcd::Found(first, 0));
   // Later pages are of the same revision: all is of one moment.
   page.set_revision(first.header().revision());
   std::map<std::string, std::int64_t> ended;
@@ -113,6 +119,7 @@ Result<StoredState> EtcdStore::LoadAll() {
     page.set_key(range.kvs(range.kvs_size() - 1).key() + '\0');
     MILLRACE_ASSIGN_OR_RETURN(range, client_->Range(page));
   }
+  written_at_ = written_at;
   ended_ = std::move(ended);
   return state;
 }
@@ -133,17 +140,21 @@ Status EtcdStore::CommitTerm(std::uint64_t term) {
   MILLRACE_RETURN_IF_ERROR(CheckNewTerm(term, present_term));
 
   etcdserverpb::TxnRequest txn = Fenced();
-  *txn.add_compare() =
-      etcd::ModifiedAt(term_key_, present == nullptr ? 0 : present->mod_revision());
+  *txn.add_compare() = etcd::ModifiedAt(term_key_, RevisionOf(present));
   *txn.add_success() = etcd::Put(term_key_, std::to_string(term));
   *txn.add_success() = etcd::Put(format_key_, kFormat);
   MILLRACE_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, client_->Txn(txn));
-  if (response.succeeded()) return OkStatus();
+  if (response.succeeded()) {
+    written_at_ = response.header().revision();
+    return OkStatus();
+  }
   MILLRACE_RETURN_IF_ERROR(CheckFence(response));
-  MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t now, TermOf(etcd::Found(response, 0)));
+  const mvccpb::KeyValue* const now = etcd::Found(response, 0);
+  MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t now_term, TermOf(now));
+  if (now_term != term) return CheckNewTerm(term, now_term);
   // Written after all: the first try's answer was lost. Nobody else writes under this fence.
-  if (now == term) return OkStatus();
-  return CheckNewTerm(term, now);
+  written_at_ = RevisionOf(now);
+  return OkStatus();
 }
 
 std::vector<std::string> EtcdStore::Stale(const v1::JobRecord& record,
@@ -165,26 +176,43 @@ std::vector<std::string> EtcdStore::Stale(const v1::JobRecord& record,
   return stale;
 }
 
+Status EtcdStore::Write(std::uint64_t term,
+                        const std::function<void(etcdserverpb::TxnRequest&)>& add) {
+  const std::string term_text = std::to_string(term);
+  for (int tries = 0; tries < kWriteTries; ++tries) {
+    etcdserverpb::TxnRequest txn = Fenced();
+    *txn.add_compare() = etcd::Has(term_key_, term_text);
+    *txn.add_compare() = etcd::ModifiedAt(term_key_, *written_at_);
+    *txn.add_success() = etcd::Put(term_key_, term_text);
+    add(txn);
+    MILLRACE_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, client_->Txn(txn));
+    if (response.succeeded()) {
+      written_at_ = response.header().revision();
+      return OkStatus();
+    }
+    MILLRACE_RETURN_IF_ERROR(CheckFence(response));
+    const mvccpb::KeyValue* const present = etcd::Found(response, 0);
+    MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t present_term, TermOf(present));
+    MILLRACE_RETURN_IF_ERROR(CheckWritingTerm(term, present_term));
+    // A write whose answer was lost came meanwhile, this one itself perhaps: once more, after it.
+    written_at_ = RevisionOf(present);
+  }
+  return ComparesOtherwise();
+}
+
 Status EtcdStore::CommitJob(std::uint64_t term, const v1::JobRecord& record,
                             std::int64_t now_unix_seconds) {
   MutexLock lock(mutex_);
-  if (!ended_) {
+  if (!ended_ || !written_at_) {
     MILLRACE_ASSIGN_OR_RETURN(const StoredState read [[maybe_unused]], LoadAll());
   }
   const std::vector<std::string> stale = Stale(record, now_unix_seconds);
   const bool kept = std::find(stale.begin(), stale.end(), record.name()) == stale.end();
-  etcdserverpb::TxnRequest txn = Fenced();
-  *txn.add_compare() = etcd::Has(term_key_, std::to_string(term));
-  // A transaction may name a key once.
-  if (kept) *txn.add_success() = etcd::Put(JobKey(record.name()), record.SerializeAsString());
-  for (const std::string& name : stale) *txn.add_success() = etcd::Delete(JobKey(name));
-  MILLRACE_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse response, client_->Txn(txn));
-  if (!response.succeeded()) {
-    MILLRACE_RETURN_IF_ERROR(CheckFence(response));
-    MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t present, TermOf(etcd::Found(response, 0)));
-    MILLRACE_RETURN_IF_ERROR(CheckWritingTerm(term, present));
-    return ComparesOtherwise();
-  }
+  MILLRACE_RETURN_IF_ERROR(Write(term, [&](etcdserverpb::TxnRequest& txn) {
+    // A transaction may name a key once.
+    if (kept) *txn.add_success() = etcd::Put(JobKey(record.name()), record.SerializeAsString());
+    for (const std::string& name : stale) *txn.add_success() = etcd::Delete(JobKey(name));
+  }));
   ended_->erase(record.name());
   if (record.ended() && kept) (*ended_)[record.name()] = record.ended_unix_seconds();
   for (const std::string& name : stale) ended_->erase(name);

@@ -2,8 +2,10 @@
 //
 // Every write compares the leader key's create revision with the one that made this process leader
 // (election.h). The key goes with its lease, and one that comes after it has another revision, so
-// that no write of an earlier leader passes, however late it comes. docs/state-format.md has the
-// keys.
+// that no write of an earlier leader passes, however late it comes. Every write also puts the term
+// key again and compares when that was written last: what one member of the cluster got, and held
+// back while another took the same or a later write, changes nothing when it comes.
+// docs/state-format.md has the keys.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +54,9 @@ class EtcdStore final : public StateStore {
   Status CheckFence(const etcdserverpb::TxnResponse& response) const;
   Status CheckFormat(const mvccpb::KeyValue* format) const;
   std::string JobKey(const std::string& name) const;
+  /// Does what `add` adds to a transaction, under `term`, after all writes before it.
+  Status Write(std::uint64_t term, const std::function<void(etcdserverpb::TxnRequest&)>& add)
+      MILLRACE_REQUIRES(mutex_);
   /// What is too old to be kept.
   std::vector<std::string> Stale(const v1::JobRecord& record, std::int64_t now_unix_seconds)
       MILLRACE_REQUIRES(mutex_);
@@ -64,6 +69,8 @@ class EtcdStore final : public StateStore {
   const std::function<void(const Status&)> on_refused_;
 
   Mutex mutex_;
+  /// The revision of the last write, as far as is known: of the term key, 0 where there is none.
+  std::optional<std::int64_t> written_at_ MILLRACE_GUARDED_BY(mutex_);
   /// Ended jobs that etcd has, by name; unset before they were read. The leader alone changes them.
   std::optional<std::map<std::string, std::int64_t>> ended_ MILLRACE_GUARDED_BY(mutex_);
 };

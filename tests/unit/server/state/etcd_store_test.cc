@@ -1,6 +1,11 @@
 // The fence of the store in etcd, and what only etcd can do to it.
 #include <catch2/catch.hpp>
 
+#include <vector>
+
+#include <grpcpp/grpcpp.h>
+
+#include "etcd/rpc.grpc.pb.h"
 #include "tests/unit/server/state/candidate.h"
 #include "tests/unit/server/state/job_record.h"
 
@@ -16,6 +21,113 @@ void Put(EtcdClient& client, const std::string& key, const std::string& value) {
   etcdserverpb::TxnRequest txn;
   *txn.add_success() = etcd::Put(key, value);
   REQUIRE(client.Txn(txn).ok());
+}
+
+/// A member in front of another, which passes transactions on; or keeps them; or loses answers.
+class OddMember final : public etcdserverpb::KV::Service {
+ public:
+  enum class Mood { kPassesOn, kKeeps, kLosesAnswers };
+
+  explicit OddMember(const std::string& next) : next_(EtcdClient({next})) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    REQUIRE(server_ != nullptr);
+  }
+  ~OddMember() override { server_->Shutdown(); }
+
+  std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
+  /// What it kept, now: how many of them did anything.
+  int PassOnLate() {
+    int done = 0;
+    for (const auto& txn : kept_) {
+      const auto response = next_.Txn(txn);
+      REQUIRE(response.ok());
+      done += response->succeeded() ? 1 : 0;
+    }
+    kept_.clear();
+    return done;
+  }
+
+  grpc::Status Txn(grpc::ServerContext*, const etcdserverpb::TxnRequest* request,
+                   etcdserverpb::TxnResponse* response) override {
+    const grpc::Status lost(grpc::StatusCode::UNAVAILABLE, "lost");
+    if (mood == Mood::kKeeps) {
+      kept_.push_back(*request);
+      return lost;
+    }
+    const auto passed_on = next_.Txn(*request);
+    if (!passed_on.ok() || mood == Mood::kLosesAnswers) return lost;
+    *response = *passed_on;
+    return grpc::Status::OK;
+  }
+
+  Mood mood = Mood::kPassesOn;
+
+ private:
+  EtcdClient next_;
+  int port_ = 0;
+  std::vector<etcdserverpb::TxnRequest> kept_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_CASE("a write that one member holds back does nothing when it comes after others", "[etcd]") {
+  EtcdCluster cluster;
+  Candidate leader(cluster, "it");
+  leader.election.Step();
+  const std::string sound = cluster.endpoints().front();
+  OddMember odd(sound);
+  const auto store_of = [&](std::vector<std::string> endpoints) {
+    return EtcdStore(std::make_shared<EtcdClient>(std::move(endpoints)), kPrefix,
+                     *leader.election.fence(), nullptr);
+  };
+  const auto ended = [&] { return leader.Store()->Load()->jobs.at(0).ended(); };
+
+  SECTION("the same one was done by another member, and one after it") {
+    EtcdStore store = store_of({odd.endpoint(), sound});
+    REQUIRE(store.CommitTerm(1).ok());
+    REQUIRE(store.CommitJob(1, Record("a"), kNow).ok());
+    odd.mood = OddMember::Mood::kKeeps;
+    REQUIRE(store.CommitJob(1, Ended("a", kNow), kNow).ok());
+    CHECK(ended());
+    REQUIRE(store.CommitJob(1, Record("a"), kNow).ok());
+    CHECK(odd.PassOnLate() == 0);
+    CHECK_FALSE(ended());
+  }
+  SECTION("nobody knew what became of it, and another one was done") {
+    EtcdStore store = store_of({odd.endpoint()});
+    REQUIRE(store.CommitTerm(1).ok());
+    REQUIRE(store.Load().ok());
+    odd.mood = OddMember::Mood::kKeeps;
+    CHECK(store.CommitJob(1, Record("a"), kNow).code() == StatusCode::kUnavailable);
+    odd.mood = OddMember::Mood::kPassesOn;
+    REQUIRE(store.CommitJob(1, Ended("a", kNow), kNow).ok());
+    CHECK(odd.PassOnLate() == 0);
+    CHECK(ended());
+  }
+  SECTION("it comes before the next one, which is done after it") {
+    EtcdStore store = store_of({odd.endpoint()});
+    REQUIRE(store.CommitTerm(1).ok());
+    REQUIRE(store.Load().ok());
+    odd.mood = OddMember::Mood::kKeeps;
+    CHECK(store.CommitJob(1, Record("a"), kNow).code() == StatusCode::kUnavailable);
+    CHECK(odd.PassOnLate() == 1);
+    odd.mood = OddMember::Mood::kPassesOn;
+    REQUIRE(store.CommitJob(1, Ended("a", kNow), kNow).ok());
+    CHECK(ended());
+  }
+  SECTION("it was done, its answer was lost, and it is repeated") {
+    EtcdStore store = store_of({odd.endpoint(), sound});
+    REQUIRE(store.CommitTerm(1).ok());
+    odd.mood = OddMember::Mood::kLosesAnswers;
+    REQUIRE(store.CommitJob(1, Ended("a", kNow), kNow).ok());
+    CHECK(ended());
+    REQUIRE(store.CommitTerm(2).ok());
+    CHECK(store.CommitJob(1, Record("a"), kNow).code() == StatusCode::kFailedPrecondition);
+    REQUIRE(store.CommitJob(2, Record("a"), kNow).ok());
+    CHECK_FALSE(ended());
+  }
 }
 
 TEST_CASE("a leader that was followed by another writes nothing any more, and knows it", "[etcd]") {
