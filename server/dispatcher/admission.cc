@@ -44,9 +44,6 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
   Number brought = FromProto(hello.session());
   const std::uint64_t seen = std::max<std::uint64_t>(hello.highest_term(), brought.term);
   if (Outranked(stream, hello.where(), seen) || ForeignNumber(hello.where(), brought)) return;
-  if (brought.is_set() && brought <= state_.TurnedOut(hello.job())) {
-    return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
-  }
 
   const SessionFacts* known =
       brought.is_set() ? state_.FindSession(brought) : state_.FindSessionByNonce(hello.nonce());
@@ -55,6 +52,12 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     brought = {};
     known = state_.FindSessionByNonce(hello.nonce());
   }
+  // A first message that comes again makes nobody younger.
+  if (known == nullptr && !brought.is_set()) brought = state_.EndedNumber(hello.nonce());
+  if (brought.is_set() && brought <= state_.TurnedOut(hello.job())) {
+    return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
+  }
+
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok()) return Close(stream, status);
     const Number id = known->id;
@@ -78,8 +81,6 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
                        "in {:.0f} s",
                        options_.max_plans, ToSeconds(options_.retry))));
     }
-    // A first message that comes again makes nobody younger.
-    if (!brought.is_set()) brought = state_.EndedNumber(hello.nonce());
     const Number id = brought.is_set() ? brought : NewNumber();
     Apply(SessionOpened{id, hello, key, stream, now_.time});
   }

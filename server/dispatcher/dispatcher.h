@@ -58,7 +58,8 @@ class Dispatcher {
                          Moment now);
   Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);
 
-  // --- Requests of operators; what they cause is added to `actions` ---
+  // --- Requests of operators; what they cause is added to `actions`. Unavailable from one that has
+  // stepped down. ---
   /// NotFound, naming the workers there are; FailedPrecondition where several have the name.
   Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
                                               Actions& actions);
@@ -122,7 +123,8 @@ class Dispatcher {
   bool RecordOnDisk(const SessionFacts& session) const;
   /// Writes the record of a job that `session` begins, or says why that has to wait.
   std::string WriteRecord(const SessionFacts& session);
-  /// Of a job that has its end, or none to write, a write that failed is forgotten.
+  /// Of a job without sessions. Where nothing of it may be on disk, a write that failed is
+  /// forgotten.
   void WriteEnd(const std::string& job);
   /// Whether sessions of an earlier term may still return to the job.
   bool MayComeBack(const std::string& job) const;

@@ -283,8 +283,11 @@ void DispatcherState::On(const SessionEnded& u) {
 }
 
 void DispatcherState::On(const JobTurnedOut& u) {
-  if (turned_out_.size() >= kTurnedOutKept) turned_out_.erase(turned_out_.begin());
   turned_out_[u.job] = u.up_to;
+  if (turned_out_.size() <= kTurnedOutKept) return;
+  turned_out_.erase(
+      std::min_element(turned_out_.begin(), turned_out_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; }));
 }
 
 void DispatcherState::On(const WorkerJoined& u) {
@@ -334,7 +337,9 @@ void DispatcherState::On(const RecordKept& u) {
   for (const auto& [when, name] : ended) records_.erase(name);
 }
 
-void DispatcherState::On(const RecordFailed& u) { writes_[u.job] = {false, u.error, u.retry_at}; }
+void DispatcherState::On(const RecordFailed& u) {
+  writes_[u.record.name()] = {false, u.error, u.retry_at, u.record};
+}
 void DispatcherState::On(const WriteForgotten& u) { writes_.erase(u.job); }
 
 std::string DispatcherState::Dump() const {

@@ -121,8 +121,9 @@ struct Worker {
 /// The writing of a job's record.
 struct RecordWrite {
   bool outstanding = false;
-  Status error;   // of the last try
-  Time retry_at;  // where there is an error
+  Status error;          // of the last try
+  Time retry_at;         // where there is an error
+  v1::JobRecord record;  // that could not be written; it may be on disk all the same
 };
 
 struct StreamFacts {

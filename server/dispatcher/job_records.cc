@@ -55,14 +55,20 @@ std::string Dispatcher::WriteRecord(const SessionFacts& session) {
 }
 
 void Dispatcher::WriteEnd(const std::string& job) {
-  const v1::JobRecord* kept = state_.FindRecord(job);
-  if (kept == nullptr || kept->ended()) {
+  const v1::JobRecord* last = state_.FindRecord(job);
+  if (last == nullptr || last->ended()) {
     const auto write = state_.writes().find(job);
-    if (write != state_.writes().end() && !write->second.outstanding) Apply(WriteForgotten{job});
-    return;
+    if (write == state_.writes().end() || write->second.outstanding) return;
+    // What a store did whose answer was lost is ended as well; for so many jobs, and no more.
+    if (write->second.error.code() != StatusCode::kUnavailable ||
+        state_.writes().size() > options_.max_jobs) {
+      Apply(WriteForgotten{job});
+      return;
+    }
+    last = &write->second.record;
   }
   if (!MayWrite(job) || MayComeBack(job)) return;
-  v1::JobRecord record = *kept;
+  v1::JobRecord record = *last;
   record.set_ended(true);
   record.set_ended_unix_seconds(now_.unix_seconds);
   Apply(RecordSent{job});
@@ -78,7 +84,7 @@ Actions Dispatcher::OnRecordCommitted(const v1::JobRecord& record, const Status&
     StepDown("its store refused a record: " + status.message());
   } else {
     Log(LogLevel::kError, "store failed", {{"job", record.name()}, {"why", status.message()}});
-    Apply(RecordFailed{record.name(), status, now_.time + options_.retry});
+    Apply(RecordFailed{record, status, now_.time + options_.retry});
   }
   unsettled_.insert(record.name());
   return End();

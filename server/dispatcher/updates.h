@@ -139,7 +139,7 @@ struct RecordKept {
   std::size_t keep_ended;
 };
 struct RecordFailed {
-  std::string job;
+  v1::JobRecord record;
   Status error;
   Time retry_at;
 };

@@ -185,6 +185,7 @@ void Dispatcher::DropWorker(Number id) {
 
 Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerRequest& request,
                                                         Moment now, Actions& actions) {
+  MILLRACE_RETURN_IF_ERROR(stepped_down_);
   Begin(now);
   std::vector<const Worker*> meant;
   std::vector<std::string> all;
@@ -216,6 +217,7 @@ Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerReq
 
 Result<v1::EndJobResponse> Dispatcher::EndJob(const v1::EndJobRequest& request, Moment now,
                                               Actions& actions) {
+  MILLRACE_RETURN_IF_ERROR(stepped_down_);
   Begin(now);
   const std::set<Number> ids = state_.SessionsOf(request.job());
   Result<v1::EndJobResponse> result = v1::EndJobResponse();

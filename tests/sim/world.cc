@@ -13,6 +13,9 @@ using std::chrono::seconds;
 constexpr Duration kCalm = std::chrono::minutes(3);
 // After a fault workers and trainers have to find one another again.
 constexpr Duration kRecovery = seconds(14);
+// Sessions that are silent end, and then the records of their jobs, also by one that has inherited
+// them.
+constexpr Duration kEndedWithin = seconds(40);
 
 }  // namespace
 
@@ -100,7 +103,21 @@ std::string World::Run() {
       Supervise();
     }
   }
+  CheckRecords();
   return failure_;
+}
+
+/// When all jobs are done, a while later all records are ended.
+void World::CheckRecords() {
+  const Time end = net_.now() + kEndedWithin;
+  while (failure_.empty() && net_.Step(end)) {
+  }
+  if (!failure_.empty()) return;
+  const Result<StoredState> stored = store_->Load();
+  for (const v1::JobRecord& record : stored->jobs) {
+    if (!record.ended())
+      Fail("the record of " + record.name() + " is live after all jobs are done");
+  }
 }
 
 bool World::AllDone() const {

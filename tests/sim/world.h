@@ -161,6 +161,7 @@ class World {
   // world.cc: the frame, faults
   void Strike(const Fault& fault);
   void CheckEnd();
+  void CheckRecords();
   bool AllDone() const;
   /// Counts an action down; true where the process dies before it.
   bool Crashes(Moves& crash, ProcessId process);

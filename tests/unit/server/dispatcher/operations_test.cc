@@ -65,6 +65,40 @@ TEST_CASE("ending a job turns all its sessions out, also those that are away", "
   CHECK(h.WelcomeOn(h.Attach(HelloOptions{.nonce = 'd'})) != nullptr);
 }
 
+TEST_CASE("ending a job turns out who has not heard its number yet", "[operator]") {
+  Harness h;
+  h.hold_commits = true;
+  h.Break(h.Attach(HelloOptions{.nonce = 'a'}));  // before it was told to wait
+  v1::EndJobRequest request;
+  request.set_job("x");
+  Actions actions;
+  REQUIRE(h.dispatcher->EndJob(request, h.now, actions).ok());
+  h.Do(std::move(actions));
+  h.hold_commits = false;
+  h.AnswerCommits();
+  CHECK(h.ClosedWith(h.Attach(HelloOptions{.nonce = 'a'})) ==
+        Aborted("job x was ended by an operator"));
+}
+
+TEST_CASE("one that has stepped down ends and drains nothing, and says so", "[operator][term]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Hello peer = MakeHello(HelloOptions{.job = "y", .nonce = 'z'});
+  peer.set_highest_term(h.dispatcher->state().term() + 1);
+  h.Attach(peer);
+  REQUIRE_FALSE(h.dispatcher->stepped_down().ok());
+  Actions actions;
+  v1::EndJobRequest end;
+  end.set_job("x");
+  CHECK(h.dispatcher->EndJob(end, h.now, actions).status() == h.dispatcher->stepped_down());
+  v1::DrainWorkerRequest drain;
+  drain.set_worker("w1");
+  CHECK(h.dispatcher->DrainWorker(drain, h.now, actions).status() == h.dispatcher->stepped_down());
+  CHECK(actions.empty());
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
+}
+
 TEST_CASE("ending an unknown job names those there are", "[operator]") {
   Harness h;
   h.Attach(HelloOptions{});

@@ -117,6 +117,33 @@ TEST_CASE("an end whose write failed may be on disk all the same: who comes next
   CHECK_FALSE(h.disk["x"].ended());
 }
 
+TEST_CASE("a begin whose answer was lost is ended with the job that nobody waits for",
+          "[record][store]") {
+  Harness h;
+  h.store_error = Unavailable("no answer from etcd");
+  const StreamId gone = h.Attach(HelloOptions{.nonce = 'a'});
+  h.disk["x"].set_name("x");  // only the answer was lost
+  h.Bye(gone);
+  h.Advance(seconds(30));
+  CHECK_FALSE(h.dispatcher->state().writes().empty());
+  h.store_error = OkStatus();
+  h.Advance(seconds(3));
+  CHECK(h.disk["x"].ended());
+  CHECK(h.dispatcher->state().writes().empty());
+}
+
+TEST_CASE("of begins whose answers were lost so many are kept to be ended as jobs may run",
+          "[record][store][limits]") {
+  DispatcherOptions options;
+  options.max_jobs = 3;
+  Harness h(options);
+  h.store_error = Unavailable("no answer from etcd");
+  for (char c = 'a'; c <= 'h'; ++c) {
+    h.Bye(h.Attach(HelloOptions{.job = std::string(1, c), .nonce = c}));
+  }
+  CHECK(h.dispatcher->state().writes().size() == 3);
+}
+
 TEST_CASE("a running job comes back to a dispatcher whose store fails", "[record][store]") {
   Harness h;
   const StreamId first = h.Attach(HelloOptions{});
