@@ -69,10 +69,7 @@ void SessionState::GiveRoom() {
   leases_.GiveRoom(next_ + window(), WantedSlots());
   for (auto& [id, link] : workers_.all()) link.room = 0;
   for (HeldLease* held : leases_.ByNeed()) {
-    WorkerLink* link = workers_.Find(held->lease.worker.id);
-    // One that drains still builds what it was told, and nothing new.
-    if (link->stream.going_away) held->room = std::min(held->room, link->stream.owed);
-    link->room += held->room;
+    workers_.Find(held->lease.worker.id)->room += held->room;
   }
   for (auto& [id, link] : workers_.all()) {
     if (link.room != link.stream.told_room) link.stream.stale = true;
@@ -297,12 +294,15 @@ void SessionState::OnGoingAway(WorkerLink& link, Time now) {
   link.stream.going_away = link.drains = true;
   link.failing_until = now + WorkerBook::kFirstBackoff;
   link.reason = "draining";
-  // What it may build it still sends; the rest is for others.
+  // What it was told to build it still sends; the rest is for others.
   CutLeases();
+  std::uint64_t told = link.stream.owed;
   for (HeldLease* held : leases_.ByNeed()) {
     if (held->lease.worker.id != link.where.id) continue;
-    if (held->room == 0) ++stats_.lapsed_leases;
-    LeaseBook::Trim(*held, held->room);
+    const std::uint64_t keeps = std::min(held->room, told);
+    if (keeps == 0) ++stats_.lapsed_leases;
+    LeaseBook::Trim(*held, keeps);
+    told -= keeps;
   }
   report_stale_ = grants_due_ = true;
   MarkStale(true);

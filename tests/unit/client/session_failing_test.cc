@@ -311,6 +311,56 @@ TEST_CASE("a worker that drains keeps what it may build and gives back the rest"
   CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "worker failed"));
 }
 
+TEST_CASE("of a worker that drains nothing is waited for that it was not told",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  m.Give({m.LeaseOf(1, 0, 10, 1)});
+  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
+  REQUIRE(TotalRoom(*m.Wants(worker)) == 8);
+  for (std::uint64_t i = 0; i < 3; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
+  v1::BatchPart part;
+  part.set_going_away(true);
+  m.state->OnBatchesPart(worker, part, 0, m.now);  // before it is told of more
+  for (std::uint64_t i = 3; i < 8; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
+  for (const auto& [id, held] : m.state->leases().all()) CHECK_FALSE(held.lacks());
+}
+
+TEST_CASE("a worker that drains is told again of what had no room meanwhile",
+          "[session][failing]") {
+  Machine::Options options;
+  options.prefetch_bytes = 8000;
+  Machine m(options);
+  m.Welcome();
+  m.Give({m.LeaseOf(1, 0, 4, 1), m.LeaseOf(2, 4, 6, 2)});
+  const std::vector<OpenBatches> opened = m.Take<OpenBatches>();
+  REQUIRE(opened.size() == 2);
+  const StreamId drains = opened[0].stream;
+  const StreamId other = opened[1].stream;
+  REQUIRE(TotalRoom(*m.Wants(drains)) == 4);
+  v1::BatchPart part;
+  part.set_going_away(true);
+  m.state->OnBatchesPart(drains, part, 0, m.now);
+  m.Give({m.LeaseOf(3, 10, 6, 2)});
+  // Later batches fill the buffer: there is room for the next one alone.
+  for (std::uint64_t i = 4; i < 13; ++i) {
+    m.Pass(100 * kMs);
+    m.Wants(other);
+    m.Wants(drains);
+    m.Arrive(other, i, i < 10 ? 2 : 3);
+  }
+  m.Pass(100 * kMs);
+  m.Wants(drains);
+  REQUIRE(m.state->leases().Covering(0)->room == 1);
+  CHECK(m.Arrive(drains, 0, 1) == Verdict::kTaken);
+  m.TakeBatch();
+  m.Wants(drains);
+  m.Pass(100 * kMs);
+  const std::optional<v1::WantList> wants = m.Wants(drains);
+  REQUIRE(wants);
+  CHECK(TotalRoom(*wants) == 1);
+}
+
 TEST_CASE("a lease that crosses a worker's draining is given back, not waited for",
           "[session][failing]") {
   Machine m;
