@@ -122,6 +122,7 @@ class WorkerState {
   bool Idle() const;
   /// Whether a dispatcher knows it and it does not drain.
   bool Ready() const { return work_.registered && !draining_; }
+  bool draining() const { return draining_; }
   const std::map<std::string, StageTotal>& build_seconds() const { return build_seconds_; }
   /// What batches have waited for credit, summed over streams.
   double SendBlockedSeconds(Time now) const;

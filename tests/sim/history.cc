@@ -17,7 +17,7 @@ constexpr std::array<const char*, kFaultKinds> kNames = {
     "dispatcher gone", "wipe store",   "store errors",  "kill trainers",   "zombie trainers",
     "pause trainer",   "slow loop",    "break streams", "partition",       "one-way partition",
     "lose messages",   "replay",       "clock step",    "wrong copies",    "crash between",
-    "repeat messages"};
+    "repeat messages", "drain worker"};
 
 class Draw {
  public:
@@ -70,6 +70,7 @@ bool History::HasOneFault() const {
     case FaultKind::kOneWayPartition:
     case FaultKind::kReplay:
     case FaultKind::kRepeatMessages:
+    case FaultKind::kDrainWorker:
       return true;
     default:
       return false;

@@ -33,8 +33,9 @@ enum class FaultKind : std::uint8_t {
   kWrongCopies,      // a worker's batches are not the plan's
   kCrashBetween,     // a process dies between two of the actions that one event brought
   kRepeatMessages,   // of one process, one in three: at once, or after what was sent later
+  kDrainWorker,      // by itself, or by an operator; another process takes its place later
 };
-inline constexpr int kFaultKinds = 21;
+inline constexpr int kFaultKinds = 22;
 const char* FaultName(FaultKind kind);
 
 struct Fault {

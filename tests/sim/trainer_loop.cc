@@ -16,6 +16,8 @@ using std::chrono::seconds;
 
 // docs/protocol.md, I9: 3 s and the build; and what messages and reports take.
 constexpr Duration kLongestWait = milliseconds(4500);
+// Where nothing befalls a history but a worker that drains, nothing is lost: what messages take.
+constexpr Duration kLongestWaitInDrain = milliseconds(700);
 
 }  // namespace
 
@@ -175,7 +177,8 @@ void World::CheckWait(TrainerNode& trainer) {
   if (!trainer.servable_since) trainer.servable_since = net_.now();
   if (!trainer.waits_since) return;
   const Time since = std::max({*trainer.waits_since, *trainer.servable_since, disturbed_until_});
-  if (net_.now() - since <= kLongestWait) return;
+  const Duration longest = net_.now() < drains_until_ ? kLongestWaitInDrain : kLongestWait;
+  if (net_.now() - since <= longest) return;
   const SessionStats stats = trainer.state->stats(net_.now());
   for (const auto& [id, lease] : trainer.state->leases().all()) {
     Note(fmt::format("lease {}: steps {} to {}, room {}, of {} ({})", id.ToString(), lease.first,
@@ -210,7 +213,7 @@ bool World::CouldBeServed(const TrainerNode& trainer) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& worker) {
     return net_.IsUp(worker->process) && !net_.StandsStill(worker->process) &&
            Reaches(trainer.process, worker->process) && worker->slow_until <= net_.now() &&
-           worker->machine->FindReady(fingerprint) != nullptr &&
+           worker->machine->FindReady(fingerprint) != nullptr && !worker->machine->draining() &&
            trainer.state->workers().Find(worker->machine->number()) != nullptr;
   });
 }

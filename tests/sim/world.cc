@@ -244,6 +244,27 @@ void World::Strike(const Fault& fault) {
     case FaultKind::kRepeatMessages:
       Disturb(fault.lasts);
       return net_.Repeat(pick(fault.target), fault.lasts);
+    case FaultKind::kDrainWorker:
+      // What it owes it sends, and so this disturbs nobody until it is stopped.
+      if (history_.HasOneFault()) drains_until_ = net_.now() + fault.lasts;
+      if (fault.other % 2 == 0 || !d) {
+        net_.In(worker.process, Duration{0}, [this, w] {
+          workers_[w]->machine->Drain(net_.now());
+          AfterWorker(w);
+        });
+      } else {
+        net_.In(dispatchers_[*d]->process, Duration{0}, [this, d = *d, w] {
+          v1::DrainWorkerRequest request;
+          request.set_worker(fmt::format("w{}", w));
+          Actions actions;
+          static_cast<void>(dispatchers_[d]->machine->DrainWorker(request, Now(), actions));
+          OnDispatcher(d, std::move(actions));
+        });
+      }
+      return net_.In(worker.process, fault.lasts, [this, w] {
+        Disturb(Duration{0});
+        StopWorker(w, seconds(1));
+      });
     case FaultKind::kReplay:
       Disturb(Duration{0});
       return Replay(t);

@@ -234,6 +234,7 @@ class World {
   Time began_;
   Time faults_over_;      // from then on everything works
   Time disturbed_until_;  // by anything but a dispatcher that is away
+  Time drains_until_;     // a worker, and nothing else befalls this history
   std::int64_t clock_offset_ = 0;
   DispatcherOptions dispatcher_options_;
   std::shared_ptr<Logger> quiet_;
