@@ -10,6 +10,7 @@
 
 #include "client/device.h"
 #include "client/session_core.h"
+#include "common/base/addresses.h"
 #include "common/base/host.h"
 #include "common/base/malloc.h"
 #include "common/base/mutex.h"
@@ -78,6 +79,7 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
     return InvalidArgument(
         fmt::format("priority {}: expected 1 to {}", options.priority, kMaxPriority));
   }
+  MILLRACE_RETURN_IF_ERROR(CheckAddresses("address", options.address));
   client::SessionStateOptions state;
   state.address = options.address;
   state.prefetch_bytes = options.prefetch_bytes;

@@ -157,13 +157,8 @@ void SessionState::OnAttachClosed(StreamId stream, const Status& status, Time no
     if (!leaving_ && EndsSession(status.code(), admission_.has_value())) {
       attach_.stream = 0;
       attach_.writing = false;
-      // As gRPC answers for a service that is not there.
-      const bool other = status.code() == StatusCode::kUnimplemented && status.message().empty();
-      End(other ? Unimplemented(fmt::format(
-                      "{} is no dispatcher's control port: expected what its --listen says, which "
-                      "is not its --batch-listen nor a worker's port",
-                      options_.address))
-                : status);
+      End(status.code() == StatusCode::kUnimplemented ? status.WithContext(options_.address)
+                                                      : status);
     } else {
       Disconnect(status.ok() ? Unavailable("the dispatcher closed the stream") : status, now);
     }
@@ -338,9 +333,8 @@ void SessionState::CheckTimes(Time now) {
   if (!status_.ok()) return;
   if (!admission_ && highest_term_ == 0 && now - started_ >= options_.connect_timeout) {
     return End(Unavailable(
-        fmt::format("no answer from a dispatcher at {} for {:.0f} s{}{}: is it running, and is "
-                    "this the address "
-                    "of its control port?",
+        fmt::format("no answer from a dispatcher at {} for {:.0f} s{}{}: is one "
+                    "running that leads, and is this the address of its control port?",
                     options_.address, ToSeconds(options_.connect_timeout),
                     last_attach_error_.ok() ? "" : ": ", last_attach_error_.message())));
   }

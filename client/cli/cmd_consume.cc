@@ -211,12 +211,7 @@ void AddConsumeCommand(Tool& tool) {
   command->add_option("pipeline", session.pipeline_file, "the pipeline's YAML file")
       ->required()
       ->type_name("PIPELINE");
-  command
-      ->add_option(
-          "--address", session.address,
-          "the dispatcher's control port; of several dispatchers all, with commas between them")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddAddress(command, session.address);
   command->add_option("--job", session.job, "name of the job")
       ->type_name("NAME")
       ->capture_default_str();

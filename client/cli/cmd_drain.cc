@@ -76,9 +76,7 @@ void AddDrainCommand(Tool& tool) {
   command->add_option("worker", options->worker, "name, address or number of the worker")
       ->required()
       ->type_name("WORKER");
-  command->add_option("--address", options->address, "the dispatcher's control port")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddAddress(command, options->address);
   command->add_option("--timeout", options->timeout_seconds, "seconds to wait until it is empty")
       ->check(Seconds())
       ->type_name("SECONDS")

@@ -93,12 +93,7 @@ Status EndJob(const Options& options) {
 }
 
 void AddShowOptions(CLI::App* command, Options& options) {
-  command
-      ->add_option(
-          "--address", options.address,
-          "the dispatcher's control port; of several dispatchers all, with commas between them")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddAddress(command, options.address);
   command->add_option("--format", options.format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();

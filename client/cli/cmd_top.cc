@@ -253,12 +253,7 @@ void AddTopCommand(Tool& tool) {
       [options] {
         return options->once || !Terminal::Usable() ? PrintFrames(*options) : ShowScreen(*options);
       });
-  command
-      ->add_option(
-          "--address", options->address,
-          "the dispatcher's control port; of several dispatchers all, with commas between them")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddAddress(command, options->address);
   command->add_option("--period", options->period_seconds, "seconds between two looks")
       ->check(Seconds(0.1))
       ->type_name("SECONDS")

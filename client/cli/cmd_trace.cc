@@ -134,12 +134,7 @@ void AddTraceCommand(Tool& tool) {
                "  millrace trace --seconds 5 > trace.json   # open it at https://ui.perfetto.dev\n"
                "Ctrl-C ends it earlier.\n",
                [options] { return RunTrace(*options); });
-  command
-      ->add_option(
-          "--address", options->address,
-          "the dispatcher's control port; of several dispatchers all, with commas between them")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddAddress(command, options->address);
   command->add_option("--seconds", options->seconds, "how long to record")
       ->transform(WholeNumber(1, 600))
       ->type_name("SECONDS")

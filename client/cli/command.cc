@@ -1,5 +1,7 @@
 #include "client/cli/command.h"
 
+#include "common/base/addresses.h"
+
 namespace millrace::cli {
 
 int ExitCode(const Status& status) {
@@ -26,6 +28,16 @@ CLI::App* Tool::Add(const std::string& name, const std::string& help, const std:
   if (!examples.empty()) command->footer("Examples:\n" + examples);
   command->callback([this, run = std::move(run)] { outcome = run(); });
   return command;
+}
+
+void AddAddress(CLI::App* command, std::string& address) {
+  command
+      ->add_option(
+          "--address", address,
+          "the dispatcher's control port; of several dispatchers all, with commas between them")
+      ->type_name("HOST:PORT")
+      ->capture_default_str()
+      ->check([](const std::string& given) { return CheckAddresses("address", given).message(); });
 }
 
 }  // namespace millrace::cli

@@ -26,4 +26,7 @@ struct Tool {
                 std::function<Status()> run);
 };
 
+/// Adds --address, of one dispatcher or several.
+void AddAddress(CLI::App* command, std::string& address);
+
 }  // namespace millrace::cli

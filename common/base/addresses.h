@@ -4,9 +4,12 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "common/base/result.h"
 
 namespace millrace {
 
@@ -22,6 +25,24 @@ inline std::vector<std::string> SplitAddresses(std::string_view text) {
   }
   if (addresses.empty()) addresses.emplace_back(text);
   return addresses;
+}
+
+/// InvalidArgument where one of the addresses of `text` has no host, or no port to connect to. A
+/// name of gRPC's with a scheme, such as unix:/path, is left to gRPC.
+inline Status CheckAddresses(std::string_view what, std::string_view text) {
+  for (const std::string& address : SplitAddresses(text)) {
+    const std::size_t colon = address.rfind(':');
+    unsigned port = 0;
+    if (colon != std::string::npos && colon > 0) {
+      const char* const last = address.data() + address.size();
+      const auto [end, error] = std::from_chars(address.data() + colon + 1, last, port);
+      if (error == std::errc() && end == last && port >= 1 && port <= 65535) continue;
+      if (address.find(":/") != std::string::npos) continue;
+    }
+    return InvalidArgument(std::string(what) + " '" + address +
+                           "': expected host:port, such as 10.0.0.1:7700");
+  }
+  return OkStatus();
 }
 
 }  // namespace millrace

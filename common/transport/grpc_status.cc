@@ -40,6 +40,12 @@ grpc::Status ToGrpcStatus(const Status& status) {
 Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return OkStatus();
   const int code = status.error_code();
+  // As gRPC answers for a service that is not there.
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
+    return Unimplemented(
+        "another service is on this port: a dispatcher's control port is what its --listen says, "
+        "which is neither its --batch-listen nor a worker's port");
+  }
   const bool known = code > 0 && code <= static_cast<int>(StatusCode::kUnauthenticated);
   return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
                 status.error_message());

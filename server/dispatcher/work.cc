@@ -197,6 +197,10 @@ Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerReq
       meant.push_back(&worker);
     }
   }
+  // One that was killed is listed for a while beside the one that took its place.
+  if (std::any_of(meant.begin(), meant.end(), [](const Worker* w) { return w->stream != 0; })) {
+    std::erase_if(meant, [](const Worker* w) { return w->stream == 0; });
+  }
   Result<v1::DrainWorkerResponse> result = v1::DrainWorkerResponse();
   if (meant.empty()) {
     result = NotFound(fmt::format("no worker '{}': there are {}", request.worker(),

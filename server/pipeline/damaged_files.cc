@@ -14,7 +14,8 @@ Status DamagedFilesStatus(const std::string& dataset, const std::string& what,
     }
   }
   return DataLoss(fmt::format(
-      "dataset '{}' has damaged files ({}); to go on without their examples, write `exclude: "
+      "dataset '{}' has damaged files ({}); put them back and restart the workers that had them "
+      "open; or, to go on without their examples, write `exclude: "
       "{{files: [{}]}}`",
       dataset, what, line));
 }

@@ -34,9 +34,13 @@ void Election::Step() {
   const Result<etcdserverpb::RangeResponse> found = client_->Range(request);
   {
     MutexLock lock(mutex_);
+    const std::optional<std::string> before = leader_;
     leader_ = !found.ok()             ? std::nullopt
               : found->kvs_size() > 0 ? std::optional(found->kvs(0).value())
                                       : std::optional(std::string());
+    if (leader_ && !leader_->empty() && leader_ != before) {
+      logger_->Info("stands by", {{"who", options_.who}, {"leader", *leader_}});
+    }
   }
   if (!found.ok()) return Say(found.status());
   if (found->kvs_size() == 0) return Claim();

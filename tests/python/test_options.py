@@ -95,7 +95,7 @@ def test_a_port_that_is_not_the_dispatchers_is_named(server, connect):
     connect()  # so that there is a worker
     told = json.loads(run("status", "--address", server.address, "--format", "json"))
     (address,) = set(re.findall(r"127\.0\.0\.1:\d+", json.dumps(told))) - {server.address}
-    with pytest.raises(millrace.ConfigError, match=f"{address} is no dispatcher's control port"):
+    with pytest.raises(millrace.ConfigError, match=f"{address}: another service is on this port"):
         millrace.connect(address, pipeline=pipeline(), job="elsewhere")
 
 

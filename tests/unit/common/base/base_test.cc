@@ -75,6 +75,18 @@ TEST_CASE("addresses are what lies between commas", "[addresses]") {
   CHECK(SplitAddresses(",") == List{","});
 }
 
+TEST_CASE("an address without a host or a port is refused, whichever of several it is",
+          "[addresses]") {
+  for (const char* good : {"a:1", "a:7700,b:65535", "[::1]:7700", "unix:/run/x", "dns:///a:1"}) {
+    CHECK(CheckAddresses("address", good).ok());
+  }
+  for (const char* bad : {"", "a", "a:", ":7700", "a:0", "a:65536", "a:1,b", "a:x", "a:1x"}) {
+    CHECK(CheckAddresses("address", bad).code() == StatusCode::kInvalidArgument);
+  }
+  CHECK(CheckAddresses("address", "a:1,b").message() ==
+        "address 'b': expected host:port, such as 10.0.0.1:7700");
+}
+
 TEST_CASE("an unknown log level is refused with the known ones", "[log]") {
   CHECK(ParseLogLevel("warning").value() == LogLevel::kWarning);
   CHECK(ParseLogLevel("loud").status().message() ==

@@ -40,6 +40,20 @@ TEST_CASE("draining an unknown worker names those there are", "[operator]") {
   CHECK_THAT(result.status().message(), Contains("'w9'") && Contains("w1 (w1:7701"));
 }
 
+TEST_CASE("a worker that took the place of a killed one is the one that is meant", "[operator]") {
+  Harness h;
+  const StreamId killed = h.AddWorker("w1");
+  h.Break(killed);
+  const StreamId present = h.AddWorker("w1");
+  v1::DrainWorkerRequest request;
+  request.set_worker("w1");
+  Actions actions;
+  const auto result = h.dispatcher->DrainWorker(request, h.now, actions);
+  h.Do(std::move(actions));
+  REQUIRE(result.ok());
+  CHECK(h.LastWork(present).drain());
+}
+
 TEST_CASE("ending a job turns all its sessions out, also those that are away", "[operator]") {
   Harness h;
   const StreamId live = h.Attach(HelloOptions{.rank = 0, .nonce = 'a'});
