@@ -144,7 +144,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        true,
        {"kind"},
-       "files found bad: when a dataset was opened (open; with `--skip-bad`, those that it leaves "
+       "files found bad, each time: when a dataset was opened (open; with `--skip-bad`, those that "
+       "it leaves "
        "out), or changed while it was served (served)"},
       {kExamplesDropped,
        "millrace_examples_dropped_total",
