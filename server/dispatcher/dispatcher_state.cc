@@ -338,7 +338,9 @@ void DispatcherState::On(const RecordKept& u) {
 }
 
 void DispatcherState::On(const RecordFailed& u) {
-  writes_[u.record.name()] = {false, u.error, u.retry_at, u.record};
+  RecordWrite& write = writes_[u.record.name()];
+  const bool unknown = write.unknown || u.error.code() == StatusCode::kUnavailable;
+  write = {false, u.error, u.retry_at, u.record, unknown};
 }
 void DispatcherState::On(const WriteForgotten& u) { writes_.erase(u.job); }
 

@@ -123,7 +123,8 @@ struct RecordWrite {
   bool outstanding = false;
   Status error;          // of the last try
   Time retry_at;         // where there is an error
-  v1::JobRecord record;  // that could not be written; it may be on disk all the same
+  v1::JobRecord record;  // that could not be written
+  bool unknown = false;  // whether of any try the store did not say that it did nothing
 };
 
 struct StreamFacts {

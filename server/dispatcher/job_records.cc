@@ -60,8 +60,7 @@ void Dispatcher::WriteEnd(const std::string& job) {
     const auto write = state_.writes().find(job);
     if (write == state_.writes().end() || write->second.outstanding) return;
     // What a store did whose answer was lost is ended as well; for so many jobs, and no more.
-    if (write->second.error.code() != StatusCode::kUnavailable ||
-        state_.writes().size() > options_.max_jobs) {
+    if (!write->second.unknown || state_.writes().size() > options_.max_jobs) {
       Apply(WriteForgotten{job});
       return;
     }

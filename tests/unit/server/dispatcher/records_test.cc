@@ -123,6 +123,9 @@ TEST_CASE("a begin whose answer was lost is ended with the job that nobody waits
   h.store_error = Unavailable("no answer from etcd");
   const StreamId gone = h.Attach(HelloOptions{.nonce = 'a'});
   h.disk["x"].set_name("x");  // only the answer was lost
+  h.talking = {gone};
+  h.store_error = ResourceExhausted("disk full");
+  h.Advance(seconds(3));  // what another try met says nothing of the first
   h.Bye(gone);
   h.Advance(seconds(30));
   CHECK_FALSE(h.dispatcher->state().writes().empty());
