@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -40,15 +39,7 @@ Result<bool> ParseBool(std::string_view name, const std::string& text) {
 }
 
 Status CheckAddress(std::string_view name, const std::string& address, bool port_required) {
-  const std::size_t colon = address.rfind(':');
-  int port = -1;
-  if (colon != std::string::npos) {
-    const char* first = address.data() + colon + 1;
-    const char* last = address.data() + address.size();
-    const auto [end, error] = std::from_chars(first, last, port);
-    if (error != std::errc() || end != last) port = -1;
-  }
-  if (colon == std::string::npos || colon == 0 || port < (port_required ? 1 : 0) || port > 65535) {
+  if (!IsHostPort(address, port_required ? 1 : 0)) {
     return OptionError(name, address, "host:port");
   }
   return OkStatus();

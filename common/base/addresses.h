@@ -27,18 +27,21 @@ inline std::vector<std::string> SplitAddresses(std::string_view text) {
   return addresses;
 }
 
+/// Whether `address` is a host and, behind the last colon, a port from `least_port` on.
+inline bool IsHostPort(std::string_view address, int least_port) {
+  const std::size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  int port = -1;
+  const char* const last = address.data() + address.size();
+  const auto [end, error] = std::from_chars(address.data() + colon + 1, last, port);
+  return error == std::errc() && end == last && port >= least_port && port <= 65535;
+}
+
 /// InvalidArgument where one of the addresses of `text` has no host, or no port to connect to. A
 /// name of gRPC's with a scheme, such as unix:/path, is left to gRPC.
 inline Status CheckAddresses(std::string_view what, std::string_view text) {
   for (const std::string& address : SplitAddresses(text)) {
-    const std::size_t colon = address.rfind(':');
-    unsigned port = 0;
-    if (colon != std::string::npos && colon > 0) {
-      const char* const last = address.data() + address.size();
-      const auto [end, error] = std::from_chars(address.data() + colon + 1, last, port);
-      if (error == std::errc() && end == last && port >= 1 && port <= 65535) continue;
-      if (address.find(":/") != std::string::npos) continue;
-    }
+    if (IsHostPort(address, 1) || address.find(":/", 1) != std::string::npos) continue;
     return InvalidArgument(std::string(what) + " '" + address +
                            "': expected host:port, such as 10.0.0.1:7700");
   }

@@ -115,8 +115,8 @@ void World::CheckRecords() {
   if (!failure_.empty()) return;
   const Result<StoredState> stored = store_->Load();
   for (const v1::JobRecord& record : stored->jobs) {
-    if (!record.ended())
-      Fail("the record of " + record.name() + " is live after all jobs are done");
+    if (record.ended()) continue;
+    Fail("the record of " + record.name() + " is live after all jobs are done");
   }
 }
 

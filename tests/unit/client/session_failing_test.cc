@@ -290,6 +290,13 @@ TEST_CASE("a batch over the limit can never come; one that was damaged on the wa
   CHECK(failing.reason() == why.message());
 }
 
+/// A worker says on its stream that it drains.
+void GoAway(Machine& m, StreamId worker) {
+  v1::BatchPart part;
+  part.set_going_away(true);
+  m.state->OnBatchesPart(worker, part, 0, m.now);
+}
+
 TEST_CASE("a worker that drains keeps what it may build and gives back the rest",
           "[session][failing]") {
   Machine m;
@@ -297,9 +304,7 @@ TEST_CASE("a worker that drains keeps what it may build and gives back the rest"
   m.Give({m.LeaseOf(1, 0, 10, 1)});
   const StreamId worker = m.Take<OpenBatches>().at(0).stream;
   REQUIRE(TotalRoom(*m.Wants(worker)) == 8);
-  v1::BatchPart part;
-  part.set_going_away(true);
-  m.state->OnBatchesPart(worker, part, 0, m.now);
+  GoAway(m, worker);
   v1::Report report = m.PassAttached(kSecond);
   REQUIRE(report.held_size() == 1);
   CHECK(report.held(0).shard().batches() == 8);
@@ -319,9 +324,7 @@ TEST_CASE("of a worker that drains nothing is waited for that it was not told",
   const StreamId worker = m.Take<OpenBatches>().at(0).stream;
   REQUIRE(TotalRoom(*m.Wants(worker)) == 8);
   for (std::uint64_t i = 0; i < 3; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
-  v1::BatchPart part;
-  part.set_going_away(true);
-  m.state->OnBatchesPart(worker, part, 0, m.now);  // before it is told of more
+  GoAway(m, worker);  // before it is told of more
   for (std::uint64_t i = 3; i < 8; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
   for (const auto& [id, held] : m.state->leases().all()) CHECK_FALSE(held.lacks());
 }
@@ -338,9 +341,7 @@ TEST_CASE("a worker that drains is told again of what had no room meanwhile",
   const StreamId drains = opened[0].stream;
   const StreamId other = opened[1].stream;
   REQUIRE(TotalRoom(*m.Wants(drains)) == 4);
-  v1::BatchPart part;
-  part.set_going_away(true);
-  m.state->OnBatchesPart(drains, part, 0, m.now);
+  GoAway(m, drains);
   m.Give({m.LeaseOf(3, 10, 6, 2)});
   // Later batches fill the buffer: there is room for the next one alone.
   for (std::uint64_t i = 4; i < 13; ++i) {
@@ -366,9 +367,7 @@ TEST_CASE("a lease that crosses a worker's draining is given back, not waited fo
   Machine m;
   m.Welcome();
   const StreamId worker = m.GiveOne(1, 0, 2, 1);
-  v1::BatchPart part;
-  part.set_going_away(true);
-  m.state->OnBatchesPart(worker, part, 0, m.now);
+  GoAway(m, worker);
   m.Give({m.LeaseOf(2, 2, 4, 1)});  // was under way
   v1::Report report = m.PassAttached(kSecond);
   CHECK(report.last_lease().n() == 2);

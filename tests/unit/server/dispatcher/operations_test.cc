@@ -13,15 +13,29 @@ v1::ServiceStatus StatusOf(const Harness& h) {
   return BuildStatus(*h.dispatcher, h.options, h.now.time);
 }
 
+Result<v1::DrainWorkerResponse> DrainWorker(Harness& h, const std::string& worker) {
+  v1::DrainWorkerRequest request;
+  request.set_worker(worker);
+  Actions actions;
+  auto result = h.dispatcher->DrainWorker(request, h.now, actions);
+  h.Do(std::move(actions));
+  return result;
+}
+
+Result<v1::EndJobResponse> EndJob(Harness& h, const std::string& job) {
+  v1::EndJobRequest request;
+  request.set_job(job);
+  Actions actions;
+  auto result = h.dispatcher->EndJob(request, h.now, actions);
+  h.Do(std::move(actions));
+  return result;
+}
+
 TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");
   h.AddWorker("w2");
-  v1::DrainWorkerRequest request;
-  request.set_worker(GENERATE("w1", "w1:7701"));
-  Actions actions;
-  REQUIRE(h.dispatcher->DrainWorker(request, h.now, actions).ok());
-  h.Do(std::move(actions));
+  REQUIRE(DrainWorker(h, GENERATE("w1", "w1:7701")).ok());
   CHECK(h.LastWork(worker).drain());
   const StreamId stream = h.Attach(HelloOptions{});
   h.Report(stream, {0, 0}, 64);
@@ -32,10 +46,7 @@ TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator
 TEST_CASE("draining an unknown worker names those there are", "[operator]") {
   Harness h;
   h.AddWorker("w1");
-  v1::DrainWorkerRequest request;
-  request.set_worker("w9");
-  Actions actions;
-  const auto result = h.dispatcher->DrainWorker(request, h.now, actions);
+  const auto result = DrainWorker(h, "w9");
   CHECK(result.status().code() == StatusCode::kNotFound);
   CHECK_THAT(result.status().message(), Contains("'w9'") && Contains("w1 (w1:7701"));
 }
@@ -45,12 +56,7 @@ TEST_CASE("a worker that took the place of a killed one is the one that is meant
   const StreamId killed = h.AddWorker("w1");
   h.Break(killed);
   const StreamId present = h.AddWorker("w1");
-  v1::DrainWorkerRequest request;
-  request.set_worker("w1");
-  Actions actions;
-  const auto result = h.dispatcher->DrainWorker(request, h.now, actions);
-  h.Do(std::move(actions));
-  REQUIRE(result.ok());
+  REQUIRE(DrainWorker(h, "w1").ok());
   CHECK(h.LastWork(present).drain());
 }
 
@@ -61,11 +67,7 @@ TEST_CASE("ending a job turns all its sessions out, also those that are away", "
   const StreamId away = h.Attach(away_options);
   const StreamId waiting = h.Attach(HelloOptions{.world_size = 8, .nonce = 'c'});
   h.Break(away);
-  v1::EndJobRequest request;
-  request.set_job("x");
-  Actions actions;
-  const auto result = h.dispatcher->EndJob(request, h.now, actions);
-  h.Do(std::move(actions));
+  const auto result = EndJob(h, "x");
   REQUIRE(result.ok());
   CHECK(result->sessions() == 3);
   CHECK(h.ClosedWith(live) == Aborted("job x was ended by an operator"));
@@ -83,11 +85,7 @@ TEST_CASE("ending a job turns out who has not heard its number yet", "[operator]
   Harness h;
   h.hold_commits = true;
   h.Break(h.Attach(HelloOptions{.nonce = 'a'}));  // before it was told to wait
-  v1::EndJobRequest request;
-  request.set_job("x");
-  Actions actions;
-  REQUIRE(h.dispatcher->EndJob(request, h.now, actions).ok());
-  h.Do(std::move(actions));
+  REQUIRE(EndJob(h, "x").ok());
   h.hold_commits = false;
   h.AnswerCommits();
   CHECK(h.ClosedWith(h.Attach(HelloOptions{.nonce = 'a'})) ==
@@ -116,10 +114,7 @@ TEST_CASE("one that has stepped down ends and drains nothing, and says so", "[op
 TEST_CASE("ending an unknown job names those there are", "[operator]") {
   Harness h;
   h.Attach(HelloOptions{});
-  v1::EndJobRequest request;
-  request.set_job("y");
-  Actions actions;
-  const auto result = h.dispatcher->EndJob(request, h.now, actions);
+  const auto result = EndJob(h, "y");
   CHECK(result.status().code() == StatusCode::kNotFound);
   CHECK_THAT(result.status().message(), Contains("jobs are x"));
 }
