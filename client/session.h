@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
+#include "client/session/machine/stats.h"
 #include "client/spec.h"
-#include "client/stats.h"
-#include "common/base/clock.h"
 #include "common/base/result.h"
 #include "common/batch/batch.h"
 #include "common/epoch/position.h"
+#include "common/system/clock.h"
 
 namespace millrace {
 

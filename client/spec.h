@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
 #include "common/epoch/position.h"
 
 namespace millrace {

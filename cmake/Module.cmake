@@ -1,66 +1,113 @@
-# millrace_module(NAME SOURCES ... [MODULES ...] [LIBRARIES ...]) makes the library millrace_NAME of
-# the current folder. MODULES are the project's modules that it may include from; LIBRARIES come
-# from outside. That dependencies run one way is checked twice: here, against the table below, and
-# at build time, when every #include of the module is held against MODULES (check_includes.cmake).
+# millrace_module(NAME [PURE | MACHINE] [MODULES ...] [LIBRARIES ...]) makes the library millrace_NAME
+# of the sources in the current folder, but for main.cc. Its sub-folders are modules of their own. MODULES are the
+# project's modules whose headers it may include; LIBRARIES come from outside. A folder without
+# sources gives an interface library.
+#
+# Dependencies run one way. A module sees only modules that were declared before it; common/ sees
+# only common/, and the client library never sees server/. At build time every #include of the
+# module is held against MODULES (check_includes.cmake).
+#
+# PURE: values and functions. The module may include no header of threads, and sees pure modules only;
+# so it reaches no thread, no clock and no transport.
+# MACHINE: pure, and it decides. There is also millrace_NAME_mutants, the same with the switch for
+# deliberate bugs (common/base/mutant.h), for tests/sim.
 
-set(MILLRACE_MAY_SEE_proto "")
-set(MILLRACE_MAY_SEE_base "")
-set(MILLRACE_MAY_SEE_epoch base)
-set(MILLRACE_MAY_SEE_batch base)
-set(MILLRACE_MAY_SEE_transport base epoch batch proto)
-set(MILLRACE_MAY_SEE_dataset ${MILLRACE_MAY_SEE_transport} transport)
-set(MILLRACE_MAY_SEE_state ${MILLRACE_MAY_SEE_transport} transport)
-set(MILLRACE_MAY_SEE_pipeline ${MILLRACE_MAY_SEE_dataset} dataset)
-set(MILLRACE_MAY_SEE_dispatcher ${MILLRACE_MAY_SEE_pipeline} pipeline state)
-set(MILLRACE_MAY_SEE_worker ${MILLRACE_MAY_SEE_pipeline} pipeline)
-set(MILLRACE_MAY_SEE_client ${MILLRACE_MAY_SEE_transport} transport)
-
-set(MILLRACE_DIR_proto proto)
-foreach(module base epoch batch transport)
-  set(MILLRACE_DIR_${module} common/${module})
+set_property(GLOBAL PROPERTY MILLRACE_PURE proto)
+foreach(module proto services coq_schema)
+  set_property(GLOBAL PROPERTY MILLRACE_DIR_${module} proto)
 endforeach()
-foreach(module dataset state pipeline dispatcher worker)
-  set(MILLRACE_DIR_${module} server/${module})
-endforeach()
-set(MILLRACE_DIR_client client)
-set(MILLRACE_DIR_cli client/cli)
-set(MILLRACE_DIR_python client/python)
 
 function(millrace_module name)
-  cmake_parse_arguments(arg "" "" "SOURCES;MODULES;LIBRARIES" ${ARGN})
-  foreach(module ${arg_MODULES})
-    if(NOT module IN_LIST MILLRACE_MAY_SEE_${name})
-      message(FATAL_ERROR "module ${name} must not see ${module}: dependencies run one way, "
-                          "see MILLRACE_MAY_SEE_${name} in cmake/Module.cmake")
-    endif()
-  endforeach()
+  cmake_parse_arguments(arg "PURE;MACHINE" "" "MODULES;LIBRARIES" ${ARGN})
+  file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")  # of a program beside the module
+  if(arg_MACHINE)
+    set(arg_PURE TRUE)
+  endif()
+  millrace_check_layers(${name} "${dir}" "${arg_MODULES}" "${arg_PURE}")
+
   list(TRANSFORM arg_MODULES PREPEND millrace_ OUTPUT_VARIABLE modules)
-  add_library(millrace_${name} STATIC ${arg_SOURCES})
+  if(sources)
+    add_library(millrace_${name} STATIC ${sources})
+    millrace_link(millrace_${name} "${modules}" "${arg_LIBRARIES}")
+  else()
+    add_library(millrace_${name} INTERFACE)
+    target_link_libraries(millrace_${name} INTERFACE ${modules} ${arg_LIBRARIES})
+    millrace_include_from_root(millrace_${name} INTERFACE)
+  endif()
   add_library(millrace::${name} ALIAS millrace_${name})
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
-  target_link_libraries(millrace_${name} PUBLIC ${modules} ${arg_LIBRARIES} PRIVATE millrace_options)
-  target_include_directories(millrace_${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
-  millrace_check_includes(${name} "${arg_MODULES}" millrace_${name})
+  set_property(GLOBAL PROPERTY MILLRACE_DIR_${name} ${dir})
+  if(arg_PURE)
+    set_property(GLOBAL APPEND PROPERTY MILLRACE_PURE ${name})
+  endif()
+  millrace_check_includes(${name} ${dir} "${arg_MODULES}" millrace_${name} "${arg_PURE}")
+
+  if(arg_MACHINE)
+    add_library(millrace_${name}_mutants STATIC EXCLUDE_FROM_ALL ${sources})
+    set(mutants "")
+    foreach(module ${modules})
+      if(TARGET ${module}_mutants)
+        list(APPEND mutants ${module}_mutants)
+      else()
+        list(APPEND mutants ${module})
+      endif()
+    endforeach()
+    millrace_link(millrace_${name}_mutants "${mutants}" "${arg_LIBRARIES}")
+    target_compile_definitions(millrace_${name}_mutants PUBLIC MILLRACE_MUTANTS)
+  endif()
 endfunction()
 
-# Headers that the files of module `name` include lie in its own folder and those of `modules`.
-# `target` waits for the check.
-function(millrace_check_includes name modules target)
-  set(allowed ${MILLRACE_DIR_${name}})
+function(millrace_link target modules libraries)
+  target_link_libraries(${target} PUBLIC ${modules} ${libraries} PRIVATE millrace_options)
+  millrace_include_from_root(${target} PUBLIC)
+endfunction()
+
+# Headers are included by their paths in the source tree; installed ones lie below include/millrace.
+function(millrace_include_from_root target scope)
+  target_include_directories(${target} ${scope}
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
+endfunction()
+
+# Fails if the module in `dir` may not see one of `modules`.
+function(millrace_check_layers name dir modules pure)
+  get_property(pure_modules GLOBAL PROPERTY MILLRACE_PURE)
   foreach(module ${modules})
-    list(APPEND allowed ${MILLRACE_DIR_${module}})
+    if(NOT TARGET millrace_${module})
+      message(FATAL_ERROR "module ${name} must not see ${module}: dependencies run one way, "
+                          "and ${module} is not declared before ${name}")
+    endif()
+    get_property(seen GLOBAL PROPERTY MILLRACE_DIR_${module})
+    if(dir MATCHES "^common/" AND seen MATCHES "^(server|client)/")
+      message(FATAL_ERROR "module ${name} must not see ${module}: common/ sees only common/")
+    endif()
+    if(dir MATCHES "^client/(session|device|cuda|viz)" AND seen MATCHES "^server/")
+      message(FATAL_ERROR "module ${name} must not see ${module}: the client library sees no server")
+    endif()
+    if(dir MATCHES "^server/" AND seen MATCHES "^client/")
+      message(FATAL_ERROR "module ${name} must not see ${module}: the server sees no client")
+    endif()
+    if(pure AND NOT module IN_LIST pure_modules)
+      message(FATAL_ERROR "module ${name} must not see ${module}: a pure module sees pure modules only")
+    endif()
   endforeach()
-  set(dir ${PROJECT_SOURCE_DIR}/${MILLRACE_DIR_${name}})
-  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${dir}/*.h ${dir}/*.cc)
-  if(name STREQUAL client)
-    list(FILTER files EXCLUDE REGEX "/client/(cli|python|examples)/")
-  endif()
+endfunction()
+
+# Headers that the files of `dir` (not of its sub-folders) include lie in `dir` itself and in the
+# folders of `modules`. `target` waits for the check.
+function(millrace_check_includes name dir modules target pure)
+  set(allowed ${dir})
+  foreach(module ${modules})
+    get_property(seen GLOBAL PROPERTY MILLRACE_DIR_${module})
+    list(APPEND allowed ${seen})
+  endforeach()
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${dir}/*.h ${PROJECT_SOURCE_DIR}/${dir}/*.cc)
   set(stamp ${CMAKE_CURRENT_BINARY_DIR}/includes_of_${name}.checked)
   add_custom_command(OUTPUT ${stamp}
     COMMAND ${CMAKE_COMMAND} "-DMODULE=${name}" "-DALLOWED=${allowed}" "-DFILES=${files}"
-            -P ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
+            "-DPURE=${pure}" -P ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake VERBATIM)
   add_custom_target(check_includes_${name} ALL DEPENDS ${stamp})

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "common/transport/grpc_client.h"
-#include "server/dispatcher/dispatcher_service.h"
-#include "server/dispatcher/elected_dispatcher.h"
+#include "common/transport/grpc/grpc_client.h"
+#include "server/dispatcher/service/dispatcher_service.h"
+#include "server/dispatcher/service/elected_dispatcher.h"
 #include "server/plan_adapters.h"
-#include "server/state/sqlite_store.h"
+#include "server/state/sqlite/sqlite_store.h"
 
 namespace millrace {
 namespace {

@@ -10,19 +10,19 @@
 #include <string>
 #include <thread>
 
-#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
-#include "common/base/ticker.h"
-#include "common/transport/grpc_server.h"
-#include "common/transport/health_server.h"
-#include "common/transport/shared_arena.h"
-#include "common/transport/shm_server.h"
-#include "server/dispatcher/running_dispatcher.h"
+#include "common/system/clock.h"
+#include "common/system/ticker.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/health_server.h"
+#include "common/transport/shm/shared_arena.h"
+#include "common/transport/shm/shm_server.h"
+#include "server/dispatcher/service/running_dispatcher.h"
 #include "server/metrics_exporter.h"
 #include "server/options.h"
 #include "server/pipeline/plan_library.h"
-#include "server/worker/worker_service.h"
+#include "server/worker/service/worker_service.h"
 
 namespace millrace {
 

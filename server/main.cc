@@ -17,19 +17,20 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/base/host.h"
-#include "common/base/level_filter.h"
 #include "common/base/log.h"
-#include "common/base/malloc.h"
-#include "common/base/mutex.h"
-#include "common/transport/accept_watch.h"
+#include "common/system/host.h"
+#include "common/system/level_filter.h"
+#include "common/system/malloc.h"
+#include "common/system/mutex.h"
+#include "common/system/stderr_logger.h"
+#include "common/transport/grpc/accept_watch.h"
 #include "server/daemon.h"
-#include "server/dataset/sigbus_guard.h"
+#include "server/files/sigbus_guard.h"
 #include "server/last_words.h"
 #include "server/options.h"
 #include "server/shutdown_limit.h"
 #include "server/start_limit.h"
-#include "server/state/sqlite_backup.h"
+#include "server/state/sqlite/sqlite_backup.h"
 
 namespace millrace {
 namespace {

@@ -9,7 +9,7 @@
 #include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 
-#include "common/transport/listen_check.h"
+#include "common/transport/grpc/listen_check.h"
 
 namespace millrace {
 namespace {

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "common/base/addresses.h"
-#include "server/pipeline/pipeline.h"
-#include "server/pipeline/yaml_reader.h"
-#include "server/state/etcd_address.h"
+#include "server/pipeline/text/pipeline.h"
+#include "server/pipeline/text/yaml_reader.h"
+#include "server/state/etcd/etcd_address.h"
 
 namespace millrace {
 namespace {

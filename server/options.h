@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/base/result.h"
+#include "common/system/host.h"
 
 namespace millrace {
 

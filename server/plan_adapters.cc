@@ -1,4 +1,5 @@
 #include "server/plan_adapters.h"
+#include "server/dispatcher/service/plan_compiler.h"
 
 #include <utility>
 

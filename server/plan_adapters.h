@@ -3,9 +3,10 @@
 
 #include <memory>
 
-#include "server/dispatcher/plan_facts.h"
+#include "server/dispatcher/machine/plan_facts.h"
+#include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/plan_library.h"
-#include "server/worker/worker_service.h"
+#include "server/worker/service/worker_service.h"
 
 namespace millrace {
 

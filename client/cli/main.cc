@@ -6,9 +6,9 @@
 
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
-#include "common/base/errno_status.h"
-#include "common/base/malloc.h"
-#include "server/dataset/sigbus_guard.h"
+#include "common/system/errno_status.h"
+#include "common/system/malloc.h"
+#include "server/files/sigbus_guard.h"
 
 int main(int argc, char** argv) {
   millrace::KeepFreedMemory();

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 
 namespace millrace::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/cuda/cuda_accelerator.h"
+#include "client/device/cuda_accelerator.h"
 
 #include <string>
 #include <utility>

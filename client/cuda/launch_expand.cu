@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "common/batch/expand_kernel.h"
+#include "common/expand/expand_kernel.h"
 
 namespace millrace::kernel {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "common/batch/expand_task.h"
+#include "common/expand/expand_task.h"
 
 namespace millrace::kernel {
 

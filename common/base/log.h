@@ -1,4 +1,4 @@
-// One line an event, `key=value` (or one JSON object a line), by spdlog. None per batch.
+// What components write their events to: one line an event, none per batch.
 #pragma once
 
 #include <memory>
@@ -49,9 +49,6 @@ class Logger {
     Log(LogLevel::kError, event, fields);
   }
 };
-
-/// Writes to stderr. `component` names the process's role in every line.
-std::shared_ptr<Logger> MakeStderrLogger(std::string component, LogLevel level, bool json);
 
 /// Drops everything.
 std::shared_ptr<Logger> MakeNullLogger();

@@ -215,37 +215,6 @@ const std::map<MetricSet::Labels, Histogram>& MetricSet::histograms(Metric metri
   return found == histograms_.end() ? none : found->second;
 }
 
-RefusalCounter::RefusalCounter(std::vector<std::string> methods) {
-  for (std::string& method : methods) {
-    for (const StatusCode code :
-         {StatusCode::kInvalidArgument, StatusCode::kFailedPrecondition,
-          StatusCode::kResourceExhausted, StatusCode::kNotFound, StatusCode::kDeadlineExceeded}) {
-      counts_[{method, CodeLabel(code)}] = 0;
-    }
-  }
-}
-
-void RefusalCounter::Count(const std::string& method, const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kOk:
-    case StatusCode::kCancelled:
-    case StatusCode::kUnavailable:
-    case StatusCode::kAborted:
-      return;
-    default:
-      break;
-  }
-  MutexLock lock(mutex_);
-  ++counts_[{method, CodeLabel(status.code())}];
-}
-
-void RefusalCounter::AddTo(MetricSet& metrics) const {
-  MutexLock lock(mutex_);
-  for (const auto& [key, count] : counts_) {
-    metrics.Add(Metric::kRefusedRequests, {key.first, key.second}, static_cast<double>(count));
-  }
-}
-
 std::string CodeLabel(StatusCode code) {
   std::string label(StatusCodeName(code));
   for (char& c : label) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

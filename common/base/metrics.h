@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/base/result.h"
 
 namespace millrace {
@@ -96,21 +95,6 @@ class MetricSet {
  private:
   std::map<Metric, std::map<Labels, double>> values_;
   std::map<Metric, std::map<Labels, Histogram>> histograms_;
-};
-
-/// Counts what was refused, by the method and the code of the error. Thread-safe.
-class RefusalCounter {
- public:
-  /// `methods` are there from the start, with 0.
-  explicit RefusalCounter(std::vector<std::string> methods);
-
-  /// Nothing for a status that is no refusal: ok, cancelled, unavailable or aborted.
-  void Count(const std::string& method, const Status& status);
-  void AddTo(MetricSet& metrics) const;
-
- private:
-  mutable Mutex mutex_;
-  std::map<std::pair<std::string, std::string>, std::uint64_t> counts_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 /// "resource_exhausted", as a label has it.

@@ -1,8 +1,9 @@
 // Status and Result<T>: how every interface of the project reports an error.
 //
-// Codes are gRPC's, so that an error crosses the network unchanged (common/transport/grpc_status).
-// Messages are lower case and say what, where, expected and got, and what to do. Exceptions of
-// libraries are caught at the edge that calls them and become a Status there.
+// Codes are gRPC's, so that an error crosses the network unchanged
+// (common/transport/grpc/grpc_status). Messages are lower case and say what, where, expected and
+// got, and what to do. Exceptions of libraries are caught at the edge that calls them and become a
+// Status there.
 //
 // Thread-compatible: const access from several threads is safe.
 #pragma once

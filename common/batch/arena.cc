@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/mutex.h"
 #include "common/batch/buffer_memory.h"
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
+#include "common/system/mutex.h"
 
 namespace millrace {
 namespace {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
-#include "common/batch/batch_header.h"
-#include "common/batch/dtype_visit.h"
+#include "common/batch/layout/batch_header.h"
+#include "common/batch/layout/dtype_visit.h"
 
 namespace millrace {
 namespace {

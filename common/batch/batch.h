@@ -18,8 +18,8 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/batch/arena.h"
-#include "common/batch/layout.h"
-#include "common/batch/tensor_table.h"
+#include "common/batch/layout/layout.h"
+#include "common/batch/layout/tensor_table.h"
 
 namespace millrace {
 

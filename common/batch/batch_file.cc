@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "common/base/errno_status.h"
 #include "common/base/hash.h"
 #include "common/batch/batch.h"
+#include "common/system/errno_status.h"
 
 namespace millrace {
 namespace {

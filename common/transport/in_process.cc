@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/hash.h"
-#include "common/base/stop_wait.h"
+#include "common/system/stop_wait.h"
 
 namespace millrace {
 namespace {

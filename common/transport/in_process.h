@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 #include "common/transport/strand.h"
 #include "common/transport/stream.h"
 

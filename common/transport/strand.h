@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 
 namespace millrace {
 

@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "common/base/clock.h"
 #include "common/base/ids.h"
-#include "common/base/mutex.h"
-#include "common/base/trace.h"
+#include "common/system/clock.h"
+#include "common/system/mutex.h"
+#include "common/system/trace.h"
 #include "millrace/v1/trace.pb.h"
 
 namespace millrace {

@@ -1,5 +1,5 @@
 #include "server/dataset/dataset_files.h"
-#include "common/base/errno_status.h"
+#include "common/system/errno_status.h"
 
 #include <algorithm>
 #include <numeric>

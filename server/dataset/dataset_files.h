@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "server/dataset/file_identity.h"
-#include "server/dataset/index_records.h"
+#include "server/files/file_identity.h"
 
 namespace millrace {
 
@@ -23,14 +22,6 @@ struct BadFile {
 
   /// Control characters of the name are escaped: one file, one line.
   std::string ToString() const;
-};
-
-/// A file that an index leaves out.
-struct LeftOutFile {
-  std::string name;
-  std::string reason;
-  LeftOutWhy why = LeftOutWhy::kBad;
-  FileIdentity identity;  // all 0 where it could not be looked at
 };
 
 /// The text with what is no UTF-8, control characters and backslashes escaped: "\\x0a".

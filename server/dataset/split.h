@@ -12,8 +12,6 @@
 
 namespace millrace {
 
-class DatasetIndex;
-
 enum class SplitMethod : std::uint8_t { kDisabled, kHash, kFilePrefix };
 
 /// Labels that a split can have, from 0.
@@ -42,11 +40,5 @@ class HashSplit {
   std::vector<double> running_sums_;
   std::string seed_suffix_;  // "#<seed>"
 };
-
-/// Label of every file: the highest list with a prefix that the file's name starts with, else 0.
-/// InvalidArgument for a prefix that no file's name starts with, and for a file that depends on one
-/// with a higher label (both named).
-Result<std::vector<std::uint32_t>> FilePrefixLabels(const DatasetIndex& index,
-                                                    const SplitOptions& options);
 
 }  // namespace millrace

@@ -9,16 +9,16 @@
 
 #include <fmt/format.h>
 
-#include "common/base/mutex.h"
 #include "common/batch/batch_writer.h"
 #include "common/epoch/permutation.h"
+#include "common/system/mutex.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/hashing_stream.h"
-#include "server/pipeline/pipeline.h"
-#include "server/pipeline/plan_draft.h"
+#include "server/pipeline/order/selection.h"
 #include "server/pipeline/plan_outline.h"
-#include "server/pipeline/selection.h"
-#include "server/pipeline/source.h"
 #include "server/pipeline/stage_clock.h"
+#include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
 namespace {

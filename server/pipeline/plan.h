@@ -12,9 +12,10 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
+#include "server/pipeline/order/selection.h"
 
 namespace millrace {
 
@@ -37,14 +38,6 @@ class BatchScratch {
   };
   /// By stage, in the order in which they run.
   virtual std::vector<StageTime> stage_times() const { return {}; }
-};
-
-/// How the examples of a plan are accounted for.
-struct PlanCounts {
-  std::uint64_t source_examples = 0;              // ids given
-  std::vector<std::uint64_t> examples_per_split;  // by label
-  std::uint64_t filtered = 0;                     // by the filters, of the split taken
-  std::uint64_t selected = 0;                     // in an epoch
 };
 
 class Plan {

@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "server/dataset/index_store.h"
-#include "server/pipeline/damaged_files.h"
-#include "server/pipeline/plan_draft.h"
-#include "server/pipeline/source.h"
+#include "server/dataset/coq/index/index_store.h"
+#include "server/dataset/damaged_files.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/graph/plan_draft.h"
 
 namespace millrace {
 
@@ -201,7 +201,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
                                                          Digest128 order_pipeline) {
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset, Open(dataset_id));
   for (const DamagedFile& damage : dataset->Damages()) {
-    if (damage.file == kNone) return DamagedIndexStatus(dataset_id, damage);
+    if (damage.file == DamagedFile::kIndex) return DamagedIndexStatus(dataset_id, damage);
   }
   MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
   std::vector<std::string> needed;
@@ -275,7 +275,7 @@ bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
       entry->error += (entry->error.empty() ? "" : "; ") + text;
       auto& damaged = entry->damaged;
       // A damaged index is no file that a pipeline could exclude: its plans refuse by themselves.
-      if (file.file == kNone) continue;
+      if (file.file == DamagedFile::kIndex) continue;
       if (std::find(damaged.begin(), damaged.end(), file.name) == damaged.end()) {
         damaged.push_back(file.name);
       }

@@ -20,15 +20,15 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/batch/buffer_memory.h"
-#include "server/dataset/dataset.h"
+#include "common/system/mutex.h"
+#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/index/index_builder.h"
 #include "server/dataset/dataset_files.h"
-#include "server/dataset/index_builder.h"
-#include "server/pipeline/pipeline.h"
 #include "server/pipeline/plan.h"
 #include "server/pipeline/source_table.h"
+#include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
 
 namespace millrace {
 namespace {

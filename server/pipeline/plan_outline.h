@@ -11,8 +11,8 @@
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
-#include "server/pipeline/plan_draft.h"
-#include "server/pipeline/source.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/graph/plan_draft.h"
 
 namespace millrace {
 

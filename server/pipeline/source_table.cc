@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "server/pipeline/coq_source.h"
+#include "server/dataset/coq/source/coq_source.h"
 
 namespace millrace {
 

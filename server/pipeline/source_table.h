@@ -9,8 +9,8 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "server/pipeline/plan_draft.h"
-#include "server/pipeline/source.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/graph/plan_draft.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/mutant.h"
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 #include "server/state/state_store.h"
 
 namespace millrace {

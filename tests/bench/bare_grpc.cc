@@ -8,7 +8,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include "common/base/malloc.h"
+#include "common/system/malloc.h"
 #include "millrace/v1/worker.grpc.pb.h"
 #include "tests/bench/child.h"
 #include "tests/bench/cpu_time.h"

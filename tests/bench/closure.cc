@@ -18,6 +18,7 @@
 
 #include "common/base/log.h"
 #include "common/batch/batch.h"
+#include "common/system/stderr_logger.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"

@@ -15,10 +15,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "client/prefetcher.h"
-#include "client/slot_device.h"
+#include "client/device/slot_device.h"
+#include "client/session/run/prefetcher.h"
 #include "common/base/hash.h"
-#include "common/batch/expand_program.h"
+#include "common/expand/expand_program.h"
 #include "tests/bench/device_machine.h"
 #include "tests/bench/made_up.h"
 #include "tests/bench/report.h"

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "client/cuda/cuda_accelerator.h"
+#include "client/device/cuda_accelerator.h"
 #include "tests/bench/device_machine.h"
 #include "tests/bench/device_spin.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <thread>
 
-#include "client/host_accelerator.h"
+#include "client/device/host_accelerator.h"
 #include "tests/bench/device_machine.h"
 
 namespace millrace::bench {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "client/accelerator.h"
+#include "client/device/accelerator.h"
 #include "common/base/result.h"
 
 namespace millrace::bench {

@@ -16,8 +16,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "server/dispatcher/dispatcher.h"
-#include "server/dispatcher/status.h"
+#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/status.h"
 #include "tests/bench/dispatcher_fleet.h"
 #include "tests/bench/dispatcher_wire.h"
 #include "tests/bench/heap.h"

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/plan_outline.h"
 
 namespace millrace::bench {

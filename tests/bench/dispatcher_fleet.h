@@ -13,7 +13,8 @@
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/dispatcher.pb.h"
-#include "server/dispatcher/plan_facts.h"
+#include "server/dispatcher/machine/plan_facts.h"
+#include "server/dispatcher/service/plan_compiler.h"
 
 namespace millrace::bench {
 

@@ -14,10 +14,10 @@
 
 #include <fmt/format.h>
 
-#include "common/base/mutex.h"
-#include "common/transport/grpc_client.h"
-#include "common/transport/grpc_server.h"
-#include "server/dispatcher/dispatcher_service.h"
+#include "common/system/mutex.h"
+#include "common/transport/grpc/grpc_client.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "server/dispatcher/service/dispatcher_service.h"
 #include "server/state/memory_store.h"
 #include "tests/bench/heap.h"
 #include "tests/bench/limits.h"

@@ -19,9 +19,9 @@
 #include <CLI/CLI.hpp>
 
 #include "client/session.h"
-#include "common/base/host.h"
 #include "common/base/log.h"
 #include "common/batch/batch.h"
+#include "common/system/host.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"

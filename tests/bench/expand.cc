@@ -14,7 +14,7 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
-#include "common/batch/expand.h"
+#include "common/expand/expand.h"
 #include "tests/bench/made_up.h"
 #include "tests/bench/report.h"
 

@@ -9,9 +9,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include "client/device.h"
+#include "client/device/device.h"
 #include "client/session.h"
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 #include "tests/bench/daemon.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
@@ -33,8 +33,7 @@ class FirstBatchDevice final : public Device {
  public:
   std::string_view name() const override { return "host"; }
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype,
-      RowRange rows) override {
+      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override {
     MutexLock lock(mutex_);
     if (first_ == nullptr) {
       MILLRACE_ASSIGN_OR_RETURN(first_, host_->Expand(packed, index_dtype, rows));

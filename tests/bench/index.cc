@@ -12,8 +12,8 @@
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
-#include "server/dataset/dataset_index.h"
-#include "server/dataset/index_store.h"
+#include "server/dataset/coq/index/dataset_index.h"
+#include "server/dataset/coq/index/index_store.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
 

@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "server/dispatcher/plan_facts.h"
+#include "server/dispatcher/machine/plan_facts.h"
+#include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/heap.h"
 #include "tests/bench/limits.h"

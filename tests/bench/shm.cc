@@ -24,11 +24,11 @@
 #include <CLI/CLI.hpp>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
 #include "common/batch/arena.h"
+#include "common/system/mutex.h"
 #include "common/transport/in_process.h"
-#include "common/transport/shm_client.h"
-#include "common/transport/shm_server.h"
+#include "common/transport/shm/shm_client.h"
+#include "common/transport/shm/shm_server.h"
 
 namespace millrace::bench {
 namespace {

@@ -22,11 +22,11 @@
 #include <CLI/CLI.hpp>
 
 #include "common/base/hash.h"
-#include "common/base/malloc.h"
-#include "common/base/mutex.h"
 #include "common/batch/arena.h"
-#include "common/transport/grpc_client.h"
-#include "common/transport/grpc_server.h"
+#include "common/system/malloc.h"
+#include "common/system/mutex.h"
+#include "common/transport/grpc/grpc_client.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/wire.h"
 #include "tests/bench/bare_grpc.h"
 #include "tests/bench/child.h"

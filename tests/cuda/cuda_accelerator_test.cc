@@ -13,8 +13,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "client/cuda/cuda_accelerator.h"
-#include "client/slot_device.h"
+#include "client/device/cuda_accelerator.h"
+#include "client/device/slot_device.h"
 #include "tests/support/skip.h"
 #include "tests/unit/common/batch/model_batch.h"
 

@@ -1,8 +1,9 @@
-// In place of server/worker/builder.cc, in the test program millraced_wrong_copies alone: the same
-// builder, which changes a byte of every third batch before its digest is made, and says which.
+// In place of server/worker/service/builder.cc, in the test program millraced_wrong_copies alone:
+// the same builder, which changes a byte of every third batch before its digest is made, and says
+// which.
 
 #define BuildBatch BuildRightBatch
-#include "server/worker/builder.cc"
+#include "server/worker/service/builder.cc"
 #undef BuildBatch
 
 #include <atomic>

@@ -2,7 +2,7 @@
 //
 // Byte 0 of an input: 1: the header's checksum is made right; 2: the rest is read as a file of
 // `millrace batch`, whose digest is made right.
-#include "common/batch/batch_header.h"
+#include "common/batch/layout/batch_header.h"
 
 #include <cstring>
 #include <fstream>
@@ -10,8 +10,8 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch.h"
-#include "common/batch/expand.h"
-#include "common/batch/expand_program.h"
+#include "common/expand/expand.h"
+#include "common/expand/expand_program.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/common/batch/model_batch.h"

@@ -8,15 +8,15 @@
 #include <algorithm>
 #include <deque>
 
-#include "client/batch_receiver.h"
-#include "client/spec_from_proto.h"
-#include "client/static_tables.h"
+#include "client/session/run/batch_receiver.h"
+#include "client/session/run/spec_from_proto.h"
+#include "client/session/run/static_tables.h"
 #include "common/batch/batch_writer.h"
 #include "common/transport/wire.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/client/fake_service.h"
-#include "tests/unit/client/machine.h"
+#include "tests/unit/client/session/machine/machine.h"
+#include "tests/unit/client/session/run/fake_service.h"
 
 namespace millrace::fuzz {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/server/dispatcher/harness.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::fuzz {
 namespace {

@@ -1,14 +1,14 @@
 // A file of a dataset: framing, scan, index, and batches built of it. Beside it lies a whole one,
 // `base.bin`, that it may depend on.
-#include "server/dataset/graph_file.h"
+#include "server/dataset/coq/scan/graph_file.h"
 
 #include <filesystem>
 #include <fstream>
 
-#include "server/dataset/dataset.h"
-#include "server/dataset/file_scanner.h"
-#include "server/dataset/generator.h"
-#include "server/dataset/index_builder.h"
+#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/coq/index/index_builder.h"
+#include "server/dataset/coq/scan/file_scanner.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plan_use.h"
 #include "tests/support/dataset_fixture.h"

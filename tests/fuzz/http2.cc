@@ -11,8 +11,8 @@
 #include <chrono>
 
 #include "common/base/hash.h"
-#include "common/transport/grpc_client.h"
-#include "common/transport/grpc_server.h"
+#include "common/transport/grpc/grpc_client.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"

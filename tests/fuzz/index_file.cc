@@ -1,7 +1,7 @@
 // An index, as it may lie beside a dataset that it was not made of: opened, looked through, and
 // plans compiled over it. Checksums and the dataset's digest are made right first, unless byte 0 of
 // an input is odd, so that what they guard is reached too.
-#include "server/dataset/index_format.h"
+#include "server/dataset/coq/index/index_format.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,9 +9,9 @@
 #include <fstream>
 #include <optional>
 
-#include "server/dataset/dataset.h"
-#include "server/dataset/generator.h"
-#include "server/dataset/index_builder.h"
+#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/coq/index/index_builder.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/plan_use.h"

@@ -1,9 +1,9 @@
 // A pipeline as a user, or a Hello, brings it: text, variant and overrides, with zero bytes between
 // them.
-#include "server/pipeline/pipeline.h"
+#include "server/pipeline/text/pipeline.h"
 
 #include "millrace/v1/pipeline.pb.h"
-#include "server/pipeline/plan_draft.h"
+#include "server/pipeline/graph/plan_draft.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 

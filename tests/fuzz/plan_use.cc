@@ -4,11 +4,11 @@
 #include <string>
 
 #include "common/batch/batch.h"
-#include "common/batch/expand.h"
-#include "server/pipeline/pipeline.h"
+#include "common/expand/expand.h"
+#include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/plan.h"
-#include "server/pipeline/plan_draft.h"
 #include "server/pipeline/source_table.h"
+#include "server/pipeline/text/pipeline.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace millrace::fuzz {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/base/result.h"
-#include "server/dataset/dataset.h"
+#include "server/dataset/coq/dataset.h"
 
 namespace millrace::fuzz {
 

@@ -7,12 +7,12 @@
 #include <fstream>
 #include <iterator>
 
-#include "server/dispatcher/dispatcher.h"
-#include "server/state/sqlite_schema.h"
-#include "server/state/sqlite_store.h"
+#include "server/dispatcher/machine/dispatcher.h"
+#include "server/state/sqlite/sqlite_schema.h"
+#include "server/state/sqlite/sqlite_store.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/server/dispatcher/harness.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 #include "tests/unit/server/state/job_record.h"
 #include "tests/unit/server/state/temporary_folder.h"
 

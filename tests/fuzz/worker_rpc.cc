@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "server/worker/worker_state.h"
+#include "server/worker/machine/worker_state.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
 

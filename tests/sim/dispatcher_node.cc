@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "tests/sim/world.h"
-#include "tests/unit/server/dispatcher/harness.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::sim {
 namespace {

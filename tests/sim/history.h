@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "common/base/time.h"
 #include "common/epoch/position.h"
 
 namespace millrace::sim {

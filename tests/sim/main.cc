@@ -17,7 +17,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/base/mutant.h"
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 #include "tests/sim/world.h"
 
 namespace millrace::sim {

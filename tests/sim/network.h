@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
 #include "common/base/result.h"
+#include "common/base/time.h"
 
 namespace millrace::sim {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/protocol_version.h"
 #include "tests/sim/world.h"
-#include "tests/unit/server/dispatcher/harness.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::sim {
 namespace {

@@ -23,10 +23,10 @@
 #include <string>
 #include <vector>
 
-#include "client/session_state.h"
-#include "server/dispatcher/dispatcher.h"
+#include "client/session/machine/session_state.h"
+#include "server/dispatcher/machine/dispatcher.h"
 #include "server/state/memory_store.h"
-#include "server/worker/worker_state.h"
+#include "server/worker/machine/worker_state.h"
 #include "tests/sim/history.h"
 #include "tests/sim/network.h"
 #include "tests/sim/places.h"

@@ -6,8 +6,8 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
-#include "server/pipeline/edges.h"
-#include "server/pipeline/visited.h"
+#include "server/dataset/coq/source/edges.h"
+#include "server/pipeline/closure/visited.h"
 
 namespace millrace::test {
 namespace {

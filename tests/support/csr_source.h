@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "server/pipeline/closure_builder.h"
-#include "server/pipeline/plan_draft.h"
-#include "server/pipeline/source.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/closure/closure_builder.h"
+#include "server/pipeline/graph/plan_draft.h"
 
 namespace millrace::test {
 

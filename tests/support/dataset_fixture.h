@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/dataset/dataset_index.h"
+#include "server/dataset/coq/index/dataset_index.h"
 
 namespace millrace::test {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/batch/batch.h"
-#include "server/dataset/generator.h"
+#include "server/dataset/coq/generator/generator.h"
 #include "server/plan_adapters.h"
 #include "server/state/memory_store.h"
 

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "client/session.h"
-#include "common/base/clock.h"
-#include "common/base/mutex.h"
+#include "common/system/clock.h"
+#include "common/system/mutex.h"
 #include "common/transport/in_process.h"
-#include "server/dispatcher/dispatcher_service.h"
+#include "server/dispatcher/service/dispatcher_service.h"
 #include "server/pipeline/plan_library.h"
 #include "server/state/state_store.h"
-#include "server/worker/worker_service.h"
+#include "server/worker/service/worker_service.h"
 
 namespace millrace::test {
 

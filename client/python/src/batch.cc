@@ -22,7 +22,7 @@
 #include "client/python/src/calls.h"
 #include "client/python/src/device_tensor.h"
 #include "client/python/src/errors.h"
-#include "common/batch/tensor_table.h"
+#include "common/batch/layout/tensor_table.h"
 
 namespace nb = nanobind;
 

@@ -12,7 +12,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
 
 namespace millrace::python {
 

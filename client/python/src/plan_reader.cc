@@ -20,16 +20,17 @@
 #include "client/python/src/errors.h"
 #include "client/python/src/options.h"
 #include "client/python/src/reader.h"
-#include "client/spec_from_proto.h"
-#include "client/static_tables.h"
+#include "client/session/run/spec_from_proto.h"
+#include "client/session/run/static_tables.h"
 #include "common/base/log.h"
 #include "common/batch/batch.h"
-#include "common/batch/expand.h"
 #include "common/epoch/cursor.h"
-#include "server/pipeline/pipeline.h"
+#include "common/expand/expand.h"
+#include "common/system/stderr_logger.h"
+#include "server/dataset/source.h"
 #include "server/pipeline/plan.h"
 #include "server/pipeline/plan_library.h"
-#include "server/pipeline/source.h"
+#include "server/pipeline/text/pipeline.h"
 
 namespace nb = nanobind;
 

@@ -20,6 +20,7 @@
 #include "client/python/src/reader.h"
 #include "client/session.h"
 #include "common/base/log.h"
+#include "common/system/stderr_logger.h"
 
 namespace nb = nanobind;
 

@@ -6,8 +6,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "client/graph_svg.h"
 #include "client/python/src/reader.h"
+#include "client/viz/graph_svg.h"
 
 namespace nb = nanobind;
 

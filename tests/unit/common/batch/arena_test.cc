@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/batch/arena.h"
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
 
 namespace millrace {
 namespace {

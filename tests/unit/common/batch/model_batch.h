@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/batch/batch_writer.h"
-#include "common/batch/layout.h"
+#include "common/batch/layout/layout.h"
 
 namespace millrace::test {
 

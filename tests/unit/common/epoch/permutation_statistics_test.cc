@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/epoch/permutation.h"
-#include "statistics.h"
+#include "tests/unit/common/epoch/statistics.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "statistics.h"
+#include "tests/unit/common/epoch/statistics.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "common/transport/grpc_client.h"
-#include "common/transport/grpc_server.h"
+#include "common/transport/grpc/grpc_client.h"
+#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/in_process.h"
 #include "tests/unit/common/transport/recorder.h"
 

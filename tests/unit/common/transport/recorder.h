@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "common/base/mutex.h"
+#include "common/system/mutex.h"
 #include "common/transport/stream.h"
 
 namespace millrace::test {

@@ -8,10 +8,10 @@
 #include <new>
 
 #include "common/batch/batch_writer.h"
-#include "server/dataset/generator.h"
+#include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/source.h"
 #include "server/pipeline/plan_library.h"
 #include "server/pipeline/plan_outline.h"
-#include "server/pipeline/source.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace {

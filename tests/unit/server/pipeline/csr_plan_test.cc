@@ -2,14 +2,14 @@
 // batches delivered again are the plain closure of the reference page.
 #include "server/pipeline/plan.h"
 
-#include "tests/unit/server/pipeline/random_graph.h"
+#include "tests/unit/server/pipeline/closure/random_graph.h"
 
 #include <rapidcheck/catch.h>
 
 #include "common/batch/batch.h"
-#include "common/batch/expand.h"
-#include "server/pipeline/pipeline.h"
-#include "tests/unit/server/pipeline/pipeline_text.h"
+#include "common/expand/expand.h"
+#include "server/pipeline/text/pipeline.h"
+#include "tests/unit/server/pipeline/text/pipeline_text.h"
 
 namespace millrace::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/dataset/sigbus_guard.h"
+#include "server/files/sigbus_guard.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {

@@ -8,14 +8,14 @@
 #include <sqlite3.h>
 #include <catch2/catch.hpp>
 
-#include "server/state/election.h"
-#include "server/state/etcd_store.h"
+#include "server/state/etcd/election.h"
+#include "server/state/etcd/etcd_store.h"
 #include "server/state/memory_store.h"
-#include "server/state/sqlite_store.h"
+#include "server/state/sqlite/sqlite_store.h"
 #ifndef MILLRACE_WITHOUT_GRPC
 #include "tests/support/etcd_cluster.h"
 #endif
-#include "tests/unit/server/state/faulty_vfs.h"
+#include "tests/unit/server/state/sqlite/faulty_vfs.h"
 #include "tests/unit/server/state/temporary_folder.h"
 
 namespace millrace::test {

@@ -1,0 +1,234 @@
+// `millrace batch`: builds one batch, or the graph of one example, without a server, and prints it.
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "client/cli/commands.h"
+#include "client/cli/consume/batch_log.h"
+#include "client/cli/numbers.h"
+#include "client/cli/offline/offline.h"
+#include "client/viz/graph_svg.h"
+#include "common/batch/batch.h"
+#include "common/system/errno_status.h"
+#include "server/dataset/source.h"
+
+namespace millrace::cli {
+namespace {
+
+struct BatchCommandOptions {
+  OfflineOptions offline;
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  std::string from;
+  std::string out;
+  std::string svg;
+  std::optional<std::uint64_t> example;
+};
+
+/// A tensor of a packed batch, by name.
+class Column {
+ public:
+  Column(const PackedBatch& batch, std::string_view path)
+      : batch_(batch), tensor_(batch.Find(path).value_or(0)) {}
+  std::int64_t operator[](std::size_t i) const { return batch_.ValueAt(tensor_, i); }
+
+ private:
+  const PackedBatch& batch_;
+  std::size_t tensor_;
+};
+
+Status PrintTable(const PackedBatch& batch, const Source& source) {
+  const Column node_splits(batch, "node_splits");
+  const Column edge_splits(batch, "edge_splits");
+  MILLRACE_RETURN_IF_ERROR(
+      PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7} {:>6} {:>8}  {}", "row", "example", "nodes",
+                            "edges", "step", "outcome", "definition, file")));
+  const auto number = [](const std::optional<std::uint32_t>& n) {
+    return n ? std::to_string(*n) : std::string("-");
+  };
+  for (std::size_t row = 0; row < batch.graphs(); ++row) {
+    const ExampleId id = batch.info().example_ids[row];
+    const ExampleDescription d = source.Describe(id);
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
+        "{:>6} {:>10} {:>7} {:>7} {:>6} {:>8}  {}, {}", row, id.value(),
+        node_splits[row + 1] - node_splits[row], edge_splits[row + 1] - edge_splits[row],
+        number(d.step), number(d.outcome), d.definition, d.file)));
+  }
+  for (const DroppedExample& dropped : batch.info().dropped) {
+    const ExampleDescription d = source.Describe(dropped.id);
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}, {}", "-", dropped.id.value(),
+                              DropReasonName(dropped.reason), d.definition, d.file)));
+  }
+  return PrintLine(fmt::format(
+      "{} graphs, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
+      "self edges",
+      batch.graphs(), batch.info().dropped.size(), batch.payload().size(),
+      batch.payload_hash().ToHex()));
+}
+
+/// Nodes and edges of a batch of one example, with their names.
+struct NamedGraph {
+  std::vector<DrawnNode> nodes;
+  std::vector<std::int64_t> node_labels;
+  std::vector<DrawnEdge> edges;
+  std::vector<std::int64_t> edge_labels;
+};
+
+Result<NamedGraph> NameGraph(const PackedBatch& batch, const Plan& plan) {
+  v1::Static tables;
+  if (!tables.ParseFromString(*plan.static_bytes())) {
+    return Internal("the static tables of the plan cannot be read");
+  }
+  const v1::Vocabulary& names = tables.vocabulary();
+  const std::uint64_t classes = plan.source()->label_counts().base_node_labels();
+  const Column node_label(batch, "node_label");
+  const Column edge_source(batch, "edge_source");
+  const Column edge_target(batch, "edge_target");
+  const Column edge_label(batch, "edge_label");
+  const auto name_of = [](const auto& list, std::int64_t label) {
+    return label < list.size() ? list[static_cast<int>(label)] : std::string("?");
+  };
+  // The roots come first: one, or a cluster's definitions.
+  const std::int64_t roots =
+      batch.Find("num_definitions") ? Column(batch, "num_definitions")[0] : 1;
+  NamedGraph graph;
+  for (std::int64_t n = 0; n < Column(batch, "node_splits")[1]; ++n) {
+    const std::int64_t label = node_label[static_cast<std::size_t>(n)];
+    graph.node_labels.push_back(label);
+    graph.nodes.push_back({name_of(names.node_label_names(), label), n < roots,
+                           static_cast<std::uint64_t>(label) >= classes});
+  }
+  for (std::size_t e = 0; e < static_cast<std::size_t>(Column(batch, "edge_splits")[1]); ++e) {
+    graph.edge_labels.push_back(edge_label[e]);
+    graph.edges.push_back({static_cast<std::uint32_t>(edge_source[e]),
+                           static_cast<std::uint32_t>(edge_target[e]),
+                           name_of(names.edge_label_names(), edge_label[e])});
+  }
+  return graph;
+}
+
+Status PrintGraph(const NamedGraph& graph) {
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{} nodes", graph.nodes.size())));
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>8}  {} ({})", n, graph.nodes[n].name, graph.node_labels[n])));
+  }
+  MILLRACE_RETURN_IF_ERROR(
+      PrintLine(fmt::format("{} edges, without reversed and self edges", graph.edges.size())));
+  for (std::size_t e = 0; e < graph.edges.size(); ++e) {
+    const DrawnEdge& edge = graph.edges[e];
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} -> {:<8} {} ({})", edge.source,
+                                                   edge.target, edge.name, graph.edge_labels[e])));
+  }
+  return OkStatus();
+}
+
+Status WriteSvg(const std::string& path, const NamedGraph& graph, std::uint64_t example) {
+  std::ofstream file(path);
+  file << GraphSvg(fmt::format("example {}: {} nodes, {} edges", example, graph.nodes.size(),
+                               graph.edges.size()),
+                   graph.nodes, graph.edges);
+  file.close();
+  return file ? OkStatus() : ErrnoStatus(path, errno);
+}
+
+/// The examples of the batch that the options name.
+Result<ExampleRange> RangeOf(const BatchCommandOptions& options, const StepArithmetic& steps) {
+  if (options.rank >= options.world_size) {
+    return InvalidArgument(fmt::format("--rank {}: expected 0 to {} with world size {}",
+                                       options.rank, options.world_size - 1, options.world_size));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Position start, StepsBegin(steps, options.from, options.epoch));
+  const std::uint64_t first = steps.Step(start);
+  const std::uint64_t last = first + steps.StepsFrom(start.example) - 1;
+  if (options.step < first || options.step > last) {
+    return OutOfRange(fmt::format("--step {}: epoch {} has the steps {} to {}{}", options.step,
+                                  options.epoch, first, last,
+                                  options.from.empty() ? "" : " from there on"));
+  }
+  const Position at{options.epoch, start.example + (options.step - first) * steps.stride()};
+  return steps.RankExamples(at, options.rank);
+}
+
+Status RunBatch(const BatchCommandOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
+  const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
+  std::shared_ptr<const PackedBatch> batch;
+  if (options.example) {
+    const ExampleId id(*options.example);
+    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf({&id, 1}, *scratch));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+    MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));
+    MILLRACE_ASSIGN_OR_RETURN(batch, plan->Batch(options.epoch, range, *scratch));
+  }
+  MILLRACE_RETURN_IF_ERROR(PrintTable(*batch, *plan->source()));
+  if (options.example && batch->graphs() == 1) {
+    MILLRACE_ASSIGN_OR_RETURN(const NamedGraph graph, NameGraph(*batch, *plan));
+    MILLRACE_RETURN_IF_ERROR(PrintGraph(graph));
+    if (!options.svg.empty()) {
+      MILLRACE_RETURN_IF_ERROR(WriteSvg(options.svg, graph, *options.example));
+    }
+  } else if (!options.svg.empty()) {
+    return NotFound(
+        fmt::format("--svg {}: the example was dropped, there is nothing to draw", options.svg));
+  }
+  if (!options.out.empty()) return WriteBatchFile(*batch, options.out);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddBatchCommand(Tool& tool) {
+  const auto options = std::make_shared<BatchCommandOptions>();
+  CLI::App* command = tool.Add(
+      "batch", "build one batch without a server, and print or save it",
+      "  millrace batch train.yaml --dataset stdlib=/data/stdlib --epoch 1 --step 20 --rank 3 "
+      "--world-size 8\n"
+      "  millrace batch train.yaml --dataset stdlib=/data/stdlib --example 1234\n",
+      [options] { return RunBatch(*options); });
+  options->offline.AddTo(command);
+  command->add_option("--epoch", options->epoch, "epoch, from 0")
+      ->type_name("E")
+      ->transform(WholeNumber(0, StepArithmetic::kMaxEpoch));
+  command->add_option("--step", options->step, "step of the epoch, from 0")
+      ->type_name("S")
+      ->transform(WholeNumber());
+  command->add_option("--rank", options->rank, "rank whose batch it is")
+      ->type_name("R")
+      ->transform(WholeNumber(0, kMaxWorldSize - 1));
+  command->add_option("--world-size", options->world_size, "ranks that share an epoch")
+      ->type_name("W")
+      ->transform(WholeNumber(1, kMaxWorldSize));
+  command
+      ->add_option("--from", options->from,
+                   "position at which the steps begin: examples of the epoch that come before")
+      ->type_name("POSITION");
+  command->add_option("--out", options->out, "also save the packed batch")->type_name("FILE");
+  CLI::Option* const svg =
+      command->add_option("--svg", options->svg, "draw the graph of --example into a file")
+          ->type_name("FILE");
+  command
+      ->add_option("--example", options->example, "build this example alone, and print its graph")
+      ->type_name("N")
+      ->transform(WholeNumber())
+      ->excludes("--epoch")
+      ->excludes("--step")
+      ->excludes("--rank")
+      ->excludes("--world-size")
+      ->excludes("--from");
+  svg->needs("--example");
+}
+
+}  // namespace millrace::cli

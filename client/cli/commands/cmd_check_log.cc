@@ -1,0 +1,163 @@
+// `millrace check-log`: holds delivery logs against what one process builds without a server.
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "client/cli/command.h"
+#include "client/cli/commands.h"
+#include "client/cli/consume/batch_log.h"
+#include "client/cli/numbers.h"
+#include "client/cli/offline/offline.h"
+#include "client/cli/progress.h"
+#include "common/batch/batch.h"
+
+namespace millrace::cli {
+namespace {
+
+struct CheckLogOptions {
+  OfflineOptions offline;
+  std::vector<std::string> logs;
+  std::uint32_t world_size = 1;
+  std::uint64_t epochs = 1;
+  std::string from = "0:0";
+};
+
+using BatchKey = std::pair<std::uint64_t, std::uint64_t>;  // epoch, ordinal
+
+/// The logged lines by place. DataLoss for a line that is none, or a batch that came twice.
+Status ReadLog(const std::string& path, std::map<BatchKey, nlohmann::json>& lines) {
+  std::ifstream in(path);
+  if (!in) return NotFound("log " + path + ": no such file, or not readable");
+  std::string text;
+  for (std::uint64_t number = 1; std::getline(in, text); ++number) {
+    nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.is_object() || !line.contains("epoch") || !line.contains("ordinal") ||
+        !line["epoch"].is_number_unsigned() || !line["ordinal"].is_number_unsigned()) {
+      return DataLoss(fmt::format("{}:{}: no line of a delivery log", path, number));
+    }
+    const BatchKey key{line["epoch"].get<std::uint64_t>(), line["ordinal"].get<std::uint64_t>()};
+    if (!lines.emplace(key, std::move(line)).second) {
+      return DataLoss(fmt::format("{}:{}: epoch {}, ordinal {} was delivered twice", path, number,
+                                  key.first, key.second));
+    }
+  }
+  return OkStatus();
+}
+
+struct Tally {
+  std::uint64_t batches = 0;
+  std::uint64_t delivered = 0;
+  std::uint64_t dropped = 0;
+};
+
+/// Counts the line's examples. DataLoss where one came before in this epoch.
+Status CountExamples(const nlohmann::json& line, std::vector<bool>& seen, Tally& tally) {
+  const auto count = [&](std::uint64_t id) {
+    if (id >= seen.size()) seen.resize(id + 1);
+    if (seen[id]) return DataLoss(fmt::format("example {} came twice in an epoch", id));
+    seen[id] = true;
+    return OkStatus();
+  };
+  for (const auto& id : line["examples"]) {
+    MILLRACE_RETURN_IF_ERROR(count(id.get<std::uint64_t>()));
+    ++tally.delivered;
+  }
+  for (const auto& dropped : line["dropped"]) {
+    MILLRACE_RETURN_IF_ERROR(count(dropped[0].get<std::uint64_t>()));
+    ++tally.dropped;
+  }
+  ++tally.batches;
+  return OkStatus();
+}
+
+/// One epoch: every batch of it is in the log, with the same hash and examples.
+Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
+                  std::map<BatchKey, nlohmann::json>& logged, BatchScratch& scratch,
+                  Progress& progress, Tally& tally) {
+  const std::uint64_t epoch = from.epoch;
+  std::vector<bool> seen;
+  for (Position at = from; at.epoch == epoch; at = steps.Next(at)) {
+    for (std::uint32_t rank = 0; rank < steps.options().world_size; ++rank) {
+      MILLRACE_ASSIGN_OR_RETURN(const auto batch,
+                                plan.Batch(epoch, steps.RankExamples(at, rank), scratch));
+      const auto expected = nlohmann::json::parse(
+          BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info()));
+      const auto found = logged.find({epoch, steps.Ordinal(at, rank)});
+      const std::string place =
+          fmt::format("epoch {}, step {}, rank {}", epoch, steps.Step(at), rank);
+      if (found == logged.end()) return DataLoss(place + ": was not delivered");
+      if (found->second != expected) {
+        return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.dump(),
+                                    expected.dump()));
+      }
+      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, seen, tally));
+      progress.Add(batch->info().planned_examples);
+      logged.erase(found);
+    }
+  }
+  return OkStatus();
+}
+
+Status Run(const CheckLogOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(const auto plan, offline.Compile());
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const Position from, ParsePosition(options.from, 0));
+  MILLRACE_ASSIGN_OR_RETURN(Position at, steps.Start(from));
+  std::map<BatchKey, nlohmann::json> logged;
+  for (const std::string& log : options.logs) MILLRACE_RETURN_IF_ERROR(ReadLog(log, logged));
+
+  const std::uint64_t end = from.epoch + options.epochs;
+  Tally tally;
+  const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
+  {
+    Progress progress("checking", "examples",
+                      (end - at.epoch) * plan->counts().selected - at.example);
+    for (; at.epoch < end; at = {at.epoch + 1, 0}) {
+      MILLRACE_RETURN_IF_ERROR(CheckEpoch(*plan, steps, at, logged, *scratch, progress, tally));
+    }
+  }
+  if (!logged.empty()) {
+    const auto& [key, line] = *logged.begin();
+    return DataLoss(
+        fmt::format("{} batches were delivered that are not in the epochs asked for; the "
+                    "first is epoch {}, ordinal {}",
+                    logged.size(), key.first, key.second));
+  }
+  const std::uint64_t left_out = steps.LeftOut();
+  return PrintLine(
+      fmt::format("ok: {} batches equal, byte for byte; {} examples delivered, each once an epoch; "
+                  "{} dropped with "
+                  "a reason; {} an epoch left out by `remainder: drop`",
+                  tally.batches, tally.delivered, tally.dropped, left_out));
+}
+
+}  // namespace
+
+void AddCheckLogCommand(Tool& tool) {
+  auto options = std::make_shared<CheckLogOptions>();
+  CLI::App* command = tool.Add(
+      "check-log", "Check that delivery logs hold every batch once, with the right bytes",
+      "  millrace check-log train.yaml --dataset stdlib=/data/stdlib --world-size 2 --epochs 2 \\\n"
+      "    --log rank0.jsonl --log rank1.jsonl\n",
+      [options] { return Run(*options); });
+  options->offline.AddTo(command);
+  command->add_option("--log", options->logs, "a log of `millrace consume --log`; repeat for more")
+      ->required();
+  command->add_option("--world-size", options->world_size, "ranks of the job")
+      ->type_name("W")
+      ->transform(WholeNumber(1, kMaxWorldSize));
+  command->add_option("--epochs", options->epochs, "epochs that the logs hold")
+      ->type_name("N")
+      ->transform(WholeNumber(1, StepArithmetic::kMaxEpoch));
+  command->add_option("--from", options->from, "where the job began: E:N, N examples into epoch E");
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,195 @@
+// `millrace digest`: every example of a pipeline's dataset as a line in the form of the golden
+// files, or every batch of an epoch as a line of the batch log. One process, no server: what
+// distributed runs are held against.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "client/cli/commands.h"
+#include "client/cli/consume/batch_log.h"
+#include "client/cli/numbers.h"
+#include "client/cli/offline/example_digest.h"
+#include "client/cli/offline/offline.h"
+#include "client/cli/progress.h"
+#include "common/expand/expand.h"
+#include "server/dataset/coq/source/node_labels.h"
+
+namespace millrace::cli {
+namespace {
+
+struct DigestOptions {
+  OfflineOptions offline;
+  std::uint64_t full = 0;
+  std::optional<std::uint64_t> epoch;
+  std::uint32_t world_size = 1;
+  std::string from;
+};
+
+std::string Dump(const Json& line) {
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// The first line: files, sizes and vocabulary.
+Result<Json> Header(const std::string& dataset_id, const DatasetIndex& index,
+                    const PlanDraft& draft, const Plan& plan) {
+  v1::Static tables;
+  if (!tables.ParseFromString(*plan.static_bytes())) {
+    return Internal("the static tables of the plan cannot be read");
+  }
+  const v1::Vocabulary& vocabulary = tables.vocabulary();
+  Json header = {{"format", 1}, {"dataset", dataset_id}};
+  Json& files = header["files"] = Json::array();
+  for (std::uint32_t f = 0; f < index.files().size(); ++f) files.push_back(index.file_name(f));
+  header["proof_states"] = plan.source()->examples();
+  header["definition_clusters"] = index.clusters().size();
+  const v1::LabelCounts counts = plan.source()->label_counts();
+  header["node_labels"] = counts.node_labels();
+  header["edge_labels"] = counts.edge_labels();
+  header["base_node_labels"] = counts.base_node_labels();
+  header["tactics"] = counts.tactics();
+  Json& idents = header["tactic_idents"] = Json::array();
+  Json& arguments = header["tactic_args"] = Json::array();
+  Json& names = header["tactic_names"] = Json::array();
+  Json& tactic_counts = header["tactic_counts"] = Json::array();
+  for (const v1::Tactic& tactic : vocabulary.tactics()) {
+    idents.push_back(tactic.ident());
+    arguments.push_back(tactic.arguments());
+    names.push_back(tactic.base_text());
+    tactic_counts.push_back(tactic.count());
+  }
+  StreamDigest name_digest;
+  for (const std::string& name : vocabulary.node_label_names()) name_digest.AddText(name);
+  header["definition_names_digest"] = name_digest.Finish();
+  StreamDigest ident_digest;
+  for (const std::int64_t ident : vocabulary.node_label_idents()) ident_digest.AddInt64(ident);
+  header["definition_idents_digest"] = ident_digest.Finish();
+  const NodeLabels labels(index, draft.filter.restrict_to_spine);
+  std::vector<std::int32_t> in_spine(kNodeClasses, 1);
+  for (std::uint32_t label = kNodeClasses; label < labels.size(); ++label) {
+    in_spine.push_back(index.definitions()[labels.Definition(label)].on_spine != 0 ? 1 : 0);
+  }
+  StreamDigest spine_digest;
+  spine_digest.AddArray(in_spine);
+  header["in_spine_digest"] = spine_digest.Finish();
+  return header;
+}
+
+/// One line for every example of a plan's source, selected or not.
+Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full) {
+  const Source& source = *plan.source();
+  const bool is_definition = kind == "definition";
+  const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
+  BufferPool pool;
+  Progress progress(fmt::format("{}s", kind == "definition" ? kind : "proof state"), "examples",
+                    source.examples());
+  for (std::uint64_t e = 0; e < source.examples(); ++e) {
+    const ExampleId id(e);
+    const std::uint32_t split = plan.SplitLabel(id);
+    const auto print_dropped = [&](std::string_view reason) {
+      Json line = {{"kind", kind}, {"id", e}};
+      if (!is_definition) line["split"] = split;
+      line["dropped"] = reason;
+      return PrintLine(Dump(line));
+    };
+    progress.Add(1);
+    if (plan.PlaceOf(0, id) == Plan::kNoPlace) {
+      MILLRACE_RETURN_IF_ERROR(print_dropped("filtered"));
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
+                              plan.BatchOf({&id, 1}, *scratch));
+    if (!batch->info().dropped.empty()) {
+      MILLRACE_RETURN_IF_ERROR(print_dropped(DropReasonName(batch->info().dropped[0].reason)));
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DeliveredBatch> delivered,
+                              Expand(*batch, DType::kInt32, pool));
+    const bool with_arrays = full > 0;
+    if (with_arrays) --full;
+    MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(
+        ExampleLine(*delivered, plan.expand(), source.Describe(id), kind, e, split, with_arrays))));
+  }
+  return OkStatus();
+}
+
+Status PrintAllExamples(Offline& offline, std::uint64_t full) {
+  MILLRACE_ASSIGN_OR_RETURN(PlanDraft draft, PlanDraft::FromPipeline(offline.pipeline()));
+  draft.take.reset();
+  draft.shuffle_seed.reset();
+  draft.fields = {.global_context = GlobalContextField::kFull, .text = false};
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, offline.OpenDataset());
+  draft.source = "proof_states";
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> proof_states, offline.Compile(draft));
+  draft.source = "definitions";
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> definitions, offline.Compile(draft));
+  MILLRACE_ASSIGN_OR_RETURN(const Json header, Header(offline.pipeline().dataset(),
+                                                      dataset->index(), draft, *proof_states));
+  MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(header)));
+  MILLRACE_RETURN_IF_ERROR(PrintExamples(*proof_states, "proof_state", full));
+  return PrintExamples(*definitions, "definition", full);
+}
+
+Status PrintBatches(Offline& offline, const DigestOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(Position at, StepsBegin(steps, options.from, *options.epoch));
+  const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
+  Progress progress(fmt::format("epoch {}", *options.epoch), "batches",
+                    steps.StepsFrom(at.example) * options.world_size);
+  for (; at.epoch == *options.epoch; at = steps.Next(at)) {
+    for (std::uint32_t rank = 0; rank < options.world_size; ++rank) {
+      MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
+                                plan->Batch(at.epoch, steps.RankExamples(at, rank), *scratch));
+      MILLRACE_RETURN_IF_ERROR(
+          PrintLine(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info())));
+      progress.Add(1);
+    }
+  }
+  return OkStatus();
+}
+
+Status RunDigest(const DigestOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  if (options.epoch) return PrintBatches(offline, options);
+  // Both sources are printed: keys that only proof states have a use for must not count as unused.
+  OfflineOptions both = options.offline;
+  both.overrides.push_back("source=proof_states");
+  MILLRACE_ASSIGN_OR_RETURN(Offline examples, Offline::Open(both));
+  return PrintAllExamples(examples, options.full);
+}
+
+}  // namespace
+
+void AddDigestCommand(Tool& tool) {
+  const auto options = std::make_shared<DigestOptions>();
+  CLI::App* command = tool.Add(
+      "digest", "print every example, or every batch of an epoch, as one line with its hash",
+      "  millrace digest train.yaml --dataset stdlib=/data/stdlib > examples.jsonl\n"
+      "  millrace digest train.yaml --dataset stdlib=/data/stdlib --epoch 0 --world-size 8\n"
+      "  millrace digest train.yaml --dataset stdlib=/data/stdlib --epoch 2 --from 40960\n",
+      [options] { return RunDigest(*options); });
+  options->offline.AddTo(command);
+  command
+      ->add_option("--full", options->full, "with the arrays of the first N examples of each kind")
+      ->type_name("N")
+      ->transform(WholeNumber());
+  command->add_option("--epoch", options->epoch, "print the batches of this epoch")
+      ->type_name("E")
+      ->transform(WholeNumber(0, StepArithmetic::kMaxEpoch))
+      ->excludes("--full");
+  command->add_option("--world-size", options->world_size, "ranks that share the epoch")
+      ->type_name("W")
+      ->transform(WholeNumber(1, kMaxWorldSize))
+      ->needs("--epoch");
+  command
+      ->add_option("--from", options->from,
+                   "position in the epoch to begin at: examples that come before")
+      ->type_name("POSITION")
+      ->needs("--epoch");
+}
+
+}  // namespace millrace::cli

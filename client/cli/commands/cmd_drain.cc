@@ -1,0 +1,86 @@
+// `millrace drain`: empties a worker, so that it can be taken away.
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "client/cli/commands.h"
+#include "client/cli/numbers.h"
+#include "client/cli/stop_signals.h"
+#include "common/system/stop_wait.h"
+#include "common/transport/grpc/grpc_client.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr double kAnswerSeconds = 10;
+constexpr std::chrono::duration<double> kLookEvery{0.2};
+
+struct Options {
+  std::string address = "127.0.0.1:7700";
+  std::string worker;
+  double timeout_seconds = 300;
+};
+
+/// Leases that consumers hold of the worker: none where it has left.
+std::uint32_t LeasesOf(const v1::ServiceStatus& status, const v1::Number& id) {
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    if (worker.id().term() == id.term() && worker.id().n() == id.n()) return worker.leases();
+  }
+  return 0;
+}
+
+Status Drain(const Options& options) {
+  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  v1::DrainWorkerRequest request;
+  request.set_worker(options.worker);
+  MILLRACE_ASSIGN_OR_RETURN(const v1::DrainWorkerResponse drained,
+                            connector->DrainWorker(options.address, request, kAnswerSeconds));
+  std::stop_source stop;
+  const StopSignals signals([&stop] { stop.request_stop(); });
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(options.timeout_seconds);
+  while (true) {
+    const Result<v1::ServiceStatus> status = connector->GetStatus(options.address, kAnswerSeconds);
+    if (status.ok() && LeasesOf(*status, drained.id()) == 0) {
+      std::printf("worker %s is empty\n", options.worker.c_str());
+      return OkStatus();
+    }
+    const bool over = std::chrono::steady_clock::now() >= end;
+    if (over || stop.stop_requested()) {
+      const std::string left = status.ok() ? fmt::format("consumers hold {} leases of it",
+                                                         LeasesOf(*status, drained.id()))
+                                           : status.status().message();
+      return DeadlineExceeded(fmt::format(
+          "worker {} is not empty {}: {}; it goes on draining: run this again to wait for it",
+          options.worker,
+          over ? fmt::format("after {} s", options.timeout_seconds) : "yet (interrupted)", left));
+    }
+    WaitUnlessStopped(stop.get_token(), kLookEvery);
+  }
+}
+
+}  // namespace
+
+void AddDrainCommand(Tool& tool) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      tool.Add("drain", "Give a worker no new work, and wait until its consumers need it no more",
+               "  millrace drain host7:4121   # name, address or number, as in millrace status\n"
+               "  millrace drain 10.0.0.2:7701 --timeout 60\n",
+               [options] { return Drain(*options); });
+  command->add_option("worker", options->worker, "name, address or number of the worker")
+      ->required()
+      ->type_name("WORKER");
+  AddAddress(command, options->address);
+  command->add_option("--timeout", options->timeout_seconds, "seconds to wait until it is empty")
+      ->check(Seconds())
+      ->type_name("SECONDS")
+      ->capture_default_str();
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,135 @@
+// `millrace status` and `millrace jobs`: what a running service does.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include <fmt/format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include "client/cli/commands.h"
+#include "client/cli/numbers.h"
+#include "client/cli/stop_signals.h"
+#include "client/cli/top/status_table.h"
+#include "common/system/stop_wait.h"
+#include "common/transport/grpc/grpc_client.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Options {
+  std::string address = "127.0.0.1:7700";
+  std::string format = "table";
+  bool watch = false;
+  double period_seconds = 2;
+  double timeout_seconds = 10;
+  std::string job;
+};
+
+using Table = std::string (*)(const v1::ServiceStatus&);
+
+/// As the format says; JSON on one line where `one_line`, so that a stream of them can be read.
+Result<std::string> Format(const v1::ServiceStatus& status, const Options& options, Table table,
+                           bool one_line) {
+  if (options.format == "table") return table(status);
+  google::protobuf::util::JsonPrintOptions print;
+  print.add_whitespace = !one_line;
+  print.always_print_primitive_fields = true;
+  print.preserve_proto_field_names = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(status, &text, print).ok()) {
+    return Internal("the answer cannot be written as JSON");
+  }
+  return one_line ? text + "\n" : text;
+}
+
+Status ShowOnce(const Options& options, Table table) {
+  MILLRACE_ASSIGN_OR_RETURN(
+      const v1::ServiceStatus status,
+      MakeGrpcConnector({})->GetStatus(options.address, options.timeout_seconds));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, Format(status, options, table, false));
+  std::fputs(text.c_str(), stdout);
+  return OkStatus();
+}
+
+Status Watch(const Options& options, Table table) {
+  std::stop_source stop;
+  const StopSignals signals([&stop] { stop.request_stop(); });
+  const char* const clear = isatty(STDOUT_FILENO) != 0 ? "\033[H\033[2J" : "";
+  const auto print = [&](const v1::ServiceStatus& status) {
+    const Result<std::string> text = Format(status, options, table, true);
+    std::printf("%s%s", clear, text.ok() ? text->c_str() : text.status().message().c_str());
+    std::fflush(stdout);
+  };
+  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  while (!stop.stop_requested()) {
+    const Status end =
+        connector->WatchStatus(options.address, options.period_seconds, print, stop.get_token());
+    if (end.ok()) continue;
+    // A dispatcher that is away for a while comes back: that is worth watching too.
+    std::fprintf(stderr, "%s\n", end.message().c_str());
+    WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
+  }
+  return OkStatus();
+}
+
+Status Show(const Options& options, Table table) {
+  return options.watch ? Watch(options, table) : ShowOnce(options, table);
+}
+
+Status EndJob(const Options& options) {
+  v1::EndJobRequest request;
+  request.set_job(options.job);
+  const Result<v1::EndJobResponse> response =
+      MakeGrpcConnector({})->EndJob(options.address, request, options.timeout_seconds);
+  if (!response.ok()) return response.status();
+  std::printf("job %s ended, %u session%s turned out\n", options.job.c_str(), response->sessions(),
+              response->sessions() == 1 ? "" : "s");
+  return OkStatus();
+}
+
+void AddShowOptions(CLI::App* command, Options& options) {
+  AddAddress(command, options.address);
+  command->add_option("--format", options.format, "table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  command->add_flag("--watch", options.watch, "again and again, until Ctrl-C");
+  command->add_option("--period", options.period_seconds, "seconds between two looks")
+      ->check(Seconds(0.1))
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  command->add_option("--timeout", options.timeout_seconds, "seconds to wait for an answer")
+      ->check(Seconds())
+      ->type_name("SECONDS")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddStatusCommand(Tool& tool) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = tool.Add("status", "Show datasets, jobs, workers and consumers",
+                               "  millrace status --address 127.0.0.1:7700 --watch\n"
+                               "  millrace status --format json\n",
+                               [options] { return Show(*options, &StatusTable); });
+  AddShowOptions(command, *options);
+}
+
+void AddJobsCommand(Tool& tool) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = tool.Add(
+      "jobs", "Show jobs, or end one",
+      "  millrace jobs\n"
+      "  millrace jobs end NAME   # turns a stuck trainer's sessions out\n",
+      [options] { return options->job.empty() ? Show(*options, &JobsTable) : EndJob(*options); });
+  AddShowOptions(command, *options);
+  CLI::App* end = command->add_subcommand("end", "End a job: all its sessions are turned out");
+  end->add_option("name", options->job, "name of the job")->required()->type_name("NAME");
+  end->fallthrough();  // so that --address may come after the name
+}
+
+}  // namespace millrace::cli

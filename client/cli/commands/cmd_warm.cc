@@ -1,0 +1,79 @@
+// `millrace warm`: reads a dataset ahead into the page cache.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+
+#include <fmt/format.h>
+
+#include "client/cli/commands.h"
+#include "client/cli/numbers.h"
+#include "client/cli/progress.h"
+#include "client/cli/stop_signals.h"
+#include "server/dataset/coq/warm.h"
+
+namespace millrace::cli {
+namespace {
+
+struct Options {
+  std::filesystem::path dir;
+  WarmOptions warm;
+};
+
+std::string Describe(const WarmReport& report) {
+  const auto share = [&](std::uint64_t bytes) {
+    return report.bytes == 0 ? 100.0
+                             : 100 * static_cast<double>(bytes) / static_cast<double>(report.bytes);
+  };
+  std::string text = fmt::format(
+      "files            {}\n"
+      "bytes            {}\n"
+      "cached before    {} ({:.1f} %)\n"
+      "read             {} in {:.2f} s: {:.1f} MB/s\n"
+      "cached now       {} ({:.1f} %)\n",
+      report.files, report.bytes, report.cached_before, share(report.cached_before), report.read,
+      report.seconds, static_cast<double>(report.read) / 1e6 / std::max(report.seconds, 1e-9),
+      report.cached_after, share(report.cached_after));
+  if (report.cached_after < report.bytes) {
+    text += fmt::format(
+        "The page cache is too small: {:.1f} MB of the dataset are not in it. Batches that need "
+        "them wait for the disk; give the worker more memory, or more build threads than cores.\n",
+        static_cast<double>(report.bytes - report.cached_after) / 1e6);
+  }
+  return text;
+}
+
+Status Warm(const Options& options) {
+  std::stop_source stop;
+  const StopSignals signals([&stop] { stop.request_stop(); });
+  WarmOptions warm = options.warm;
+  warm.stop = stop.get_token();
+  std::unique_ptr<Progress> bar;
+  warm.begin = [&bar](std::uint64_t total) {
+    bar = std::make_unique<Progress>("warming", "bytes", total);
+  };
+  warm.progress = [&bar](std::uint64_t bytes) { bar->Add(bytes); };
+  const Result<WarmReport> report = WarmDataset(options.dir, warm);
+  bar.reset();
+  MILLRACE_RETURN_IF_ERROR(report.status());
+  std::printf("%s", Describe(*report).c_str());
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddWarmCommand(Tool& tool) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = tool.Add("warm", "Read a dataset ahead into the page cache",
+                               "  millrace warm data\n"
+                               "Says how much was there already, and whether all of it fits.\n",
+                               [options] { return Warm(*options); });
+  command->add_option("dir", options->dir, "folder of the dataset")->required()->type_name("DIR");
+  command->add_option("--threads", options->warm.threads, "threads that read")
+      ->transform(WholeNumber(1, kMaxThreads))
+      ->capture_default_str();
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,144 @@
+// `millrace where`: at which epoch, step, rank and row an example comes. No server; one batch an
+// epoch is built, since the row depends on what is dropped before it.
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "client/cli/commands.h"
+#include "client/cli/numbers.h"
+#include "client/cli/offline/offline.h"
+#include "common/batch/batch.h"
+#include "server/dataset/source.h"
+
+namespace millrace::cli {
+namespace {
+
+struct WhereOptions {
+  OfflineOptions offline;
+  std::uint64_t example = 0;
+  std::uint32_t world_size = 1;
+  std::string epochs = "0";
+  std::string from;
+};
+
+struct Epochs {
+  std::uint64_t first;
+  std::uint64_t last;
+};
+
+/// "A-B" or "A".
+Result<Epochs> ParseEpochs(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  const auto parse = [](const std::string& number) {
+    return ParseWholeNumber(number, 0, StepArithmetic::kMaxEpoch);
+  };
+  const Result<std::uint64_t> first = parse(text.substr(0, dash));
+  const Result<std::uint64_t> last =
+      dash == std::string::npos ? first : parse(text.substr(dash + 1));
+  if (!first.ok() || !last.ok() || *first > *last) {
+    return InvalidArgument(
+        fmt::format("--epochs {}: expected A-B with A at most B and B at most {}", text,
+                    StepArithmetic::kMaxEpoch));
+  }
+  return Epochs{*first, *last};
+}
+
+/// Why an epoch has the example not.
+std::string WhyNot(const Plan& plan, ExampleId id) {
+  return fmt::format(
+      "example {} is in no epoch of this pipeline: its split label is {}, and it is of another "
+      "part "
+      "than split.take names or a filter leaves it out",
+      id.value(), plan.SplitLabel(id));
+}
+
+/// The row of a batch in which an example comes, or "-" for a dropped one.
+std::string RowIn(const PackedBatch& batch, ExampleId id) {
+  const std::vector<ExampleId>& ids = batch.info().example_ids;
+  const auto found = std::find(ids.begin(), ids.end(), id);
+  return found == ids.end() ? "-" : std::to_string(found - ids.begin());
+}
+
+/// "  dropped: REASON" for a dropped example.
+std::string WhyDropped(const PackedBatch& batch, ExampleId id) {
+  for (const DroppedExample& dropped : batch.info().dropped) {
+    if (dropped.id == id) return fmt::format("  dropped: {}", DropReasonName(dropped.reason));
+  }
+  return {};
+}
+
+Status RunWhere(const WhereOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
+  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+  const ExampleId id(options.example);
+  if (id.value() >= plan->source()->examples()) {
+    return OutOfRange(fmt::format("--example {}: the pipeline's source has {} examples, from 0 on",
+                                  id.value(), plan->source()->examples()));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(Position begin, StepsBegin(steps, options.from, epochs.first));
+  if (plan->PlaceOf(epochs.first, id) == Plan::kNoPlace) return NotFound(WhyNot(*plan, id));
+
+  const ExampleDescription description = plan->source()->Describe(id);
+  std::string line = fmt::format("example {}: {}", id.value(), description.definition);
+  if (description.step) {
+    line += fmt::format(", step {}, outcome {}", *description.step, *description.outcome);
+  }
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{}, in {}", line, description.file)));
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
+                                                 "step", "rank", "row", "position", "place")));
+  const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
+  for (; begin.epoch <= epochs.last; begin = {begin.epoch + 1, 0}) {
+    const std::uint64_t place = plan->PlaceOf(begin.epoch, id);
+    const std::optional<Location> at = steps.Locate(place, begin);
+    if (!at) {
+      MILLRACE_RETURN_IF_ERROR(
+          PrintLine(fmt::format("{:>8} {} (place {})", begin.epoch,
+                                place < begin.example ? "not: it lies before the position given"
+                                                      : "not: `remainder: drop` leaves it out",
+                                place)));
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        const auto batch,
+        plan->Batch(begin.epoch, steps.RankExamples(at->position, at->rank), *scratch));
+    const std::string row = RowIn(*batch, id);
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step,
+                              at->rank, row, at->position.example, place, WhyDropped(*batch, id))));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddWhereCommand(Tool& tool) {
+  const auto options = std::make_shared<WhereOptions>();
+  CLI::App* command =
+      tool.Add("where", "say at which epoch, step, rank and row an example comes",
+               "  millrace where train.yaml --dataset stdlib=/data/stdlib --example 1234 "
+               "--world-size 8 --epochs 0-9\n",
+               [options] { return RunWhere(*options); });
+  options->offline.AddTo(command);
+  command->add_option("--example", options->example, "number of the example")
+      ->required()
+      ->type_name("N")
+      ->transform(WholeNumber());
+  command->add_option("--world-size", options->world_size, "ranks that share an epoch")
+      ->type_name("W")
+      ->transform(WholeNumber(1, kMaxWorldSize));
+  command->add_option("--epochs", options->epochs, "epochs to look at")->type_name("A-B");
+  command
+      ->add_option("--from", options->from,
+                   "position in the first of the epochs at which its steps begin: examples that "
+                   "come before")
+      ->type_name("POSITION");
+}
+
+}  // namespace millrace::cli

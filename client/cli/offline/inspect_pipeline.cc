@@ -1,0 +1,198 @@
+#include "client/cli/offline/inspect_pipeline.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "client/cli/progress.h"
+#include "common/batch/batch.h"
+#include "server/pipeline/text/canonical.h"
+#include "server/pipeline/text/param_value.h"
+
+namespace millrace::cli {
+namespace {
+
+std::string OneLine(const StageConfig& stage) {
+  std::vector<std::string> values;
+  for (const Parameter& parameter : stage.type->parameters) {
+    if (!stage.params.is_set(parameter.name)) continue;
+    const std::string value = FormatParamValue(parameter, stage.params.values().at(parameter.name));
+    values.push_back(stage.type->scalar ? value : fmt::format("{}: {}", parameter.name, value));
+  }
+  return fmt::format("{}", fmt::join(values, ", "));
+}
+
+/// What a sample of examples turned out to be.
+struct Sample {
+  std::uint64_t graphs = 0;
+  std::uint64_t nodes = 0;
+  std::uint64_t edges = 0;
+  std::uint64_t largest_nodes = 0;
+  ExampleId largest;
+  std::uint64_t bytes = 0;
+  std::map<DropReason, std::uint64_t> dropped;
+};
+
+/// Rows between two entries of a splits tensor.
+std::int64_t RowsOf(const PackedBatch& batch, std::string_view splits, std::size_t graph) {
+  const std::optional<std::size_t> tensor = batch.Find(splits);
+  if (!tensor) return 0;
+  return batch.ValueAt(*tensor, graph + 1) - batch.ValueAt(*tensor, graph);
+}
+
+void Count(const PackedBatch& batch, Sample& sample) {
+  for (std::size_t i = 0; i < batch.graphs(); ++i) {
+    const auto nodes = static_cast<std::uint64_t>(RowsOf(batch, "node_splits", i));
+    sample.nodes += nodes;
+    sample.edges += static_cast<std::uint64_t>(RowsOf(batch, "edge_splits", i));
+    if (nodes > sample.largest_nodes) {
+      sample.largest_nodes = nodes;
+      sample.largest = batch.info().example_ids[i];
+    }
+  }
+  sample.graphs += batch.graphs();
+  sample.bytes += batch.payload().size();
+  for (const DroppedExample& dropped : batch.info().dropped) ++sample.dropped[dropped.reason];
+}
+
+Result<Sample> TakeSample(const Plan& plan, std::uint64_t wanted) {
+  constexpr std::uint64_t kBatch = 64;
+  const std::uint64_t all = plan.counts().selected;
+  const std::uint64_t size = wanted == 0 ? all : std::min(wanted, all);
+  const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
+  Progress progress("building a sample", "examples", size);
+  Sample sample;
+  for (std::uint64_t begin = 0; begin < size; begin += kBatch) {
+    std::vector<ExampleId> ids;
+    for (std::uint64_t i = begin; i < std::min(begin + kBatch, size); ++i) {
+      const double share = static_cast<double>(i) / static_cast<double>(size);
+      const std::uint64_t place =
+          size == all ? i : static_cast<std::uint64_t>(share * static_cast<double>(all));
+      ids.push_back(plan.ExampleAt(0, place));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(ids, *scratch));
+    Count(*batch, sample);
+    progress.Add(ids.size());
+  }
+  return sample;
+}
+
+std::string DescribeSample(const Sample& sample) {
+  std::uint64_t dropped = 0;
+  std::vector<std::string> reasons;
+  for (const auto& [reason, examples] : sample.dropped) {
+    dropped += examples;
+    reasons.push_back(fmt::format("{} {}", DropReasonName(reason), examples));
+  }
+  std::string text = fmt::format("sample         {} examples\n", sample.graphs + dropped);
+  text += fmt::format("  dropped      {}{}\n", dropped,
+                      reasons.empty() ? "" : fmt::format(" ({})", fmt::join(reasons, ", ")));
+  if (sample.graphs == 0) return text;
+  const auto graphs = static_cast<double>(sample.graphs);
+  text += fmt::format("  nodes        {:.1f} mean, {} largest (example {})\n",
+                      static_cast<double>(sample.nodes) / graphs, sample.largest_nodes,
+                      sample.largest.value());
+  text += fmt::format("  base edges   {:.1f} mean\n", static_cast<double>(sample.edges) / graphs);
+  return text;
+}
+
+std::string DescribeCounts(const PlanCounts& counts) {
+  std::string text = fmt::format("examples       {}\n", counts.source_examples);
+  for (std::size_t label = 0; label < counts.examples_per_split.size(); ++label) {
+    text += fmt::format("  split {:<6} {}\n", label, counts.examples_per_split[label]);
+  }
+  text += fmt::format("  filtered     {}\n", counts.filtered);
+  text += fmt::format("  in an epoch  {}\n", counts.selected);
+  return text;
+}
+
+/// One line a tensor: what docs/batch-layout.md lists, with this plan's types and bounds.
+std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
+  std::string text = fmt::format("\n{:<22} {:<16} {:<24} {:<8} {}\n", "tensor", "kind", "dimension",
+                                 "packed", "values");
+  for (const TensorSpec& tensor : tensors) {
+    text += fmt::format("{:<22} {:<16} {:<24} {:<8} {} to {}\n", tensor.path,
+                        TensorKindName(tensor.kind), fmt::join(tensor.dimensions, ", "),
+                        DTypeName(tensor.dtype), tensor.min, tensor.max);
+  }
+  return text;
+}
+
+/// Steps of an epoch, and the first batch of rank 0.
+Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(world_size));
+  std::string text =
+      fmt::format("steps          {} an epoch at world size {}, {} examples a step, {} left out\n",
+                  steps.StepsFrom(0), world_size, steps.stride(), steps.LeftOut());
+  const Result<Position> start = steps.Start({});
+  if (!start.ok()) return text + fmt::format("  no start     {}\n", start.status().message());
+  const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
+  MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
+  text += fmt::format("first batch    {} graphs, {} bytes packed\n", batch->graphs(),
+                      batch->payload().size());
+  return text;
+}
+
+}  // namespace
+
+std::string DescribePipeline(const Pipeline& pipeline) {
+  std::string text = fmt::format("dataset        {}\n", pipeline.dataset());
+  text += fmt::format("digest         {}\n", pipeline.digest().ToHex());
+  text += fmt::format("order digest   {}\n", pipeline.order_digest().ToHex());
+  text += fmt::format("\n{:<12} {:<9} {:<32}  {}\n", "stage", "place", "fingerprint", "parameters");
+  for (const StageConfig& stage : pipeline.stages()) {
+    text += fmt::format("{:<12} {:<9} {:<32}  {}\n", stage.type->name,
+                        StagePlaceName(stage.type->place), stage.fingerprint, OneLine(stage));
+  }
+  text += fmt::format("\ncanonical text\n");
+  const std::string& canonical = pipeline.canonical_text();
+  for (std::size_t begin = 0; begin < canonical.size();) {
+    const std::size_t end = canonical.find('\n', begin);
+    text += fmt::format("  {}\n", std::string_view(canonical).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  const auto list = [](const std::vector<std::string>& names) {
+    return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
+  };
+  text += fmt::format("\nunused keys    {}\n", list(pipeline.unused_keys()));
+  text += fmt::format("variants       {}\n", list(pipeline.variants()));
+  return text;
+}
+
+std::string DescribeStages(const StageTable& table) {
+  std::string text;
+  for (const StageType& stage : table.stages()) {
+    text += fmt::format("{}{} (runs in the {}, version {}): {}\n", text.empty() ? "" : "\n",
+                        stage.name, StagePlaceName(stage.place), stage.version, stage.help);
+    for (const Parameter& parameter : stage.parameters) {
+      const bool no_default = std::holds_alternative<std::monostate>(parameter.default_value);
+      const std::string otherwise =
+          parameter.required && no_default
+              ? "required"
+              : fmt::format("default {}", FormatParamValue(parameter, parameter.default_value));
+      text += fmt::format("  {}: {}\n      {}; {}\n", CanonicalKey(stage, parameter),
+                          parameter.help, DescribeExpected(parameter), otherwise);
+    }
+  }
+  return text;
+}
+
+Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options) {
+  std::string text = fmt::format("fingerprint    {}\n", plan.fingerprint().ToString());
+  text += DescribeCounts(plan.counts());
+  MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const Sample sample, TakeSample(plan, options.examples));
+  text += steps + DescribeSample(sample);
+  if (sample.graphs > 0) {
+    const auto graphs = static_cast<double>(sample.graphs);
+    text += fmt::format("  bytes        {:.0f} packed an example, mean\n",
+                        static_cast<double>(sample.bytes) / graphs);
+  }
+  text += DescribeTensors(plan.tensors());
+  return text;
+}
+
+}  // namespace millrace::cli

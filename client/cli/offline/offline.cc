@@ -1,0 +1,191 @@
+#include "client/cli/offline/offline.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/cli/numbers.h"
+#include "client/cli/progress.h"
+#include "common/base/hash.h"
+#include "common/base/log.h"
+#include "common/system/errno_status.h"
+#include "common/system/mutex.h"
+#include "common/system/stderr_logger.h"
+
+namespace millrace::cli {
+namespace {
+
+/// Shows how far the index of a dataset is, from when it begins to be built.
+class IndexingProgress {
+ public:
+  void operator()(const std::string& dataset, const IndexProgress& progress) {
+    MutexLock lock(mutex_);
+    if (!bar_) bar_.emplace("indexing " + dataset, "bytes", progress.bytes_total);
+    bar_->Set(progress.bytes_done);
+    if (progress.bytes_done >= progress.bytes_total) bar_.reset();
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
+  const Result<std::uint64_t> number = ParseWholeNumber(text);
+  if (number.ok()) return *number;
+  return InvalidArgument(
+      fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
+}
+
+}  // namespace
+
+void OfflineOptions::AddTo(CLI::App* command) {
+  command->add_option("pipeline", pipeline_file, "pipeline file (YAML)")
+      ->required()
+      ->type_name("PIPELINE");
+  command
+      ->add_option("--dataset", datasets,
+                   "where a dataset lies: ID=DIR, or DIR for the one that the pipeline names")
+      ->type_name("ID=DIR")
+      ->allow_extra_args(false);
+  command->add_option("--index", index_file, "index file of the pipeline's dataset")
+      ->type_name("FILE");
+  AddSkipBad(command, skip_bad);
+  command->add_option("--variant", variant, "variant of the pipeline to apply")->type_name("NAME");
+  command->add_option("--set", overrides, "changes one key of the pipeline; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+Result<std::string> ReadTextFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return InvalidArgument(path + ": expected a text file, got a folder");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return ErrnoStatus(path, errno);
+  std::string text(kMaxTextFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad()) return ErrnoStatus(path, errno);
+  if (text.size() > kMaxTextFileBytes) {
+    return InvalidArgument(
+        fmt::format("{}: expected at most {} bytes of text, got more", path, kMaxTextFileBytes));
+  }
+  return text;
+}
+
+Result<Offline> Offline::Open(const OfflineOptions& options) {
+  PipelineSource source;
+  MILLRACE_ASSIGN_OR_RETURN(source.yaml, ReadTextFile(options.pipeline_file));
+  source.variant = options.variant;
+  source.overrides = options.overrides;
+  source.name = options.pipeline_file;
+  MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source));
+
+  PlanLibraryOptions library;
+  library.skip_bad = options.skip_bad;
+  for (const std::string& dataset : options.datasets) {
+    const std::size_t equals = dataset.find('=');
+    const std::string id =
+        equals == std::string::npos ? pipeline.dataset() : dataset.substr(0, equals);
+    const std::string dir = equals == std::string::npos ? dataset : dataset.substr(equals + 1);
+    if (id.empty() || dir.empty()) {
+      return InvalidArgument(fmt::format("--dataset {}: expected ID=DIR", dataset));
+    }
+    if (!library.datasets.try_emplace(id, DatasetLocation{dir, {}}).second) {
+      return InvalidArgument(fmt::format("--dataset {}: '{}' was given before", dataset, id));
+    }
+  }
+  const auto own = library.datasets.find(pipeline.dataset());
+  if (own == library.datasets.end()) {
+    return InvalidArgument(
+        fmt::format("the pipeline draws from dataset '{}': say where it lies with "
+                    "--dataset {}=DIR",
+                    pipeline.dataset(), pipeline.dataset()));
+  }
+  own->second.index_file = options.index_file;
+  library.progress = [bar = std::make_shared<IndexingProgress>()](const std::string& id,
+                                                                  const IndexProgress& progress) {
+    (*bar)(id, progress);
+  };
+  auto opened = std::make_unique<PlanLibrary>(
+      std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
+  return Offline(std::move(pipeline), std::move(opened));
+}
+
+Result<std::shared_ptr<const Dataset>> Offline::OpenDataset() {
+  return library_->Open(pipeline_.dataset());
+}
+
+Result<std::shared_ptr<const Plan>> Offline::Compile(const PlanDraft& draft) {
+  // A draft that differs from the pipeline must not be taken for it: it gets digests of its own.
+  const Digest128 own =
+      Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(), draft.source));
+  return library_->Compile(draft, pipeline_.dataset(), own, own);
+}
+
+Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch) {
+  Position position{default_epoch, 0};
+  std::string_view rest = text;
+  if (const std::size_t colon = text.find(':'); colon != std::string::npos) {
+    MILLRACE_ASSIGN_OR_RETURN(position.epoch, ParsePart(rest.substr(0, colon), text));
+    rest.remove_prefix(colon + 1);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(position.example, ParsePart(rest, text));
+  return position;
+}
+
+Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
+                            std::uint64_t epoch) {
+  Position wanted{epoch, 0};
+  if (!from.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(wanted, ParsePosition(from, epoch));
+  }
+  if (wanted.epoch != epoch) {
+    return InvalidArgument(
+        fmt::format("--from {} lies in epoch {}, expected epoch {}", from, wanted.epoch, epoch));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Position start, steps.Start(wanted));
+  if (start.epoch != epoch) {
+    return OutOfRange(
+        fmt::format("--from {}: `remainder: drop` leaves no step of epoch {} from there on; epoch "
+                    "{} comes next",
+                    from, epoch, start.epoch));
+  }
+  return start;
+}
+
+std::string DescribeLeftOut(const DatasetIndex& index) {
+  const std::size_t count = index.left_out().size();
+  if (count == 0) return {};
+  std::string text = fmt::format("\nleft out         {} file{}\n", count, count == 1 ? "" : "s");
+  for (const LeftOutRecord& file : index.left_out().first(std::min(count, kShownLeftOut))) {
+    text +=
+        fmt::format("  {}: {}\n", Escaped(index.left_out_name(file)), index.left_out_reason(file));
+  }
+  if (count > kShownLeftOut) text += fmt::format("  and {} more\n", count - kShownLeftOut);
+  return text;
+}
+
+void AddSkipBad(CLI::App* command, bool& skip_bad) {
+  command->add_flag("--skip-bad", skip_bad,
+                    "index without bad files and those that need them, as if they did not exist");
+}
+
+Status PrintLine(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() ||
+      std::fputc('\n', stdout) == EOF) {
+    return Unavailable("stdout is closed");
+  }
+  return OkStatus();
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,85 @@
+// What the commands that need no server share: options, the pipeline's text, datasets and plans.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "common/base/result.h"
+#include "common/epoch/position.h"
+#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/plan_library.h"
+#include "server/pipeline/text/pipeline.h"
+
+namespace millrace::cli {
+
+/// Options of every offline command. Has to live until the command has run.
+struct OfflineOptions {
+  std::string pipeline_file;
+  std::vector<std::string> datasets;  // ID=DIR, or DIR for the pipeline's own
+  std::string index_file;             // of the pipeline's dataset
+  bool skip_bad = false;              // index without bad files
+  std::string variant;
+  std::vector<std::string> overrides;
+
+  /// Registers PIPELINE, --dataset, --index, --skip-bad, --variant and --set.
+  void AddTo(CLI::App* command);
+};
+
+/// A pipeline and its datasets, ready to compile.
+class Offline {
+ public:
+  /// Reads and parses the pipeline. NotFound for a file that is not there, InvalidArgument for a
+  /// --dataset that is not ID=DIR and for what the pipeline says wrongly.
+  static Result<Offline> Open(const OfflineOptions& options);
+
+  const Pipeline& pipeline() const { return pipeline_; }
+  PlanLibrary& library() { return *library_; }
+  /// The pipeline's dataset.
+  Result<std::shared_ptr<const Dataset>> OpenDataset();
+  /// The pipeline's plan.
+  Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }
+  /// The plan of a changed draft: no part of any fingerprint but the dataset's is its own.
+  Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft);
+
+ private:
+  Offline(Pipeline pipeline, std::unique_ptr<PlanLibrary> library)
+      : pipeline_(std::move(pipeline)), library_(std::move(library)) {}
+
+  Pipeline pipeline_;
+  std::unique_ptr<PlanLibrary> library_;
+};
+
+inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
+
+/// A whole text file. NotFound, PermissionDenied, or InvalidArgument for a folder and for more than
+/// kMaxTextFileBytes; each names it.
+Result<std::string> ReadTextFile(const std::string& path);
+
+/// Reads --from: "N" (examples of the epoch that come before) or "E:N".
+Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch);
+
+/// Where the steps of an epoch begin: at its start, or at `from` (--from; may be empty).
+/// InvalidArgument where that lies in another epoch, OutOfRange where the epoch has no step from
+/// there on, and whatever StepArithmetic::Start refuses.
+Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
+                            std::uint64_t epoch);
+
+/// The lines that name what an index leaves out, the first kShownLeftOut, and how many it leaves
+/// out; nothing where it leaves out nothing.
+std::string DescribeLeftOut(const DatasetIndex& index);
+inline constexpr std::size_t kShownLeftOut = 100;
+
+/// Registers --skip-bad of a command that may have to index.
+void AddSkipBad(CLI::App* command, bool& skip_bad);
+
+/// Writes a line to stdout. Unavailable where stdout is closed.
+Status PrintLine(const std::string& line);
+
+}  // namespace millrace::cli

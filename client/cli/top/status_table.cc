@@ -1,0 +1,153 @@
+#include "client/cli/top/status_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "client/cli/text_table.h"
+#include "client/session/machine/stats.h"
+
+namespace millrace::cli {
+namespace {
+
+std::string Megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
+
+std::string Period(double seconds) {
+  const auto s = static_cast<std::uint64_t>(std::max(0.0, seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+std::string Section(const std::string& title, const TextTable& table) {
+  if (table.size() == 0) return title + "\n  none\n";
+  std::string text = title + "\n";
+  for (const std::string& line : table.Lines()) text += "  " + line + "\n";
+  return text;
+}
+
+std::string Short(const std::string& digest) { return digest.substr(0, 12); }
+
+std::string DropName(v1::DropReason reason) {
+  return v1::DropReason_IsValid(reason) && reason != v1::DROP_REASON_UNSPECIFIED
+             ? std::string(DropReasonName(static_cast<DropReason>(reason)))
+             : "unknown";
+}
+
+std::string Dropped(const v1::JobStatus& job) {
+  std::string text;
+  for (const v1::DroppedCount& dropped : job.dropped()) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", dropped.examples(), DropName(dropped.reason()));
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string DatasetStateText(const v1::DatasetState& dataset) {
+  if (!dataset.error().empty()) return dataset.error();
+  if (dataset.digest().empty()) return fmt::format("indexing {:.0f} %", 100 * dataset.verifying());
+  if (dataset.left_out_files() > 0) {
+    return fmt::format("ready, {} files left out", dataset.left_out_files());
+  }
+  return "ready";
+}
+
+/// Nothing where no dataset leaves out any.
+std::string LeftOutTable(const v1::ServiceStatus& status) {
+  TextTable files({"DATASET", "FILE", "WHY"});
+  for (const auto& [id, dataset] : status.datasets()) {
+    for (const v1::LeftOutFile& file : dataset.left_out()) {
+      files.Add({id, file.name(), file.reason()});
+    }
+    const auto shown = static_cast<std::uint64_t>(dataset.left_out_size());
+    if (dataset.left_out_files() > shown) {
+      files.Add({id, fmt::format("and {} more", dataset.left_out_files() - shown), ""});
+    }
+  }
+  return files.size() == 0 ? "" : Section("files left out", files);
+}
+
+std::string WaitText(const v1::Wait& wait) {
+  if (wait.cause() == v1::WAIT_CAUSE_UNSPECIFIED ||
+      static_cast<std::size_t>(wait.cause()) >= kWaitCauses) {
+    return "-";
+  }
+  std::string text(WaitCauseName(static_cast<WaitCause>(wait.cause())));
+  if (!wait.stage().empty()) text += " " + wait.stage();
+  if (!wait.worker_address().empty()) text += " at " + wait.worker_address();
+  return text + fmt::format(" for {:.1f} s", wait.since_seconds());
+}
+
+}  // namespace
+
+std::string JobsTable(const v1::ServiceStatus& status) {
+  TextTable table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
+                   "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
+  for (const v1::JobStatus& job : status.jobs()) {
+    table.Add({job.name(), job.state(), fmt::format("{}", job.world_size()),
+               fmt::format("{}", job.next().epoch()),
+               fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
+               fmt::format("{:.1f} %", 100 * job.progress()),
+               job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-",
+               fmt::format("{:.1f}", job.batches_per_second()),
+               fmt::format("{:.0f}", job.examples_per_second()),
+               fmt::format("{:.1f}", job.bytes_per_second() / 1e6), Dropped(job),
+               Short(job.fingerprint()), !job.error().empty() ? job.error() : job.why()});
+  }
+  return Section("jobs", table);
+}
+
+std::string StatusTable(const v1::ServiceStatus& status) {
+  std::string text = fmt::format("millrace {} at {}, up {}, term {}\n", status.version(),
+                                 status.address(), Period(status.uptime_seconds()), status.term());
+  if (!status.store_error().empty()) {
+    text += fmt::format("the store fails, no job can begin: {}\n", status.store_error());
+  }
+
+  TextTable datasets({"DATASET", "FILES", "EXAMPLES", "DIGEST", "STATE"});
+  for (const auto& [id, dataset] : status.datasets()) {
+    datasets.Add({id, fmt::format("{}", dataset.files()), fmt::format("{}", dataset.examples()),
+                  Short(dataset.digest()), DatasetStateText(dataset)});
+  }
+  text += Section("datasets", datasets) + LeftOutTable(status) + JobsTable(status);
+
+  TextTable workers({"WORKER", "ADDRESS", "STATE", "THREADS", "LEASES", "QUEUE", "BUFFERED",
+                     "STREAMS", "SEND BLOCKED", "BUILD (MEAN)", "WHY"});
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    std::string build;
+    for (const v1::StageSeconds& stage : worker.build()) {
+      if (stage.count() == 0) continue;
+      if (!build.empty()) build += ", ";
+      build += fmt::format("{} {:.1f} ms", stage.stage(),
+                           1e3 * stage.seconds() / static_cast<double>(stage.count()));
+    }
+    workers.Add({worker.name(), worker.address(), worker.state(),
+                 fmt::format("{}", worker.threads()), fmt::format("{}", worker.leases()),
+                 fmt::format("{:.2f} s", worker.queue_seconds()),
+                 fmt::format("{} of {}", Megabytes(static_cast<double>(worker.buffered_bytes())),
+                             Megabytes(static_cast<double>(worker.memory_limit_bytes()))),
+                 fmt::format("{}", worker.streams()),
+                 fmt::format("{:.1f} s", worker.send_blocked_seconds()), build, worker.why()});
+  }
+  text += Section("workers", workers);
+
+  TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
+                       "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});
+  for (const v1::ConsumerStatus& consumer : status.consumers()) {
+    consumers.Add(
+        {consumer.job(),
+         consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
+                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica()),
+         consumer.where(), consumer.state(), fmt::format("{}", consumer.next().epoch()),
+         fmt::format("{}", consumer.step()),
+         fmt::format("{}, {}", consumer.buffered_batches(),
+                     Megabytes(static_cast<double>(consumer.buffered_bytes()))),
+         fmt::format("{}", consumer.leases()), fmt::format("{:.1f} s", consumer.waited_seconds()),
+         fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()), WaitText(consumer.now()),
+         consumer.why()});
+  }
+  return text + Section("consumers", consumers);
+}
+
+}  // namespace millrace::cli

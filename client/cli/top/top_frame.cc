@@ -1,0 +1,313 @@
+#include "client/cli/top/top_frame.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/cli/text_table.h"
+#include "client/cli/top/top_rows.h"
+#include "client/session/machine/stats.h"
+
+namespace millrace::cli {
+namespace {
+
+std::string Amount(double value) {
+  if (value >= 9.995e5) return fmt::format("{:.2f} M", value / 1e6);
+  if (value >= 9.995e3) return fmt::format("{:.1f} k", value / 1e3);
+  return fmt::format("{:.1f}", value);
+}
+std::string Amount(Rate rate) { return rate ? Amount(*rate) : "-"; }
+std::string Megabytes(double bytes) { return fmt::format("{:.1f}", bytes / 1e6); }
+std::string Megabytes(Rate rate) { return rate ? Megabytes(*rate) : "-"; }
+std::string Percent(Rate share) {
+  return share ? fmt::format("{:.0f} %", 100 * std::min(*share, 1.0)) : "-";
+}
+
+std::string Period(double seconds) {
+  const auto s = static_cast<std::uint64_t>(std::max(0.0, seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+/// A list of the frame: a heading and rows, of which as many are shown as there is room for.
+struct List {
+  std::vector<std::string> lines;  // the heading first
+  std::vector<bool> alarms;        // by row
+  bool wanted = true;              // also without rows
+
+  std::size_t rows() const { return lines.size() - 1; }
+};
+
+List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus& now) {
+  struct Total {
+    Rate batches, examples, bytes;
+    std::size_t waiting = 0;
+  };
+  std::map<std::string, Total> totals;
+  const auto add = [](Rate& sum, Rate part) {
+    if (part) sum = sum.value_or(0) + *part;
+  };
+  for (const ConsumerRow& row : consumers) {
+    Total& total = totals[row.status->job()];
+    if (row.cause != WaitCause::kNone) ++total.waiting;
+    if (row.status->replica() != 0) continue;
+    add(total.batches, row.batches);
+    add(total.examples, row.examples);
+    add(total.bytes, row.bytes);
+  }
+  TextTable table({"JOB", "STATE", "RANKS", "EPOCH", "STEP", "DONE", "LEFT", "BATCHES/S",
+                   "EXAMPLES/S", "MB/S", "WAITING", "WHY"});
+  List list;
+  for (const auto& job : now.jobs()) {
+    if (job.state() == "ended") continue;
+    const Total& total = totals[job.name()];
+    table.Add({Printable(job.name()), job.state(), fmt::format("{}", job.world_size()),
+               fmt::format("{}", job.next().epoch()),
+               fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
+               fmt::format("{:.1f} %", 100 * job.progress()),
+               job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
+               Amount(total.examples), Megabytes(total.bytes), fmt::format("{}", total.waiting),
+               Printable(job.error().empty() ? job.why() : job.error())});
+    list.alarms.push_back(!job.error().empty());
+  }
+  list.lines = table.Lines();
+  return list;
+}
+
+List WorkerList(const std::vector<WorkerRow>& rows) {
+  TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "MB/S", "QUEUE", "MEMORY MB", "BLOCKED",
+                   "WAITED FOR BY", "BUILD (S/S)", "WHY"});
+  List list;
+  for (const WorkerRow& row : rows) {
+    const v1::WorkerStatus& worker = *row.status;
+    table.Add(
+        {Printable(worker.name()), Printable(HostOf(worker.address())), worker.state(),
+         Amount(row.batches), Megabytes(row.bytes), fmt::format("{:.2f} s", worker.queue_seconds()),
+         fmt::format("{}/{}", Megabytes(static_cast<double>(worker.buffered_bytes())),
+                     Megabytes(static_cast<double>(worker.memory_limit_bytes()))),
+         Percent(row.blocked), fmt::format("{}", row.waiters), row.build, Printable(worker.why())});
+    list.alarms.push_back(worker.state() == "silent");
+  }
+  list.lines = table.Lines();
+  return list;
+}
+
+std::string RankText(const v1::ConsumerStatus& consumer) {
+  return consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
+                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica());
+}
+
+/// Names of workers by number; an address where the number is not known.
+class WorkerNames {
+ public:
+  explicit WorkerNames(const v1::ServiceStatus& now) {
+    for (const auto& worker : now.workers()) names_[KeyOf(worker.id())] = worker.name();
+  }
+  std::string Of(const v1::Wait& wait) const {
+    const auto found = names_.find(KeyOf(wait.worker()));
+    return Printable(found != names_.end() ? found->second : wait.worker_address());
+  }
+
+ private:
+  std::map<TopKey, std::string> names_;
+};
+
+List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {
+  TextTable table({"CONSUMER", "RANK", "STATE", "EPOCH", "STEP", "BATCHES/S", "EXAMPLES/S",
+                   "BUFFERED", "MB", "WAITED", "WAITS NOW FOR"});
+  List list;
+  for (const ConsumerRow& row : rows) {
+    const v1::ConsumerStatus& consumer = *row.status;
+    std::string now = "-";
+    if (consumer.state() == "waiting") {
+      now = "attach: " + Printable(consumer.why());
+    } else if (row.cause != WaitCause::kNone) {
+      now = std::string(WaitCauseName(row.cause));
+      if (!consumer.now().stage().empty()) now += " " + Printable(consumer.now().stage());
+      if (ForWorker(row.cause)) now += " at " + names.Of(consumer.now());
+      now += fmt::format(", {:.1f} s", consumer.now().since_seconds());
+    }
+    table.Add(
+        {Printable(consumer.job()), RankText(consumer), consumer.state(),
+         fmt::format("{}", consumer.next().epoch()), fmt::format("{}", consumer.step()),
+         Amount(row.batches), Amount(row.examples), fmt::format("{}", consumer.buffered_batches()),
+         Megabytes(static_cast<double>(consumer.buffered_bytes())), Percent(row.waited), now});
+    list.alarms.push_back(consumer.state() == "silent" || row.cause != WaitCause::kNone);
+  }
+  list.lines = table.Lines();
+  return list;
+}
+
+/// "0, 2-5, 9"
+std::string Ranges(const std::set<std::uint32_t>& numbers) {
+  std::string text;
+  for (auto it = numbers.begin(); it != numbers.end();) {
+    const std::uint32_t first = *it;
+    std::uint32_t last = first;
+    while (++it != numbers.end() && *it == last + 1) last = *it;
+    if (!text.empty()) text += ", ";
+    text += first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+  }
+  return text;
+}
+
+std::string WaitedFor(WaitCause cause, const std::string& worker, const std::string& stage) {
+  switch (cause) {
+    case WaitCause::kLease:
+      return "a lease from the dispatcher";
+    case WaitCause::kConnect:
+      return "a connection to worker " + worker;
+    case WaitCause::kBuild:
+      return fmt::format("worker {} to build the next batch{}{}", worker, stage.empty() ? "" : ": ",
+                         stage);
+    case WaitCause::kQueue:
+      return fmt::format("worker {} to build what comes before", worker);
+    case WaitCause::kTransfer:
+      return fmt::format("a batch on its way from worker {}", worker);
+    case WaitCause::kExpand:
+      return "their own host to expand the batch";
+    case WaitCause::kSlot:
+      return "their own loop to let go of batches";
+    default:
+      return "the dispatcher to let them in" + (stage.empty() ? "" : ": " + stage);
+  }
+}
+
+List WaitList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {
+  struct Group {
+    std::set<std::uint32_t> ranks;
+    double longest = 0;
+  };
+  std::map<std::tuple<std::string, WaitCause, std::string, std::string>, Group> groups;
+  for (const ConsumerRow& row : rows) {
+    if (row.cause == WaitCause::kNone) continue;
+    const v1::ConsumerStatus& consumer = *row.status;
+    const bool attach = row.cause == WaitCause::kAttach;
+    Group& group = groups[{consumer.job(), row.cause,
+                           ForWorker(row.cause) ? names.Of(consumer.now()) : std::string(),
+                           attach ? consumer.why() : consumer.now().stage()}];
+    group.ranks.insert(consumer.rank());
+    group.longest = std::max(group.longest, consumer.now().since_seconds());
+  }
+  List list;
+  list.wanted = false;
+  list.lines.push_back("WHO WAITS FOR WHOM");
+  for (const auto& [key, group] : groups) {
+    const auto& [job, cause, worker, stage] = key;
+    list.lines.push_back(fmt::format("{} rank{} {}: for {}, {:.1f} s", Printable(job),
+                                     group.ranks.size() == 1 ? "" : "s", Ranges(group.ranks),
+                                     WaitedFor(cause, worker, Printable(stage)), group.longest));
+    list.alarms.push_back(false);
+  }
+  return list;
+}
+
+/// How many lines each list gets of `room`: no list more than it has rows, else all the same.
+std::vector<std::size_t> Share(const std::vector<List>& lists, std::size_t room) {
+  std::vector<std::size_t> given(lists.size(), 0);
+  for (bool more = true; more && room > 0;) {
+    more = false;
+    for (std::size_t i = 0; i < lists.size() && room > 0; ++i) {
+      if (given[i] >= lists[i].rows()) continue;
+      ++given[i];
+      --room;
+      more = true;
+    }
+  }
+  return given;
+}
+
+void Append(std::vector<TopLine>& frame, const List& list, std::size_t lines) {
+  using Style = TopLine::Style;
+  frame.push_back({list.lines[0], Style::kHeading});
+  if (list.rows() == 0) return;
+  const bool cut = lines < list.rows();
+  const std::size_t shown = cut ? std::max<std::size_t>(lines, 1) - 1 : lines;
+  for (std::size_t i = 0; i < shown; ++i) {
+    frame.push_back({list.lines[i + 1], list.alarms[i] ? Style::kAlarm : Style::kPlain});
+  }
+  if (cut && lines > 0) {
+    frame.push_back({fmt::format("… {} more", list.rows() - shown), Style::kFaint});
+  }
+}
+
+}  // namespace
+
+std::string TopSortName(TopSort sort) {
+  return sort == TopSort::kName ? "name" : sort == TopSort::kRate ? "rate" : "waited";
+}
+
+TopSort NextSort(TopSort sort) {
+  return sort == TopSort::kName   ? TopSort::kRate
+         : sort == TopSort::kRate ? TopSort::kWaited
+                                  : TopSort::kName;
+}
+
+std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
+                              const TopView& view) {
+  const WorkerNames names(now);
+  const std::vector<WorkerRow> workers = WorkerRows(before, now, view.sort);
+  const std::vector<ConsumerRow> consumers = ConsumerRows(before, now, view.sort);
+
+  using Style = TopLine::Style;
+  std::vector<TopLine> frame;
+  frame.push_back({fmt::format("millrace {} at {}, up {}, term {}, by {}{}", now.version(),
+                               now.address(), Period(now.uptime_seconds()), now.term(),
+                               TopSortName(view.sort), view.paused ? ", PAUSED" : ""),
+                   Style::kTitle});
+  if (!view.notice.empty()) frame.push_back({Printable(view.notice), Style::kAlarm});
+  if (!now.store_error().empty()) {
+    frame.push_back(
+        {"the store fails, no job can begin: " + Printable(now.store_error()), Style::kAlarm});
+  }
+
+  std::vector<List> lists = {JobList(consumers, now), WorkerList(workers),
+                             ConsumerList(consumers, names), WaitList(consumers, names)};
+  std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });
+  std::size_t room = 0;
+  for (const List& list : lists) room += list.rows();
+  // Each list also takes its heading, and a blank line before it where there is room for that.
+  bool blanks = true;
+  if (view.height > 0) {
+    const std::size_t taken = frame.size() + lists.size();
+    const std::size_t left = view.height > taken ? view.height - taken : 0;
+    blanks = left >= 3 * lists.size();
+    room = std::min(room, blanks ? left - lists.size() : left);
+  }
+  const std::vector<std::size_t> given = Share(lists, room);
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    if (blanks) frame.push_back({});
+    Append(frame, lists[i], given[i]);
+  }
+  if (view.height > 0 && frame.size() > view.height) frame.resize(view.height);
+  for (TopLine& line : frame) line.text = CutTo(std::move(line.text), view.width);
+  return frame;
+}
+
+bool TopHistory::MayShow(bool settled) const {
+  if (before() == nullptr) return false;
+  return !settled || now().uptime_seconds() - before()->uptime_seconds() >= kApartSeconds;
+}
+
+void TopHistory::Add(v1::ServiceStatus status) {
+  if (!statuses_.empty() &&
+      (status.term() != now().term() || status.uptime_seconds() < now().uptime_seconds())) {
+    statuses_.clear();
+  }
+  statuses_.push_back(std::move(status));
+  while (statuses_.size() > 2 &&
+         now().uptime_seconds() - statuses_[1].uptime_seconds() >= kApartSeconds) {
+    statuses_.pop_front();
+  }
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,139 @@
+#include "client/cli/top/top_rows.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "client/cli/text_table.h"
+
+namespace millrace::cli {
+namespace {
+
+/// Workers and consumers of a status, by their numbers.
+struct Known {
+  explicit Known(const v1::ServiceStatus* status) {
+    if (status == nullptr) return;
+    for (const auto& worker : status->workers()) workers[KeyOf(worker.id())] = &worker;
+    for (const auto& consumer : status->consumers())
+      consumers[KeyOf(consumer.session())] = &consumer;
+  }
+  std::map<TopKey, const v1::WorkerStatus*> workers;
+  std::map<TopKey, const v1::ConsumerStatus*> consumers;
+};
+
+/// Rates of one worker or consumer: differences over the time between the reports that they are of.
+template <class Message>
+class Difference {
+ public:
+  Difference(const std::map<TopKey, const Message*>& before, TopKey key, const Message& now)
+      : now_(now) {
+    const auto found = before.find(key);
+    if (found == before.end()) return;
+    before_ = found->second;
+    seconds_ = now.counted_seconds() - before_->counted_seconds();
+  }
+  /// `figure` gives a cumulative figure of a message. None where it went back: it began anew.
+  template <class Figure>
+  Rate PerSecond(Figure figure) const {
+    if (before_ == nullptr || seconds_ <= 0) return std::nullopt;
+    const double more = static_cast<double>(figure(now_)) - static_cast<double>(figure(*before_));
+    if (more < 0) return std::nullopt;
+    return more / seconds_;
+  }
+
+ private:
+  const Message& now_;
+  const Message* before_ = nullptr;
+  double seconds_ = 0;
+};
+
+void Sort(std::vector<WorkerRow>& rows, TopSort sort) {
+  std::stable_sort(rows.begin(), rows.end(), [sort](const WorkerRow& a, const WorkerRow& b) {
+    if (sort == TopSort::kRate && a.batches != b.batches) return a.batches > b.batches;
+    if (sort == TopSort::kWaited && a.waiters != b.waiters) return a.waiters > b.waiters;
+    return a.status->name() < b.status->name();
+  });
+}
+
+void Sort(std::vector<ConsumerRow>& rows, TopSort sort) {
+  std::stable_sort(rows.begin(), rows.end(), [sort](const ConsumerRow& a, const ConsumerRow& b) {
+    if (sort == TopSort::kRate && a.batches != b.batches) return a.batches > b.batches;
+    if (sort == TopSort::kWaited && a.waited != b.waited) return a.waited > b.waited;
+    const v1::ConsumerStatus& c = *a.status;
+    const v1::ConsumerStatus& d = *b.status;
+    return std::make_tuple(std::string_view(c.job()), c.rank(), c.replica()) <
+           std::make_tuple(std::string_view(d.job()), d.rank(), d.replica());
+  });
+}
+
+}  // namespace
+
+WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
+  // One that is not let in yet reports nothing.
+  if (consumer.state() == "waiting") return WaitCause::kAttach;
+  const auto cause = static_cast<std::size_t>(consumer.now().cause());
+  return cause < kWaitCauses ? static_cast<WaitCause>(cause) : WaitCause::kNone;
+}
+
+bool ForWorker(WaitCause cause) {
+  return cause >= WaitCause::kConnect && cause <= WaitCause::kTransfer;
+}
+
+std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
+                                  TopSort sort) {
+  const Known known(before);
+  std::map<TopKey, std::size_t> waiters;
+  for (const auto& consumer : now.consumers()) {
+    if (ForWorker(CauseOf(consumer))) ++waiters[KeyOf(consumer.now().worker())];
+  }
+  std::vector<WorkerRow> rows;
+  for (const auto& worker : now.workers()) {
+    const TopKey key = KeyOf(worker.id());
+    const Difference<v1::WorkerStatus> difference(known.workers, key, worker);
+    WorkerRow row;
+    row.status = &worker;
+    row.batches = difference.PerSecond([](const auto& w) { return w.sent_batches(); });
+    row.bytes = difference.PerSecond([](const auto& w) { return w.sent_bytes(); });
+    row.blocked = difference.PerSecond([](const auto& w) { return w.send_blocked_seconds(); });
+    for (const auto& stage : worker.build()) {
+      const Rate seconds = difference.PerSecond([&](const v1::WorkerStatus& w) {
+        for (const auto& other : w.build()) {
+          if (other.stage() == stage.stage()) return other.seconds();
+        }
+        return 0.0;
+      });
+      if (!row.build.empty()) row.build += ", ";
+      row.build += Printable(stage.stage()) + (seconds ? fmt::format(" {:.2f}", *seconds) : " -");
+    }
+    const auto found = waiters.find(key);
+    if (found != waiters.end()) row.waiters = found->second;
+    rows.push_back(std::move(row));
+  }
+  Sort(rows, sort);
+  return rows;
+}
+
+std::vector<ConsumerRow> ConsumerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
+                                      TopSort sort) {
+  const Known known(before);
+  std::vector<ConsumerRow> rows;
+  for (const auto& consumer : now.consumers()) {
+    const Difference<v1::ConsumerStatus> difference(known.consumers, KeyOf(consumer.session()),
+                                                    consumer);
+    ConsumerRow row;
+    row.status = &consumer;
+    row.cause = CauseOf(consumer);
+    row.batches = difference.PerSecond([](const auto& c) { return c.counters().batches(); });
+    row.examples = difference.PerSecond([](const auto& c) { return c.counters().examples(); });
+    row.bytes = difference.PerSecond([](const auto& c) { return c.counters().bytes(); });
+    row.waited = difference.PerSecond([](const auto& c) { return c.waited_seconds(); });
+    rows.push_back(row);
+  }
+  Sort(rows, sort);
+  return rows;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,352 @@
+#include "client/cli/trace/trace_recording.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "client/session/machine/stats.h"
+#include "common/epoch/position.h"
+#include "common/system/trace.h"
+#include "common/transport/trace_peer.h"
+
+namespace millrace::cli {
+namespace {
+
+constexpr std::array<std::string_view, kSpanKinds> kKindNames = {
+    "",     "lease",   "build",  "shuffle", "closure", "batch", "seal",
+    "send", "receive", "gather", "expand",  "taken",   "waited"};
+
+/// Rows that a process's spans are drawn in: spans of one row do not overlap, unless one holds the
+/// other.
+enum class Track : std::uint8_t { kLeases, kBuilder, kSends, kReceives, kExpands, kLoop };
+
+Track TrackOf(SpanKind kind) {
+  switch (kind) {
+    case SpanKind::kLease:
+      return Track::kLeases;
+    case SpanKind::kSend:
+      return Track::kSends;
+    case SpanKind::kReceive:
+    case SpanKind::kGather:
+      return Track::kReceives;
+    case SpanKind::kExpand:
+      return Track::kExpands;
+    case SpanKind::kTaken:
+    case SpanKind::kWaited:
+      return Track::kLoop;
+    default:
+      return Track::kBuilder;
+  }
+}
+
+std::string TrackName(Track track, std::uint32_t lane) {
+  switch (track) {
+    case Track::kLeases:
+      return "leases";
+    case Track::kBuilder:
+      return fmt::format("builder {}", lane);
+    case Track::kSends:
+      return fmt::format("sends, stream {}", lane);
+    case Track::kReceives:
+      return fmt::format("receives, stream {}", lane);
+    case Track::kExpands:
+      return lane == 0 ? "expands" : fmt::format("expands, thread {}", lane);
+    case Track::kLoop:
+      return "training loop";
+  }
+  return {};
+}
+
+/// The kinds that a batch's flow goes through; the others lie within them.
+bool InFlow(SpanKind kind) {
+  return kind == SpanKind::kLease || kind == SpanKind::kBuild || kind == SpanKind::kSend ||
+         kind == SpanKind::kReceive || kind == SpanKind::kExpand || kind == SpanKind::kTaken;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+/// Nanoseconds as microseconds, exactly.
+std::string Microseconds(std::int64_t ns) {
+  const bool negative = ns < 0;
+  const std::uint64_t abs =
+      negative ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+  return fmt::format("{}{}.{:03}", negative ? "-" : "", abs / 1000, abs % 1000);
+}
+
+/// A batch of one session: its session and position.
+using BatchKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+
+/// Of a lease: more than any dispatcher gives.
+constexpr std::uint32_t kMostBatches = 4096;
+
+/// A place that a flow goes through.
+struct Stop {
+  SpanKind kind;
+  std::int64_t begin;
+  int pid;
+  int tid;
+};
+
+class Writer {
+ public:
+  using Out = std::function<void(std::string_view)>;
+  using Processes = std::map<TraceRecording::ProcessKey, v1::TraceProcess>;
+  using Sessions = std::map<TraceRecording::SessionKey, v1::TraceSession>;
+
+  Writer(const Out& out, std::uint64_t began, const Processes& processes, const Sessions& sessions)
+      : out_(out), began_(static_cast<std::int64_t>(began)), processes_(processes) {
+    for (const auto& [key, session] : sessions) {
+      Named named{&session, std::nullopt};
+      const v1::StepSpec& spec = session.steps();
+      const Result<StepArithmetic> steps = StepArithmetic::Create(
+          {spec.examples(), spec.size(), spec.global_size(), spec.keep(), spec.world_size()});
+      if (session.has_steps() && steps.ok()) named.steps = *steps;
+      sessions_.emplace(key, std::move(named));
+    }
+    out_("{\"traceEvents\":[");
+    int pid = 0;
+    for (const auto& [key, process] : processes_) {
+      pids_[key] = ++pid;
+      Event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"tid":0,"args":{{"name":{}}})",
+                        pid, Quoted(ProcessName(process))));
+      Event(fmt::format(
+          R"("ph":"M","name":"process_labels","pid":{},"tid":0,"args":{{"labels":{}}})", pid,
+          Quoted(process.clock_error_ns() == 0
+                     ? std::string("the dispatcher's clock")
+                     : fmt::format("clock within {} us", Microseconds(static_cast<std::int64_t>(
+                                                             process.clock_error_ns()))))));
+      Event(fmt::format(
+          R"("ph":"M","name":"process_sort_index","pid":{},"tid":0,"args":{{"sort_index":{}}})",
+          pid, pid));
+    }
+  }
+
+  /// Where batches were built: to be known before the spans that follow are written.
+  void Learn(const TraceRecording::ProcessKey& process, const Span& span) {
+    if (span.kind == SpanKind::kBuild || span.kind == SpanKind::kSend) {
+      workers_[KeyOf(span)] = processes_.at(process).name();
+    }
+  }
+
+  void Write(const TraceRecording::ProcessKey& key, const Span& span) {
+    const v1::TraceProcess& process = processes_.at(key);
+    const int pid = pids_.at(key);
+    const Track track = TrackOf(span.kind);
+    const int tid = Tid(pid, track, span.lane);
+    const std::int64_t begin = span.begin.since_boot.count() - process.clock_offset_ns() - began_;
+    const std::int64_t length = std::max<std::int64_t>(0, (span.end - span.begin).count());
+    const auto kind = static_cast<std::size_t>(span.kind);
+    std::string name(kind < kSpanKinds ? kKindNames[kind] : "unknown");
+    if (span.kind == SpanKind::kWaited && span.detail < kWaitCauses) {
+      name += fmt::format(": {}", WaitCauseName(static_cast<WaitCause>(span.detail)));
+    }
+    Event(fmt::format(
+        R"("ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})", name,
+        RoleName(process.role()), pid, tid, Microseconds(begin), Microseconds(length), Args(span)));
+    if (!InFlow(span.kind)) return;
+    const Stop stop{span.kind, begin, pid, tid};
+    if (span.kind == SpanKind::kLease) {
+      leases_.push_back({span, stop});
+    } else {
+      stops_[KeyOf(span)].push_back(stop);
+    }
+  }
+
+  void Finish(std::uint64_t dropped, std::uint64_t clock_error_ns) {
+    for (const auto& [lease, stop] : leases_) {
+      // The batches of a lease that was given while others were traced.
+      for (std::uint32_t k = 0; k < std::min(lease.detail, kMostBatches); ++k) {
+        Span batch = lease;
+        batch.example += k * lease.bytes;
+        const auto found = stops_.find(KeyOf(batch));
+        if (found != stops_.end()) found->second.push_back(stop);
+      }
+    }
+    std::uint64_t flow = 0;
+    for (auto& [key, stops] : stops_) {
+      // In the order of a batch's way, whatever the clocks say.
+      std::stable_sort(stops.begin(), stops.end(), [](const Stop& a, const Stop& b) {
+        return std::tie(a.kind, a.begin) < std::tie(b.kind, b.begin);
+      });
+      if (stops.size() < 2) continue;
+      ++flow;
+      for (std::size_t i = 0; i < stops.size(); ++i) {
+        const char* const phase = i == 0 ? "s" : i + 1 == stops.size() ? "f" : "t";
+        Event(fmt::format(
+            R"("ph":"{}","id":{},"name":"batch","cat":"batch","pid":{},"tid":{},"ts":{}{})", phase,
+            flow, stops[i].pid, stops[i].tid, Microseconds(stops[i].begin),
+            *phase == 'f' ? R"(,"bp":"e")" : ""));
+      }
+    }
+    out_(
+        fmt::format("\n],\"displayTimeUnit\":\"ms\",\"otherData\":{{\"clock_error_us\":\"{}\","
+                    "\"dropped_spans\":\"{}\"}}}}\n",
+                    Microseconds(static_cast<std::int64_t>(clock_error_ns)), dropped));
+  }
+
+ private:
+  struct Named {
+    const v1::TraceSession* session;
+    std::optional<StepArithmetic> steps;
+  };
+
+  static BatchKey KeyOf(const Span& span) {
+    return {span.session.term, span.session.n, span.epoch, span.example};
+  }
+
+  static std::string_view RoleName(v1::TraceRole role) {
+    return role == v1::TRACE_DISPATCHER ? "dispatcher"
+           : role == v1::TRACE_WORKER   ? "worker"
+                                        : "consumer";
+  }
+
+  std::string ProcessName(const v1::TraceProcess& process) const {
+    if (process.role() == v1::TRACE_CONSUMER) {
+      const auto found = sessions_.find({process.id().term(), process.id().n()});
+      if (found != sessions_.end()) {
+        const v1::TraceSession& session = *found->second.session;
+        return fmt::format(
+            "consumer {} rank {}{} ({})", session.job(), session.rank(),
+            session.replica() == 0 ? "" : fmt::format(" replica {}", session.replica()),
+            process.name());
+      }
+    }
+    return fmt::format("{} {}", RoleName(process.role()), process.name());
+  }
+
+  std::string Args(const Span& span) const {
+    std::string args;
+    const auto add = [&args](std::string_view name, const std::string& value) {
+      args += fmt::format("{}\"{}\":{}", args.empty() ? "" : ",", name, value);
+    };
+    const auto found = sessions_.find({span.session.term, span.session.n});
+    const Named* const named = found == sessions_.end() ? nullptr : &found->second;
+    if (named != nullptr) {
+      add("job", Quoted(named->session->job()));
+      add("rank", fmt::format("{}", named->session->rank()));
+      if (named->session->replica() != 0) {
+        add("replica", fmt::format("{}", named->session->replica()));
+      }
+    }
+    // A wait to be let in is for no batch.
+    if (span.kind == SpanKind::kWaited &&
+        span.detail == static_cast<std::uint32_t>(WaitCause::kAttach)) {
+      return args;
+    }
+    add("epoch", fmt::format("{}", span.epoch));
+    add("position", fmt::format("{}", span.example));
+    if (named != nullptr && named->steps) {
+      const Position at{span.epoch, span.example};
+      add("step", fmt::format("{}", named->steps->Step(at)));
+      if (span.kind != SpanKind::kLease) {
+        add("ordinal", fmt::format("{}", named->steps->Ordinal(at, named->session->rank())));
+      }
+    }
+    if (span.lease.is_set()) add("lease", Quoted(span.lease.ToString()));
+    if (span.kind == SpanKind::kLease) {
+      add("batches", fmt::format("{}", span.detail));
+      add("stride", fmt::format("{}", span.bytes));
+      return args;
+    }
+    if (const auto worker = workers_.find(KeyOf(span)); worker != workers_.end()) {
+      add("worker", Quoted(worker->second));
+    }
+    if (span.bytes > 0) add("bytes", fmt::format("{}", span.bytes));
+    return args;
+  }
+
+  int Tid(int pid, Track track, std::uint32_t lane) {
+    // One thread each takes leases and is the loop.
+    if (track == Track::kLeases || track == Track::kLoop) lane = 0;
+    const auto [found, added] = tids_.try_emplace({pid, track, lane}, 0);
+    if (added) {
+      found->second = ++last_tid_[pid];
+      Event(fmt::format(R"("ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":"{}"}})",
+                        pid, found->second, TrackName(track, lane)));
+    }
+    return found->second;
+  }
+
+  void Event(const std::string& fields) {
+    out_(fmt::format("{}{{{}}}", first_ ? "\n" : ",\n", fields));
+    first_ = false;
+  }
+
+  const Out& out_;
+  const std::int64_t began_;
+  const Processes& processes_;
+  std::map<TraceRecording::SessionKey, Named> sessions_;
+  std::map<TraceRecording::ProcessKey, int> pids_;
+  std::map<std::tuple<int, Track, std::uint32_t>, int> tids_;
+  std::map<int, int> last_tid_;
+  std::map<BatchKey, std::string> workers_;
+  std::map<BatchKey, std::vector<Stop>> stops_;
+  std::vector<std::pair<Span, Stop>> leases_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+void TraceRecording::Add(v1::TraceChunk chunk) {
+  if (chunk.began() != 0) began_ = chunk.began();
+  for (v1::TraceSession& session : *chunk.mutable_sessions()) {
+    const SessionKey key{session.id().term(), session.id().n()};
+    sessions_[key] = std::move(session);
+  }
+  if (!chunk.has_process()) return;
+  const v1::TraceProcess& process = chunk.process();
+  const ProcessKey key{process.role(), process.id().term(), process.id().n()};
+  processes_[key] = process;
+  const std::size_t count = SpanCount(chunk.spans());
+  if (count == 0) return;
+  spans_ += count;
+  chunks_.emplace_back(key, std::move(*chunk.mutable_spans()));
+}
+
+std::uint64_t TraceRecording::dropped() const {
+  std::uint64_t dropped = 0;
+  for (const auto& [key, process] : processes_) dropped += process.dropped();
+  return dropped;
+}
+
+std::size_t TraceRecording::processes(v1::TraceRole role) const {
+  return static_cast<std::size_t>(
+      std::count_if(processes_.begin(), processes_.end(),
+                    [role](const auto& entry) { return entry.second.role() == role; }));
+}
+
+std::uint64_t TraceRecording::clock_error_ns() const {
+  std::uint64_t error = 0;
+  for (const auto& [key, process] : processes_) error = std::max(error, process.clock_error_ns());
+  return error;
+}
+
+void TraceRecording::WriteJson(const std::function<void(std::string_view)>& out) const {
+  Writer writer(out, began_, processes_, sessions_);
+  const auto each = [this](auto f) {
+    for (const auto& [key, spans] : chunks_) {
+      for (std::size_t row = 0; row < SpanCount(spans); ++row) f(key, SpanAt(spans, row));
+    }
+  };
+  each([&](const ProcessKey& key, const Span& span) { writer.Learn(key, span); });
+  each([&](const ProcessKey& key, const Span& span) { writer.Write(key, span); });
+  writer.Finish(dropped(), clock_error_ns());
+}
+
+}  // namespace millrace::cli

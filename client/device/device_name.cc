@@ -1,0 +1,46 @@
+#include <charconv>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "client/device/device.h"
+#ifdef MILLRACE_CUDA
+#include "client/device/cuda_accelerator.h"
+#include "client/device/slot_device.h"
+#endif
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kCuda = "cuda";
+
+Result<std::shared_ptr<Device>> MakeGpu(int number, [[maybe_unused]] const DeviceLimits& limits) {
+#ifdef MILLRACE_CUDA
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<Accelerator> accelerator, MakeCudaAccelerator(number));
+  return MakeSlotDevice(std::move(accelerator), limits);
+#else
+  return Unimplemented(
+      fmt::format("device cuda:{}: this build delivers to host memory only: rebuild with the "
+                  "preset cuda",
+                  number));
+#endif
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> MakeDevice(std::string_view name, const DeviceLimits& limits) {
+  if (name.empty() || name == "host" || name == "cpu") return MakeHostDevice();
+  int number = 0;
+  std::string_view digits = name;
+  if (name == kCuda) return MakeGpu(number, limits);
+  if (name.starts_with(kCuda) && name.substr(kCuda.size()).starts_with(":")) {
+    digits.remove_prefix(kCuda.size() + 1);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    if (error == std::errc() && end == digits.data() + digits.size() && number >= 0) {
+      return MakeGpu(number, limits);
+    }
+  }
+  return InvalidArgument(fmt::format("device {}: expected host, or cuda:0, cuda:1, …", name));
+}
+
+}  // namespace millrace

@@ -1,0 +1,231 @@
+#include "client/device/slot_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "client/device/pinned_memory.h"
+#include "client/device/slot_pool.h"
+#include "common/expand/expand_program.h"
+#include "common/system/mutex.h"
+
+namespace millrace {
+namespace {
+
+/// Before the tasks in pinned memory: the error word.
+constexpr std::size_t kTasksAt = kTensorAlignment;
+
+/// A slot in a consumer's hands.
+class LentSlot final : public StreamLedger {
+ public:
+  LentSlot(std::shared_ptr<SlotPool> pool, Slot slot)
+      : pool_(std::move(pool)), slot_(std::move(slot)) {}
+  ~LentSlot() override {
+    if (streams_.empty()) streams_.push_back(Accelerator::kDefaultStream);
+    pool_->ReleaseAfter(std::move(slot_), streams_);
+  }
+  LentSlot(const LentSlot&) = delete;
+  LentSlot& operator=(const LentSlot&) = delete;
+
+  void UsedOn(std::uintptr_t stream) override {
+    MutexLock lock(mutex_);
+    if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) {
+      streams_.push_back(stream);
+    }
+  }
+
+ private:
+  const std::shared_ptr<SlotPool> pool_;
+  Slot slot_;
+  Mutex mutex_;
+  std::vector<Accelerator::StreamHandle> streams_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+/// A slot that only the side stream has used, all of whose work is over or comes first.
+class OwnSlot {
+ public:
+  OwnSlot(std::shared_ptr<SlotPool> pool, Slot slot)
+      : pool_(std::move(pool)), slot_(std::move(slot)) {}
+  ~OwnSlot() {
+    if (slot_.data != nullptr) pool_->Release(std::move(slot_));
+  }
+  OwnSlot(const OwnSlot&) = delete;
+  OwnSlot& operator=(const OwnSlot&) = delete;
+
+  const Slot& slot() const { return slot_; }
+  /// To be lent to a consumer. REQUIRES: what it was busy with is over.
+  Slot Take() {
+    slot_.busy.clear();
+    return std::exchange(slot_, {});
+  }
+
+ private:
+  const std::shared_ptr<SlotPool> pool_;
+  Slot slot_;
+};
+
+class SlotDevice final : public Device {
+ public:
+  SlotDevice(std::shared_ptr<Accelerator> accelerator, const DeviceLimits& limits)
+      : accelerator_(std::move(accelerator)),
+        pinned_(std::make_shared<PinnedMemory>(accelerator_)),
+        staging_(BufferPool::kDefaultCacheBytes, pinned_),
+        payloads_(std::make_shared<SlotPool>(accelerator_, DeviceLimits{})),
+        slots_(std::make_shared<SlotPool>(accelerator_, limits)) {}
+
+  std::string_view name() const override { return accelerator_->name(); }
+  Result<std::shared_ptr<const DeliveredBatch>> Expand(
+      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override;
+  std::shared_ptr<BufferMemory> receive_memory() override { return pinned_; }
+  std::shared_ptr<const void> OnMapped(std::span<const std::byte> bytes) override {
+    return pinned_->Register(bytes);
+  }
+  std::string status() const override;
+
+ private:
+  /// One call of Expand: what has to stay until its event has passed.
+  struct Work {
+    ExpandProgram program;
+    std::shared_ptr<Buffer> desk;  // error word and tasks
+    std::shared_ptr<const OwnSlot> payload;
+    std::shared_ptr<Buffer> staged;  // the payload, where it lay in no pinned memory
+    std::shared_ptr<Accelerator::Event> done;
+  };
+
+  Result<std::shared_ptr<Buffer>> PinnedBuffer(std::size_t bytes);
+  Result<Work> Prepare(const PackedBatch& packed, const ExpandLayout& layout);
+  Status Upload(const std::shared_ptr<const PackedBatch>& packed, Work& work)
+      MILLRACE_REQUIRES(mutex_);
+  Status Queue(const std::shared_ptr<const PackedBatch>& packed, const ExpandLayout& layout,
+               const Slot& slot, Work& work) MILLRACE_REQUIRES(mutex_);
+
+  const std::shared_ptr<Accelerator> accelerator_;
+  const std::shared_ptr<PinnedMemory> pinned_;
+  BufferPool staging_;
+  const std::shared_ptr<SlotPool> payloads_;
+  const std::shared_ptr<SlotPool> slots_;
+  std::atomic<std::uint64_t> batches_{0};
+  std::atomic<std::uint64_t> staged_batches_{0};
+  Mutex mutex_;  // of the side stream: the work of one call is queued in one go
+  // The batch that was uploaded last: its parts are expanded one after another.
+  std::weak_ptr<const PackedBatch> uploaded_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<const OwnSlot> uploaded_payload_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+Result<std::shared_ptr<Buffer>> SlotDevice::PinnedBuffer(std::size_t bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, staging_.Acquire(bytes));
+  // The pool takes the heap where there is no pinned memory.
+  if (!pinned_->Contains(buffer->bytes())) {
+    return ResourceExhausted(
+        fmt::format("{}: no pinned memory of {} bytes: raise the limit on locked memory, or make "
+                    "`prefetch_bytes` smaller",
+                    name(), bytes));
+  }
+  return buffer;
+}
+
+Result<SlotDevice::Work> SlotDevice::Prepare(const PackedBatch& packed,
+                                             const ExpandLayout& layout) {
+  Work work;
+  work.program = MakeExpandProgram(packed, layout);
+  const std::span<const kernel::Task> tasks = work.program.tasks;
+  MILLRACE_ASSIGN_OR_RETURN(work.desk, PinnedBuffer(kTasksAt + tasks.size_bytes()));
+  std::memset(work.desk->data(), 0, kTasksAt);
+  if (!tasks.empty()) {
+    std::memcpy(work.desk->data() + kTasksAt, tasks.data(), tasks.size_bytes());
+  }
+  if (!pinned_->Contains(packed.payload())) {
+    MILLRACE_ASSIGN_OR_RETURN(work.staged, PinnedBuffer(packed.payload().size()));
+  }
+  return work;
+}
+
+Status SlotDevice::Upload(const std::shared_ptr<const PackedBatch>& packed, Work& work) {
+  if (uploaded_payload_ != nullptr && uploaded_.lock() == packed) {
+    work.payload = uploaded_payload_;
+    return OkStatus();
+  }
+  uploaded_payload_ = nullptr;
+  std::span<const std::byte> from = packed->payload();
+  MILLRACE_ASSIGN_OR_RETURN(Slot slot, payloads_->Acquire(from.size()));
+  auto payload = std::make_shared<const OwnSlot>(payloads_, std::move(slot));
+  work.payload = payload;
+  ++batches_;
+  if (work.staged != nullptr) {
+    if (!from.empty()) std::memcpy(work.staged->data(), from.data(), from.size());
+    from = work.staged->bytes();
+    ++staged_batches_;
+  }
+  MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(payload->slot().data, from));
+  uploaded_ = packed;
+  uploaded_payload_ = std::move(payload);
+  return OkStatus();
+}
+
+Status SlotDevice::Queue(const std::shared_ptr<const PackedBatch>& packed,
+                         const ExpandLayout& layout, const Slot& slot, Work& work) {
+  MILLRACE_RETURN_IF_ERROR(Upload(packed, work));
+  for (const auto& event : slot.busy) MILLRACE_RETURN_IF_ERROR(accelerator_->WaitFor(*event));
+  kernel::Launch launch = work.program.launch;
+  if (launch.tiles == 0) return OkStatus();
+  std::byte* const tasks = slot.data + layout.bytes;
+  MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(tasks, work.desk->bytes().subspan(kTasksAt)));
+  launch.payload = reinterpret_cast<const unsigned char*>(work.payload->slot().data);
+  launch.out = reinterpret_cast<unsigned char*>(slot.data);
+  launch.tasks = reinterpret_cast<const kernel::Task*>(tasks);
+  launch.error = reinterpret_cast<std::uint32_t*>(work.desk->data());
+  return accelerator_->Expand(launch);
+}
+
+Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
+    const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) {
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, index_dtype, rows));
+  MILLRACE_ASSIGN_OR_RETURN(Work work, Prepare(*packed, layout));
+  // The tasks lie behind the tensors.
+  MILLRACE_ASSIGN_OR_RETURN(
+      Slot taken, slots_->Acquire(layout.bytes + work.program.tasks.size() * sizeof(kernel::Task)));
+  OwnSlot slot(slots_, std::move(taken));
+  Status queued;
+  {
+    MutexLock lock(mutex_);
+    queued = Queue(packed, layout, slot.slot(), work);
+    // Whatever was queued has to be over before its memory is used again.
+    MILLRACE_ASSIGN_OR_RETURN(work.done, accelerator_->Record());
+  }
+  MILLRACE_RETURN_IF_ERROR(accelerator_->Synchronize(*work.done));
+  MILLRACE_RETURN_IF_ERROR(queued);
+  std::uint32_t error = 0;
+  std::memcpy(&error, work.desk->data(), sizeof error);
+  if (error != 0) return WhatIsWrong(*packed, layout);
+  const std::span<std::byte> out(slot.slot().data, layout.bytes);
+  auto lent = std::make_shared<LentSlot>(slots_, slot.Take());
+  TensorMemory memory = accelerator_->memory();
+  memory.ledger = lent.get();
+  return ViewExpanded(*packed, layout, out, std::move(lent), memory);
+}
+
+std::string SlotDevice::status() const {
+  std::string text = fmt::format("{} ({})", name(), accelerator_->model());
+  if (const std::string why = pinned_->refusal(); !why.empty()) {
+    text += fmt::format("; shared memory is copied once into pinned memory: {}", why);
+  }
+  if (const std::uint64_t staged = staged_batches_; staged > 0) {
+    text +=
+        fmt::format("; {} of {} batches were copied into pinned memory", staged, batches_.load());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> MakeSlotDevice(std::shared_ptr<Accelerator> accelerator,
+                                       const DeviceLimits& limits) {
+  return std::make_shared<SlotDevice>(std::move(accelerator), limits);
+}
+
+}  // namespace millrace

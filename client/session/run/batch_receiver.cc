@@ -1,0 +1,125 @@
+#include "client/session/run/batch_receiver.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/transport/wire.h"
+
+namespace millrace::client {
+
+Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, bool wanted,
+                                                     std::uint64_t limit_bytes) const {
+  const v1::BatchPart& part = in.part;
+  UnderWay batch;
+  batch.lease = FromProto(part.lease());
+  batch.at = FromProto(part.at());
+  batch.total = part.total_bytes();
+  if (part.offset() != 0) {
+    return DataLoss(
+        fmt::format("the first part of a batch is at offset {}, expected 0", part.offset()));
+  }
+  if (batch.total > limit_bytes) {
+    return OutOfRange(
+        fmt::format("a batch of {} bytes at {}, expected at most {}: make `batch.size` or "
+                    "`closure.max_subgraph_size` smaller",
+                    batch.total, batch.at.ToString(), limit_bytes));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(batch.digest, Digest128::FromBytes(part.digest()));
+  batch.wanted = wanted;
+  if (wanted && in.in_place) {
+    batch.place = {in.data.front().data(), 0};
+  } else if (wanted) {
+    MILLRACE_ASSIGN_OR_RETURN(batch.slot, pool_->Acquire(batch.total));
+  }
+  return batch;
+}
+
+Status BatchReceiver::CheckFollows(const UnderWay& batch, const v1::BatchPart& part) {
+  if (FromProto(part.lease()) != batch.lease || FromProto(part.at()) != batch.at ||
+      part.total_bytes() != batch.total || part.offset() != batch.received) {
+    return DataLoss(fmt::format(
+        "a part of lease {} at {}, offset {} of {}; expected lease {} at {}, offset {} of {}",
+        FromProto(part.lease()).ToString(), FromProto(part.at()).ToString(), part.offset(),
+        part.total_bytes(), batch.lease.ToString(), batch.at.ToString(), batch.received,
+        batch.total));
+  }
+  return OkStatus();
+}
+
+Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& in, bool wanted,
+                                                           std::uint64_t limit_bytes) {
+  if (!under_way_) {
+    Result<UnderWay> begun = Begin(in, wanted, limit_bytes);
+    if (!begun.ok()) {
+      return begun.status().code() == StatusCode::kInvalidArgument
+                 ? DataLoss("a part of a batch: " + begun.status().message())
+                 : begun.status();
+    }
+    under_way_.emplace(std::move(begun).value());
+  } else {
+    MILLRACE_RETURN_IF_ERROR(CheckFollows(*under_way_, in.part));
+  }
+  UnderWay& batch = *under_way_;
+  const std::size_t bytes = in.data_bytes();
+  if (bytes > batch.total - batch.received) {
+    return DataLoss(fmt::format("a part of {} bytes at offset {} of a batch of {} bytes", bytes,
+                                batch.received, batch.total));
+  }
+  if (batch.place.data() != nullptr) {
+    const std::byte* const end = batch.place.data() + batch.place.size();
+    if (!in.in_place || in.data.front().data() != end) {
+      return DataLoss(
+          fmt::format("a part of a batch in place at offset {} lies elsewhere", batch.received));
+    }
+    batch.place = {batch.place.data(), batch.place.size() + bytes};
+    batch.owners.push_back(in.owner);
+    batch.hash.Update(in.data.front());
+  } else if (batch.slot != nullptr) {
+    const std::span<std::byte> place = batch.slot->bytes().subspan(batch.received, bytes);
+    wire::GatherInto(in, place);
+    // While it is in the cache.
+    batch.hash.Update(place);
+  }
+  batch.received += bytes;
+  if (batch.received < batch.total) return std::optional<ReceivedBatch>();
+  UnderWay done = std::move(batch);
+  under_way_.reset();
+  if (!done.wanted) return std::optional<ReceivedBatch>();
+  return Finish(std::move(done));
+}
+
+Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
+  if (const Digest128 got = batch.hash.Finish(); got != batch.digest) {
+    return DataLoss(fmt::format("a batch at {} with digest {}, expected {}", batch.at.ToString(),
+                                got.ToHex(), batch.digest.ToHex()));
+  }
+  ReceivedBatch received;
+  received.arrival.in_place = batch.slot == nullptr;
+  if (batch.slot != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        received.batch, PackedBatch::Parse(std::shared_ptr<const Buffer>(std::move(batch.slot)),
+                                           static_cast<std::size_t>(batch.total)));
+  } else {
+    using Owners = std::vector<std::shared_ptr<const void>>;
+    MILLRACE_ASSIGN_OR_RETURN(
+        received.batch,
+        PackedBatch::Parse(batch.place, std::make_shared<const Owners>(std::move(batch.owners))));
+  }
+  const BatchInfo& info = received.batch->info();
+  received.arrival.lease = batch.lease;
+  received.arrival.at = batch.at;
+  received.arrival.digest = batch.digest;
+  received.arrival.bytes = batch.total;
+  received.arrival.fingerprint = info.fingerprint;
+  received.arrival.epoch = info.epoch;
+  received.arrival.first_example = info.first_example;
+  received.arrival.planned_examples = info.planned_examples;
+  received.arrival.examples = static_cast<std::uint32_t>(received.batch->graphs());
+  for (const DroppedExample& dropped : info.dropped) {
+    received.arrival.dropped.push_back(dropped.reason);
+  }
+  return std::optional<ReceivedBatch>(std::move(received));
+}
+
+}  // namespace millrace::client

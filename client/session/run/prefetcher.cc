@@ -1,0 +1,105 @@
+#include "client/session/run/prefetcher.h"
+
+#include <utility>
+
+namespace millrace::client {
+namespace {
+
+std::uint64_t BytesOf(const Result<ExpandedBatch>& batch) {
+  std::uint64_t bytes = 0;
+  if (!batch.ok()) return bytes;
+  for (const auto& part : batch->parts) bytes += part->bytes().size();
+  return bytes;
+}
+
+}  // namespace
+
+Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
+                       const ExpandDepth& depth, const Tracer& tracer,
+                       std::function<void()> on_ready)
+    : device_(std::move(device)),
+      index_dtype_(index_dtype),
+      parts_(parts),
+      depth_(depth),
+      tracer_(tracer),
+      on_ready_(std::move(on_ready)),
+      thread_([this] { Run(); }) {}
+
+Prefetcher::~Prefetcher() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  thread_.join();
+}
+
+void Prefetcher::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch,
+                      bool loop_waits) {
+  MutexLock lock(mutex_);
+  packed_.emplace(step, std::move(batch));
+  if (step == expand_ && !loop_waits) changed_.NotifyAll();
+}
+
+std::optional<Result<ExpandedBatch>> Prefetcher::TryTake(std::uint64_t step) {
+  MutexLock lock(mutex_);
+  const auto it = ready_.find(step);
+  if (it == ready_.end()) return std::nullopt;
+  Result<ExpandedBatch> taken = std::move(it->second);
+  ready_.erase(it);
+  ready_bytes_ -= BytesOf(taken);
+  next_ = step + 1;
+  changed_.NotifyAll();
+  return taken;
+}
+
+std::shared_ptr<const PackedBatch> Prefetcher::TakePacked(std::uint64_t step) {
+  MutexLock lock(mutex_);
+  const auto it = packed_.find(step);
+  if (it == packed_.end() || expand_ != step) return nullptr;
+  std::shared_ptr<const PackedBatch> packed = std::move(it->second);
+  packed_.erase(it);
+  next_ = expand_ = step + 1;
+  if (packed_.contains(expand_)) changed_.NotifyAll();
+  return packed;
+}
+
+Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> packed) {
+  const Time began = tracer_.Begin();
+  std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
+  for (std::uint32_t part = 0; part < parts_; ++part) {
+    const RowRange rows = RowsOfPart(packed->graphs(), part, parts_);
+    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, index_dtype_, rows));
+  }
+  return ExpandedBatch{std::move(packed), std::move(parts), began, tracer_.Begin(),
+                       Tracer::ThreadLane()};
+}
+
+bool Prefetcher::HasRoom() const {
+  if (expand_ == next_) return true;  // the loop's next one
+  return expand_ < next_ + depth_.batches && ready_bytes_ < depth_.bytes;
+}
+
+void Prefetcher::Run() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto it = packed_.find(expand_);
+    if (it == packed_.end() || !HasRoom()) {
+      changed_.Wait(mutex_);
+      continue;
+    }
+    std::shared_ptr<const PackedBatch> packed = std::move(it->second);
+    packed_.erase(it);
+    const std::uint64_t step = expand_++;
+    lock.Unlock();
+    Result<ExpandedBatch> expanded = Expand(std::move(packed));
+    lock.Lock();
+    ready_bytes_ += BytesOf(expanded);
+    ready_.emplace(step, std::move(expanded));
+    lock.Unlock();
+    on_ready_();
+    lock.Lock();
+  }
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,209 @@
+#include "client/session.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/device/device.h"
+#include "client/session/run/session_core.h"
+#include "common/base/addresses.h"
+#include "common/base/protocol_limits.h"
+#include "common/base/protocol_version.h"
+#include "common/epoch/cursor.h"
+#include "common/system/host.h"
+#include "common/system/malloc.h"
+#include "common/system/mutex.h"
+#include "common/system/nonce.h"
+#include "common/transport/grpc/grpc_client.h"
+#include "common/transport/shm/shm_client.h"
+
+namespace millrace {
+namespace {
+
+Result<std::string> ReadPipeline(const SessionOptions& options) {
+  if (options.pipeline.empty() == options.pipeline_file.empty()) {
+    return InvalidArgument("a session needs a pipeline: give either its text or its file");
+  }
+  if (options.pipeline_file.empty()) return options.pipeline;
+  std::ifstream file(options.pipeline_file, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.good() && !file.eof()) {
+    return NotFound(fmt::format("pipeline file {} cannot be read", options.pipeline_file));
+  }
+  return text;
+}
+
+std::function<double()> MakeRandom() {
+  struct Generator {
+    Mutex mutex;
+    std::mt19937_64 engine MILLRACE_GUARDED_BY(mutex){std::random_device()()};
+  };
+  return [generator = std::make_shared<Generator>()] {
+    MutexLock lock(generator->mutex);
+    return std::uniform_real_distribution<double>()(generator->engine);
+  };
+}
+
+/// Some thirty years: as good as for ever, and no clock runs over.
+constexpr double kLongestTimeout = 1e9;
+
+Result<Duration> Timeout(const char* name, double seconds) {
+  if (!(seconds >= 0)) {
+    return InvalidArgument(
+        fmt::format("{}: expected a number of seconds from 0, got {}", name, seconds));
+  }
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::min(seconds, kLongestTimeout)));
+}
+
+Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) {
+  if (options.job.empty()) return InvalidArgument("a session needs the name of a job");
+  if (options.world_size == 0 || options.rank >= options.world_size) {
+    return InvalidArgument(fmt::format("rank {} of world size {}: expected 0 to {}", options.rank,
+                                       options.world_size,
+                                       options.world_size == 0 ? 0 : options.world_size - 1));
+  }
+  if (options.expanded_batches == 0) {
+    return InvalidArgument("expanded_batches: expected at least 1 batch ahead, got 0");
+  }
+  if (options.micro == 0) return InvalidArgument("micro: expected at least 1 part a batch, got 0");
+  if (options.index_dtype != DType::kInt32 && options.index_dtype != DType::kInt64) {
+    return InvalidArgument(
+        fmt::format("index dtype {}: expected int32 or int64", DTypeName(options.index_dtype)));
+  }
+  if (options.priority < 1 || options.priority > kMaxPriority) {
+    return InvalidArgument(
+        fmt::format("priority {}: expected 1 to {}", options.priority, kMaxPriority));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckAddresses("address", options.address));
+  client::SessionStateOptions state;
+  state.address = options.address;
+  state.prefetch_bytes = options.prefetch_bytes;
+  MILLRACE_ASSIGN_OR_RETURN(state.connect_timeout,
+                            Timeout("connect_timeout", options.connect_timeout_seconds));
+  MILLRACE_ASSIGN_OR_RETURN(state.attach_timeout,
+                            Timeout("attach_timeout", options.attach_timeout_seconds));
+  v1::Hello& hello = state.hello;
+  hello.set_protocol(kProtocol);
+  hello.set_job(options.job);
+  hello.set_rank(options.rank);
+  hello.set_replica(options.replica);
+  hello.set_world_size(options.world_size);
+  hello.set_epochs(options.epochs);
+  hello.set_any_start(options.any_start);
+  hello.set_priority(options.priority);
+  hello.set_nonce(MakeNonce());
+  hello.set_where(Whereabouts());
+  hello.set_host_id(NetworkHostId());
+  MILLRACE_ASSIGN_OR_RETURN(*hello.mutable_pipeline()->mutable_yaml(), ReadPipeline(options));
+  hello.mutable_pipeline()->set_variant(options.variant);
+  for (const std::string& override : options.overrides) {
+    hello.mutable_pipeline()->add_overrides(override);
+  }
+  hello.mutable_start();
+  if (!options.cursor.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Cursor cursor, Cursor::Parse(options.cursor));
+    if (cursor.entries.size() != 1) {
+      return InvalidArgument(
+          fmt::format("a cursor with {} sources: expected 1", cursor.entries.size()));
+    }
+    hello.set_cursor_fingerprint(cursor.entries[0].order.ToString());
+    client::ToProto(cursor.entries[0].position, hello.mutable_start());
+  }
+  return state;
+}
+
+}  // namespace
+
+// --- Batch ------------------------------------------------------------------------------------
+
+const std::vector<DeliveredTensor>& Batch::tensors() const { return delivered().tensors(); }
+const DeliveredTensor* Batch::Find(std::string_view path) const { return delivered().Find(path); }
+std::size_t Batch::graphs() const { return delivered().graphs(); }
+const BatchInfo& Batch::info() const { return delivered().info(); }
+std::uint32_t Batch::parts() const { return static_cast<std::uint32_t>(rep_->parts.size()); }
+const DeliveredBatch& Batch::delivered() const { return *rep_->parts[rep_->part]; }
+
+Batch Batch::Part(std::uint32_t part) const {
+  if (part == rep_->part) return *this;
+  auto rep = std::make_shared<Rep>(*rep_);
+  rep->part = part;
+  return Batch(std::move(rep));
+}
+
+Position Batch::position() const { return rep_->position; }
+std::uint64_t Batch::step() const { return rep_->step; }
+std::uint64_t Batch::ordinal() const { return rep_->ordinal; }
+std::uint32_t Batch::rank() const { return rep_->rank; }
+const std::shared_ptr<const PackedBatch>& Batch::packed() const { return rep_->packed; }
+std::shared_ptr<const void> Batch::owner() const { return rep_; }
+
+// --- Session ----------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
+                                                 const SessionEnvironment& environment) {
+  MILLRACE_ASSIGN_OR_RETURN(client::SessionStateOptions state, StateOptions(options));
+  SessionEnvironment real = environment;
+  if (real.device == nullptr) {
+    // Besides those ahead: what the loop works on, and what its device still does.
+    const DeviceLimits limits{(options.expanded_batches + 2) * options.micro,
+                              std::max(DeviceLimits{}.bytes, 4 * options.expanded_bytes)};
+    MILLRACE_ASSIGN_OR_RETURN(real.device, MakeDevice(options.device, limits));
+  }
+  if (real.connector == nullptr) {
+    real.connector = MakeGrpcConnector({});
+    if (options.shared_memory) {
+      real.connector = MakeShmConnector(std::move(real.connector), NetworkHostId(),
+                                        [device = real.device](std::span<const std::byte> bytes) {
+                                          return device->OnMapped(bytes);
+                                        });
+    }
+  }
+  if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
+  if (real.random == nullptr) real.random = MakeRandom();
+  if (options.keep_freed_memory) KeepFreedMemory();
+  auto core = std::make_shared<Core>(options, real, std::move(state));
+  core->Start();
+  return std::unique_ptr<Session>(new Session(std::move(core)));
+}
+
+Result<std::unique_ptr<Session>> Session::Connect(const SessionOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Create(options));
+  MILLRACE_RETURN_IF_ERROR(session->Attach());
+  return session;
+}
+
+Session::Session(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+Session::~Session() { core_->Shutdown(); }
+
+Status Session::Attach(const Interrupt& interrupt) { return core_->Attach(interrupt); }
+const BatchSpec& Session::spec() const { return core_->spec(); }
+Result<std::optional<Batch>> Session::Next(const Interrupt& interrupt) {
+  return core_->Next(interrupt);
+}
+Result<bool> Session::NextEpoch() { return core_->NextEpoch(); }
+std::uint64_t Session::epoch() const { return core_->epoch(); }
+Position Session::position() const { return core_->position(); }
+SessionStats Session::stats() const { return core_->stats(); }
+std::string Session::waiting_why() const { return core_->waiting_why(); }
+void Session::Cancel() { core_->Cancel(); }
+
+std::string Session::cursor() const {
+  return Cursor{{{core_->spec().order_fingerprint, core_->position()}}}.ToString();
+}
+
+Result<VocabularyTable> Session::vocabulary(const Interrupt& interrupt) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables(interrupt));
+  return tables->vocabulary();
+}
+
+Result<std::vector<std::uint32_t>> Session::context(std::uint64_t id, const Interrupt& interrupt) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables(interrupt));
+  return tables->Context(id);
+}
+
+}  // namespace millrace

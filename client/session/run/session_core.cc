@@ -1,0 +1,334 @@
+// A session's threads and streams: events to its state machine, and its actions to the network.
+
+#include "client/session/run/session_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/session/run/batch_receiver.h"
+#include "client/session/run/spec_from_proto.h"
+
+namespace millrace {
+
+using client::StreamId;
+
+namespace {
+
+constexpr auto kGoodByeTime = std::chrono::seconds(1);
+
+/// What recycled memory may wait in the pool beyond the prefetched batches.
+constexpr std::size_t kSpareBytes = std::size_t{64} << 20;
+
+}  // namespace
+
+class Session::Core::AttachHandler final : public StreamHandler<v1::AttachResponse> {
+ public:
+  AttachHandler(std::weak_ptr<Core> core, StreamId id) : core_(std::move(core)), id_(id) {}
+
+  void OnMessage(v1::AttachResponse message) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    const bool asked = core->trace_.Obey(message);
+    MutexLock lock(core->mutex_);
+    if (asked) core->RecordWait();
+    core->state_.OnAttachMessage(id_, message, core->Now());
+    core->AfterEvent();
+  }
+  void OnWriteDone() override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnAttachWritten(id_, core->Now());
+    core->AfterEvent();
+  }
+  void OnClosed(const Status& status) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnAttachClosed(id_, status, core->Now());
+    core->OnStreamClosed(id_);
+    core->AfterEvent();
+  }
+
+ private:
+  const std::weak_ptr<Core> core_;
+  const StreamId id_;
+};
+
+class Session::Core::BatchesHandler final : public StreamHandler<IncomingPart> {
+ public:
+  BatchesHandler(std::weak_ptr<Core> core, StreamId id, std::shared_ptr<BufferPool> pool)
+      : core_(std::move(core)), id_(id), receiver_(std::move(pool)) {}
+
+  void OnMessage(IncomingPart in) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    bool wanted = false;
+    std::uint64_t limit = 0;
+    const Time came = core->trace_.tracer().Begin();
+    if (in.part.offset() == 0) first_came_ = came;
+    {
+      MutexLock lock(core->mutex_);
+      wanted = core->state_.OnBatchesPart(id_, in.part, in.data_bytes(), core->Now());
+      limit = core->state_.batch_limit_bytes();
+      session_ = core->state_.session();
+      core->AfterEvent();
+    }
+    if (in.data_bytes() == 0) return;
+    const Time gathers = core->trace_.tracer().Begin();
+    Result<std::optional<client::ReceivedBatch>> received = receiver_.OnPart(in, wanted, limit);
+    if (core->trace_.tracer().on()) RecordPart(core->trace_.tracer(), in, gathers);
+    if (received.ok() && !received->has_value()) return;
+    MutexLock lock(core->mutex_);
+    if (!received.ok()) {
+      core->state_.OnBatchesBad(id_, received.status(), core->Now());
+    } else {
+      client::ReceivedBatch& batch = **received;
+      const client::Verdict verdict =
+          core->state_.OnBatchesArrival(id_, batch.arrival, core->Now());
+      if (verdict == client::Verdict::kTaken && core->prefetcher_ != nullptr) {
+        core->Push(core->state_.steps().Index(batch.arrival.at), std::move(batch.batch));
+      }
+    }
+    core->AfterEvent();
+  }
+  void OnWriteDone() override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnBatchesWritten(id_, core->Now());
+    core->AfterEvent();
+  }
+  void OnClosed(const Status& status) override {
+    const std::shared_ptr<Core> core = core_.lock();
+    if (core == nullptr) return;
+    MutexLock lock(core->mutex_);
+    core->state_.OnBatchesClosed(id_, status, core->Now());
+    core->OnStreamClosed(id_);
+    core->AfterEvent();
+  }
+
+ private:
+  void RecordPart(Tracer& tracer, const IncomingPart& in, Time gathers) const;
+
+  const std::weak_ptr<Core> core_;
+  const StreamId id_;
+  client::BatchReceiver receiver_;
+  Number session_;   // of the consumer
+  Time first_came_;  // the first part of the batch under way, while a trace is taken
+};
+
+void Session::Core::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPart& in,
+                                               Time gathers) const {
+  Span span;
+  span.kind = SpanKind::kGather;
+  span.lane = static_cast<std::uint32_t>(id_);
+  span.begin = gathers;
+  span.end = tracer.Begin();
+  span.session = session_;
+  span.lease = client::FromProto(in.part.lease());
+  span.epoch = in.part.at().epoch();
+  span.example = in.part.at().example();
+  span.bytes = in.data_bytes();
+  tracer.Record(span);
+  if (in.part.offset() + span.bytes < in.part.total_bytes()) return;
+  span.kind = SpanKind::kReceive;
+  span.begin = first_came_;
+  span.bytes = in.part.total_bytes();
+  tracer.Record(span);
+}
+
+Session::Core::Core(const SessionOptions& options, const SessionEnvironment& environment,
+                    client::SessionStateOptions state_options)
+    : options_(options),
+      device_(environment.device),
+      connector_(environment.connector),
+      clock_(environment.clock),
+      longest_sleep_(environment.longest_sleep),
+      pool_(std::make_shared<BufferPool>(options.prefetch_bytes + kSpareBytes,
+                                         device_->receive_memory())),
+      holds_(std::make_shared<HoldCount>()),
+      trace_(clock_, state_options.hello.where(), state_options.hello.host_id()),
+      state_(std::move(state_options), environment.random,
+             options.logger != nullptr ? options.logger : MakeNullLogger()),
+      prefetcher_(std::make_unique<client::Prefetcher>(
+          device_, options.index_dtype, options.micro,
+          client::ExpandDepth{options.expanded_batches, options.expanded_bytes}, trace_.tracer(),
+          [this] {
+            MutexLock lock(mutex_);
+            loop_.NotifyAll();
+          })) {}
+
+void Session::Core::Start() {
+  holds_->core = weak_from_this();
+  MutexLock lock(mutex_);
+  state_.Start(Now());
+  AfterEvent();
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Session::Core::Shutdown() {
+  {
+    MutexLock lock(mutex_);
+    state_.Leave(Cancelled("the session was closed"), Now());
+    AfterEvent();
+    const auto give_up = std::chrono::steady_clock::now() + kGoodByeTime;
+    while (!state_.left() || !attach_streams_.empty()) {
+      const auto left = give_up - std::chrono::steady_clock::now();
+      if (left <= left.zero()) break;
+      loop_.WaitFor(mutex_, left);
+    }
+    stopping_ = true;
+    driver_.NotifyAll();
+  }
+  thread_.join();
+  std::unique_ptr<client::Prefetcher> prefetcher;
+  std::vector<std::shared_ptr<void>> streams;
+  {
+    MutexLock lock(mutex_);
+    prefetcher = std::move(prefetcher_);
+    streams = std::move(dropped_);
+    for (auto& [id, stream] : attach_streams_) streams.push_back(std::move(stream));
+    for (auto& [id, stream] : batch_streams_) streams.push_back(std::move(stream));
+    attach_streams_.clear();
+    batch_streams_.clear();
+    actions_.clear();
+  }
+  streams.clear();
+  connector_->WaitForStreams(Connector::kStreamsEndSeconds);
+}
+
+// --- actions ----------------------------------------------------------------------------------
+
+void Session::Core::Run() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (!actions_.empty()) {
+      // All that may be performed here and now has been: the first one opens a stream.
+      const client::Action action = std::move(actions_.front());
+      actions_.pop_front();
+      opening_ = true;
+      lock.Unlock();
+      Opened opened = Open(action);
+      lock.Lock();
+      opening_ = false;
+      if (opened.attach != nullptr) attach_streams_[opened.id] = std::move(opened.attach);
+      if (opened.batches != nullptr) batch_streams_[opened.id] = std::move(opened.batches);
+      // It may have been refused before it was known here.
+      for (const StreamId closed : std::exchange(closed_while_opening_, {})) OnStreamClosed(closed);
+      PerformActions();
+      continue;
+    }
+    if (!dropped_.empty()) {
+      std::vector<std::shared_ptr<void>> dropped = std::move(dropped_);
+      dropped_.clear();
+      lock.Unlock();
+      dropped.clear();
+      lock.Lock();
+      continue;
+    }
+    const Time now = Now();
+    const Time due = state_.NextTick();
+    if (due <= now) {
+      state_.Tick(now);
+      AfterEvent();
+      continue;
+    }
+    sleeping_until_ = due;
+    driver_.WaitFor(mutex_, std::min(due - now, longest_sleep_));
+    sleeping_until_ = {};
+  }
+}
+
+void Session::Core::AfterEvent() {
+  NoteWait();
+  if (stopping_) return;
+  if (state_.admission() && !attached_ && state_.status().ok()) {
+    Result<BatchSpec> spec = client::SpecFromProto(*state_.admission(), options_.index_dtype);
+    if (spec.ok()) {
+      spec_ = std::move(spec).value();
+      epoch_ = spec_.start.epoch;
+      attached_ = true;
+      loop_.NotifyAll();
+    } else {
+      state_.Leave(spec.status(), Now());
+    }
+  }
+  if (!state_.status().ok()) loop_.NotifyAll();
+  PerformActions();
+  if (state_.NextTick() < sleeping_until_) driver_.NotifyAll();
+}
+
+void Session::Core::PerformActions() {
+  for (client::Action& action : state_.TakeActions()) actions_.push_back(std::move(action));
+  while (!actions_.empty() && !opening_) {
+    client::Action& front = actions_.front();
+    if (std::holds_alternative<client::OpenAttach>(front) ||
+        std::holds_alternative<client::OpenBatches>(front)) {
+      driver_.NotifyAll();
+      return;
+    }
+    client::Action action = std::move(front);
+    actions_.pop_front();
+    Perform(std::move(action));
+  }
+  if (!dropped_.empty()) driver_.NotifyAll();
+}
+
+void Session::Core::Perform(client::Action action) {
+  if (auto* send = std::get_if<client::SendAttach>(&action)) {
+    trace_.AddTo(send->message, state_.session());
+    const auto it = attach_streams_.find(send->stream);
+    if (it != attach_streams_.end()) it->second->Write(std::move(send->message));
+  } else if (auto* wants = std::get_if<client::SendWants>(&action)) {
+    const auto it = batch_streams_.find(wants->stream);
+    if (it != batch_streams_.end()) it->second->Write(std::move(wants->message));
+  } else if (const auto* close = std::get_if<client::CloseStream>(&action)) {
+    const auto end = [&](auto& streams) MILLRACE_REQUIRES(mutex_) {
+      const auto it = streams.find(close->stream);
+      if (it == streams.end()) return;
+      it->second->Close(close->why);
+      // What was half-closed stays until the other end has read all of it.
+      if (!close->why.ok()) {
+        dropped_.push_back(std::move(it->second));
+        streams.erase(it);
+      }
+    };
+    end(attach_streams_);
+    end(batch_streams_);
+  }
+}
+
+Session::Core::Opened Session::Core::Open(const client::Action& action) {
+  Opened opened;
+  if (const auto* open = std::get_if<client::OpenAttach>(&action)) {
+    opened.id = open->stream;
+    opened.attach = connector_->Attach(
+        open->address, std::make_shared<AttachHandler>(weak_from_this(), opened.id));
+  } else if (const auto* open_batches = std::get_if<client::OpenBatches>(&action)) {
+    opened.id = open_batches->stream;
+    opened.batches = connector_->StreamBatches(
+        BatchAddress(open_batches->worker.address, open_batches->worker.host_id,
+                     open_batches->worker.unix_socket),
+        std::make_shared<BatchesHandler>(weak_from_this(), opened.id, pool_));
+  }
+  return opened;
+}
+
+void Session::Core::OnStreamClosed(StreamId stream) {
+  if (opening_) closed_while_opening_.push_back(stream);
+  const auto drop = [&](auto& streams) MILLRACE_REQUIRES(mutex_) {
+    const auto it = streams.find(stream);
+    if (it == streams.end()) return;
+    dropped_.push_back(std::move(it->second));
+    streams.erase(it);
+  };
+  drop(attach_streams_);
+  drop(batch_streams_);
+  loop_.NotifyAll();
+  driver_.NotifyAll();
+}
+
+}  // namespace millrace

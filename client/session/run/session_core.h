@@ -1,0 +1,156 @@
+// What runs a session's state machine: its streams, its clock, and the loop that waits for batches.
+//
+// One mutex guards the machine. Whoever brings an event also performs what follows from it, except
+// opening streams and dropping them, which the session's own thread does without the mutex, since
+// the network may call back from there. Actions are performed in the machine's order.
+//
+// Parts of batches are gathered and hashed on the network's threads without the mutex, and expanded
+// on the prefetcher's thread, or by a loop that waits for them.
+//
+// Thread-safe. Handlers that the network still holds after Shutdown find nothing to do.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/session.h"
+#include "client/session/machine/session_state.h"
+#include "client/session/run/prefetcher.h"
+#include "client/session/run/static_tables.h"
+#include "common/base/log.h"
+#include "common/batch/arena.h"
+#include "common/system/mutex.h"
+#include "common/transport/stream.h"
+#include "common/transport/trace_peer.h"
+
+namespace millrace {
+
+/// A batch in the loop's hands, and where it is from.
+struct Batch::Rep {
+  std::shared_ptr<const PackedBatch> packed;
+  std::vector<std::shared_ptr<const DeliveredBatch>> parts;
+  std::uint32_t part = 0;  // the one that this batch shows
+  Position position;
+  std::uint64_t step = 0;
+  std::uint64_t ordinal = 0;
+  std::uint32_t rank = 0;
+  std::shared_ptr<const void> held;  // tells the session when the last reference goes
+};
+
+class Session::Core : public std::enable_shared_from_this<Session::Core> {
+ public:
+  Core(const SessionOptions& options, const SessionEnvironment& environment,
+       client::SessionStateOptions state_options);
+
+  void Start() MILLRACE_EXCLUDES(mutex_);
+  /// Says good-bye and stops all threads. Nothing else may be called afterwards but by handlers.
+  void Shutdown() MILLRACE_EXCLUDES(mutex_);
+
+  Status Attach(const Interrupt& interrupt) MILLRACE_EXCLUDES(mutex_);
+  Result<std::optional<Batch>> Next(const Interrupt& interrupt) MILLRACE_EXCLUDES(mutex_);
+  Result<bool> NextEpoch() MILLRACE_EXCLUDES(mutex_);
+  void Cancel() MILLRACE_EXCLUDES(mutex_);
+
+  /// REQUIRES: attached; it does not change from then on.
+  const BatchSpec& spec() const { return spec_; }
+  std::uint64_t epoch() MILLRACE_EXCLUDES(mutex_);
+  Position position() MILLRACE_EXCLUDES(mutex_);
+  SessionStats stats() MILLRACE_EXCLUDES(mutex_);
+  std::string waiting_why() MILLRACE_EXCLUDES(mutex_);
+  Result<std::shared_ptr<const client::StaticTables>> Tables(const Interrupt& interrupt)
+      MILLRACE_EXCLUDES(mutex_);
+
+ private:
+  using WallTime = std::chrono::steady_clock::time_point;
+  class AttachHandler;
+  class BatchesHandler;
+  /// Batches in the loop's hands, counted without the session's mutex.
+  struct HoldCount {
+    std::atomic<std::uint64_t> batches{0};
+    std::weak_ptr<Core> core;
+  };
+  /// A stream of one kind or the other.
+  struct Opened {
+    client::StreamId id = 0;
+    std::shared_ptr<Stream<v1::AttachRequest>> attach;
+    std::shared_ptr<Stream<v1::WantList>> batches;
+  };
+
+  void Run() MILLRACE_EXCLUDES(mutex_);
+  /// The static tables as a worker sends them, fetched on a thread of their own meanwhile.
+  Result<std::string> FetchStatic(const std::string& address, const std::string& fingerprint,
+                                  const std::string& digest, const Interrupt& interrupt)
+      MILLRACE_EXCLUDES(mutex_);
+  void AfterEvent() MILLRACE_REQUIRES(mutex_);
+  void PerformActions() MILLRACE_REQUIRES(mutex_);
+  void Perform(client::Action action) MILLRACE_REQUIRES(mutex_);
+  Opened Open(const client::Action& action) MILLRACE_EXCLUDES(mutex_);
+  void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
+  void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
+  bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
+  /// Waits until something may have happened. True where `interrupt`, asked without the mutex, ends
+  /// the wait. `asked`: when it was asked last.
+  bool WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) MILLRACE_REQUIRES(mutex_);
+  void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) MILLRACE_REQUIRES(mutex_);
+  Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
+  Time Now() const { return clock_->Now(); }
+
+  // session_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
+  Span SpanOf(SpanKind kind, std::uint64_t step) const MILLRACE_REQUIRES(mutex_);
+  void RecordTaken(std::uint64_t step, const client::ExpandedBatch& expanded, Time began)
+      MILLRACE_REQUIRES(mutex_);
+  /// After each event: a wait that has ended or changed its cause is a span.
+  void NoteWait() MILLRACE_REQUIRES(mutex_);
+  /// What has been waited so far is a span: with each ask, so that a long wait shows before it
+  /// ends.
+  void RecordWait() MILLRACE_REQUIRES(mutex_);
+
+  const SessionOptions options_;
+  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<Connector> connector_;
+  const std::shared_ptr<const Clock> clock_;
+  const Duration longest_sleep_;
+  const std::shared_ptr<BufferPool> pool_;
+  const std::shared_ptr<HoldCount> holds_;
+  TracePeer trace_;
+
+  Mutex mutex_;
+  CondVar loop_;    // for Attach and Next
+  CondVar driver_;  // for Run
+  client::SessionState state_ MILLRACE_GUARDED_BY(mutex_);
+  BatchSpec spec_;  // written once, before `attached_`
+  bool attached_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool loop_waits_ MILLRACE_GUARDED_BY(mutex_) = false;  // asleep in Next
+  bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
+  Time sleeping_until_ MILLRACE_GUARDED_BY(mutex_);
+  WaitCause noted_cause_ MILLRACE_GUARDED_BY(mutex_) = WaitCause::kNone;
+  std::uint64_t noted_step_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  Time noted_since_ MILLRACE_GUARDED_BY(mutex_);  // unset: not being recorded
+
+  std::deque<client::Action> actions_ MILLRACE_GUARDED_BY(mutex_);
+  bool opening_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::vector<client::StreamId> closed_while_opening_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<client::StreamId, std::shared_ptr<Stream<v1::AttachRequest>>> attach_streams_
+      MILLRACE_GUARDED_BY(mutex_);
+  std::map<client::StreamId, std::shared_ptr<Stream<v1::WantList>>> batch_streams_
+      MILLRACE_GUARDED_BY(mutex_);
+  /// Streams to be dropped without the mutex.
+  std::vector<std::shared_ptr<void>> dropped_ MILLRACE_GUARDED_BY(mutex_);
+
+  Mutex tables_mutex_;
+  std::shared_ptr<const client::StaticTables> tables_ MILLRACE_GUARDED_BY(tables_mutex_);
+
+  std::unique_ptr<client::Prefetcher> prefetcher_;
+  std::thread thread_;
+};
+
+}  // namespace millrace

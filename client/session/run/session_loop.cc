@@ -1,0 +1,250 @@
+// What a training loop asks of its session: batches, and where it is.
+
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "client/session/run/session_core.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kStaticSilenceSeconds = 30;
+
+/// How often a blocked loop asks whether it should go on waiting.
+constexpr auto kAskApart = std::chrono::milliseconds(50);
+
+}  // namespace
+
+bool Session::Core::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) {
+  if (interrupt == nullptr) {
+    loop_.Wait(mutex_);
+    return false;
+  }
+  loop_.WaitFor(mutex_, kAskApart);
+  const WallTime now = std::chrono::steady_clock::now();
+  if (now - *asked < kAskApart) return false;
+  *asked = now;
+  mutex_.unlock();
+  const bool interrupted = interrupt();
+  mutex_.lock();
+  return interrupted;
+}
+
+Status Session::Core::Attach(const Interrupt& interrupt) {
+  WallTime asked;
+  MutexLock lock(mutex_);
+  while (!attached_ && !cancelled_ && state_.status().ok()) {
+    if (WaitOrInterrupt(interrupt, &asked)) return Cancelled("interrupted");
+  }
+  if (cancelled_) return Cancelled("the session was cancelled");
+  return state_.status();
+}
+
+bool Session::Core::AtEndOfEpoch() const {
+  const std::uint64_t next = state_.next();
+  return next == state_.steps().end() || state_.steps().At(next).epoch != epoch_;
+}
+
+Result<std::optional<Batch>> Session::Core::Next(const Interrupt& interrupt) {
+  MutexLock lock(mutex_);
+  bool waited = false;
+  WallTime asked = std::chrono::steady_clock::now();
+  Result<std::optional<Batch>> next = std::optional<Batch>();
+  std::optional<Result<client::ExpandedBatch>> expanded;  // here, of the next step
+  for (;;) {
+    if (cancelled_) {
+      next = Cancelled("the session was cancelled");
+      break;
+    }
+    if (!state_.status().ok()) {
+      next = state_.status();
+      break;
+    }
+    if (attached_ && AtEndOfEpoch()) break;
+    if (attached_) {
+      const std::uint64_t step = state_.next();
+      const Time began = trace_.tracer().Begin();
+      if (!expanded) expanded = prefetcher_->TryTake(step);
+      if (expanded) {
+        if (expanded->ok()) {
+          if (trace_.tracer().on()) RecordTaken(step, expanded->value(), began);
+          next = std::optional<Batch>(MakeBatch(step, std::move(*expanded).value()));
+          state_.OnTaken(Now());
+          state_.SetLoopHolds(holds_->batches.load(), Now());
+        } else {
+          next = expanded->status();
+          state_.Leave(expanded->status(), Now());
+        }
+        break;
+      }
+      if (auto packed = prefetcher_->TakePacked(step)) {
+        client::Prefetcher& prefetcher = *prefetcher_;
+        lock.Unlock();
+        expanded = prefetcher.Expand(std::move(packed));
+        lock.Lock();
+        continue;
+      }
+    }
+    if (!waited) {
+      waited = true;
+      state_.SetWaiting(true, Now());
+      AfterEvent();
+      continue;
+    }
+    loop_waits_ = true;
+    const bool interrupted = WaitOrInterrupt(interrupt, &asked);
+    loop_waits_ = false;
+    if (interrupted) {
+      next = Cancelled("interrupted");
+      break;
+    }
+  }
+  if (waited) state_.SetWaiting(false, Now());
+  AfterEvent();
+  return next;
+}
+
+void Session::Core::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) {
+  const bool loop_waits = loop_waits_ && step == state_.next();
+  prefetcher_->Push(step, std::move(batch), loop_waits);
+  if (loop_waits) loop_.NotifyAll();
+}
+
+Batch Session::Core::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {
+  auto rep = std::make_shared<Batch::Rep>();
+  if (options_.packed) rep->packed = std::move(expanded.packed);
+  rep->parts = std::move(expanded.parts);
+  rep->position = state_.steps().At(step);
+  rep->rank = state_.steps().rank();
+  rep->step = state_.steps().arithmetic().Step(rep->position);
+  rep->ordinal = state_.steps().arithmetic().Ordinal(rep->position, rep->rank);
+  ++holds_->batches;
+  rep->held = std::shared_ptr<const void>(holds_.get(), [holds = holds_](const void*) {
+    --holds->batches;
+    if (const std::shared_ptr<Core> core = holds->core.lock()) core->OnLoopHolds();
+  });
+  return Batch(std::move(rep));
+}
+
+void Session::Core::OnLoopHolds() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.SetLoopHolds(holds_->batches.load(), Now());
+  AfterEvent();
+}
+
+Result<bool> Session::Core::NextEpoch() {
+  MutexLock lock(mutex_);
+  if (cancelled_) return Cancelled("the session was cancelled");
+  if (!state_.status().ok()) return state_.status();
+  if (!attached_ || !AtEndOfEpoch()) {
+    return FailedPrecondition(fmt::format(
+        "batches of epoch {} are left: take them with Next, until it gives none", epoch_));
+  }
+  if (state_.next() == state_.steps().end()) return false;
+  epoch_ = state_.steps().At(state_.next()).epoch;
+  return true;
+}
+
+void Session::Core::Cancel() {
+  MutexLock lock(mutex_);
+  cancelled_ = true;
+  loop_.NotifyAll();
+}
+
+// --- what users ask ---------------------------------------------------------------------------
+
+std::uint64_t Session::Core::epoch() {
+  MutexLock lock(mutex_);
+  return epoch_;
+}
+
+Position Session::Core::position() {
+  MutexLock lock(mutex_);
+  return attached_ ? state_.steps().At(state_.next()) : Position{};
+}
+
+SessionStats Session::Core::stats() {
+  MutexLock lock(mutex_);
+  SessionStats stats = state_.stats(Now());
+  stats.device = device_->status();
+  return stats;
+}
+
+std::string Session::Core::waiting_why() {
+  MutexLock lock(mutex_);
+  return state_.waiting_why();
+}
+
+Result<std::string> Session::Core::FetchStatic(const std::string& address,
+                                               const std::string& fingerprint,
+                                               const std::string& digest,
+                                               const Interrupt& interrupt) {
+  std::optional<Result<std::string>> fetched;
+  std::thread thread;
+  std::stop_source stop;
+  std::optional<Status> ended;
+  {
+    MutexLock lock(mutex_);
+    if (cancelled_) return Cancelled("the session was cancelled");
+    thread = std::thread([&, token = stop.get_token()] {
+      Result<std::string> bytes =
+          connector_->GetStatic(address, fingerprint, digest, kStaticSilenceSeconds, token);
+      MutexLock fetched_lock(mutex_);
+      fetched = std::move(bytes);
+      loop_.NotifyAll();
+    });
+    WallTime asked;
+    while (!fetched && !ended) {
+      if (WaitOrInterrupt(interrupt, &asked)) ended = Cancelled("interrupted");
+      if (cancelled_) ended = Cancelled("the session was cancelled");
+    }
+  }
+  stop.request_stop();
+  thread.join();
+  return ended ? Result<std::string>(*ended) : std::move(*fetched);
+}
+
+Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables(
+    const Interrupt& interrupt) {
+  MILLRACE_RETURN_IF_ERROR(Attach(interrupt));
+  MutexLock tables_lock(tables_mutex_);
+  if (tables_ != nullptr) return tables_;
+  std::vector<std::string> addresses;
+  std::string fingerprint;
+  std::string digest;
+  {
+    MutexLock lock(mutex_);
+    fingerprint = state_.admission()->fingerprint.ToString();
+    digest = state_.admission()->static_digest;
+    // Later numbers joined later: an earlier worker at the same address is gone. Those that failed
+    // are asked last.
+    const auto& workers = state_.workers().all();
+    const Time now = Now();
+    for (const bool failing : {false, true}) {
+      for (auto link = workers.rbegin(); link != workers.rend(); ++link) {
+        if ((link->second.failing_until > now) == failing) {
+          addresses.push_back(link->second.where.address);
+        }
+      }
+    }
+  }
+  Status why = Unavailable("no worker is known that has the static tables: try again");
+  for (const std::string& address : addresses) {
+    Result<std::string> bytes = FetchStatic(address, fingerprint, digest, interrupt);
+    if (!bytes.ok() && bytes.status().code() == StatusCode::kCancelled) return bytes.status();
+    if (!bytes.ok()) {
+      why = bytes.status().WithContext("the static tables from worker " + address);
+      continue;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(tables_, client::StaticTables::Parse(*bytes, spec_.base_node_labels));
+    return tables_;
+  }
+  return why;
+}
+
+}  // namespace millrace

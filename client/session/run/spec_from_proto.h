@@ -1,0 +1,16 @@
+// A plan's description, from the wire to what users see.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include "client/session/machine/session_actions.h"
+#include "client/spec.h"
+#include "common/base/result.h"
+#include "common/batch/layout/layout.h"
+
+namespace millrace::client {
+
+/// Unimplemented where a name is none that this program knows: the servers are newer.
+Result<BatchSpec> SpecFromProto(const Admission& admission, DType index_dtype);
+
+}  // namespace millrace::client

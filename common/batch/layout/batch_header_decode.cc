@@ -1,0 +1,306 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/batch/layout/batch_header.h"
+#include "common/batch/layout/batch_header_format.h"
+
+namespace millrace {
+namespace {
+
+using internal::kBatchMagic;
+using internal::kChecksumBytes;
+using internal::kFixedBytes;
+using internal::kNoTensor;
+using internal::kTensorFixedBytes;
+using internal::RecordBytes;
+
+constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 48;  // kMaxTensors of them add up
+
+/// Takes values one after another. The first thing wrong stays in status(); from then on every
+/// value is 0.
+class Reader {
+ public:
+  /// `end`: where the values end and the checksum begins.
+  Reader(std::span<const std::byte> bytes, std::uint64_t end) : bytes_(bytes), end_(end) {}
+
+  bool ok() const { return status_.ok(); }
+  const Status& status() const { return status_; }
+  std::uint64_t at() const { return at_; }
+  std::uint64_t left() const { return end_ - at_; }
+
+  void Fail(std::uint64_t offset, std::string_view what, std::string_view expected,
+            std::string_view got) {
+    if (!ok()) return;
+    status_ = DataLoss(fmt::format("batch header: {} at offset {}: expected {}, got {}", what,
+                                   offset, expected, got));
+  }
+  /// False, and the error, where fewer than `bytes` are left.
+  bool Need(std::uint64_t bytes, std::string_view what) {
+    if (ok() && bytes > left()) {
+      Fail(at_, what, fmt::format("{} bytes", bytes), fmt::format("{}", left()));
+    }
+    return ok();
+  }
+  template <class T>
+  T Take(std::string_view what) {
+    T value{};
+    if (!Need(sizeof(T), what)) return value;
+    std::memcpy(&value, bytes_.data() + at_, sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+  /// A number in [min, max].
+  template <class T>
+  T TakeIn(std::string_view what, T min, T max) {
+    const std::uint64_t offset = at_;
+    const T value = Take<T>(what);
+    if (!ok()) return min;
+    if (value < min || value > max) {
+      Fail(offset, what, fmt::format("{} to {}", min, max), fmt::format("{}", value));
+      return min;
+    }
+    return value;
+  }
+  std::string_view TakeBytes(std::string_view what, std::uint64_t bytes) {
+    if (!Need(bytes, what)) return {};
+    const auto* begin = reinterpret_cast<const char*>(bytes_.data() + at_);
+    at_ += bytes;
+    return {begin, static_cast<std::size_t>(bytes)};
+  }
+  std::string TakeName(std::string_view what) {
+    const std::uint8_t size = Take<std::uint8_t>(what);
+    return std::string(TakeBytes(what, size));
+  }
+  void TakeZeros(std::uint64_t end, std::string_view what) {
+    if (!ok()) return;
+    if (end < at_ || end > end_) {
+      return Fail(at_, what, fmt::format("an end of at most {}", end_), fmt::format("{}", end));
+    }
+    for (; at_ < end; ++at_) {
+      if (bytes_[at_] != std::byte{0}) return Fail(at_, what, "0", "another byte");
+    }
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::uint64_t end_;
+  std::uint64_t at_ = 0;
+  Status status_;
+};
+
+/// A tensor as its record has it: splits by number.
+struct Record {
+  TensorPlace place;
+  std::uint32_t splits = kNoTensor;
+  std::uint32_t node_splits = kNoTensor;
+  std::uint64_t begin = 0;  // offset of the record
+};
+
+Record TakeRecord(Reader& reader) {
+  Record record;
+  record.begin = reader.at();
+  TensorPlace& place = record.place;
+  TensorSpec& spec = place.spec;
+  spec.kind = static_cast<TensorKind>(reader.TakeIn<std::uint8_t>(
+      "tensor kind", 0, static_cast<std::uint8_t>(TensorKind::kTableReference)));
+  spec.dtype = static_cast<DType>(
+      reader.TakeIn<std::uint8_t>("dtype", 0, static_cast<std::uint8_t>(DType::kInt64)));
+  spec.expansion = static_cast<Expansion>(reader.TakeIn<std::uint8_t>(
+      "expansion", 0, static_cast<std::uint8_t>(Expansion::kEdgeSplits)));
+  const auto rank =
+      reader.TakeIn<std::uint8_t>("number of dimensions", 1, std::uint8_t{kMaxDimensions});
+  const auto record_bytes = reader.Take<std::uint32_t>("size of the tensor's record");
+  record.splits = reader.Take<std::uint32_t>("number of the splits tensor");
+  record.node_splits = reader.Take<std::uint32_t>("number of the node splits tensor");
+  spec.min = reader.Take<std::int64_t>("lower bound");
+  spec.max = reader.Take<std::uint64_t>("upper bound");
+  place.offset = reader.Take<std::uint64_t>("tensor offset");
+  const std::uint64_t bytes_at = reader.at();
+  place.bytes = reader.TakeIn<std::uint64_t>("tensor bytes", 0, kMaxTensorBytes);
+
+  std::uint64_t expected_bytes = DTypeSize(spec.dtype);
+  bool fits = true;
+  for (std::uint8_t i = 0; i < rank && reader.ok(); ++i) {
+    // Rows without bytes would make any number of rows legal.
+    place.shape.push_back(
+        reader.TakeIn<std::uint64_t>("tensor shape", i == 0 ? 0 : 1, kMaxTensorBytes));
+    fits &= !__builtin_mul_overflow(expected_bytes, place.shape.back(), &expected_bytes);
+  }
+  if (!fits || expected_bytes != place.bytes) {
+    reader.Fail(bytes_at, "tensor bytes",
+                fits ? fmt::format("{} as the shape says", expected_bytes) : "a shape that fits",
+                fmt::format("{}", place.bytes));
+  }
+  spec.path = reader.TakeName("tensor path");
+  for (std::uint8_t i = 0; i < rank && reader.ok(); ++i) {
+    spec.dimensions.push_back(reader.TakeName("name of a dimension"));
+  }
+  if (!reader.ok()) return record;
+  if (record_bytes != RecordBytes(place)) {
+    reader.Fail(record.begin + 4, "size of the tensor's record",
+                fmt::format("{}", RecordBytes(place)), fmt::format("{}", record_bytes));
+  }
+  reader.TakeZeros(record.begin + record_bytes, "padding of a tensor's record");
+  return record;
+}
+
+/// Turns the number of a splits tensor into its path.
+void Resolve(Reader& reader, const std::vector<Record>& records, std::uint32_t number,
+             std::uint64_t offset, std::string& path) {
+  if (number == kNoTensor || !reader.ok()) return;
+  if (number >= records.size()) {
+    return reader.Fail(offset, "number of a splits tensor",
+                       fmt::format("less than {}", records.size()), fmt::format("{}", number));
+  }
+  path = records[number].place.spec.path;
+}
+
+/// What the table's rules leave to the header: places in the payload and numbers of rows.
+void CheckPlaces(Reader& reader, const std::vector<Record>& records, const BatchHeader& header) {
+  std::vector<TensorPlace> expected = header.tensors;
+  const std::uint64_t payload_bytes = LayOutPayload(expected);
+  const std::uint64_t graphs = header.info.example_ids.size();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const TensorPlace& place = header.tensors[i];
+    if (place.offset != expected[i].offset) {
+      reader.Fail(records[i].begin + 32, fmt::format("offset of tensor {}", place.spec.path),
+                  fmt::format("{}", expected[i].offset), fmt::format("{}", place.offset));
+    }
+    const bool is_splits = place.spec.kind == TensorKind::kSplits;
+    const std::uint64_t rows = graphs + (is_splits ? 1 : 0);
+    if (place.spec.splits.empty() && place.shape[0] != rows) {
+      reader.Fail(records[i].begin + kTensorFixedBytes,
+                  fmt::format("rows of tensor {}", place.spec.path), fmt::format("{}", rows),
+                  fmt::format("{}", place.shape[0]));
+    }
+  }
+  if (payload_bytes != header.payload_bytes) {
+    reader.Fail(24, "payload bytes", fmt::format("{}", payload_bytes),
+                fmt::format("{}", header.payload_bytes));
+  }
+}
+
+Status TakeTensors(Reader& reader, std::uint32_t count, BatchHeader& header) {
+  std::vector<Record> records;
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) records.push_back(TakeRecord(reader));
+  for (Record& record : records) {
+    TensorSpec& spec = record.place.spec;
+    Resolve(reader, records, record.splits, record.begin + 8, spec.splits);
+    Resolve(reader, records, record.node_splits, record.begin + 12, spec.node_splits);
+  }
+  MILLRACE_RETURN_IF_ERROR(reader.status());
+  std::vector<TensorSpec> specs;
+  for (const Record& record : records) {
+    specs.push_back(record.place.spec);
+    header.tensors.push_back(record.place);
+  }
+  auto edges = CheckTensors(specs, header.info.expand);
+  if (!edges.ok()) return DataLoss("batch header: " + edges.status().message());
+  header.edges = *std::move(edges);
+  CheckPlaces(reader, records, header);
+  return reader.status();
+}
+
+void TakeExamples(Reader& reader, std::uint32_t graphs, std::uint32_t dropped, BatchInfo& info) {
+  if (!reader.Need(8 * std::uint64_t{graphs}, "example ids")) return;
+  info.example_ids.reserve(graphs);
+  for (std::uint32_t i = 0; i < graphs; ++i) {
+    info.example_ids.emplace_back(reader.Take<std::uint64_t>("example id"));
+  }
+  if (!reader.Need(16 * std::uint64_t{dropped}, "dropped examples")) return;
+  info.dropped.reserve(dropped);
+  for (std::uint32_t i = 0; i < dropped && reader.ok(); ++i) {
+    DroppedExample example;
+    example.id = ExampleId(reader.Take<std::uint64_t>("id of a dropped example"));
+    example.reason = static_cast<DropReason>(reader.TakeIn<std::uint64_t>(
+        "reason of a dropped example", static_cast<std::uint64_t>(DropReason::kContextCutOff),
+        static_cast<std::uint64_t>(DropReason::kExcluded)));
+    info.dropped.push_back(example);
+  }
+}
+
+/// What has to be right before anything else is looked at.
+Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
+  Reader reader(bytes, bytes.size());
+  const std::string_view magic = reader.TakeBytes("magic", kBatchMagic.size());
+  if (magic != kBatchMagic) reader.Fail(0, "magic", kBatchMagic, "other bytes");
+  const auto version = reader.Take<std::uint32_t>("format version");
+  MILLRACE_RETURN_IF_ERROR(reader.status());
+  if (version != kBatchFormatVersion) {
+    return Unimplemented(fmt::format(
+        "batch header: format version {} at offset 8: this program knows version {}; use the same "
+        "release on both sides",
+        version, kBatchFormatVersion));
+  }
+  reader.Take<std::uint32_t>("number of tensors");
+  const auto header_bytes =
+      reader.TakeIn<std::uint64_t>("header bytes", kFixedBytes + kChecksumBytes,
+                                   std::min<std::uint64_t>(bytes.size(), kMaxHeaderBytes));
+  if (header_bytes % kTensorAlignment != 0) {
+    reader.Fail(16, "header bytes", fmt::format("a multiple of {}", kTensorAlignment),
+                fmt::format("{}", header_bytes));
+  }
+  MILLRACE_RETURN_IF_ERROR(reader.status());
+  const std::uint64_t end = header_bytes - kChecksumBytes;
+  std::uint64_t checksum = 0;
+  std::memcpy(&checksum, bytes.data() + end, sizeof(checksum));
+  const std::uint64_t computed = Xxh3_64(bytes.first(end));
+  if (checksum != computed) {
+    reader.Fail(end, "checksum", fmt::format("{:016x}", computed),
+                fmt::format("{:016x}", checksum));
+  }
+  MILLRACE_RETURN_IF_ERROR(reader.status());
+  return header_bytes;
+}
+
+}  // namespace
+
+Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t header_bytes, CheckFrame(bytes));
+  Reader reader(bytes, header_bytes - kChecksumBytes);
+  BatchHeader header;
+  BatchInfo& info = header.info;
+  reader.TakeBytes("magic", kBatchMagic.size());
+  reader.Take<std::uint32_t>("format version");
+  const auto tensors = reader.TakeIn<std::uint32_t>("number of tensors", 0, kMaxTensors);
+  header.header_bytes = reader.Take<std::uint64_t>("header bytes");
+  header.payload_bytes = reader.Take<std::uint64_t>("payload bytes");
+  for (Digest128* digest : {&info.fingerprint.dataset, &info.fingerprint.pipeline}) {
+    digest->high = __builtin_bswap64(reader.Take<std::uint64_t>("fingerprint"));
+    digest->low = __builtin_bswap64(reader.Take<std::uint64_t>("fingerprint"));
+  }
+  info.epoch = reader.Take<std::uint64_t>("epoch");
+  info.first_example = reader.Take<std::uint64_t>("first example");
+  info.planned_examples = reader.Take<std::uint32_t>("planned examples");
+  const auto graphs = reader.Take<std::uint32_t>("number of graphs");
+  const auto dropped = reader.Take<std::uint32_t>("number of dropped examples");
+  if (std::uint64_t{graphs} + dropped != info.planned_examples) {
+    reader.Fail(80, "planned examples", fmt::format("{} graphs and {} dropped", graphs, dropped),
+                fmt::format("{}", info.planned_examples));
+  }
+  info.expand.base_edge_labels =
+      reader.TakeIn<std::uint32_t>("base edge labels", 0, kMaxBaseEdgeLabels);
+  info.expand.symmetrization = static_cast<Symmetrization>(reader.TakeIn<std::uint8_t>(
+      "symmetrization", 0, static_cast<std::uint8_t>(Symmetrization::kBidirectional)));
+  info.expand.add_self_edges = reader.TakeIn<std::uint8_t>("self edges", 0, 1) != 0;
+  reader.TakeZeros(kFixedBytes, "reserved bytes");
+  TakeExamples(reader, graphs, dropped, info);
+  MILLRACE_RETURN_IF_ERROR(reader.status());
+  MILLRACE_RETURN_IF_ERROR(TakeTensors(reader, tensors, header));
+  if (header_bytes != HeaderBytes(info, header.tensors)) {
+    reader.Fail(16, "header bytes", fmt::format("{}", HeaderBytes(info, header.tensors)),
+                fmt::format("{}", header_bytes));
+  }
+  reader.TakeZeros(header_bytes - kChecksumBytes, "padding of the header");
+  MILLRACE_RETURN_IF_ERROR(reader.status());
+  return header;
+}
+
+}  // namespace millrace

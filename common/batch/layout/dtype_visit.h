@@ -1,0 +1,53 @@
+// From a DType, known when the program runs, to a C++ type, known when it is compiled.
+//
+// Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "common/batch/layout/layout.h"
+
+namespace millrace::internal {
+
+/// Calls f with a zero of the type that `dtype` names.
+template <class F>
+decltype(auto) VisitDType(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::kUint8:
+      return f(std::uint8_t{0});
+    case DType::kUint16:
+      return f(std::uint16_t{0});
+    case DType::kUint32:
+      return f(std::uint32_t{0});
+    case DType::kUint64:
+      return f(std::uint64_t{0});
+    case DType::kInt8:
+      return f(std::int8_t{0});
+    case DType::kInt16:
+      return f(std::int16_t{0});
+    case DType::kInt32:
+      return f(std::int32_t{0});
+    case DType::kInt64:
+      break;
+  }
+  return f(std::int64_t{0});
+}
+
+/// One value of an array, sign-extended; a uint64 beyond int64 wraps.
+inline std::int64_t LoadValue(const std::byte* data, DType dtype, std::size_t element) {
+  return VisitDType(dtype, [&](auto zero) {
+    std::memcpy(&zero, data + element * sizeof(zero), sizeof(zero));
+    return static_cast<std::int64_t>(zero);
+  });
+}
+
+/// REQUIRES: data is aligned for T and holds values of T.
+template <class T>
+std::span<const T> ValuesAs(std::span<const std::byte> data) {
+  return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+}
+
+}  // namespace millrace::internal

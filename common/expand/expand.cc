@@ -1,0 +1,287 @@
+#include "common/expand/expand.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/batch/layout/dtype_visit.h"
+#include "common/expand/expand_edges.h"
+
+namespace millrace {
+namespace {
+
+using internal::SplitsView;
+using internal::ValuesAs;
+using internal::VisitDType;
+
+constexpr std::uint64_t RoundUp(std::uint64_t n) {
+  return (n + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
+Status DoesNotFit(const PackedBatch& packed, std::size_t tensor, const std::string& what) {
+  return OutOfRange(
+      fmt::format("tensor {}: {} does not fit int32; open the session with "
+                  "`index_dtype: int64`",
+                  packed.tensors()[tensor].spec.path, what));
+}
+
+/// Which rows of a tensor belong to some of the batch's graphs.
+struct TensorRows {
+  std::uint64_t begin;
+  std::uint64_t end;
+};
+
+TensorRows RowsOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
+  const TensorSpec& spec = packed.tensors()[tensor].spec;
+  const std::uint64_t last = rows.first + rows.count;
+  if (spec.kind == TensorKind::kSplits) return {rows.first, last + 1};
+  if (spec.splits.empty()) return {rows.first, last};
+  const SplitsView splits(packed, *packed.Find(spec.splits));
+  return {splits[rows.first], splits[last]};
+}
+
+/// The values of those rows, in bytes.
+std::span<const std::byte> BytesOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
+  const TensorPlace& place = packed.tensors()[tensor];
+  const TensorRows range = RowsOf(packed, tensor, rows);
+  std::uint64_t row_bytes = DTypeSize(place.spec.dtype);
+  for (std::size_t d = 1; d < place.shape.size(); ++d) row_bytes *= place.shape[d];
+  return packed.tensor_bytes(tensor).subspan(range.begin * row_bytes,
+                                             (range.end - range.begin) * row_bytes);
+}
+
+/// False where a value does not fit Out. Out is int32 or int64.
+template <class In, class Out>
+bool WidenValues(const In* __restrict in, std::size_t n, Out* __restrict out) {
+  if constexpr (sizeof(In) < sizeof(Out) || std::is_same_v<In, Out>) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<Out>(in[i]);
+    return true;
+  } else {
+    // Bits that tell a value from what Out makes of it; testing once after the loop keeps it a loop
+    // that vectorises.
+    constexpr auto kLargest = static_cast<In>(std::numeric_limits<Out>::max());
+    In wrong = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      if constexpr (std::is_signed_v<In>) {
+        wrong |= static_cast<In>(in[i] ^ static_cast<In>(static_cast<Out>(in[i])));
+      } else {
+        wrong |= static_cast<In>(in[i] & ~kLargest);
+      }
+      out[i] = static_cast<Out>(in[i]);
+    }
+    return wrong == 0;
+  }
+}
+
+template <class Out>
+Status Widen(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* out) {
+  const auto bytes = BytesOf(packed, tensor, rows);
+  return VisitDType(packed.tensors()[tensor].spec.dtype, [&](auto zero) -> Status {
+    using In = decltype(zero);
+    const std::span<const In> in = ValuesAs<In>(bytes);
+    if (WidenValues(in.data(), in.size(), out)) {
+      // Splits count from the first of the rows.
+      if (rows.first > 0 && packed.tensors()[tensor].spec.kind == TensorKind::kSplits) {
+        for (std::size_t i = in.size(); i-- > 0;) out[i] -= out[0];
+      }
+      return OkStatus();
+    }
+    const auto bad = std::find_if(in.begin(), in.end(), [](In value) {
+      return value > In{0} ? static_cast<std::uint64_t>(value) >
+                                 static_cast<std::uint64_t>(std::numeric_limits<Out>::max())
+                           : static_cast<std::int64_t>(value) <
+                                 static_cast<std::int64_t>(std::numeric_limits<Out>::min());
+    });
+    const std::string what = fmt::format("value {} at element {}", *bad, bad - in.begin());
+    if (sizeof(Out) == 4) return DoesNotFit(packed, tensor, what);
+    return OutOfRange(
+        fmt::format("tensor {}: {} does not fit int64", packed.tensors()[tensor].spec.path, what));
+  });
+}
+
+/// Numbers of nodes within the example become numbers within the batch.
+template <class Out>
+Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* out) {
+  const TensorSpec& spec = packed.tensors()[tensor].spec;
+  const SplitsView node_splits(packed, *packed.Find(spec.node_splits));
+  const std::optional<std::size_t> cut_by =
+      spec.splits.empty() ? std::nullopt : packed.Find(spec.splits);
+  return VisitDType(spec.dtype, [&](auto zero) -> Status {
+    using In = decltype(zero);
+    const std::span<const In> in = ValuesAs<In>(BytesOf(packed, tensor, rows));
+    const std::uint64_t first_row = RowsOf(packed, tensor, rows).begin;
+    std::size_t i = 0;
+    for (std::size_t row = rows.first; row < rows.first + rows.count; ++row) {
+      const std::size_t end = (cut_by ? SplitsView(packed, *cut_by)[row + 1] : row + 1) - first_row;
+      const std::uint64_t first = node_splits[row];
+      const std::uint64_t nodes = node_splits[row + 1] - first;
+      for (; i < end; ++i) {
+        // A negative number is a very large one here.
+        if (static_cast<std::uint64_t>(in[i]) >= nodes) {
+          return internal::BadValue(packed, tensor, row,
+                                    fmt::format("node {} of an example of {} nodes", in[i], nodes));
+        }
+        out[i] =
+            static_cast<Out>(first - node_splits[rows.first] + static_cast<std::uint64_t>(in[i]));
+      }
+    }
+    return OkStatus();
+  });
+}
+
+template <class Out>
+Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, RowRange rows, std::byte* out) {
+  const TensorPlace& place = packed.tensors()[tensor];
+  if (place.spec.kind == TensorKind::kStringBytes) {
+    const std::span<const std::byte> bytes = BytesOf(packed, tensor, rows);
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+    return OkStatus();
+  }
+  auto* const values = reinterpret_cast<Out*>(out);
+  switch (place.spec.expansion) {
+    case Expansion::kWiden:
+      return Widen(packed, tensor, rows, values);
+    case Expansion::kNodeOffset:
+      return OffsetNodes(packed, tensor, rows, values);
+    case Expansion::kEdgeSource:
+    case Expansion::kEdgeTarget:
+    case Expansion::kEdgeLabel:
+    case Expansion::kEdgeSplits:
+      break;  // ExpandEdges fills whole groups
+  }
+  return OkStatus();
+}
+
+/// What the batch of some rows says of itself.
+BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
+  const BatchInfo& all = packed.info();
+  if (rows.count == packed.graphs()) return all;
+  BatchInfo info = all;
+  const auto first = all.example_ids.begin() + static_cast<std::ptrdiff_t>(rows.first);
+  info.example_ids.assign(first, first + static_cast<std::ptrdiff_t>(rows.count));
+  if (rows.first > 0) info.dropped.clear();
+  info.planned_examples = static_cast<std::uint32_t>(rows.count + info.dropped.size());
+  return info;
+}
+
+}  // namespace
+
+RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts) {
+  // Rounded up, so that the first part is empty only where all are.
+  const std::size_t first = (graphs * part + parts - 1) / parts;
+  return {first, (graphs * (part + 1) + parts - 1) / parts - first};
+}
+
+Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype,
+                                    std::optional<RowRange> rows) {
+  if (index_dtype != DType::kInt32 && index_dtype != DType::kInt64) {
+    return InvalidArgument(
+        fmt::format("index_dtype: expected int32 or int64, got {}", DTypeName(index_dtype)));
+  }
+  const std::uint64_t largest = DTypeMax(index_dtype);
+  ExpandLayout layout;
+  layout.rows = rows.value_or(RowRange{0, packed.graphs()});
+  layout.index_dtype = index_dtype;
+  layout.edges = packed.edges();
+  for (std::size_t i = 0; i < packed.tensors().size(); ++i) {
+    const TensorPlace& place = packed.tensors()[i];
+    const TensorRows range = RowsOf(packed, i, layout.rows);
+    layout.shapes.push_back(place.shape);
+    layout.shapes.back()[0] = range.end - range.begin;
+    layout.dtypes.push_back(place.spec.kind == TensorKind::kStringBytes ? DType::kUint8
+                                                                        : index_dtype);
+  }
+  for (const EdgeGroup& group : layout.edges) {
+    const SplitsView node_splits(packed, group.node_splits);
+    const std::uint64_t nodes =
+        node_splits[layout.rows.first + layout.rows.count] - node_splits[layout.rows.first];
+    const std::uint64_t edges =
+        internal::CompleteEdges(packed.info().expand, layout.shapes[group.source][0], nodes);
+    for (const std::size_t tensor : {group.source, group.target, group.label}) {
+      layout.shapes[tensor][0] = edges;
+    }
+  }
+  for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
+    // Splits hold the rows of what they cut, and numbers of nodes are below those of their rows.
+    if (!packed.tensors()[i].spec.splits.empty() && layout.shapes[i][0] > largest) {
+      return DoesNotFit(packed, i, fmt::format("number of rows {}", layout.shapes[i][0]));
+    }
+    layout.offsets.push_back(layout.bytes);
+    layout.bytes = RoundUp(layout.bytes + layout.tensor_bytes(i));
+  }
+  return layout;
+}
+
+Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype) {
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, index_dtype));
+  return layout.bytes;
+}
+
+std::uint64_t ExpandLayout::tensor_bytes(std::size_t tensor) const {
+  std::uint64_t n = DTypeSize(dtypes[tensor]);
+  for (const std::uint64_t extent : shapes[tensor]) n *= extent;
+  return n;
+}
+
+Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out) {
+  for (std::size_t i = 0; i < layout.offsets.size(); ++i) {
+    std::byte* const begin = out.data() + layout.offsets[i];
+    MILLRACE_RETURN_IF_ERROR(layout.index_dtype == DType::kInt32
+                                 ? ExpandTensor<std::int32_t>(packed, i, layout.rows, begin)
+                                 : ExpandTensor<std::int64_t>(packed, i, layout.rows, begin));
+    const std::uint64_t end = i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes;
+    const std::uint64_t bytes = layout.tensor_bytes(i);
+    std::memset(begin + bytes, 0, end - layout.offsets[i] - bytes);
+  }
+  for (const EdgeGroup& group : layout.edges) {
+    MILLRACE_RETURN_IF_ERROR(internal::ExpandEdges(packed, layout, group, out));
+  }
+  return OkStatus();
+}
+
+std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
+                                                   const ExpandLayout& layout,
+                                                   std::span<std::byte> out,
+                                                   std::shared_ptr<const void> owner,
+                                                   const TensorMemory& memory) {
+  std::vector<DeliveredTensor> tensors(layout.offsets.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorSpec& spec = packed.tensors()[i].spec;
+    DeliveredTensor& tensor = tensors[i];
+    tensor.path = spec.path;
+    tensor.kind = spec.kind;
+    tensor.dtype = layout.dtypes[i];
+    tensor.shape = layout.shapes[i];
+    tensor.dimensions = spec.dimensions;
+    tensor.splits = spec.splits;
+    tensor.data = out.data() + layout.offsets[i];
+    tensor.bytes = layout.tensor_bytes(i);
+    tensor.memory = memory;
+  }
+  return std::make_shared<DeliveredBatch>(InfoOf(packed, layout.rows), std::move(tensors), out,
+                                          std::move(owner));
+}
+
+Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed,
+                                                       const ExpandLayout& layout,
+                                                       std::span<std::byte> out,
+                                                       std::shared_ptr<const void> owner) {
+  out = out.first(layout.bytes);
+  MILLRACE_RETURN_IF_ERROR(ExpandInto(packed, layout, out));
+  return ViewExpanded(packed, layout, out, std::move(owner));
+}
+
+Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,
+                                                     BufferPool& pool,
+                                                     std::optional<RowRange> rows) {
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, index_dtype, rows));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> buffer, pool.Acquire(layout.bytes));
+  return ExpandTo(packed, layout, buffer->bytes(), buffer);
+}
+
+}  // namespace millrace

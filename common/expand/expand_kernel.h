@@ -1,0 +1,388 @@
+// Expansion as a kernel: the same bytes as expand.h, written tile by tile with no order between
+// tiles, so that thousands of threads of a GPU can share the work. A CPU runs the very same code.
+//
+// Work is a table of tasks (expand_task.h). A task has elements: values of the packed form, or
+// edges, nodes, rows and bytes. A tile is kTileElements of them; any number of threads share a
+// tile. Every element finds by binary search which example it belongs to, and from that where its
+// values go: no element waits for another.
+//
+// Where a value is wrong, the error word is set and nothing is written outside the tensors: the
+// host's expansion of the same batch has the words for it (expand_program.h).
+//
+// C++17, and of the project expand_task.h alone: nvcc compiles it too.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "common/expand/expand_task.h"
+
+#if defined(__CUDACC__)
+#define MILLRACE_HOST_DEVICE __host__ __device__
+#else
+#define MILLRACE_HOST_DEVICE
+#endif
+
+namespace millrace::kernel {
+
+template <class T>
+MILLRACE_HOST_DEVICE inline T Load(const T* at) {
+#if defined(__CUDA_ARCH__)
+  return __ldg(at);  // nobody writes to a payload while it is expanded
+#else
+  return *at;
+#endif
+}
+
+template <class T>
+MILLRACE_HOST_DEVICE const T* ColumnAs(const Launch& launch, const Column& column) {
+  return reinterpret_cast<const T*>(launch.payload + column.offset);
+}
+
+/// Splits of any unsigned type.
+struct Splits {
+  const unsigned char* data;
+  Type type;
+
+  MILLRACE_HOST_DEVICE Splits(const Launch& launch, const Column& column)
+      : data(launch.payload + column.offset), type(column.type) {}
+
+  MILLRACE_HOST_DEVICE std::uint64_t operator[](std::uint64_t i) const {
+    switch (type) {
+      case Type::kUint8:
+        return Load(data + i);
+      case Type::kUint16:
+        return Load(reinterpret_cast<const std::uint16_t*>(data) + i);
+      case Type::kUint32:
+        return Load(reinterpret_cast<const std::uint32_t*>(data) + i);
+      default:
+        return Load(reinterpret_cast<const std::uint64_t*>(data) + i);
+    }
+  }
+
+  /// The row in [low, high] that element `i` belongs to; `high` where it is none of the others.
+  MILLRACE_HOST_DEVICE std::uint64_t RowOf(std::uint64_t i, std::uint64_t low,
+                                           std::uint64_t high) const {
+    while (low < high) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      if ((*this)[middle + 1] > i) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return low;
+  }
+};
+
+/// Elements [begin, end) of a task, and which of them a thread has: begin + thread, then every
+/// threads-th.
+struct Share {
+  std::uint64_t begin;
+  std::uint64_t end;
+  std::uint32_t thread;
+  std::uint32_t threads;
+};
+
+struct RowSpan {
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
+/// The rows that a share's elements lie in: searches within them are short. `first`: the task's.
+MILLRACE_HOST_DEVICE inline RowSpan RowsOf(const Launch& launch, const Splits& splits,
+                                           std::uint64_t first, const Share& share) {
+  const std::uint64_t last = launch.first_row + launch.rows - 1;
+  const std::uint64_t low = splits.RowOf(first + share.begin, launch.first_row, last);
+  return {low, splits.RowOf(first + share.end - 1, low, last)};
+}
+
+template <class Out, class In>
+MILLRACE_HOST_DEVICE bool Fits(In value) {
+  const Out out = static_cast<Out>(value);
+  return static_cast<In>(out) == value && (std::is_signed<In>::value || out >= 0);
+}
+
+template <class In, class Out>
+MILLRACE_HOST_DEVICE void WidenTile(const Launch& launch, const Task& task, const Share& share) {
+  const In* const in = ColumnAs<In>(launch, task.in) + task.first;
+  Out* const out = reinterpret_cast<Out*>(launch.out + task.out);
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    const In value = Load(in + i);
+    if (!Fits<Out>(value)) *launch.error = 1;
+    out[i] = static_cast<Out>(value);
+  }
+}
+
+/// Splits are unsigned, and the rows they count have been found to fit (LayOutExpanded).
+template <class Out>
+MILLRACE_HOST_DEVICE void SplitsTile(const Launch& launch, const Task& task, const Share& share) {
+  const Splits in(launch, task.in);
+  Out* const out = reinterpret_cast<Out*>(launch.out + task.out);
+  const std::uint64_t base = in[task.first];
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    out[i] = static_cast<Out>(in[task.first + i] - base);
+  }
+}
+
+template <class In, class Out>
+MILLRACE_HOST_DEVICE void NodeTile(const Launch& launch, const Task& task, const Share& share) {
+  const In* const in = ColumnAs<In>(launch, task.in) + task.first;
+  Out* const out = reinterpret_cast<Out*>(launch.out + task.out);
+  const Splits nodes(launch, task.node_splits);
+  const Splits splits(launch, task.cut ? task.splits : task.node_splits);
+  const std::uint64_t base = nodes[launch.first_row];
+  const RowSpan span = task.cut ? RowsOf(launch, splits, task.first, share) : RowSpan{0, 0};
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    const std::uint64_t row =
+        task.cut ? splits.RowOf(task.first + i, span.low, span.high) : launch.first_row + i;
+    const std::uint64_t first = nodes[row];
+    // A negative number is a very large one here.
+    const auto value = static_cast<std::uint64_t>(Load(in + i));
+    if (value >= nodes[row + 1] - first) *launch.error = 1;
+    out[i] = static_cast<Out>(first - base + value);
+  }
+}
+
+MILLRACE_HOST_DEVICE inline std::uint64_t Copies(const Task& task) {
+  return task.mirror == Mirror::kNone ? 1 : 2;
+}
+
+template <class Out>
+struct EdgeOut {
+  Out* source;
+  Out* target;
+  Out* label;
+
+  MILLRACE_HOST_DEVICE EdgeOut(const Launch& launch, const Task& task)
+      : source(reinterpret_cast<Out*>(launch.out + task.out)),
+        target(reinterpret_cast<Out*>(launch.out + task.out_target)),
+        label(reinterpret_cast<Out*>(launch.out + task.out_label)) {}
+
+  MILLRACE_HOST_DEVICE void Put(std::uint64_t at, Out a, Out b, Out with) const {
+    source[at] = a;
+    target[at] = b;
+    label[at] = with;
+  }
+};
+
+/// Where the labels equal to that of edge `at` begin (`after` false) or end, among [begin, end),
+/// which ascend. Lies in [begin, end] whatever the labels are.
+template <class Label>
+MILLRACE_HOST_DEVICE std::uint64_t GroupBound(const Label* label, std::uint64_t begin,
+                                              std::uint64_t end, std::uint64_t at, bool after) {
+  const Label value = Load(label + at);
+  std::uint64_t low = after ? at + 1 : begin;
+  std::uint64_t high = after ? end : at;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    const Label there = Load(label + middle);
+    if (after ? there <= value : there < value) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+template <class End, class Label, class Out>
+MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const Share& share) {
+  const End* const sources = ColumnAs<End>(launch, task.in);
+  const End* const targets = ColumnAs<End>(launch, task.target);
+  const Label* const labels = ColumnAs<Label>(launch, task.label);
+  const EdgeOut<Out> out(launch, task);
+  const Splits splits(launch, task.splits);
+  const Splits nodes(launch, task.node_splits);
+  const RowSpan span = RowsOf(launch, splits, task.first, share);
+  const std::uint64_t first_edge = splits[launch.first_row];
+  const std::uint64_t first_node = nodes[launch.first_row];
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    const std::uint64_t edge = task.first + i;
+    const std::uint64_t row = splits.RowOf(edge, span.low, span.high);
+    const std::uint64_t begin = splits[row];
+    const std::uint64_t end = splits[row + 1];
+    const std::uint64_t node = nodes[row];
+    const std::uint64_t count = nodes[row + 1] - node;
+    const End source = Load(sources + edge);
+    const End target = Load(targets + edge);
+    const Label label = Load(labels + edge);
+    if (source >= count || target >= count || label >= task.base_labels ||
+        (edge > begin && Load(labels + edge - 1) > label)) {
+      *launch.error = 1;
+    }
+    const auto a = static_cast<Out>(node - first_node + source);
+    const auto b = static_cast<Out>(node - first_node + target);
+    // Where the example's edges begin in the delivered batch.
+    const std::uint64_t start =
+        Copies(task) * (begin - first_edge) + (task.self_edges ? node - first_node : 0);
+    const std::uint64_t place = edge - begin;
+    switch (task.mirror) {
+      case Mirror::kNone:
+        out.Put(start + place, a, b, static_cast<Out>(label));
+        break;
+      case Mirror::kBidirectional:
+        out.Put(start + place, a, b, static_cast<Out>(label));
+        out.Put(start + (end - begin) + place, b, a,
+                static_cast<Out>(std::uint64_t{task.base_labels} + label));
+        break;
+      case Mirror::kUndirected: {
+        // A group of n edges from its place g on becomes 2 n edges from 2 g on.
+        const std::uint64_t from = GroupBound(labels, begin, end, edge, false) - begin;
+        const std::uint64_t to = GroupBound(labels, begin, end, edge, true) - begin;
+        out.Put(start + from + place, a, b, static_cast<Out>(label));
+        out.Put(start + to + place, b, a, static_cast<Out>(label));
+        break;
+      }
+    }
+  }
+}
+
+/// The self edges of an example come after all its other edges.
+template <class Out>
+MILLRACE_HOST_DEVICE void SelfEdgeTile(const Launch& launch, const Task& task, const Share& share) {
+  const EdgeOut<Out> out(launch, task);
+  const Splits splits(launch, task.splits);
+  const Splits nodes(launch, task.node_splits);
+  const RowSpan span = RowsOf(launch, nodes, task.first, share);
+  const std::uint64_t first_edge = splits[launch.first_row];
+  const auto label = static_cast<Out>(std::uint64_t{task.base_labels} *
+                                      (task.mirror == Mirror::kBidirectional ? 2 : 1));
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    const std::uint64_t row = nodes.RowOf(task.first + i, span.low, span.high);
+    const auto node = static_cast<Out>(i);
+    out.Put(Copies(task) * (splits[row + 1] - first_edge) + i, node, node, label);
+  }
+}
+
+template <class Out>
+MILLRACE_HOST_DEVICE void EdgeSplitsTile(const Launch& launch, const Task& task,
+                                         const Share& share) {
+  const Splits splits(launch, task.splits);
+  const Splits nodes(launch, task.node_splits);
+  Out* const out = reinterpret_cast<Out*>(launch.out + task.out);
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    const std::uint64_t row = launch.first_row + i;
+    const std::uint64_t self = task.self_edges ? nodes[row] - nodes[launch.first_row] : 0;
+    out[i] = static_cast<Out>(Copies(task) * (splits[row] - splits[launch.first_row]) + self);
+  }
+}
+
+/// Tile::Run with a value of the type.
+template <class Tile>
+MILLRACE_HOST_DEVICE void ForType(Type type, const Launch& launch, const Task& task,
+                                  const Share& share) {
+  switch (type) {
+    case Type::kUint8:
+      return Tile::template Run<std::uint8_t>(launch, task, share);
+    case Type::kUint16:
+      return Tile::template Run<std::uint16_t>(launch, task, share);
+    case Type::kUint32:
+      return Tile::template Run<std::uint32_t>(launch, task, share);
+    case Type::kUint64:
+      return Tile::template Run<std::uint64_t>(launch, task, share);
+    case Type::kInt8:
+      return Tile::template Run<std::int8_t>(launch, task, share);
+    case Type::kInt16:
+      return Tile::template Run<std::int16_t>(launch, task, share);
+    case Type::kInt32:
+      return Tile::template Run<std::int32_t>(launch, task, share);
+    case Type::kInt64:
+      return Tile::template Run<std::int64_t>(launch, task, share);
+  }
+}
+
+template <class Out>
+struct WidenAny {
+  template <class In>
+  MILLRACE_HOST_DEVICE static void Run(const Launch& launch, const Task& task, const Share& share) {
+    WidenTile<In, Out>(launch, task, share);
+  }
+};
+
+template <class Out>
+struct NodeAny {
+  template <class In>
+  MILLRACE_HOST_DEVICE static void Run(const Launch& launch, const Task& task, const Share& share) {
+    NodeTile<In, Out>(launch, task, share);
+  }
+};
+
+/// Ends and labels are unsigned and at most 32 bits wide (tensor_table.h).
+template <class End, class Out>
+MILLRACE_HOST_DEVICE void EdgeTileOf(const Launch& launch, const Task& task, const Share& share) {
+  switch (task.label.type) {
+    case Type::kUint8:
+      return EdgeTile<End, std::uint8_t, Out>(launch, task, share);
+    case Type::kUint16:
+      return EdgeTile<End, std::uint16_t, Out>(launch, task, share);
+    default:
+      return EdgeTile<End, std::uint32_t, Out>(launch, task, share);
+  }
+}
+
+template <class Out>
+MILLRACE_HOST_DEVICE void EdgeAnyTile(const Launch& launch, const Task& task, const Share& share) {
+  switch (task.in.type) {
+    case Type::kUint8:
+      return EdgeTileOf<std::uint8_t, Out>(launch, task, share);
+    case Type::kUint16:
+      return EdgeTileOf<std::uint16_t, Out>(launch, task, share);
+    default:
+      return EdgeTileOf<std::uint32_t, Out>(launch, task, share);
+  }
+}
+
+MILLRACE_HOST_DEVICE inline void BytesTile(const Launch& launch, const Task& task,
+                                           const Share& share) {
+  const unsigned char* const in = launch.payload + task.in.offset + task.first;
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    launch.out[task.out + i] = task.op == Op::kBytes ? Load(in + i) : 0;
+  }
+}
+
+template <class Out>
+MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const Share& share) {
+  switch (task.op) {
+    case Op::kWiden:
+      return ForType<WidenAny<Out>>(task.in.type, launch, task, share);
+    case Op::kSplits:
+      return SplitsTile<Out>(launch, task, share);
+    case Op::kNodeOffset:
+      return ForType<NodeAny<Out>>(task.in.type, launch, task, share);
+    case Op::kEdges:
+      return EdgeAnyTile<Out>(launch, task, share);
+    case Op::kSelfEdges:
+      return SelfEdgeTile<Out>(launch, task, share);
+    case Op::kEdgeSplits:
+      return EdgeSplitsTile<Out>(launch, task, share);
+    case Op::kBytes:
+    case Op::kPadding:
+      return BytesTile(launch, task, share);
+  }
+}
+
+/// What thread `thread` of `threads` does of a tile. REQUIRES: tile < launch.tiles.
+MILLRACE_HOST_DEVICE inline void RunTile(const Launch& launch, std::uint64_t tile,
+                                         std::uint32_t thread, std::uint32_t threads) {
+  std::uint32_t low = 0;
+  for (std::uint32_t high = launch.task_count - 1; low < high;) {
+    const std::uint32_t middle = low + (high - low + 1) / 2;
+    if (launch.tasks[middle].first_tile > tile) {
+      high = middle - 1;
+    } else {
+      low = middle;
+    }
+  }
+  const Task& task = launch.tasks[low];
+  const std::uint64_t begin = (tile - task.first_tile) * kTileElements;
+  const std::uint64_t end = task.count - begin < kTileElements ? task.count : begin + kTileElements;
+  const Share share{begin, end, thread, threads};
+  if (launch.wide) {
+    RunTask<std::int64_t>(launch, task, share);
+  } else {
+    RunTask<std::int32_t>(launch, task, share);
+  }
+}
+
+}  // namespace millrace::kernel

@@ -1,0 +1,126 @@
+#include "common/system/host.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// The folder of this process in the hierarchy of `controller` ("" for cgroup v2).
+std::string CgroupFolder(const std::string& root, const std::string& controller) {
+  std::ifstream in(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string names = line.substr(first + 1, second - first - 1);
+    if (controller.empty() ? names.empty() : names.find(controller) != std::string::npos) {
+      std::string folder = line.substr(second + 1);
+      return folder.starts_with('/') ? folder : "/";
+    }
+  }
+  return "/";
+}
+
+/// This process's folder in the hierarchy mounted at `mount`, and all above it. In a container the
+/// name may be the host's, of which only the last one, the mount itself, is there.
+std::vector<std::string> CgroupFolders(const std::string& root, const std::string& mount,
+                                       const std::string& controller) {
+  std::string folder = CgroupFolder(root, controller);
+  std::vector<std::string> folders;
+  for (; !folder.empty() && folder != "/"; folder.resize(folder.rfind('/'))) {
+    folders.push_back(root + mount + folder);
+  }
+  folders.push_back(root + mount);
+  return folders;
+}
+
+/// The smallest number in `file` of any of `folders`; 0 where there is none.
+std::uint64_t SmallestLimit(const std::vector<std::string>& folders, const std::string& file) {
+  std::uint64_t smallest = 0;
+  for (const std::string& folder : folders) {
+    std::istringstream in(FirstLine(folder + "/" + file));
+    std::uint64_t limit = 0;
+    if (in >> limit && limit > 0 && (smallest == 0 || limit < smallest)) smallest = limit;
+  }
+  return smallest;
+}
+
+/// CPUs that the cgroup's quotas allow, rounded up; 0: no quota.
+int QuotaCpus(const std::string& root) {
+  double smallest = 0;
+  const auto allow = [&](std::istringstream quota_and_period) {
+    double quota = 0;
+    double period = 0;
+    if (!(quota_and_period >> quota >> period) || quota <= 0 || period <= 0) return;
+    if (smallest == 0 || quota / period < smallest) smallest = quota / period;
+  };
+  for (const std::string& folder : CgroupFolders(root, "/sys/fs/cgroup", "")) {
+    allow(std::istringstream(FirstLine(folder + "/cpu.max")));
+  }
+  for (const std::string& folder : CgroupFolders(root, "/sys/fs/cgroup/cpu", "cpu")) {
+    allow(std::istringstream(FirstLine(folder + "/cpu.cfs_quota_us") + " " +
+                             FirstLine(folder + "/cpu.cfs_period_us")));
+  }
+  return static_cast<int>(std::ceil(smallest));
+}
+
+}  // namespace
+
+HostLimits ReadHostLimits(const std::string& root) {
+  HostLimits limits;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  limits.cpus_from = "affinity";
+  if (sched_getaffinity(0, sizeof set, &set) == 0) limits.cpus = std::max(1, CPU_COUNT(&set));
+  if (const int quota = QuotaCpus(root); quota > 0 && quota < limits.cpus) {
+    limits.cpus = quota;
+    limits.cpus_from = "cgroup";
+  }
+
+  struct sysinfo info {};
+  sysinfo(&info);
+  limits.memory_bytes = static_cast<std::uint64_t>(info.totalram) * info.mem_unit;
+  limits.memory_from = "machine";
+  for (const std::uint64_t limit :
+       {SmallestLimit(CgroupFolders(root, "/sys/fs/cgroup", ""), "memory.max"),
+        SmallestLimit(CgroupFolders(root, "/sys/fs/cgroup/memory", "memory"),
+                      "memory.limit_in_bytes")}) {
+    if (limit > 0 && limit < limits.memory_bytes) {
+      limits.memory_bytes = limit;
+      limits.memory_from = "cgroup";
+    }
+  }
+  return limits;
+}
+
+std::string NetworkHostId() {
+  struct stat network {};
+  stat("/proc/self/ns/net", &network);
+  return FirstLine("/proc/sys/kernel/random/boot_id") + "/" + std::to_string(network.st_ino);
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string Whereabouts() { return HostName() + ":" + std::to_string(getpid()); }
+
+}  // namespace millrace

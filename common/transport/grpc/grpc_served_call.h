@@ -1,0 +1,131 @@
+// The server end of a bidirectional gRPC stream, as a Stream and its handler.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include <grpcpp/grpcpp.h>
+
+#include "common/base/result.h"
+#include "common/system/mutex.h"
+#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/grpc_stream.h"
+#include "common/transport/stream.h"
+
+namespace millrace {
+
+/// One served call. It keeps itself alive from Begin to OnDone. At most one write is started at a
+/// time, and Finish only after it; both under `mutex_`. Handler calls are kept apart by `calls_`.
+template <class In, class GrpcIn, class Out, class GrpcOut>
+class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
+ public:
+  /// `accept` makes the handler of a stream; without one the call is refused.
+  template <class Accept>
+  static GrpcServedCall* Begin(Accept accept);
+
+  void Write(Out message) {
+    MutexLock lock(mutex_);
+    if (finished_) return;
+    writing_ = true;
+    outgoing_ = GrpcCodec<Out, GrpcOut>::Encode(std::move(message));
+    this->StartWrite(&outgoing_);
+  }
+
+  void Close(const Status& status) {
+    MutexLock lock(mutex_);
+    FinishOnce(status);
+  }
+
+  void OnReadDone(bool ok) override {
+    Status end;
+    if (ok) {
+      Result<In> message = GrpcCodec<In, GrpcIn>::Decode(incoming_);
+      if (message.ok()) {
+        {
+          MutexLock lock(calls_);
+          if (handler_) handler_->OnMessage(std::move(message).value());
+        }
+        this->StartRead(&incoming_);
+        return;
+      }
+      end = message.status();
+    }
+    MutexLock lock(mutex_);
+    FinishOnce(end);
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      if (finished_) {
+        this->Finish(final_);
+        return;
+      }
+    }
+    if (!ok) return;  // OnReadDone or OnCancel follows
+    MutexLock lock(calls_);
+    if (handler_) handler_->OnWriteDone();
+  }
+
+  void OnCancel() override {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    FinishOnce(Cancelled("the other end cancelled or is gone"));
+  }
+
+  void OnDone() override {
+    bool cancelled = false;
+    {
+      MutexLock lock(mutex_);
+      cancelled = cancelled_;
+    }
+    if (handler_) {
+      MutexLock lock(calls_);
+      handler_->OnClosed(cancelled ? Cancelled("the other end cancelled or is gone") : OkStatus());
+    }
+    handler_.reset();
+    self_.reset();
+  }
+
+ private:
+  void FinishOnce(const Status& status) MILLRACE_REQUIRES(mutex_) {
+    if (finished_) return;
+    finished_ = true;
+    final_ = ToGrpcStatus(status);
+    if (!writing_) this->Finish(final_);
+  }
+
+  GrpcIn incoming_;
+  Mutex calls_;
+  std::shared_ptr<StreamHandler<In>> handler_;  // until OnDone
+  Mutex mutex_;
+  GrpcOut outgoing_ MILLRACE_GUARDED_BY(mutex_);
+  bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
+  grpc::Status final_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<GrpcServedCall> self_;
+};
+
+template <class In, class GrpcIn, class Out, class GrpcOut>
+template <class Accept>
+GrpcServedCall<In, GrpcIn, Out, GrpcOut>* GrpcServedCall<In, GrpcIn, Out, GrpcOut>::Begin(
+    Accept accept) {
+  auto call = std::make_shared<GrpcServedCall>();
+  call->self_ = call;
+  {
+    const auto stream = std::make_shared<GrpcStream<GrpcServedCall, Out>>(call);
+    // The handler may write from within accept: its OnWriteDone then waits for `calls_`.
+    MutexLock lock(call->calls_);
+    call->handler_ = accept(stream);
+    if (!call->handler_) {
+      call->Close(Unavailable("shutting down"));
+      return call.get();
+    }
+  }
+  call->StartRead(&call->incoming_);
+  return call.get();
+}
+
+}  // namespace millrace

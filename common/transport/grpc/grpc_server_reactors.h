@@ -1,0 +1,129 @@
+// Server-streaming calls that need no handler: static tables, and the status once a period. Each
+// deletes itself when gRPC is done with it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include "common/base/result.h"
+#include "common/system/mutex.h"
+#include "common/transport/grpc/grpc_deadline.h"
+#include "common/transport/grpc/grpc_status.h"
+#include "common/transport/stream.h"
+#include "common/transport/wire.h"
+
+namespace millrace {
+
+/// The parts of a static table, one message after another.
+class StaticReactor final : public grpc::ServerWriteReactor<v1::StaticPart> {
+ public:
+  StaticReactor(std::shared_ptr<const std::string> bytes, std::uint64_t offset)
+      : bytes_(std::move(bytes)), offset_(offset) {
+    WriteNext();
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) {
+      Finish(grpc::Status::CANCELLED);
+    } else {
+      WriteNext();
+    }
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  void WriteNext() {
+    if (offset_ >= bytes_->size()) {
+      Finish(grpc::Status::OK);
+      return;
+    }
+    part_.set_total_bytes(bytes_->size());
+    part_.set_offset(offset_);
+    part_.set_data(bytes_->substr(offset_, wire::kMaxPartBytes));
+    offset_ += part_.data().size();
+    StartWrite(&part_);
+  }
+
+  const std::shared_ptr<const std::string> bytes_;
+  std::uint64_t offset_;
+  v1::StaticPart part_;
+};
+
+/// A reactor that only ends a server-streaming call.
+template <class Message>
+class RefusedReactor final : public grpc::ServerWriteReactor<Message> {
+ public:
+  explicit RefusedReactor(const Status& status) { this->Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+/// The status, once a period, until the reader goes away.
+class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
+ public:
+  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, double period_seconds)
+      : endpoint_(std::move(endpoint)), period_seconds_(period_seconds) {
+    WriteOne();
+  }
+  void OnWriteDone(bool ok) override {
+    MutexLock lock(mutex_);
+    if (!ok || cancelled_) {
+      FinishOnce(OkStatus());
+      return;
+    }
+    waiting_ = true;
+    alarm_.Set(SecondsFromNow(period_seconds_), [this](bool) {
+      {
+        MutexLock inner(mutex_);
+        waiting_ = false;
+        if (cancelled_) {
+          FinishOnce(OkStatus());
+          return;
+        }
+      }
+      WriteOne();
+    });
+  }
+  void OnCancel() override {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    if (waiting_) alarm_.Cancel();
+  }
+  void OnDone() override {
+    // The alarm's thread may have finished the call and not have let go of this yet.
+    { MutexLock lock(mutex_); }
+    delete this;
+  }
+
+ private:
+  void WriteOne() {
+    Result<v1::ServiceStatus> status = endpoint_->OnGetStatus();
+    MutexLock lock(mutex_);
+    if (!status.ok()) {
+      FinishOnce(status.status());
+      return;
+    }
+    message_ = std::move(status).value();
+    StartWrite(&message_);
+  }
+  void FinishOnce(const Status& status) MILLRACE_REQUIRES(mutex_) {
+    if (finished_) return;
+    finished_ = true;
+    Finish(ToGrpcStatus(status));
+  }
+
+  const std::shared_ptr<DispatcherEndpoint> endpoint_;
+  const double period_seconds_;
+  grpc::Alarm alarm_;
+  Mutex mutex_;
+  v1::ServiceStatus message_ MILLRACE_GUARDED_BY(mutex_);
+  bool waiting_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace millrace

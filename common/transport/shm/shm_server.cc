@@ -1,0 +1,328 @@
+#include "common/transport/shm/shm_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "common/system/errno_status.h"
+#include "common/system/nonce.h"
+#include "common/transport/shm/shm_frames.h"
+
+namespace millrace {
+namespace {
+
+template <class T>
+std::string_view Raw(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+/// How long consumers wait at the door while the process has no file for another.
+constexpr int kFullMilliseconds = 100;
+
+std::string MakeName() {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string name = "@millrace-";
+  for (const char c : MakeNonce()) {
+    name += kDigits[static_cast<unsigned char>(c) >> 4];
+    name += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return name;
+}
+
+}  // namespace
+
+/// One consumer's stream.
+class ShmServer::Call final {
+ public:
+  Call(int socket, std::shared_ptr<const SharedArena> arena, std::shared_ptr<Doorbell> doorbell)
+      : arena_(std::move(arena)),
+        socket_(socket, FramedSocket::Files::kRefused),
+        doorbell_(std::move(doorbell)) {}
+
+  FramedSocket& socket() { return socket_; }
+  void SetHandler(std::shared_ptr<StreamHandler<v1::WantList>> handler) {
+    handler_ = std::move(handler);
+  }
+
+  void Write(OutgoingPart out) {
+    MutexLock lock(mutex_);
+    if (closed_) return;
+    const std::string part = out.part.SerializeAsString();
+    ShmPart head{0, 0, out.data.size(), 0, static_cast<std::uint32_t>(part.size())};
+    const std::optional<SharedPlace> place =
+        out.data.empty() ? std::nullopt : arena_->Locate(out.data);
+    if (place) {
+      Grant(place->segment);
+      head.token = ++last_token_;
+      head.segment = place->segment;
+      head.offset = place->offset;
+      lent_.emplace(head.token, std::move(out.owner));
+    }
+    socket_.Send(kShmPart, std::string(Raw(head)) + part,
+                 place ? std::span<const std::byte>() : out.data);
+    write_done_due_ = true;
+    doorbell_->Ring();
+  }
+
+  void Close(const Status& status) {
+    MutexLock lock(mutex_);
+    if (closed_) return;
+    closed_ = true;
+    if (status.ok()) end_ = status;
+    const auto code = static_cast<std::uint32_t>(status.code());
+    socket_.Send(kShmClosed, std::string(Raw(code)) + status.message());
+    doorbell_->Ring();
+  }
+
+  // The server's thread:
+
+  /// What poll is to wait for.
+  short Events() const {
+    const int events = (deaf_ ? 0 : POLLIN) | (socket_.pending() ? POLLOUT : 0);
+    return static_cast<short>(events);
+  }
+
+  /// What is due, after poll said `events`. False when the consumer is gone.
+  bool Turn(short events) {
+    if (socket_.pending()) socket_.Flush();
+    if (deaf_) {
+      gone_ = (events & POLLHUP) != 0;
+    } else if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) {
+      Listen();
+    }
+    bool write_done = false;
+    bool over = gone_;
+    {
+      MutexLock lock(mutex_);
+      closed_ = closed_ || gone_;
+      write_done = write_done_due_ && !closed_ && !socket_.pending();
+      if (write_done) write_done_due_ = false;
+      over = over || (closed_ && !socket_.pending());
+    }
+    if (write_done) handler_->OnWriteDone();
+    if (over) End();
+    // What the consumer still reads stays as it is until it says so, or is gone.
+    if (gone_) Release(0);
+    return !gone_;
+  }
+
+  void End() {
+    if (!handler_) return;
+    Status status;
+    {
+      MutexLock lock(mutex_);
+      closed_ = true;
+      status = end_;
+    }
+    handler_->OnClosed(status);
+    handler_.reset();
+  }
+
+ private:
+  /// Hands the segment over, the first time.
+  void Grant(std::uint32_t number) MILLRACE_REQUIRES(mutex_) {
+    if (!granted_.insert(number).second) return;
+    const SharedArena::Segment segment = arena_->segment(number);
+    const ShmSegment head{segment.bytes, number, 0};
+    socket_.Send(kShmSegment, Raw(head), {}, segment.file);
+  }
+
+  void Listen() {
+    const Status status =
+        socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
+    if (status.code() == StatusCode::kInvalidArgument) {
+      // It may still read what it was lent, and nothing that it says of that can be trusted.
+      deaf_ = true;
+      Close(status);
+    } else if (!status.ok()) {
+      gone_ = true;
+    }
+  }
+
+  /// Takes back what was lent under tokens beyond `last`.
+  void Release(std::uint64_t last) {
+    std::map<std::uint64_t, std::shared_ptr<const void>> released;  // dropped outside the lock
+    MutexLock lock(mutex_);
+    for (auto it = lent_.upper_bound(last); it != lent_.end();) {
+      released.insert(lent_.extract(it++));
+    }
+    lock.Unlock();
+  }
+
+  Status OnFrame(const FramedSocket::Frame& frame) {
+    if (frame.type == kShmWants) {
+      if (!handler_) return OkStatus();
+      v1::WantList wants;
+      if (!wants.ParseFromArray(frame.payload.data(), static_cast<int>(frame.payload.size()))) {
+        return InvalidArgument("a malformed want list");
+      }
+      handler_->OnMessage(std::move(wants));
+      return OkStatus();
+    }
+    if (frame.type == kShmReleased && frame.payload.size() == sizeof(std::uint64_t)) {
+      std::uint64_t token = 0;
+      std::memcpy(&token, frame.payload.data(), sizeof token);
+      std::shared_ptr<const void> released;  // dropped outside the lock
+      MutexLock lock(mutex_);
+      if (const auto it = lent_.find(token); it != lent_.end()) {
+        released = std::move(it->second);
+        lent_.erase(it);
+      }
+      lock.Unlock();
+      return OkStatus();
+    }
+    if (frame.type == kShmDone) {
+      Close(OkStatus());
+      return OkStatus();
+    }
+    if (frame.type == kShmCancelled && frame.payload.size() == sizeof(std::uint64_t)) {
+      std::uint64_t last = 0;
+      std::memcpy(&last, frame.payload.data(), sizeof last);
+      {
+        MutexLock lock(mutex_);
+        closed_ = true;
+      }
+      socket_.StopSending();
+      Release(last);
+      return OkStatus();
+    }
+    return InvalidArgument("a frame of type " + std::to_string(frame.type));
+  }
+
+  const std::shared_ptr<const SharedArena> arena_;
+  FramedSocket socket_;
+  const std::shared_ptr<Doorbell> doorbell_;
+  std::shared_ptr<StreamHandler<v1::WantList>> handler_;
+  bool deaf_ = false;  // it said what no consumer says: only its end is waited for
+  bool gone_ = false;
+  Mutex mutex_;
+  bool closed_ MILLRACE_GUARDED_BY(mutex_) = false;
+  Status end_ MILLRACE_GUARDED_BY(mutex_) = Cancelled("the other end cancelled or is gone");
+  bool write_done_due_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::set<std::uint32_t> granted_ MILLRACE_GUARDED_BY(mutex_);
+  std::uint64_t last_token_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::map<std::uint64_t, std::shared_ptr<const void>> lent_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+namespace {
+
+/// What the worker writes with; closes the call when it is dropped.
+template <class Call>
+class ShmServerStream final : public Stream<OutgoingPart> {
+ public:
+  explicit ShmServerStream(std::shared_ptr<Call> call) : call_(std::move(call)) {}
+  ~ShmServerStream() override { call_->Close(Cancelled("stream dropped")); }
+  void Write(OutgoingPart message) override { call_->Write(std::move(message)); }
+  void Close(const Status& status) override { call_->Close(status); }
+
+ private:
+  const std::shared_ptr<Call> call_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ShmServer>> ShmServer::Start(std::shared_ptr<WorkerEndpoint> endpoint,
+                                                    std::shared_ptr<const SharedArena> arena,
+                                                    std::shared_ptr<Logger> log) {
+  const std::string name = MakeName();
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return ErrnoStatus("a socket for consumers of this host", errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // abstract: begins with 0
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(listener, SOMAXCONN) != 0) {
+    const int error = errno;
+    close(listener);
+    return ErrnoStatus("listening on the socket " + name, error);
+  }
+  return std::unique_ptr<ShmServer>(
+      new ShmServer(std::move(endpoint), std::move(arena), std::move(log), listener, name));
+}
+
+ShmServer::ShmServer(std::shared_ptr<WorkerEndpoint> endpoint,
+                     std::shared_ptr<const SharedArena> arena, std::shared_ptr<Logger> log,
+                     int listener, std::string name)
+    : endpoint_(std::move(endpoint)),
+      arena_(std::move(arena)),
+      log_(std::move(log)),
+      listener_(listener),
+      name_(std::move(name)),
+      doorbell_(std::make_shared<Doorbell>()),
+      thread_([this] { Run(); }) {}
+
+ShmServer::~ShmServer() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  doorbell_->Ring();
+  thread_.join();
+  close(listener_);
+}
+
+void ShmServer::Run() {
+  std::vector<pollfd> polled;
+  for (bool full = false;;) {
+    polled.assign({{full ? -1 : listener_, POLLIN, 0}, {doorbell_->file(), POLLIN, 0}});
+    for (const std::shared_ptr<Call>& call : calls_) {
+      polled.push_back({call->socket().socket(), call->Events(), 0});
+    }
+    poll(polled.data(), polled.size(), full ? kFullMilliseconds : -1);
+    full = false;
+    if (polled[1].revents != 0) doorbell_->Clear();
+    {
+      MutexLock lock(mutex_);
+      if (stopping_) break;
+    }
+    std::vector<std::shared_ptr<Call>> going;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (calls_[i]->Turn(polled[i + 2].revents)) going.push_back(calls_[i]);
+    }
+    calls_ = std::move(going);
+    if (polled[0].revents != 0) full = !Accept();
+  }
+  for (const std::shared_ptr<Call>& call : calls_) {
+    call->Close(Unavailable("the worker stops"));
+    call->End();
+  }
+  calls_.clear();
+}
+
+bool ShmServer::Accept() {
+  const int socket = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (socket < 0) {
+    return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
+  }
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  // Who may read another's memory on this host; all else goes through the network's door.
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+      (peer.uid != geteuid() && peer.uid != 0)) {
+    log_->Info("shared memory is for consumers of the worker's user",
+               {{"consumer_pid", static_cast<int>(peer.pid)}});
+    close(socket);
+    return true;
+  }
+  auto call = std::make_shared<Call>(socket, arena_, doorbell_);
+  call->socket().Send(kShmAccepted, Raw(ShmAccepted{kShmVersion}));
+  auto handler = endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(call),
+                                            "unix:pid " + std::to_string(peer.pid));
+  if (!handler) {
+    call->Close(Unavailable("shutting down"));
+    return true;
+  }
+  call->SetHandler(std::move(handler));
+  calls_.push_back(std::move(call));
+  return true;
+}
+
+}  // namespace millrace

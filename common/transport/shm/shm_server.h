@@ -1,0 +1,58 @@
+// The worker's end of streams through shared memory: a socket without a name in the file system,
+// over which consumers of this host ask for batches and learn where they lie.
+//
+// Thread-safe. All handler calls come on the server's own thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/system/mutex.h"
+#include "common/transport/shm/framed_socket.h"
+#include "common/transport/shm/shared_arena.h"
+#include "common/transport/stream.h"
+
+namespace millrace {
+
+class ShmServer {
+ public:
+  /// Batches that lie in `arena` are read in place, others are sent through the socket.
+  static Result<std::unique_ptr<ShmServer>> Start(std::shared_ptr<WorkerEndpoint> endpoint,
+                                                  std::shared_ptr<const SharedArena> arena,
+                                                  std::shared_ptr<Logger> log);
+  /// Ends all streams with Unavailable.
+  ~ShmServer();
+  ShmServer(const ShmServer&) = delete;
+  ShmServer& operator=(const ShmServer&) = delete;
+
+  /// Where consumers find it: '@' and a name that no other process has, in the network namespace.
+  const std::string& name() const { return name_; }
+
+ private:
+  class Call;
+
+  ShmServer(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<const SharedArena> arena,
+            std::shared_ptr<Logger> log, int listener, std::string name);
+  void Run();
+  /// False where the process can open no more files.
+  bool Accept();
+
+  const std::shared_ptr<WorkerEndpoint> endpoint_;
+  const std::shared_ptr<const SharedArena> arena_;
+  const std::shared_ptr<Logger> log_;
+  const int listener_;
+  const std::string name_;
+  const std::shared_ptr<Doorbell> doorbell_;
+  std::vector<std::shared_ptr<Call>> calls_;  // the thread's
+  Mutex mutex_;
+  bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace millrace

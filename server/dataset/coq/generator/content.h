@@ -1,0 +1,43 @@
+// The content of one generated file, in memory: graph, definitions, proofs. Made from the plan and
+// the file's number alone.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "server/dataset/coq/generator/graph_buffer.h"
+#include "server/dataset/coq/generator/plan.h"
+#include "server/dataset/coq/generator/proofs.h"
+#include "server/dataset/coq/generator/random.h"
+#include "server/dataset/coq/generator/scope.h"
+
+namespace millrace::generator {
+
+/// What a definition has besides its line in the definition table.
+struct DefinitionExtra {
+  std::uint32_t first_step = 0;  // in ProofData::steps
+  std::uint32_t step_count = 0;
+  std::uint32_t examples = 0;
+  Reference substituted;  // of a substituted definition: what it copies
+};
+
+struct FileContent {
+  FileContent(const Plan& plan, std::uint32_t number) : file(number), scope(plan, number) {}
+
+  const std::uint32_t file;
+  Scope scope;
+  GraphBuffer graph;
+  ProofData proofs;
+  std::vector<DefinitionExtra> extras;  // by definition
+  std::uint64_t examples = 0;           // outcomes of known tactics
+};
+
+/// What a node's identity and texts are made of.
+inline std::uint64_t NodeKey(const Plan& plan, const FileContent& content, Reference node) {
+  return Mix(plan.Key(content.scope.dependencies()[node.dependency]), node.node);
+}
+
+/// Fills `content`, which must be new.
+void BuildContent(const Plan& plan, FileContent* content);
+
+}  // namespace millrace::generator

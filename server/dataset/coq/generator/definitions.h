@@ -1,0 +1,50 @@
+// The definitions of a generated file: their kinds, clusters and `previous` chains. Made from the
+// plan alone and in microseconds, so that a file that depends on this one makes the table again
+// instead of reading the file.
+//
+// Definition i of a file is its node i. A mutual cluster is a run of definitions: its first is the
+// representative and the latest in the global context, as in real files: the chain goes from the
+// representative to the run's last one and then down to its second, whose `previous` is outside.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "server/dataset/coq/generator/plan.h"
+#include "server/dataset/coq/index/dataset_index.h"
+
+namespace millrace::generator {
+
+enum class DefinitionStatus : std::uint8_t { kOriginal, kDischarged, kSubstituted };
+
+/// One definition. kNone where there is none.
+struct Definition {
+  DefinitionKind kind = DefinitionKind::kManualConstant;
+  DefinitionStatus status = DefinitionStatus::kOriginal;
+  bool on_spine = false;
+  std::uint32_t previous = kNone;
+  std::uint32_t cluster = kNone;  // the representative; itself for a constant
+  /// Of a discharged definition: the one in the section that it comes from.
+  std::uint32_t origin = kNone;
+};
+
+struct DefinitionTable {
+  std::vector<Definition> all;
+  std::uint32_t representative = kNone;
+  std::vector<std::uint32_t> spine;       // oldest first
+  std::vector<std::uint32_t> inductives;  // those on the spine that have a constructor
+
+  /// The definitions after `first` that belong to the same cluster, and `first`; 1 for a constant.
+  std::uint32_t ClusterSize(std::uint32_t first) const;
+  /// Constructors of the inductive `inductive`: they follow it.
+  std::uint32_t ConstructorCount(std::uint32_t inductive) const;
+};
+
+DefinitionTable MakeDefinitionTable(const Plan& plan, std::uint32_t file);
+
+inline bool HasProof(DefinitionKind kind) {
+  return kind == DefinitionKind::kTacticalConstant ||
+         kind == DefinitionKind::kTacticalSectionConstant;
+}
+
+}  // namespace millrace::generator

@@ -1,0 +1,42 @@
+// Writes the proofs of a generated file into its message, with the texts that go with them.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "millrace/v1/dataset.capnp.h"
+#include "server/dataset/coq/generator/content.h"
+#include "server/dataset/coq/generator/plan.h"
+
+namespace millrace::generator {
+
+inline capnp::Text::Reader AsText(const std::string& text) {
+  return capnp::Text::Reader(text.c_str(), text.size());
+}
+
+class ProofWriter {
+ public:
+  /// Both must outlive the writer.
+  ProofWriter(const Plan& plan, const FileContent& content)
+      : plan_(plan), content_(content), key_(plan.Key(content.file)) {}
+
+  /// Writes a definition's steps into `list`, which has as many.
+  void Write(const DefinitionExtra& extra, capnp::List<schema::ProofStep>::Builder list);
+
+ private:
+  void WriteTactic(std::uint32_t tactic, std::uint64_t key, schema::Tactic::Builder builder);
+  void WriteOutcome(std::uint32_t number, schema::Outcome::Builder builder);
+  void WriteState(std::uint32_t number, schema::ProofState::Builder builder);
+  // The text of a term; valid until the next one is made.
+  capnp::Text::Reader Term(std::uint64_t key);
+
+  const Plan& plan_;
+  const FileContent& content_;
+  const std::uint64_t key_;
+  std::string text_;
+  std::string state_text_;
+};
+
+}  // namespace millrace::generator

@@ -1,0 +1,84 @@
+// Which definition of a dataset lies at a node: a flat table made from an index's records, 11 bytes
+// a definition. Asked for every definition that a closure meets, so one line of the cache answers.
+//
+// Open addressing. The slot that a node belongs to and the rest of its key, which the entry keeps,
+// name the node, so that no record has to be read to be sure.
+//
+// Immutable; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "server/dataset/coq/scan/index_records.h"
+
+namespace millrace {
+
+class DefinitionTable {
+ public:
+  /// Definitions that name no node of their file are left out.
+  DefinitionTable(std::span<const FileRecord> files, std::span<const DefinitionRecord> definitions);
+
+  /// The definition at a node, or kNone; any node may be asked for.
+  std::uint32_t Find(NodeRef node) const {
+    if (!IsNode(node)) return kNone;
+    const std::uint64_t key = Key(node);
+    std::uint32_t rest = Rest(key);
+    for (std::uint64_t slot = Home(key);;) {
+      const Slot& found = slots_[slot];
+      if (found.definition == kNone || found.rest == rest) return found.definition;
+      if (rest + step_ < rest) return kNone;  // no entry lies further from its home
+      rest += step_;
+      if (++slot == slots_.size()) slot = 0;
+    }
+  }
+
+  /// Hint: Find will be called with the node soon.
+  void Prefetch(NodeRef node) const {
+    if (IsNode(node)) __builtin_prefetch(&slots_[Home(Key(node))]);
+  }
+
+  std::uint64_t bytes() const {
+    return slots_.capacity() * sizeof(Slot) + bases_.capacity() * sizeof(std::uint64_t);
+  }
+
+ private:
+  /// Bits of Slot::rest that tell keys of one home apart; those above count the slots between an
+  /// entry and its home.
+  static constexpr int kMaxRestBits = 24;
+
+  struct Slot {
+    std::uint32_t rest;
+    std::uint32_t definition;  // kNone: empty
+  };
+
+  bool IsNode(NodeRef node) const {
+    return node.file + std::uint64_t{1} < bases_.size() &&
+           node.node < bases_[node.file + 1] - bases_[node.file];
+  }
+  /// The node's number in the dataset, spread over 64 bits: the upper key_bits_ of them differ for
+  /// any two nodes.
+  std::uint64_t Key(NodeRef node) const {
+    return (bases_[node.file] + node.node) * 0x9E3779B97F4A7C15u << (64 - key_bits_);
+  }
+  std::uint64_t Home(std::uint64_t key) const {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>(static_cast<Wide>(key) * slots_.size() >> 64);
+  }
+  /// Keys of one home follow one another: their lowest bits tell them apart.
+  std::uint32_t Rest(std::uint64_t key) const {
+    return static_cast<std::uint32_t>(key >> (64 - key_bits_)) & (step_ - 1);
+  }
+
+  /// False where the entries are crowded too much.
+  bool Fill(std::span<const DefinitionRecord> definitions, std::uint64_t capacity);
+  bool Insert(NodeRef node, std::uint32_t definition);
+
+  std::vector<std::uint64_t> bases_;  // by file, and one more: nodes of all files before
+  int key_bits_ = 1;
+  std::uint32_t step_ = 1;  // 2 to the power of the bits that tell keys of one home apart
+  std::vector<Slot> slots_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,119 @@
+#include "server/dataset/coq/source/context_table.h"
+
+#include <algorithm>
+
+#include "millrace/v1/common.pb.h"
+#include "server/dataset/coq/source/context_table_builder.h"
+#include "server/dataset/coq/source/wire_fields.h"
+
+namespace millrace {
+
+ContextTable::ContextTable(const DatasetIndex& index, const NodeLabels& labels,
+                           std::span<const std::uint32_t> definitions)
+    : index_(&index), labels_(&labels) {
+  Builder(this, definitions).Run();
+}
+
+std::uint64_t ContextTable::Length(Context context) const {
+  const std::uint64_t own =
+      context.start == kNone ? 0 : std::uint64_t{index_->definitions()[context.start].depth} + 1;
+  return lists_[context.list].length + own;
+}
+
+bool ContextTable::IsBefore(std::uint32_t ancestor, std::uint32_t definition) const {
+  const DefinitionRecord& a = index_->definitions()[ancestor];
+  const DefinitionRecord& d = index_->definitions()[definition];
+  return a.file == d.file && a.enter <= d.enter && d.enter < a.exit;
+}
+
+std::uint32_t ContextTable::FindInList(std::uint32_t list, std::uint32_t file) const {
+  // A file occurs once on the way from any list to the root, so the lists that end with it cover
+  // disjoint parts of the walk.
+  const auto first = lists_of_file_.begin() + first_list_of_file_[file];
+  const auto last = lists_of_file_.begin() + first_list_of_file_[file + 1];
+  const std::uint32_t enter = lists_[list].enter;
+  const auto after = std::upper_bound(
+      first, last, enter, [this](std::uint32_t e, std::uint32_t l) { return e < lists_[l].enter; });
+  if (after == first) return kNone;
+  const std::uint32_t found = *(after - 1);
+  return enter < lists_[found].exit ? found : kNone;
+}
+
+std::uint32_t ContextTable::Position(std::uint32_t context, std::uint32_t definition) const {
+  const auto [list, start] = contexts_[context];
+  const std::span<const DefinitionRecord> definitions = index_->definitions();
+  if (start != kNone && IsBefore(definition, start)) {
+    return static_cast<std::uint32_t>(lists_[list].length + definitions[start].depth -
+                                      definitions[definition].depth);
+  }
+  const std::uint32_t file = definitions[definition].file;
+  const std::uint32_t found = FindInList(list, file);
+  if (found == kNone) return kNone;
+  const std::uint32_t representative = index_->files()[file].representative;
+  if (!IsBefore(definition, representative)) return kNone;
+  return static_cast<std::uint32_t>(lists_[lists_[found].parent].length +
+                                    definitions[representative].depth -
+                                    definitions[definition].depth);
+}
+
+void ContextTable::AppendLabels(Context context, std::vector<std::uint32_t>* out) const {
+  const std::size_t begin = out->size();
+  const std::uint64_t length = Length(context);
+  out->resize(begin + length);
+  // Lists are linked from their end.
+  for (std::uint32_t l = context.list; l != 0; l = lists_[l].parent) {
+    std::uint32_t* to = out->data() + begin + lists_[lists_[l].parent].length;
+    for (const std::uint32_t definition :
+         Sub(index_->spines(), index_->files()[lists_[l].file].spine)) {
+      *to++ = labels_->Label(definition);
+    }
+  }
+  std::uint32_t* to = out->data() + begin + lists_[context.list].length;
+  for (std::uint32_t d = context.start; d != kNone; d = index_->definitions()[d].previous) {
+    *to++ = labels_->Label(d);
+  }
+}
+
+template <class Field>
+void ContextTable::ForEachField(const Field& field) const {
+  const std::span<const DefinitionRecord> definitions = index_->definitions();
+  const auto label_or_none = [this](std::uint32_t definition) {
+    const std::uint32_t label = definition == kNone ? kNone : labels_->Label(definition);
+    return label == kNone ? 0 : label + 1;
+  };
+  field(v1::ContextTable::kPreviousLabelFieldNumber, [&](const auto& visit) {
+    for (std::uint32_t label = kNodeClasses; label < labels_->size(); ++label) {
+      visit(label_or_none(definitions[labels_->Definition(label)].previous));
+    }
+  });
+  field(v1::ContextTable::kFileRepresentativeFieldNumber, [&](const auto& visit) {
+    for (const FileRecord& file : index_->files()) visit(label_or_none(file.representative));
+  });
+  field(v1::ContextTable::kListParentFieldNumber, [&](const auto& visit) {
+    for (const List& list : lists_) visit(list.parent);
+  });
+  field(v1::ContextTable::kListFileFieldNumber, [&](const auto& visit) {
+    for (const List& list : lists_) visit(list.file);
+  });
+  field(v1::ContextTable::kContextListFieldNumber, [&](const auto& visit) {
+    for (const Context& context : contexts_) visit(context.list);
+  });
+  field(v1::ContextTable::kContextStartFieldNumber, [&](const auto& visit) {
+    for (const Context& context : contexts_) visit(label_or_none(context.start));
+  });
+}
+
+std::size_t ContextTable::SerializedBytes() const {
+  std::size_t bytes = 0;
+  ForEachField([&bytes](int number, const auto& each) {
+    bytes += wire_fields::PackedFieldSize(number, each);
+  });
+  return bytes;
+}
+
+void ContextTable::Serialize(google::protobuf::io::CodedOutputStream& out) const {
+  ForEachField(
+      [&out](int number, const auto& each) { wire_fields::WritePacked(number, each, out); });
+}
+
+}  // namespace millrace

@@ -1,0 +1,279 @@
+#include "server/dataset/coq/source/coq_proof_states.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/dataset/coq/source/coq_source.h"
+#include "server/dataset/coq/source/static_tables.h"
+
+namespace millrace {
+
+ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft)
+    : ProofStateSource(std::move(tables), draft, {}) {}
+
+ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft,
+                                   std::vector<std::uint32_t> definitions)
+    : tables_(std::move(tables)),
+      examples_(tables_.index(), tables_.labels, tables_.tactics, draft.filter.restrict_to_spine,
+                &definitions),
+      contexts_(tables_.index(), tables_.labels, definitions),
+      fields_(draft.fields) {
+  MakeTensors();
+}
+
+void ProofStateSource::MakeTensors() {
+  // Of an empty table 0 is the only value, so that types are defined.
+  const auto last = [](std::uint64_t count) { return std::max<std::uint64_t>(count, 1) - 1; };
+  const IndexBounds& bounds = index().bounds();
+  const std::uint64_t nodes = NodeBound(tables_.closure, 1);
+  const std::uint64_t last_node_label = last(tables_.labels.size());
+  TensorList list;
+  const auto add_dense = [&list](const char* path, std::uint64_t max) {
+    return list.Add(path, TensorKind::kDense, "batch", 0, max);
+  };
+  columns_.graph = list.AddGraph(tables_.labels.size(), nodes);
+  columns_.root = list.Add("root", TensorKind::kDense, "batch", 0, 0, "", Expansion::kNodeOffset);
+  columns_.local_context = list.Add("local_context", TensorKind::kRaggedValues, "local_context", 0,
+                                    nodes - 1, "local_context_splits", Expansion::kNodeOffset);
+  list.AddSplits("local_context_splits");
+  switch (fields_.global_context) {
+    case GlobalContextField::kReference:
+      columns_.global_context = list.Add("global_context", TensorKind::kTableReference, "batch", 0,
+                                         last(contexts_.size()));
+      break;
+    case GlobalContextField::kFull:
+      columns_.global_context =
+          list.Add("global_context", TensorKind::kRaggedValues, "global_context", 0,
+                   last_node_label, "global_context_splits");
+      list.AddSplits("global_context_splits");
+      break;
+    case GlobalContextField::kOmitted:
+      break;
+  }
+  columns_.tactic = add_dense("tactic", last(tables_.tactics.tactics().size()));
+  columns_.local_args = list.Add("local_args", TensorKind::kRaggedValues, "args", -1,
+                                 last(bounds.max_context), "args_splits");
+  columns_.global_args = list.Add("global_args", TensorKind::kRaggedValues, "args", -1,
+                                  last(contexts_.max_length()), "args_splits");
+  list.AddSplits("args_splits");
+  columns_.proof_step = add_dense("proof_step", bounds.max_step);
+  columns_.faithful = add_dense("faithful", 1);
+  columns_.example_id = add_dense("example_id", last(examples()));
+  columns_.definition = add_dense("definition", last_node_label);
+  if (fields_.text) {
+    columns_.state_text =
+        list.Add("state_text", TensorKind::kStringBytes, "bytes", 0, 255, "state_text_splits");
+    list.AddSplits("state_text_splits");
+    columns_.tactic_text =
+        list.Add("tactic_text", TensorKind::kStringBytes, "bytes", 0, 255, "tactic_text_splits");
+    list.AddSplits("tactic_text_splits");
+  }
+  tensors_ = list.Take();
+}
+
+std::int32_t ProofStateSource::LocalPosition(std::span<const NodeRef> context, NodeRef argument) {
+  for (std::size_t i = context.size(); i-- > 0;) {
+    if (context[i] == argument) return static_cast<std::int32_t>(i);
+  }
+  return -1;
+}
+
+std::int32_t ProofStateSource::GlobalPosition(std::uint32_t definition, NodeRef argument) const {
+  const std::uint32_t label = tables_.labels.Find(argument);
+  if (label == NodeLabels::kNoDefinition || label == kNone) return -1;
+  const std::uint32_t position =
+      contexts_.Position(contexts_.Id(definition), tables_.labels.Definition(label));
+  return position == kNone ? -1 : static_cast<std::int32_t>(position);
+}
+
+std::optional<std::uint64_t> ProofStateSource::SplitIdentity(ExampleId id) const {
+  const std::uint32_t definition = Step(Outcome(id)).definition;
+  return static_cast<std::uint64_t>(index().definitions()[definition].identity);
+}
+
+std::uint32_t ProofStateSource::File(ExampleId id) const {
+  return index().definitions()[Step(Outcome(id)).definition].file;
+}
+
+bool ProofStateSource::HasNoneArgument(ExampleId id) const {
+  const OutcomeRecord& outcome = Outcome(id);
+  return HasNoneArgument(outcome, Step(outcome));
+}
+
+bool ProofStateSource::HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const {
+  const std::span<const NodeRef> context = Context(outcome);
+  const std::span<const NodeRef> arguments = Arguments(outcome);
+  return std::any_of(arguments.begin(), arguments.end(), [&](NodeRef argument) {
+    return LocalPosition(context, argument) < 0 && GlobalPosition(step.definition, argument) < 0;
+  });
+}
+
+void ProofStateSource::ReadColumns(ExampleId first, const WantedColumns& wanted,
+                                   std::span<ExampleColumns> columns) const {
+  ExampleTable::Walk walk(examples_, first.value());
+  for (ExampleColumns& column : columns) {
+    const OutcomeRecord& outcome = index().outcomes()[walk.Next()];
+    const StepRecord& step = Step(outcome);
+    if (wanted.split_identity || wanted.file) {
+      const DefinitionRecord& definition = index().definitions()[step.definition];
+      column.split_identity = static_cast<std::uint64_t>(definition.identity);
+      column.file = definition.file;
+    }
+    column.faithful = step.faithful != 0;
+    if (wanted.none_argument) column.none_argument = HasNoneArgument(outcome, step);
+  }
+}
+
+ExampleDescription ProofStateSource::Describe(ExampleId id) const {
+  const std::uint32_t number = examples_.Outcome(id.value());
+  const StepRecord& step = Step(index().outcomes()[number]);
+  const DefinitionRecord& definition = index().definitions()[step.definition];
+  ExampleDescription description;
+  description.file = index().file_name(definition.file);
+  description.definition = index().string(definition.name);
+  description.step = step.step;
+  description.outcome = number - step.outcomes.first;
+  description.faithful = step.faithful != 0;
+  return description;
+}
+
+v1::LabelCounts ProofStateSource::label_counts() const {
+  v1::LabelCounts counts = CountLabels(tables_);
+  counts.set_contexts(contexts_.size());
+  return counts;
+}
+
+void ProofStateSource::WriteStatic(google::protobuf::io::CodedOutputStream& out) const {
+  WriteStaticTables(tables_, &contexts_, out);
+}
+
+namespace {
+
+template <class Builder>
+class ProofStateBuilder final : public ExampleBuilder {
+ public:
+  explicit ProofStateBuilder(const ProofStateSource& source)
+      : source_(source), graph_(source.tables()) {}
+
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
+    const auto roots = [&](std::size_t i, std::vector<NodeRef>* nodes) {
+      Prefetch(ids.subspan(i + 1));
+      const OutcomeRecord& outcome = source_.Outcome(ids[i]);
+      const DefinitionRecord& definition =
+          source_.index().definitions()[source_.Step(outcome).definition];
+      if (source_.tables().excluded[definition.file]) return std::optional(DropReason::kExcluded);
+      nodes->push_back(outcome.root);
+      return std::optional<DropReason>();
+    };
+    const auto done = [&](std::size_t i, std::optional<DropReason> dropped) {
+      if (!dropped) return Finish(ids[i], writer);
+      writer.AddDropped(ids[i], *dropped);
+      return OkStatus();
+    };
+    return graph_.Build(ids.size(), roots, done);
+  }
+
+ private:
+  /// Hints what will be read of the examples that come: first the record, then, when that has come,
+  /// what it names, and so on.
+  void Prefetch(std::span<const ExampleId> coming) const {
+    if (coming.size() > 5) __builtin_prefetch(&source_.Outcome(coming[5]));
+    if (coming.size() > 3) {
+      const OutcomeRecord& outcome = source_.Outcome(coming[3]);
+      __builtin_prefetch(&source_.Step(outcome));
+      __builtin_prefetch(source_.Context(outcome).data());
+      __builtin_prefetch(source_.Arguments(outcome).data());
+      graph_.WillBuild(outcome.root);
+    }
+    if (coming.size() > 1) {
+      const StepRecord& step = source_.Step(source_.Outcome(coming[1]));
+      __builtin_prefetch(&source_.index().definitions()[step.definition]);
+      graph_.WillBuildNext(source_.Outcome(coming[1]).root);
+    }
+  }
+
+  /// The graph is built: appends the example, or drops it after all.
+  Status Finish(ExampleId id, BatchWriter& writer) {
+    const OutcomeRecord& outcome = source_.Outcome(id);
+    const StepRecord& step = source_.Step(outcome);
+    const DefinitionRecord& definition = source_.index().definitions()[step.definition];
+    const std::span<const NodeRef> context = source_.Context(outcome);
+    local_context_.resize(context.size());
+    for (std::size_t i = 0; i < context.size(); ++i) {
+      if (!graph_.Find(context[i], &local_context_[i])) {
+        writer.AddDropped(id, DropReason::kContextCutOff);
+        return OkStatus();
+      }
+    }
+    std::string_view state_text;
+    std::string_view tactic_text;
+    if (source_.fields().text) {
+      const FileId file(definition.file);
+      const Dataset& dataset = *source_.tables().dataset;
+      MILLRACE_ASSIGN_OR_RETURN(state_text, dataset.Text(file, outcome.text));
+      MILLRACE_ASSIGN_OR_RETURN(tactic_text, dataset.Text(file, step.text));
+    }
+
+    const ProofStateColumns& columns = source_.columns();
+    graph_.Append(columns.graph, writer);
+    writer.AppendOne(columns.root, 0);
+    writer.Append(columns.local_context, local_context_);
+    AppendGlobalContext(step.definition, writer);
+    writer.AppendOne(columns.tactic, source_.tables().tactics.Number(step.tactic));
+    for (const NodeRef argument : source_.Arguments(outcome)) {
+      const std::int32_t local = ProofStateSource::LocalPosition(context, argument);
+      writer.AppendOne(columns.local_args, local);
+      writer.AppendOne(columns.global_args,
+                       local >= 0 ? -1 : source_.GlobalPosition(step.definition, argument));
+    }
+    writer.AppendOne(columns.proof_step, step.step);
+    writer.AppendOne(columns.faithful, step.faithful != 0 ? 1 : 0);
+    writer.AppendOne(columns.example_id, static_cast<std::int64_t>(id.value()));
+    writer.AppendOne(columns.definition, source_.tables().labels.Label(step.definition));
+    if (source_.fields().text) {
+      writer.AppendBytes(columns.state_text, std::as_bytes(std::span(state_text)));
+      writer.AppendBytes(columns.tactic_text, std::as_bytes(std::span(tactic_text)));
+    }
+    writer.EndExample(id);
+    return OkStatus();
+  }
+
+  void AppendGlobalContext(std::uint32_t definition, BatchWriter& writer) {
+    const std::uint32_t context = source_.contexts().Id(definition);
+    switch (source_.fields().global_context) {
+      case GlobalContextField::kReference:
+        writer.AppendOne(source_.columns().global_context, context);
+        break;
+      case GlobalContextField::kFull:
+        global_context_.clear();
+        source_.contexts().AppendLabels(context, &global_context_);
+        writer.Append(source_.columns().global_context, global_context_);
+        break;
+      case GlobalContextField::kOmitted:
+        break;
+    }
+  }
+
+  const ProofStateSource& source_;
+  GraphBuilder<Builder> graph_;
+  std::vector<std::uint32_t> local_context_;
+  std::vector<std::uint32_t> global_context_;
+};
+
+}  // namespace
+
+std::unique_ptr<ExampleBuilder> ProofStateSource::NewBuilder() const {
+  index().definition_table();  // made now, not while a batch is built
+  return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
+    return std::make_unique<ProofStateBuilder<Builder>>(*this);
+  });
+}
+
+Result<std::shared_ptr<const Source>> MakeProofStateSource(std::shared_ptr<const Dataset> dataset,
+                                                           const PlanDraft& draft) {
+  MILLRACE_ASSIGN_OR_RETURN(CoqTables tables, CoqTables::Make(std::move(dataset), draft));
+  return std::shared_ptr<const Source>(
+      std::make_shared<ProofStateSource>(std::move(tables), draft));
+}
+
+}  // namespace millrace

@@ -1,0 +1,104 @@
+// `source: proof_states`: one example an outcome of a proof step whose tactic is known.
+//
+// Immutable; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "server/dataset/coq/source/context_table.h"
+#include "server/dataset/coq/source/coq_tables.h"
+#include "server/dataset/coq/source/example_table.h"
+#include "server/dataset/coq/source/file_prefix_labels.h"
+#include "server/dataset/source.h"
+
+namespace millrace {
+
+/// Numbers of the tensors. Those of fields that the plan leaves out have no meaning.
+struct ProofStateColumns {
+  GraphColumns graph;
+  std::size_t root;
+  std::size_t local_context;
+  std::size_t global_context;
+  std::size_t tactic;
+  std::size_t local_args;
+  std::size_t global_args;
+  std::size_t proof_step;
+  std::size_t faithful;
+  std::size_t example_id;
+  std::size_t definition;
+  std::size_t state_text;
+  std::size_t tactic_text;
+};
+
+class ProofStateSource final : public Source {
+ public:
+  ProofStateSource(CoqTables tables, const PlanDraft& draft);
+
+  const DatasetIndex& index() const { return tables_.index(); }
+  const CoqTables& tables() const { return tables_; }
+  const ContextTable& contexts() const { return contexts_; }
+  const FieldOptions& fields() const { return fields_; }
+  const ProofStateColumns& columns() const { return columns_; }
+
+  const OutcomeRecord& Outcome(ExampleId id) const {
+    return index().outcomes()[examples_.Outcome(id.value())];
+  }
+  const StepRecord& Step(const OutcomeRecord& outcome) const {
+    return index().steps()[outcome.step];
+  }
+  std::span<const NodeRef> Context(const OutcomeRecord& outcome) const {
+    return Sub(index().context_nodes(), outcome.first_context, outcome.context_count);
+  }
+  std::span<const NodeRef> Arguments(const OutcomeRecord& outcome) const {
+    return Sub(index().arguments(), outcome.first_argument, outcome.argument_count);
+  }
+  /// Position of an argument in the local context: the last one; -1 where it is not there.
+  static std::int32_t LocalPosition(std::span<const NodeRef> context, NodeRef argument);
+  /// Position of an argument in the global context of a definition, or -1.
+  std::int32_t GlobalPosition(std::uint32_t definition, NodeRef argument) const;
+
+  Digest128 digest() const override { return index().digest(); }
+  std::string_view name() const override { return "proof_states"; }
+  std::uint64_t examples() const override { return examples_.size(); }
+
+  std::optional<std::uint64_t> SplitIdentity(ExampleId id) const override;
+  std::uint32_t File(ExampleId id) const override;
+  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
+    return FilePrefixLabels(index(), options);
+  }
+  bool Faithful(ExampleId id) const override { return Step(Outcome(id)).faithful != 0; }
+  bool HasNoneArgument(ExampleId id) const override;
+  void ReadColumns(ExampleId first, const WantedColumns& wanted,
+                   std::span<ExampleColumns> columns) const override;
+  ExampleDescription Describe(ExampleId id) const override;
+
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  const ExpandSpec& expand() const override { return tables_.expand; }
+  Status CheckIntact() const override { return tables_.CheckIntact(); }
+  std::unique_ptr<ExampleBuilder> NewBuilder() const override;
+
+  v1::LabelCounts label_counts() const override;
+  void WriteStatic(google::protobuf::io::CodedOutputStream& out) const override;
+
+ private:
+  /// `definitions` is used while the source is made: those with examples.
+  ProofStateSource(CoqTables tables, const PlanDraft& draft,
+                   std::vector<std::uint32_t> definitions);
+
+  void MakeTensors();
+  bool HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const;
+
+  const CoqTables tables_;
+  const ExampleTable examples_;
+  const ContextTable contexts_;
+  const FieldOptions fields_;
+  ProofStateColumns columns_{};
+  std::vector<TensorSpec> tensors_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+#include "server/dataset/coq/verify.h"
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/system/mutex.h"
+#include "common/system/parallel.h"
+#include "server/dataset/dataset_files.h"
+#include "server/files/mapped_file.h"
+
+namespace millrace {
+namespace {
+
+// Files that are there, and of which the index knows nothing.
+std::vector<BadFile> UnknownFiles(const DatasetListing& listing, const DatasetIndex& index) {
+  std::unordered_set<std::string_view> indexed;
+  for (std::uint32_t f = 0; f < index.files().size(); ++f) indexed.insert(index.file_name(f));
+  for (const LeftOutRecord& file : index.left_out()) indexed.insert(index.left_out_name(file));
+  std::vector<BadFile> unknown;
+  for (const std::string& name : listing.names) {
+    if (indexed.count(name) == 0) unknown.push_back({name, "is not in the index"});
+  }
+  for (const BadFile& file : listing.bad) {
+    if (indexed.count(file.name) == 0) unknown.push_back(file);
+  }
+  return unknown;
+}
+
+// How a file differs from its record; empty where it does not.
+std::string Difference(const std::filesystem::path& path, const FileRecord& record) {
+  const Result<MappedFile> file = MappedFile::Open(path, AccessPattern::kSequential);
+  if (!file.ok()) return file.status().message();
+  if (file->bytes().size() != record.size) {
+    return fmt::format("has {} bytes, expected {}", file->bytes().size(), record.size);
+  }
+  const Digest128 expected{record.digest_high, record.digest_low};
+  const Digest128 digest = Xxh3(file->bytes());
+  if (const Status intact = file->CheckIntact(); !intact.ok()) return intact.message();
+  if (digest == expected) return {};
+  return fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex());
+}
+
+}  // namespace
+
+Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index,
+                     const BuildOptions& options, std::vector<BadFile>* bad) {
+  MILLRACE_RETURN_IF_ERROR(index.Verify());
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetListing listing, ListDataset(dir));
+  std::vector<BadFile> found = UnknownFiles(listing, index);
+  std::uint64_t bytes_total = 0;
+  for (const FileRecord& file : index.files()) bytes_total += file.size;
+  ProgressCount progress(options.progress, bytes_total);
+  Mutex mutex;
+  ParallelFor(options.threads, index.files().size(), [&](std::size_t f) {
+    if (options.stop.stop_requested()) return;
+    const FileRecord& record = index.files()[f];
+    const std::string name(index.file_name(static_cast<std::uint32_t>(f)));
+    std::string difference = Difference(dir / name, record);
+    if (!difference.empty()) {
+      MutexLock lock(mutex);
+      found.push_back({name, std::move(difference)});
+    }
+    progress.Add(record.size);
+  });
+  MILLRACE_RETURN_IF_ERROR(CheckStop(options).WithContext("dataset " + dir.string()));
+  if (bad != nullptr) *bad = found;
+  if (found.empty()) return OkStatus();
+  return BadFilesStatus("dataset " + dir.string() + " differs from its index", found);
+}
+
+}  // namespace millrace

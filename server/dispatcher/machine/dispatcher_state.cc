@@ -1,0 +1,397 @@
+#include "server/dispatcher/machine/dispatcher_state.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kTurnedOutKept = 1024;
+constexpr Duration kSampleEvery = std::chrono::seconds(5);
+constexpr Duration kSampleSpan = std::chrono::seconds(60);
+
+template <class Map, class Key>
+auto* Find(Map& map, const Key& key) {
+  const auto it = map.find(key);
+  return it == map.end() ? nullptr : &it->second;
+}
+
+template <class Map, class Key>
+auto& Get(Map& map, const Key& key) {
+  const auto it = map.find(key);
+  assert(it != map.end());
+  return it->second;
+}
+
+/// Keeps a sample every 5 s, the last always, and one that is a minute old.
+void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters, Time at) {
+  CounterSample sample{at, counters.batches(), counters.examples(), counters.bytes(), 0};
+  for (const auto& waited : counters.waited()) sample.waited_seconds += waited.seconds();
+  if (!samples.empty() && sample.batches < samples.back().batches) samples.clear();
+  if (samples.size() >= 2 && samples.back().at - samples[samples.size() - 2].at < kSampleEvery) {
+    samples.pop_back();
+  }
+  samples.push_back(sample);
+  while (samples.size() > 2 && at - samples[1].at >= kSampleSpan) samples.pop_front();
+}
+
+using NumberIndex = std::map<std::string, std::set<Number>>;
+
+const std::set<Number>& FindNumbers(const NumberIndex& index, const std::string& key) {
+  static const std::set<Number> none;
+  const auto* numbers = Find(index, key);
+  return numbers == nullptr ? none : *numbers;
+}
+
+void EraseNumber(NumberIndex& index, const std::string& key, Number number) {
+  const auto it = index.find(key);
+  if (it == index.end()) return;
+  it->second.erase(number);
+  if (it->second.empty()) index.erase(it);
+}
+
+/// A worker counts as failed again when it is new in the list or its time there grew.
+void UpdateFailing(SessionFacts& session, const v1::Report& report, Time at) {
+  std::map<Number, FailingWorker> failing;
+  for (const auto& f : report.failing()) {
+    const Number id = FromProto(f.worker());
+    const auto* before = Find(session.failing, id);
+    const bool again = before == nullptr || f.remaining_seconds() > before->remaining_seconds;
+    failing[id] = {again ? at : before->since, f.remaining_seconds(),
+                   static_cast<StatusCode>(f.code()), f.reason()};
+  }
+  session.failing = std::move(failing);
+}
+
+}  // namespace
+
+std::string PlanKey(const v1::PipelineText& pipeline) {
+  std::string text = fmt::format("{}:{}{}:{}", pipeline.yaml().size(), pipeline.yaml(),
+                                 pipeline.variant().size(), pipeline.variant());
+  for (const auto& o : pipeline.overrides()) text += fmt::format("{}:{}", o.size(), o);
+  return Xxh3(text).ToHex();
+}
+
+std::set<std::string> ReadyPlans(const v1::WorkRequest& report) {
+  std::set<std::string> ready;
+  for (const auto& plan : report.plans()) {
+    if (plan.phase() == v1::READY) ready.insert(plan.fingerprint());
+  }
+  return ready;
+}
+
+std::string RankOfJob(const v1::Hello& hello) {
+  if (hello.replica() == 0) return fmt::format("rank {} of job {}", hello.rank(), hello.job());
+  return fmt::format("rank {}, replica {} of job {}", hello.rank(), hello.replica(), hello.job());
+}
+
+void DispatcherState::Apply(const Update& update) {
+  std::visit([this](const auto& u) { On(u); }, update);
+}
+
+const StreamFacts* DispatcherState::FindStream(StreamId id) const { return Find(streams_, id); }
+const PlanEntry* DispatcherState::FindPlan(const std::string& key) const {
+  return Find(plans_, key);
+}
+const SessionFacts* DispatcherState::FindSession(Number id) const { return Find(sessions_, id); }
+const SessionFacts* DispatcherState::FindSessionByNonce(const std::string& nonce) const {
+  const auto* id = Find(session_by_nonce_, nonce);
+  return id == nullptr ? nullptr : FindSession(*id);
+}
+Number DispatcherState::EndedNumber(const std::string& nonce) const {
+  const auto found = ended_by_nonce_.find(nonce);
+  return found == ended_by_nonce_.end() ? Number{} : found->second;
+}
+
+const Worker* DispatcherState::FindWorker(Number id) const { return Find(workers_, id); }
+const Worker* DispatcherState::FindWorkerByNonce(const std::string& nonce) const {
+  const auto* id = Find(worker_by_nonce_, nonce);
+  return id == nullptr ? nullptr : FindWorker(*id);
+}
+const v1::JobRecord* DispatcherState::FindRecord(const std::string& job) const {
+  return Find(records_, job);
+}
+bool DispatcherState::IsInherited(const std::string& job) const {
+  const v1::JobRecord* record = FindRecord(job);
+  return record != nullptr && !record->ended() && inherited_.contains(job);
+}
+const std::set<Number>& DispatcherState::SessionsOf(const std::string& job) const {
+  return FindNumbers(job_sessions_, job);
+}
+const std::set<Number>& DispatcherState::LiveSessionsOf(const std::string& job) const {
+  return FindNumbers(live_sessions_, job);
+}
+const std::set<Number>& DispatcherState::SessionsOfRank(const v1::Hello& hello) const {
+  return FindNumbers(rank_sessions_, RankOfJob(hello));
+}
+Number DispatcherState::TurnedOut(const std::string& job) const {
+  const auto* n = Find(turned_out_, job);
+  return n == nullptr ? Number{} : *n;
+}
+Status DispatcherState::StoreError() const {
+  for (const auto& [job, write] : writes_) {
+    if (!write.error.ok()) return write.error;
+  }
+  return OkStatus();
+}
+
+void DispatcherState::Own(StreamId stream, Number owner) {
+  if (auto* facts = Find(streams_, stream)) facts->owner = owner;
+}
+
+void DispatcherState::On(const TermBegun& u) {
+  term_ = u.term;
+  booted_ = u.at;
+  for (const auto& record : u.records) {
+    records_[record.name()] = record;
+    inherited_.insert(record.name());
+  }
+}
+void DispatcherState::On(const NumberIssued&) { ++issued_; }
+
+void DispatcherState::On(const TimeGranted& u) {
+  booted_ = booted_ + u.by;
+  for (auto& [id, stream] : streams_) stream.opened = stream.opened + u.by;
+  for (auto& [id, worker] : workers_) worker.heard = worker.heard + u.by;
+  for (auto& [id, session] : sessions_) {
+    session.heard = session.heard + u.by;
+    if (session.held_up) session.held_up = *session.held_up + u.by;
+    session.leases.ShiftTimes(u.by);
+  }
+}
+
+void DispatcherState::On(const DatasetOpened& u) { datasets_[u.id] = u.dataset; }
+void DispatcherState::On(const StreamOpened& u) { streams_[u.id] = {u.of_worker, u.at, {}}; }
+
+void DispatcherState::On(const StreamForgotten& u) {
+  const auto it = streams_.find(u.id);
+  if (it == streams_.end()) return;
+  if (auto* session = Find(sessions_, it->second.owner); session && session->stream == u.id) {
+    session->stream = 0;
+    session->leases.StreamLost();
+  }
+  if (auto* worker = Find(workers_, it->second.owner); worker && worker->stream == u.id) {
+    worker->stream = 0;
+  }
+  streams_.erase(it);
+}
+
+void DispatcherState::On(const PlanRequested& u) {
+  const auto [it, is_new] = plans_.try_emplace(u.key);
+  PlanEntry& plan = it->second;
+  plan.key = u.key;
+  plan.pipeline = u.pipeline;
+  plan.phase = PlanEntry::Phase::kCompiling;
+  if (is_new) plan.used = u.at;
+}
+void DispatcherState::On(const PlanReady& u) {
+  PlanEntry& plan = Get(plans_, u.key);
+  plan.phase = PlanEntry::Phase::kReady;
+  plan.facts = u.facts;
+  plan.fingerprint = u.facts->fingerprint().ToString();
+  plan.error = OkStatus();
+  plan.used = u.at;
+}
+void DispatcherState::On(const PlanPutOff& u) {
+  PlanEntry& plan = Get(plans_, u.key);
+  plan.phase = PlanEntry::Phase::kRetrying;
+  plan.error = u.error;
+  plan.retry_at = u.retry_at;
+}
+void DispatcherState::On(const PlanForgotten& u) { plans_.erase(u.key); }
+
+void DispatcherState::On(const SessionOpened& u) {
+  SessionFacts& session = sessions_[u.id];
+  session.id = u.id;
+  session.hello = u.hello;
+  session.plan_key = u.plan_key;
+  session.live_before = u.hello.admitted();
+  session.stream = u.stream;
+  session.opened = u.at;
+  session.heard = u.at;
+  session_by_nonce_[u.hello.nonce()] = u.id;
+  job_sessions_[u.hello.job()].insert(u.id);
+  rank_sessions_[RankOfJob(u.hello)].insert(u.id);
+  Own(u.stream, u.id);
+}
+
+void DispatcherState::On(const SessionAttached& u) {
+  SessionFacts& session = Get(sessions_, u.id);
+  session.stream = u.stream;
+  session.heard = u.at;
+  session.why.clear();
+  session.hello.set_where(u.hello.where());
+  Own(u.stream, u.id);
+}
+
+void DispatcherState::On(const SessionHeard& u) { Get(sessions_, u.id).heard = u.at; }
+void DispatcherState::On(const SessionPlanned& u) { Get(sessions_, u.id).plan = u.plan; }
+void DispatcherState::On(const SessionHeldUp& u) { Get(sessions_, u.id).held_up = u.since; }
+void DispatcherState::On(const SessionTold& u) { Get(sessions_, u.id).why = u.why; }
+
+void DispatcherState::On(const SessionAdmitted& u) {
+  SessionFacts& session = Get(sessions_, u.id);
+  session.live = true;
+  live_sessions_[session.hello.job()].insert(u.id);
+  session.live_before = true;
+  session.admitted = u.at;
+  session.held_up.reset();
+  session.why.clear();
+}
+
+void DispatcherState::On(const SessionReported& u) {
+  SessionFacts& session = Get(sessions_, u.id);
+  session.leases.Report(u.held, FromProto(u.report.last_lease()), u.lapsed);
+  UpdateFailing(session, u.report, u.at);
+  AddSample(session.samples, u.report.counters(), u.at);
+  session.early_report.reset();
+  session.report = u.report;
+}
+
+void DispatcherState::On(const SessionReportedEarly& u) {
+  Get(sessions_, u.id).early_report = u.report;
+}
+
+void DispatcherState::On(const LeaseGranted& u) {
+  Get(sessions_, u.session).leases.Sent(u.lease);
+  ++(u.lease.copy ? copies_granted_ : leases_granted_);
+  Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
+}
+
+void DispatcherState::On(const SessionEnded& u) {
+  const SessionFacts& session = Get(sessions_, u.id);
+  if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
+  if (ended_by_nonce_.insert_or_assign(session.hello.nonce(), u.id).second) {
+    ended_nonces_.push_back(session.hello.nonce());
+  }
+  if (ended_nonces_.size() > kEndedKept) {
+    ended_by_nonce_.erase(ended_nonces_.front());
+    ended_nonces_.pop_front();
+  }
+  const auto nonce = session_by_nonce_.find(session.hello.nonce());
+  if (nonce != session_by_nonce_.end() && nonce->second == u.id) session_by_nonce_.erase(nonce);
+  EraseNumber(job_sessions_, session.hello.job(), u.id);
+  EraseNumber(live_sessions_, session.hello.job(), u.id);
+  EraseNumber(rank_sessions_, RankOfJob(session.hello), u.id);
+  Own(session.stream, Number{});
+  sessions_.erase(u.id);
+}
+
+void DispatcherState::On(const JobTurnedOut& u) {
+  turned_out_[u.job] = u.up_to;
+  if (turned_out_.size() <= kTurnedOutKept) return;
+  turned_out_.erase(
+      std::min_element(turned_out_.begin(), turned_out_.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; }));
+}
+
+void DispatcherState::On(const WorkerJoined& u) {
+  Worker& worker = workers_[u.id];
+  worker.id = u.id;
+  worker_by_nonce_[u.nonce] = u.id;
+}
+
+void DispatcherState::On(const WorkerReported& u) {
+  Worker& worker = Get(workers_, u.id);
+  worker.report = u.report;
+  worker.ready = ReadyPlans(u.report);
+  for (auto& [id, dataset] : *worker.report.mutable_datasets()) dataset.clear_file_list();
+  worker.stream = u.stream;
+  worker.heard = u.at;
+  worker.granted_batches = 0;
+  Own(u.stream, u.id);
+}
+
+void DispatcherState::On(const WorkerDiffers& u) {
+  Get(workers_, u.id).differences[u.dataset] = u.difference;
+}
+void DispatcherState::On(const WorkerDrained& u) { Get(workers_, u.id).drained = true; }
+
+void DispatcherState::On(const WorkerLeft& u) {
+  const Worker& worker = Get(workers_, u.id);
+  const auto nonce = worker_by_nonce_.find(worker.report.nonce());
+  if (nonce != worker_by_nonce_.end() && nonce->second == u.id) worker_by_nonce_.erase(nonce);
+  Own(worker.stream, Number{});
+  workers_.erase(u.id);
+}
+
+void DispatcherState::On(const RecordSent& u) { writes_[u.job].outstanding = true; }
+
+void DispatcherState::On(const RecordKept& u) {
+  writes_.erase(u.record.name());
+  inherited_.erase(u.record.name());
+  records_[u.record.name()] = u.record;
+  std::vector<std::pair<std::int64_t, std::string>> ended;
+  if (records_.size() <= u.keep_ended) return;
+  for (const auto& [name, record] : records_) {
+    if (record.ended()) ended.emplace_back(record.ended_unix_seconds(), name);
+  }
+  if (ended.size() <= u.keep_ended) return;
+  std::sort(ended.begin(), ended.end());
+  ended.resize(ended.size() - u.keep_ended);
+  for (const auto& [when, name] : ended) records_.erase(name);
+}
+
+void DispatcherState::On(const RecordFailed& u) {
+  RecordWrite& write = writes_[u.record.name()];
+  const bool unknown = write.unknown || u.error.code() == StatusCode::kUnavailable;
+  write = {false, u.error, u.retry_at, u.record, unknown};
+}
+void DispatcherState::On(const WriteForgotten& u) { writes_.erase(u.job); }
+
+std::string DispatcherState::Dump() const {
+  std::string out =
+      fmt::format("term {} issued {} booted {}\n", term_, issued_, booted_.since_boot.count());
+  for (const auto& [id, s] : streams_) {
+    out += fmt::format("stream {} worker {} opened {} owner {}\n", id, s.of_worker,
+                       s.opened.since_boot.count(), s.owner.ToString());
+  }
+  for (const auto& [key, p] : plans_) {
+    out += fmt::format("plan {} phase {} fingerprint {} used {} error {}\n", key,
+                       static_cast<int>(p.phase), p.fingerprint, p.used.since_boot.count(),
+                       p.error.ToString());
+  }
+  for (const auto& [id, s] : sessions_) {
+    out +=
+        fmt::format("session {} {} of {} stream {} heard {} live {} {} why '{}' plan {} start {}\n",
+                    id.ToString(), RankOfJob(s.hello), s.hello.world_size(), s.stream,
+                    s.heard.since_boot.count(), s.live, s.live_before, s.why, s.plan_key,
+                    s.plan ? s.plan->start.ToString() : "-");
+    for (const auto* leases : {&s.leases.held(), &s.leases.sent()}) {
+      for (const auto& l : *leases) {
+        out += fmt::format("  lease {} to {} at {} batches {} sent {}\n", l.id.ToString(),
+                           l.worker.ToString(), l.run.at.ToString(), l.run.batches,
+                           l.sent.since_boot.count());
+      }
+    }
+    for (const auto& [worker, f] : s.failing) {
+      out += fmt::format("  failing {} since {}\n", worker.ToString(), f.since.since_boot.count());
+    }
+    out += fmt::format("  samples {} report {}\n", s.samples.size(),
+                       s.report ? s.report->ShortDebugString() : "-");
+  }
+  for (const auto& [id, w] : workers_) {
+    out += fmt::format("worker {} stream {} heard {} drained {} granted {} ready {} {}\n",
+                       id.ToString(), w.stream, w.heard.since_boot.count(), w.drained,
+                       w.granted_batches, fmt::join(w.ready, ","), w.report.name());
+  }
+  for (const auto& [job, r] : records_) {
+    out += fmt::format("record {} inherited {} {}\n", job, inherited_.contains(job),
+                       r.ShortDebugString());
+  }
+  for (const auto& [job, w] : writes_) {
+    out +=
+        fmt::format("write {} outstanding {} error {}\n", job, w.outstanding, w.error.ToString());
+  }
+  for (const auto& [job, n] : turned_out_) {
+    out += fmt::format("turned out {} up to {}\n", job, n.ToString());
+  }
+  return out;
+}
+
+}  // namespace millrace

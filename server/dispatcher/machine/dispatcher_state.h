@@ -1,0 +1,130 @@
+// All that a dispatcher knows. It changes only through Apply, one update at a time, so that a log
+// of updates applied to an empty state gives the same state again, and so that every change has a
+// name. No decisions here: dispatcher.h makes them.
+//
+// Not thread-safe: it belongs to the event loop.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/dispatcher/machine/facts.h"
+#include "server/dispatcher/machine/updates.h"
+
+namespace millrace {
+
+class DispatcherState {
+ public:
+  /// REQUIRES: what the update names exists.
+  void Apply(const Update& update);
+
+  std::uint64_t term() const { return term_; }
+  Time booted() const { return booted_; }
+  /// The number that NumberIssued issued last.
+  Number last_number() const { return {term_, issued_}; }
+
+  const std::map<std::string, v1::DatasetState>& datasets() const { return datasets_; }
+  const std::map<StreamId, StreamFacts>& streams() const { return streams_; }
+  const std::map<std::string, PlanEntry>& plans() const { return plans_; }
+  const std::map<Number, SessionFacts>& sessions() const { return sessions_; }
+  const std::map<Number, Worker>& workers() const { return workers_; }
+  /// Records that are on disk.
+  const std::map<std::string, v1::JobRecord>& records() const { return records_; }
+  const std::map<std::string, RecordWrite>& writes() const { return writes_; }
+
+  const StreamFacts* FindStream(StreamId id) const;
+  const PlanEntry* FindPlan(const std::string& key) const;
+  const SessionFacts* FindSession(Number id) const;
+  const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
+  /// The number of a session of this term that has ended, by its nonce; unset where none is
+  /// remembered. The last kEndedKept are.
+  Number EndedNumber(const std::string& nonce) const;
+  const Worker* FindWorker(Number id) const;
+  const Worker* FindWorkerByNonce(const std::string& nonce) const;
+  const v1::JobRecord* FindRecord(const std::string& job) const;
+  /// Whether a job's record is of an earlier term and says that the job is live.
+  bool IsInherited(const std::string& job) const;
+  /// Jobs that have sessions, live or waiting.
+  std::size_t job_count() const { return job_sessions_.size(); }
+  /// Numbers of a job's sessions, live and waiting, lowest first.
+  const std::set<Number>& SessionsOf(const std::string& job) const;
+  /// Those of them that are live.
+  const std::set<Number>& LiveSessionsOf(const std::string& job) const;
+  /// Those of them, live and waiting, with the rank and replica of `hello`.
+  const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
+  /// Sessions of the job up to this one were turned out by an operator.
+  Number TurnedOut(const std::string& job) const;
+  /// Leases granted in this term, copies apart.
+  std::uint64_t leases_granted() const { return leases_granted_; }
+  std::uint64_t copies_granted() const { return copies_granted_; }
+  /// Why the store refused the last write; ok where it works.
+  Status StoreError() const;
+
+  /// All facts as text, for comparing two states.
+  std::string Dump() const;
+
+ private:
+  void On(const TermBegun& u);
+  void On(const NumberIssued& u);
+  void On(const TimeGranted& u);
+  void On(const DatasetOpened& u);
+  void On(const StreamOpened& u);
+  void On(const StreamForgotten& u);
+  void On(const PlanRequested& u);
+  void On(const PlanReady& u);
+  void On(const PlanPutOff& u);
+  void On(const PlanForgotten& u);
+  void On(const SessionOpened& u);
+  void On(const SessionAttached& u);
+  void On(const SessionHeard& u);
+  void On(const SessionPlanned& u);
+  void On(const SessionHeldUp& u);
+  void On(const SessionTold& u);
+  void On(const SessionAdmitted& u);
+  void On(const SessionReported& u);
+  void On(const SessionReportedEarly& u);
+  void On(const LeaseGranted& u);
+  void On(const SessionEnded& u);
+  void On(const JobTurnedOut& u);
+  void On(const WorkerJoined& u);
+  void On(const WorkerReported& u);
+  void On(const WorkerDiffers& u);
+  void On(const WorkerDrained& u);
+  void On(const WorkerLeft& u);
+  void On(const RecordSent& u);
+  void On(const RecordKept& u);
+  void On(const RecordFailed& u);
+  void On(const WriteForgotten& u);
+
+  void Own(StreamId stream, Number owner);
+
+  std::uint64_t term_ = 0;
+  std::uint64_t issued_ = 0;
+  Time booted_;
+  std::map<std::string, v1::DatasetState> datasets_;
+  std::map<StreamId, StreamFacts> streams_;
+  std::map<std::string, PlanEntry> plans_;
+  std::map<Number, SessionFacts> sessions_;
+  std::map<Number, Worker> workers_;
+  std::map<std::string, v1::JobRecord> records_;
+  std::set<std::string> inherited_;  // jobs whose records are of an earlier term
+  std::map<std::string, RecordWrite> writes_;
+  std::map<std::string, Number> turned_out_;
+  static constexpr std::size_t kEndedKept = 4096;
+  std::map<std::string, Number> ended_by_nonce_;
+  std::deque<std::string> ended_nonces_;  // oldest first
+  std::uint64_t leases_granted_ = 0;
+  std::uint64_t copies_granted_ = 0;
+  // Indexes over the sessions and workers.
+  std::map<std::string, Number> session_by_nonce_;
+  std::map<std::string, Number> worker_by_nonce_;
+  std::map<std::string, std::set<Number>> job_sessions_;
+  std::map<std::string, std::set<Number>> live_sessions_;  // by job
+  std::map<std::string, std::set<Number>> rank_sessions_;  // by RankOfJob
+};
+
+}  // namespace millrace

@@ -1,0 +1,223 @@
+// Reports and leases: keeping each consumer's window covered.
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/base/refusal.h"
+#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/hello_check.h"
+#include "server/dispatcher/machine/prospects.h"
+#include "server/dispatcher/machine/worker_choice.h"
+
+namespace millrace {
+namespace {
+
+// Copies are at most one in so many leases, but for the first.
+constexpr std::uint64_t kLeasesForACopy = 20;
+
+/// The epoch that a session wants no batch of, nor of later ones.
+std::uint64_t EndEpoch(const SessionFacts& session) {
+  if (session.hello.epochs() == 0) return std::numeric_limits<std::uint64_t>::max();
+  return session.wanted_start().epoch + session.hello.epochs();
+}
+
+std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
+  std::vector<LeaseFacts> held;
+  held.reserve(static_cast<std::size_t>(report.held_size()));
+  for (const auto& lease : report.held()) {
+    held.push_back({FromProto(lease.id()),
+                    FromProto(lease.worker().id()),
+                    {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
+                    Time{},
+                    lease.copy()});
+  }
+  return held;
+}
+
+void ToProto(const Worker& worker, v1::WorkerRef* out) {
+  *out = worker.report.self();
+  ToProto(worker.id, out->mutable_id());
+}
+
+}  // namespace
+
+void Dispatcher::Hear(Number id, v1::Report report) {
+  const SessionFacts& session = *state_.FindSession(id);
+  if (!report.has_next()) {
+    // From one that waits: it only wants to be heard. If it waits for nothing any more, its Welcome
+    // was lost, or is on its way: a second one does no harm.
+    if (session.live) SendWelcome(id);
+    return;
+  }
+  if (!session.live) {
+    // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
+    if (!session.live_before) return;
+    if (Status status = CheckReportSize(report, options_); !status.ok()) {
+      return Fail(id, status.WithContext(RankOfJob(session.hello)));
+    }
+    Trim(report);
+    Apply(SessionReportedEarly{id, std::move(report)});
+    return;
+  }
+  if (Status status = CheckReport(report, *session.plan, options_); !status.ok()) {
+    return Fail(id, status.WithContext(RankOfJob(session.hello)));
+  }
+  std::vector<LeaseFacts> held = HeldLeases(report);
+  // Most of a report, and not gone through again.
+  google::protobuf::RepeatedPtrField<v1::Lease> taken;
+  taken.Swap(report.mutable_held());
+  Trim(report);
+  Apply(SessionReported{id, std::move(report), std::move(held), now_.time,
+                        now_.time + -options_.lease_lapse});
+  CopyLate(id);
+  if (state_.FindSession(id) != nullptr) Fill(id);
+}
+
+void Dispatcher::CopyLate(Number id) {
+  const SessionFacts& session = *state_.FindSession(id);
+  if (!session.report->has_late() || session.stream == 0 || session.leases.HasCopy()) return;
+  const LeaseFacts* late = session.leases.FindHeld(FromProto(session.report->late()));
+  if (late == nullptr || state_.copies_granted() * kLeasesForACopy > state_.leases_granted())
+    return;
+  const WorkerSet& set = worker_sets_.Of(session, state_.workers(), now_.time, options_);
+  const auto idle = std::find_if(set.workers.begin(), set.workers.end(), [&](const Worker* w) {
+    return w->id != late->worker && w->report.queue_seconds() == 0 && w->granted_batches == 0;
+  });
+  if (idle == set.workers.end()) return;
+  v1::AttachResponse response;
+  response.set_term(state_.term());
+  StepRun run = late->run;
+  AddLease(id, **idle, run.batches, /*copy=*/true, run, response);
+  actions_.push_back(SendAttach{session.stream, std::move(response)});
+}
+
+void Dispatcher::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
+                          StepRun& run, v1::AttachResponse& response) {
+  const SessionFacts& session = *state_.FindSession(id);
+  v1::Lease& lease = *response.add_leases();
+  *lease.mutable_shard() = CutShard(session.plan->steps, session.hello.rank(), batches, run);
+  lease.set_copy(copy);
+  const Number number = NewNumber();
+  ToProto(number, lease.mutable_id());
+  ToProto(worker, lease.mutable_worker());
+  const Position at{lease.shard().epoch(), lease.shard().position()};
+  Apply(LeaseGranted{id, {number, worker.id, {at, lease.shard().batches()}, now_.time, copy}});
+}
+
+void Dispatcher::Fill(Number id) {
+  const SessionFacts& session = *state_.FindSession(id);
+  if (!session.live || !session.report || session.stream == 0) return;
+  const StepArithmetic& steps = session.plan->steps;
+  const std::uint32_t window = std::min(session.report->window(), options_.max_window);
+  std::vector<StepRun> gaps =
+      session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
+  if (gaps.empty()) return;
+  WorkerChooser workers(worker_sets_.Of(session, state_.workers(), now_.time, options_));
+  if (const Status status = CheckHope(session, !workers.empty()); !status.ok()) {
+    return FailJob(id, status);
+  }
+  if (workers.empty()) return Wait(id, NoWorkerWhy(session));
+  if (!session.why.empty()) Apply(SessionTold{id, ""});
+
+  const std::uint32_t shard_batches = ShardStepsOf(window, workers.size());
+  v1::AttachResponse response;
+  response.set_term(state_.term());
+  for (StepRun& gap : gaps) {
+    while (gap.batches > 0) {
+      if (response.leases_size() >= static_cast<int>(options_.max_leases_at_once)) break;
+      const std::uint32_t batches = std::min(shard_batches, gap.batches);
+      AddLease(id, workers.Pick(batches, random_), batches, /*copy=*/false, gap, response);
+    }
+  }
+  actions_.push_back(SendAttach{session.stream, std::move(response)});
+}
+
+void Dispatcher::FillAll() {
+  std::vector<Number> ids;
+  for (const auto& [id, session] : state_.sessions()) ids.push_back(id);
+  for (const Number id : ids) {
+    // One may end with another.
+    if (state_.FindSession(id) != nullptr) Fill(id);
+  }
+}
+
+Status Dispatcher::CheckHope(const SessionFacts& session, bool has_workers) const {
+  const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
+                                   [](const auto& f) { return IsRefusedForGood(f.second.code); });
+  if (has_workers && !refused) return OkStatus();
+  // After a restart workers come back one by one.
+  const bool earlier = session.id.term < state_.term();
+  if (earlier && now_.time - state_.booted() < options_.session_timeout) return OkStatus();
+  return CheckProspects(state_.workers(), session, now_.time, options_);
+}
+
+void Dispatcher::FailJob(Number id, const Status& status) {
+  // All its ranks: they go step by step together, and have one plan.
+  const std::set<Number> ids = state_.LiveSessionsOf(state_.FindSession(id)->hello.job());
+  for (const Number each : ids) Fail(each, status);
+}
+
+void Dispatcher::AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const {
+  for (const auto& [id, worker] : state_.workers()) {
+    if (!IsUsable(worker, session, now_.time, options_)) continue;
+    ToProto(worker, welcome.add_workers());
+    if (welcome.workers_size() >= static_cast<int>(options_.max_workers_of_consumer)) return;
+  }
+}
+
+std::string Dispatcher::WhyNot(const Worker& worker, const SessionFacts& session) const {
+  const std::string& dataset = session.plan->facts->dataset();
+  const auto& datasets = worker.report.datasets();
+  const auto state = datasets.find(dataset);
+  if (!IsHeard(worker, now_.time, options_)) {
+    return fmt::format("silent for {:.0f} s", ToSeconds(now_.time - worker.heard));
+  }
+  if (worker.draining()) return "it drains";
+  if (state == datasets.end()) {
+    return fmt::format("its configuration has no dataset {}", dataset);
+  }
+  if (!state->second.error().empty()) return state->second.error();
+  if (state->second.digest().empty()) {
+    return fmt::format("indexing dataset {}: {:.0f} %", dataset, 100 * state->second.verifying());
+  }
+  if (state->second.digest() != session.plan->facts->fingerprint().dataset.ToHex()) {
+    const auto difference = worker.differences.find(dataset);
+    return difference == worker.differences.end() ? "its copy differs" : difference->second.text;
+  }
+  for (const auto& plan : worker.report.plans()) {
+    if (plan.fingerprint() != session.plan->fingerprint) continue;
+    if (plan.phase() == v1::FAILED) return "its plan failed: " + plan.error();
+    if (plan.phase() == v1::COMPILING) return "the plan is being compiled";
+    return fmt::format("{} is reachable from its own host only, and this consumer is on another",
+                       worker.report.self().address());
+  }
+  return "it has not begun to compile the plan";
+}
+
+std::string Dispatcher::NoWorkerWhy(const SessionFacts& session) const {
+  if (!session.plan) return {};
+  if (!worker_sets_.Of(session, state_.workers(), now_.time, options_).workers.empty()) return {};
+  const std::string dataset = session.plan->facts->dataset();
+  if (state_.workers().empty()) {
+    return fmt::format("no worker has the dataset {}: no worker is connected", dataset);
+  }
+  // The worker that is nearest to being ready says most.
+  const Worker* named = nullptr;
+  for (const auto& [id, worker] : state_.workers()) {
+    const auto rank = [&](const Worker& w) {
+      return std::pair(IsHeard(w, now_.time, options_) && !w.draining(),
+                       w.report.datasets().contains(dataset));
+    };
+    if (named == nullptr || rank(*named) < rank(worker)) named = &worker;
+  }
+  return fmt::format("no worker has the dataset {}: worker {} at {}: {}{}", dataset,
+                     named->report.name(), named->report.self().address(), WhyNot(*named, session),
+                     state_.workers().size() > 1
+                         ? fmt::format(" (and {} others)", state_.workers().size() - 1)
+                         : "");
+}
+
+}  // namespace millrace

@@ -1,0 +1,233 @@
+#include "server/dispatcher/machine/status.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "server/dispatcher/machine/worker_choice.h"
+
+namespace millrace {
+namespace {
+
+double WaitedSeconds(const v1::Counters& counters) {
+  double seconds = 0;
+  for (const auto& waited : counters.waited()) seconds += waited.seconds();
+  return seconds;
+}
+
+/// Where the training loop is: the report's next, or the start.
+Position NextOf(const SessionFacts& session) {
+  if (session.report) return FromProto(session.report->next());
+  return session.plan ? session.plan->start : session.wanted_start();
+}
+
+void AddConsumer(const Dispatcher& dispatcher, const SessionFacts& session, Time now,
+                 v1::ServiceStatus& status) {
+  v1::ConsumerStatus& out = *status.add_consumers();
+  out.set_job(session.hello.job());
+  out.set_rank(session.hello.rank());
+  out.set_replica(session.hello.replica());
+  out.set_where(session.hello.where());
+  ToProto(session.id, out.mutable_session());
+  const bool silent = session.stream == 0 || now - session.heard >= std::chrono::seconds(3);
+  out.set_state(!session.live ? "waiting" : silent ? "silent" : "live");
+  const Position next = NextOf(session);
+  ToProto(next, out.mutable_next());
+  if (session.plan) out.set_step(session.plan->steps.Step(next));
+  out.set_leases(static_cast<std::uint32_t>(session.leases.size()));
+  out.set_why(session.live ? dispatcher.NoWorkerWhy(session) : session.why);
+  if (!session.report) return;
+  const v1::Report& report = *session.report;
+  out.set_buffered_batches(report.buffered_batches());
+  out.set_buffered_bytes(report.buffered_bytes());
+  *out.mutable_now() = report.now();
+  *out.mutable_counters() = report.counters();
+  *out.mutable_waited() = report.counters().waited();
+  out.set_waited_seconds(WaitedSeconds(report.counters()));
+  out.set_waited_last_minute_seconds(RatesOf(session).waited_seconds);
+  if (!session.samples.empty()) {
+    const Time counted = session.samples.back().at;
+    out.set_counted_seconds(ToSeconds(counted - dispatcher.state().booted()));
+  }
+}
+
+void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
+  const StepArithmetic& steps = session.plan->steps;
+  const Position next = NextOf(session);
+  const std::uint64_t left = steps.StepsFrom(next.example);
+  const std::uint64_t whole = steps.Step(next) + left;
+  ToProto(next, out.mutable_next());
+  out.set_step(steps.Step(next));
+  out.set_steps_per_epoch(steps.StepsFrom(0));
+  out.set_left_out_per_epoch(steps.LeftOut());
+  out.set_progress(whole == 0 ? 0 : 1 - static_cast<double>(left) / static_cast<double>(whole));
+  const double rate = RatesOf(session).batches;
+  out.set_eta_seconds(rate > 0 ? static_cast<double>(left) / rate : 0);
+}
+
+/// A job's sessions, live ones first to look at, and its record.
+void AddLiveJob(const Dispatcher& dispatcher, const std::vector<const SessionFacts*>& sessions,
+                const v1::JobRecord* record, v1::ServiceStatus& status) {
+  v1::JobStatus& out = *status.add_jobs();
+  const SessionFacts* slowest = nullptr;
+  std::map<v1::DropReason, std::uint64_t> dropped;
+  for (const SessionFacts* session : sessions) {
+    if (!session->live) continue;
+    if (slowest == nullptr || NextOf(*session) < NextOf(*slowest)) slowest = session;
+    if (session->hello.replica() != 0) continue;
+    const Rates rates = RatesOf(*session);
+    out.set_batches_per_second(out.batches_per_second() + rates.batches);
+    out.set_examples_per_second(out.examples_per_second() + rates.examples);
+    out.set_bytes_per_second(out.bytes_per_second() + rates.bytes);
+    if (!session->report) continue;
+    for (const auto& d : session->report->counters().dropped()) {
+      dropped[d.reason()] += d.examples();
+    }
+  }
+  for (const auto& [reason, examples] : dropped) {
+    v1::DroppedCount& count = *out.add_dropped();
+    count.set_reason(reason);
+    count.set_examples(examples);
+  }
+  const SessionFacts& session = slowest != nullptr ? *slowest : *sessions.front();
+  out.set_name(session.hello.job());
+  out.set_state(slowest != nullptr ? "live" : "waiting");
+  out.set_world_size(session.hello.world_size());
+  out.set_pipeline_yaml(session.hello.pipeline().yaml());
+  out.set_variant(session.hello.pipeline().variant());
+  if (session.plan) {
+    out.set_fingerprint(session.plan->fingerprint);
+    SetPlace(session, out);
+  }
+  out.set_why(slowest == nullptr ? session.why : dispatcher.NoWorkerWhy(session));
+  if (record != nullptr && !record->ended()) {
+    out.set_started_unix_seconds(record->started_unix_seconds());
+  }
+}
+
+void AddEndedJob(const v1::JobRecord& record, v1::ServiceStatus& status) {
+  v1::JobStatus& out = *status.add_jobs();
+  out.set_name(record.name());
+  out.set_state(record.ended() ? "ended" : "waiting");
+  out.set_fingerprint(record.fingerprint());
+  out.set_world_size(record.world_size());
+  out.set_pipeline_yaml(record.pipeline().yaml());
+  out.set_variant(record.pipeline().variant());
+  out.set_started_unix_seconds(record.started_unix_seconds());
+  out.set_ended_unix_seconds(record.ended_unix_seconds());
+  if (!record.ended()) out.set_why("none of its sessions has come back to this dispatcher yet");
+}
+
+/// Why a worker is not ready for everything it is asked for; empty where it is.
+std::string Unready(const Worker& worker) {
+  for (const auto& [id, dataset] : worker.report.datasets()) {
+    const auto difference = worker.differences.find(id);
+    if (difference != worker.differences.end() && difference->second.digest == dataset.digest()) {
+      return fmt::format("dataset {}: {}", id, difference->second.text);
+    }
+    if (!dataset.error().empty()) return fmt::format("dataset {}: {}", id, dataset.error());
+    if (dataset.digest().empty()) {
+      return fmt::format("indexing dataset {}: {:.0f} %", id, 100 * dataset.verifying());
+    }
+  }
+  for (const auto& plan : worker.report.plans()) {
+    if (plan.phase() == v1::FAILED)
+      return fmt::format("plan {}: {}", plan.fingerprint(), plan.error());
+    if (plan.phase() == v1::COMPILING) return fmt::format("compiling plan {}", plan.fingerprint());
+  }
+  return {};
+}
+
+void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions& options,
+               Time booted, Time now, v1::ServiceStatus& status) {
+  const v1::WorkRequest& report = worker.report;
+  v1::WorkerStatus& out = *status.add_workers();
+  ToProto(worker.id, out.mutable_id());
+  out.set_name(report.name());
+  out.set_address(report.self().address());
+  const std::string unready = Unready(worker);
+  if (!IsHeard(worker, now, options)) {
+    out.set_state("silent");
+    out.set_why(worker.stream == 0 ? "its stream broke" : "its stream is open, nothing comes");
+  } else if (worker.draining()) {
+    out.set_state("draining");
+  } else {
+    out.set_state(unready.empty() ? "ready" : "preparing");
+    out.set_why(unready);
+  }
+  out.set_leases(static_cast<std::uint32_t>(leases));
+  out.set_queue_seconds(report.queue_seconds());
+  out.set_buffered_bytes(report.memory_bytes());
+  out.set_memory_limit_bytes(report.memory_limit_bytes());
+  out.set_streams(report.streams());
+  *out.mutable_build() = report.build();
+  out.set_send_blocked_seconds(report.send_blocked_seconds());
+  *out.mutable_datasets() = report.datasets();
+  out.set_version(report.version());
+  out.set_threads(report.threads());
+  out.set_sent_batches(report.sent_batches());
+  out.set_sent_bytes(report.sent_bytes());
+  out.set_counted_seconds(ToSeconds(worker.heard - booted));
+}
+
+}  // namespace
+
+Rates RatesOf(const SessionFacts& session) {
+  if (session.samples.size() < 2) return {};
+  const CounterSample& first = session.samples.front();
+  const CounterSample& last = session.samples.back();
+  const double seconds = ToSeconds(last.at - first.at);
+  if (seconds <= 0) return {};
+  const auto per_second = [&](std::uint64_t a, std::uint64_t b) {
+    return b <= a ? 0 : static_cast<double>(b - a) / seconds;
+  };
+  return {per_second(first.batches, last.batches), per_second(first.examples, last.examples),
+          per_second(first.bytes, last.bytes),
+          std::max(0.0, last.waited_seconds - first.waited_seconds)};
+}
+
+v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOptions& options,
+                              Time now) {
+  const DispatcherState& state = dispatcher.state();
+  v1::ServiceStatus status;
+  status.set_version(options.version);
+  status.set_address(options.address);
+  status.set_term(state.term());
+  status.set_uptime_seconds(ToSeconds(now - state.booted()));
+  const Status store =
+      dispatcher.stepped_down().ok() ? state.StoreError() : dispatcher.stepped_down();
+  status.set_store_error(store.message());
+  for (const auto& [id, dataset] : state.datasets()) {
+    v1::DatasetState& out = (*status.mutable_datasets())[id];
+    out.set_digest(dataset.digest());
+    out.set_verifying(dataset.verifying());
+    out.set_error(dataset.error());
+    out.set_files(dataset.files());
+    out.set_examples(dataset.examples());
+    out.set_left_out_files(dataset.left_out_files());
+    *out.mutable_left_out() = dataset.left_out();
+  }
+
+  std::map<std::string, std::vector<const SessionFacts*>> jobs;
+  std::map<Number, std::size_t> leases;  // by worker
+  for (const auto& [id, session] : state.sessions()) {
+    jobs[session.hello.job()].push_back(&session);
+    AddConsumer(dispatcher, session, now, status);
+    for (const auto& lease : session.leases.held()) ++leases[lease.worker];
+    for (const auto& lease : session.leases.sent()) ++leases[lease.worker];
+  }
+  for (const auto& [job, sessions] : jobs) {
+    AddLiveJob(dispatcher, sessions, state.FindRecord(job), status);
+  }
+  for (const auto& [job, record] : state.records()) {
+    if (!jobs.contains(job)) AddEndedJob(record, status);
+  }
+  for (const auto& [id, worker] : state.workers()) {
+    AddWorker(worker, leases[id], options, state.booted(), now, status);
+  }
+  return status;
+}
+
+}  // namespace millrace

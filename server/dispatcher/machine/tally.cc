@@ -1,0 +1,196 @@
+#include "server/dispatcher/machine/tally.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+namespace millrace {
+namespace {
+
+std::string Lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::uint64_t More(std::uint64_t before, std::uint64_t now) {
+  return now > before ? now - before : 0;
+}
+
+std::map<v1::DropReason, std::uint64_t> DroppedOf(const v1::Counters& counters) {
+  std::map<v1::DropReason, std::uint64_t> dropped;
+  for (const auto& d : counters.dropped()) {
+    if (v1::DropReason_IsValid(d.reason())) dropped[d.reason()] += d.examples();
+  }
+  return dropped;
+}
+
+std::map<v1::WaitCause, double> WaitedOf(const v1::Counters& counters) {
+  std::map<v1::WaitCause, double> waited;
+  for (const auto& w : counters.waited()) {
+    const bool sane = std::isfinite(w.seconds()) && w.seconds() > 0;
+    if (sane && v1::WaitCause_IsValid(w.cause())) waited[w.cause()] += w.seconds();
+  }
+  return waited;
+}
+
+Position EndOf(const StepRun& run, std::uint64_t stride) {
+  return {run.at.epoch, run.at.example + run.batches * stride};
+}
+
+}  // namespace
+
+std::string CauseLabel(v1::WaitCause cause) {
+  return Lower(v1::WaitCause_Name(cause)).substr(std::string_view("wait_").size());
+}
+
+void DispatcherTally::WillApply(const Update& update) {
+  std::visit(
+      [this](const auto& u) {
+        if constexpr (requires { On(u); }) On(u);
+      },
+      update);
+}
+
+void DispatcherTally::On(const TermBegun&) {
+  sessions_.clear();
+  for (auto& [name, job] : jobs_) job.sessions = 0;
+}
+
+void DispatcherTally::On(const SessionOpened& u) {
+  Session& session = sessions_[u.id];
+  session.job = u.hello.job();
+  session.replica = u.hello.replica();
+  session.returned = u.hello.admitted();
+  Job& job = JobOf(session.job);
+  ++job.sessions;
+  job.heard = u.at;
+  ForgetJobs();
+}
+
+void DispatcherTally::On(const SessionPlanned& u) {
+  const auto session = sessions_.find(u.id);
+  if (session != sessions_.end()) session->second.stride = u.plan.steps.stride();
+}
+
+void DispatcherTally::On(const SessionReported& u) {
+  const auto found = sessions_.find(u.id);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  JobOf(session.job).heard = u.at;
+  CountSelfLeases(session, u);
+  for (const LeaseFacts& lease : u.held) {
+    session.granted = std::max(session.granted, EndOf(lease.run, session.stride));
+  }
+  session.failing = u.report.failing_size() > 0;
+  session.late = FromProto(u.report.late()).is_set();
+  const v1::Counters& counters = u.report.counters();
+  if (!std::exchange(session.returned, false)) CountDelivered(session, counters, u.at);
+  session.counted = counters;
+}
+
+void DispatcherTally::CountSelfLeases(Session& session, const SessionReported& u) {
+  std::uint64_t highest = session.self_leases;
+  for (const LeaseFacts& lease : u.held) {
+    if (lease.id.term == 0) highest = std::max(highest, lease.id.n);
+  }
+  // Those between two reports have numbers too.
+  if (!session.returned) self_leases_ += highest - session.self_leases;
+  session.self_leases = highest;
+}
+
+void DispatcherTally::CountDelivered(Session& session, const v1::Counters& counters, Time at) {
+  const v1::Counters& before = session.counted;
+  duplicates_ += More(before.duplicates(), counters.duplicates());
+  mismatches_ += More(before.duplicate_mismatches(), counters.duplicate_mismatches());
+  Job& job = JobOf(session.job);
+  if (counters.batches() > before.batches()) job.progressed = at;
+  if (session.replica != 0) return;  // the same batches again
+  job.batches += More(before.batches(), counters.batches());
+  job.examples += More(before.examples(), counters.examples());
+  job.bytes += More(before.bytes(), counters.bytes());
+  const auto dropped_before = DroppedOf(before);
+  for (const auto& [reason, examples] : DroppedOf(counters)) {
+    const auto was = dropped_before.find(reason);
+    dropped_[reason] += More(was == dropped_before.end() ? 0 : was->second, examples);
+  }
+  const auto waited_before = WaitedOf(before);
+  for (const auto& [cause, seconds] : WaitedOf(counters)) {
+    const auto was = waited_before.find(cause);
+    job.waited[cause] += std::max(0.0, seconds - (was == waited_before.end() ? 0 : was->second));
+  }
+}
+
+void DispatcherTally::On(const SessionEnded& u) {
+  const auto session = sessions_.find(u.id);
+  if (session == sessions_.end()) return;
+  --JobOf(session->second.job).sessions;
+  sessions_.erase(session);
+}
+
+void DispatcherTally::On(const LeaseGranted& u) {
+  ++granted_;
+  const auto found = sessions_.find(u.session);
+  if (found == sessions_.end()) return;
+  Session& session = found->second;
+  if (u.lease.run.at < session.granted) {
+    ++moved_[session.late ? "late" : session.failing ? "failing" : "lost"];
+  }
+  session.granted = std::max(session.granted, EndOf(u.lease.run, session.stride));
+}
+
+void DispatcherTally::Committed(double seconds, const Status& status) {
+  commits_.Observe(seconds);
+  if (!status.ok()) ++commit_errors_[CodeLabel(status.code())];
+}
+
+DispatcherTally::Job& DispatcherTally::JobOf(const std::string& name) { return jobs_[name]; }
+
+void DispatcherTally::ForgetJobs() {
+  while (jobs_.size() > kJobsKept) {
+    auto oldest = jobs_.end();
+    for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
+      if (it->second.sessions > 0) continue;
+      if (oldest == jobs_.end() || it->second.heard < oldest->second.heard) oldest = it;
+    }
+    if (oldest == jobs_.end()) return;
+    jobs_.erase(oldest);
+  }
+}
+
+void DispatcherTally::AddTo(MetricSet& metrics, Time now, double unix_seconds) const {
+  const auto add = [&](Metric metric, MetricSet::Labels labels, auto value) {
+    metrics.Add(metric, std::move(labels), static_cast<double>(value));
+  };
+  add(Metric::kLeasesGranted, {}, granted_);
+  for (const auto& [reason, count] : moved_) add(Metric::kLeasesMoved, {reason}, count);
+  add(Metric::kSelfLeases, {}, self_leases_);
+  add(Metric::kDuplicateBatchesDropped, {}, duplicates_);
+  add(Metric::kDuplicateMismatch, {}, mismatches_);
+  for (const v1::DropReason reason :
+       {v1::CONTEXT_CUT_OFF, v1::TOO_LARGE, v1::UNLABELLED_DEFINITION, v1::EXCLUDED}) {
+    const auto count = dropped_.find(reason);
+    add(Metric::kExamplesDropped, {Lower(v1::DropReason_Name(reason))},
+        count == dropped_.end() ? 0 : count->second);
+  }
+  for (const auto& [name, job] : jobs_) {
+    add(Metric::kBatchesDelivered, {name}, job.batches);
+    add(Metric::kExamplesDelivered, {name}, job.examples);
+    add(Metric::kBatchBytes, {name}, job.bytes);
+    for (int c = v1::WAIT_ATTACH; c <= v1::WaitCause_MAX; ++c) {
+      const auto cause = static_cast<v1::WaitCause>(c);
+      const auto waited = job.waited.find(cause);
+      add(Metric::kConsumerWaitSeconds, {name, CauseLabel(cause)},
+          waited == job.waited.end() ? 0 : waited->second);
+    }
+    const double at = job.progressed ? unix_seconds - ToSeconds(now - *job.progressed) : 0;
+    add(Metric::kLastProgress, {name}, at);
+  }
+  metrics.Set(Metric::kStoreCommitSeconds, {backend_}, commits_);
+  add(Metric::kStoreErrors, {backend_, CodeLabel(StatusCode::kUnavailable)}, 0);
+  for (const auto& [kind, count] : commit_errors_) {
+    add(Metric::kStoreErrors, {backend_, kind}, count);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,159 @@
+// Everything that can change what a dispatcher knows, each change with a name.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "server/dispatcher/machine/facts.h"
+
+namespace millrace {
+
+struct TermBegun {
+  std::uint64_t term;
+  Time at;
+  std::vector<v1::JobRecord> records;
+};
+struct NumberIssued {};
+struct TimeGranted {
+  Duration by;
+};  // everyone gets that much more time
+struct DatasetOpened {
+  std::string id;
+  v1::DatasetState dataset;
+};
+
+struct StreamOpened {
+  StreamId id;
+  bool of_worker;
+  Time at;
+};
+struct StreamForgotten {
+  StreamId id;
+};
+
+struct PlanRequested {
+  std::string key;
+  v1::PipelineText pipeline;
+  Time at;
+};
+struct PlanReady {
+  std::string key;
+  std::shared_ptr<const PlanFacts> facts;
+  Time at;
+};
+struct PlanPutOff {
+  std::string key;
+  Status error;
+  Time retry_at;
+};
+struct PlanForgotten {
+  std::string key;
+};
+
+struct SessionOpened {
+  Number id;
+  v1::Hello hello;
+  std::string plan_key;
+  StreamId stream;
+  Time at;
+};
+struct SessionAttached {
+  Number id;
+  v1::Hello hello;
+  StreamId stream;
+  Time at;
+};
+struct SessionHeard {
+  Number id;
+  Time at;
+};
+struct SessionPlanned {
+  Number id;
+  SessionPlan plan;
+};
+struct SessionHeldUp {
+  Number id;
+  std::optional<Time> since;
+};
+struct SessionTold {
+  Number id;
+  std::string why;
+};
+struct SessionAdmitted {
+  Number id;
+  Time at;
+};
+struct SessionReported {
+  Number id;
+  v1::Report report;  // without held leases
+  std::vector<LeaseFacts> held;
+  Time at;
+  Time lapsed;
+};
+struct SessionReportedEarly {
+  Number id;
+  v1::Report report;
+};
+struct LeaseGranted {
+  Number session;
+  LeaseFacts lease;
+};
+struct SessionEnded {
+  Number id;
+};
+struct JobTurnedOut {
+  std::string job;
+  Number up_to;
+};
+
+struct WorkerJoined {
+  Number id;
+  std::string nonce;
+};
+struct WorkerReported {
+  Number id;
+  v1::WorkRequest report;
+  StreamId stream;
+  Time at;
+};
+struct WorkerDiffers {
+  Number id;
+  std::string dataset;
+  Worker::Difference difference;
+};
+struct WorkerDrained {
+  Number id;
+};
+struct WorkerLeft {
+  Number id;
+};
+
+struct RecordSent {
+  std::string job;
+};
+struct RecordKept {
+  v1::JobRecord record;
+  std::size_t keep_ended;
+};
+struct RecordFailed {
+  v1::JobRecord record;
+  Status error;
+  Time retry_at;
+};
+
+struct WriteForgotten {
+  std::string job;
+};  // nothing is left to be written
+
+using Update =
+    std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,
+                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, SessionOpened,
+                 SessionAttached, SessionHeard, SessionPlanned, SessionHeldUp, SessionTold,
+                 SessionAdmitted, SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded,
+                 JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained,
+                 WorkerLeft, RecordSent, RecordKept, RecordFailed, WriteForgotten>;
+
+}  // namespace millrace

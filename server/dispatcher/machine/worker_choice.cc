@@ -1,0 +1,164 @@
+#include "server/dispatcher/machine/worker_choice.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "common/base/mutant.h"
+#include "common/base/refusal.h"
+#include "server/dispatcher/machine/hello_check.h"
+
+namespace millrace {
+namespace {
+
+constexpr double kUnknownSecondsPerBatch = 0.01;
+
+std::uint64_t Mix(std::uint64_t x) {  // splitmix64, Steele et al. 2014
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t Weight(Number worker, Number session) {
+  return Mix(Mix(Mix(worker.term) ^ worker.n) ^ Mix(Mix(session.term) ^ session.n));
+}
+
+/// Of one builder thread; 0 before the first batch.
+double ShownSecondsPerBatch(const v1::WorkRequest& report) {
+  double seconds = 0;
+  std::uint64_t batches = 0;
+  for (const auto& stage : report.build()) {
+    seconds += stage.seconds();
+    batches = std::max<std::uint64_t>(batches, stage.count());
+  }
+  return batches > 0 && seconds > 0 ? seconds / static_cast<double>(batches) : 0;
+}
+
+double SecondsPerBatch(const v1::WorkRequest& report) {
+  const double shown = ShownSecondsPerBatch(report);
+  return shown > 0 ? shown : kUnknownSecondsPerBatch;
+}
+
+}  // namespace
+
+bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options) {
+  return worker.stream != 0 && now - worker.heard < options.worker_silence;
+}
+
+double BatchesPerSecond(const v1::WorkRequest& report) {
+  const double seconds = ShownSecondsPerBatch(report);
+  return seconds > 0 ? std::max(1u, report.threads()) / seconds : 0;
+}
+
+bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
+              const DispatcherOptions& options) {
+  return session.plan && IsHeard(worker, now, options) && !worker.draining() &&
+         worker.ready.contains(session.plan->fingerprint) &&
+         (!IsLoopback(worker.report.self().address()) ||
+          SameHost(worker.report.self().host_id(), session.hello.host_id()));
+}
+
+WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFacts& session,
+                        Time now, const DispatcherOptions& options) {
+  struct Candidate {
+    const Worker* worker;
+    bool same_host;
+    std::uint64_t weight;  // of rendezvous hashing
+  };
+  std::vector<Candidate> all;
+  const Worker* failed_longest_ago = nullptr;
+  FailingWorker longest{};
+  for (const auto& [id, worker] : workers) {
+    if (!IsUsable(worker, session, now, options)) continue;
+    const auto failing = session.failing.find(id);
+    if (failing != session.failing.end() && !IsMutant(Mutant::kFailingWorkerGivenAgain)) {
+      const FailingWorker& f = failing->second;
+      const auto rank = [](const FailingWorker& w) {
+        return std::tuple(IsRefusedForGood(w.code), w.since, w.remaining_seconds);
+      };
+      if (failed_longest_ago == nullptr || rank(f) < rank(longest)) {
+        failed_longest_ago = &worker;
+        longest = f;
+      }
+      continue;
+    }
+    all.push_back({&worker, SameHost(worker.report.self().host_id(), session.hello.host_id()),
+                   Weight(id, session.id)});
+  }
+  if (all.empty() && failed_longest_ago != nullptr) return {{failed_longest_ago}, 0};
+  std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.same_host != b.same_host ? a.same_host : a.weight < b.weight;
+  });
+  if (all.size() > options.max_workers_of_consumer) all.resize(options.max_workers_of_consumer);
+  WorkerSet set;
+  for (const Candidate& candidate : all) {
+    set.workers.push_back(candidate.worker);
+    if (candidate.same_host) ++set.own_host;
+  }
+  return set;
+}
+
+const WorkerSet& WorkerSets::Of(const SessionFacts& session,
+                                const std::map<Number, Worker>& workers, Time now,
+                                const DispatcherOptions& options) {
+  if (!session.failing.empty() || !session.plan) {
+    last_ = MakeWorkerSet(workers, session, now, options);
+    return last_;
+  }
+  const auto [entry, is_new] = sets_.try_emplace(session.id);
+  WorkerSet& set = entry->second;
+  // Time alone takes workers out of a set, and brings none into it.
+  const bool heard = std::all_of(set.workers.begin(), set.workers.end(),
+                                 [&](const Worker* w) { return IsHeard(*w, now, options); });
+  if (is_new || !heard) set = MakeWorkerSet(workers, session, now, options);
+  return set;
+}
+
+void WorkerSets::WillApply(const Update& update, const std::map<Number, Worker>& workers, Time now,
+                           const DispatcherOptions& options) {
+  if (const auto* reported = std::get_if<WorkerReported>(&update)) {
+    const Worker& worker = workers.find(reported->id)->second;
+    const v1::WorkRequest& report = reported->report;
+    const bool same = IsHeard(worker, now, options) &&
+                      worker.report.draining() == report.draining() &&
+                      worker.report.self().address() == report.self().address() &&
+                      worker.report.self().host_id() == report.self().host_id() &&
+                      worker.ready == ReadyPlans(report);
+    if (!same) sets_.clear();
+  } else if (std::holds_alternative<WorkerLeft>(update) ||
+             std::holds_alternative<WorkerDrained>(update) ||
+             std::holds_alternative<TimeGranted>(update)) {
+    sets_.clear();
+  } else if (const auto* ended = std::get_if<SessionEnded>(&update)) {
+    sets_.erase(ended->id);
+  }
+}
+
+WorkerChooser::WorkerChooser(const WorkerSet& set)
+    : choices_(set.own_host > 0 ? set.own_host : set.workers.size()) {
+  set_.reserve(set.workers.size());
+  for (const Worker* worker : set.workers) {
+    const double per_batch = SecondsPerBatch(worker->report);
+    set_.push_back({worker, per_batch,
+                    worker->report.queue_seconds() +
+                        per_batch * static_cast<double>(worker->granted_batches)});
+  }
+}
+
+const Worker& WorkerChooser::Pick(std::uint32_t batches, std::mt19937_64& random) {
+  assert(!empty());
+  std::size_t best = random() % choices_;
+  if (choices_ > 1) {
+    std::size_t other = random() % (choices_ - 1);
+    if (other >= best) ++other;
+    if (set_[other].queue_seconds < set_[best].queue_seconds) best = other;
+  }
+  Candidate& chosen = set_[best];
+  chosen.queue_seconds += chosen.seconds_per_batch * batches;
+  return *chosen.worker;
+}
+
+}  // namespace millrace

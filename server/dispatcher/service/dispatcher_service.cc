@@ -1,0 +1,429 @@
+#include "server/dispatcher/service/dispatcher_service.h"
+
+#include <algorithm>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/system/host.h"
+#include "server/dispatcher/machine/status.h"
+#include "server/dispatcher/service/dispatcher_metrics.h"
+#include "server/dispatcher/service/plan_compiler.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kCompilers = 2;
+constexpr int kMostQuestions = 64;
+constexpr std::chrono::seconds kAnswerWithin(10);
+
+void WriteLog(Logger& logger, const LogEvent& e) {
+  const auto field = [&](std::size_t i) { return LogField(e.fields[i].first, e.fields[i].second); };
+  switch (e.fields.size()) {
+    case 0:
+      return logger.Log(e.level, e.event, {});
+    case 1:
+      return logger.Log(e.level, e.event, {field(0)});
+    case 2:
+      return logger.Log(e.level, e.event, {field(0), field(1)});
+    case 3:
+      return logger.Log(e.level, e.event, {field(0), field(1), field(2)});
+    default:
+      return logger.Log(e.level, e.event, {field(0), field(1), field(2), field(3)});
+  }
+}
+
+/// A stream that came in: refused, so that its peer goes elsewhere, unless the event loop takes it.
+template <class StreamT>
+struct Offer {
+  explicit Offer(std::shared_ptr<StreamT> offered) : stream(std::move(offered)) {}
+  ~Offer() {
+    if (stream) stream->Close(Unavailable("the dispatcher stops: connect again"));
+  }
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
+
+  std::shared_ptr<StreamT> stream;
+};
+
+Result<std::shared_ptr<const PlanFacts>> CompileSafely(PlanCompiler& compiler,
+                                                       const v1::PipelineText& pipeline) {
+  try {
+    return compiler.Compile(pipeline);
+  } catch (const std::exception& e) {
+    return Internal(fmt::format("compiling the plan failed: {}", e.what()));
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DispatcherService>> DispatcherService::Start(
+    const DispatcherOptions& options, std::shared_ptr<StateStore> store,
+    std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
+    std::shared_ptr<Logger> logger, DispatcherHooks hooks) {
+  MILLRACE_ASSIGN_OR_RETURN(TermRecords begun, BeginTerm(*store, *clock, 0));
+  logger->Info("dispatcher started", {{"term", begun.term}, {"jobs_kept", begun.jobs.size()}});
+  return std::shared_ptr<DispatcherService>(
+      new DispatcherService(options, std::move(store), std::move(compiler), std::move(clock),
+                            std::move(logger), std::move(hooks), std::move(begun)));
+}
+
+Result<DispatcherService::TermRecords> DispatcherService::BeginTerm(StateStore& store,
+                                                                    const Clock& clock,
+                                                                    std::uint64_t above) {
+  MILLRACE_ASSIGN_OR_RETURN(StoredState stored, store.Load());
+  const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(clock.UnixSeconds(), 0));
+  const std::uint64_t term = std::max({stored.term + 1, above + 1, now});
+  MILLRACE_RETURN_IF_ERROR(store.CommitTerm(term));
+  return TermRecords{term, std::move(stored.jobs)};
+}
+
+DispatcherService::DispatcherService(const DispatcherOptions& options,
+                                     std::shared_ptr<StateStore> store,
+                                     std::shared_ptr<PlanCompiler> compiler,
+                                     std::shared_ptr<const Clock> clock,
+                                     std::shared_ptr<Logger> logger, DispatcherHooks hooks,
+                                     TermRecords begun)
+    : options_(options),
+      store_(std::move(store)),
+      compiler_(std::move(compiler)),
+      clock_(std::move(clock)),
+      logger_(std::move(logger)),
+      hooks_(std::move(hooks)),
+      term_(begun.term),
+      queue_(std::make_shared<TaskQueue>()),
+      traces_(std::make_shared<TraceCollector>(clock_, Whereabouts(), NetworkHostId())),
+      last_round_(clock_->Now()),
+      refusals_({"Attach", "Work", "GetStatus", "DrainWorker", "EndJob"}),
+      tally_(options_.backend),
+      dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now(),
+                  [this](const Update& update) { tally_.WillApply(update); }),
+      compilers_(kCompilers),
+      committer_(1),
+      loop_([this] { Loop(); }) {}
+
+DispatcherService::~DispatcherService() { Stop(); }
+
+void DispatcherService::Stop() {
+  queue_->Close();
+  if (loop_.joinable()) loop_.join();
+}
+
+bool DispatcherService::MayLead() {
+  if (lost_.ok() && hooks_.may_lead) lost_ = hooks_.may_lead();
+  if (!lost_.ok()) queue_->Close();
+  return lost_.ok();
+}
+
+void DispatcherService::Loop() {
+  if (MayLead()) Perform(dispatcher_->OnTick(Now()));
+  auto next_tick = std::chrono::steady_clock::now() + options_.tick;
+  while (!queue_->closed()) {
+    for (auto& task : queue_->TakeAll(next_tick)) {
+      if (!MayLead()) break;
+      task();
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_tick || !MayLead()) continue;
+    next_tick = now + options_.tick;
+    last_round_ = clock_->Now();
+    event_began_ = traces_->tracer().Begin();
+    Perform(dispatcher_->OnTick(Now()));
+    TendTrace();
+  }
+  for (auto& task : queue_->TakeAll(next_tick)) {
+    if (MayLead()) task();
+  }
+  (void)MayLead();  // for the reason that peers are given
+  const Status stops =
+      !lost_.ok() ? lost_
+                  : Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
+  for (auto& [id, stream] : attach_streams_) stream->Close(stops);
+  for (auto& [id, stream] : work_streams_) stream->Close(stops);
+  traces_->Stop(stops);
+  attach_streams_.clear();
+  work_streams_.clear();
+}
+
+Moment DispatcherService::Now() const { return {clock_->Now(), clock_->UnixSeconds()}; }
+
+void DispatcherService::SetDataset(const std::string& id, v1::DatasetState dataset) {
+  queue_->Post([this, id, dataset = std::move(dataset)] {
+    datasets_[id] = dataset;
+    Perform(dispatcher_->OnDataset(id, dataset, Now()));
+  });
+}
+
+void DispatcherService::SetAddress(const std::string& address) {
+  queue_->Post([this, address] { options_.address = address; });
+}
+
+void DispatcherService::Tick() {
+  (void)Ask<bool>("GetStatus", [this]() -> Result<bool> {
+    Perform(dispatcher_->OnTick(Now()));
+    TendTrace();
+    return true;
+  });
+}
+
+// --- Streams
+
+template <class StreamT, class Out>
+std::shared_ptr<StreamT> DispatcherService::Accept(
+    std::map<StreamId, std::shared_ptr<StreamT>>& streams, std::shared_ptr<Stream<Out>> stream) {
+  const StreamId id = ++last_stream_;
+  // The handler may outlive this service: it knows the queue, whose tasks only the loop runs.
+  auto notify = [this, queue = queue_, id, &streams] {
+    queue->Post([this, id, &streams] { Drain(streams, id); });
+  };
+  constexpr bool kOfWorker = std::is_same_v<StreamT, WorkStream>;
+  auto on_trace = [traces = traces_](v1::TraceReport report) {
+    traces->OnReport(kOfWorker ? v1::TRACE_WORKER : v1::TRACE_CONSUMER, std::move(report));
+  };
+  auto accepted =
+      std::make_shared<StreamT>(id, std::move(stream), std::move(notify), std::move(on_trace));
+  queue_->Post([this, id, offer = std::make_shared<Offer<StreamT>>(accepted), &streams] {
+    streams[id] = std::exchange(offer->stream, nullptr);
+    Perform(dispatcher_->OnStreamOpened(id, kOfWorker, Now()));
+  });
+  return accepted;
+}
+
+template <class StreamT>
+void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id) {
+  const auto it = streams.find(id);
+  if (it == streams.end()) return;
+  const auto stream = it->second;
+  auto inbound = stream->Take();
+  for (auto& message : inbound.messages) {
+    event_began_ = traces_->tracer().Begin();
+    if constexpr (std::is_same_v<StreamT, WorkStream>) {
+      Perform(dispatcher_->OnWork(id, std::move(message), Now()));
+    } else {
+      Perform(dispatcher_->OnAttach(id, std::move(message), Now()));
+    }
+  }
+  if (!inbound.closed && !inbound.flooded) return;
+  if (inbound.flooded && !inbound.closed) {
+    const Status flooded =
+        ResourceExhausted("messages come faster than they can be read: wait and reconnect");
+    refusals_.Count(std::is_same_v<StreamT, WorkStream> ? "Work" : "Attach", flooded);
+    stream->Close(flooded);
+  }
+  streams.erase(id);
+  Perform(dispatcher_->OnStreamClosed(id, Now()));
+}
+
+std::shared_ptr<StreamHandler<v1::AttachRequest>> DispatcherService::OnAttach(
+    std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& /*peer*/) {
+  return Accept(attach_streams_, std::move(stream));
+}
+
+std::shared_ptr<StreamHandler<v1::WorkRequest>> DispatcherService::OnWork(
+    std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& /*peer*/) {
+  return Accept(work_streams_, std::move(stream));
+}
+
+std::shared_ptr<StreamHandler<v1::TraceRequest>> DispatcherService::OnTrace(
+    std::shared_ptr<Stream<v1::TraceChunk>> stream) {
+  return traces_->Accept(std::move(stream));
+}
+
+void DispatcherService::TendTrace() {
+  const std::optional<v1::TraceAsk> ask =
+      traces_->Tick(dispatcher_->state(), attach_streams_.size() + work_streams_.size());
+  if (!ask) return;
+  const auto ask_all = [&](const auto& streams, auto message) {
+    message.set_term(term_);
+    *message.mutable_trace() = *ask;
+    for (const auto& [id, stream] : streams) stream->Send(message);
+  };
+  ask_all(attach_streams_, v1::AttachResponse());
+  ask_all(work_streams_, v1::WorkResponse());
+}
+
+void DispatcherService::RecordLeases(const SendAttach& action) {
+  const StreamFacts* stream = dispatcher_->state().FindStream(action.stream);
+  if (stream == nullptr) return;
+  const Time now = clock_->Now();
+  for (const v1::Lease& lease : action.message.leases()) {
+    Span span;
+    span.kind = SpanKind::kLease;
+    span.begin = event_began_ == Time{} ? now : event_began_;
+    span.end = now;
+    span.session = stream->owner;
+    span.lease = FromProto(lease.id());
+    span.epoch = lease.shard().epoch();
+    span.example = lease.shard().position();
+    span.bytes = lease.shard().stride();
+    span.detail = lease.shard().batches();
+    traces_->tracer().Record(span);
+  }
+}
+
+// --- Requests
+
+template <class T>
+Result<T> DispatcherService::Ask(const char* method, std::function<Result<T>()> question) {
+  const auto refuse = [&](Status status) {
+    refusals_.Count(method, status);
+    return status;
+  };
+  if (queue_->closed()) return Unavailable("the dispatcher has stopped");
+  if (++questions_ > kMostQuestions) {
+    --questions_;
+    return refuse(ResourceExhausted(
+        fmt::format("{} requests wait, the limit: retry in 1 s", kMostQuestions)));
+  }
+  auto answer = std::make_shared<std::promise<Result<T>>>();
+  auto future = answer->get_future();
+  queue_->Post([answer, question = std::move(question)] { answer->set_value(question()); });
+  answer.reset();  // a task that a closed queue dropped breaks the promise
+  const bool ready = future.wait_for(kAnswerWithin) == std::future_status::ready;
+  --questions_;
+  if (!ready) {
+    return refuse(DeadlineExceeded("the dispatcher's event loop did not answer in 10 s"));
+  }
+  try {
+    Result<T> result = future.get();
+    refusals_.Count(method, result.status());
+    return result;
+  } catch (const std::future_error&) {
+    return Unavailable("the dispatcher has stopped");
+  }
+}
+
+void DispatcherService::AddMetrics(MetricSet& metrics) {
+  refusals_.AddTo(metrics);
+  const Result<MetricSet> asked = Ask<MetricSet>("GetStatus", [this, metrics]() mutable {
+    const auto unix_seconds = static_cast<double>(clock_->UnixSeconds());
+    AddDispatcherMetrics(*dispatcher_, options_, tally_, clock_->Now(), unix_seconds, metrics);
+    return Result<MetricSet>(std::move(metrics));
+  });
+  if (asked.ok()) metrics = *asked;
+}
+
+Result<v1::ServiceStatus> DispatcherService::OnGetStatus() {
+  return Ask<v1::ServiceStatus>("GetStatus", [this]() -> Result<v1::ServiceStatus> {
+    return BuildStatus(*dispatcher_, options_, clock_->Now());
+  });
+}
+
+Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
+    const v1::DrainWorkerRequest& request) {
+  return Ask<v1::DrainWorkerResponse>("DrainWorker", [this, request]() {
+    Actions actions;
+    auto response = dispatcher_->DrainWorker(request, Now(), actions);
+    Perform(std::move(actions));
+    return response;
+  });
+}
+
+Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& request) {
+  return Ask<v1::EndJobResponse>("EndJob", [this, request]() {
+    Actions actions;
+    auto response = dispatcher_->EndJob(request, Now(), actions);
+    Perform(std::move(actions));
+    return response;
+  });
+}
+
+// --- Actions
+
+void DispatcherService::Perform(Actions actions) {
+  for (Action& action : actions) {
+    std::visit([this](auto& a) { Do(a); }, action);
+  }
+  event_began_ = Time{};
+  leads_ = dispatcher_->stepped_down().ok();
+  if (!leads_) BeginAnew();
+}
+
+// The store is this process's alone, so that there is no other dispatcher to go to: peers that have
+// seen a higher term saw one of an earlier store or clock. A still higher term is one that they
+// follow, and everything else comes back with them, as at a start.
+void DispatcherService::BeginAnew() {
+  if (beginning_ || clock_->Now() < begin_again_at_) return;
+  beginning_ = true;
+  // On the thread of the records' writer: what was to be written before comes before.
+  committer_.Post([this, queue = queue_, above = dispatcher_->seen_term()] {
+    auto begun = BeginTerm(*store_, *clock_, above);
+    queue->Post([this, begun = std::move(begun)] { Begun(begun); });
+  });
+}
+
+void DispatcherService::Check(const Status& stored) const {
+  if (stored.code() == StatusCode::kInternal && hooks_.on_broken_store) {
+    hooks_.on_broken_store(stored);
+  }
+}
+
+void DispatcherService::Begun(const Result<TermRecords>& begun) {
+  beginning_ = false;
+  if (!begun.ok()) {
+    Check(begun.status());
+    begin_again_at_ = clock_->Now() + options_.retry;
+    logger_->Error("a new term cannot be begun; it is tried again",
+                   {{"over", term_.load()}, {"why", begun.status()}});
+    return;
+  }
+  logger_->Warning("began a new term; all sessions and workers come back to it",
+                   {{"term", begun->term}, {"why", dispatcher_->stepped_down()}});
+  term_ = begun->term;
+  dispatcher_.emplace(options_, begun->term, begun->jobs, Now(),
+                      [this](const Update& update) { tally_.WillApply(update); });
+  for (const auto& [id, dataset] : datasets_) Perform(dispatcher_->OnDataset(id, dataset, Now()));
+}
+
+void DispatcherService::Do(SendAttach& action) {
+  if (traces_->tracer().on()) RecordLeases(action);
+  const auto it = attach_streams_.find(action.stream);
+  if (it != attach_streams_.end()) it->second->Send(std::move(action.message));
+}
+
+void DispatcherService::Do(SendWork& action) {
+  const auto it = work_streams_.find(action.stream);
+  if (it != work_streams_.end()) it->second->Send(std::move(action.message));
+}
+
+void DispatcherService::Do(CloseStream& action) {
+  if (const auto it = attach_streams_.find(action.stream); it != attach_streams_.end()) {
+    refusals_.Count("Attach", action.status);
+    it->second->Close(action.status);
+    attach_streams_.erase(it);
+  }
+  if (const auto it = work_streams_.find(action.stream); it != work_streams_.end()) {
+    refusals_.Count("Work", action.status);
+    it->second->Close(action.status);
+    work_streams_.erase(it);
+  }
+}
+
+void DispatcherService::Do(CompilePlan& action) {
+  compilers_.Post([this, queue = queue_, action = std::move(action)] {
+    if (queue->closed()) return;
+    auto plan = CompileSafely(*compiler_, action.pipeline);
+    queue->Post([this, key = action.key, plan = std::move(plan)] {
+      Perform(dispatcher_->OnPlanCompiled(key, plan, Now()));
+    });
+  });
+}
+
+void DispatcherService::Do(CommitRecord& action) {
+  committer_.Post([this, queue = queue_, term = term_.load(), record = std::move(action.record)] {
+    const Time began = clock_->Now();
+    const Status status = store_->CommitJob(term, record, clock_->UnixSeconds());
+    Check(status);
+    const double seconds = ToSeconds(clock_->Now() - began);
+    queue->Post([this, record, status, seconds] {
+      tally_.Committed(seconds, status);
+      Perform(dispatcher_->OnRecordCommitted(record, status, Now()));
+    });
+  });
+}
+
+void DispatcherService::Do(LogEvent& action) { WriteLog(*logger_, action); }
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+#include "server/dispatcher/service/server_stream.h"
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr int kMostLeasesWaiting = 16'384;
+
+}  // namespace
+
+bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later) {
+  if (waiting.has_hello() || waiting.bye() || later.has_hello() || later.bye()) return false;
+  waiting = std::move(later);
+  return true;
+}
+
+bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
+  // A file list is sent once for each time it is asked for.
+  const auto& datasets = waiting.datasets();
+  const bool lists = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
+    return dataset.second.file_list_size() > 0;
+  });
+  if (waiting.bye() || lists) return false;
+  waiting = std::move(later);
+  return true;
+}
+
+bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
+  if (later.has_trace()) waiting.clear_trace();
+  MergeInto(waiting, std::move(later));
+  return waiting.leases_size() <= kMostLeasesWaiting;
+}
+
+bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later) {
+  // Plans and asks are two subjects: what says nothing of one leaves it as it was.
+  if (later.has_trace() && !later.has_id()) {
+    *waiting.mutable_trace() = std::move(*later.mutable_trace());
+    return true;
+  }
+  if (waiting.has_trace()) *later.mutable_trace() = std::move(*waiting.mutable_trace());
+  waiting = std::move(later);
+  return true;
+}
+
+}  // namespace millrace

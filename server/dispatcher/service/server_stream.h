@@ -1,0 +1,159 @@
+// The dispatcher's end of one stream: what came in waits here for the event loop, and what goes out
+// for the write before it. Both are bounded: reports and pulses are the whole truth, so that a
+// later one stands in for one that still waits.
+//
+// Thread-safe. Send and Close are the event loop's; the rest is the network's.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/system/mutex.h"
+#include "common/transport/stream.h"
+#include "server/dispatcher/machine/actions.h"
+
+namespace millrace {
+
+/// Makes one message of two that came one after another. False where both are needed.
+bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later);
+bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later);
+
+/// Makes one message of two that go out. False where a peer that does not read has too much
+/// waiting.
+bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
+bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
+
+template <class In, class Out>
+class ServerStream final : public StreamHandler<In> {
+ public:
+  /// More messages than this that cannot be made one are an abuse.
+  static constexpr std::size_t kMostWaiting = 16;
+
+  /// What came in since the last Take.
+  struct Inbound {
+    std::deque<In> messages;
+    bool closed = false;   // after the messages
+    bool flooded = false;  // too many messages: the stream deserves no more
+  };
+
+  /// `notify` is called on the network's threads when there is something to Take, once until then;
+  /// `on_trace` there too, at once, with spans that came beside a message.
+  ServerStream(StreamId id, std::shared_ptr<Stream<Out>> stream, std::function<void()> notify,
+               std::function<void(v1::TraceReport)> on_trace = nullptr)
+      : id_(id),
+        stream_(std::move(stream)),
+        notify_(std::move(notify)),
+        on_trace_(std::move(on_trace)) {}
+
+  StreamId id() const { return id_; }
+
+  void OnMessage(In message) override {
+    if (message.has_trace()) {
+      if (on_trace_) on_trace_(std::move(*message.mutable_trace()));
+      message.clear_trace();
+    }
+    {
+      MutexLock lock(mutex_);
+      if (inbound_.closed || inbound_.flooded) return;
+      if (!inbound_.messages.empty() && Coalesce(inbound_.messages.back(), message)) return;
+      if (inbound_.messages.size() >= kMostWaiting) {
+        inbound_.flooded = true;
+      } else {
+        inbound_.messages.push_back(std::move(message));
+      }
+    }
+    Notify();
+  }
+
+  void OnWriteDone() override {
+    std::optional<Out> next;
+    std::shared_ptr<Stream<Out>> stream;
+    {
+      MutexLock lock(mutex_);
+      next = std::exchange(waiting_, std::nullopt);
+      writing_ = next.has_value() && stream_ != nullptr;
+      stream = stream_;
+    }
+    if (next && stream) stream->Write(*std::move(next));
+  }
+
+  void OnClosed(const Status&) override {
+    std::shared_ptr<Stream<Out>> stream;  // dropped outside the lock
+    {
+      MutexLock lock(mutex_);
+      inbound_.closed = true;
+      stream = std::exchange(stream_, nullptr);
+      waiting_.reset();
+    }
+    Notify();
+  }
+
+  Inbound Take() {
+    MutexLock lock(mutex_);
+    notified_ = false;
+    Inbound taken = std::move(inbound_);
+    inbound_ = {{}, taken.closed, taken.flooded};
+    return taken;
+  }
+
+  void Send(Out message) {
+    std::shared_ptr<Stream<Out>> stream;
+    bool too_much = false;
+    {
+      MutexLock lock(mutex_);
+      if (stream_ == nullptr) return;
+      if (writing_) {
+        if (!waiting_) {
+          waiting_ = std::move(message);
+          return;
+        }
+        too_much = !CoalesceOut(*waiting_, std::move(message));
+        if (!too_much) return;
+      } else {
+        writing_ = true;
+      }
+      stream = stream_;
+    }
+    if (too_much) return Close(ResourceExhausted("too much waits on this stream: it is not read"));
+    stream->Write(std::move(message));
+  }
+
+  /// What still waits to be written is dropped.
+  void Close(const Status& status) {
+    std::shared_ptr<Stream<Out>> stream;
+    {
+      MutexLock lock(mutex_);
+      waiting_.reset();
+      stream = stream_;
+    }
+    if (stream) stream->Close(status);
+  }
+
+ private:
+  void Notify() {
+    {
+      MutexLock lock(mutex_);
+      if (std::exchange(notified_, true)) return;
+    }
+    notify_();
+  }
+
+  const StreamId id_;
+  Mutex mutex_;
+  std::shared_ptr<Stream<Out>> stream_ MILLRACE_GUARDED_BY(mutex_);  // null after OnClosed
+  Inbound inbound_ MILLRACE_GUARDED_BY(mutex_);
+  bool notified_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::optional<Out> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  const std::function<void()> notify_;
+  const std::function<void(v1::TraceReport)> on_trace_;
+};
+
+using AttachStream = ServerStream<v1::AttachRequest, v1::AttachResponse>;
+using WorkStream = ServerStream<v1::WorkRequest, v1::WorkResponse>;
+
+}  // namespace millrace

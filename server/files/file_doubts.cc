@@ -1,0 +1,75 @@
+#include "server/files/file_doubts.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+
+namespace millrace {
+
+Status HashesTo(const Digest128& expected, const MappedFile& file, const std::stop_token& stop) {
+  constexpr std::size_t kPiece = std::size_t{16} << 20;
+  Xxh3Stream hash;
+  file.Advise(AccessPattern::kSequential);
+  std::span<const std::byte> rest = file.bytes();
+  while (!rest.empty() && !stop.stop_requested()) {
+    const std::size_t length = std::min(kPiece, rest.size());
+    hash.Update(rest.first(length));
+    rest = rest.subspan(length);
+  }
+  file.Advise(AccessPattern::kRandom);
+  if (!rest.empty()) return Cancelled("is not hashed: this process is stopping");
+  MILLRACE_RETURN_IF_ERROR(file.CheckIntact());
+  const Digest128 digest = hash.Finish();
+  if (digest == expected) return OkStatus();
+  return DataLoss(fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex()));
+}
+
+FileChange FileDoubts::Look(std::uint32_t number, const MappedFile& file) {
+  const auto known = doubts_.find(number);
+  FileChange change = file.Look(known == doubts_.end() ? file.identity() : known->second.known);
+  if (change.kind != FileChange::Kind::kTouched) return change;
+  Doubt& doubt = doubts_[number];
+  if (doubt.file == nullptr) doubt = {.file = &file, .known = file.identity()};
+  if (!std::exchange(doubt.waits, true)) queue_.push_back(number);
+  return change;
+}
+
+std::vector<FileDoubts::Verdict> FileDoubts::Settle(const Compare& compare) {
+  std::vector<Verdict> verdicts;
+  std::uint64_t bytes = 0;
+  while (!queue_.empty() && bytes < bytes_at_once_) {
+    const std::uint32_t number = queue_.front();
+    Doubt& doubt = doubts_.at(number);
+    std::optional<Status> status = SettleOne(number, doubt, compare);
+    if (status && status->code() == StatusCode::kCancelled) break;
+    queue_.pop_front();
+    doubt.waits = false;
+    bytes += doubt.file->bytes().size();
+    if (status) verdicts.push_back({number, *std::move(status)});
+  }
+  return verdicts;
+}
+
+std::optional<Status> FileDoubts::SettleOne(std::uint32_t number, Doubt& doubt,
+                                            const Compare& compare) {
+  // It may have waited for long: what has become of it otherwise, the next look tells.
+  const FileChange before = doubt.file->Look(doubt.known);
+  if (before.kind != FileChange::Kind::kTouched) return std::nullopt;
+  Status status = compare(number, *doubt.file);
+  if (!status.ok()) return status;
+  const FileChange after = doubt.file->Look(doubt.known);
+  if (after.kind != FileChange::Kind::kTouched || after.now != before.now) return std::nullopt;
+  if (doubt.hashed != before.now) {
+    doubt.hashed = before.now;
+    return std::nullopt;
+  }
+  doubt.known = before.now;
+  return status;
+}
+
+}  // namespace millrace

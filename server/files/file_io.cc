@@ -1,0 +1,86 @@
+#include "server/files/file_io.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/system/errno_status.h"
+#include "server/files/file_identity.h"
+
+namespace millrace {
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  if (this != &other) {
+    Close();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+void FileDescriptor::Close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus(path.string() + " cannot be opened", errno);
+  return FileDescriptor(fd);
+}
+
+Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(path.string() + " cannot be replaced", errno);
+  }
+  return OpenFile(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder) {
+  int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    // Not every file system knows O_TMPFILE.
+    std::string name = (folder / ".millrace.spool.XXXXXX").string();
+    fd = ::mkostemp(name.data(), O_CLOEXEC);
+    if (fd < 0) return ErrnoStatus("no file can be made in " + folder.string(), errno);
+    ::unlink(name.c_str());
+  }
+  return FileDescriptor(fd);
+}
+
+Status WriteAt(const FileDescriptor& file, std::span<const std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pwrite(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("cannot be written", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return OkStatus();
+}
+
+Status ReadAt(const FileDescriptor& file, std::span<std::byte> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::pread(file.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus("cannot be read", errno);
+    if (n == 0) return DataLoss("ends too early");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+  return OkStatus();
+}
+
+Status SyncFile(const FileDescriptor& file) {
+  if (::fsync(file.get()) != 0) return ErrnoStatus("cannot be synced", errno);
+  return OkStatus();
+}
+
+Status SyncFolder(const std::filesystem::path& folder) {
+  MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(folder, O_RDONLY | O_DIRECTORY));
+  return SyncFile(fd).WithContext(folder.string());
+}
+
+}  // namespace millrace

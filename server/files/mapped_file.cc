@@ -1,0 +1,161 @@
+#include "server/files/mapped_file.h"
+#include "common/system/errno_status.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+// Seen cold with 19.5 GB in 5,030 files, an index of 1.1 GB and a disk that reads 8 MiB ahead
+// (read_ahead_kb), on two busy cores:
+// - Streaming 8,192 examples read 0.6 GB with MADV_RANDOM on the files (1,262 examples/s); half as
+//   many read 18.9 GB with MADV_NORMAL (114 examples/s) and 17.5 GB with MADV_WILLNEED (174).
+// - Compiling a plan took over 83,000 faults of a page each with MADV_RANDOM on the index and was
+//   not done after 100 s; 26 to 30 faults and 16 s at the same load with MADV_NORMAL.
+int KernelAdvice(AccessPattern pattern) {
+  switch (pattern) {
+    case AccessPattern::kSequential:
+      return MADV_SEQUENTIAL;
+    case AccessPattern::kRandom:
+      return MADV_RANDOM;
+    case AccessPattern::kMixed:
+      break;
+  }
+  return MADV_NORMAL;
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPattern pattern) {
+  // Asked first by name, so that no device or pipe is opened; and again of what was opened.
+  MILLRACE_ASSIGN_OR_RETURN([[maybe_unused]] const FileIdentity named, IdentifyFile(path));
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return ErrnoStatus("cannot be opened", errno);
+  MappedFile file;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return ErrnoStatus("cannot be read", error);
+  }
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
+    ::close(fd);
+    if (S_ISREG(status.st_mode)) return DataLoss("is empty");
+    return DataLoss(std::string("is ") + FileKindName(status.st_mode) +
+                    ", expected a regular file");
+  }
+  file.path_ = path;
+  file.identity_ = FileIdentity::Of(status);
+  file.size_ = static_cast<std::size_t>(status.st_size);
+  void* const data = ::mmap(nullptr, file.size_, PROT_READ, MAP_SHARED, fd, 0);
+  const int error = errno;
+  ::close(fd);
+  if (data == MAP_FAILED) {
+    file.size_ = 0;
+    return ErrnoStatus("cannot be mapped", error);
+  }
+  file.data_ = static_cast<const std::byte*>(data);
+  MILLRACE_ASSIGN_OR_RETURN(file.range_, GuardedRange::Register(file.bytes()));
+  file.Advise(pattern);
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      identity_(other.identity_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      range_(std::move(other.range_)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this != &other) {
+    Unmap();
+    path_ = std::move(other.path_);
+    identity_ = other.identity_;
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    range_ = std::move(other.range_);
+  }
+  return *this;
+}
+
+MappedFile::~MappedFile() { Unmap(); }
+
+void MappedFile::Unmap() {
+  range_.Release();
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  data_ = nullptr;
+}
+
+void MappedFile::Advise(AccessPattern pattern) const {
+  // A hint: nothing is wrong where the kernel does not take it.
+  ::madvise(const_cast<std::byte*>(data_), size_, KernelAdvice(pattern));
+}
+
+Result<std::uint64_t> MappedFile::CachedBytes() const {
+  // A piece at a time: mincore writes a byte for each page.
+  constexpr std::size_t kPages = 4096;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::array<unsigned char, kPages> resident;
+  std::uint64_t bytes = 0;
+  for (std::size_t at = 0; at < size_; at += kPages * page) {
+    const std::size_t length = std::min(kPages * page, size_ - at);
+    if (::mincore(const_cast<std::byte*>(data_) + at, length, resident.data()) != 0) {
+      return ErrnoStatus("cannot be asked what is in the page cache", errno);
+    }
+    for (std::size_t p = 0; p * page < length; ++p) {
+      if ((resident[p] & 1) != 0) bytes += std::min(page, length - p * page);
+    }
+  }
+  return bytes;
+}
+
+bool MappedFile::Changed() const {
+  const Result<FileIdentity> now = IdentifyFile(path_);
+  return !now.ok() || *now != identity_;
+}
+
+FileChange MappedFile::Look(const FileIdentity& known) const {
+  const Result<FileIdentity> now = IdentifyFile(path_);
+  if (!now.ok()) return {FileChange::Kind::kReplaced, now.status().message(), {}};
+  if (now->inode != known.inode || now->device != known.device) {
+    return {FileChange::Kind::kReplaced, "is another file now", {}};
+  }
+  if (now->size != known.size) {
+    return {FileChange::Kind::kInPlace,
+            fmt::format("was changed while it was in use: it has {} bytes, had {}", now->size,
+                        known.size),
+            *now};
+  }
+  if (now->modified_ns != known.modified_ns) {
+    return {FileChange::Kind::kTouched,
+            fmt::format("modified {:.3f} s later than before",
+                        static_cast<double>(now->modified_ns - known.modified_ns) * 1e-9),
+            *now};
+  }
+  // The other time can be set; this one cannot.
+  if (now->changed_ns != known.changed_ns) {
+    return {FileChange::Kind::kTouched, "its owner, permissions or links were changed, or more",
+            *now};
+  }
+  return {FileChange::Kind::kSame, "", *now};
+}
+
+Status MappedFile::CheckIntact() const {
+  const std::optional<std::uint64_t> at = range_.damaged_at();
+  if (!at) return OkStatus();
+  return DataLoss(
+      fmt::format("at byte {}: cannot be read any more: it was cut off, or its disk fails", *at));
+}
+
+}  // namespace millrace

@@ -1,0 +1,348 @@
+// The forward closure of reference-semantics: a template over a graph view and a visited set, so
+// that the loop over a mapped file and the loop over two arrays are the same code with nothing
+// between it and the words.
+//
+// Nodes of a view live in homes (the files of a dataset). A view V gives
+//   V::Node                         a node; cheap to copy
+//   V::Home                         what the nodes of one home have in common
+//   V::Target                       where an edge leads: .slot is its place in the visited set
+//   V::EdgeAt                       where the edges of a node begin
+//   V::kDefinition                  the label that Load gives to definitions, and to nothing else
+//   const Home& HomeAt(std::uint32_t), .number of a home is what it is asked for
+//   std::uint32_t HomeOf(Node)
+//   Node NodeOf(Target), const Home& HomeOf(Target)
+//   std::uint64_t Slot(Node)        REQUIRES: the node was checked
+//   bool Skips(std::uint64_t word)  whether closures leave this edge out
+//   bool Follow(std::uint64_t word, const Home& source, Target*)
+//   bool Load(const Target&, LoadedNode<V>*)
+//                                   read and check the target of an edge, or a node, once. False
+//                                   where something is out of the common, which the next two know:
+//                                   a home not open yet, edges at the very end, bad data
+//   ClosureEnd FollowAny(std::uint64_t word, const Home& source, Target*)
+//   ClosureEnd LoadAny(Node, LoadedNode<V>*)
+//                                   the same for whatever it is
+//   bool Peek(std::uint64_t word, const Home& source, Target*)
+//                                   the target without opening its home; false for bad data, which
+//                                   FollowAny names
+//   void CopyAtOnce(EdgeAt, std::uint64_t* to)
+//                                   kEdgesAtOnce edges, where Load was true
+//   void Copy(EdgeAt, std::uint32_t count, std::uint64_t* to)
+//   void PrefetchNode(Node), void PrefetchEdges(EdgeAt), void PrefetchLabel(Node)
+//                                   hints: will be read soon
+//   ClosureEnd LabelOf(Node, std::uint32_t*)
+//                                   label of a definition
+//
+// Which way an edge of a real graph goes (to a new node or to a known one, to one with edges or
+// without, the last of its node or not) is as good as random, and a branch on it is mispredicted
+// every few edges, which costs more than all else. So the edges of all nodes stand in one line; the
+// loop takes one after the other, always does what only a new node needs (number it, read it, put
+// its edges at the end of the line), and lets it count or not. The one thing that it does guess is
+// that an edge begins and ends at the root's home, as most do: then no edge waits for what the one
+// before it found.
+//
+// Not thread-safe: a builder belongs to a thread. No allocation once the largest example has been
+// seen.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/batch/layout/layout.h"
+#include "server/pipeline/closure/closure.h"
+#include "server/pipeline/closure/closure_options.h"
+#include "server/pipeline/closure/scratch_array.h"
+
+namespace millrace {
+
+template <class View, class Visited>
+class ClosureBuilder {
+ public:
+  using Node = typename View::Node;
+  static constexpr bool kTakesTurns = false;
+
+  /// `nodes`: slots of the view.
+  ClosureBuilder(std::uint64_t nodes, const ClosureOptions& options)
+      : options_(options), visited_(nodes) {}
+
+  /// The closure of the roots, which are distinct. `closure` is undefined where the result is not
+  /// kDone.
+  ClosureEnd Build(View& view, std::span<const Node> roots, Closure& closure);
+
+  /// Number of a node in the closure built last; false where it is not in it.
+  /// REQUIRES: slot < nodes.
+  bool Find(std::uint64_t slot, std::uint32_t* number) { return visited_.Find(slot, number); }
+
+ private:
+  using Home = typename View::Home;
+  using Target = typename View::Target;
+  using EdgeAt = typename View::EdgeAt;
+
+  /// Depth first: a node whose edges are not in the line yet.
+  struct Pending {
+    EdgeAt edges;
+    std::uint32_t count;
+    std::uint32_t number;
+  };
+
+  ClosureEnd AddRoots(View& view, std::span<const Node> roots, Closure& closure);
+  ClosureEnd Expand(View& view, std::uint32_t home, Closure& closure);
+  /// Goes on from edge `*at` until something is out of the common: then *at is that edge, or the
+  /// end of the line. `home`: where most edges begin.
+  template <bool kStopAtDefinitions>
+  void ExpandCommon(View& view, const Home& home, std::size_t* at, Closure& closure);
+  /// One edge, whatever it is.
+  ClosureEnd ExpandAny(View& view, std::size_t at, Closure& closure);
+  /// A node that was found has edges to follow: puts them into the line, or depth first keeps
+  /// them for later.
+  ClosureEnd Add(const View& view, const LoadedNode<View>& loaded, std::uint32_t number,
+                 Closure& closure);
+  /// Puts the edges of a node at the end of the line.
+  ClosureEnd Append(const View& view, const Pending& node, Closure& closure);
+  ClosureEnd LabelNodes(View& view, Closure& closure);
+  static void RemoveDropped(Closure& closure);
+
+  bool depth_first() const { return options_.order == ClosureOrder::kDepthFirst; }
+  NodeLimit limit() const { return {options_.max_subgraph_size, roots_}; }
+
+  /// Room for `edges` edges and for those that are copied without being wanted. Every node but the
+  /// roots comes with an edge, so that one check before edges are added is enough for all arrays.
+  void MakeRoom(std::size_t edges, Closure& closure) {
+    const std::size_t room = closure.edge_words.capacity();
+    if (edges + kEdgesAtOnce <= room && nodes_.capacity() > room + roots_) return;
+    Grow(edges + kEdgesAtOnce, closure);
+  }
+  [[gnu::noinline]] void Grow(std::size_t edges, Closure& closure) {
+    closure.edge_words.Reserve(edges);
+    closure.edge_ends.Reserve(closure.edge_words.capacity());
+    const std::size_t nodes = closure.edge_words.capacity() + roots_ + 1;
+    closure.node_labels.Reserve(nodes);
+    nodes_.Reserve(nodes);
+    pending_.Reserve(nodes);
+    definitions_.Reserve(nodes);
+  }
+
+  void SetNodes(std::uint32_t nodes) {
+    numbered_ = nodes;
+    nodes_.SetSize(nodes);
+  }
+
+  ClosureOptions options_;
+  Visited visited_;
+  std::uint32_t roots_ = 0;
+  std::uint32_t numbered_ = 0;               // nodes of the example built last, finished or not
+  ScratchArray<FoundNode<Node>> nodes_;      // by number
+  ScratchArray<Pending> pending_;            // a stack
+  ScratchArray<std::uint32_t> definitions_;  // numbers
+  bool any_dropped_ = false;
+};
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node> roots,
+                                                Closure& closure) {
+  visited_.Forget(numbered_ + 1);  // one may be stamped that could not be read
+  numbered_ = 0;
+  if (roots.size() > kMaxExampleNodes) return ClosureEnd::kTooLarge;
+  any_dropped_ = false;
+  ClosureEnd end = AddRoots(view, roots, closure);
+  if (end == ClosureEnd::kDone && !roots.empty()) {
+    end = Expand(view, view.HomeOf(roots.front()), closure);
+  }
+  // A definition without label that was met before something else ended the example comes first.
+  if (const ClosureEnd labelled = LabelNodes(view, closure); labelled != ClosureEnd::kDone) {
+    return labelled;
+  }
+  if (any_dropped_) RemoveDropped(closure);
+  return end;
+}
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::AddRoots(View& view, std::span<const Node> roots,
+                                                   Closure& closure) {
+  roots_ = static_cast<std::uint32_t>(roots.size());
+  closure.SetEdges(0);
+  nodes_.SetSize(0);
+  pending_.SetSize(0);
+  MakeRoom(0, closure);
+  auto visited = visited_.Enter();
+  for (std::uint32_t number = 0; number < roots_; ++number) {
+    const Node& root = roots[number];
+    LoadedNode<View> loaded;
+    if (const ClosureEnd end = view.LoadAny(root, &loaded); end != ClosureEnd::kDone) return end;
+    visited.NumberOr(view.Slot(root), number);
+    nodes_.data()[number] = {root, loaded.label};
+    SetNodes(number + 1);
+    if (const ClosureEnd end = Add(view, loaded, number, closure); end != ClosureEnd::kDone) {
+      return end;
+    }
+  }
+  return ClosureEnd::kDone;
+}
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::Expand(View& view, std::uint32_t home, Closure& closure) {
+  for (std::size_t at = 0;; ++at) {
+    if (!depth_first()) {
+      if (options_.stop_at_definitions) {
+        ExpandCommon<true>(view, view.HomeAt(home), &at, closure);
+      } else {
+        ExpandCommon<false>(view, view.HomeAt(home), &at, closure);
+      }
+    }
+    while (at == closure.edges()) {
+      if (pending_.size() == 0) return ClosureEnd::kDone;
+      const Pending node = pending_.data()[pending_.size() - 1];
+      pending_.SetSize(pending_.size() - 1);
+      if (const ClosureEnd end = Append(view, node, closure); end != ClosureEnd::kDone) return end;
+    }
+    if (const ClosureEnd end = ExpandAny(view, at, closure); end != ClosureEnd::kDone) return end;
+  }
+}
+
+template <class View, class Visited>
+template <bool kStopAtDefinitions>
+[[gnu::noinline]] void ClosureBuilder<View, Visited>::ExpandCommon(View& view, const Home& home,
+                                                                   std::size_t* at,
+                                                                   Closure& closure) {
+  // All that the loop changes lives in this frame, where the compiler may keep it in registers.
+  auto visited = visited_.Enter();
+  std::uint64_t* const words = closure.edge_words.data();
+  EdgeEnds* const ends = closure.edge_ends.data();
+  std::size_t edge = *at;
+  std::size_t end = closure.edges();
+  FoundNode<Node>* const nodes = nodes_.data();
+  std::uint32_t count = numbered_;
+  // Every new node brings at most kEdgesAtOnce edges here: as many as there is room for.
+  const std::size_t room = closure.edge_words.capacity() - end;
+  const auto last = static_cast<std::uint32_t>(
+      std::min<std::size_t>(limit().full, count + (room - kEdgesAtOnce) / kEdgesAtOnce));
+  while (edge != end && count != last) {
+    const std::uint64_t word = words[edge];
+    if (view.Skips(word)) [[unlikely]]
+      break;
+    const Home* source = &home;
+    if (ends[edge].target != home.number) source = &view.HomeAt(ends[edge].target);
+    Target target;
+    if (!view.Follow(word, *source, &target)) [[unlikely]]
+      break;
+    LoadedNode<View> loaded;
+    if (!view.Load(target, &loaded)) [[unlikely]]
+      break;
+    std::uint32_t number;
+    std::uint32_t is_new = visited.Number(target.slot, count, &number);
+    __asm__("" : "+r"(is_new));  // a number, and nothing to branch on
+    std::uint32_t edges = loaded.count & (0 - is_new);
+    if (kStopAtDefinitions) edges = loaded.label == View::kDefinition ? 0 : edges;
+    if (edges > kEdgesAtOnce) [[unlikely]]
+      break;
+    visited.Set(target.slot, number);
+    ends[edge].target = number;
+    nodes[count] = {view.NodeOf(target), loaded.label};
+    view.CopyAtOnce(loaded.edges, words + end);
+    std::fill_n(ends + end, kEdgesAtOnce, EdgeEnds{number, view.HomeOf(target).number});
+    end += edges;
+    count += is_new;
+    ++edge;
+  }
+  closure.SetEdges(end);
+  SetNodes(count);
+  *at = edge;
+}
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::ExpandAny(View& view, std::size_t at, Closure& closure) {
+  const std::uint64_t word = closure.edge_words.data()[at];
+  std::uint32_t& end_of_edge = closure.edge_ends.data()[at].target;
+  const Home& source = view.HomeAt(end_of_edge);
+  end_of_edge = EdgeEnds::kDropped;
+  if (view.Skips(word)) {
+    any_dropped_ = true;
+    return ClosureEnd::kDone;
+  }
+  Target target;
+  if (numbered_ == limit().full) {
+    if (!view.Peek(word, source, &target)) return view.FollowAny(word, source, &target);
+    std::uint32_t number;
+    if (visited_.Find(target.slot, &number)) {
+      end_of_edge = number;
+      return ClosureEnd::kDone;
+    }
+    any_dropped_ = true;
+    return limit().limited ? ClosureEnd::kDone : ClosureEnd::kTooLarge;
+  }
+  if (const ClosureEnd end = view.FollowAny(word, source, &target); end != ClosureEnd::kDone) {
+    return end;
+  }
+  const std::uint32_t number = visited_.Enter().NumberOr(target.slot, numbered_);
+  end_of_edge = number;
+  if (number != numbered_) return ClosureEnd::kDone;
+  const Node node = view.NodeOf(target);
+  LoadedNode<View> loaded;
+  if (const ClosureEnd end = view.LoadAny(node, &loaded); end != ClosureEnd::kDone) return end;
+  nodes_.data()[number] = {node, loaded.label};
+  SetNodes(number + 1);
+  if (loaded.label == View::kDefinition && options_.stop_at_definitions) return ClosureEnd::kDone;
+  return Add(view, loaded, number, closure);
+}
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::Add(const View& view, const LoadedNode<View>& loaded,
+                                              std::uint32_t number, Closure& closure) {
+  if (loaded.count == 0) return ClosureEnd::kDone;
+  const Pending node{loaded.edges, loaded.count, number};
+  if (!depth_first()) return Append(view, node, closure);
+  pending_.data()[pending_.size()] = node;
+  pending_.SetSize(pending_.size() + 1);
+  return ClosureEnd::kDone;
+}
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::Append(const View& view, const Pending& node,
+                                                 Closure& closure) {
+  const std::size_t size = closure.edges();
+  if (size + node.count > kMaxExampleEdges) return ClosureEnd::kTooLarge;
+  MakeRoom(size + node.count, closure);
+  view.Copy(node.edges, node.count, closure.edge_words.data() + size);
+  std::fill_n(closure.edge_ends.data() + size, node.count,
+              EdgeEnds{node.number, view.HomeOf(nodes_.data()[node.number].node)});
+  closure.SetEdges(size + node.count);
+  return ClosureEnd::kDone;
+}
+
+template <class View, class Visited>
+ClosureEnd ClosureBuilder<View, Visited>::LabelNodes(View& view, Closure& closure) {
+  const FoundNode<Node>* const nodes = nodes_.data();
+  std::uint32_t* const labels = closure.node_labels.data();
+  std::uint32_t* const definitions = definitions_.data();
+  std::size_t count = 0;
+  for (std::uint32_t number = 0; number < numbered_; ++number) {
+    labels[number] = nodes[number].label;
+    definitions[count] = number;
+    count += nodes[number].label == View::kDefinition;
+  }
+  closure.node_labels.SetSize(numbered_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t number = definitions[i];
+    if (const ClosureEnd end = view.LabelOf(nodes[number].node, labels + number);
+        end != ClosureEnd::kDone) {
+      return end;
+    }
+  }
+  return ClosureEnd::kDone;
+}
+
+template <class View, class Visited>
+void ClosureBuilder<View, Visited>::RemoveDropped(Closure& closure) {
+  std::uint64_t* const words = closure.edge_words.data();
+  EdgeEnds* const ends = closure.edge_ends.data();
+  std::size_t kept = 0;
+  for (std::size_t e = 0; e < closure.edges(); ++e) {
+    words[kept] = words[e];
+    ends[kept] = ends[e];
+    kept += ends[e].target != EdgeEnds::kDropped;
+  }
+  closure.SetEdges(kept);
+}
+
+}  // namespace millrace

@@ -1,0 +1,84 @@
+#include "server/pipeline/graph/stage.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+const ParamValue& ValueOf(const std::map<std::string, ParamValue>& values, std::string_view name) {
+  const auto found = values.find(std::string(name));
+  assert(found != values.end());
+  return found->second;
+}
+
+}  // namespace
+
+std::string_view StagePlaceName(StagePlace place) {
+  switch (place) {
+    case StagePlace::kPlan:
+      return "plan";
+    case StagePlace::kWorker:
+      return "worker";
+    case StagePlace::kConsumer:
+      return "consumer";
+    case StagePlace::kDevice:
+      return "device";
+  }
+  return "unknown";
+}
+
+bool Params::is_set(std::string_view name) const {
+  const auto found = values_.find(std::string(name));
+  return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
+}
+
+bool Params::GetBool(std::string_view name) const { return std::get<bool>(ValueOf(values_, name)); }
+
+std::int64_t Params::GetInt(std::string_view name) const {
+  return std::get<std::int64_t>(ValueOf(values_, name));
+}
+
+const std::string& Params::GetString(std::string_view name) const {
+  return std::get<std::string>(ValueOf(values_, name));
+}
+
+std::vector<std::int64_t> Params::GetInts(std::string_view name) const {
+  const ParamValue& value = ValueOf(values_, name);
+  if (const auto* one = std::get_if<std::int64_t>(&value)) return {*one};
+  return std::get<std::vector<std::int64_t>>(value);
+}
+
+const std::vector<std::string>& Params::GetStrings(std::string_view name) const {
+  return std::get<std::vector<std::string>>(ValueOf(values_, name));
+}
+
+const std::vector<std::vector<std::string>>& Params::GetStringLists(std::string_view name) const {
+  return std::get<std::vector<std::vector<std::string>>>(ValueOf(values_, name));
+}
+
+const StageType* StageTable::Find(std::string_view name) const {
+  const auto found = std::find_if(stages_.begin(), stages_.end(),
+                                  [&](const StageType& stage) { return stage.name == name; });
+  return found == stages_.end() ? nullptr : &*found;
+}
+
+StageTable StageTable::With(StageType stage, std::string_view before) const {
+  std::vector<StageType> stages = stages_;
+  const auto place = std::find_if(stages.begin(), stages.end(),
+                                  [&](const StageType& other) { return other.name == before; });
+  assert(place != stages.end());
+  stages.insert(place, std::move(stage));
+  return StageTable(std::move(stages));
+}
+
+StageTable StageTable::WithSource(std::string name) const {
+  std::vector<StageType> stages = stages_;
+  for (StageType& stage : stages) {
+    if (stage.name == "source") stage.parameters.front().allowed.push_back(name);
+  }
+  return StageTable(std::move(stages));
+}
+
+}  // namespace millrace

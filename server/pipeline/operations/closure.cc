@@ -1,0 +1,48 @@
+// closure: the graph of an example, found from its roots.
+
+#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/stage.h"
+
+namespace millrace {
+
+StageType ClosureStage() {
+  StageType stage;
+  stage.name = "closure";
+  stage.place = StagePlace::kWorker;
+  stage.help = "finds the graph of an example: what its roots reach";
+  stage.parameters = {
+      {
+          .name = "max_subgraph_size",
+          .types = {ParamType::kInt},
+          .default_value = std::int64_t{1024},
+          .help = "nodes of a graph, at most; edges to nodes beyond are dropped",
+          .min = 1,
+          .max = 1 << 20,
+      },
+      {
+          .name = "order",
+          .types = {ParamType::kString},
+          .default_value = std::string("bfs"),
+          .help = "bfs: breadth first; dfs: depth first",
+          .allowed = {"bfs", "dfs"},
+      },
+      {
+          .name = "stop_at_definitions",
+          .types = {ParamType::kBool},
+          .default_value = true,
+          .help = "definitions are found but not gone through (roots always are)",
+      },
+  };
+  stage.reserved = {"kind"};
+  stage.compile = [](const Params& params, PlanDraft& draft) {
+    draft.closure.max_subgraph_size =
+        static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
+    draft.closure.order = params.GetString("order") == "bfs" ? ClosureOrder::kBreadthFirst
+                                                             : ClosureOrder::kDepthFirst;
+    draft.closure.stop_at_definitions = params.GetBool("stop_at_definitions");
+    return OkStatus();
+  };
+  return stage;
+}
+
+}  // namespace millrace

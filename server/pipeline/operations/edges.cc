@@ -1,0 +1,42 @@
+// edges: how the edges of delivered batches are completed. Packed batches hold the base edges only;
+// the code lies in common/batch.
+
+#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/stage.h"
+
+namespace millrace {
+
+StageType EdgesStage() {
+  StageType stage;
+  stage.name = "edges";
+  stage.place = StagePlace::kConsumer;
+  stage.help = "completes the edges of a batch";
+  stage.parameters = {
+      {
+          .name = "symmetrization",
+          .types = {ParamType::kString},
+          .default_value = std::string("bidirectional"),
+          .help =
+              "reversed edges: none, with the same labels (undirected), or with labels of their "
+              "own (bidirectional)",
+          .allowed = {"none", "undirected", "bidirectional"},
+      },
+      {
+          .name = "add_self_edges",
+          .types = {ParamType::kBool},
+          .default_value = true,
+          .help = "one more edge from every node to itself, with a label of its own",
+      },
+  };
+  stage.compile = [](const Params& params, PlanDraft& draft) {
+    const std::string& symmetrization = params.GetString("symmetrization");
+    draft.edges.symmetrization = symmetrization == "none"         ? Symmetrization::kDirected
+                                 : symmetrization == "undirected" ? Symmetrization::kUndirected
+                                                                  : Symmetrization::kBidirectional;
+    draft.edges.add_self_edges = params.GetBool("add_self_edges");
+    return OkStatus();
+  };
+  return stage;
+}
+
+}  // namespace millrace

@@ -1,0 +1,256 @@
+#include "server/pipeline/text/param_value.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace millrace {
+namespace {
+
+bool Accepts(const Parameter& parameter, ParamType type) {
+  return std::find(parameter.types.begin(), parameter.types.end(), type) != parameter.types.end();
+}
+
+/// Decimal, without leading zeros, which YAML 1.1 reads as octal and YAML 1.2 does not.
+std::optional<std::int64_t> ParseInt(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
+  std::string_view text = node.scalar;
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<bool> ParseBool(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
+  if (node.scalar == "true" || node.scalar == "True" || node.scalar == "TRUE") return true;
+  if (node.scalar == "false" || node.scalar == "False" || node.scalar == "FALSE") return false;
+  return std::nullopt;
+}
+
+bool InRange(const Parameter& parameter, std::int64_t value) {
+  return (!parameter.min || value >= *parameter.min) && (!parameter.max || value <= *parameter.max);
+}
+
+bool IsAllowed(const Parameter& parameter, const std::string& value) {
+  if (parameter.allowed.empty()) return !value.empty();
+  const auto& allowed = parameter.allowed;
+  return std::find(allowed.begin(), allowed.end(), value) != allowed.end();
+}
+
+std::string DescribeInt(const Parameter& parameter) {
+  if (parameter.min && parameter.max) {
+    return fmt::format("an integer from {} to {}", *parameter.min, *parameter.max);
+  }
+  if (parameter.min) return fmt::format("an integer of at least {}", *parameter.min);
+  if (parameter.max) return fmt::format("an integer of at most {}", *parameter.max);
+  return "an integer";
+}
+
+std::string DescribeType(const Parameter& parameter, ParamType type) {
+  switch (type) {
+    case ParamType::kBool:
+      return "true or false";
+    case ParamType::kInt:
+      return DescribeInt(parameter);
+    case ParamType::kString:
+      if (parameter.allowed.empty()) return "a name";
+      if (parameter.allowed.size() == 1) return parameter.allowed.front();
+      return fmt::format("one of {}", fmt::join(parameter.allowed, ", "));
+    case ParamType::kIntList:
+      return fmt::format("a list of integers such as [9, 1], each {}", DescribeInt(parameter));
+    case ParamType::kStringList:
+      return "a list of names such as [a, b]";
+    case ParamType::kStringLists:
+      return "a list of lists of names such as [[a], [b, c]]";
+  }
+  return "a value";
+}
+
+/// Reads one value against one parameter; every function leaves the first problem in `error`.
+class Reader {
+ public:
+  explicit Reader(const Parameter& parameter) : parameter_(parameter) {}
+
+  ReadValue Read(const YamlNode& node) {
+    ReadValue result;
+    if (node.kind == YamlNode::Kind::kList) {
+      result.value = List(node);
+    } else if (const auto boolean = ParseBool(node);
+               boolean && Accepts(parameter_, ParamType::kBool)) {
+      result.value = *boolean;
+    } else if (const auto number = ParseInt(node); number && Accepts(parameter_, ParamType::kInt)) {
+      if (!InRange(parameter_, *number)) Fail(node);
+      if (Accepts(parameter_, ParamType::kIntList)) {
+        result.value = std::vector<std::int64_t>{*number};
+      } else {
+        result.value = *number;
+      }
+    } else if (Accepts(parameter_, ParamType::kString)) {
+      result.value = String(node);
+    } else {
+      Fail(node);
+    }
+    result.error = std::move(error_);
+    return result;
+  }
+
+ private:
+  void Fail(const YamlNode& node) {
+    if (error_) return;
+    std::string hint;
+    if (node.kind == YamlNode::Kind::kScalar) {
+      const bool digits = node.scalar.find_first_not_of("0123456789") == std::string::npos;
+      hint = digits && node.scalar.size() > 18 && node.scalar.front() != '0'
+                 ? fmt::format(", which is more than {}", std::numeric_limits<std::int64_t>::max())
+                 : Suggestion(node.scalar, parameter_.allowed);
+    }
+    error_ = {node.mark, fmt::format("expected {}, got {}{}", DescribeExpected(parameter_),
+                                     node.Describe(), hint)};
+  }
+
+  std::string String(const YamlNode& node) {
+    if (node.kind != YamlNode::Kind::kScalar || !IsAllowed(parameter_, node.scalar)) Fail(node);
+    return node.scalar;
+  }
+
+  ParamValue List(const YamlNode& node) {
+    if (Accepts(parameter_, ParamType::kIntList)) {
+      std::vector<std::int64_t> values;
+      for (const YamlPtr& item : node.items) {
+        const auto value = ParseInt(*item);
+        if (!value || !InRange(parameter_, *value)) Fail(*item);
+        values.push_back(value.value_or(0));
+      }
+      return Normal(node, std::move(values));
+    }
+    if (Accepts(parameter_, ParamType::kStringList)) return Strings(node);
+    if (Accepts(parameter_, ParamType::kStringLists)) {
+      std::vector<std::vector<std::string>> values;
+      for (const YamlPtr& item : node.items) {
+        if (item->kind != YamlNode::Kind::kList) Fail(*item);
+        values.push_back(Strings(*item));
+      }
+      if (values.empty()) Fail(node);
+      return values;
+    }
+    Fail(node);
+    return {};
+  }
+
+  std::vector<std::string> Strings(const YamlNode& node) {
+    std::vector<std::string> values;
+    for (const YamlPtr& item : node.items) values.push_back(String(*item));
+    return Normal(node, std::move(values));
+  }
+
+  template <class T>
+  std::vector<T> Normal(const YamlNode& node, std::vector<T> values) {
+    const auto* empty_default = std::get_if<std::vector<T>>(&parameter_.default_value);
+    if (values.empty() && (empty_default == nullptr || !empty_default->empty())) Fail(node);
+    if (parameter_.unordered) {
+      std::sort(values.begin(), values.end());
+      values.erase(std::unique(values.begin(), values.end()), values.end());
+    }
+    return values;
+  }
+
+  const Parameter& parameter_;
+  std::optional<ValueError> error_;
+};
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string QuotedList(const std::vector<std::string>& values) {
+  std::vector<std::string> quoted;
+  for (const std::string& value : values) quoted.push_back(Quoted(value));
+  return fmt::format("[{}]", fmt::join(quoted, ", "));
+}
+
+/// Levenshtein distance.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+ReadValue ReadParamValue(const Parameter& parameter, const YamlNode& node) {
+  return Reader(parameter).Read(node);
+}
+
+std::string DescribeExpected(const Parameter& parameter) {
+  std::vector<std::string> types;
+  for (const ParamType type : parameter.types) types.push_back(DescribeType(parameter, type));
+  return fmt::format("{}", fmt::join(types, ", or "));
+}
+
+std::string FormatParamValue(const Parameter& parameter, const ParamValue& value) {
+  if (std::holds_alternative<std::monostate>(value)) return "null";
+  if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return parameter.allowed.empty() ? Quoted(*text) : *text;
+  }
+  if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&value)) {
+    return fmt::format("[{}]", fmt::join(*numbers, ", "));
+  }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return QuotedList(*texts);
+  std::vector<std::string> lists;
+  for (const auto& texts : std::get<std::vector<std::vector<std::string>>>(value)) {
+    lists.push_back(QuotedList(texts));
+  }
+  return fmt::format("[{}]", fmt::join(lists, ", "));
+}
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongestWord = 64;
+  if (word.empty() || word.size() > kLongestWord) return "";
+  std::string nearest;
+  std::size_t distance = word.size() <= 2 ? 2 : 3;  // has to be below
+  for (const std::string& candidate : candidates) {
+    const std::size_t d = EditDistance(word, candidate);
+    if (d < distance && d < candidate.size()) {
+      distance = d;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string Suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string nearest = Nearest(word, candidates);
+  return nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest);
+}
+
+}  // namespace millrace

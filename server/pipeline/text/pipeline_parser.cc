@@ -1,0 +1,360 @@
+#include "server/pipeline/text/pipeline_parser.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/base/hash.h"
+#include "server/pipeline/text/canonical.h"
+#include "server/pipeline/text/param_value.h"
+
+namespace millrace {
+namespace {
+
+/// Top-level keys of a later format.
+constexpr std::array<std::string_view, 9> kReserved = {
+    "branches", "output", "map", "pad", "cache", "select", "balance", "chunk", "repeat"};
+
+bool IsReserved(const StageTable& table, std::string_view stage, std::string_view parameter) {
+  const StageType* type = table.Find(stage);
+  if (type == nullptr)
+    return std::find(kReserved.begin(), kReserved.end(), stage) != kReserved.end();
+  return std::find(type->reserved.begin(), type->reserved.end(), parameter) != type->reserved.end();
+}
+
+std::vector<std::string> ParameterNames(const StageType& stage) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : stage.parameters) names.push_back(parameter.name);
+  return names;
+}
+
+const Parameter* FindParameter(const StageType& stage, std::string_view name) {
+  const auto found = std::find_if(stage.parameters.begin(), stage.parameters.end(),
+                                  [&](const Parameter& p) { return p.name == name; });
+  return found == stage.parameters.end() ? nullptr : &*found;
+}
+
+/// "closure" and "order" of "closure.order"; the second is empty without a dot.
+std::pair<std::string, std::string> SplitKey(const std::string& key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string::npos) return {key, ""};
+  return {key.substr(0, dot), key.substr(dot + 1)};
+}
+
+const YamlEntry* FindEntry(const YamlNode& map, std::string_view key) {
+  const auto found = std::find_if(map.entries.begin(), map.entries.end(),
+                                  [&](const YamlEntry& entry) { return entry.key == key; });
+  return found == map.entries.end() ? nullptr : &*found;
+}
+
+std::string Trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+}  // namespace
+
+PipelineParser::Origin PipelineParser::At(const Layer& layer, YamlMark mark) {
+  if (!layer.has_lines) return layer.name;
+  return fmt::format("{}:{}:{}", layer.name, mark.line, mark.column);
+}
+
+Status PipelineParser::Error(const Layer& layer, YamlMark mark, std::string_view message) {
+  return InvalidArgument(fmt::format("{}: {}", At(layer, mark), message));
+}
+
+Result<Pipeline> PipelineParser::Parse() {
+  MILLRACE_RETURN_IF_ERROR(ApplyFile());
+  for (const std::string& text : source_.overrides) {
+    MILLRACE_RETURN_IF_ERROR(ApplyOverride(text, state_));
+  }
+  return Finish();
+}
+
+Status PipelineParser::CheckFormat(const Layer& file, const YamlNode& root) const {
+  if (root.kind != YamlNode::Kind::kMap) {
+    return Error(file, {1, 1},
+                 fmt::format("expected a pipeline, a map that begins with 'millrace: {}', got {}",
+                             kPipelineFormat, root.Describe()));
+  }
+  const YamlEntry* version = FindEntry(root, "millrace");
+  if (version == nullptr) {
+    return Error(file, {1, 1},
+                 fmt::format("the key millrace, the format's version, is missing; "
+                             "expected 'millrace: {}'",
+                             kPipelineFormat));
+  }
+  if (version->value->quoted || version->value->scalar != std::to_string(kPipelineFormat)) {
+    return Error(file, version->value->mark,
+                 fmt::format("millrace: this build reads version {} of the format, got {}",
+                             kPipelineFormat, version->value->Describe()));
+  }
+  return OkStatus();
+}
+
+Status PipelineParser::ApplyFile() {
+  Layer file{.name = source_.name, .is_file = true};
+  MILLRACE_ASSIGN_OR_RETURN(const YamlPtr root, ReadYaml(source_.yaml, source_.name));
+  MILLRACE_RETURN_IF_ERROR(CheckFormat(file, *root));
+  for (const YamlEntry& entry : root->entries) {
+    if (entry.key == "millrace" || entry.key == "variants") continue;
+    MILLRACE_RETURN_IF_ERROR(ApplyEntry(file, entry, state_));
+  }
+  const YamlEntry no_variants{"variants", {1, 1}, std::make_shared<YamlNode>()};
+  const YamlEntry* variants = FindEntry(*root, "variants");
+  return ApplyVariants(variants == nullptr ? no_variants : *variants, state_);
+}
+
+Status PipelineParser::ApplyVariants(const YamlEntry& variants, State& state) {
+  const Layer file{.name = source_.name};
+  if (variants.value->kind != YamlNode::Kind::kMap &&
+      variants.value->kind != YamlNode::Kind::kNull) {
+    return Error(file, variants.value->mark,
+                 fmt::format("variants: expected a map from names to keys, got {}",
+                             variants.value->Describe()));
+  }
+  std::optional<State> chosen;
+  for (const YamlEntry& variant : variants.value->entries) {
+    if (variant.value->kind != YamlNode::Kind::kMap) {
+      return Error(file, variant.value->mark,
+                   fmt::format("variants.{}: expected a map such as {{split.take: 1}}, got {}",
+                               variant.key, variant.value->Describe()));
+    }
+    // Also those that are not chosen: a mistake in a variant should not wait for its first use.
+    Layer layer{.name = source_.name};
+    State changed = state;
+    for (const YamlEntry& entry : variant.value->entries) {
+      MILLRACE_RETURN_IF_ERROR(ApplyEntry(layer, entry, changed));
+    }
+    if (variant.key == source_.variant) chosen = std::move(changed);
+    variants_.push_back(variant.key);
+  }
+  if (source_.variant.empty()) return OkStatus();
+  if (!chosen) {
+    const std::string known = variants_.empty()
+                                  ? std::string("the file has none")
+                                  : fmt::format("expected one of {}", fmt::join(variants_, ", "));
+    return Error(file, variants.mark,
+                 fmt::format("there is no variant '{}'{}; {}", source_.variant,
+                             Suggestion(source_.variant, variants_), known));
+  }
+  state = *std::move(chosen);
+  return OkStatus();
+}
+
+Status PipelineParser::ApplyOverride(const std::string& text, State& state) const {
+  constexpr std::size_t kShown = 100;
+  const std::string shown = text.size() <= kShown ? text : text.substr(0, kShown) + "…";
+  Layer layer{.name = fmt::format("override '{}'", shown), .has_lines = false};
+  const std::size_t equals = text.find('=');
+  const std::string key = Trimmed(std::string_view(text).substr(0, equals));
+  if (equals == std::string::npos || key.empty()) {
+    return Error(layer, {}, "expected key=value, such as batch.size=256");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(YamlPtr value,
+                            ReadYaml(std::string_view(text).substr(equals + 1), layer.name));
+  return ApplyEntry(layer, {key, {}, std::move(value)}, state);
+}
+
+Status PipelineParser::UnknownKey(const Layer& layer, const YamlEntry& entry) const {
+  if (entry.key == "millrace" || entry.key == "variants") {
+    return Error(layer, entry.mark,
+                 fmt::format("{} can only be set at the top of the file", entry.key));
+  }
+  std::vector<std::string> known = {"dataset"};
+  for (const StageType& stage : table_.stages()) known.push_back(stage.name);
+  if (layer.is_file) known.push_back("variants");
+  return Error(layer, entry.mark,
+               fmt::format("unknown key '{}'{}; expected one of {}", entry.key,
+                           Suggestion(SplitKey(entry.key).first, known), fmt::join(known, ", ")));
+}
+
+Status PipelineParser::Claim(Layer& layer, const std::string& key, YamlMark mark) const {
+  const std::string stage = SplitKey(key).first;
+  const std::string below = stage + '.';
+  const auto first_below = layer.set.lower_bound(below);
+  const bool set_below = first_below != layer.set.end() && first_below->first.starts_with(below);
+  auto before = layer.set.find(key);
+  if (before == layer.set.end()) before = layer.set.find(stage);
+  if (before == layer.set.end() && key == stage && set_below) before = first_below;
+  if (before != layer.set.end()) {
+    const std::string where = layer.has_lines ? fmt::format(", '{}' first written at line {}",
+                                                            before->first, before->second.line)
+                                              : "";
+    return Error(layer, mark, fmt::format("duplicate key '{}'{}", key, where));
+  }
+  layer.set.emplace(key, mark);
+  return OkStatus();
+}
+
+Status PipelineParser::ApplyEntry(Layer& layer, const YamlEntry& entry, State& state) const {
+  const auto [stage_name, parameter_name] = SplitKey(entry.key);
+  if (IsReserved(table_, stage_name, parameter_name)) {
+    return Error(layer, entry.mark, fmt::format("{} is not yet supported", entry.key));
+  }
+  if (entry.key == "dataset") {
+    MILLRACE_RETURN_IF_ERROR(Claim(layer, entry.key, entry.mark));
+    if (entry.value->kind != YamlNode::Kind::kScalar || entry.value->scalar.empty()) {
+      return Error(layer, entry.value->mark,
+                   fmt::format("dataset: expected a dataset id, got {}", entry.value->Describe()));
+    }
+    if (!IsDatasetId(entry.value->scalar)) {
+      return Error(
+          layer, entry.value->mark,
+          fmt::format("dataset: expected {}, got {}", kDatasetIdRule, entry.value->Describe()));
+    }
+    state.dataset = entry.value->scalar;
+    return OkStatus();
+  }
+  const StageType* stage = table_.Find(stage_name);
+  if (stage == nullptr) return UnknownKey(layer, entry);
+  if (stage_name != entry.key) {
+    return ApplyParameter(layer, *stage, parameter_name, entry, state);
+  }
+  return ApplyStage(layer, *stage, entry, state);
+}
+
+Status PipelineParser::ApplyStage(Layer& layer, const StageType& stage, const YamlEntry& entry,
+                                  State& state) const {
+  if (stage.scalar) {
+    return ApplyParameter(layer, stage, stage.parameters.front().name, entry, state);
+  }
+  if (entry.value->kind == YamlNode::Kind::kNull) {
+    // Whoever writes `shuffle:` and nothing after it surely does not mean "no shuffle".
+    if (entry.value->scalar.empty()) {
+      return Error(layer, entry.mark,
+                   fmt::format("{} has no value; expected a map with the keys {}, {{}} for their "
+                               "defaults, or null for no such stage",
+                               stage.name, fmt::join(ParameterNames(stage), ", ")));
+    }
+    MILLRACE_RETURN_IF_ERROR(Claim(layer, stage.name, entry.mark));
+    state.stages[stage.name] = {false, At(layer, entry.mark), {}};
+    return OkStatus();
+  }
+  if (entry.value->kind != YamlNode::Kind::kMap) {
+    return Error(layer, entry.value->mark,
+                 fmt::format("{}: expected a map with the keys {}, got {}", stage.name,
+                             fmt::join(ParameterNames(stage), ", "), entry.value->Describe()));
+  }
+  state.stages[stage.name].present = true;
+  state.stages[stage.name].origin = At(layer, entry.mark);
+  for (const YamlEntry& parameter : entry.value->entries) {
+    MILLRACE_RETURN_IF_ERROR(ApplyParameter(layer, stage, parameter.key, parameter, state));
+  }
+  return OkStatus();
+}
+
+Status PipelineParser::ApplyParameter(Layer& layer, const StageType& stage, std::string_view name,
+                                      const YamlEntry& entry, State& state) const {
+  if (IsReserved(table_, stage.name, name)) {
+    return Error(layer, entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
+  }
+  const Parameter* parameter = FindParameter(stage, name);
+  if (parameter == nullptr || (stage.scalar && entry.key != stage.name)) {
+    if (stage.scalar) return UnknownKey(layer, entry);
+    const std::vector<std::string> known = ParameterNames(stage);
+    return Error(layer, entry.mark,
+                 fmt::format("unknown key '{}.{}'{}; expected one of {}", stage.name, name,
+                             Suggestion(name, known), fmt::join(known, ", ")));
+  }
+  const std::string key = CanonicalKey(stage, *parameter);
+  MILLRACE_RETURN_IF_ERROR(Claim(layer, key, entry.mark));
+  StageState& stage_state = state.stages[stage.name];
+  const bool default_is_null = std::holds_alternative<std::monostate>(parameter->default_value);
+  if (entry.value->kind == YamlNode::Kind::kNull && (!layer.is_file || default_is_null)) {
+    stage_state.params.erase(parameter->name);
+    return OkStatus();
+  }
+  ReadValue read = ReadParamValue(*parameter, *entry.value);
+  if (read.error) {
+    return Error(layer, read.error->mark, fmt::format("{}: {}", key, read.error->message));
+  }
+  const Origin origin = At(layer, entry.value->mark);
+  stage_state.present = true;
+  if (stage_state.origin.empty() || !layer.is_file) stage_state.origin = origin;
+  stage_state.params[parameter->name] = {std::move(read.value), origin};
+  return OkStatus();
+}
+
+Status PipelineParser::CheckRequired(const StageType& stage, const StageState& state) const {
+  for (const Parameter& parameter : stage.parameters) {
+    const bool always = std::holds_alternative<std::monostate>(parameter.default_value);
+    if (!parameter.required || state.params.contains(parameter.name)) continue;
+    if (!always && state.params.empty()) continue;
+    const std::string& place = state.origin.empty() ? source_.name + ":1:1" : state.origin;
+    return InvalidArgument(fmt::format("{}: the key {} is missing; expected {}", place,
+                                       CanonicalKey(stage, parameter),
+                                       DescribeExpected(parameter)));
+  }
+  return OkStatus();
+}
+
+Status PipelineParser::CheckAcross(const StageType& stage, const StageState& state,
+                                   const Params& params) const {
+  if (!stage.check) return OkStatus();
+  const Status status = stage.check(params);
+  if (status.ok()) return status;
+  std::string_view message = status.message();
+  std::string key = stage.name;
+  Origin place = state.origin.empty() ? source_.name + ":1:1" : state.origin;
+  const auto blamed = state.params.find(std::string(message.substr(0, message.find(": "))));
+  if (blamed != state.params.end()) {
+    place = blamed->second.origin;
+    key += '.';
+    return InvalidArgument(fmt::format("{}: {}{}", place, key, message));
+  }
+  return InvalidArgument(fmt::format("{}: {}: {}", place, key, message));
+}
+
+Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const StageState& state,
+                                                std::vector<std::string>& unused) const {
+  MILLRACE_RETURN_IF_ERROR(CheckRequired(stage, state));
+  std::map<std::string, ParamValue> values;
+  for (const Parameter& parameter : stage.parameters) {
+    const auto written = state.params.find(parameter.name);
+    values[parameter.name] =
+        written == state.params.end() ? parameter.default_value : written->second.value;
+  }
+  const std::vector<std::string> meaningless =
+      stage.unused ? stage.unused(source_name_, Params(values)) : std::vector<std::string>();
+  for (const std::string& name : meaningless) {
+    const Parameter* parameter = FindParameter(stage, name);
+    if (parameter == nullptr) continue;
+    if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
+    values[name] = parameter->default_value;
+  }
+  StageConfig config;
+  config.type = &stage;
+  config.params = Params(std::move(values));
+  MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params));
+  return config;
+}
+
+Result<Pipeline> PipelineParser::Finish() {
+  if (state_.dataset.empty()) {
+    return InvalidArgument(
+        fmt::format("{}:1:1: the key dataset is missing; expected a dataset id", source_.name));
+  }
+  Pipeline pipeline;
+  pipeline.dataset_ = state_.dataset;
+  pipeline.variants_ = variants_;
+  for (const StageType& stage : table_.stages()) {
+    const StageState& state = state_.stages[stage.name];
+    if (stage.optional && !state.present) continue;
+    MILLRACE_ASSIGN_OR_RETURN(StageConfig config, FinishStage(stage, state, pipeline.unused_keys_));
+    if (stage.name == "source") source_name_ = config.params.GetString("source");
+    if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
+    pipeline.stages_.push_back(std::move(config));
+  }
+  pipeline.source_ = source_name_;
+  SetFingerprints(pipeline.stages_);
+  pipeline.canonical_text_ = CanonicalText(pipeline.stages_, CanonicalScope::kAll);
+  pipeline.digest_ = Xxh3(pipeline.canonical_text_);
+  pipeline.order_digest_ = Xxh3(CanonicalText(pipeline.stages_, CanonicalScope::kOrder));
+  return pipeline;
+}
+
+}  // namespace millrace

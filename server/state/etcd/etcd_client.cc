@@ -1,0 +1,222 @@
+#include "server/state/etcd/etcd_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "etcd/rpc.grpc.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kTimeoutMilliseconds = 1000;  // an endpoint
+constexpr int kMostReceived = 256 << 20;    // bytes: a page of records, each of at most 1.5 MiB
+
+grpc::ChannelArguments Arguments() {
+  grpc::ChannelArguments arguments;
+  // An endpoint that comes back is used at once: gRPC's own pause grows to two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
+  arguments.SetMaxReceiveMessageSize(kMostReceived);
+  return arguments;
+}
+
+/// Whether another endpoint may do better.
+bool IsOfEndpoint(grpc::StatusCode code) {
+  switch (code) {
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Status FromEtcd(const grpc::Status& status, const std::string& endpoint) {
+  const std::string what = "etcd at " + endpoint + ": " + status.error_message();
+  switch (status.error_code()) {
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return ResourceExhausted(
+          what + (what.find("space") == std::string::npos
+                      ? ""
+                      : ": compact and defragment it, then disarm its NOSPACE alarm"));
+    case grpc::StatusCode::NOT_FOUND:
+      return NotFound(what);
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return InvalidArgument(what);
+    case grpc::StatusCode::PERMISSION_DENIED:
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return PermissionDenied(what);
+    default:
+      return Unavailable(what);
+  }
+}
+
+}  // namespace
+
+struct EtcdClient::Endpoint {
+  explicit Endpoint(const std::string& at)
+      : address(at),
+        channel(grpc::CreateCustomChannel(at, grpc::InsecureChannelCredentials(), Arguments())),
+        kv(channel),
+        lease(channel) {}
+
+  const std::string address;
+  const std::shared_ptr<grpc::Channel> channel;
+  etcdserverpb::KV::Stub kv;
+  etcdserverpb::Lease::Stub lease;
+};
+
+EtcdClient::EtcdClient(std::vector<std::string> endpoints) {
+  for (const std::string& endpoint : endpoints) {
+    endpoints_.push_back(std::make_unique<Endpoint>(endpoint));
+  }
+}
+
+EtcdClient::~EtcdClient() = default;
+
+template <class F>
+Status EtcdClient::Call(F f) {
+  std::size_t at = 0;
+  {
+    MutexLock lock(mutex_);
+    at = current_;
+  }
+  Status why;
+  for (std::size_t tries = 0; tries < endpoints_.size(); ++tries) {
+    Endpoint& endpoint = *endpoints_[at];
+    grpc::ClientContext context;
+    // Not by the wall clock, which may jump.
+    context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                      gpr_time_from_millis(kTimeoutMilliseconds, GPR_TIMESPAN)));
+    // A member that has lost its quorum says so, instead of letting the call wait.
+    context.AddMetadata("hasleader", "true");
+    const grpc::Status status = f(endpoint, context);
+    if (!status.ok()) why = FromEtcd(status, endpoint.address);
+    if (!IsOfEndpoint(status.error_code())) {
+      MutexLock lock(mutex_);
+      current_ = at;
+      return status.ok() ? OkStatus() : why;
+    }
+    at = (at + 1) % endpoints_.size();
+  }
+  return why;
+}
+
+Result<etcdserverpb::RangeResponse> EtcdClient::Range(const etcdserverpb::RangeRequest& request) {
+  etcdserverpb::RangeResponse response;
+  MILLRACE_RETURN_IF_ERROR(Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
+    return endpoint.kv.Range(&context, request, &response);
+  }));
+  return response;
+}
+
+Result<etcdserverpb::TxnResponse> EtcdClient::Txn(const etcdserverpb::TxnRequest& request) {
+  etcdserverpb::TxnResponse response;
+  MILLRACE_RETURN_IF_ERROR(Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
+    return endpoint.kv.Txn(&context, request, &response);
+  }));
+  return response;
+}
+
+Result<std::int64_t> EtcdClient::Grant(std::int64_t ttl_seconds) {
+  etcdserverpb::LeaseGrantRequest request;
+  request.set_ttl(ttl_seconds);
+  etcdserverpb::LeaseGrantResponse response;
+  MILLRACE_RETURN_IF_ERROR(Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
+    return endpoint.lease.LeaseGrant(&context, request, &response);
+  }));
+  if (!response.error().empty()) return Unavailable("etcd gives no lease: " + response.error());
+  return response.id();
+}
+
+Status EtcdClient::KeepAlive(std::int64_t lease) {
+  etcdserverpb::LeaseKeepAliveRequest request;
+  request.set_id(lease);
+  etcdserverpb::LeaseKeepAliveResponse response;
+  MILLRACE_RETURN_IF_ERROR(Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
+    const auto stream = endpoint.lease.LeaseKeepAlive(&context);
+    const bool answered = stream->Write(request) && stream->Read(&response);
+    if (answered) {
+      // Its end says nothing that the answer did not.
+      context.TryCancel();
+      (void)stream->Finish();
+      return grpc::Status::OK;
+    }
+    const grpc::Status status = stream->Finish();
+    return status.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer") : status;
+  }));
+  if (response.ttl() <= 0) return NotFound("etcd: the lease is over");
+  return OkStatus();
+}
+
+Status EtcdClient::Revoke(std::int64_t lease) {
+  etcdserverpb::LeaseRevokeRequest request;
+  request.set_id(lease);
+  etcdserverpb::LeaseRevokeResponse response;
+  return Call([&](Endpoint& endpoint, grpc::ClientContext& context) {
+    return endpoint.lease.LeaseRevoke(&context, request, &response);
+  });
+}
+
+namespace etcd {
+
+using etcdserverpb::Compare;
+using etcdserverpb::RequestOp;
+
+Compare CreatedAt(const std::string& key, std::int64_t revision) {
+  Compare compare;
+  compare.set_target(Compare::CREATE);
+  compare.set_key(key);
+  compare.set_create_revision(revision);
+  return compare;
+}
+
+Compare ModifiedAt(const std::string& key, std::int64_t revision) {
+  Compare compare;
+  compare.set_target(Compare::MOD);
+  compare.set_key(key);
+  compare.set_mod_revision(revision);
+  return compare;
+}
+
+Compare Has(const std::string& key, const std::string& value) {
+  Compare compare;
+  compare.set_target(Compare::VALUE);
+  compare.set_key(key);
+  compare.set_value(value);
+  return compare;
+}
+
+RequestOp Get(const std::string& key) {
+  RequestOp op;
+  op.mutable_request_range()->set_key(key);
+  return op;
+}
+
+RequestOp Put(const std::string& key, const std::string& value, std::int64_t lease) {
+  RequestOp op;
+  op.mutable_request_put()->set_key(key);
+  op.mutable_request_put()->set_value(value);
+  op.mutable_request_put()->set_lease(lease);
+  return op;
+}
+
+RequestOp Delete(const std::string& key) {
+  RequestOp op;
+  op.mutable_request_delete_range()->set_key(key);
+  return op;
+}
+
+const mvccpb::KeyValue* Found(const etcdserverpb::TxnResponse& response, int i) {
+  if (i >= response.responses_size()) return nullptr;
+  const auto& range = response.responses(i).response_range();
+  return range.kvs_size() == 0 ? nullptr : &range.kvs(0);
+}
+
+}  // namespace etcd
+}  // namespace millrace

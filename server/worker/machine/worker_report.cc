@@ -1,0 +1,216 @@
+// The worker's stream to the dispatcher: its whole truth once a second, and the plans it shall
+// keep.
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/base/mutant.h"
+#include "common/base/protocol_version.h"
+#include "common/batch/layout/semantics.h"
+#include "server/worker/machine/worker_state.h"
+
+namespace millrace {
+namespace {
+
+constexpr Duration kSayAgain = std::chrono::minutes(1);
+constexpr Duration kStoodStill = std::chrono::seconds(1);  // between two ticks
+constexpr double kShortestRetry = 0.1;                     // seconds
+constexpr double kFirstRetry = 1;  // at most: workers spread that all lose their dispatcher
+constexpr double kLongestRetry = 5;
+constexpr int kRetryBudget = 10;  // times its pause a stream has to last for the next to be short
+
+}  // namespace
+
+void WorkerState::Tick(Time now) {
+  if (now - last_look_ >= kLookPeriod) {
+    last_look_ = now;
+    actions_.push_back(WorkerAction::LookAtFiles{});
+  }
+  // What came while the process stood still is read after this.
+  const Duration missed = now - std::exchange(last_tick_, now);
+  for (auto& [id, stream] : streams_) {
+    if (missed > kStoodStill) stream.wants_heard = now;
+    const bool deaf = now - stream.wants_heard >= kWantsSilence;
+    const bool due = now - stream.last_write >= kAlivePeriod || (deaf && !stream.deaf_said);
+    if (due && queue_.Owes(id)) SendAlive(id, stream, now);
+  }
+  if (!work_.open) {
+    if (now >= work_.retry_at) Connect(now);
+    return;
+  }
+  if (now - work_.heard >= kDispatcherSilence) {
+    const Status why = Unavailable("silent for 3 s");
+    actions_.push_back(WorkerAction::CloseWork{work_.attempt, why});
+    return OnWorkClosed(work_.attempt, why, now);
+  }
+  if (now - work_.reported >= kReportPeriod) SendReport(now);
+}
+
+void WorkerState::Stop(Time now) {
+  if (!work_.open || work_.writing) return;
+  v1::WorkRequest bye = MakeReport(now);
+  bye.set_bye(true);
+  actions_.push_back(WorkerAction::SendWork{work_.attempt, std::move(bye), {}});
+}
+
+void WorkerState::Connect(Time now) {
+  ++work_.attempt;
+  work_.open = true;
+  work_.writing = work_.registered = false;
+  work_.heard = work_.opened = now;
+  actions_.push_back(WorkerAction::OpenWork{work_.attempt, dispatcher()});
+  SendReport(now);
+}
+
+void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response,
+                                 Time now) {
+  if (attempt != work_.attempt || !work_.open) return;
+  work_.heard = now;
+  if (response.term() < term_ && !IsMutant(Mutant::kLowerTermObeyed)) {
+    log_->Warning("dispatcher of an older term refused",
+                  {{"term", response.term()}, {"seen", term_}});
+    const Status why = Cancelled("term " + std::to_string(response.term()) + " is over: seen " +
+                                 std::to_string(term_));
+    actions_.push_back(WorkerAction::CloseWork{attempt, why});
+    return OnWorkClosed(attempt, why, now);
+  }
+  term_ = response.term();
+  if (now - work_.opened >= work_.pause * kRetryBudget) work_.retry_seconds = kFirstRetry;
+  if (response.has_id()) {
+    number_ = {response.id().term(), response.id().n()};
+    if (!work_.registered) {
+      work_.registered = true;
+      no_dispatcher_said_.reset();
+      log_->Info("joined dispatcher",
+                 {{"address", dispatcher()}, {"term", term_}, {"number", number_.ToString()}});
+    }
+  }
+  if (response.drain() && !draining_) {
+    draining_ = true;
+    log_->Info("drained by the dispatcher", {});
+    PumpAll(now);
+    work_.report_due = true;
+  }
+  for (const auto& [dataset, file] : response.dataset_differences()) {
+    std::string& said = differences_[dataset];
+    if (said == file) continue;
+    said = file;
+    log_->Error("dataset differs from the dispatcher's", {{"dataset", dataset}, {"first", file}});
+  }
+  file_lists_wanted_.assign(response.list_files().begin(), response.list_files().end());
+  // A pulse without id tells nothing about plans.
+  if (response.has_id()) KeepPlans(response);
+  if (!file_lists_wanted_.empty() || work_.report_due) SendReport(now);
+}
+
+void WorkerState::KeepPlans(const v1::WorkResponse& response) {
+  std::set<std::string> wanted;
+  for (const v1::PlanSpec& spec : response.plans()) {
+    wanted.insert(spec.fingerprint());
+    const auto [entry, added] = plans_.try_emplace(spec.fingerprint());
+    if (!added) continue;
+    entry->second.spec = spec;
+    actions_.push_back(WorkerAction::CompilePlan{spec});
+    work_.report_due = true;
+  }
+  // Plans that a consumer still streams from stay, whatever the dispatcher has forgotten.
+  std::erase_if(plans_, [&](const auto& plan) {
+    return !wanted.contains(plan.first) &&
+           std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+             return stream.second.fingerprint == plan.first;
+           });
+  });
+}
+
+void WorkerState::OnWorkWritten(std::uint64_t attempt, Time now) {
+  if (attempt != work_.attempt || !work_.open) return;
+  work_.writing = false;
+  if (work_.report_due) SendReport(now);
+}
+
+void WorkerState::OnWorkClosed(std::uint64_t attempt, const Status& status, Time now) {
+  if (attempt != work_.attempt || !work_.open) return;
+  work_.open = work_.writing = false;
+  const double seconds =
+      kShortestRetry + random_() * std::max(0.0, work_.retry_seconds - kShortestRetry);
+  work_.pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  work_.retry_at = now + work_.pause;
+  // Longer only when all of them were tried.
+  if (work_.address + 1 == dispatchers_.size()) {
+    work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);
+  }
+  if (work_.registered) {
+    log_->Warning("lost the dispatcher; running streams go on",
+                  {{"address", dispatcher()}, {"status", status.ToString()}});
+    no_dispatcher_said_ = now;
+  } else if (!no_dispatcher_said_ || now - *no_dispatcher_said_ >= kSayAgain) {
+    log_->Warning("no dispatcher; it is tried again and again",
+                  {{"address", dispatcher()}, {"status", status.ToString()}});
+    no_dispatcher_said_ = now;
+  }
+  work_.registered = false;
+  NextDispatcher();
+}
+
+void WorkerState::ReportSoon(Time now) { SendReport(now); }
+
+void WorkerState::SendReport(Time now) {
+  if (!work_.open) return;
+  if (work_.writing) {
+    work_.report_due = true;
+    return;
+  }
+  work_.report_due = false;
+  work_.writing = true;
+  work_.reported = now;
+  actions_.push_back(WorkerAction::SendWork{work_.attempt, MakeReport(now),
+                                            std::exchange(file_lists_wanted_, {})});
+}
+
+v1::WorkRequest WorkerState::MakeReport(Time now) const {
+  v1::WorkRequest report;
+  report.set_protocol(kProtocol);
+  if (number_.is_set()) {
+    report.mutable_id()->set_term(number_.term);
+    report.mutable_id()->set_n(number_.n);
+  }
+  report.set_nonce(nonce_);
+  report.set_name(options_.name);
+  *report.mutable_self()->mutable_id() = report.id();
+  report.mutable_self()->set_address(options_.address);
+  report.mutable_self()->set_host_id(options_.host_id);
+  report.mutable_self()->set_unix_socket(options_.unix_socket);
+  report.add_semantics(kSemantics);
+  for (const auto& [fingerprint, entry] : plans_) {
+    v1::PlanState& state = *report.add_plans();
+    state.set_fingerprint(fingerprint);
+    state.set_phase(entry.phase);
+    state.set_error(entry.error.message());
+    if (entry.phase == v1::FAILED) {
+      state.set_error_code(static_cast<std::uint32_t>(entry.error.code()));
+    }
+    state.set_static_digest(entry.static_digest);
+  }
+  report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
+                           std::max(1, options_.threads));
+  report.set_memory_bytes(queue_.built_bytes());
+  report.set_memory_limit_bytes(queue_.memory_budget());
+  report.set_streams(static_cast<std::uint32_t>(streams_.size()));
+  report.set_draining(draining_);
+  for (const auto& [stage, total] : build_seconds_) {
+    v1::StageSeconds& seconds = *report.add_build();
+    seconds.set_stage(stage);
+    seconds.set_seconds(total.seconds);
+    seconds.set_count(total.count);
+  }
+  report.set_send_blocked_seconds(SendBlockedSeconds(now));
+  report.set_threads(static_cast<std::uint32_t>(options_.threads));
+  report.set_version(options_.version);
+  report.set_highest_term(term_);
+  report.set_sent_batches(sent_batches_);
+  report.set_sent_bytes(sent_bytes_);
+  return report;
+}
+
+}  // namespace millrace

@@ -1,0 +1,328 @@
+#include "server/worker/machine/worker_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/addresses.h"
+#include "common/base/protocol_limits.h"
+#include "common/base/protocol_version.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kMaxControlParts = 1024;
+
+Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
+
+/// What BuildQueue does not check.
+Status CheckWants(const v1::WantList& wants) {
+  MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
+  if (wants.fingerprint().empty()) {
+    return InvalidArgument("a want list without a fingerprint: expected that of the plan");
+  }
+  if (wants.fingerprint().size() > kMaxNameBytes || wants.job().size() > kMaxNameBytes) {
+    return InvalidArgument("a want list with a fingerprint of " +
+                           std::to_string(wants.fingerprint().size()) + " and a job of " +
+                           std::to_string(wants.job().size()) + " bytes: expected at most " +
+                           std::to_string(kMaxNameBytes));
+  }
+  if (wants.priority() > kMaxPriority) {
+    return InvalidArgument("priority " + std::to_string(wants.priority()) +
+                           " is out of range: expected 1 to " + std::to_string(kMaxPriority));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+WorkerState::WorkerState(WorkerOptions options, std::string nonce, std::function<double()> random,
+                         std::shared_ptr<Logger> log)
+    : options_(std::move(options)),
+      nonce_(std::move(nonce)),
+      dispatchers_(SplitAddresses(options_.dispatcher)),
+      random_(std::move(random)),
+      log_(std::move(log)),
+      queue_(options_.memory_bytes) {}
+
+std::vector<WorkerAction::Any> WorkerState::TakeActions() { return std::exchange(actions_, {}); }
+
+void WorkerState::Start(Time now) {
+  last_look_ = last_tick_ = now;
+  Connect(now);
+}
+
+void WorkerState::Drain(Time now) {
+  if (draining_) return;
+  draining_ = true;
+  log_->Info("draining", {{"streams", streams_.size()}});
+  PumpAll(now);
+  SendReport(now);
+}
+
+bool WorkerState::Idle() const {
+  return std::all_of(streams_.begin(), streams_.end(), [this](const auto& stream) {
+    return !queue_.Owes(stream.first) && stream.second.writing != Writing::kBatch;
+  });
+}
+
+Number WorkerState::SessionOf(StreamId stream) const {
+  const auto found = streams_.find(stream);
+  return found == streams_.end() ? Number{} : found->second.session;
+}
+
+const WorkerState::PlanEntry* WorkerState::FindReady(const std::string& fingerprint) const {
+  const auto found = plans_.find(fingerprint);
+  return found == plans_.end() || found->second.phase != v1::READY ? nullptr : &found->second;
+}
+
+// --- Streams of consumers ------------------------------------------------------------------------
+
+Status WorkerState::OnStreamOpened(StreamId stream, const std::string& peer) {
+  if (streams_.size() >= options_.max_streams) {
+    return ResourceExhausted("worker " + options_.name + " has " +
+                             std::to_string(options_.max_streams) +
+                             " streams, its limit: consumers go to other workers");
+  }
+  streams_[stream].peer = peer;
+  return OkStatus();
+}
+
+void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  StreamEntry& stream = found->second;
+  stream.wants_heard = now;
+  stream.deaf_said = false;
+  if (const Status status = CheckWants(wants); !status.ok()) return Close(id, status);
+  stream.session = FromProto(wants.session());
+  if (stream.fingerprint.empty()) {
+    stream.fingerprint = wants.fingerprint();
+    const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
+    queue_.AddStream(id, stream.fingerprint, job);
+    queue_.SetWeight(job, std::max(1u, wants.priority()));
+  }
+  if (stream.fingerprint != wants.fingerprint()) {
+    return Close(id, InvalidArgument("a stream of fingerprint " + stream.fingerprint +
+                                     " asks for batches of " + wants.fingerprint()));
+  }
+  if (FindReady(wants.fingerprint()) == nullptr) {
+    const Status why = WhyNotReady(wants.fingerprint());
+    for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
+  } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
+    return Close(id, status);
+  }
+  Pump(id, stream, now);
+  WakeBuilders();
+}
+
+Status WorkerState::WhyNotReady(const std::string& fingerprint) const {
+  const auto plan = plans_.find(fingerprint);
+  if (plan == plans_.end() || plan->second.phase != v1::FAILED) {
+    return Unavailable("plan " + fingerprint + " is " +
+                       (plan == plans_.end() ? "not known" : "still being compiled") +
+                       " at worker " + options_.name);
+  }
+  // Damage is for good; what else a plan fails of is this host's set-up.
+  if (plan->second.error.code() == StatusCode::kDataLoss) return plan->second.error;
+  return FailedPrecondition("plan failed here: " + plan->second.error.message());
+}
+
+void WorkerState::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
+  // Looked at first: a want list may name a hundred thousand leases.
+  if (stream.control.size() >= kMaxControlParts) return;
+  const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
+    return p.has_refused() && FromProto(p.refused().lease()) == lease;
+  });
+  if (said) return;
+  v1::BatchPart part;
+  v1::Refused& refused = *part.mutable_refused();
+  refused.mutable_lease()->set_term(lease.term);
+  refused.mutable_lease()->set_n(lease.n);
+  refused.set_code(static_cast<std::uint32_t>(why.code()));
+  refused.set_message(why.message());
+  stream.control.push_back(std::move(part));
+}
+
+void WorkerState::Close(StreamId id, const Status& why) {
+  log_->Warning("consumer's stream closed", {{"peer", streams_.at(id).peer}, {"error", why}});
+  actions_.push_back(WorkerAction::CloseStream{id, why});
+  streams_.erase(id);
+  queue_.RemoveStream(id);
+  WakeBuilders();
+}
+
+void WorkerState::WakeBuilders() {
+  if (queue_.pending() > 0) actions_.push_back(WorkerAction::WakeBuilders{});
+}
+
+void WorkerState::PumpAll(Time now) {
+  for (auto& [id, stream] : streams_) Pump(id, stream, now);
+}
+
+void WorkerState::Pump(StreamId id, StreamEntry& stream, Time now) {
+  if (stream.writing != Writing::kNothing) return;
+  if (draining_ && !stream.going_away_said) {
+    stream.going_away_said = true;
+    v1::BatchPart part;
+    part.set_going_away(true);
+    return Write(id, stream, std::move(part));
+  }
+  if (!stream.control.empty()) {
+    v1::BatchPart part = std::move(stream.control.front());
+    stream.control.pop_front();
+    return Write(id, stream, std::move(part));
+  }
+  if (auto outgoing = queue_.TakeToSend(id)) {
+    if (stream.blocked_since) send_blocked_seconds_ += ToSeconds(now - *stream.blocked_since);
+    stream.blocked_since.reset();
+    ++sent_batches_;
+    sent_bytes_ += outgoing->bytes;
+    stream.writing = Writing::kBatch;
+    actions_.push_back(WorkerAction::SendBatch{id, *std::move(outgoing)});
+    // What was sent is no longer in the way of what may be built.
+    return WakeBuilders();
+  }
+  if (!queue_.BlockedByCredit(id)) {
+    stream.blocked_since.reset();
+  } else if (!stream.blocked_since) {
+    stream.blocked_since = now;
+  }
+}
+
+void WorkerState::Write(StreamId id, StreamEntry& stream, v1::BatchPart part) {
+  stream.writing = Writing::kPart;
+  actions_.push_back(WorkerAction::SendPart{id, std::move(part)});
+}
+
+void WorkerState::SendAlive(StreamId id, StreamEntry& stream, Time now) {
+  if (stream.writing != Writing::kNothing) return;
+  v1::BatchPart part;
+  v1::Alive& alive = *part.mutable_alive();
+  if (const std::optional<Position> building = queue_.Building(id)) {
+    alive.mutable_building()->set_epoch(building->epoch);
+    alive.mutable_building()->set_example(building->example);
+    alive.set_stage("build");
+  }
+  alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
+  const Duration age = now - stream.wants_heard;
+  stream.deaf_said = age >= kWantsSilence;
+  alive.set_wants_age_ms(static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(age).count()));
+  Write(id, stream, std::move(part));
+}
+
+void WorkerState::OnSent(StreamId id, Time now) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  found->second.writing = Writing::kNothing;
+  found->second.last_write = now;
+  Pump(id, found->second, now);
+}
+
+void WorkerState::OnStreamClosed(StreamId id, const Status& status, Time /*now*/) {
+  const auto found = streams_.find(id);
+  if (found == streams_.end()) return;
+  log_->Debug("consumer's stream ended",
+              {{"peer", found->second.peer}, {"status", status.ToString()}});
+  streams_.erase(found);
+  queue_.RemoveStream(id);
+  WakeBuilders();
+}
+
+bool WorkerState::SetMemoryBudget(std::uint64_t bytes) {
+  const bool forgets = queue_.built_bytes() > bytes;
+  queue_.SetMemoryBudget(bytes);
+  if (!forgets) WakeBuilders();
+  return forgets;
+}
+
+double WorkerState::SendBlockedSeconds(Time now) const {
+  double blocked = send_blocked_seconds_;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
+  }
+  return blocked;
+}
+
+// --- Plans and builds ----------------------------------------------------------------------------
+
+void WorkerState::OnPlan(const std::string& fingerprint, Result<CompiledPlan> plan, Time now) {
+  const auto found = plans_.find(fingerprint);
+  if (found == plans_.end()) return;
+  PlanEntry& entry = found->second;
+  if (plan.ok()) {
+    entry.plan = std::move(plan->plan);
+    entry.static_digest = std::move(plan->static_digest);
+    entry.phase = v1::READY;
+    log_->Info("plan ready", {{"plan", fingerprint}});
+  } else if (entry.phase == v1::READY) {
+    // What else fails now was asked before it was ready.
+    if (plan.status().code() == StatusCode::kDataLoss) {
+      FailPlan(fingerprint, entry, plan.status(), now);
+    }
+  } else {
+    entry.phase = v1::FAILED;
+    entry.error = plan.status();
+    log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
+  }
+  SendReport(now);
+}
+
+void WorkerState::OnDatasetsChanged(Time now) {
+  for (auto& [fingerprint, entry] : plans_) {
+    if (entry.phase != v1::FAILED) continue;
+    entry.phase = v1::COMPILING;
+    entry.error = OkStatus();
+    actions_.push_back(WorkerAction::CompilePlan{entry.spec});
+  }
+  SendReport(now);
+}
+
+void WorkerState::FailPlan(const std::string& fingerprint, PlanEntry& entry, const Status& why,
+                           Time now) {
+  log_->Error("plan cannot be served any more", {{"plan", fingerprint}, {"error", why}});
+  entry.phase = v1::FAILED;
+  entry.error = why;
+  entry.plan.reset();
+  std::vector<StreamId> half_way;
+  for (auto& [id, stream] : streams_) {
+    if (stream.fingerprint != fingerprint) continue;
+    for (const Number& lease : queue_.GiveUpAll(id)) Refuse(stream, lease, why);
+    if (stream.writing == Writing::kBatch) {
+      half_way.push_back(id);  // what is out of it may have been read of the damage
+    } else {
+      Pump(id, stream, now);
+    }
+  }
+  for (const StreamId id : half_way) Close(id, why);
+}
+
+void WorkerState::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
+                          std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages,
+                          Time now) {
+  for (const StageTook& stage : stages) {
+    StageTotal& total = build_seconds_[stage.stage];
+    total.seconds += stage.seconds;
+    total.batches.Observe(stage.seconds);
+    ++total.count;
+  }
+  mean_build_seconds_ =
+      mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
+  queue_.Built(task, std::move(batch), bytes, seconds);
+  if (const auto stream = streams_.find(task.stream); stream != streams_.end()) {
+    Pump(task.stream, stream->second, now);
+  }
+}
+
+void WorkerState::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
+  log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
+  // Now: other batches would fail as well.
+  if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
+  queue_.GiveUp(task);
+  if (const auto stream = streams_.find(task.stream); stream != streams_.end()) {
+    Refuse(stream->second, task.lease, why);
+    Pump(task.stream, stream->second, now);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,453 @@
+#include "server/worker/service/worker_service.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/system/nonce.h"
+#include "server/pipeline/stage_clock.h"
+#include "server/worker/service/builder.h"
+#include "server/worker/service/read_memory_use.h"
+
+namespace millrace {
+
+/// One consumer's stream, as the network sees it.
+class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
+ public:
+  BatchHandler(std::shared_ptr<WorkerService> worker, StreamId id)
+      : worker_(std::move(worker)), id_(id) {}
+  void OnMessage(v1::WantList wants) override { worker_->OnWants(id_, wants); }
+  void OnWriteDone() override { worker_->OnPartWritten(id_); }
+  void OnClosed(const Status& status) override { worker_->OnBatchStreamClosed(id_, status); }
+
+ private:
+  const std::shared_ptr<WorkerService> worker_;
+  const StreamId id_;
+};
+
+class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
+ public:
+  WorkHandler(std::weak_ptr<WorkerService> worker, std::uint64_t attempt)
+      : worker_(std::move(worker)), attempt_(attempt) {}
+  void OnMessage(v1::WorkResponse response) override {
+    if (auto worker = worker_.lock()) worker->OnWorkResponse(attempt_, response);
+  }
+  void OnWriteDone() override {
+    if (auto worker = worker_.lock()) worker->OnWorkWritten(attempt_);
+  }
+  void OnClosed(const Status& status) override {
+    if (auto worker = worker_.lock()) worker->OnWorkClosed(attempt_, status);
+  }
+
+ private:
+  const std::weak_ptr<WorkerService> worker_;
+  const std::uint64_t attempt_;
+};
+
+WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanProvider> plans,
+                             std::shared_ptr<Connector> connector,
+                             std::shared_ptr<const Clock> clock, const std::shared_ptr<Logger>& log)
+    : options_(options),
+      provider_(std::move(plans)),
+      connector_(std::move(connector)),
+      clock_(std::move(clock)),
+      log_(log),
+      trace_(clock_, options.name, options.host_id),
+      refusals_({"StreamBatches", "GetStatic"}),
+      random_(std::random_device()()),
+      state_(
+          options, MakeNonce(),
+          [this]() MILLRACE_REQUIRES(mutex_) {
+            return std::uniform_real_distribution<double>()(random_);
+          },
+          log) {}
+
+WorkerService::~WorkerService() { Stop(); }
+
+void WorkerService::Start() {
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
+  threads_.emplace_back([this] { OpenDatasets(); });
+  threads_.emplace_back([this] { PrepareLoop(); });
+  threads_.emplace_back([this] { WatchLoop(); });
+  MutexLock lock(mutex_);
+  memory_looked_at_ = clock_->Now();
+  state_.Start(memory_looked_at_);
+  Perform();
+}
+
+void WorkerService::Stop() {
+  std::map<StreamId, Outlet> outlets;  // dropped outside the lock
+  std::shared_ptr<Stream<v1::WorkRequest>> work;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    state_.Stop(clock_->Now());
+    Perform();
+    stopping_ = true;
+    work = std::move(work_);
+    outlets = std::move(outlets_);
+    outlets_.clear();
+  }
+  work_available_.NotifyAll();
+  prepare_available_.NotifyAll();
+  look_due_changed_.NotifyAll();
+  stop_looking_.request_stop();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  for (auto& [id, outlet] : outlets) outlet.out->Close(Unavailable("the worker stops"));
+  outlets.clear();
+  if (work) work->Close(OkStatus());
+  work.reset();
+  connector_->WaitForStreams(Connector::kStreamsEndSeconds);
+}
+
+void WorkerService::Drain() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.Drain(clock_->Now());
+  Perform();
+}
+
+bool WorkerService::Idle() {
+  MutexLock lock(mutex_);
+  return state_.Idle();
+}
+
+void WorkerService::Tick() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  const Time now = clock_->Now();
+  if (now - memory_looked_at_ >= WorkerState::kLookPeriod) {
+    memory_looked_at_ = now;
+    WatchMemory();
+  }
+  state_.Tick(now);
+  Perform();
+}
+
+// --- What the machine wants ----------------------------------------------------------------------
+
+void WorkerService::Perform() {
+  // What is done may have something follow from it.
+  for (auto actions = state_.TakeActions(); !actions.empty(); actions = state_.TakeActions()) {
+    for (WorkerAction::Any& action : actions) PerformOne(std::move(action));
+  }
+}
+
+void WorkerService::PerformOne(WorkerAction::Any action) {
+  if (auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
+    Outlet& outlet = outlets_.at(batch->stream);
+    if (trace_.tracer().on()) BeginSend(batch->stream, outlet, batch->batch);
+    outlet.out->Send(std::move(batch->batch));
+  } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
+    outlets_.at(part->stream).out->WriteControl(std::move(part->part));
+  } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
+    refusals_.Count("StreamBatches", close->why);
+    outlets_.at(close->stream).out->Close(close->why);  // dropped when the network says so
+  } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
+    attempt_ = open->attempt;
+    work_ =
+        connector_->Work(open->address, std::make_shared<WorkHandler>(weak_from_this(), attempt_));
+  } else if (auto* report = std::get_if<WorkerAction::SendWork>(&action)) {
+    SendWork(std::move(*report));
+  } else if (const auto* bad = std::get_if<WorkerAction::CloseWork>(&action)) {
+    if (work_ && bad->attempt == attempt_) work_->Close(bad->why);
+  } else if (auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
+    to_compile_.push_back(std::move(compile->spec));
+    prepare_available_.NotifyAll();
+  } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
+    look_due_ = true;
+    look_due_changed_.NotifyAll();
+  } else {
+    work_available_.NotifyAll();
+  }
+}
+
+void WorkerService::SendWork(WorkerAction::SendWork action) {
+  if (!work_ || action.attempt != attempt_) return;
+  for (auto& [dataset, state] : provider_->DatasetStates()) {
+    const auto& wanted = action.list_files;
+    if (std::find(wanted.begin(), wanted.end(), dataset) != wanted.end()) {
+      for (v1::FileEntry& file : provider_->ListFiles(dataset)) {
+        *state.add_file_list() = std::move(file);
+      }
+    }
+    (*action.report.mutable_datasets())[dataset] = std::move(state);
+  }
+  trace_.AddTo(action.report, state_.number());
+  work_->Write(std::move(action.report));
+}
+
+void WorkerService::WatchMemory() {
+  if (options_.memory_limit == 0) return;
+  const MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
+  const std::uint64_t budget = WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use,
+                                               state_.queue().built_bytes());
+  if (budget == state_.queue().memory_budget()) return;
+  if (state_.SetMemoryBudget(budget)) {
+    // What was let go of is kept for the next batches otherwise, by the plans and by malloc.
+    for (const auto& [fingerprint, entry] : state_.plans()) {
+      if (entry.plan) entry.plan->TrimMemory();
+    }
+    malloc_trim(0);
+  }
+  // Once for each time that it is short, not at each step of it.
+  const bool is_short = budget < options_.memory_bytes / 2;
+  if (is_short && !short_of_memory_) {
+    log_->Warning(
+        "short of memory: fewer batches are built ahead; raise memory_limit, or lower "
+        "threads",
+        {{"memory_limit", options_.memory_limit},
+         {"anonymous", use.anonymous},
+         {"shared", use.shared},
+         {"ahead", budget}});
+  }
+  if (is_short || budget == options_.memory_bytes) short_of_memory_ = is_short;
+}
+
+void WorkerService::AddMetrics(MetricSet& metrics) {
+  refusals_.AddTo(metrics);
+  MutexLock lock(mutex_);
+  for (const std::string_view stage : kTimedStageNames) {
+    metrics.Set(Metric::kBatchBuildSeconds, {std::string(stage)}, {});
+  }
+  for (const auto& [stage, total] : state_.build_seconds()) {
+    metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
+  }
+  metrics.Add(Metric::kSendBlockedSeconds, {}, state_.SendBlockedSeconds(clock_->Now()));
+}
+
+bool WorkerService::Ready() {
+  MutexLock lock(mutex_);
+  return state_.Ready() && !stopping_;
+}
+
+// --- What the network says -----------------------------------------------------------------------
+
+std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
+    std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
+  MutexLock lock(mutex_);
+  if (stopping_) return nullptr;
+  const StreamId id = next_stream_++;
+  if (const Status full = state_.OnStreamOpened(id, peer); !full.ok()) {
+    refusals_.Count("StreamBatches", full);
+    stream->Close(full);
+    return nullptr;
+  }
+  outlets_[id].out = std::make_unique<BatchStream>(std::move(stream));
+  return std::make_shared<BatchHandler>(shared_from_this(), id);
+}
+
+void WorkerService::OnWants(StreamId id, const v1::WantList& wants) {
+  MutexLock lock(mutex_);
+  if (!outlets_.contains(id)) return;
+  state_.OnWants(id, wants, clock_->Now());
+  Perform();
+}
+
+void WorkerService::OnPartWritten(StreamId id) {
+  MutexLock lock(mutex_);
+  const auto found = outlets_.find(id);
+  if (found == outlets_.end()) return;
+  BatchStream& out = *found->second.out;
+  if (out.sending()) return out.WriteNext();
+  if (trace_.tracer().on()) EndSend(found->second);
+  state_.OnSent(id, clock_->Now());
+  Perform();
+}
+
+void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {
+  Outlet gone;  // dropped outside the lock
+  MutexLock lock(mutex_);
+  const auto found = outlets_.find(id);
+  if (found == outlets_.end()) return;
+  gone = std::move(found->second);
+  outlets_.erase(found);
+  state_.OnStreamClosed(id, status, clock_->Now());
+  Perform();
+  lock.Unlock();
+}
+
+void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response) {
+  MutexLock lock(mutex_);
+  if (stopping_ || attempt != attempt_) return;
+  const Time now = clock_->Now();
+  state_.OnWorkResponse(attempt, response, now);
+  if (trace_.Obey(response)) state_.ReportSoon(now);
+  Perform();
+}
+
+void WorkerService::OnWorkWritten(std::uint64_t attempt) {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.OnWorkWritten(attempt, clock_->Now());
+  Perform();
+}
+
+void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
+  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // dropped outside the lock
+  MutexLock lock(mutex_);
+  if (stopping_ || attempt != attempt_) return;
+  gone = std::move(work_);
+  state_.OnWorkClosed(attempt, status, clock_->Now());
+  Perform();
+  lock.Unlock();
+}
+
+Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
+  std::shared_ptr<const Plan> plan;
+  {
+    MutexLock lock(mutex_);
+    const WorkerState::PlanEntry* entry = state_.FindReady(fingerprint);
+    if (entry == nullptr) {
+      const Status unknown =
+          NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
+      refusals_.Count("GetStatic", unknown);
+      return unknown;
+    }
+    plan = entry->plan;
+  }
+  // Outside the lock: the bytes are made now.
+  return StaticBytes{plan->static_digest(), plan->static_bytes()};
+}
+
+// --- Threads -------------------------------------------------------------------------------------
+
+void WorkerService::BuildLoop() {
+  ScratchByPlan scratch;
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (std::optional<BuildQueue::Task> task = state_.NextBuild()) {
+      BuildOne(*task, scratch);
+    } else {
+      work_available_.Wait(mutex_);
+    }
+  }
+}
+
+void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
+  const WorkerState::PlanEntry* entry = state_.FindReady(task.plan);
+  if (entry == nullptr) {
+    state_.OnBuildFailed(task, Unavailable("plan is gone"), clock_->Now());
+    return Perform();
+  }
+  const std::shared_ptr<const Plan> plan = entry->plan;
+  std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
+    return !state_.plans().contains(s.first);
+  });
+  PlanScratch& of_plan = scratch[task.plan];
+  mutex_.unlock();
+  if (of_plan.plan.lock() != plan) of_plan = {plan, plan->NewScratch()};
+  const std::unique_ptr<BatchScratch>& own = of_plan.scratch;
+  const StageTimes before = own->stage_times();
+  const Time began = clock_->Now();
+  Result<std::shared_ptr<const BuiltBatch>> built = BuildBatch(task, *plan, *own);
+  const Time ended = clock_->Now();
+  const StageTimes after = own->stage_times();
+  mutex_.lock();
+  if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
+  if (!built.ok()) {
+    state_.OnBuildFailed(task, built.status(), ended);
+  } else {
+    std::vector<WorkerState::StageTook> stages;
+    stages.reserve(after.size());
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const double earlier = i < before.size() ? before[i].seconds : 0;
+      stages.push_back({after[i].stage, after[i].seconds - earlier});
+    }
+    const std::uint64_t bytes = (*built)->batch->bytes().size();
+    state_.OnBuilt(task, std::move(built).value(), bytes, ToSeconds(ended - began), stages, ended);
+  }
+  if (!stopping_) Perform();
+}
+
+void WorkerService::OpenDatasets() {
+  provider_->OpenDatasets([this] {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    state_.ReportSoon(clock_->Now());
+    Perform();
+    prepare_available_.NotifyAll();
+  });
+}
+
+void WorkerService::DatasetsChanged() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  state_.OnDatasetsChanged(clock_->Now());
+  Perform();
+  prepare_available_.NotifyAll();
+}
+
+void WorkerService::PrepareLoop() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    std::erase_if(to_compile_, [this](const v1::PlanSpec& spec) MILLRACE_REQUIRES(mutex_) {
+      return !state_.plans().contains(spec.fingerprint());
+    });
+    // A dataset that is still being opened keeps only its own plans waiting.
+    const auto next =
+        std::find_if(to_compile_.begin(), to_compile_.end(),
+                     [this](const v1::PlanSpec& spec) { return provider_->CanCompile(spec); });
+    if (next == to_compile_.end()) {
+      prepare_available_.Wait(mutex_);
+      continue;
+    }
+    const v1::PlanSpec spec = *next;
+    to_compile_.erase(next);
+    lock.Unlock();
+    Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());
+    if (plan.ok() && (*plan)->fingerprint().ToString() != spec.fingerprint()) {
+      plan = FailedPrecondition("compiles to " + (*plan)->fingerprint().ToString() +
+                                " here, expected " + spec.fingerprint() +
+                                ": this host's dataset or program differs");
+    }
+    using Compiled = Result<WorkerState::CompiledPlan>;
+    Compiled compiled = plan.ok()
+                            ? Compiled(WorkerState::CompiledPlan{*plan, (*plan)->static_digest()})
+                            : Compiled(plan.status());
+    lock.Lock();
+    if (stopping_) return;
+    state_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());
+    Perform();
+  }
+}
+
+// A thread of its own, since a file system may take its time, and so may the index of another
+// dataset.
+void WorkerService::WatchLoop() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (!look_due_) {
+      look_due_changed_.Wait(mutex_);
+      continue;
+    }
+    look_due_ = false;
+    lock.Unlock();
+    const bool damage = provider_->CheckFiles(stop_looking_.get_token());
+    lock.Lock();
+    if (damage) CheckPlans();
+  }
+}
+
+void WorkerService::CheckPlans() {
+  std::map<std::string, v1::PipelineText> ready;
+  for (const auto& [fingerprint, entry] : state_.plans()) {
+    if (entry.phase == v1::READY) ready[fingerprint] = entry.spec.pipeline();
+  }
+  for (const auto& [fingerprint, pipeline] : ready) {
+    mutex_.unlock();
+    const Status status = provider_->CompilePlan(pipeline).status();
+    mutex_.lock();
+    if (stopping_) return;
+    if (status.code() == StatusCode::kDataLoss) {
+      state_.OnPlan(fingerprint, status, clock_->Now());
+      Perform();
+    }
+  }
+  state_.ReportSoon(clock_->Now());
+  Perform();
+}
+
+}  // namespace millrace

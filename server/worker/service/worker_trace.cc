@@ -1,0 +1,76 @@
+// What a worker tells a trace: each batch's build, stage by stage, and its way out.
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "server/worker/service/worker_service.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, SpanKind>, 3> kStages = {{
+    {"shuffle", SpanKind::kShuffle},
+    {"closure", SpanKind::kClosure},
+    {"batch", SpanKind::kBatch},
+}};
+
+Duration ToDuration(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+// Stages run one after another: where each began follows from how long those before it took.
+void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time ended,
+                                const StageTimes& before, const StageTimes& after) {
+  const Number session = state_.SessionOf(task.stream);
+  if (!session.is_set()) return;  // its stream is gone
+  Span span;
+  span.kind = SpanKind::kBuild;
+  span.lane = Tracer::ThreadLane();
+  span.begin = began;
+  span.end = ended;
+  span.session = session;
+  span.lease = task.lease;
+  span.epoch = task.at.epoch;
+  span.example = task.at.example;
+  trace_.tracer().Record(span);
+  span.end = began;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const auto stage = std::find_if(kStages.begin(), kStages.end(), [&](const auto& known) {
+      return known.first == after[i].stage;
+    });
+    span.begin = span.end;
+    span.end =
+        span.begin + ToDuration(after[i].seconds - (i < before.size() ? before[i].seconds : 0));
+    span.end = std::min(span.end, ended);
+    if (stage == kStages.end()) continue;
+    span.kind = stage->second;
+    trace_.tracer().Record(span);
+  }
+  span.kind = SpanKind::kSeal;
+  span.begin = span.end;
+  span.end = ended;
+  trace_.tracer().Record(span);
+}
+
+void WorkerService::BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Outgoing& outgoing) {
+  Span& span = outlet.sending;
+  span.kind = SpanKind::kSend;
+  span.lane = static_cast<std::uint32_t>(id);
+  span.begin = trace_.tracer().Begin();
+  span.session = state_.SessionOf(id);
+  span.lease = outgoing.task.lease;
+  span.epoch = outgoing.task.at.epoch;
+  span.example = outgoing.task.at.example;
+  span.bytes = outgoing.bytes;
+}
+
+void WorkerService::EndSend(Outlet& outlet) {
+  trace_.tracer().Record(outlet.sending);
+  outlet.sending = Span{};
+}
+
+}  // namespace millrace

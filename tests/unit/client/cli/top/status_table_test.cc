@@ -1,0 +1,35 @@
+// What `millrace status` shows as a table.
+#include "client/cli/top/status_table.h"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+namespace millrace::cli {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("status lists what a dataset leaves out, and counts what it does not list",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::DatasetState& good = (*status.mutable_datasets())["good"];
+  good.set_digest(std::string(32, 'a'));
+  v1::DatasetState& rest = (*status.mutable_datasets())["rest"];
+  rest.set_digest(std::string(32, 'b'));
+  rest.set_left_out_files(102);
+  for (int i = 0; i < 100; ++i) {
+    v1::LeftOutFile& file = *rest.add_left_out();
+    file.set_name("f" + std::to_string(i) + ".bin");
+    file.set_reason("is empty");
+  }
+  const std::string table = StatusTable(status);
+  CHECK_THAT(table, Contains("ready, 102 files left out"));
+  CHECK_THAT(table, Contains("files left out\n"));
+  CHECK_THAT(table, Contains("f99.bin") && Contains("is empty") && Contains("and 2 more"));
+  rest.Clear();
+  CHECK_THAT(StatusTable(status), !Contains("left out"));
+}
+
+}  // namespace
+}  // namespace millrace::cli

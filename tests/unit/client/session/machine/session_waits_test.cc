@@ -1,0 +1,66 @@
+#include <catch2/catch.hpp>
+
+#include "tests/unit/client/session/machine/machine.h"
+
+namespace millrace::client {
+namespace {
+
+TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  m.PassAttached(100 * kMs);
+  m.state->SetWaiting(true, m.now);
+  const auto cause = [&m] { return m.state->stats(m.now).now; };
+  CHECK(cause() == WaitCause::kLease);
+  m.PassAttached(500 * kMs);
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  CHECK(cause() == WaitCause::kConnect);
+  m.PassAttached(250 * kMs);
+  v1::BatchPart alive;
+  ToProto(Position{0, 10}, alive.mutable_alive()->mutable_building());
+  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  CHECK(cause() == WaitCause::kQueue);
+  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
+  alive.mutable_alive()->set_stage("closure");
+  alive.mutable_alive()->set_batches_before(7);  // later ones of its own
+  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  CHECK(cause() == WaitCause::kBuild);
+  CHECK(m.state->stats(m.now).now_stage == "closure");
+  CHECK(m.state->stats(m.now).now_worker == "worker1:1");
+  v1::BatchPart data;
+  data.set_total_bytes(1000);
+  ToProto(Position{0, 0}, data.mutable_at());
+  m.state->OnBatchesPart(worker, data, 500, m.now);
+  CHECK(cause() == WaitCause::kTransfer);
+  m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), 0, {10, 1}), m.now);
+  CHECK(cause() == WaitCause::kExpand);
+  m.TakeBatch();
+  m.state->SetWaiting(false, m.now);
+  CHECK(cause() == WaitCause::kNone);
+  m.PassAttached(kSecond);
+  const SessionStats stats = m.state->stats(m.now);
+  CHECK(stats.waited_seconds[2] == Approx(0.5));
+  CHECK(stats.waited_seconds[3] == Approx(0.25));
+  CHECK(stats.total_waited_seconds() == Approx(0.75));
+}
+
+TEST_CASE("counters are of what the loop took, dropped examples by reason", "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+  arrival.examples = 3;
+  arrival.dropped = {DropReason::kTooLarge, DropReason::kExcluded};
+  m.Arrive(worker, arrival);
+  CHECK(m.state->stats(m.now).batches == 0);
+  m.TakeBatch();
+  const v1::Counters counters = m.PassAttached(kSecond).counters();
+  CHECK(counters.batches() == 1);
+  CHECK(counters.examples() == 3);
+  CHECK(counters.bytes() == 1000);
+  REQUIRE(counters.dropped_size() == 2);
+  CHECK(counters.dropped(0).reason() == v1::TOO_LARGE);
+}
+
+}  // namespace
+}  // namespace millrace::client

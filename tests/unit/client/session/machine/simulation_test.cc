@@ -1,0 +1,81 @@
+// The state machine through seeded histories: killed, hung and new workers, restarted dispatchers,
+// repeated messages, copies, and a loop of changing pace.
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/client/session/machine/simulation.h"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::uint64_t kSeeds = 100;
+
+/// Each step of the rank in order, once, to the end of the session.
+void CheckAllTaken(Simulation& simulation) {
+  REQUIRE(simulation.taken.size() == simulation.steps().end());
+  for (std::uint64_t i = 0; i < simulation.taken.size(); ++i) {
+    if (simulation.taken[i] != i) FAIL("step " << i << " was followed by another");
+  }
+}
+
+TEST_CASE("through any history each batch is taken once, in order, within the bounds",
+          "[session][simulation][I1][I5][I6]") {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    options.workers = 1 + static_cast<int>(seed % 4);
+    options.prefetch_bytes = seed % 3 == 0 ? 1'000 : 20'000;
+    if (seed % 5 == 0) options.start = {1, 60};
+    Simulation simulation(options);
+    const bool ended = simulation.Run(300 * kSecond);
+    INFO(simulation.Describe());
+    REQUIRE(ended);
+    for (const std::string& what : simulation.broken) FAIL_CHECK(what);
+    REQUIRE(simulation.broken.empty());
+    CheckAllTaken(simulation);
+    CHECK(simulation.state().stats(simulation.now()).duplicate_mismatches == 0);
+  }
+}
+
+TEST_CASE("when faults end, what is left comes as fast as one worker builds",
+          "[session][simulation][I9]") {
+  double slowest = 0;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SimulationOptions options;
+    options.seed = seed + 10'000;
+    options.workers = 2;
+    options.faults_per_second = 4;
+    options.faults_until = 5 * kSecond;
+    Simulation simulation(options);
+    const bool ended = simulation.Run(300 * kSecond);
+    INFO(simulation.Describe());
+    REQUIRE(ended);
+    const double after = ToSeconds(simulation.now() - simulation.faults_over());
+    slowest = std::max(slowest, after);
+    // 77 steps of at most 30 ms, a few slow ones, the loop's pauses; 3 s to find a silent worker,
+    // 5 s to find the dispatcher again.
+    CHECK(after < 40);
+  }
+  INFO("slowest " << slowest);
+}
+
+TEST_CASE("without faults nothing is leased or built twice and no worker fails",
+          "[session][simulation]") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SimulationOptions options;
+    options.seed = seed;
+    options.faults_until = {};
+    options.copies = 0;
+    Simulation simulation(options);
+    INFO(simulation.Describe());
+    REQUIRE(simulation.Run(300 * kSecond));
+    CheckAllTaken(simulation);
+    const SessionStats stats = simulation.state().stats(simulation.now());
+    CHECK(stats.duplicates == 0);
+    CHECK(stats.lapsed_leases == 0);
+    CHECK(simulation.steps_leased == simulation.steps().end());
+  }
+}
+
+}  // namespace
+}  // namespace millrace::client

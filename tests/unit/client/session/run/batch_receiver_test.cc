@@ -1,0 +1,251 @@
+#include <catch2/catch.hpp>
+
+#include "client/session/run/batch_receiver.h"
+#include "tests/unit/client/session/run/fake_service.h"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::uint64_t kLimit = 1 << 20;
+
+/// A batch, cut into parts, to be spoilt.
+struct Sent {
+  std::shared_ptr<const PackedBatch> batch = NumbersBatch(3, {40, 20});
+
+  IncomingPart Part(std::size_t offset, std::size_t bytes) const {
+    IncomingPart in;
+    ToProto(Number{10, 1}, in.part.mutable_lease());
+    ToProto(Position{3, 40}, in.part.mutable_at());
+    in.part.set_total_bytes(batch->bytes().size());
+    in.part.set_offset(offset);
+    in.part.set_digest(batch->digest().ToBytes());
+    const std::span<const std::byte> data = batch->bytes().subspan(offset, bytes);
+    // In two slices, as the network may cut it.
+    in.data = {data.first(data.size() / 2), data.subspan(data.size() / 2)};
+    in.owner = batch;
+    return in;
+  }
+  std::vector<IncomingPart> Parts(std::size_t bytes) const {
+    std::vector<IncomingPart> parts;
+    for (std::size_t offset = 0; offset < batch->bytes().size(); offset += bytes) {
+      parts.push_back(Part(offset, std::min(bytes, batch->bytes().size() - offset)));
+    }
+    return parts;
+  }
+};
+
+/// Feeds the parts; the first error, or the last answer.
+Result<std::optional<ReceivedBatch>> Feed(BatchReceiver& receiver,
+                                          const std::vector<IncomingPart>& parts,
+                                          bool wanted = true, std::uint64_t limit = kLimit) {
+  Result<std::optional<ReceivedBatch>> last = std::optional<ReceivedBatch>();
+  for (const IncomingPart& part : parts) {
+    last = receiver.OnPart(part, wanted, limit);
+    if (!last.ok()) return last;
+  }
+  return last;
+}
+
+BatchReceiver NewReceiver() { return BatchReceiver(std::make_shared<BufferPool>()); }
+
+TEST_CASE("parts make the batch that was sent, one batch after another", "[receiver]") {
+  const Sent sent;
+  BatchReceiver receiver = NewReceiver();
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{100}, std::size_t{1}}) {
+    const auto received = Feed(receiver, sent.Parts(bytes));
+    REQUIRE(received.ok());
+    REQUIRE(received->has_value());
+    const ReceivedBatch& batch = **received;
+    CHECK(batch.batch->digest() == sent.batch->digest());
+    CHECK(reinterpret_cast<std::uintptr_t>(batch.batch->bytes().data()) % kTensorAlignment == 0);
+    CHECK(batch.arrival.lease == Number{10, 1});
+    CHECK(batch.arrival.at == Position{3, 40});
+    CHECK(batch.arrival.bytes == sent.batch->bytes().size());
+    CHECK(batch.arrival.first_example == 40);
+    CHECK(batch.arrival.planned_examples == 20);
+    CHECK(batch.arrival.epoch == 3);
+  }
+}
+
+TEST_CASE("memory of a batch that is gone is used for the next one", "[receiver]") {
+  const Sent sent;
+  const auto pool = std::make_shared<BufferPool>();
+  BatchReceiver receiver(pool);
+  for (int i = 0; i < 5; ++i) REQUIRE(Feed(receiver, sent.Parts(100)).ok());
+  CHECK(pool->stats().allocations == 1);
+}
+
+TEST_CASE("a batch that is not wanted costs no memory and is not given", "[receiver]") {
+  const Sent sent;
+  const auto pool = std::make_shared<BufferPool>();
+  BatchReceiver receiver(pool);
+  const auto received = Feed(receiver, sent.Parts(100), false);
+  REQUIRE(received.ok());
+  CHECK_FALSE(received->has_value());
+  CHECK(pool->stats().allocations == 0);
+  CHECK(Feed(receiver, sent.Parts(100))->has_value());
+}
+
+/// That the parts, changed, are an error that says `what`.
+void CheckBad(const std::function<void(std::vector<IncomingPart>&)>& change, const char* what,
+              StatusCode code = StatusCode::kDataLoss) {
+  const Sent sent;
+  std::vector<IncomingPart> parts = sent.Parts(100);
+  change(parts);
+  BatchReceiver receiver = NewReceiver();
+  const auto received = Feed(receiver, parts);
+  INFO(received.status().ToString());
+  CHECK(received.status().code() == code);
+  CHECK(received.status().message().find(what) != std::string::npos);
+}
+
+TEST_CASE("a part that is missing is noticed", "[receiver]") {
+  CheckBad([](auto& parts) { parts.erase(parts.begin() + 1); }, "offset 200");
+}
+TEST_CASE("a first part that is missing is noticed", "[receiver]") {
+  CheckBad([](auto& parts) { parts.erase(parts.begin()); }, "expected 0");
+}
+TEST_CASE("a part that comes twice is noticed", "[receiver]") {
+  CheckBad([](auto& parts) { parts.insert(parts.begin() + 1, parts[1]); }, "expected lease");
+}
+TEST_CASE("parts of two batches do not mix", "[receiver]") {
+  CheckBad([](auto& parts) { ToProto(Position{3, 60}, parts[1].part.mutable_at()); }, "example 60");
+  CheckBad([](auto& parts) { ToProto(Number{10, 2}, parts[1].part.mutable_lease()); }, "10.2");
+}
+TEST_CASE("a size that changes on the way is noticed", "[receiver]") {
+  CheckBad([](auto& parts) { parts[1].part.set_total_bytes(1); }, "of 1;");
+}
+TEST_CASE("more data than the batch has is noticed, and written nowhere", "[receiver]") {
+  CheckBad(
+      [](auto& parts) {
+        parts.resize(1);
+        parts[0].part.set_total_bytes(50);
+      },
+      "part of 100 bytes at offset 0 of a batch of 50");
+}
+TEST_CASE("a batch beyond the limit takes no memory", "[receiver]") {
+  CheckBad([](auto& parts) { parts[0].part.set_total_bytes(~std::uint64_t{0}); },
+           "expected at most 1048576", StatusCode::kOutOfRange);
+}
+TEST_CASE("a digest of the wrong length is noticed", "[receiver]") {
+  CheckBad([](auto& parts) { parts[0].part.set_digest("short"); }, "a part of a batch");
+}
+TEST_CASE("another digest than the batch has is noticed", "[receiver]") {
+  CheckBad([](auto& parts) { parts[0].part.set_digest(std::string(16, 'x')); }, "with digest");
+}
+
+TEST_CASE("a bit that flips on the way is noticed, wherever it is", "[receiver]") {
+  const Sent sent;
+  for (std::size_t at = 0; at < sent.batch->bytes().size(); ++at) {
+    std::vector<std::byte> bytes(sent.batch->bytes().begin(), sent.batch->bytes().end());
+    bytes[at] ^= std::byte{4};
+    IncomingPart in = sent.Part(0, bytes.size());
+    in.data = {bytes};
+    BatchReceiver receiver = NewReceiver();
+    CHECK(receiver.OnPart(in, true, kLimit).status().code() == StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("bytes that are no batch are refused though their digest is right", "[receiver]") {
+  const Sent sent;
+  std::vector<std::byte> bytes(300, std::byte{7});
+  IncomingPart in = sent.Part(0, 0);
+  in.data = {bytes};
+  in.part.set_total_bytes(bytes.size());
+  in.part.set_digest(Xxh3(std::span<const std::byte>(bytes)).ToBytes());
+  BatchReceiver receiver = NewReceiver();
+  CHECK(receiver.OnPart(in, true, kLimit).status().code() == StatusCode::kDataLoss);
+}
+
+/// The parts as they come through shared memory: each one piece, where the worker wrote it.
+std::vector<IncomingPart> InPlace(const Sent& sent, std::size_t bytes) {
+  std::vector<IncomingPart> parts = sent.Parts(bytes);
+  for (IncomingPart& part : parts) {
+    part.data = {sent.batch->bytes().subspan(part.part.offset(), part.data_bytes())};
+    part.owner = std::make_shared<int>();
+    part.in_place = true;
+  }
+  return parts;
+}
+
+TEST_CASE("a batch in place is left where it is, for as long as it is held", "[receiver]") {
+  const Sent sent;
+  const auto pool = std::make_shared<BufferPool>();
+  BatchReceiver receiver(pool);
+  for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{100}}) {
+    std::vector<IncomingPart> parts = InPlace(sent, bytes);
+    std::vector<std::weak_ptr<const void>> lent;
+    for (const IncomingPart& part : parts) lent.emplace_back(part.owner);
+    auto received = Feed(receiver, parts);
+    parts.clear();
+    REQUIRE(received.ok());
+    REQUIRE(received->has_value());
+    CHECK((*received)->batch->bytes().data() == sent.batch->bytes().data());
+    CHECK((*received)->batch->digest() == sent.batch->digest());
+    CHECK((*received)->arrival.in_place);
+    for (const auto& part : lent) CHECK_FALSE(part.expired());
+    received = std::optional<ReceivedBatch>();
+    for (const auto& part : lent) CHECK(part.expired());
+  }
+  CHECK(pool->stats().allocations == 0);
+  CHECK_FALSE((*Feed(receiver, sent.Parts(100)))->arrival.in_place);
+}
+
+TEST_CASE("a part in place that lies elsewhere than behind the one before is noticed",
+          "[receiver]") {
+  const Sent sent;
+  const std::vector<std::byte> copy(sent.batch->bytes().begin(), sent.batch->bytes().end());
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  SECTION("in place") { parts[1].data = {std::span(copy).subspan(100, 100)}; }
+  SECTION("over the socket") {
+    parts[1].data = {std::span(copy).subspan(100, 100)};
+    parts[1].in_place = false;
+  }
+  BatchReceiver receiver = NewReceiver();
+  const Status status = Feed(receiver, parts).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message().find("offset 100 lies elsewhere") != std::string::npos);
+}
+
+TEST_CASE("a batch whose first part is not in place is gathered", "[receiver]") {
+  const Sent sent;
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  parts[0].in_place = false;
+  BatchReceiver receiver = NewReceiver();
+  const auto received = Feed(receiver, parts);
+  REQUIRE(received.ok());
+  CHECK((*received)->batch->bytes().data() != sent.batch->bytes().data());
+  CHECK((*received)->batch->digest() == sent.batch->digest());
+}
+
+TEST_CASE("parts in place that nobody wants are let go of as they come", "[receiver]") {
+  const Sent sent;
+  BatchReceiver receiver = NewReceiver();
+  for (IncomingPart& part : InPlace(sent, 100)) {
+    const std::weak_ptr<const void> lent = part.owner;
+    REQUIRE(receiver.OnPart(part, false, kLimit).ok());
+    part = {};
+    CHECK(lent.expired());
+  }
+}
+
+TEST_CASE("another digest than a batch in place has is noticed", "[receiver]") {
+  const Sent sent;
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  for (IncomingPart& part : parts) part.part.set_digest(std::string(16, 'x'));
+  BatchReceiver receiver = NewReceiver();
+  const Status status = Feed(receiver, parts).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message().find("with digest") != std::string::npos);
+}
+
+TEST_CASE("more data in place than the batch has is noticed", "[receiver]") {
+  const Sent sent;
+  std::vector<IncomingPart> parts = InPlace(sent, 100);
+  parts[0].part.set_total_bytes(50);
+  BatchReceiver receiver = NewReceiver();
+  CHECK(Feed(receiver, parts).status().code() == StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace millrace::client

@@ -1,0 +1,286 @@
+#include "tests/unit/client/session/run/fake_service.h"
+
+#include <utility>
+
+#include "client/session/machine/lease.h"
+#include "client/session/machine/rank_steps.h"
+#include "common/base/hash.h"
+
+namespace millrace::client {
+namespace {
+
+constexpr std::size_t kPartBytes = 100;  // several parts a batch
+const Fingerprint kFakePlan{{1, 2}, {3, 4}};
+
+/// One write at a time, the rest in a queue.
+template <class Out>
+class Outbox {
+ public:
+  explicit Outbox(std::shared_ptr<Stream<Out>> stream) : stream_(std::move(stream)) {}
+
+  void Send(Out message) {
+    MutexLock lock(mutex_);
+    queue_.push_back(std::move(message));
+    WriteNext();
+  }
+  void OnWriteDone() {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    WriteNext();
+  }
+  const std::shared_ptr<Stream<Out>>& stream() const { return stream_; }
+
+ private:
+  void WriteNext() MILLRACE_REQUIRES(mutex_) {
+    if (writing_ || queue_.empty()) return;
+    writing_ = true;
+    stream_->Write(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+
+  const std::shared_ptr<Stream<Out>> stream_;
+  Mutex mutex_;
+  bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::deque<Out> queue_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
+ public:
+  DispatcherSide(std::shared_ptr<FakeService> service,
+                 std::shared_ptr<Stream<v1::AttachResponse>> stream)
+      : service_(std::move(service)), out_(std::move(stream)) {}
+
+  void OnMessage(v1::AttachRequest message) override {
+    MutexLock lock(service_->mutex);
+    if (message.bye()) ++service_->byes;
+    v1::AttachResponse response;
+    response.set_term(7);
+    if (message.has_hello()) {
+      hello_ = message.hello();
+      service_->hellos.push_back(hello_);
+      ++service_->attaches;
+      if (!service_->refuse.ok()) {
+        out_.stream()->Close(service_->refuse);
+      } else if (!service_->admit) {
+        ToProto(Number{7, 1}, response.mutable_waiting()->mutable_session());
+        response.mutable_waiting()->set_why("job held by host7:4121");
+        out_.Send(response);
+      } else {
+        Welcome(response);
+        out_.Send(response);
+      }
+    }
+    if (message.has_report() && welcome_ && message.report().window() > 0) {
+      Fill(message.report(), response);
+      if (response.leases_size() > 0) out_.Send(response);
+    }
+    service_->changed.NotifyAll();
+  }
+  void OnWriteDone() override { out_.OnWriteDone(); }
+  void OnClosed(const Status&) override { out_.stream()->Close(OkStatus()); }
+
+ private:
+  void Welcome(v1::AttachResponse& response) MILLRACE_REQUIRES(service_->mutex) {
+    welcome_ = true;
+    v1::Welcome& welcome = *response.mutable_welcome();
+    ToProto(Number{7, 1}, welcome.mutable_session());
+    welcome.set_fingerprint(kFakePlan.ToString());
+    *welcome.mutable_start() = hello_.start();
+    welcome.set_static_digest(Xxh3(service_->static_bytes).ToHex());
+    ToProto(Number{7, 2}, welcome.add_workers()->mutable_id());
+    welcome.mutable_workers(0)->set_address(kWorkerAddress);
+    v1::Spec& spec = *welcome.mutable_spec();
+    const StepOptions& steps = service_->steps;
+    spec.mutable_steps()->set_examples(steps.examples);
+    spec.mutable_steps()->set_size(steps.size);
+    spec.mutable_steps()->set_keep(steps.keep);
+    spec.mutable_steps()->set_world_size(hello_.world_size());
+    spec.mutable_expand()->set_symmetrization("none");
+    spec.set_order_fingerprint(kFakePlan.ToString());
+    spec.mutable_labels()->set_base_node_labels(26);
+    v1::TensorSpec& tensor = *spec.add_tensors();
+    tensor.set_path("number");
+    tensor.set_kind("dense");
+    tensor.set_packed_dtype("uint32");
+    tensor.add_dimensions("batch");
+  }
+
+  /// One lease a step, for all steps of the window that were never leased.
+  void Fill(const v1::Report& report, v1::AttachResponse& response)
+      MILLRACE_REQUIRES(service_->mutex) {
+    const RankSteps steps(StepArithmetic::Create({service_->steps.examples, service_->steps.size, 0,
+                                                  service_->steps.keep, hello_.world_size()})
+                              .value(),
+                          hello_.rank(), FromProto(hello_.start()));
+    std::uint64_t step = steps.Index(FromProto(report.next()));
+    for (const std::uint64_t end = step + report.window(); step < end; ++step) {
+      if (!leased_.insert(step).second) continue;
+      Lease lease;
+      lease.id = {7, 100 + ++service_->leases};
+      const ExampleRange range = steps.Examples(step);
+      lease.shard = {steps.At(step), steps.arithmetic().stride(), range.first, range.count, 1};
+      lease.worker = {{7, 2}, kWorkerAddress, ""};
+      ToProto(lease, response.add_leases());
+    }
+  }
+
+  const std::shared_ptr<FakeService> service_;
+  Outbox<v1::AttachResponse> out_;
+  v1::Hello hello_;
+  bool welcome_ = false;
+  std::set<std::uint64_t> leased_;
+};
+
+class Dispatcher final : public DispatcherEndpoint {
+ public:
+  explicit Dispatcher(std::shared_ptr<FakeService> service) : service_(std::move(service)) {}
+
+  std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string&) override {
+    MutexLock lock(service_->mutex);
+    service_->streams.push_back(stream);
+    return std::make_shared<DispatcherSide>(service_, std::move(stream));
+  }
+  std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(std::shared_ptr<Stream<v1::WorkResponse>>,
+                                                         const std::string&) override {
+    return nullptr;
+  }
+  Result<v1::ServiceStatus> OnGetStatus() override { return v1::ServiceStatus(); }
+  Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest&) override {
+    return Unimplemented("drain");
+  }
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&) override {
+    return Unimplemented("end");
+  }
+
+ private:
+  const std::shared_ptr<FakeService> service_;
+};
+
+class WorkerSide final : public StreamHandler<v1::WantList> {
+ public:
+  WorkerSide(std::shared_ptr<FakeService> service, std::shared_ptr<Stream<OutgoingPart>> stream)
+      : service_(std::move(service)), out_(std::move(stream)) {}
+
+  void OnMessage(v1::WantList wants) override {
+    {
+      MutexLock lock(service_->mutex);
+      service_->wants = wants;
+    }
+    for (const v1::Want& want : wants.wants()) {
+      for (std::uint32_t k = 0; k < want.room(); ++k) {
+        const Position at{want.shard().epoch(),
+                          want.shard().position() + k * want.shard().stride()};
+        if (!sent_.insert({FromProto(want.lease()), at}).second) continue;
+        SendBatch(
+            want, at,
+            {want.shard().first_example() + k * want.shard().stride(), want.shard().examples()});
+      }
+    }
+  }
+  void OnWriteDone() override { out_.OnWriteDone(); }
+  void OnClosed(const Status&) override {}
+
+ private:
+  void SendBatch(const v1::Want& want, Position at, ExampleRange range) {
+    const std::shared_ptr<const PackedBatch> batch = NumbersBatch(at.epoch, range);
+    auto bytes =
+        std::make_shared<std::vector<std::byte>>(batch->bytes().begin(), batch->bytes().end());
+    {
+      MutexLock lock(service_->mutex);
+      if (!service_->serve) return;
+      if (service_->damage) bytes->back() ^= std::byte{1};
+      ++service_->sent;
+      service_->changed.NotifyAll();
+    }
+    for (std::size_t offset = 0; offset < bytes->size(); offset += kPartBytes) {
+      OutgoingPart out;
+      *out.part.mutable_lease() = want.lease();
+      ToProto(at, out.part.mutable_at());
+      out.part.set_total_bytes(bytes->size());
+      out.part.set_offset(offset);
+      out.part.set_digest(batch->digest().ToBytes());
+      out.data = std::span<const std::byte>(*bytes).subspan(
+          offset, std::min(kPartBytes, bytes->size() - offset));
+      out.owner = bytes;
+      out_.Send(std::move(out));
+    }
+  }
+
+  const std::shared_ptr<FakeService> service_;
+  Outbox<OutgoingPart> out_;
+  std::set<std::pair<Number, Position>> sent_;
+};
+
+class Worker final : public WorkerEndpoint {
+ public:
+  explicit Worker(std::shared_ptr<FakeService> service) : service_(std::move(service)) {}
+
+  std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
+      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string&) override {
+    return std::make_shared<WorkerSide>(service_, std::move(stream));
+  }
+  Result<StaticBytes> OnGetStatic(const std::string&) override {
+    return StaticBytes{Xxh3(service_->static_bytes).ToHex(),
+                       std::make_shared<const std::string>(service_->static_bytes)};
+  }
+
+ private:
+  const std::shared_ptr<FakeService> service_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range) {
+  TensorSpec spec;
+  spec.path = "number";
+  spec.dtype = DType::kUint32;
+  spec.dimensions = {"batch"};
+  spec.max = 0xffffffff;
+  BufferPool pool;
+  BatchWriter writer = BatchWriter::Create({spec}, ExpandSpec{}, pool).value();
+  writer.Begin(kFakePlan, epoch, range.first, range.count);
+  for (std::uint32_t i = 0; i < range.count; ++i) {
+    writer.AppendOne(0, static_cast<std::int64_t>(range.first + i));
+    writer.EndExample(ExampleId(range.first + i));
+  }
+  return writer.Seal().value();
+}
+
+std::shared_ptr<DispatcherEndpoint> MakeFakeDispatcher(std::shared_ptr<FakeService> service) {
+  return std::make_shared<Dispatcher>(std::move(service));
+}
+std::shared_ptr<WorkerEndpoint> MakeFakeWorker(std::shared_ptr<FakeService> service) {
+  return std::make_shared<Worker>(std::move(service));
+}
+
+FakeWorld::FakeWorld() {
+  network.AddDispatcher(kDispatcherAddress, MakeFakeDispatcher(service));
+  network.AddWorker(kWorkerAddress, MakeFakeWorker(service));
+}
+
+FakeWorld::~FakeWorld() {
+  std::vector<std::shared_ptr<Stream<v1::AttachResponse>>> streams;
+  {
+    MutexLock lock(service->mutex);
+    streams.swap(service->streams);
+  }
+}
+
+SessionOptions FakeWorld::Options() const {
+  SessionOptions options;
+  options.address = kDispatcherAddress;
+  options.job = "j";
+  options.pipeline = "millrace: 1";
+  options.epochs = 2;
+  return options;
+}
+
+std::unique_ptr<Session> FakeWorld::Create(const SessionOptions& options) {
+  SessionEnvironment environment;
+  environment.connector = network.MakeConnector("trainer:1");
+  environment.random = [] { return 0.0; };
+  return Session::Create(options, environment).value();
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,64 @@
+// A dispatcher and a worker as simple as can be, for sessions over the in-process network: one
+// tensor, example i is the number i.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/session.h"
+#include "common/batch/batch_writer.h"
+#include "common/system/mutex.h"
+#include "common/transport/in_process.h"
+
+namespace millrace::client {
+
+inline constexpr const char* kDispatcherAddress = "dispatcher:1";
+inline constexpr const char* kWorkerAddress = "worker:1";
+
+/// The packed batch of places [range.first, …): tensor "number", int64 bounds in uint32.
+std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range);
+
+/// What the fakes share, and what a test may change while they run. Thread-safe.
+struct FakeService {
+  StepOptions steps{.examples = 60, .size = 5, .keep = true, .world_size = 1};
+  std::string static_bytes;
+
+  Mutex mutex;
+  CondVar changed;
+  bool admit MILLRACE_GUARDED_BY(mutex) = true;         // else every Hello waits
+  bool serve MILLRACE_GUARDED_BY(mutex) = true;         // else the worker sends nothing
+  Status refuse MILLRACE_GUARDED_BY(mutex);             // not ok: ends every Attach with it
+  bool damage MILLRACE_GUARDED_BY(mutex) = false;       // flip a bit of every batch
+  std::uint64_t leases MILLRACE_GUARDED_BY(mutex) = 0;  // given so far: no number comes twice
+  int byes MILLRACE_GUARDED_BY(mutex) = 0;
+  int attaches MILLRACE_GUARDED_BY(mutex) = 0;
+  int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches
+  std::vector<v1::Hello> hellos MILLRACE_GUARDED_BY(mutex);
+  v1::WantList wants MILLRACE_GUARDED_BY(mutex);  // the last
+  std::vector<std::shared_ptr<Stream<v1::AttachResponse>>> streams MILLRACE_GUARDED_BY(mutex);
+};
+
+std::shared_ptr<DispatcherEndpoint> MakeFakeDispatcher(std::shared_ptr<FakeService> service);
+std::shared_ptr<WorkerEndpoint> MakeFakeWorker(std::shared_ptr<FakeService> service);
+
+/// Both on a network, and sessions on it.
+class FakeWorld {
+ public:
+  FakeWorld();
+  /// Drops the streams that the service kept: they must not outlive the network.
+  ~FakeWorld();
+
+  SessionOptions Options() const;
+  /// A session that has not attached yet.
+  std::unique_ptr<Session> Create(const SessionOptions& options);
+  std::unique_ptr<Session> Create() { return Create(Options()); }
+
+  std::shared_ptr<FakeService> service = std::make_shared<FakeService>();
+  InProcessNetwork network;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,68 @@
+#include <catch2/catch.hpp>
+
+#include "client/session/run/prefetcher.h"
+#include "tests/unit/client/session/run/fake_service.h"
+
+namespace millrace::client {
+namespace {
+
+/// A host's device that counts.
+class CountingDevice final : public Device {
+ public:
+  std::string_view name() const override { return "host"; }
+  Result<std::shared_ptr<const DeliveredBatch>> Expand(
+      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override {
+    auto expanded = host_->Expand(packed, index_dtype, rows);
+    MutexLock lock(mutex_);
+    ++expanded_;
+    changed_.NotifyAll();
+    return expanded;
+  }
+  /// Whether there are as many, and no more soon after.
+  bool Stops(int at) {
+    MutexLock lock(mutex_);
+    while (expanded_ < at) changed_.Wait(mutex_);
+    changed_.WaitFor(mutex_, std::chrono::milliseconds(30));
+    return expanded_ == at;
+  }
+
+ private:
+  const std::shared_ptr<Device> host_ = MakeHostDevice();
+  Mutex mutex_;
+  CondVar changed_;
+  int expanded_ MILLRACE_GUARDED_BY(mutex_) = 0;
+};
+
+struct Prefetching {
+  explicit Prefetching(const ExpandDepth& depth)
+      : prefetcher(device, DType::kInt32, 1, depth, tracer, [] {}) {
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      prefetcher.Push(step, NumbersBatch(0, {step * 100, 100}));
+    }
+  }
+
+  std::shared_ptr<CountingDevice> device = std::make_shared<CountingDevice>();
+  Tracer tracer{std::make_shared<SystemClock>()};
+  Prefetcher prefetcher;
+};
+
+TEST_CASE("so many batches are expanded ahead of the loop, and no more", "[prefetcher]") {
+  Prefetching p({.batches = 3});
+  CHECK(p.device->Stops(3));
+  REQUIRE(p.prefetcher.TryTake(0).has_value());
+  CHECK(p.device->Stops(4));
+}
+
+TEST_CASE("so many bytes are expanded ahead of the loop, the first batch whatever its size",
+          "[prefetcher]") {
+  // 100 numbers as int32, with padding.
+  Prefetching two({.batches = 6, .bytes = 449});
+  CHECK(two.device->Stops(2));
+  REQUIRE(two.prefetcher.TryTake(0).has_value());
+  CHECK(two.device->Stops(3));
+  Prefetching one({.batches = 6, .bytes = 1});
+  CHECK(one.device->Stops(1));
+}
+
+}  // namespace
+}  // namespace millrace::client

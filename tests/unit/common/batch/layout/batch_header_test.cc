@@ -1,0 +1,238 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+
+#include "common/batch/layout/batch_header.h"
+#include "common/expand/expand.h"
+#include "tests/unit/common/batch/model_batch.h"
+
+namespace millrace {
+namespace {
+
+using test::CopyOf;
+using test::ModelBatch;
+using test::ResealHeader;
+
+/// A batch with every kind of tensor and every list in its header.
+ModelBatch Sample() {
+  ModelBatch batch = test::RandomBatch(3, 0);
+  batch.plan = {};
+  batch.plan.branches = {"a/", "b/"};
+  batch.plan.expand = {30, Symmetrization::kBidirectional, true};
+  test::ModelExample example;
+  example.id = 7;
+  example.graphs = {{{1, 2}, {{0, 1, 3}, {1, 0, 4}}}, {{3}, {{0, 0, 0}}}};
+  example.context = {1, 0};
+  example.args = {-1, 0};
+  example.text = "goal";
+  batch.examples = {example, example};
+  batch.dropped = {{ExampleId(9), DropReason::kTooLarge}};
+  return batch;
+}
+
+Status ParseStatus(const std::shared_ptr<Buffer>& bytes) {
+  return PackedBatch::Parse(bytes, bytes->size()).status();
+}
+
+/// Whatever the bytes are: an error, or a batch that can be expanded or refused without harm, and
+/// whose header has no other encoding.
+void SurviveParsing(const std::shared_ptr<Buffer>& bytes, BufferPool& pool) {
+  const auto batch = PackedBatch::Parse(bytes, bytes->size());
+  if (!batch.ok()) return;
+  static_cast<void>(Expand(**batch, DType::kInt32, pool));
+  std::vector<std::byte> again((*batch)->header().size());
+  EncodeHeader((*batch)->info(), (*batch)->tensors(), (*batch)->payload().size(), again);
+  REQUIRE(std::memcmp(again.data(), bytes->data(), again.size()) == 0);
+}
+
+TEST_CASE("a header with any byte changed is refused", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  for (const int flip : {0x01, 0x80, 0xff}) {
+    for (std::size_t i = 0; i < batch->header().size(); ++i) {
+      const auto bytes = CopyOf(batch->bytes(), pool);
+      bytes->data()[i] ^= static_cast<std::byte>(flip);
+      const Status status = ParseStatus(bytes);
+      INFO("byte " << i);
+      REQUIRE((status.code() == StatusCode::kDataLoss ||
+               (i >= 8 && i < 12 && status.code() == StatusCode::kUnimplemented)));
+    }
+  }
+}
+
+TEST_CASE("a header with any byte changed and the checksum made right harms nobody",
+          "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  const std::size_t header_bytes = batch->header().size();
+  for (const int value : {0x00, 0x01, 0x02, 0x03, 0x7f, 0x80, 0xff}) {
+    for (std::size_t i = 0; i + 8 < header_bytes; ++i) {
+      const auto bytes = CopyOf(batch->bytes(), pool);
+      bytes->data()[i] = static_cast<std::byte>(value);
+      ResealHeader(bytes->bytes().first(header_bytes));
+      INFO("byte " << i << " = " << value);
+      SurviveParsing(bytes, pool);
+    }
+  }
+}
+
+TEST_CASE("header words of extreme size with a right checksum harm nobody", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  const std::size_t header_bytes = batch->header().size();
+  for (const std::uint64_t value :
+       {~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{1} << 47, std::uint64_t{0}}) {
+    for (std::size_t i = 12; i + 16 <= header_bytes; i += 4) {
+      const auto bytes = CopyOf(batch->bytes(), pool);
+      std::memcpy(bytes->data() + i, &value, sizeof(value));
+      ResealHeader(bytes->bytes().first(header_bytes));
+      INFO("bytes from " << i << " = " << value);
+      SurviveParsing(bytes, pool);
+    }
+  }
+}
+
+TEST_CASE("a payload with any byte changed harms nobody", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  for (const int flip : {0x01, 0x80, 0xff}) {
+    for (std::size_t i = batch->header().size(); i < batch->bytes().size(); ++i) {
+      const auto bytes = CopyOf(batch->bytes(), pool);
+      bytes->data()[i] ^= static_cast<std::byte>(flip);
+      INFO("byte " << i);
+      SurviveParsing(bytes, pool);
+    }
+  }
+}
+
+TEST_CASE("a batch cut at any length or too long is refused", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  for (std::size_t size = 0; size < batch->bytes().size(); ++size) {
+    // A copy of that size, so that the address sanitizer sees a read beyond it.
+    std::unique_ptr<std::byte[]> exact(new (std::align_val_t(64)) std::byte[size]);
+    std::memcpy(exact.get(), batch->bytes().data(), size);
+    const Status status = PackedBatch::Parse({exact.get(), size}, nullptr).status();
+    ::operator delete[](exact.release(), std::align_val_t(64));
+    INFO("size " << size);
+    REQUIRE(status.code() == StatusCode::kDataLoss);
+  }
+  const auto longer = *pool.Acquire(batch->bytes().size() + 64);
+  std::memset(longer->data(), 0, longer->size());
+  std::memcpy(longer->data(), batch->bytes().data(), batch->bytes().size());
+  CHECK(ParseStatus(longer).code() == StatusCode::kDataLoss);
+}
+
+/// The error of a batch whose header word at `offset` is set to `value`, with a right checksum.
+template <class T>
+std::string ErrorOf(std::size_t offset, T value) {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  const auto bytes = CopyOf(batch->bytes(), pool);
+  std::memcpy(bytes->data() + offset, &value, sizeof(value));
+  ResealHeader(bytes->bytes().first(batch->header().size()));
+  return ParseStatus(bytes).message();
+}
+
+TEST_CASE("an error of a header says what, where, expected and got", "[batch_header]") {
+  CHECK(ErrorOf<std::uint8_t>(0, 'X') ==
+        "batch header: magic at offset 0: expected MILLBTCH, got other bytes");
+  CHECK(ErrorOf<std::uint32_t>(8, 2) ==
+        "batch header: format version 2 at offset 8: this program knows version 1; use the same "
+        "release on both sides");
+  CHECK(ErrorOf<std::uint64_t>(24, 64) ==
+        "batch header: payload bytes at offset 24: expected 1344, got 64");
+  CHECK(ErrorOf<std::uint32_t>(80, 4) ==
+        "batch header: planned examples at offset 80: expected 2 graphs and 1 dropped, got 4");
+  CHECK(ErrorOf<std::uint8_t>(96, 3) ==
+        "batch header: symmetrization at offset 96: expected 0 to 2, got 3");
+  CHECK(ErrorOf<std::uint64_t>(104 + 2 * 8 + 8, 5) ==
+        "batch header: reason of a dropped example at offset 128: expected 1 to 4, got 5");
+  const std::size_t table = 104 + 2 * 8 + 16;
+  CHECK(ErrorOf<std::uint8_t>(table + 1, 8) ==
+        "batch header: dtype at offset 137: expected 0 to 7, got 8");
+  CHECK(ErrorOf<std::uint32_t>(table + 8, 77) ==
+        "batch header: number of a splits tensor at offset 144: expected less than 21, got 77");
+  CHECK(ErrorOf<std::uint64_t>(table + 32, 64) ==
+        "batch header: offset of tensor a/node_label at offset 168: expected 0, got 64");
+  CHECK(ErrorOf<std::uint64_t>(table + 48, 5) ==
+        "batch header: tensor bytes at offset 176: expected 10 as the shape says, got 8");
+}
+
+/// The error of a batch whose tensor has one value replaced.
+std::string ErrorOfSplit(std::string_view path, std::size_t element, std::uint64_t value) {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  const auto bytes = CopyOf(batch->bytes(), pool);
+  const TensorPlace& place = batch->tensors()[batch->Find(path).value()];
+  const std::size_t size = DTypeSize(place.spec.dtype);
+  std::memcpy(bytes->data() + batch->header().size() + place.offset + element * size, &value, size);
+  return ParseStatus(bytes).message();
+}
+
+TEST_CASE("splits that do not cut their values are refused", "[batch_header]") {
+  CHECK_THAT(ErrorOfSplit("a/node_splits", 0, 1), Catch::Contains("tensor a/node_splits") &&
+                                                      Catch::Contains("begin with 1, expected 0"));
+  CHECK_THAT(ErrorOfSplit("a/node_splits", 1, 9), Catch::Contains("fall from 9 to 4 at row 2"));
+  CHECK_THAT(ErrorOfSplit("a/node_splits", 2, 5), Catch::Contains("which cuts a/node_label") &&
+                                                      Catch::Contains("end with 5, expected 4"));
+  CHECK(ErrorOfSplit("a/node_splits", 1, 3).empty());
+}
+
+/// The error of the sample's payload behind a header with other tensors, `extra` bytes too long.
+std::string ErrorWith(const std::function<void(std::vector<TensorPlace>&)>& change,
+                      std::size_t extra = 0) {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  std::vector<TensorPlace> tensors = batch->tensors();
+  change(tensors);
+  const std::size_t header_bytes = HeaderBytes(batch->info(), tensors) + extra;
+  const auto bytes = *pool.Acquire(header_bytes + batch->payload().size());
+  EncodeHeader(batch->info(), tensors, batch->payload().size(), bytes->bytes().first(header_bytes));
+  std::memcpy(bytes->data() + header_bytes, batch->payload().data(), batch->payload().size());
+  return ParseStatus(bytes).message();
+}
+
+TEST_CASE("tensors have the rows that their kind asks for", "[batch_header]") {
+  const auto halve = [](std::string_view path) {
+    return [path](std::vector<TensorPlace>& tensors) {
+      for (TensorPlace& t : tensors) {
+        if (t.spec.path != path) continue;
+        t.shape[0] -= 1;
+        t.bytes -= DTypeSize(t.spec.dtype);
+      }
+    };
+  };
+  CHECK_THAT(ErrorWith(halve("proof_step")),
+             Catch::Contains("rows of tensor proof_step") && Catch::Contains("expected 2, got 1"));
+  CHECK_THAT(ErrorWith(halve("a/node_splits")), Catch::Contains("rows of tensor a/node_splits") &&
+                                                    Catch::Contains("expected 3, got 2"));
+}
+
+TEST_CASE("a header longer than its values is refused", "[batch_header]") {
+  const auto nothing = [](std::vector<TensorPlace>&) {};
+  CHECK(ErrorWith(nothing).empty());
+  CHECK_THAT(ErrorWith(nothing, 64), Catch::Contains("header bytes at offset 16"));
+}
+
+TEST_CASE("padding that is not zero is refused", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  const auto bytes = CopyOf(batch->bytes(), pool);
+  const TensorPlace& place = batch->tensors()[0];
+  bytes->data()[batch->header().size() + place.offset + place.bytes] = std::byte{1};
+  CHECK_THAT(ParseStatus(bytes).message(),
+             Catch::Contains("padding after tensor a/node_label at offset 8"));
+}
+
+TEST_CASE("a batch at an address that is not aligned is refused", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  const auto buffer = *pool.Acquire(batch->bytes().size() + 8);
+  std::memcpy(buffer->data() + 8, batch->bytes().data(), batch->bytes().size());
+  CHECK(PackedBatch::Parse(buffer->bytes().subspan(8), buffer).status().code() ==
+        StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace millrace

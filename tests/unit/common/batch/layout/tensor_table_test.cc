@@ -1,0 +1,91 @@
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+
+#include "common/batch/layout/tensor_table.h"
+#include "tests/unit/common/batch/model_batch.h"
+
+namespace millrace {
+namespace {
+
+test::ModelPlan Plan() {
+  test::ModelPlan plan;
+  plan.expand = {30, Symmetrization::kBidirectional, true};
+  return plan;
+}
+
+/// The message of the first broken rule after `change` was made to the tensor named `path`.
+std::string Broken(const std::string& path, const std::function<void(TensorSpec&)>& change) {
+  std::vector<TensorSpec> tensors = test::Tensors(Plan());
+  change(tensors[FindTensor(tensors, path).value()]);
+  const auto groups = CheckTensors(tensors, Plan().expand);
+  if (groups.ok()) return "";
+  CHECK(groups.status().code() == StatusCode::kInvalidArgument);
+  return groups.status().message();
+}
+
+TEST_CASE("edges that belong together are found by their splits", "[tensor_table]") {
+  test::ModelPlan plan = Plan();
+  plan.branches = {"a/", "b/"};
+  const std::vector<TensorSpec> tensors = test::Tensors(plan);
+  const auto groups = CheckTensors(tensors, plan.expand);
+  REQUIRE(groups.ok());
+  REQUIRE(groups->size() == 2);
+  CHECK(tensors[(*groups)[0].source].path == "a/edge_source");
+  CHECK(tensors[(*groups)[1].source].path == "b/edge_source");
+  CHECK(tensors[(*groups)[1].target].path == "b/edge_target");
+  CHECK(tensors[(*groups)[1].label].path == "b/edge_label");
+  CHECK(tensors[(*groups)[1].splits].path == "b/edge_splits");
+  CHECK(tensors[(*groups)[1].node_splits].path == "b/node_splits");
+}
+
+TEST_CASE("a list that breaks a rule is refused by the rule's name", "[tensor_table]") {
+  CHECK(Broken("root", [](TensorSpec&) {}).empty());
+  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.path = "proof_step"; }),
+             Catch::Contains("tensor proof_step: is there twice"));
+  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.path = "a b"; }), Catch::Contains("path"));
+  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.dimensions.clear(); }),
+             Catch::Contains("dimensions"));
+  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.max = 1 << 20; }),
+             Catch::Contains("bounds 0 to 1048576 are not a range of uint16"));
+  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.node_splits.clear(); }),
+             Catch::Contains("names no node_splits"));
+  CHECK_THAT(Broken("proof_step", [](TensorSpec& t) { t.node_splits = "node_splits"; }),
+             Catch::Contains("numbers no nodes"));
+  CHECK_THAT(Broken("local_args", [](TensorSpec& t) { t.splits = "proof_step"; }),
+             Catch::Contains("splits proof_step is no tensor of kind splits"));
+  CHECK_THAT(Broken("local_args", [](TensorSpec& t) { t.splits.clear(); }),
+             Catch::Contains("names no splits"));
+  CHECK_THAT(Broken("args_splits", [](TensorSpec& t) { t.dtype = DType::kInt32; }),
+             Catch::Contains("unsigned"));
+  CHECK_THAT(Broken("state_text", [](TensorSpec& t) { t.dtype = DType::kUint16; }),
+             Catch::Contains("string bytes are uint8"));
+  CHECK_THAT(Broken("edge_label", [](TensorSpec& t) { t.expansion = Expansion::kWiden; }),
+             Catch::Contains("cuts no tensor that expands as edge_label"));
+  CHECK_THAT(Broken("edge_label", [](TensorSpec& t) { t.splits = "args_splits"; }),
+             Catch::Contains("do not expand as edge_splits"));
+  CHECK_THAT(Broken("edge_target", [](TensorSpec& t) { t.dtype = DType::kUint32; }),
+             Catch::Contains("edges' sources are uint16"));
+  CHECK_THAT(Broken("edge_target", [](TensorSpec& t) { t.node_splits = "args_splits"; }),
+             Catch::Contains("numbers nodes by args_splits"));
+  CHECK_THAT(Broken("local_args", [](TensorSpec& t) { t.splits = "edge_splits"; }),
+             Catch::Contains("cuts no tensor") || Catch::Contains("has no values for the edges"));
+  CHECK_THAT(Broken("state_text", [](TensorSpec& t) { t.splits = "args_splits"; }),
+             Catch::Contains("tensor text_splits: cuts no tensor"));
+}
+
+TEST_CASE("features of edges are allowed where no edges are added", "[tensor_table]") {
+  test::ModelPlan plan = Plan();
+  std::vector<TensorSpec> tensors = test::Tensors(plan);
+  TensorSpec weight;
+  weight.path = "edge_weight";
+  weight.dimensions = {"edges"};
+  weight.splits = "edge_splits";
+  weight.max = 255;
+  tensors.push_back(weight);
+  CHECK_FALSE(CheckTensors(tensors, plan.expand).ok());
+  CHECK(CheckTensors(tensors, {30, Symmetrization::kDirected, false}).ok());
+}
+
+}  // namespace
+}  // namespace millrace

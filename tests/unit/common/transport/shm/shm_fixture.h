@@ -1,0 +1,105 @@
+// A worker whose batches lie in shared memory, and its consumers, in one process.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/log.h"
+#include "common/transport/in_process.h"
+#include "common/transport/shm/shared_arena.h"
+#include "common/transport/shm/shm_client.h"
+#include "common/transport/shm/shm_server.h"
+#include "tests/unit/common/transport/recorder.h"
+
+namespace millrace::test {
+
+/// Whether the condition comes true; looks again and again.
+inline bool WaitFor(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// A socket that nobody has connected.
+inline int MakeSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+/// Connects a socket to a server's name; false where nobody listens.
+inline bool ConnectTo(const std::string& name, int file) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  return connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0;
+}
+
+/// A worker in shared memory, and another that is reached over the network only.
+struct ShmNetwork {
+  std::shared_ptr<TestWorker> worker = std::make_shared<TestWorker>();   // in shared memory
+  std::shared_ptr<TestWorker> network = std::make_shared<TestWorker>();  // the way round
+  InProcessNetwork in_process;
+  std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>(64 << 20);
+  std::unique_ptr<ShmServer> server;
+  std::shared_ptr<Connector> connector;
+
+  explicit ShmNetwork(const OnMapped& on_mapped = nullptr) {
+    in_process.AddWorker("worker:1", network);
+    auto started = ShmServer::Start(worker, arena, MakeNullLogger());
+    REQUIRE(started.ok());
+    server = std::move(started).value();
+    connector = MakeShmConnector(in_process.MakeConnector("client:1"), "host", on_mapped);
+  }
+  ~ShmNetwork() { connector->WaitForStreams(Connector::kStreamsEndSeconds); }
+
+  BatchAddress address() const { return {"worker:1", "host", server->name()}; }
+
+  /// Bytes of the arena, and what they show while somebody holds them.
+  std::shared_ptr<std::byte> Take(std::size_t bytes) const {
+    return {arena->Allocate(bytes),
+            [arena = arena, bytes](std::byte* data) { arena->Free(data, bytes); }};
+  }
+};
+
+inline v1::WantList Wants(const std::string& fingerprint) {
+  v1::WantList wants;
+  wants.set_fingerprint(fingerprint);
+  return wants;
+}
+
+inline OutgoingPart Part(const std::shared_ptr<std::byte>& data, std::size_t bytes) {
+  OutgoingPart out;
+  out.data = {data.get(), bytes};
+  out.owner = data;
+  return out;
+}
+
+/// A consumer, the stream and the worker's end of it.
+struct Opened {
+  explicit Opened(ShmNetwork& network) : Opened(network, network.address(), network.worker) {}
+  Opened(ShmNetwork& network, const BatchAddress& where,
+         const std::shared_ptr<TestWorker>& worker) {
+    up = network.connector->StreamBatches(where, client);
+    up->Write(Wants("f"));
+    server = worker->streams.Wait();
+    REQUIRE(server.stream);
+    CHECK(server.recorder->Next()->fingerprint() == "f");
+    CHECK(client->WaitForWrites(1));
+  }
+  std::shared_ptr<Recorder<IncomingPart>> client = std::make_shared<Recorder<IncomingPart>>();
+  std::shared_ptr<Stream<v1::WantList>> up;
+  Accepted<v1::WantList, OutgoingPart> server;
+};
+
+}  // namespace millrace::test

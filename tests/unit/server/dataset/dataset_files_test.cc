@@ -1,0 +1,59 @@
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+
+#include "server/dataset/dataset_files.h"
+
+namespace millrace {
+namespace {
+
+std::vector<std::string> Parts(const std::string& name) {
+  std::vector<std::string> parts(1);
+  for (const char c : name) {
+    if (c == '/') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+bool PlainLess(const std::string& a, const std::string& b) {
+  const auto bytes = [](const std::string& s) {
+    std::vector<std::vector<unsigned char>> parts;
+    for (const std::string& part : Parts(s)) parts.emplace_back(part.begin(), part.end());
+    return parts;
+  };
+  return bytes(a) < bytes(b);
+}
+
+TEST_CASE("names compare as path parts", "[order]") {
+  CHECK(NameLess("a/c1/d.bin", "a/c1.bin"));
+  CHECK(NameLess("a/b.bin", "a/c.bin"));
+  CHECK(NameLess("a.bin", "a/b.bin") == PlainLess("a.bin", "a/b.bin"));
+  rc::prop("names compare as lists of parts do", [] {
+    const auto name = rc::gen::container<std::string>(rc::gen::elementOf(std::string("ab/.\x80")));
+    const std::string a = *name;
+    const std::string b = *name;
+    RC_ASSERT(NameLess(a, b) == PlainLess(a, b));
+  });
+}
+
+TEST_CASE("UTF-8 is told from what is not", "[names]") {
+  for (const char* good :
+       {"", "abc", "\xC3\xA9", "\xE2\x88\x80", "\xF0\x9F\x8C\x8A", "\xEF\xBF\xBF"}) {
+    CHECK(IsUtf8(good));
+  }
+  for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
+                          "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "a\xFF"}) {
+    CHECK_FALSE(IsUtf8(bad));
+  }
+}
+
+}  // namespace
+}  // namespace millrace

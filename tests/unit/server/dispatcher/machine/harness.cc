@@ -1,0 +1,286 @@
+#include "tests/unit/server/dispatcher/machine/harness.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+
+namespace millrace::test {
+namespace {
+
+class FakeFacts final : public PlanFacts {
+ public:
+  FakeFacts(std::string dataset, std::string text, StepOptions steps)
+      : dataset_(std::move(dataset)), text_(std::move(text)), steps_(steps) {
+    fingerprint_ = {Xxh3(dataset_), Xxh3(text_)};
+  }
+  const Fingerprint& fingerprint() const override { return fingerprint_; }
+  const Fingerprint& order_fingerprint() const override { return fingerprint_; }
+  const std::string& dataset() const override { return dataset_; }
+  const std::string& canonical_text() const override { return text_; }
+  const std::string& static_digest() const override { return static_digest_; }
+  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
+    StepOptions options = steps_;
+    options.world_size = world_size;
+    return StepArithmetic::Create(options);
+  }
+  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
+    v1::Spec spec;
+    spec.mutable_steps()->set_examples(steps_.examples);
+    spec.mutable_steps()->set_size(steps_.size);
+    spec.mutable_steps()->set_global_size(steps_.global_size);
+    spec.mutable_steps()->set_keep(steps_.keep);
+    spec.set_max_batch_bytes(2000);
+    spec.mutable_steps()->set_world_size(world_size);
+    return spec;
+  }
+
+ private:
+  std::string dataset_;
+  std::string text_;
+  StepOptions steps_;
+  Fingerprint fingerprint_;
+  std::string static_digest_ = std::string(32, '5');
+};
+
+}  // namespace
+
+std::string Yaml(const std::string& more) { return "examples=80\nsize=4\n" + more; }
+
+std::string DatasetDigest(const std::string& id) { return Xxh3(id).ToHex(); }
+
+Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline) {
+  std::map<std::string, std::string> options;
+  std::string_view text = pipeline.yaml();
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    const auto equals = line.find('=');
+    options[std::string(line.substr(0, equals))] = line.substr(equals + 1);
+  }
+  if (options.contains("error")) return InvalidArgument(options["error"]);
+  if (options.contains("later")) return Unavailable(options["later"]);
+  const auto number = [&](const char* key) {
+    return options.contains(key) ? std::stoull(options[key]) : 0ull;
+  };
+  std::string canonical;
+  for (const auto& [key, value] : options) {
+    if (key != "dataset") canonical += fmt::format("{}={}\n", key, value);
+  }
+  const std::string dataset = options.contains("dataset") ? options["dataset"] : "stdlib";
+  return std::shared_ptr<const PlanFacts>(std::make_shared<FakeFacts>(
+      dataset, canonical,
+      StepOptions{number("examples"), number("size"), number("global_size"), number("keep") != 0}));
+}
+
+v1::Hello MakeHello(const HelloOptions& o) {
+  v1::Hello hello;
+  hello.set_protocol(1);
+  hello.set_job(o.job);
+  hello.set_rank(o.rank);
+  hello.set_replica(o.replica);
+  hello.set_world_size(o.world_size);
+  hello.mutable_pipeline()->set_yaml(o.yaml);
+  ToProto(o.start, hello.mutable_start());
+  hello.set_nonce(std::string(16, o.nonce));
+  hello.set_where(o.where);
+  hello.set_host_id(o.host_id);
+  hello.set_epochs(o.epochs);
+  hello.set_any_start(o.any_start);
+  return hello;
+}
+
+Harness::Harness(DispatcherOptions o, std::uint64_t term, std::vector<v1::JobRecord> records)
+    : options(o) {
+  for (const auto& record : records) disk[record.name()] = record;
+  dispatcher = std::make_unique<Dispatcher>(options, term, std::move(records), now,
+                                            [this](const Update& u) { updates.push_back(u); });
+}
+
+void Harness::Restart() {
+  const std::uint64_t term = dispatcher->state().term() + 1;
+  std::vector<v1::JobRecord> records;
+  for (const auto& [name, record] : disk) records.push_back(record);
+  workers.clear();
+  talking.clear();
+  compiles.clear();
+  commits.clear();
+  updates.clear();
+  dispatcher = std::make_unique<Dispatcher>(options, term, std::move(records), now,
+                                            [this](const Update& u) { updates.push_back(u); });
+}
+
+void Harness::Do(Actions actions) {
+  for (Action& action : actions) {
+    if (auto* a = std::get_if<SendAttach>(&action)) {
+      attach[a->stream].push_back(std::move(a->message));
+    } else if (auto* w = std::get_if<SendWork>(&action)) {
+      work[w->stream].push_back(std::move(w->message));
+    } else if (auto* c = std::get_if<CloseStream>(&action)) {
+      closed.emplace(c->stream, c->status);
+      workers.erase(c->stream);
+    } else if (auto* p = std::get_if<CompilePlan>(&action)) {
+      compiles.push_back(std::move(*p));
+    } else if (auto* r = std::get_if<CommitRecord>(&action)) {
+      commits.push_back(std::move(r->record));
+    }
+  }
+  if (!hold_compiles && !compiles.empty()) AnswerCompiles();
+  if (!hold_commits && !commits.empty()) AnswerCommits();
+}
+
+void Harness::AnswerCompiles() {
+  while (!compiles.empty()) {
+    const CompilePlan compile = compiles.front();
+    compiles.pop_front();
+    Do(dispatcher->OnPlanCompiled(compile.key, CompileFake(compile.pipeline), now));
+  }
+}
+
+void Harness::AnswerCommits() {
+  while (!commits.empty()) {
+    const v1::JobRecord record = commits.front();
+    commits.pop_front();
+    ++commits_done;
+    if (store_error.ok()) disk[record.name()] = record;
+    Do(dispatcher->OnRecordCommitted(record, store_error, now));
+  }
+}
+
+StreamId Harness::Open(bool of_worker) {
+  const StreamId stream = ++last_stream_;
+  Do(dispatcher->OnStreamOpened(stream, of_worker, now));
+  return stream;
+}
+
+StreamId Harness::Attach(const v1::Hello& hello) {
+  const StreamId stream = Open();
+  v1::AttachRequest request;
+  *request.mutable_hello() = hello;
+  Send(stream, request);
+  return stream;
+}
+
+void Harness::Send(StreamId stream, const v1::AttachRequest& request) {
+  Do(dispatcher->OnAttach(stream, request, now));
+}
+
+void Harness::Report(StreamId stream, const v1::Report& report) {
+  v1::AttachRequest request;
+  *request.mutable_report() = report;
+  Send(stream, request);
+}
+
+void Harness::Report(StreamId stream, Position next, std::uint32_t window) {
+  v1::Report report;
+  ToProto(next, report.mutable_next());
+  report.set_window(window);
+  Report(stream, report);
+}
+
+void Harness::Bye(StreamId stream) {
+  v1::AttachRequest request;
+  request.set_bye(true);
+  Send(stream, request);
+}
+
+void Harness::Work(StreamId stream, const v1::WorkRequest& request) {
+  Do(dispatcher->OnWork(stream, request, now));
+}
+
+void Harness::Break(StreamId stream) {
+  workers.erase(stream);
+  closed.emplace(stream, Cancelled("broken by the test"));
+  Do(dispatcher->OnStreamClosed(stream, now));
+}
+
+void Harness::Advance(Duration d) {
+  const Duration step = milliseconds(250);
+  for (Duration passed{0}; passed < d; passed += step) {
+    now.time = now.time + step;
+    const auto reporting = workers;
+    for (const auto& [stream, request] : reporting) Work(stream, request);
+    for (const StreamId stream : talking) Send(stream, v1::AttachRequest());
+    Do(dispatcher->OnTick(now));
+  }
+}
+
+void Harness::Pause(Duration d) {
+  now.time = now.time + d;
+  Do(dispatcher->OnTick(now));
+}
+
+StreamId Harness::AddWorker(const std::string& name, const std::string& host_id,
+                            const std::string& yaml) {
+  v1::PipelineText pipeline;
+  pipeline.set_yaml(yaml);
+  const auto facts = CompileFake(pipeline).value();
+  const StreamId stream = Open(true);
+  v1::WorkRequest request;
+  request.set_protocol(1);
+  request.set_nonce((name + std::string(16, '.')).substr(0, 16));
+  request.set_name(name);
+  request.mutable_self()->set_address(name + ":7701");
+  request.mutable_self()->set_host_id(host_id);
+  (*request.mutable_datasets())[facts->dataset()].set_digest(DatasetDigest(facts->dataset()));
+  v1::PlanState& plan = *request.add_plans();
+  plan.set_fingerprint(facts->fingerprint().ToString());
+  plan.set_phase(v1::READY);
+  workers[stream] = request;
+  Work(stream, request);
+  return stream;
+}
+
+const v1::Welcome* Harness::WelcomeOn(StreamId stream) const {
+  const auto it = attach.find(stream);
+  if (it == attach.end()) return nullptr;
+  for (auto m = it->second.rbegin(); m != it->second.rend(); ++m) {
+    if (m->has_welcome()) return &m->welcome();
+  }
+  return nullptr;
+}
+
+std::string Harness::WhyOn(StreamId stream) const {
+  std::string why;
+  if (const auto it = attach.find(stream); it != attach.end()) {
+    for (const auto& message : it->second) {
+      if (message.has_waiting()) why = message.waiting().why();
+    }
+  }
+  return why;
+}
+
+std::vector<v1::Lease> Harness::LeasesOn(StreamId stream) const {
+  std::vector<v1::Lease> leases;
+  if (const auto it = attach.find(stream); it != attach.end()) {
+    for (const auto& message : it->second) {
+      leases.insert(leases.end(), message.leases().begin(), message.leases().end());
+    }
+  }
+  return leases;
+}
+
+const v1::WorkResponse& Harness::LastWork(StreamId stream) const {
+  const auto& messages = work.at(stream);
+  const auto last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](const auto& message) { return message.has_id(); });
+  return *last;
+}
+
+Status Harness::ClosedWith(StreamId stream) const {
+  const auto it = closed.find(stream);
+  return it == closed.end() ? OkStatus() : it->second;
+}
+
+Number Harness::SessionOn(StreamId stream) const {
+  for (const auto& message : attach.at(stream)) {
+    if (message.has_waiting()) return FromProto(message.waiting().session());
+    if (message.has_welcome()) return FromProto(message.welcome().session());
+  }
+  return {};
+}
+
+}  // namespace millrace::test

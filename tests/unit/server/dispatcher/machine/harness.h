@@ -1,0 +1,110 @@
+// A dispatcher without network, disk and clock: events by short calls, actions kept for the test to
+// look at. Plans and commits are answered at once unless the test holds them back.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/plan_facts.h"
+
+namespace millrace::test {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Facts of a pipeline text of `key=value` lines: examples, size or global_size, keep, dataset. A
+/// line `error=…` is refused.
+Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline);
+
+/// "examples=80\nsize=4\n…" and what else is given.
+std::string Yaml(const std::string& more = "");
+
+/// The digest that CompileFake gives a dataset.
+std::string DatasetDigest(const std::string& id = "stdlib");
+
+struct HelloOptions {
+  std::string job = "x";
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 2;
+  std::string yaml = Yaml();
+  Position start;
+  std::string where = "host7:4121";
+  std::string host_id = "h7";
+  char nonce = 'a';  // 16 times
+  std::uint32_t epochs = 0;
+  bool any_start = false;
+  std::uint32_t replica = 0;
+};
+v1::Hello MakeHello(const HelloOptions& options);
+
+class Harness {
+ public:
+  explicit Harness(DispatcherOptions options = {}, std::uint64_t term = 100,
+                   std::vector<v1::JobRecord> records = {});
+
+  // Events.
+  StreamId Open(bool of_worker = false);
+  StreamId Attach(const v1::Hello& hello);
+  StreamId Attach(const HelloOptions& hello) { return Attach(MakeHello(hello)); }
+  void Send(StreamId stream, const v1::AttachRequest& request);
+  void Report(StreamId stream, const v1::Report& report);
+  /// A report of nothing held.
+  void Report(StreamId stream, Position next, std::uint32_t window);
+  void Bye(StreamId stream);
+  void Work(StreamId stream, const v1::WorkRequest& request);
+  void Break(StreamId stream);
+  /// Lets time pass, with ticks; the workers of AddWorker report meanwhile, and the sessions in
+  /// `talking` are heard.
+  void Advance(Duration d);
+  /// The dispatcher stood still.
+  void Pause(Duration d);
+  /// A worker that is ready for the plan of `yaml` and keeps reporting.
+  StreamId AddWorker(const std::string& name, const std::string& host_id = "w",
+                     const std::string& yaml = Yaml());
+  void StopWorker(StreamId stream) { workers.erase(stream); }
+
+  void AnswerCompiles();
+  void AnswerCommits();
+  void Do(Actions actions);
+  /// A dispatcher of a higher term with what is on disk; all streams are gone.
+  void Restart();
+
+  // What came of it.
+  /// The last message with a welcome, or none.
+  const v1::Welcome* WelcomeOn(StreamId stream) const;
+  std::string WhyOn(StreamId stream) const;
+  std::vector<v1::Lease> LeasesOn(StreamId stream) const;
+  Status ClosedWith(StreamId stream) const;
+  bool IsOpen(StreamId stream) const { return !closed.contains(stream); }
+  Number SessionOn(StreamId stream) const;
+  /// The last message that was more than a pulse.
+  const v1::WorkResponse& LastWork(StreamId stream) const;
+
+  DispatcherOptions options;
+  Moment now{Time{seconds(1000)}, 1'700'000'000};
+  std::vector<Update> updates;
+  std::unique_ptr<Dispatcher> dispatcher;
+  std::map<StreamId, std::vector<v1::AttachResponse>> attach;
+  std::map<StreamId, std::vector<v1::WorkResponse>> work;
+  std::map<StreamId, Status> closed;
+  std::map<StreamId, v1::WorkRequest> workers;
+  std::vector<StreamId> talking;
+  std::deque<CompilePlan> compiles;
+  std::deque<v1::JobRecord> commits;
+  std::map<std::string, v1::JobRecord> disk;
+  std::uint64_t commits_done = 0;
+  bool hold_compiles = false;
+  bool hold_commits = false;
+  Status store_error;
+
+ private:
+  StreamId last_stream_ = 0;
+};
+
+}  // namespace millrace::test

@@ -1,0 +1,233 @@
+// What operators ask for, and what status tells them.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/server/dispatcher/machine/harness.h"
+#include "server/dispatcher/machine/status.h"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Contains;
+
+v1::ServiceStatus StatusOf(const Harness& h) {
+  return BuildStatus(*h.dispatcher, h.options, h.now.time);
+}
+
+Result<v1::DrainWorkerResponse> DrainWorker(Harness& h, const std::string& worker) {
+  v1::DrainWorkerRequest request;
+  request.set_worker(worker);
+  Actions actions;
+  auto result = h.dispatcher->DrainWorker(request, h.now, actions);
+  h.Do(std::move(actions));
+  return result;
+}
+
+Result<v1::EndJobResponse> EndJob(Harness& h, const std::string& job) {
+  v1::EndJobRequest request;
+  request.set_job(job);
+  Actions actions;
+  auto result = h.dispatcher->EndJob(request, h.now, actions);
+  h.Do(std::move(actions));
+  return result;
+}
+
+TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator]") {
+  Harness h;
+  const StreamId worker = h.AddWorker("w1");
+  h.AddWorker("w2");
+  REQUIRE(DrainWorker(h, GENERATE("w1", "w1:7701")).ok());
+  CHECK(h.LastWork(worker).drain());
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.Report(stream, {0, 0}, 64);
+  for (const auto& lease : h.LeasesOn(stream)) CHECK(lease.worker().address() == "w2:7701");
+  CHECK(StatusOf(h).workers(0).state() == "draining");
+}
+
+TEST_CASE("draining an unknown worker names those there are", "[operator]") {
+  Harness h;
+  h.AddWorker("w1");
+  const auto result = DrainWorker(h, "w9");
+  CHECK(result.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(result.status().message(), Contains("'w9'") && Contains("w1 (w1:7701"));
+}
+
+TEST_CASE("a worker that took the place of a killed one is the one that is meant", "[operator]") {
+  Harness h;
+  const StreamId killed = h.AddWorker("w1");
+  h.Break(killed);
+  const StreamId present = h.AddWorker("w1");
+  REQUIRE(DrainWorker(h, "w1").ok());
+  CHECK(h.LastWork(present).drain());
+}
+
+TEST_CASE("ending a job turns all its sessions out, also those that are away", "[operator]") {
+  Harness h;
+  const StreamId live = h.Attach(HelloOptions{.rank = 0, .nonce = 'a'});
+  const HelloOptions away_options{.rank = 1, .nonce = 'b'};
+  const StreamId away = h.Attach(away_options);
+  const StreamId waiting = h.Attach(HelloOptions{.world_size = 8, .nonce = 'c'});
+  h.Break(away);
+  const auto result = EndJob(h, "x");
+  REQUIRE(result.ok());
+  CHECK(result->sessions() == 3);
+  CHECK(h.ClosedWith(live) == Aborted("job x was ended by an operator"));
+  CHECK(h.ClosedWith(waiting).code() == StatusCode::kAborted);
+  CHECK(h.disk["x"].ended());
+
+  v1::Hello back = MakeHello(away_options);
+  ToProto(h.SessionOn(away), back.mutable_session());
+  back.set_admitted(true);
+  CHECK(h.ClosedWith(h.Attach(back)).code() == StatusCode::kAborted);
+  CHECK(h.WelcomeOn(h.Attach(HelloOptions{.nonce = 'd'})) != nullptr);
+}
+
+TEST_CASE("ending a job turns out who has not heard its number yet", "[operator]") {
+  Harness h;
+  h.hold_commits = true;
+  h.Break(h.Attach(HelloOptions{.nonce = 'a'}));  // before it was told to wait
+  REQUIRE(EndJob(h, "x").ok());
+  h.hold_commits = false;
+  h.AnswerCommits();
+  CHECK(h.ClosedWith(h.Attach(HelloOptions{.nonce = 'a'})) ==
+        Aborted("job x was ended by an operator"));
+}
+
+TEST_CASE("one that has stepped down ends and drains nothing, and says so", "[operator][term]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Hello peer = MakeHello(HelloOptions{.job = "y", .nonce = 'z'});
+  peer.set_highest_term(h.dispatcher->state().term() + 1);
+  h.Attach(peer);
+  REQUIRE_FALSE(h.dispatcher->stepped_down().ok());
+  Actions actions;
+  v1::EndJobRequest end;
+  end.set_job("x");
+  CHECK(h.dispatcher->EndJob(end, h.now, actions).status() == h.dispatcher->stepped_down());
+  v1::DrainWorkerRequest drain;
+  drain.set_worker("w1");
+  CHECK(h.dispatcher->DrainWorker(drain, h.now, actions).status() == h.dispatcher->stepped_down());
+  CHECK(actions.empty());
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("ending an unknown job names those there are", "[operator]") {
+  Harness h;
+  h.Attach(HelloOptions{});
+  const auto result = EndJob(h, "y");
+  CHECK(result.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(result.status().message(), Contains("jobs are x"));
+}
+
+TEST_CASE("status computes rates of the last minute, progress and what is left", "[status]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  v1::Report report;
+  for (std::uint64_t i = 0; i <= 4; ++i) {
+    ToProto(Position{0, 8 * i}, report.mutable_next());
+    report.set_window(1);
+    report.mutable_counters()->set_batches(100 + i);
+    report.mutable_counters()->set_examples(400 + 4 * i);
+    report.mutable_counters()->set_bytes(1000 * i);
+    auto* waited = report.mutable_counters();
+    waited->clear_waited();
+    waited->add_waited()->set_seconds(7 + 2.0 * static_cast<double>(i));
+    auto* dropped = report.mutable_counters();
+    dropped->clear_dropped();
+    dropped->add_dropped()->set_reason(v1::TOO_LARGE);
+    dropped->mutable_dropped(0)->set_examples(3);
+    h.Report(stream, report);
+    h.Advance(seconds(10));
+  }
+  const v1::ServiceStatus status = StatusOf(h);
+  REQUIRE(status.jobs_size() == 1);
+  const v1::JobStatus& job = status.jobs(0);
+  CHECK(job.state() == "live");
+  CHECK(job.batches_per_second() == Approx(0.1));
+  CHECK(job.examples_per_second() == Approx(0.4));
+  CHECK(job.bytes_per_second() == Approx(100));
+  CHECK(job.step() == 4);
+  CHECK(job.steps_per_epoch() == 10);
+  CHECK(job.progress() == Approx(0.4));
+  CHECK(job.eta_seconds() == Approx(60));
+  CHECK(job.dropped(0).examples() == 3);
+  CHECK(job.started_unix_seconds() == 1'700'000'000);
+  REQUIRE(status.consumers_size() == 1);
+  CHECK(status.consumers(0).waited_seconds() == Approx(15));
+  CHECK(status.consumers(0).waited_last_minute_seconds() == Approx(8));
+}
+
+TEST_CASE("figures of more than a minute ago leave the rates", "[status]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  report.mutable_counters()->set_batches(0);
+  h.Report(stream, report);
+  h.Advance(seconds(5));
+  report.mutable_counters()->set_batches(1000);
+  for (int i = 0; i < 90; ++i) {
+    h.Report(stream, report);
+    h.Advance(seconds(1));
+  }
+  CHECK(StatusOf(h).jobs(0).batches_per_second() == 0);
+  CHECK(h.dispatcher->state().sessions().begin()->second.samples.size() < 20);
+}
+
+TEST_CASE("a job's place is its slowest rank's, and replicas count once", "[status]") {
+  Harness h;
+  const StreamId fast = h.Attach(HelloOptions{.rank = 0, .nonce = 'a'});
+  const StreamId slow = h.Attach(HelloOptions{.rank = 1, .nonce = 'b'});
+  const StreamId copy = h.Attach(HelloOptions{.rank = 0, .nonce = 'c', .replica = 1});
+  h.talking = {fast, slow, copy};
+  v1::Report report;
+  for (const std::uint64_t batches : {0, 10}) {
+    for (const StreamId s : {fast, slow, copy}) {
+      ToProto(Position{0, s == slow ? 8u : 16u}, report.mutable_next());
+      report.mutable_counters()->set_batches(batches);
+      h.Report(s, report);
+    }
+    h.Advance(seconds(10));
+  }
+  const v1::ServiceStatus status = StatusOf(h);
+  CHECK(status.jobs(0).step() == 1);
+  CHECK(status.jobs(0).batches_per_second() == Approx(2));
+}
+
+TEST_CASE("status names what waiting, live and kept jobs wait for", "[status]") {
+  Harness h;
+  h.Bye(h.Attach(HelloOptions{.job = "done", .nonce = 'a'}));
+  const StreamId live = h.Attach(HelloOptions{.job = "live", .nonce = 'b'});
+  h.Report(live, {0, 0}, 4);
+  h.hold_compiles = true;
+  h.Attach(HelloOptions{.job = "waits", .yaml = Yaml("seed=9\n"), .nonce = 'c'});
+  const v1::ServiceStatus status = StatusOf(h);
+  std::map<std::string, v1::JobStatus> jobs;
+  for (const auto& job : status.jobs()) jobs[job.name()] = job;
+  CHECK(jobs["done"].state() == "ended");
+  CHECK(jobs["live"].state() == "live");
+  CHECK_THAT(jobs["live"].why(), Contains("no worker is connected"));
+  CHECK(jobs["waits"].state() == "waiting");
+  CHECK_THAT(jobs["waits"].why(), Contains("plan is being compiled"));
+}
+
+TEST_CASE("status says that the store fails and which workers prepare or are silent", "[status]") {
+  Harness h;
+  const StreamId worker = h.AddWorker("w1");
+  h.workers[worker].mutable_plans(0)->set_phase(v1::COMPILING);
+  h.Work(worker, h.workers[worker]);
+  h.store_error = Internal("disk full");
+  h.Attach(HelloOptions{});
+  CHECK(StatusOf(h).store_error() == "disk full");
+  CHECK(StatusOf(h).workers(0).state() == "preparing");
+  CHECK_THAT(StatusOf(h).workers(0).why(), Contains("compiling plan"));
+  h.StopWorker(worker);
+  h.Advance(seconds(4));
+  CHECK(StatusOf(h).workers(0).state() == "silent");
+}
+
+}  // namespace
+}  // namespace millrace::test

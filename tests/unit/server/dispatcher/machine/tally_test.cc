@@ -1,0 +1,188 @@
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include "server/dispatcher/machine/tally.h"
+#include "server/dispatcher/service/dispatcher_metrics.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
+
+namespace millrace {
+namespace {
+
+using test::Harness;
+using test::HelloOptions;
+using test::MakeHello;
+using test::seconds;
+
+/// A harness's dispatcher with a tally of all its updates.
+struct Counted {
+  Harness harness;
+  DispatcherTally tally{"memory"};
+  std::size_t seen = 0;
+
+  MetricSet Metrics() {
+    for (; seen < harness.updates.size(); ++seen) tally.WillApply(harness.updates[seen]);
+    MetricSet metrics;
+    AddDispatcherMetrics(*harness.dispatcher, harness.options, tally, harness.now.time,
+                         static_cast<double>(harness.now.unix_seconds), metrics);
+    return metrics;
+  }
+  double Value(Metric metric, const MetricSet::Labels& labels = {}) {
+    const MetricSet metrics = Metrics();
+    const auto found = metrics.values(metric).find(labels);
+    return found == metrics.values(metric).end() ? -1 : found->second;
+  }
+};
+
+v1::Report ReportOf(std::uint64_t example, std::uint64_t batches, double waited = 0) {
+  v1::Report report;
+  report.mutable_next()->set_example(example);
+  report.set_window(4);
+  report.mutable_counters()->set_batches(batches);
+  report.mutable_counters()->set_examples(batches * 4);
+  report.mutable_counters()->set_bytes(batches * 100);
+  v1::WaitedSeconds& w = *report.mutable_counters()->add_waited();
+  w.set_cause(v1::WAIT_BUILD);
+  w.set_seconds(waited);
+  return report;
+}
+
+TEST_CASE("a job's counters go on when its sessions end and others begin", "[metrics]") {
+  Counted c;
+  const StreamId first = c.harness.Attach(HelloOptions{.world_size = 1});
+  c.harness.Report(first, ReportOf(8, 2, 0.5));
+  c.harness.Report(first, ReportOf(12, 3, 0.75));
+  CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 3);
+  CHECK(c.Value(Metric::kConsumerWaitSeconds, {"x", "build"}) == 0.75);
+  CHECK(c.Value(Metric::kConsumerWaitSeconds, {"x", "transfer"}) == 0);
+  c.harness.Bye(first);
+  const StreamId second = c.harness.Attach(HelloOptions{.world_size = 1, .nonce = 'b'});
+  CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 3);
+  c.harness.Report(second, ReportOf(4, 1));
+  CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 4);
+  CHECK(c.Value(Metric::kExamplesDelivered, {"x"}) == 16);
+  CHECK(c.Value(Metric::kBatchBytes, {"x"}) == 400);
+  CHECK(c.Value(Metric::kLastProgress, {"x"}) == static_cast<double>(c.harness.now.unix_seconds));
+}
+
+TEST_CASE("replicas of a rank read the same batches, which count once", "[metrics]") {
+  Counted c;
+  const StreamId a = c.harness.Attach(HelloOptions{.world_size = 1});
+  const StreamId b = c.harness.Attach(HelloOptions{.world_size = 1, .nonce = 'b', .replica = 1});
+  c.harness.Report(a, ReportOf(8, 2));
+  c.harness.Report(b, ReportOf(8, 2));
+  CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 2);
+}
+
+TEST_CASE("what a session did before it came back to a dispatcher is not counted again",
+          "[metrics]") {
+  Counted c;
+  const StreamId before = c.harness.Attach(HelloOptions{.world_size = 1});
+  const Number session = c.harness.SessionOn(before);
+  c.harness.Restart();
+  c.seen = c.harness.updates.size();
+  c.tally.WillApply(TermBegun{});
+  v1::Hello hello = MakeHello(HelloOptions{.world_size = 1});
+  ToProto(session, hello.mutable_session());
+  hello.set_admitted(true);
+  const StreamId again = c.harness.Attach(hello);
+  c.harness.Report(again, ReportOf(40, 10));
+  CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 0);
+  c.harness.Report(again, ReportOf(48, 12));
+  CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 2);
+}
+
+TEST_CASE("leases are counted, and those given again by why", "[metrics]") {
+  Counted c;
+  c.harness.AddWorker("w1");
+  const StreamId stream = c.harness.Attach(HelloOptions{.world_size = 1});
+  v1::Report report = ReportOf(0, 0);
+  c.harness.Report(stream, report);
+  const double granted = c.Value(Metric::kLeasesGranted);
+  CHECK(granted >= 1);
+  CHECK(c.Value(Metric::kLeasesMoved, {"failing"}) == 0);
+  const auto leases = c.harness.LeasesOn(stream);
+  REQUIRE_FALSE(leases.empty());
+  // Nothing of it is held: the worker failed.
+  *report.mutable_last_lease() = leases.back().id();
+  v1::Failing& failing = *report.add_failing();
+  *failing.mutable_worker() = leases[0].worker().id();
+  failing.set_remaining_seconds(3);
+  c.harness.Report(stream, report);
+  CHECK(c.Value(Metric::kLeasesMoved, {"failing"}) == granted);
+  CHECK(c.Value(Metric::kLeasesGranted) == 2 * granted);
+  // The window moves on: what lies behind it is leased for the first time.
+  report.clear_failing();
+  *report.mutable_last_lease() = c.harness.LeasesOn(stream).back().id();
+  report.mutable_next()->set_example(16);
+  c.harness.Report(stream, report);
+  CHECK(c.Value(Metric::kLeasesMoved, {"lost"}) == 0);
+  CHECK(c.Value(Metric::kLeasesGranted) > 2 * granted);
+}
+
+TEST_CASE("leases that a consumer gave to itself count, also those it has passed", "[metrics]") {
+  Counted c;
+  c.harness.AddWorker("w1");
+  const StreamId stream = c.harness.Attach(HelloOptions{.world_size = 1});
+  v1::Report report = ReportOf(0, 0);
+  v1::Lease& lease = *report.add_held();
+  lease.mutable_id()->set_n(3);
+  lease.mutable_shard()->set_stride(4);
+  lease.mutable_shard()->set_examples(4);
+  lease.mutable_shard()->set_batches(2);
+  c.harness.Report(stream, report);
+  c.harness.Report(stream, report);
+  REQUIRE(c.harness.IsOpen(stream));
+  CHECK(c.Value(Metric::kSelfLeases) == 3);
+}
+
+TEST_CASE("the store's commits and errors are counted by kind", "[metrics]") {
+  Counted c;
+  c.tally.Committed(0.002, OkStatus());
+  c.tally.Committed(0.5, ResourceExhausted("the disk is full"));
+  const MetricSet metrics = c.Metrics();
+  CHECK(metrics.histograms(Metric::kStoreCommitSeconds).at({"memory"}).count() == 2);
+  CHECK(metrics.values(Metric::kStoreErrors).at({"memory", "resource_exhausted"}) == 1);
+  CHECK(metrics.values(Metric::kStoreErrors).at({"memory", "unavailable"}) == 0);
+}
+
+TEST_CASE("jobs without sessions are forgotten beyond a number, the oldest first", "[metrics]") {
+  DispatcherTally tally("memory");
+  const auto session = [&](std::uint64_t n) {
+    SessionOpened opened;
+    opened.id = {1, n};
+    opened.hello.set_job("job" + std::to_string(n));
+    opened.at = Time{seconds(n)};
+    tally.WillApply(opened);
+    if (n != 1) tally.WillApply(SessionEnded{{1, n}});
+  };
+  for (std::uint64_t n = 1; n <= DispatcherTally::kJobsKept + 10; ++n) session(n);
+  MetricSet metrics;
+  tally.AddTo(metrics, Time{seconds(10'000)}, 1.7e9);
+  const auto& jobs = metrics.values(Metric::kBatchesDelivered);
+  CHECK(jobs.size() == DispatcherTally::kJobsKept);
+  CHECK(jobs.contains({"job1"}));
+  CHECK_FALSE(jobs.contains({"job2"}));
+  CHECK(jobs.contains({"job" + std::to_string(DispatcherTally::kJobsKept + 10)}));
+}
+
+TEST_CASE("desired workers follow from the time that loops do not wait", "[metrics]") {
+  SessionFacts session;
+  session.live = true;
+  // 100 batches in 10 s, of which `waited` the loop waited.
+  const auto desired = [&](double waited, double worker_rate, std::size_t present) {
+    session.samples = {{Time{seconds(0)}, 0, 0, 0, 0}, {Time{seconds(10)}, 100, 0, 0, waited}};
+    return DesiredWorkers({&session}, worker_rate, present);
+  };
+  CHECK(desired(0, 5, 2) == 2);     // 10 a second: what two give
+  CHECK(desired(0, 20, 4) == 1);    // one is enough
+  CHECK(desired(5, 5, 2) == 4);     // it would take 20 a second
+  CHECK(desired(9.99, 5, 2) == 4);  // at most twice as many
+  CHECK(desired(5, 0, 3) == 3);     // nobody has built anything yet
+  session.samples.pop_back();
+  CHECK(DesiredWorkers({&session}, 5, 3) == 3);
+  CHECK(DesiredWorkers({}, 5, 0) == 1);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,243 @@
+#include "server/dispatcher/service/trace_collector.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "common/transport/trace_peer.h"
+#include "server/dispatcher/service/server_stream.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// What a reader of traces has been sent; writes end when the test says so.
+struct FakeReader final : Stream<v1::TraceChunk> {
+  void Write(v1::TraceChunk chunk) override {
+    CHECK(!writing);
+    writing = true;
+    chunks.push_back(std::move(chunk));
+  }
+  void Close(const Status& status) override { closed = status; }
+
+  std::vector<v1::TraceChunk> chunks;
+  std::optional<Status> closed;
+  bool writing = false;
+};
+
+struct Fixture {
+  /// A reader that has asked for so long.
+  std::shared_ptr<FakeReader> Read(std::uint32_t for_seconds) {
+    auto reader = std::make_shared<FakeReader>();
+    handlers.push_back(collector->Accept(reader));
+    v1::TraceRequest request;
+    request.set_seconds(for_seconds);
+    handlers.back()->OnMessage(std::move(request));
+    return reader;
+  }
+  /// Lets the newest reader take all that is to come.
+  void Drain(FakeReader& reader) {
+    while (std::exchange(reader.writing, false)) handlers.back()->OnWriteDone();
+  }
+  std::optional<v1::TraceAsk> Tick(std::size_t peers = 1) { return collector->Tick(state, peers); }
+  v1::TraceReport Report(const v1::TraceAsk& ask, std::size_t spans, bool done = false) {
+    v1::TraceReport report;
+    report.set_trace(ask.trace());
+    report.set_name("peer");
+    report.mutable_id()->set_term(1);
+    report.mutable_id()->set_n(2);
+    report.set_asked(ask.sent());
+    report.set_ask_received(ask.sent() + 5'000'000'000);
+    report.set_sent(ask.sent() + 5'000'000'000);
+    report.set_done(done);
+    for (std::size_t i = 0; i < spans; ++i) AppendTo(*report.mutable_spans(), Span{});
+    return report;
+  }
+
+  std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
+  std::shared_ptr<TraceCollector> collector =
+      std::make_shared<TraceCollector>(clock, "dispatcher:1", "here");
+  DispatcherState state;
+  std::vector<std::shared_ptr<StreamHandler<v1::TraceRequest>>> handlers;
+};
+
+}  // namespace
+
+TEST_CASE("no peer is asked where no trace is taken", "[trace]") {
+  Fixture f;
+  CHECK(!f.Tick());
+  CHECK(!f.collector->tracer().on());
+}
+
+TEST_CASE("peers are asked until the end, and then to stop until they have", "[trace]") {
+  Fixture f;
+  const auto reader = f.Read(2);
+  f.Drain(*reader);
+  CHECK(f.collector->tracer().on());
+  std::optional<v1::TraceAsk> ask = f.Tick();
+  REQUIRE(ask);
+  CHECK(ask->remaining_ns() == 2'000'000'000);
+  f.clock->Advance(milliseconds(1500));
+  CHECK(f.Tick()->remaining_ns() == 500'000'000);
+  f.clock->Advance(milliseconds(500));
+  f.Drain(*reader);
+  CHECK(f.Tick()->remaining_ns() == 0);
+  f.Drain(*reader);
+  CHECK(!reader->closed);
+  f.collector->OnReport(v1::TRACE_WORKER, f.Report(*ask, 1, true));
+  f.Drain(*reader);
+  CHECK(!f.Tick());
+  REQUIRE(reader->closed);
+  CHECK(reader->closed->ok());
+}
+
+TEST_CASE("a peer that never answers does not hold the end up for long", "[trace]") {
+  Fixture f;
+  const auto reader = f.Read(1);
+  f.clock->Advance(seconds(1));
+  CHECK(f.Tick());
+  f.Drain(*reader);
+  f.clock->Advance(TraceCollector::kLateness);
+  f.Drain(*reader);
+  CHECK(!f.Tick());
+  REQUIRE(reader->closed);
+  CHECK(reader->closed->ok());
+}
+
+TEST_CASE("spans are passed on as they come, with whose they are and how its clock is", "[trace]") {
+  Fixture f;
+  const auto reader = f.Read(2);
+  const v1::TraceAsk ask = *f.Tick();
+  f.clock->Advance(milliseconds(4));
+  f.collector->OnReport(v1::TRACE_CONSUMER, f.Report(ask, 3));
+  f.Drain(*reader);
+  REQUIRE(reader->chunks.size() >= 2);
+  CHECK(reader->chunks[0].began() > 0);
+  const v1::TraceChunk& chunk = reader->chunks.back();
+  CHECK(SpanCount(chunk.spans()) == 3);
+  CHECK(chunk.process().role() == v1::TRACE_CONSUMER);
+  CHECK(chunk.process().name() == "peer");
+  CHECK(chunk.process().id().n() == 2);
+  CHECK(chunk.process().clock_offset_ns() == 5'000'000'000 - 2'000'000);
+  CHECK(chunk.process().clock_error_ns() == 2'000'000);
+}
+
+TEST_CASE("spans of no trace that is being taken are for nobody", "[trace]") {
+  Fixture f;
+  v1::TraceAsk other;
+  other.set_trace(99);
+  f.collector->OnReport(v1::TRACE_WORKER, f.Report(other, 1));
+  const auto reader = f.Read(2);
+  f.collector->OnReport(v1::TRACE_WORKER, f.Report(other, 1));
+  f.Drain(*reader);
+  for (const auto& chunk : reader->chunks) CHECK(SpanCount(chunk.spans()) == 0);
+}
+
+TEST_CASE("the dispatcher's own spans are in the trace", "[trace]") {
+  Fixture f;
+  const auto reader = f.Read(2);
+  Span span;
+  span.begin = f.collector->tracer().Begin();
+  f.collector->tracer().Record(span);
+  f.Tick();
+  f.Drain(*reader);
+  CHECK(reader->chunks.back().process().role() == v1::TRACE_DISPATCHER);
+  CHECK(reader->chunks.back().process().name() == "dispatcher:1");
+  CHECK(SpanCount(reader->chunks.back().spans()) == 1);
+}
+
+TEST_CASE("a reader that goes away ends its trace", "[trace]") {
+  Fixture f;
+  f.Read(600);
+  CHECK(f.Tick()->remaining_ns() > 0);
+  f.handlers.back()->OnClosed(Cancelled("gone"));
+  const auto ask = f.Tick();
+  REQUIRE(ask);
+  CHECK(ask->remaining_ns() == 0);
+  f.clock->Advance(TraceCollector::kLateness);
+  CHECK(!f.Tick());
+  CHECK(!f.Read(5)->closed);  // the next one may have its own
+}
+
+TEST_CASE("one trace is taken at a time, and none for longer than it may", "[trace]") {
+  Fixture f;
+  for (const std::uint32_t wrong : {0u, 601u}) {
+    const auto refused = f.Read(wrong);
+    REQUIRE(refused->closed);
+    CHECK(refused->closed->code() == StatusCode::kInvalidArgument);
+    CHECK(refused->closed->message().find("1 to 600") != std::string::npos);
+  }
+  const auto reader = f.Read(600);
+  CHECK(!reader->closed);
+  const auto second = f.Read(1);
+  REQUIRE(second->closed);
+  CHECK(second->closed->code() == StatusCode::kResourceExhausted);
+  CHECK(!reader->closed);
+  f.collector->Stop(Unavailable("stops"));
+  REQUIRE(reader->closed);
+  CHECK(reader->closed->code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("a reader that does not read costs a bounded number of chunks, and is told", "[trace]") {
+  Fixture f;
+  const auto reader = f.Read(600);
+  const v1::TraceAsk ask = *f.Tick();
+  for (int i = 0; i < 1000; ++i) {
+    f.collector->OnReport(v1::TRACE_WORKER, f.Report(ask, 10));
+  }
+  f.Drain(*reader);
+  CHECK(reader->chunks.size() < 100);
+  f.collector->OnReport(v1::TRACE_WORKER, f.Report(ask, 10));
+  std::size_t passed_on = 0;
+  for (const auto& chunk : reader->chunks) passed_on += SpanCount(chunk.spans());
+  CHECK(reader->chunks.back().process().dropped() + passed_on == 10 * 1001);
+}
+
+TEST_CASE("spans beside reports that are made one are all passed on", "[trace][stream]") {
+  std::vector<std::uint64_t> seen;
+  ServerStream<v1::WorkRequest, v1::WorkResponse> stream(
+      1, nullptr, [] {}, [&](const v1::TraceReport& report) { seen.push_back(report.trace()); });
+  for (const std::uint64_t trace : {1u, 2u, 3u}) {
+    v1::WorkRequest report;
+    report.mutable_trace()->set_trace(trace);
+    stream.OnMessage(std::move(report));
+  }
+  CHECK(seen == std::vector<std::uint64_t>{1, 2, 3});
+  const auto taken = stream.Take();
+  REQUIRE(taken.messages.size() == 1);
+  CHECK(!taken.messages[0].has_trace());
+}
+
+TEST_CASE("asks that wait for a write keep what else waits, and the newest of them goes",
+          "[trace][stream]") {
+  v1::WorkResponse waiting;
+  waiting.mutable_id()->set_n(3);
+  waiting.add_plans()->set_fingerprint("f");
+  v1::WorkResponse ask;
+  ask.mutable_trace()->set_trace(8);
+  ask.mutable_trace()->set_remaining_ns(5);
+  CHECK(CoalesceOut(waiting, v1::WorkResponse(ask)));
+  CHECK(waiting.plans_size() == 1);
+  CHECK(waiting.trace().remaining_ns() == 5);
+  v1::WorkResponse plans;
+  plans.mutable_id()->set_n(3);
+  CHECK(CoalesceOut(waiting, std::move(plans)));
+  CHECK(waiting.plans_size() == 0);
+  CHECK(waiting.trace().trace() == 8);
+
+  v1::AttachResponse leases;
+  leases.add_leases();
+  leases.mutable_trace()->set_remaining_ns(5);
+  v1::AttachResponse stop;
+  stop.mutable_trace()->set_trace(8);
+  CHECK(CoalesceOut(leases, std::move(stop)));
+  CHECK(leases.leases_size() == 1);
+  CHECK(leases.trace().trace() == 8);
+  CHECK(leases.trace().remaining_ns() == 0);
+}
+
+}  // namespace millrace

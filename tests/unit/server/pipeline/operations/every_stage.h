@@ -1,0 +1,37 @@
+// A stage of the tests: keeps every k-th example. Shows what a stage takes: one file, and one line
+// where the table is put together.
+#pragma once
+
+#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/stage.h"
+
+namespace millrace::test {
+
+inline StageType TestEveryStage() {
+  StageType stage;
+  stage.name = "test_every";
+  stage.place = StagePlace::kPlan;
+  stage.help = "keeps the examples whose number `keep` divides";
+  stage.optional = true;
+  stage.parameters = {{
+      .name = "keep",
+      .types = {ParamType::kInt},
+      .default_value = std::int64_t{2},
+      .help = "one of how many",
+      .min = 1,
+  }};
+  stage.compile = [](const Params& params, PlanDraft& draft) {
+    const auto keep = static_cast<std::uint64_t>(params.GetInt("keep"));
+    draft.predicates.push_back(
+        [keep](const Source&, ExampleId example) { return example.value() % keep == 0; });
+    return OkStatus();
+  };
+  return stage;
+}
+
+/// The product's table and this stage, before shuffle.
+inline StageTable TableWithTestEvery() {
+  return StageTable::Default().With(TestEveryStage(), "shuffle");
+}
+
+}  // namespace millrace::test

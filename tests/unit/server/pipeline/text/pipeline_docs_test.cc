@@ -1,0 +1,138 @@
+// docs/pipeline.md is held against the stage table and the parser.
+#include <fstream>
+#include <sstream>
+
+#include "server/pipeline/text/canonical.h"
+#include "server/pipeline/text/param_value.h"
+#include "tests/unit/server/pipeline/text/pipeline_text.h"
+
+namespace millrace::test {
+namespace {
+
+std::vector<std::string> PageLines() {
+  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/pipeline.md");
+  REQUIRE(file.good());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Contents of the fenced blocks of a language.
+std::vector<std::string> Blocks(const std::string& language) {
+  std::vector<std::string> blocks;
+  bool inside = false;
+  for (const std::string& line : PageLines()) {
+    if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      blocks.back() += line + '\n';
+    } else if (line == "```" + language) {
+      inside = true;
+      blocks.emplace_back();
+    }
+  }
+  return blocks;
+}
+
+/// The cells of the table row that describes a key; empty where there is none.
+std::vector<std::string> RowOf(const std::string& key) {
+  const std::string start = "| `" + key + "` | ";
+  for (const std::string& line : PageLines()) {
+    if (!line.starts_with(start)) continue;
+    std::vector<std::string> cells;
+    for (std::size_t at = 0; at + 2 < line.size();) {
+      const std::size_t end = line.find(" |", at + 1);
+      if (end == std::string::npos) break;
+      cells.push_back(line.substr(at + 2, end - at - 2));
+      at = end + 1;
+    }
+    return cells;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the page describes every parameter, its values and its default", "[docs]") {
+  for (const StageType& stage : StageTable::Default().stages()) {
+    for (const Parameter& parameter : stage.parameters) {
+      const std::string key = CanonicalKey(stage, parameter);
+      INFO(key);
+      const std::vector<std::string> row = RowOf(key);
+      REQUIRE(row.size() == 4);
+      const bool has_default = !std::holds_alternative<std::monostate>(parameter.default_value);
+      if (parameter.required && !has_default) {
+        CHECK(row[2] == "required");
+      } else {
+        CHECK(row[2] == "`" + FormatParamValue(parameter, parameter.default_value) + "`");
+      }
+      for (const std::string& value : parameter.allowed) {
+        CHECK(row[1].find("`" + value + "`") != std::string::npos);
+      }
+      if (parameter.max) {
+        CHECK(row[1].find(std::to_string(parameter.min.value_or(0)) + " to " +
+                          std::to_string(*parameter.max)) != std::string::npos);
+      } else if (parameter.min) {
+        CHECK(row[1].find("at least " + std::to_string(*parameter.min)) != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("the page names every reserved and every unused key", "[docs]") {
+  std::string page;
+  for (const std::string& line : PageLines()) page += line + '\n';
+  for (const StageType& stage : StageTable::Default().stages()) {
+    for (const std::string& name : stage.reserved) {
+      CHECK(page.find("`" + stage.name + "." + name + "`") != std::string::npos);
+    }
+  }
+  const std::string unused_keys = page.substr(page.find("### Unused keys"));
+  const Pipeline definitions =
+      MustParse(Minimal(), "",
+                {"source=definitions",
+                 "filter={exclude_none_arguments: true, exclude_not_faithful: true, "
+                 "required_tactic_occurrence: 2, restrict_to_spine: true}",
+                 "fields={global_context: full, text: true}",
+                 "split={method: disabled, proportions: [9, 1], seed: 1, prefixes: [[a]]}"});
+  CHECK(definitions.unused_keys().size() == 8);
+  for (const std::string& key : definitions.unused_keys()) {
+    INFO(key);
+    CHECK(unused_keys.find("`" + key + "`") != std::string::npos);
+  }
+}
+
+TEST_CASE("every pipeline of the page parses, with all its variants", "[docs]") {
+  const std::vector<std::string> blocks = Blocks("yaml");
+  CHECK(blocks.size() >= 5);
+  for (const std::string& block : blocks) {
+    const std::string yaml = block.starts_with("millrace:") ? block : Minimal(block);
+    const Pipeline pipeline = MustParse(yaml);
+    for (const std::string& variant : pipeline.variants()) MustParse(yaml, variant);
+  }
+}
+
+TEST_CASE("the first pipeline of the page writes all defaults and has the text shown", "[docs]") {
+  const std::vector<std::string> canonical = Blocks("canonical");
+  REQUIRE(canonical.size() == 1);
+  const Pipeline pipeline = MustParse(Blocks("yaml").front());
+  CHECK(pipeline.canonical_text() == canonical.front());
+  std::string page;
+  for (const std::string& line : PageLines()) page += line + '\n';
+  CHECK(page.find("`" + pipeline.digest().ToHex() + "`") != std::string::npos);
+}
+
+TEST_CASE("the errors of the page are the parser's", "[docs]") {
+  const auto error = [](const std::string& more, std::vector<std::string> overrides = {}) {
+    return Pipeline::Parse({Minimal(more), "", std::move(overrides), "train.yaml"})
+        .status()
+        .message();
+  };
+  const std::vector<std::string> blocks = Blocks("text");
+  REQUIRE(blocks.size() == 1);
+  CHECK(blocks.front() == error("closure: {order: bsf}\n") + '\n' + error("shufle: {}\n") + '\n' +
+                              error("shuffle: {seed: 1}\nshuffle: {}\n") + '\n' +
+                              error("", {"batch.size=x"}) + '\n');
+}
+
+}  // namespace millrace::test

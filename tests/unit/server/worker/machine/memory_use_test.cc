@@ -1,0 +1,28 @@
+#include <catch2/catch.hpp>
+
+#include "server/worker/machine/memory_use.h"
+
+namespace millrace {
+namespace {
+
+TEST_CASE("work ahead has what it is given while the process is within its limit", "[memory]") {
+  CHECK(WorkAheadBudget(250, 1000, {100, 0}, 0) == 250);
+  CHECK(WorkAheadBudget(250, 1000, {750, 0}, 0) == 250);
+}
+
+TEST_CASE("work ahead shrinks by what all else takes beyond the rest, down to nothing",
+          "[memory]") {
+  CHECK(WorkAheadBudget(250, 1000, {800, 0}, 0) == 200);
+  CHECK(WorkAheadBudget(250, 1000, {1000, 0}, 0) == 0);
+  CHECK(WorkAheadBudget(250, 1000, {5000, 0}, 0) == 0);
+}
+
+TEST_CASE("batches themselves are not counted against batches, wherever they lie", "[memory]") {
+  CHECK(WorkAheadBudget(250, 1000, {900, 0}, 150) == 250);    // on the heap
+  CHECK(WorkAheadBudget(250, 1000, {750, 250}, 150) == 250);  // in shared memory
+  CHECK(WorkAheadBudget(250, 1000, {900, 100}, 200) == 200);  // half each
+  CHECK(WorkAheadBudget(250, 1000, {100, 0}, 150) == 250);    // not touched yet
+}
+
+}  // namespace
+}  // namespace millrace

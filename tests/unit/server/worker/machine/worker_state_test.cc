@@ -1,0 +1,148 @@
+// A worker's state machine, driven by hand.
+#include <catch2/catch.hpp>
+
+#include "server/worker/machine/worker_state.h"
+#include "tests/support/fake_plan.h"
+
+namespace millrace {
+namespace {
+
+constexpr Duration kMs = std::chrono::milliseconds(1);
+constexpr WorkerState::StreamId kStream = 1;
+
+/// With a plan that is ready, and one consumer.
+struct Machine {
+  std::shared_ptr<test::FakePlan> plan =
+      std::make_shared<test::FakePlan>(StepOptions{1000, 10, 0, false, 1});
+  WorkerState state{{.name = "w", .address = "w:1", .dispatcher = "d:1"},
+                    "nonce",
+                    [] { return 0.5; },
+                    MakeNullLogger()};
+  Time now{std::chrono::seconds(1)};
+
+  Machine() {
+    state.Start(now);
+    v1::WorkResponse response;
+    response.set_term(5);
+    response.mutable_id()->set_n(1);
+    response.add_plans()->set_fingerprint(plan->fingerprint().ToString());
+    state.OnWorkResponse(1, response, now);
+    state.OnPlan(plan->fingerprint().ToString(),
+                 WorkerState::CompiledPlan{plan, plan->static_digest()}, now);
+    REQUIRE(state.OnStreamOpened(kStream, "consumer").ok());
+    state.TakeActions();
+  }
+
+  void Wants() {
+    v1::WantList list;
+    list.set_fingerprint(plan->fingerprint().ToString());
+    v1::Want& want = *list.add_wants();
+    want.mutable_lease()->set_n(1);
+    want.set_room(1);
+    want.mutable_shard()->set_stride(10);
+    want.mutable_shard()->set_examples(10);
+    want.mutable_shard()->set_batches(1);
+    state.OnWants(kStream, list, now);
+    state.TakeActions();
+  }
+
+  /// Alive, where it is said once so much time has passed.
+  std::optional<v1::Alive> AliveAfter(Duration d) {
+    now = now + d;
+    state.Tick(now);
+    std::optional<v1::Alive> said;
+    for (const auto& action : state.TakeActions()) {
+      const auto* send = std::get_if<WorkerAction::SendPart>(&action);
+      if (send == nullptr) continue;
+      REQUIRE(send->part.has_alive());
+      said = send->part.alive();
+      state.OnSent(kStream, now);
+    }
+    return said;
+  }
+};
+
+TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
+          "[worker][alive]") {
+  Machine m;
+  m.Wants();
+  CHECK(m.AliveAfter(0 * kMs)->wants_age_ms() == 0);
+  CHECK(!m.AliveAfter(900 * kMs));
+  CHECK(m.AliveAfter(300 * kMs)->wants_age_ms() == 1200);
+  m.Wants();
+  CHECK(m.AliveAfter(1000 * kMs)->wants_age_ms() == 1000);
+}
+
+TEST_CASE("a worker that has heard nothing for 3 s says so at once", "[worker][alive]") {
+  Machine m;
+  m.Wants();
+  m.AliveAfter(0 * kMs);
+  CHECK(m.AliveAfter(1000 * kMs));
+  CHECK(m.AliveAfter(1000 * kMs));
+  CHECK(!m.AliveAfter(200 * kMs));
+  CHECK(m.AliveAfter(900 * kMs)->wants_age_ms() == 3100);
+  CHECK(!m.AliveAfter(900 * kMs));
+  CHECK(m.AliveAfter(200 * kMs)->wants_age_ms() == 4200);
+}
+
+TEST_CASE("a worker that stood still has missed nothing that it can tell", "[worker][alive]") {
+  Machine m;
+  m.Wants();
+  m.AliveAfter(0 * kMs);
+  CHECK(m.AliveAfter(60'000 * kMs)->wants_age_ms() == 0);
+  CHECK(m.AliveAfter(1000 * kMs)->wants_age_ms() == 1000);
+}
+
+/// When the next stream to a dispatcher is opened, if it is within `limit`.
+std::optional<Time> Reopened(Machine& m, Duration limit) {
+  for (const Time end = m.now + limit; m.now < end; m.now = m.now + 10 * kMs) {
+    m.state.Tick(m.now);
+    for (const auto& action : m.state.TakeActions()) {
+      if (std::holds_alternative<WorkerAction::OpenWork>(action)) return m.now;
+    }
+  }
+  return std::nullopt;
+}
+
+TEST_CASE("a worker waits a random time for a dispatcher, longer as streams do not last",
+          "[worker][reconnect]") {
+  Machine m;
+  std::vector<double> pauses;
+  std::uint64_t attempt = 1;
+  const auto lose = [&] {
+    const Time lost = m.now;
+    m.state.OnWorkClosed(attempt++, Unavailable("reset"), m.now);
+    const auto again = Reopened(m, std::chrono::seconds(10));
+    REQUIRE(again);
+    // It answers, so that it is there.
+    v1::WorkResponse response;
+    response.set_term(5);
+    m.state.OnWorkResponse(attempt, response, m.now);
+    return ToSeconds(*again - lost);
+  };
+  for (int i = 0; i < 5; ++i) pauses.push_back(lose());
+  CHECK(pauses[0] == Approx(0.55).margin(0.02));
+  CHECK(pauses[1] == Approx(1.05).margin(0.02));
+  CHECK(pauses[2] == Approx(2.05).margin(0.02));
+  CHECK(pauses[4] == Approx(2.55).margin(0.02));
+  // One that lasts is as good as the first.
+  for (int i = 0; i < 300; ++i) {
+    m.now = m.now + 100 * kMs;
+    v1::WorkResponse pulse;
+    pulse.set_term(5);
+    m.state.OnWorkResponse(attempt, pulse, m.now);
+  }
+  CHECK(lose() == Approx(0.55).margin(0.02));
+}
+
+TEST_CASE("a worker leaves a dispatcher that is silent, and not at the moment that all do",
+          "[worker][reconnect]") {
+  Machine m;
+  const Time heard = m.now;
+  const auto again = Reopened(m, std::chrono::seconds(10));
+  REQUIRE(again);
+  CHECK(ToSeconds(*again - heard) == Approx(3.55).margin(0.02));
+}
+
+}  // namespace
+}  // namespace millrace

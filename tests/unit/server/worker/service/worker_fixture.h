@@ -1,0 +1,163 @@
+// A worker whose dispatcher and consumers are a test's, and whose plan is made up.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/transport/in_process.h"
+#include "server/worker/service/worker_service.h"
+#include "tests/support/fake_plan.h"
+#include "tests/unit/common/transport/recorder.h"
+
+namespace millrace::test {
+
+class FakeProvider final : public PlanProvider {
+ public:
+  Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
+    if (pipeline.yaml() == "bad") return InvalidArgument("no such pipeline");
+    if (damaged) return DataLoss("b.bin was written to");
+    return std::shared_ptr<const Plan>(plan);
+  }
+  bool CanCompile(const v1::PlanSpec& spec) override {
+    return !opening || spec.dataset() != "slow";
+  }
+  void OpenDatasets(const std::function<void()>& on_change) override {
+    if (opening) open_slow.get_future().wait();
+    opening = false;
+    on_change();
+  }
+  std::map<std::string, v1::DatasetState> DatasetStates() override {
+    v1::DatasetState state;
+    state.set_digest("d");
+    return {{"data", state}};
+  }
+  bool CheckFiles(const std::stop_token&) override {
+    ++looks;
+    return damaged && !told.exchange(true);
+  }
+  std::vector<v1::FileEntry> ListFiles(const std::string&) override {
+    v1::FileEntry entry;
+    entry.set_name("a.bin");
+    return {entry};
+  }
+
+  std::atomic<bool> opening{false};  // the dataset `slow`, until open_slow is set
+  std::promise<void> open_slow;
+  std::atomic<bool> damaged = false;
+  std::atomic<bool> told = false;
+  std::atomic<int> looks = 0;
+  std::shared_ptr<FakePlan> plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
+};
+
+/// A consumer's end of a stream of batches.
+struct Consumer {
+  std::shared_ptr<Recorder<IncomingPart>> parts;
+  std::shared_ptr<Stream<v1::WantList>> wants;
+};
+
+/// A worker that has joined a dispatcher which the test plays.
+struct Fixture {
+  InProcessNetwork network;
+  std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
+  std::shared_ptr<TestDispatcher> dispatcher = std::make_shared<TestDispatcher>();
+  std::shared_ptr<FakeProvider> provider = std::make_shared<FakeProvider>();
+  std::shared_ptr<WorkerService> worker;
+  test::Accepted<v1::WorkRequest, v1::WorkResponse> work;
+  std::string fingerprint = provider->plan->fingerprint().ToString();
+  std::uint64_t plays = 0;
+
+  std::atomic<std::uint64_t> memory_used = 0;
+
+  explicit Fixture(bool opening = false, std::uint64_t memory_limit = 0) {
+    provider->opening = opening;
+    network.AddDispatcher("d:1", dispatcher);
+    WorkerOptions options;
+    options.name = "w1";
+    options.address = "w1:1";
+    options.dispatcher = "d:1";
+    options.memory_limit = memory_limit;
+    options.max_streams = 4;
+    options.memory_use = [this] { return MemoryUse{memory_used, 0}; };
+    worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"),
+                                             clock, MakeNullLogger());
+    network.AddWorker("w1:1", worker);
+    worker->Start();
+    work = dispatcher->workers.Wait();
+  }
+  ~Fixture() {
+    worker->Stop();
+    network.Kill("w1:1");
+  }
+
+  void Say(v1::WorkResponse response, std::uint64_t term = 5) {
+    response.set_term(term);
+    response.mutable_id()->set_term(5);
+    response.mutable_id()->set_n(1);
+    work.stream->Write(response);
+    REQUIRE(work.recorder->WaitForWrites(static_cast<int>(++plays)));
+  }
+  /// The dispatcher lives: it asks for something, and this is the worker's answer.
+  v1::WorkRequest Ask() {
+    v1::WorkResponse response;
+    response.add_plans()->set_fingerprint(fingerprint);
+    response.add_list_files("data");
+    Say(response);
+    const auto report = WaitReport([](const v1::WorkRequest& r) {
+      const auto data = r.datasets().find("data");
+      return data != r.datasets().end() && data->second.file_list_size() > 0;
+    });
+    REQUIRE(report);
+    return *report;
+  }
+  Consumer Consume() {
+    auto parts = std::make_shared<Recorder<IncomingPart>>();
+    return {parts, network.MakeConnector("c:1")->StreamBatches("w1:1", parts)};
+  }
+  /// Reports until one fits.
+  template <class F>
+  std::optional<v1::WorkRequest> WaitReport(F fits) {
+    for (int i = 0; i < 200; ++i) {
+      auto report = work.recorder->Next();
+      if (!report || fits(*report)) return report;
+    }
+    return std::nullopt;
+  }
+  void Compile(const std::string& yaml = "good") {
+    v1::WorkResponse response;
+    v1::PlanSpec& spec = *response.add_plans();
+    spec.set_fingerprint(fingerprint);
+    spec.mutable_pipeline()->set_yaml(yaml);
+    Say(response);
+  }
+  /// Until its plan is ready.
+  void Serve() {
+    Compile();
+    REQUIRE(WaitReport([](const v1::WorkRequest& r) {
+      return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+    }));
+  }
+};
+
+inline v1::WantList Wants(const std::string& fingerprint, std::uint32_t batches,
+                          std::uint32_t room) {
+  v1::WantList list;
+  list.set_fingerprint(fingerprint);
+  list.set_credit_bytes(1 << 30);
+  v1::Want& want = *list.add_wants();
+  want.mutable_lease()->set_n(1);
+  want.set_room(room);
+  want.mutable_shard()->set_stride(10);
+  want.mutable_shard()->set_examples(10);
+  want.mutable_shard()->set_batches(batches);
+  return list;
+}
+
+}  // namespace millrace::test

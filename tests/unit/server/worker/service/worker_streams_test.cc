@@ -1,0 +1,249 @@
+// A worker and its consumers.
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "common/base/protocol_version.h"
+#include "common/transport/wire.h"
+#include "tests/unit/server/worker/service/worker_fixture.h"
+
+namespace millrace {
+namespace {
+
+using test::FakePlan;
+using test::Fixture;
+using test::Recorder;
+using test::Wants;
+
+TEST_CASE("a plan that fails here says why, and wants for it are refused", "[worker]") {
+  Fixture f;
+  f.Compile("bad");
+  auto failed = f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED; });
+  REQUIRE(failed);
+  CHECK(failed->plans(0).error() == "no such pipeline");
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 1, 1));
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.refused().lease().n() == 1);
+  CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+}
+
+TEST_CASE("a stream beyond the worker's limit is refused with it, and those of before go on",
+          "[worker][limits]") {
+  Fixture f;
+  std::vector<test::Consumer> consumers;
+  for (int i = 0; i < 5; ++i) consumers.push_back(f.Consume());
+  const auto closed = consumers.back().parts->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kResourceExhausted);
+  CHECK(closed->message().find("4 streams") != std::string::npos);
+  consumers.front().wants->Write(Wants(f.fingerprint, 1, 1));
+  CHECK(consumers.front().parts->Next());  // an answer
+}
+
+TEST_CASE("a worker short of memory builds less ahead, and goes on when there is some again",
+          "[worker][memory]") {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  Fixture f(false, kLimit);
+  f.Serve();
+  const auto budget = [&](auto fits) {
+    f.Ask();
+    f.clock->Advance(std::chrono::seconds(1));
+    f.worker->Tick();
+    return f.WaitReport([&](const v1::WorkRequest& r) { return fits(r.memory_limit_bytes()); });
+  };
+  constexpr std::uint64_t kAll = std::uint64_t{1} << 30;  // of WorkerOptions
+  CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
+  f.memory_used = kLimit - 1000;
+  CHECK(budget([](std::uint64_t bytes) { return bytes == 1000; }));
+  f.memory_used = 2 * kLimit;
+  CHECK(budget([](std::uint64_t bytes) { return bytes == 0; }));
+  // A consumer gets batch after batch all the same.
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 8, 8));
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.at().example() == 0);
+  f.memory_used = 0;
+  CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
+  for (int i = 0; i < 7; ++i) CHECK(consumer->Next());
+}
+
+TEST_CASE("a consumer of the protocol before is served, one of another is told both versions",
+          "[worker][versions]") {
+  Fixture f;
+  f.Serve();
+  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  const auto served = [&] {
+    auto [consumer, stream] = f.Consume();
+    stream->Write(wants);
+    return consumer->Next().has_value();
+  };
+  CHECK(served());  // protocol 1 says neither its version nor its job
+  wants.set_protocol(kProtocol);
+  wants.set_job("x");
+  wants.set_priority(7);
+  CHECK(served());
+  wants.set_protocol(kProtocol + 1);
+  auto [consumer, stream] = f.Consume();
+  stream->Write(wants);
+  const auto closed = consumer->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->code() == StatusCode::kFailedPrecondition);
+  CHECK(closed->message().find("protocol " + std::to_string(kProtocol + 1)) != std::string::npos);
+  CHECK(closed->message().find(std::to_string(kOldestProtocol) + " and " +
+                               std::to_string(kProtocol)) != std::string::npos);
+  MetricSet metrics;
+  f.worker->AddMetrics(metrics);
+  CHECK(metrics.values(Metric::kRefusedRequests).at({"StreamBatches", "failed_precondition"}) == 1);
+}
+
+TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {
+  Fixture f;
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 8, 3));
+  std::set<std::uint64_t> positions;
+  for (int i = 0; i < 3; ++i) {
+    auto part = consumer->Next();
+    REQUIRE(part);
+    positions.insert(part->part.at().example());
+    CHECK(part->part.total_bytes() == part->data_bytes());
+    BatchScratch scratch;
+    auto expected = f.provider->plan->Batch(0, {part->part.at().example(), 10}, scratch);
+    REQUIRE(expected.ok());
+    std::vector<std::byte> bytes(part->data_bytes());
+    wire::GatherInto(*part, bytes);
+    CHECK(std::equal(bytes.begin(), bytes.end(), (*expected)->bytes().begin(),
+                     (*expected)->bytes().end()));
+    CHECK(part->part.digest() == (*expected)->digest().ToBytes());
+  }
+  CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
+}
+
+TEST_CASE("a plan that was dropped and is asked for again builds as before", "[worker]") {
+  Fixture f;
+  for (int turn = 0; turn < 2; ++turn) {
+    f.Serve();
+    auto [consumer, stream] = f.Consume();
+    stream->Write(Wants(f.fingerprint, 1, 1));
+    const auto part = consumer->Next();
+    REQUIRE(part);
+    CHECK(part->part.refused().message() == "");
+    CHECK(part->data_bytes() > 0);
+    stream->Close(Cancelled("done"));
+    REQUIRE(consumer->WaitClosed());
+    // A plan stays while a stream wants it: until the end of this one has come through.
+    std::optional<v1::WorkRequest> report;
+    do {
+      f.Say({});
+      f.clock->Advance(std::chrono::seconds(1));
+      f.worker->Tick();
+      report = f.work.recorder->Next();
+    } while (report && report->plans_size() != 0);
+    REQUIRE(report);
+    f.provider->plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
+  }
+}
+
+/// The next part that refuses a lease; pulses may come between.
+std::optional<v1::Refused> NextRefusal(Recorder<IncomingPart>& consumer) {
+  while (auto part = consumer.Next()) {
+    if (part->part.has_refused()) return part->part.refused();
+    if (!part->part.has_alive()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and its batches go",
+          "[worker][files]") {
+  Fixture f;
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  v1::WantList wants = Wants(f.fingerprint, 8, 1);
+  wants.set_credit_bytes(0);  // the first is sent as `next`
+  stream->Write(wants);
+  REQUIRE(consumer->Next());
+  while (!f.worker->Idle()) std::this_thread::yield();
+  wants.mutable_wants(0)->set_room(3);  // the others stay built
+  stream->Write(wants);
+  while (f.Ask().memory_bytes() == 0) std::this_thread::yield();
+  f.provider->damaged = true;
+  f.clock->Advance(std::chrono::milliseconds(500));
+  f.worker->Tick();
+  CHECK(f.provider->looks == 0);
+  f.clock->Advance(std::chrono::milliseconds(500));
+  f.worker->Tick();
+  const auto failed = f.WaitReport(
+      [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED; });
+  REQUIRE(failed);
+  CHECK(failed->plans(0).error() == "b.bin was written to");
+  CHECK(failed->plans(0).error_code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  CHECK(failed->memory_bytes() == 0);
+  const auto refused = NextRefusal(*consumer);
+  REQUIRE(refused);
+  CHECK(refused->lease().n() == 1);
+  CHECK(refused->code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  CHECK(refused->message() == "b.bin was written to");
+  // New wants too.
+  wants.mutable_wants(0)->mutable_lease()->set_n(2);
+  stream->Write(wants);
+  const auto again = NextRefusal(*consumer);
+  REQUIRE(again);
+  CHECK(again->lease().n() == 2);
+  CHECK(again->code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
+}
+
+TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
+  Fixture f;
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  wants.mutable_wants(0)->mutable_shard()->set_first_example(5000);
+  stream->Write(wants);
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kOutOfRange));
+}
+
+TEST_CASE("a want list that makes no sense ends its stream with the reason", "[worker]") {
+  Fixture f;
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 0, 1));
+  CHECK(consumer->WaitClosed()->code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a want list without a fingerprint ends its stream: it would be a new job each time",
+          "[worker]") {
+  Fixture f;
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants("", 1, 1));
+  const std::optional<Status> closed = consumer->WaitClosed();
+  REQUIRE(closed);
+  CHECK(closed->message().find("a want list without a fingerprint") != std::string::npos);
+}
+
+TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the dispatcher",
+          "[worker]") {
+  Fixture f;
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 1, 1));
+  REQUIRE(consumer->Next());
+  v1::WorkResponse drain;
+  v1::PlanSpec& spec = *drain.add_plans();
+  spec.set_fingerprint(f.fingerprint);
+  drain.set_drain(true);
+  f.Say(drain);
+  auto part = consumer->Next();
+  REQUIRE(part);
+  CHECK(part->part.going_away());
+  CHECK(f.WaitReport([](const auto& r) { return r.draining(); }));
+  CHECK(f.worker->Idle());
+}
+
+}  // namespace
+}  // namespace millrace
