@@ -32,6 +32,7 @@ def run(folder, *arguments, expect=0, env=None):
 
 
 def test_a_quick_benchmark_gives_every_part_a_row_and_a_plot():
+    from runner.catalogue import BENCHMARKS
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
         out = run(folder, "--data", str(DATA))
         results = json.loads((pathlib.Path(folder) / "results.json").read_text())
@@ -41,8 +42,9 @@ def test_a_quick_benchmark_gives_every_part_a_row_and_a_plot():
             for row in part["rows"]:
                 check(row["min"] <= row["median"] <= row["max"], f"out of order: {row}")
                 check(row["name"] in out, f"not in the table: {row['name']}")
-            if part["rows"]:
-                plot = pathlib.Path(folder) / "plots" / f"{part['letter']}.svg"
+            for unit in {row["unit"] for row in part["rows"]}:
+                name = next(b for b in BENCHMARKS if b.letter == part["letter"]).plots[unit]
+                plot = pathlib.Path(folder) / "plots" / f"{name}.svg"
                 check(plot.read_text().startswith("<svg"), f"no plot {plot}")
 
 
@@ -120,6 +122,36 @@ def test_only_the_marked_block_of_a_document_changes():
         pass
 
 
+def test_a_plot_is_named_by_its_subject():
+    from runner import plots
+    rows = [{"name": unit, "unit": unit, "min": 1, "median": 2, "max": 3}
+            for unit in ("examples/s", "edges/s", "examples/s")]
+    rival = {**rows[0], "against": "payload over gRPC", "ours": [1, 2]}
+    results = {"benchmarks": [{"letter": "a", "title": "closure", "rows": rows}], "rivals": [rival]}
+    names = [name for name, _ in plots.charts(results)]
+    check(names == ["closure-rate-by-batch-size.svg", "closure-edge-rate.svg", "wire-rivals.svg"],
+          str(names))
+    rows[0]["unit"] = "sheep/s"
+    try:
+        list(plots.charts(results))
+        check(False, "a figure without a named plot was drawn")
+    except ValueError as error:
+        check("part (a)" in str(error) and "'sheep/s'" in str(error), str(error))
+
+
+def test_the_plots_of_the_benchmark_page_are_those_that_a_run_writes():
+    from rivals.catalogue import RIVALS
+    from runner.catalogue import BENCHMARKS
+    names = [name for benchmark in BENCHMARKS for name in benchmark.plots.values()]
+    names += {rival.ours.plot for rival in RIVALS}
+    check(len(names) == len(set(names)), f"two plots of a name: {sorted(names)}")
+    linked = re.findall(r"!\[(.*?)\]\(plots/(.*?)\.svg\)", PAGE.read_text())
+    check(sorted(name for _, name in linked) == sorted(names), f"{linked}")
+    check(all(text == name.replace("-", " ") for text, name in linked), f"{linked}")
+    kept = sorted(path.stem for path in (PAGE.parent / "plots").iterdir())
+    check(kept == sorted(names), f"in docs/plots: {kept}")
+
+
 def test_every_command_of_the_benchmark_page_runs():
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.S)
     commands = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
@@ -145,4 +177,5 @@ def test_every_command_of_the_benchmark_page_runs():
             if "--document" in words:
                 new = page.read_text()
                 check(new != PAGE.read_text() and "fill and seal" in new, "the page was not renewed")
-                check((pathlib.Path(folder) / "plots" / "b.svg").exists(), "no plot")
+                plot = pathlib.Path(folder) / "plots" / "packing-byte-rate.svg"
+                check(plot.exists(), f"no plot {plot}")

@@ -10,18 +10,20 @@ class Ours:
     name: str
     program: tuple
     figure: str
+    plot: str  # name of the file that shows it beside its rivals
 
 
 CLOSURE = Ours("closures and packing",
                ("bench_closure", "{data}", "--json", "--rounds", "{rounds}", "--size", "512"),
-               "closures and packing, batches of 512")
+               "closures and packing, batches of 512", "closure-rivals")
 END_TO_END = Ours("end to end in shared memory",
                   ("bench_end_to_end", "{data}", "--json", "--seconds", "{seconds}", "--batch",
                    "512"),
-                  "end to end in shared memory, batches of 512, 1 worker thread, 1 consumer")
+                  "end to end in shared memory, batches of 512, 1 worker thread, 1 consumer",
+                  "end-to-end-rivals")
 WIRE = Ours("payload over gRPC",
             ("bench_wire", "--json", "--seconds", "{seconds}", "--kib", "1024"),
-            "payload over gRPC, 1 MiB")
+            "payload over gRPC, 1 MiB", "wire-rivals")
 
 
 @dataclasses.dataclass(frozen=True)

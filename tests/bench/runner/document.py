@@ -23,5 +23,5 @@ def update(path, block, charts):
     links = []
     for name, svg in charts:
         (plots / name).write_text(svg)
-        links.append(f"![{name[:-4]}](plots/{name})")
+        links.append(f"![{name.removesuffix('.svg').replace('-', ' ')}](plots/{name})")
     path.write_text(replace_block(path.read_text(), block + "\n\n" + "\n".join(links)))

@@ -4,6 +4,8 @@ of the same run as a tick."""
 import math
 from xml.sax.saxutils import escape
 
+from rivals.catalogue import RIVALS
+from runner.catalogue import BENCHMARKS
 from runner.summary import number
 
 WIDTH = 920
@@ -58,25 +60,35 @@ def bars(title, unit, rows, logarithmic=False):
 
 
 def charts(results):
-    """(file name, SVG) for every part and unit of the results."""
+    """(file name, SVG) for every unit of every part, and for every group of rivals."""
     for part in results["benchmarks"]:
         units = {}
         for row in part["rows"]:
             units.setdefault(row["unit"], []).append(row)
-        for i, (unit, rows) in enumerate(units.items()):
-            name = part["letter"] + (f"-{i + 1}" if i else "")
-            yield f"{name}.svg", bars(part["title"], unit, rows, _wide(rows))
+        for unit, rows in units.items():
+            yield _file_name(part["letter"], unit), bars(part["title"], unit, rows, _wide(rows))
     groups = {}
     for row in results["rivals"]:
         if "failed" not in row:
             groups.setdefault(row["against"], []).append(row)
-    for i, (against, rows) in enumerate(groups.items()):
+    names = {rival.ours.name: rival.ours.plot for rival in RIVALS}
+    for against, rows in groups.items():
         ours = [value for row in rows for value in row["ours"]]
         first = {"name": "Millrace", "min": min(ours), "max": max(ours),
                  "median": sorted(ours)[len(ours) // 2]}
         shown = [first, *({**row, "kind": "rival"} for row in rows)]
-        yield f"rivals-{i + 1}.svg", bars(f"{against}: Millrace and rivals", rows[0]["unit"], shown,
-                                          _wide(shown))
+        yield f"{names[against]}.svg", bars(f"{against}: Millrace and rivals", rows[0]["unit"],
+                                            shown, _wide(shown))
+
+
+def _file_name(letter, unit):
+    """The name that the catalogue gives the plot of a part's figures in a unit."""
+    names = next((b.plots for b in BENCHMARKS if b.letter == letter), {})
+    if unit not in names:
+        raise ValueError(f"part ({letter}) has figures in '{unit}', and plots are named only for "
+                         f"{', '.join(names) or 'no unit'}: name one in "
+                         "tests/bench/runner/catalogue.py, then use --from-json")
+    return f"{names[unit]}.svg"
 
 
 def _wide(rows):
