@@ -1,6 +1,6 @@
 # One file of a dataset: a Coq source file as a graph, format version 15.
-# docs/dataset-format.md explains it. Cap'n Proto fixes the encoding by ordinal and type; the names
-# are those that users of such datasets know.
+# docs/dataset-format.md explains it. In Cap'n Proto, ordinals and types fix the encoding; users of
+# such datasets know these names.
 @0xd3a1f2c65b8e9047;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -60,7 +60,7 @@ enum EdgeClassification {
   evarSubject @43;
 }
 
-# A reference to a node: of the file dependencies[depIndex].
+# A reference to a node of the file dependencies[depIndex].
 struct Node {
   depIndex @0 :UInt16;
   nodeIndex @1 :UInt32;
@@ -119,7 +119,7 @@ struct ProofStep {
 
 struct Definition {
   name @0 :Text;
-  previous @1 :UInt32;                # the number of nodes: none
+  previous @1 :UInt32;                # the number of nodes stands for none
   externalPrevious @2 :List(UInt16);  # indexes into dependencies
   status :union {
     original @3 :Void;
