@@ -1,10 +1,10 @@
-# CUDA where it is: required with MILLRACE_CUDA, else only for the test that its sources compile.
+# Finds CUDA. MILLRACE_CUDA requires it; otherwise only the test that its sources compile uses it.
 # MILLRACE_CUDA_FOUND says whether client/cuda can be built.
 
 include(CheckLanguage)
 check_language(CUDA)
 if(CMAKE_CUDA_COMPILER)
-  # Kernels name their own; CMake would ask for a GPU to choose some.
+  # If this were not set, CMake would need a GPU to choose the architectures.
   set(CMAKE_CUDA_ARCHITECTURES ${MILLRACE_CUDA_ARCHITECTURES})
   enable_language(CUDA)
   find_package(CUDAToolkit)

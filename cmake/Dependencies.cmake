@@ -1,4 +1,4 @@
-# What the project is built on. deploy/install-deps installs all of it.
+# The libraries that the project is built on. deploy/install-deps installs all of them.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

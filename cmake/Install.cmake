@@ -1,6 +1,6 @@
-# What `cmake --install` gives besides the binaries: the client library for find_package(Millrace),
-# static, with the headers that its users need. They include no header of a library, and refer to each
-# other as in the source tree, from include/millrace on.
+# `cmake --install` also installs the static client library for find_package(Millrace), with the
+# headers that its users need. These headers include no header of a library, and refer to each other
+# as in the source tree, from include/millrace on.
 include(CMakePackageConfigHelpers)
 
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)

@@ -1,16 +1,16 @@
 # millrace_module(NAME [PURE | MACHINE] [MODULES ...] [LIBRARIES ...]) makes the library millrace_NAME
-# of the sources in the current folder, but for main.cc. Its sub-folders are modules of their own. MODULES are the
-# project's modules whose headers it may include; LIBRARIES come from outside. A folder without
+# from the sources in the current folder, without main.cc. Sub-folders are modules of their own. The
+# module may include headers of the project's MODULES; LIBRARIES come from outside. A folder without
 # sources gives an interface library.
 #
 # Dependencies run one way. A module sees only modules that were declared before it; common/ sees
-# only common/, and the client library never sees server/. At build time every #include of the
-# module is held against MODULES (check_includes.cmake).
+# only common/, and the client library never sees server/. The build compares every #include of the
+# module with MODULES (check_includes.cmake).
 #
-# PURE: values and functions. The module may include no header of threads, and sees pure modules only;
-# so it reaches no thread, no clock and no transport.
-# MACHINE: pure, and it decides. There is also millrace_NAME_mutants, the same with the switch for
-# deliberate bugs (common/base/mutant.h), for tests/sim.
+# PURE: the module has only values and functions. It may not include headers of threads, and sees
+# only pure modules, so that it reaches no thread, clock or transport.
+# MACHINE: a pure module that decides. For tests/sim there is also millrace_NAME_mutants: the same
+# module with the switch for deliberate bugs (common/base/mutant.h).
 
 set_property(GLOBAL PROPERTY MILLRACE_PURE proto)
 foreach(module proto services coq_schema)
@@ -64,7 +64,7 @@ function(millrace_link target modules libraries)
   millrace_include_from_root(${target} PUBLIC)
 endfunction()
 
-# Headers are included by their paths in the source tree; installed ones lie below include/millrace.
+# Headers are included by their paths in the source tree. Installed headers lie below include/millrace.
 function(millrace_include_from_root target scope)
   target_include_directories(${target} ${scope}
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
@@ -95,8 +95,8 @@ function(millrace_check_layers name dir modules pure)
   endforeach()
 endfunction()
 
-# Headers that the files of `dir` (not of its sub-folders) include lie in `dir` itself and in the
-# folders of `modules`. `target` waits for the check.
+# Checks that the files of `dir`, without its sub-folders, include only headers from `dir` and from
+# the folders of `modules`. `target` is built after the check.
 function(millrace_check_includes name dir modules target pure)
   set(allowed ${dir})
   foreach(module ${modules})

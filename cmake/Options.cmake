@@ -17,8 +17,8 @@ endif()
 
 find_program(MILLRACE_CCACHE ccache)
 if(MILLRACE_CCACHE)
-  # By paths relative to the checkout, so that build folders share what they have in common: pip's
-  # has all of the daemon.
+  # Paths are relative to the checkout, so that build folders share objects: pip's build folder
+  # compiles the whole daemon too.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
     CCACHE_NOHASHDIR=1 ${MILLRACE_CCACHE})
 endif()
@@ -42,9 +42,9 @@ if(MILLRACE_SANITIZE)
     -fsanitize=${MILLRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(millrace_options INTERFACE -fsanitize=${MILLRACE_SANITIZE})
   if(MILLRACE_SANITIZE MATCHES thread)
-    # Protobuf's headers lay maps out otherwise where this macro says so, but Debian's library was
-    # compiled without it: both have to see the same layout. The standard library's headers go on
-    # avoiding what the sanitizer cannot follow; what GCC instruments stays the same.
+    # With this macro, Protobuf's headers give maps another layout, but Debian's library was
+    # compiled without it, and both have to see the same layout. The standard library's headers
+    # still avoid code that the sanitizer cannot follow, and GCC instruments the same code.
     target_compile_options(millrace_options INTERFACE -U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
   endif()
 endif()
