@@ -15,7 +15,7 @@ def cursor(fingerprint, epoch, step, world_size):
 
 
 @fault("7", "kill -9 a consumer, resume from its checkpoint", "E B", conditions=(
-    "a checkpoint every 10 steps; killed twice in an epoch; each time on another number of ranks"))
+    "a checkpoint every 10 steps; two kills in an epoch; each resume has another number of ranks"))
 def a_consumer_is_killed(run):
     with run.cluster() as c:
         c.dispatcher()
@@ -53,7 +53,8 @@ def a_consumer_is_killed(run):
 
 
 @fault("14", "a consumer takes one batch in 10 s", "M, others go on", conditions=(
-    "with 60 kB ahead, beside a job at full speed on the same worker of 16 MiB"))
+    "the slow consumer has 60 kB ahead; another job runs at full speed on the same worker of 16 "
+    "MiB"))
 def a_slow_consumer(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
@@ -72,7 +73,8 @@ def a_slow_consumer(run):
 
 
 @fault("15", "a consumer never reads", "M L", conditions=(
-    "stopped for 15 s with a stream open, 256 MiB of room given to a worker of 16 MiB; then it goes on"))
+    "the consumer is stopped for 15 s with a stream open, and has given 256 MiB of room to a "
+    "worker of 16 MiB; then it goes on"))
 def a_consumer_that_never_reads(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
@@ -94,7 +96,9 @@ def a_consumer_that_never_reads(run):
 
 
 @fault("36", "zombie trainer comes back after its successor", "L, the successor goes on", ci=True,
-       conditions="stopped for 1 to 12 s, its successor begins anew; then it is continued")
+       conditions=(
+    "the trainer is stopped for 1 to 12 s, and its successor begins anew; then the trainer is "
+    "continued"))
 def a_zombie_trainer(run):
     with run.cluster() as c:
         c.dispatcher()

@@ -17,8 +17,9 @@ def sync_fault(what, number):
 
 
 @fault("4", "kill -9 the dispatcher at each commit point", "E B P", conditions=(
-    "killed right before and right after the n-th fsync of its store, n = 1, 2, … until a job has begun "
-    "and ended without; a new one on the same folder takes over; a trainer comes before it is killed"))
+    "the dispatcher is killed right before and right after the n-th fsync of its store, n = 1, 2, "
+    "… until a job begins and ends without a kill; a new dispatcher on the same folder takes "
+    "over; the trainer starts before each kill"))
 def the_dispatcher_is_killed_at_commit_points(run):
     number, survived = 1, False
     while not survived:
@@ -57,7 +58,8 @@ def the_dispatcher_is_killed_at_commit_points(run):
 
 
 @fault("6", "kill -9 the dispatcher 50 times at random", "E B", limit=400, conditions=(
-    "50 a seed, up to 0.6 s after it listens again; two workers, one job of 1 to 3 ranks"))
+    "50 kills a seed, each up to 0.6 s after the dispatcher listens again; two workers, one job "
+    "of 1 to 3 ranks"))
 def the_dispatcher_is_killed_fifty_times(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
@@ -86,8 +88,8 @@ OUTAGE = 600
 @fault("33", "dispatcher hung or gone for 10 minutes, no standby",
        "E P: at most 3 s of waiting, once", limit=1100,
        conditions=(
-           "10 minutes stopped with seed 1 and killed with seed 2, 20 s of either with others; two "
-           "workers"))
+    "10 minutes: stopped with seed 1 and killed with seed 2; 20 s: stopped or killed with others; "
+    "two workers"))
 def the_dispatcher_is_away(run):
     away = OUTAGE if run.seed <= 2 else 20
     with run.cluster() as c:
@@ -113,7 +115,7 @@ def the_dispatcher_is_away(run):
 
 
 @fault("34", "two daemons on one port or state folder", "the second is refused", ci=True, conditions=(
-    "dispatcher, serve and worker beside one that serves a job"))
+    "a dispatcher, a `serve` and a worker start beside a daemon that serves a job"))
 def two_daemons(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
@@ -142,8 +144,8 @@ def two_daemons(run):
 
 
 @fault("35", "state folder wiped under running trainers", "E P", ci=True, conditions=(
-    "the folder is removed, or emptied, under a running dispatcher; this one is killed later and begins "
-    "on an empty folder"))
+    "the folder of a running dispatcher is removed or emptied; later the dispatcher is killed and "
+    "begins on an empty folder"))
 def the_state_folder_is_wiped(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()

@@ -63,7 +63,8 @@ class Fleet:
 
 
 @fault("5", "SIGSTOP the dispatcher, standby takes over, SIGCONT", "E F", conditions=(
-    "two dispatchers on an etcd of three; failover within 5 s; the old one is continued 2 s later"))
+    "two dispatchers on an etcd of three nodes; failover within 5 s; the old dispatcher is "
+    "continued 2 s later"))
 def a_dispatcher_hangs_and_its_standby_takes_over(run):
     with run.cluster() as c:
         fleet = Fleet(c)
@@ -84,7 +85,7 @@ def a_dispatcher_hangs_and_its_standby_takes_over(run):
 
 
 @fault("24", "etcd: kill -9 the leader of three", "E P", conditions=(
-    "two dispatchers; a new job begins meanwhile, within 10 s"))
+    "two dispatchers; meanwhile a new job begins, within 10 s"))
 def the_leader_of_etcd_is_killed(run):
     with run.cluster() as c:
         fleet = Fleet(c)
@@ -101,7 +102,8 @@ def the_leader_of_etcd_is_killed(run):
 
 @fault("25", "etcd: majority gone for 60 s", "running jobs go on, then P", limit=400,
        conditions=(
-           "two of three nodes stopped, seed 1: 60 s, others: 20 s; then a new job begins"))
+    "two of three nodes are stopped, with seed 1 for 60 s, with others for 20 s; then a new job "
+    "begins"))
 def the_majority_of_etcd_is_gone(run):
     with run.cluster() as c:
         fleet = Fleet(c)
@@ -124,7 +126,8 @@ def the_majority_of_etcd_is_gone(run):
 
 
 @fault("26", "etcd stopped past the lease", "F E", conditions=(
-    "all three nodes for 20 s: nobody leads meanwhile, and who leads afterwards has a higher term"))
+    "all three nodes are stopped for 20 s: meanwhile nobody leads, and the next leader has a "
+    "higher term"))
 def etcd_is_stopped_past_the_lease(run):
     with run.cluster() as c:
         fleet = Fleet(c)
@@ -144,7 +147,7 @@ def etcd_is_stopped_past_the_lease(run):
 
 
 @fault("27", "etcd out of space", "L, running jobs go on", conditions=(
-    "a quota of 16 MiB, filled; a new job waits and is told why"))
+    "a quota of 16 MiB is filled; a new job waits, and is told why"))
 def etcd_is_full(run):
     with run.cluster() as c:
         fleet = Fleet(c, extra=["--quota-backend-bytes", str(16 << 20)])

@@ -41,9 +41,9 @@ def without(c, file, folder):
     return ["--set", f"exclude.files=[{file.relative_to(folder)}]"]
 
 
-@fault("16", "file truncated before it is opened", "L, named", ci=True, conditions=(
-    "cut at a random length, 0 included, before the daemon starts, with and without an index of before; "
-    "then a job that excludes the file"))
+@fault("16", "file truncated before it is opened", "L, names the file", ci=True, conditions=(
+    "the file is cut at a random length, also at 0, before the daemon starts, with and without an "
+    "older index; then a job excludes the file"))
 def a_file_is_truncated_before_it_is_opened(run):
     with run.cluster() as c:
         folder, file = copy(c, run, index=run.random.random() < 0.5)
@@ -72,8 +72,10 @@ def expect_without(c, consumer, file, folder):
               "no example of the file is dropped")
 
 
-@fault("17", "file truncated while mapped", "L; plans that exclude it E", ci=True, conditions=(
-    "the largest file, at a random length; the only worker, then one of two; `exclude` names the file"))
+@fault("17", "file truncated while mapped", "L; E for plans that exclude the file", ci=True,
+       conditions=(
+    "the largest file is cut at a random length, first on the only worker, then on one of two; "
+    "`exclude` names the file"))
 def a_file_is_truncated_while_mapped(run):
     with run.cluster() as c:
         good = c.dataset
@@ -105,8 +107,9 @@ def a_file_is_truncated_while_mapped(run):
 
 
 @fault("18", "bit flips in data, header, pointers", "L, no bad batch", ci=True, conditions=(
-    "1 to 8 bits of one file, in its segment table, its root or anywhere, on one of two workers' hosts, "
-    "before it starts; then a daemon that has this copy alone: named and refused, or a dataset of its own"))
+    "1 to 8 bits of one file are flipped, in its segment table, its root or anywhere, on the host "
+    "of one of two workers, before the worker starts; then a daemon has only such a copy: it "
+    "names and refuses the file, or serves another dataset"))
 def bits_are_flipped(run):
     with run.cluster() as c:
         good = c.dataset
@@ -144,8 +147,9 @@ def bits_are_flipped(run):
 
 
 @fault("19", "file renamed over; written in place", "E B; L", ci=True, conditions=(
-    "every file in use renamed over: goes on, warned of once each; then the largest written in place: "
-    "the job ends and names it (until that is seen, at most a second, batches may have what was written)"))
+    "every file in use is renamed over: the job goes on, with one warning a file; then the "
+    "largest file is written in place: the job ends and names it (until the change is seen, at "
+    "most a second, batches may have the new bytes)"))
 def a_file_is_replaced(run):
     with run.cluster() as c:
         folder, _ = copy(c, run)
@@ -175,7 +179,8 @@ def a_file_is_replaced(run):
 
 
 @fault("37", "one host has another copy of a file", "L, no bad batch", ci=True, conditions=(
-    "a file of the same dataset made with another seed, on one worker's host; the other joins later"))
+    "on one worker's host, a file of the dataset was made with another seed; the other worker "
+    "joins later"))
 def a_host_has_another_copy(run):
     with run.cluster() as c:
         folder, file = copy(c, run, index=False)

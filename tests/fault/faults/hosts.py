@@ -15,9 +15,10 @@ FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 
 @fault("23", "wall clock moved ±30 days; a pause of 10 s", "nothing changes", conditions=(
-    "libfaketime under the dispatcher, the one process that reads the wall clock (the monotonic clock "
-    "stays): +30, -30, 0 days in an order by the seed, while it runs, and it is killed and restarted at "
-    "each; then all processes stopped for 10 s at once"))
+    "libfaketime runs under the dispatcher, the one process that reads the wall clock (the "
+    "monotonic clock stays right): the clock is wrong by +30, -30 and 0 days, in an order that the "
+    "seed sets, while the dispatcher runs; at each step it is also killed and restarted; then all "
+    "processes are stopped for 10 s at once"))
 def the_clock_moves(run):
     if not os.path.exists(FAKETIME):
         raise Impossible("libfaketime is not installed (Debian: faketime)")
@@ -102,9 +103,9 @@ def read_all(connections):
 
 
 @fault("28", "random HTTP/2 bytes, 10,000 connects", "M L", conditions=(
-    "5,000 connections to each port, all open at once, while a job runs: silent, random from the start, or "
-    "random after HTTP/2's preface; memory at most 512 MiB for each process; fuzzed requests are "
-    "tests/fuzz's"))
+    "5,000 connections to each port are open at once while a job runs: they are silent, random "
+    "from the start, or random after HTTP/2's preface; each process may use at most 512 MiB; "
+    "tests/fuzz tries broken requests"))
 def ten_thousand_connect(run):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard < 10500:
@@ -136,12 +137,12 @@ def ten_thousand_connect(run):
 
 
 @fault("31", "`ulimit -n 64`; memory limit", "L", conditions=(
-    "200 silent connections to a dispatcher and a worker with 64 open files: what cannot accept any "
-    "more ends and says why, and a job goes on when it is started again; `serve` with 24 to 60 files, or "
-    "150 to 700 MB of address space: it serves, or ends with an error that says why (glibc and gRPC abort "
-    "where they get no memory, with a line of their own); `serve` that cannot have two of its "
-    "first 25 threads: the same, within 30 s; seed 1: so does a start that hangs, on a file that nobody "
-    "reads"))
+    "a dispatcher and a worker with 64 open files get 200 silent connections: a process that can "
+    "accept no more ends and says why, and a job goes on when it is started again; `serve` gets "
+    "24 to 60 files, or 150 to 700 MB of address space: it serves, or ends with an error that "
+    "says why (if glibc or gRPC get no memory, they abort with a line of their own); `serve` "
+    "cannot have two of its first 25 threads: it ends in the same way, within 30 s; with seed 1 "
+    "so does a start that hangs on a file that nobody reads"))
 def limits_are_low(run):
     with run.cluster() as c:
         with c.limited("ulimit -n 64"):

@@ -16,9 +16,9 @@ def need_namespaces():
 
 
 @fault("8", "worker cut off from the dispatcher (network namespaces)",
-       "E P, its consumers keep being served", ci=True, conditions=(
-           "dispatcher, two workers and trainer on a host each; nothing passes between one worker and the "
-           "dispatcher for 8 s; then again"))
+       "E P, the worker still serves its consumers", ci=True, conditions=(
+    "dispatcher, two workers and trainer have a host each; for 8 s nothing passes between one "
+    "worker and the dispatcher; then the connection is restored"))
 def a_worker_is_cut_off_from_the_dispatcher(run):
     need_namespaces()
     with run.cluster() as c:
@@ -50,8 +50,8 @@ def a_worker_is_cut_off_from_the_dispatcher(run):
 
 
 @fault("9", "one-way drop from worker to one consumer", "E P M, others go on", conditions=(
-    "dispatcher, two workers and two trainers on a host each; what one worker sends to one trainer is "
-    "lost for 12 s; 16 MiB workers"))
+    "dispatcher, two workers and two trainers have a host each; for 12 s all bytes from one "
+    "worker to one trainer are lost; the workers have 16 MiB"))
 def a_worker_cannot_reach_one_consumer(run):
     need_namespaces()
     with run.cluster() as c:
@@ -83,14 +83,15 @@ def a_worker_cannot_reach_one_consumer(run):
 
 
 @fault("10", "half-open TCP (a proxy swallows)", "P within 3 s + build", ci=True, conditions=(
-    "connections to one of two workers stay open and pass nothing on, from the worker or both ways, for 8 s"))
+    "connections to one of two workers stay open, but pass nothing on for 8 s, either from the "
+    "worker or both ways"))
 def a_connection_is_half_open(run):
     half_open(run, up=run.seed % 2 == 0, down=True)
 
 
 @fault("10b", "the same, from the trainer to the worker only", "P within 3 s + build",
        conditions=(
-           "the worker says that it lives and does not hear what comes next, for 8 s"))
+    "for 8 s the worker can say that it lives, but does not hear what comes next"))
 def a_connection_is_half_open_upwards(run):
     half_open(run, up=True, down=False)
 
@@ -143,10 +144,10 @@ def lose(chosen, lost):
 
 
 @fault("11", "any single message lost", "E P", conditions=(
-    "TCP loses none, so the proxy leaves one HTTP/2 DATA frame out: the n-th, n = 0 to 11, of the "
-    "first connection of a kind (Attach, Work, StreamBatches; up, down: two of the six a seed); one "
-    "worker; promised: 15 s, since a first message is waited for 10 s. Histories of lost messages by the "
-    "thousand are tests/sim's"))
+    "TCP loses no message, so the proxy leaves one HTTP/2 DATA frame out: the n-th, n = 0 to 11, "
+    "of the first connection of a kind (Attach, Work, StreamBatches; up or down: two of the six a "
+    "seed); one worker; promised: 15 s, since a process waits 10 s for a first message. tests/sim "
+    "runs thousands of histories with lost messages"))
 def single_messages_are_lost(run):
     kinds = [(proxy, way) for proxy in range(3) for way in ("up", "down")]
     for kind, way in (kinds[run.seed % 6], kinds[(run.seed + 3) % 6]):
@@ -188,8 +189,8 @@ def replay(address, data, answers):
 
 
 @fault("12", "messages repeated, connections replayed", "E F", ci=True, conditions=(
-    "three in ten messages of Attach, Work and want lists come twice; then what the trainer and the "
-    "worker sent so far is sent again on connections of its own, three times"))
+    "three in ten messages of Attach, Work and want lists come twice; then all bytes that the "
+    "trainer and the worker have sent are sent again on new connections, three times"))
 def messages_are_repeated(run):
     with run.cluster() as c:
         attach, work, batches = proxied(c, run, record=True)
@@ -223,8 +224,9 @@ def messages_are_repeated(run):
 
 
 @fault("13", "200 ms delay, 1 Mbit/s", "E M", conditions=(
-    "each way and connection kind (Attach, Work, batches) by proxies of its own, in which at most 64 kB "
-    "wait; two epochs of 0.7 MB; 1 to 4 ranks, 60 kB or 1 MB received ahead of each"))
+    "each direction and each kind of connection (Attach, Work, batches) has a proxy of its own, "
+    "in which at most 64 kB wait; two epochs of 0.7 MB; 1 to 4 ranks, 60 kB or 1 MB received "
+    "ahead of each"))
 def a_long_and_narrow_network(run):
     with run.cluster() as c:
         proxies = proxied(c, run, buffer=65536)
@@ -243,8 +245,8 @@ def a_long_and_narrow_network(run):
 
 
 @fault("13b", "connections reset, and bits changed on the way", "E B P", ci=True, conditions=(
-    "all connections of trainer, worker and batches reset at random, 20 times; then one bit of some of "
-    "the reads from a worker changed for 5 s, one of two workers"))
+    "all connections of trainer, worker and batches are reset at random, 20 times; then for 5 s "
+    "one bit is changed in some of the reads from one of two workers"))
 def connections_are_reset(run):
     with run.cluster() as c:
         proxies = proxied(c, run)

@@ -28,9 +28,9 @@ def fill(folder):
 
 
 @fault("20", "state folder full (small tmpfs), then freed",
-       "L P, nothing acknowledged unsaved, running jobs go on", ci=True, conditions=(
-           "tmpfs of 1 MiB, filled to the last byte; jobs are started until one waits; freed after 6 s, "
-           "then the dispatcher is killed"))
+       "L P, nothing unsaved is acknowledged, running jobs go on", ci=True, conditions=(
+    "a tmpfs of 1 MiB is filled to the last byte; jobs are started until one waits; after 6 s "
+    "space is freed, then the dispatcher is killed"))
 def the_state_folder_is_full(run):
     if not os.environ.get("MILLRACE_FAULT_ISOLATED"):
         raise Impossible("mounting a tmpfs needs root")
@@ -78,9 +78,9 @@ def the_state_folder_is_full(run):
         c.expect([job], 1)
 
 
-@fault("21", "fsync fails", "exit, nothing acknowledged", ci=True, conditions=(
-    "EIO from the n-th fsync of the store on, n by the seed: at the start, and when a job begins; another "
-    "dispatcher then goes on"))
+@fault("21", "fsync fails", "the dispatcher exits, nothing is acknowledged", ci=True, conditions=(
+    "from the n-th fsync of the store on, each gives EIO; the seed sets n, so that this happens "
+    "at the start or when a job begins; another dispatcher then goes on"))
 def fsync_fails(run):
     with run.cluster() as c:
         first = c.dispatcher()  # for a port, and a store with a schema
@@ -134,8 +134,9 @@ def memory_folder(c):
 
 
 @fault("22", "store cut at every byte of its log's tail", "a consistent prefix", limit=600, conditions=(
-    "seed 1: every byte of the last 8 kB of the log, others: 1,000 of the last 32 kB: what is read is one "
-    "of the states in their order; at 6 of them a dispatcher starts, with a higher term, and runs a job"))
+    "seed 1: the log is cut at every byte of its last 8 kB; other seeds: at 1,000 bytes of the "
+    "last 32 kB. Each cut gives one of the states, in their order; at 6 of the cuts a dispatcher "
+    "starts, with a higher term, and runs a job"))
 def the_store_is_cut(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()

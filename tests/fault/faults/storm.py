@@ -110,9 +110,9 @@ def places(consumer):
 
 @fault("storm", "a random storm of kills, pauses and restarts, for a million batches",
        "every example exactly once, the same hashes", limit=1800, once=True, conditions=(
-           "4 ranks, 667 epochs of 1,500 batches of one example; every 0 to 1.5 s one of: a worker or all "
-           "workers killed, stopped or paused up to 4 s, the dispatcher killed or paused, the trainer "
-           "killed and resumed from its checkpoint"))
+    "4 ranks, 667 epochs of 1,500 batches of one example; every 0 to 1.5 s one of these: a worker "
+    "or all workers are killed, stopped or paused for up to 4 s; the dispatcher is killed or "
+    "paused; the trainer is killed and resumed from its checkpoint"))
 def a_storm(run):
     with run.cluster(batch="size: 1") as c:
         began = time.monotonic()

@@ -29,10 +29,10 @@ def trainers_begin(c, version):
 
 
 @fault("32", "older worker with newer dispatcher", "E B, or refused", conditions=(
-    "protocols 1 and 2 (--older). All of a running job is of the older version; then it is renewed "
-    "by SIGTERM or SIGKILL: the dispatcher, one worker, the other, the trainer, from its cursor; "
-    "trainers of both versions begin in between. Then a newer trainer and a newer worker with an older "
-    "dispatcher: refused, with both versions named"))
+    "protocols 1 and 2 (--older). All processes of a running job are of the older version; then "
+    "SIGTERM or SIGKILL renews them: the dispatcher, one worker, the other, and the trainer, from "
+    "its cursor; trainers of both versions begin in between. Then a newer trainer and a newer "
+    "worker meet an older dispatcher: they are refused, with both versions named"))
 def versions_differ(run):
     end = run.random.choice(["kill", "terminate"])
     with run.cluster() as c:

@@ -12,7 +12,7 @@ def mixed(run):
 
 
 @fault("1", "kill -9 a worker in mid-batch", "E B P", ci=True, conditions=(
-    "one of two workers; 1 to 3 ranks, shared memory or network; few batches ahead"))
+    "one of two workers is killed; 1 to 3 ranks, shared memory or network; few batches ahead"))
 def a_worker_is_killed(run):
     with run.cluster() as c:
         c.dispatcher()
@@ -27,7 +27,7 @@ def a_worker_is_killed(run):
 
 
 @fault("1b", "the same, with a full buffer", "E B P", conditions=(
-    "one of two workers, by SIGKILL or SIGSTOP; the loop has more than 5 s of batches ahead"))
+    "one of two workers gets SIGKILL or SIGSTOP; the loop has more than 5 s of batches ahead"))
 def a_worker_is_lost_with_a_full_buffer(run):
     """Nobody waits for what is there already."""
     with run.cluster() as c:
@@ -45,7 +45,8 @@ def a_worker_is_lost_with_a_full_buffer(run):
 
 
 @fault("2", "kill -9 all workers, start new ones", "E B P", ci=True, conditions=(
-    "both workers at once, twice; 1 to 3 ranks; the time is from when a new worker is ready"))
+    "both workers are killed at once, twice; 1 to 3 ranks; the time begins when a new worker is "
+    "ready"))
 def all_workers_are_killed(run):
     with run.cluster() as c:
         c.dispatcher()
@@ -67,7 +68,7 @@ def all_workers_are_killed(run):
 
 
 @fault("3", "SIGSTOP a worker, SIGCONT later", "E B P", ci=True, conditions=(
-    "one of two workers, for 4 to 7 s; 1 to 3 ranks; few batches ahead"))
+    "one of two workers is stopped for 4 to 7 s; 1 to 3 ranks; few batches ahead"))
 def a_worker_hangs(run):
     with run.cluster() as c:
         c.dispatcher()
@@ -85,7 +86,7 @@ def a_worker_hangs(run):
 
 
 @fault("30", "SIGTERM at random × 100", "E, exit 0 in the grace time", ci=False, limit=400, conditions=(
-    "ten a seed: workers, the dispatcher and trainers of a running job; grace 5 s"))
+    "ten a seed: workers, the dispatcher and trainers of a running job get SIGTERM; grace is 5 s"))
 def sigterm_at_random(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
@@ -119,8 +120,8 @@ def sigterm_at_random(run):
 
 @fault("39", "one worker with room for one batch; ranks in lockstep on full workers; then a kill",
        "E P (no deadlock)", ci=True, conditions=(
-           "batches of 64, workers of 16 MiB, four ranks in lockstep that hold one batch each; one "
-           "worker, then two of which one is killed"))
+    "batches of 64, workers of 16 MiB, four ranks in lockstep that hold one batch each; first one "
+    "worker, then two, of which one is killed"))
 def room_for_one_batch(run):
     with run.cluster(batch="size: 64") as c:
         c.dispatcher()

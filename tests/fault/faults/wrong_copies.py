@@ -43,9 +43,9 @@ def places(reference):
 
 @fault("40", "a wrong copy of a batch from one worker (test build)",
        "alarm names both, no bad batch is delivered twice", ci=True, conditions=(
-           "one of two workers changes a byte of every third batch before its digest is made; what "
-           "one of them sends then comes 1.5 to 2.5 s later, so that shards are late and are "
-           "copied; one or two ranks; E B of all batches but those that it changed"))
+    "one of two workers changes a byte of every third batch before it makes the digest; then the "
+    "batches of one of them come 1.5 to 2.5 s late, so that shards are late and are copied; one "
+    "or two ranks; E B of all batches except the changed ones"))
 def a_worker_makes_wrong_copies(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher(extra=["--metrics-listen", "127.0.0.1:0"])

@@ -1,0 +1,27 @@
+"""docs/reliability.md shows the faults as they are."""
+
+import os
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+os.environ.setdefault("MILLRACE_SOURCE_DIR", str(ROOT))
+sys.path.insert(0, str(ROOT / "tests" / "process"))
+
+import fault  # noqa: E402
+
+
+class Page(unittest.TestCase):
+    def test_the_table_has_every_fault_with_its_conditions(self):
+        page = (ROOT / "docs" / "reliability.md").read_text()
+        table = page[page.index("| # | injected | exact conditions | keeps |"):]
+        shown = [tuple(cell.strip() for cell in row.split(" | ")[:4])
+                 for row in table.splitlines()[2:] if row.startswith("| ")]
+        expected = [(f"| {one.number}", one.title, one.conditions, one.keeps)
+                    for one in fault.load()]
+        self.assertEqual(shown, expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
