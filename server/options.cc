@@ -6,8 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/addresses.h"
 #include "server/pipeline/text/pipeline.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/system/mutex.h"
 

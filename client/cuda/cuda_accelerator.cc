@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cuda/launch_expand.h"
 

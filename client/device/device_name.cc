@@ -1,7 +1,8 @@
 #include <charconv>
 #include <string>
+#include <system_error>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/device/device.h"
 #ifdef MILLRACE_CUDA

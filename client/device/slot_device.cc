@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/device/pinned_memory.h"
 #include "client/device/slot_pool.h"

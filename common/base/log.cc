@@ -1,5 +1,7 @@
 #include "common/base/log.h"
 
+#include <fmt/core.h>
+
 namespace millrace {
 namespace {
 
@@ -9,6 +11,13 @@ class NullLogger final : public Logger {
 };
 
 }  // namespace
+
+std::string LogField::Text(bool v) { return v ? "true" : "false"; }
+std::string LogField::Text(char v) { return std::string(1, v); }
+std::string LogField::Text(std::int64_t v) { return std::to_string(v); }
+std::string LogField::Text(std::uint64_t v) { return std::to_string(v); }
+std::string LogField::Text(float v) { return fmt::format("{}", v); }
+std::string LogField::Text(double v) { return fmt::format("{}", v); }
 
 std::shared_ptr<Logger> MakeNullLogger() { return std::make_shared<NullLogger>(); }
 

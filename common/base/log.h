@@ -1,11 +1,13 @@
 // What components write their events to: one line an event, none per batch.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include <fmt/format.h>
+#include <type_traits>
 
 #include "common/base/result.h"
 
@@ -25,7 +27,26 @@ struct LogField {
   LogField(std::string_view k, const Status& s) : LogField(k, s.message()) {}
   template <class T>
   requires std::is_arithmetic_v<T> LogField(std::string_view k, T v)
-      : key(k), value(fmt::format("{}", v)), quote(false) {}
+      : key(k), value(Text(Widened(v))), quote(false) {}
+
+ private:
+  /// A few types stand for all, so that the text is made out of line.
+  template <class T>
+  static auto Widened(T v) {
+    if constexpr (std::floating_point<T> || std::same_as<T, bool> || std::same_as<T, char>) {
+      return v;
+    } else if constexpr (std::signed_integral<T>) {
+      return std::int64_t{v};
+    } else {
+      return std::uint64_t{v};
+    }
+  }
+  static std::string Text(bool v);
+  static std::string Text(char v);
+  static std::string Text(std::int64_t v);
+  static std::string Text(std::uint64_t v);
+  static std::string Text(float v);
+  static std::string Text(double v);
 };
 
 /// Where a component writes its events. Thread-safe. Passed in; there is no global logger.

@@ -1,6 +1,6 @@
 #include "common/batch/batch.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "common/batch/layout/batch_header.h"

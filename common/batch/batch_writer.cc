@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/batch/layout/batch_header.h"
 #include "common/batch/layout/dtype_visit.h"

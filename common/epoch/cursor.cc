@@ -1,9 +1,10 @@
 #include "common/epoch/cursor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstddef>
+#include <system_error>
 
 namespace millrace {
 namespace {

@@ -1,6 +1,6 @@
 #include "common/epoch/position.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cassert>

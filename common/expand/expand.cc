@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/batch/layout/dtype_visit.h"
 #include "common/expand/expand_edges.h"

@@ -1,6 +1,6 @@
 #include "server/dataset/damaged_files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/batch/batch_writer.h"
 #include "common/epoch/permutation.h"

@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/coq/index/index_store.h"
 #include "server/dataset/damaged_files.h"

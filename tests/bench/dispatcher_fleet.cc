@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/plan_outline.h"

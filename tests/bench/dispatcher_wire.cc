@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/system/mutex.h"
 #include "common/transport/grpc/grpc_client.h"

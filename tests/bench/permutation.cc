@@ -6,7 +6,7 @@
 // Every value enters the checksum, which is printed.
 #include "common/epoch/permutation.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

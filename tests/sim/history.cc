@@ -5,7 +5,7 @@
 #include <chrono>
 #include <random>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace::sim {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tests/sim/world.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"

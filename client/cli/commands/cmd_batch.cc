@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/consume/batch_log.h"

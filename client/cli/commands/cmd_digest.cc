@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/consume/batch_log.h"

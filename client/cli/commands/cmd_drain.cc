@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"

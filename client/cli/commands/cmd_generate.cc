@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"

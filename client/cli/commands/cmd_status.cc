@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <google/protobuf/util/json_util.h>
 
 #include "client/cli/commands.h"

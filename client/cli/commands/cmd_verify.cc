@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <stop_token>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"

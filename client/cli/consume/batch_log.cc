@@ -1,6 +1,8 @@
 #include "client/cli/consume/batch_log.h"
 
-#include <fmt/format.h>
+#include <iterator>
+
+#include <fmt/core.h>
 
 namespace millrace::cli {
 

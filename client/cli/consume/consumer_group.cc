@@ -4,10 +4,11 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/consume/batch_log.h"
 #include "common/system/errno_status.h"

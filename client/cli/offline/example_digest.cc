@@ -3,7 +3,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace::cli {
 namespace {

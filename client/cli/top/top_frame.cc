@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/text_table.h"
 #include "client/cli/top/top_rows.h"

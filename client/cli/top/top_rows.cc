@@ -5,7 +5,7 @@
 #include <string_view>
 #include <tuple>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/cli/text_table.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/session/machine/stats.h"
 #include "common/epoch/position.h"

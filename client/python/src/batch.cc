@@ -17,7 +17,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/python/src/calls.h"
 #include "client/python/src/device_tensor.h"

@@ -1,6 +1,6 @@
 #include "client/python/src/device_tensor.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace nb = nanobind;
 

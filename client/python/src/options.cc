@@ -1,6 +1,6 @@
 #include "client/python/src/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/python/src/errors.h"
 

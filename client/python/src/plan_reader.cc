@@ -13,7 +13,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/python/src/batch.h"
 #include "client/python/src/calls.h"

@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/device/device.h"
 #include "client/session/run/session_core.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/session/run/batch_receiver.h"
 #include "client/session/run/spec_from_proto.h"

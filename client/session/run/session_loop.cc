@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "client/session/run/session_core.h"
 

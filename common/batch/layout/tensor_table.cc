@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_set>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace {
 namespace {

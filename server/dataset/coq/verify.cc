@@ -4,7 +4,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "common/system/mutex.h"

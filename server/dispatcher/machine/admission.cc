@@ -1,7 +1,7 @@
 // From Hello to Welcome: recognising sessions, their plans, rivals and holders.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/mutant.h"
 #include "server/dispatcher/machine/dispatcher.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/mutant.h"
 #include "server/dispatcher/machine/hello_check.h"

@@ -1,7 +1,7 @@
 // What is on disk of a job: its record, written before the Welcome that begins it and at its end.
 #include <algorithm>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dispatcher/machine/dispatcher.h"
 

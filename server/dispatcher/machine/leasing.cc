@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/dispatcher.h"

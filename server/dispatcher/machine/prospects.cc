@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/worker_choice.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dispatcher/machine/worker_choice.h"
 

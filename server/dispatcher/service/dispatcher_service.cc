@@ -5,7 +5,7 @@
 #include <future>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/system/host.h"
 #include "server/dispatcher/machine/status.h"

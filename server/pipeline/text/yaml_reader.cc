@@ -11,7 +11,7 @@
 #include <sstream>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace {
 namespace {

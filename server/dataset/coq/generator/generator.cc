@@ -6,7 +6,7 @@
 #include <system_error>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <kj/exception.h>
 
 #include "common/system/mutex.h"

@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include <capnp/serialize.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <kj/io.h>
 
 #include "common/system/errno_status.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <regex>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/coq/generator/random.h"
 

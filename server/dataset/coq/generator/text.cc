@@ -3,7 +3,7 @@
 #include <array>
 #include <string_view>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/coq/generator/random.h"
 

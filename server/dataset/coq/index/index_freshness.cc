@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "common/system/errno_status.h"

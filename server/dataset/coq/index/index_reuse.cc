@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "server/dataset/coq/index/index_freshness.h"

@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "common/base/time.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/coq/index/index_freshness.h"
 #include "server/files/mapped_file.h"

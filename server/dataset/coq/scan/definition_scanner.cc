@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/coq/scan/definition_links.h"
 #include "server/dataset/coq/scan/graph_message.h"

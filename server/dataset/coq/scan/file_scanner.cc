@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "server/dataset/coq/scan/definition_scanner.h"

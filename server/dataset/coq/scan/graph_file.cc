@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <capnp/any.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/coq/scan/graph_message.h"
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "server/dataset/damaged_files.h"
 

@@ -1,6 +1,6 @@
 #include "server/dataset/coq/source/coq_view.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace {
 

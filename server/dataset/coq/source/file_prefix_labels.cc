@@ -1,6 +1,6 @@
 #include "server/dataset/coq/source/file_prefix_labels.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace millrace {
 

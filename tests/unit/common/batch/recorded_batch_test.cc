@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "common/batch/batch_writer.h"
 
