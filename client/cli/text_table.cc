@@ -1,7 +1,10 @@
 #include "client/cli/text_table.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
+
+#include <fmt/core.h>
 
 namespace millrace::cli {
 namespace {
@@ -38,6 +41,13 @@ std::string CutTo(std::string text, std::size_t width) {
   }
   text.resize(end);
   return text.append(kCut);
+}
+
+std::string Period(double seconds) {
+  const auto s = static_cast<std::uint64_t>(std::max(0.0, seconds));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
+  return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
 }
 
 std::vector<std::string> TextTable::Lines() const {

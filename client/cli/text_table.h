@@ -19,6 +19,9 @@ std::string Printable(std::string_view text);
 /// The text cut to `width` columns, the last one '…' where something was cut. 0: not cut.
 std::string CutTo(std::string text, std::size_t width);
 
+/// Seconds, minutes or hours, whichever a person would say: "5 s", "3 min 20 s", "2 h 10 min".
+std::string Period(double seconds);
+
 /// Rows of cells; columns as wide as their widest cell, two blanks between them.
 class TextTable {
  public:

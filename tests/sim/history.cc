@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::array<const char*, kFaultKinds> kNames = {
+constexpr std::array<const char*, kFaultKinds> kFaultNames = {
     "kill worker",     "pause worker", "slow worker",   "kill dispatcher", "pause dispatcher",
     "dispatcher gone", "wipe store",   "store errors",  "kill trainers",   "zombie trainers",
     "pause trainer",   "slow loop",    "break streams", "partition",       "one-way partition",
@@ -77,7 +77,7 @@ bool History::HasOneFault() const {
   }
 }
 
-const char* FaultName(FaultKind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+const char* FaultName(FaultKind kind) { return kFaultNames[static_cast<std::size_t>(kind)]; }
 
 History DrawHistory(std::uint64_t seed) {
   Draw draw(seed * 0x9E3779B97F4A7C15u + 1);

@@ -27,7 +27,7 @@ struct MutantName {
   Mutant mutant;
   const char* name;
 };
-constexpr MutantName kNames[] = {
+constexpr MutantName kMutantNames[] = {
     {Mutant::kNextNeedsCredit, "next needs credit"},
     {Mutant::kRoomIgnored, "room ignored"},
     {Mutant::kCreditBeyondMemory, "credit beyond memory"},
@@ -46,7 +46,7 @@ constexpr MutantName kNames[] = {
     {Mutant::kLapsedLeaseKept, "leases of a failed worker kept"},
     {Mutant::kSilentWorkerTrusted, "silent worker trusted"},
 };
-static_assert(std::size(kNames) == kMutants);
+static_assert(std::size(kMutantNames) == kMutants);
 
 History Without(History history, const std::vector<std::size_t>& faults) {
   std::vector<Fault> kept;
@@ -143,7 +143,7 @@ int One(std::uint64_t seed, const std::vector<std::size_t>& without, bool log) {
 int Mutants(std::uint64_t histories, unsigned threads) {
   int caught = 0;
   fmt::print("{:32} {:>9}  {}\n", "bug", "histories", "caught as");
-  for (const MutantName& name : kNames) {
+  for (const MutantName& name : kMutantNames) {
     const Tally tally = RunMany(1, histories, name.mutant, threads);
     fmt::print("{:32} {:>9}  {}\n", name.name, tally.histories,
                tally.failure.empty() ? "SURVIVED" : tally.failure);

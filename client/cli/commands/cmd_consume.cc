@@ -26,7 +26,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Options {
+struct ConsumeArguments {
   ConsumeOptions consume;
   std::string ranks = "all";
   std::string index_dtype = "int32";
@@ -148,7 +148,7 @@ Status WriteCursor(const std::string& path, const std::string& cursor) {
   return error ? ErrnoStatus("cursor file " + path, error.value()) : OkStatus();
 }
 
-Status RunConsume(Options options) {
+Status RunConsume(ConsumeArguments options) {
   ConsumeOptions& consume = options.consume;
   SessionOptions& session = consume.session;
   MILLRACE_ASSIGN_OR_RETURN(consume.ranks, ParseRanks(options.ranks, session.world_size));
@@ -197,7 +197,7 @@ Status RunConsume(Options options) {
 }  // namespace
 
 void AddConsumeCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ConsumeArguments>();
   SessionOptions& session = options->consume.session;
   session.job = "consume";
   CLI::App* command = tool.Add(

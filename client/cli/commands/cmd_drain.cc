@@ -20,7 +20,7 @@ namespace {
 constexpr double kAnswerSeconds = 10;
 constexpr std::chrono::duration<double> kLookEvery{0.2};
 
-struct Options {
+struct DrainArguments {
   std::string address = "127.0.0.1:7700";
   std::string worker;
   double timeout_seconds = 300;
@@ -34,7 +34,7 @@ std::uint32_t LeasesOf(const v1::ServiceStatus& status, const v1::Number& id) {
   return 0;
 }
 
-Status Drain(const Options& options) {
+Status Drain(const DrainArguments& options) {
   const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
   v1::DrainWorkerRequest request;
   request.set_worker(options.worker);
@@ -67,7 +67,7 @@ Status Drain(const Options& options) {
 }  // namespace
 
 void AddDrainCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DrainArguments>();
   CLI::App* command =
       tool.Add("drain", "Give a worker no new work, and wait until its consumers need it no more",
                "  millrace drain host7:4121   # name, address or number, as in millrace status\n"

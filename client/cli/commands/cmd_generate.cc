@@ -17,12 +17,12 @@
 namespace millrace::cli {
 namespace {
 
-struct Options {
+struct GenerateArguments {
   std::filesystem::path dir;
   GeneratorOptions generator;
 };
 
-Status Generate(const Options& options) {
+Status Generate(const GenerateArguments& options) {
   MILLRACE_ASSIGN_OR_RETURN(GeneratorOptions generator,
                             CompleteGeneratorOptions(options.generator));
   GeneratorReport report;
@@ -56,7 +56,7 @@ Status Generate(const Options& options) {
 }  // namespace
 
 void AddGenerateCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<GenerateArguments>();
   CLI::App* command = tool.Add("generate", "write a made-up dataset with the shapes of real ones",
                                "  millrace generate data\n"
                                "  millrace generate data --nodes 10000000 --seed 7\n"

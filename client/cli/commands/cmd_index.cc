@@ -20,7 +20,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Options {
+struct IndexArguments {
   std::filesystem::path dir;
   IndexOptions index;
 };
@@ -38,7 +38,7 @@ std::string Describe(const IndexReport& report) {
       report.index_bytes_per_example(), static_cast<double>(report.peak_memory_bytes) / 1e6);
 }
 
-Status RunIndex(const Options& options) {
+Status RunIndex(const IndexArguments& options) {
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   IndexOptions with_progress = options.index;
@@ -80,7 +80,7 @@ Status RunIndex(const Options& options) {
 }  // namespace
 
 void AddIndexCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<IndexArguments>();
   CLI::App* command = tool.Add(
       "index", "Read and check a dataset, and write its index",
       "  millrace index data\n"

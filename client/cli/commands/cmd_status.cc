@@ -21,7 +21,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Options {
+struct StatusArguments {
   std::string address = "127.0.0.1:7700";
   std::string format = "table";
   bool watch = false;
@@ -33,8 +33,8 @@ struct Options {
 using Table = std::string (*)(const v1::ServiceStatus&);
 
 /// As the format says; JSON on one line where `one_line`, so that a stream of them can be read.
-Result<std::string> Format(const v1::ServiceStatus& status, const Options& options, Table table,
-                           bool one_line) {
+Result<std::string> Format(const v1::ServiceStatus& status, const StatusArguments& options,
+                           Table table, bool one_line) {
   if (options.format == "table") return table(status);
   google::protobuf::util::JsonPrintOptions print;
   print.add_whitespace = !one_line;
@@ -47,7 +47,7 @@ Result<std::string> Format(const v1::ServiceStatus& status, const Options& optio
   return one_line ? text + "\n" : text;
 }
 
-Status ShowOnce(const Options& options, Table table) {
+Status ShowOnce(const StatusArguments& options, Table table) {
   MILLRACE_ASSIGN_OR_RETURN(
       const v1::ServiceStatus status,
       MakeGrpcConnector({})->GetStatus(options.address, options.timeout_seconds));
@@ -56,7 +56,7 @@ Status ShowOnce(const Options& options, Table table) {
   return OkStatus();
 }
 
-Status Watch(const Options& options, Table table) {
+Status Watch(const StatusArguments& options, Table table) {
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   const char* const clear = isatty(STDOUT_FILENO) != 0 ? "\033[H\033[2J" : "";
@@ -77,11 +77,11 @@ Status Watch(const Options& options, Table table) {
   return OkStatus();
 }
 
-Status Show(const Options& options, Table table) {
+Status Show(const StatusArguments& options, Table table) {
   return options.watch ? Watch(options, table) : ShowOnce(options, table);
 }
 
-Status EndJob(const Options& options) {
+Status EndJob(const StatusArguments& options) {
   v1::EndJobRequest request;
   request.set_job(options.job);
   const Result<v1::EndJobResponse> response =
@@ -92,7 +92,7 @@ Status EndJob(const Options& options) {
   return OkStatus();
 }
 
-void AddShowOptions(CLI::App* command, Options& options) {
+void AddShowOptions(CLI::App* command, StatusArguments& options) {
   AddAddress(command, options.address);
   command->add_option("--format", options.format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
@@ -111,7 +111,7 @@ void AddShowOptions(CLI::App* command, Options& options) {
 }  // namespace
 
 void AddStatusCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<StatusArguments>();
   CLI::App* command = tool.Add("status", "Show datasets, jobs, workers and consumers",
                                "  millrace status --address 127.0.0.1:7700 --watch\n"
                                "  millrace status --format json\n",
@@ -120,7 +120,7 @@ void AddStatusCommand(Tool& tool) {
 }
 
 void AddJobsCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<StatusArguments>();
   CLI::App* command = tool.Add(
       "jobs", "Show jobs, or end one",
       "  millrace jobs\n"

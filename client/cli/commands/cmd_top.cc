@@ -32,7 +32,7 @@ using SteadyClock = std::chrono::steady_clock;
 /// Between two looks at the keyboard and at the window's size.
 constexpr std::chrono::milliseconds kLook(50);
 
-struct Options {
+struct TopArguments {
   std::string address = "127.0.0.1:7700";
   std::string sort = "name";
   double period_seconds = 2;
@@ -89,7 +89,7 @@ Status Print(const std::vector<TopLine>& frame) {
 }
 
 /// A frame a period, from the second status on; only one with `once`.
-Status PrintFrames(const Options& options) {
+Status PrintFrames(const TopArguments& options) {
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   TopView view;
@@ -135,7 +135,7 @@ bool ColourWanted() {
 /// Draws what comes until a key or a signal ends it.
 class Screen {
  public:
-  Screen(const Options& options, Terminal& terminal, Mailbox& mailbox)
+  Screen(const TopArguments& options, Terminal& terminal, Mailbox& mailbox)
       : options_(options), terminal_(terminal), mailbox_(mailbox) {
     view_.sort = SortOf(options.sort);
   }
@@ -203,7 +203,7 @@ class Screen {
     return true;
   }
 
-  const Options& options_;
+  const TopArguments& options_;
   Terminal& terminal_;
   Mailbox& mailbox_;
   const bool colour_ = ColourWanted();
@@ -213,7 +213,7 @@ class Screen {
   bool changed_ = true;
 };
 
-Status ShowScreen(const Options& options) {
+Status ShowScreen(const TopArguments& options) {
   Terminal terminal;
   std::stop_source stop;
   // A second signal ends the process at once: the terminal is given back by the first.
@@ -243,7 +243,7 @@ Status ShowScreen(const Options& options) {
 }  // namespace
 
 void AddTopCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TopArguments>();
   CLI::App* command = tool.Add(
       "top", "Watch workers, consumers and who waits for whom",
       "  millrace top --address 127.0.0.1:7700\n"

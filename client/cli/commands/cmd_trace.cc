@@ -27,7 +27,7 @@ constexpr std::size_t kMostSpans = 2'000'000;
 /// us.
 constexpr std::chrono::seconds kLateness(30);
 
-struct Options {
+struct TraceArguments {
   std::string address = "127.0.0.1:7700";
   std::uint32_t seconds = 5;
 };
@@ -100,7 +100,7 @@ void Summarise(const TraceRecording& recording) {
   }
 }
 
-Status RunTrace(const Options& options) {
+Status RunTrace(const TraceArguments& options) {
   const auto receiver = std::make_shared<Receiver>();
   // An interrupted trace is shorter, and as good.
   const StopSignals signals([receiver] { receiver->Interrupt(); });
@@ -128,7 +128,7 @@ Status RunTrace(const Options& options) {
 }  // namespace
 
 void AddTraceCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TraceArguments>();
   CLI::App* command =
       tool.Add("trace", "Record what everybody does for some seconds, batch by batch",
                "  millrace trace --seconds 5 > trace.json   # open it at https://ui.perfetto.dev\n"

@@ -15,12 +15,12 @@
 namespace millrace::cli {
 namespace {
 
-struct Options {
+struct VerifyArguments {
   std::filesystem::path dir;
   IndexOptions index;
 };
 
-Status Verify(const Options& options) {
+Status Verify(const VerifyArguments& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DatasetIndex> index,
                             FindIndex(options.dir, options.index));
   std::uint64_t bytes = 0;
@@ -44,7 +44,7 @@ Status Verify(const Options& options) {
 }  // namespace
 
 void AddVerifyCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<VerifyArguments>();
   CLI::App* command =
       tool.Add("verify", "Compare every file of a dataset with its index, byte for byte",
                "  millrace verify data\n"

@@ -17,7 +17,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Options {
+struct WarmArguments {
   std::filesystem::path dir;
   WarmOptions warm;
 };
@@ -45,7 +45,7 @@ std::string Describe(const WarmReport& report) {
   return text;
 }
 
-Status Warm(const Options& options) {
+Status Warm(const WarmArguments& options) {
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   WarmOptions warm = options.warm;
@@ -65,7 +65,7 @@ Status Warm(const Options& options) {
 }  // namespace
 
 void AddWarmCommand(Tool& tool) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<WarmArguments>();
   CLI::App* command = tool.Add("warm", "Read a dataset ahead into the page cache",
                                "  millrace warm data\n"
                                "Says how much was there already, and whether all of it fits.\n",

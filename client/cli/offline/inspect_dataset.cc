@@ -21,18 +21,18 @@ namespace {
 constexpr std::size_t kShownTactics = 20;
 constexpr std::size_t kShownFiles = 20;
 
-constexpr std::array<const char*, 7> kKindNames = {"inductives",
-                                                   "constructors",
-                                                   "projections",
-                                                   "manual constants",
-                                                   "tactical constants",
-                                                   "manual section constants",
-                                                   "tactical section constants"};
+constexpr std::array<const char*, 7> kDefinitionKindNames = {"inductives",
+                                                             "constructors",
+                                                             "projections",
+                                                             "manual constants",
+                                                             "tactical constants",
+                                                             "manual section constants",
+                                                             "tactical section constants"};
 
 std::string DescribeTotals(const DatasetIndex& index) {
   std::uint64_t bytes = 0;
   for (const FileRecord& file : index.files()) bytes += file.size;
-  std::array<std::uint64_t, kKindNames.size()> kinds{};
+  std::array<std::uint64_t, kDefinitionKindNames.size()> kinds{};
   std::uint64_t on_spine = 0;
   for (const DefinitionRecord& d : index.definitions()) {
     const auto kind = static_cast<std::size_t>(d.kind);
@@ -51,7 +51,8 @@ std::string DescribeTotals(const DatasetIndex& index) {
       index.digest().ToHex(), index.files().size(), bytes, index.nodes(), index.edges(),
       index.definitions().size(), on_spine);
   for (std::size_t k = 0; k < kinds.size(); ++k) {
-    if (kinds[k] > 0) text += fmt::format("                 {} {}\n", kinds[k], kKindNames[k]);
+    if (kinds[k] > 0)
+      text += fmt::format("                 {} {}\n", kinds[k], kDefinitionKindNames[k]);
   }
   text += fmt::format(
       "clusters         {} (the largest has {} definitions)\n"

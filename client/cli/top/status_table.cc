@@ -13,13 +13,6 @@ namespace {
 
 std::string Megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
 
-std::string Period(double seconds) {
-  const auto s = static_cast<std::uint64_t>(std::max(0.0, seconds));
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
-  return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
-}
-
 std::string Section(const std::string& title, const TextTable& table) {
   if (table.size() == 0) return title + "\n  none\n";
   std::string text = title + "\n";

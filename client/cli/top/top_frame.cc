@@ -23,17 +23,10 @@ std::string Amount(double value) {
   return fmt::format("{:.1f}", value);
 }
 std::string Amount(Rate rate) { return rate ? Amount(*rate) : "-"; }
-std::string Megabytes(double bytes) { return fmt::format("{:.1f}", bytes / 1e6); }
-std::string Megabytes(Rate rate) { return rate ? Megabytes(*rate) : "-"; }
+std::string InMegabytes(double bytes) { return fmt::format("{:.1f}", bytes / 1e6); }
+std::string InMegabytes(Rate rate) { return rate ? InMegabytes(*rate) : "-"; }
 std::string Percent(Rate share) {
   return share ? fmt::format("{:.0f} %", 100 * std::min(*share, 1.0)) : "-";
-}
-
-std::string Period(double seconds) {
-  const auto s = static_cast<std::uint64_t>(std::max(0.0, seconds));
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
-  return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
 }
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -75,7 +68,7 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
                fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
                fmt::format("{:.1f} %", 100 * job.progress()),
                job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
-               Amount(total.examples), Megabytes(total.bytes), fmt::format("{}", total.waiting),
+               Amount(total.examples), InMegabytes(total.bytes), fmt::format("{}", total.waiting),
                Printable(job.error().empty() ? job.why() : job.error())});
     list.alarms.push_back(!job.error().empty());
   }
@@ -89,12 +82,13 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
   List list;
   for (const WorkerRow& row : rows) {
     const v1::WorkerStatus& worker = *row.status;
-    table.Add(
-        {Printable(worker.name()), Printable(HostOf(worker.address())), worker.state(),
-         Amount(row.batches), Megabytes(row.bytes), fmt::format("{:.2f} s", worker.queue_seconds()),
-         fmt::format("{}/{}", Megabytes(static_cast<double>(worker.buffered_bytes())),
-                     Megabytes(static_cast<double>(worker.memory_limit_bytes()))),
-         Percent(row.blocked), fmt::format("{}", row.waiters), row.build, Printable(worker.why())});
+    table.Add({Printable(worker.name()), Printable(HostOf(worker.address())), worker.state(),
+               Amount(row.batches), InMegabytes(row.bytes),
+               fmt::format("{:.2f} s", worker.queue_seconds()),
+               fmt::format("{}/{}", InMegabytes(static_cast<double>(worker.buffered_bytes())),
+                           InMegabytes(static_cast<double>(worker.memory_limit_bytes()))),
+               Percent(row.blocked), fmt::format("{}", row.waiters), row.build,
+               Printable(worker.why())});
     list.alarms.push_back(worker.state() == "silent");
   }
   list.lines = table.Lines();
@@ -140,7 +134,7 @@ List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names
         {Printable(consumer.job()), RankText(consumer), consumer.state(),
          fmt::format("{}", consumer.next().epoch()), fmt::format("{}", consumer.step()),
          Amount(row.batches), Amount(row.examples), fmt::format("{}", consumer.buffered_batches()),
-         Megabytes(static_cast<double>(consumer.buffered_bytes())), Percent(row.waited), now});
+         InMegabytes(static_cast<double>(consumer.buffered_bytes())), Percent(row.waited), now});
     list.alarms.push_back(consumer.state() == "silent" || row.cause != WaitCause::kNone);
   }
   list.lines = table.Lines();

@@ -15,7 +15,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr std::array<std::string_view, kSpanKinds> kKindNames = {
+constexpr std::array<std::string_view, kSpanKinds> kSpanKindNames = {
     "",     "lease",   "build",  "shuffle", "closure", "batch", "seal",
     "send", "receive", "gather", "expand",  "taken",   "waited"};
 
@@ -90,7 +90,7 @@ std::string Microseconds(std::int64_t ns) {
 }
 
 /// A batch of one session: its session and position.
-using BatchKey = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+using TracedBatch = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 
 /// Of a lease: more than any dispatcher gives.
 constexpr std::uint32_t kMostBatches = 4096;
@@ -152,7 +152,7 @@ class Writer {
     const std::int64_t begin = span.begin.since_boot.count() - process.clock_offset_ns() - began_;
     const std::int64_t length = std::max<std::int64_t>(0, (span.end - span.begin).count());
     const auto kind = static_cast<std::size_t>(span.kind);
-    std::string name(kind < kSpanKinds ? kKindNames[kind] : "unknown");
+    std::string name(kind < kSpanKinds ? kSpanKindNames[kind] : "unknown");
     if (span.kind == SpanKind::kWaited && span.detail < kWaitCauses) {
       name += fmt::format(": {}", WaitCauseName(static_cast<WaitCause>(span.detail)));
     }
@@ -206,7 +206,7 @@ class Writer {
     std::optional<StepArithmetic> steps;
   };
 
-  static BatchKey KeyOf(const Span& span) {
+  static TracedBatch KeyOf(const Span& span) {
     return {span.session.term, span.session.n, span.epoch, span.example};
   }
 
@@ -295,8 +295,8 @@ class Writer {
   std::map<TraceRecording::ProcessKey, int> pids_;
   std::map<std::tuple<int, Track, std::uint32_t>, int> tids_;
   std::map<int, int> last_tid_;
-  std::map<BatchKey, std::string> workers_;
-  std::map<BatchKey, std::vector<Stop>> stops_;
+  std::map<TracedBatch, std::string> workers_;
+  std::map<TracedBatch, std::vector<Stop>> stops_;
   std::vector<std::pair<Span, Stop>> leases_;
   bool first_ = true;
 };

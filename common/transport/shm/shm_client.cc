@@ -22,11 +22,6 @@
 namespace millrace {
 namespace {
 
-template <class T>
-std::string_view Raw(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
 /// A worker of this host answers at once, or is as good as gone.
 constexpr auto kAnswerTime = std::chrono::seconds(2);
 
@@ -116,7 +111,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
       end = Converse();
     }
     // What was sent and not read is not held by anybody.
-    socket_->Send(kShmCancelled, Raw(last_token_));
+    socket_->Send(kShmCancelled, RawBytes(last_token_));
     if (cancelled()) {
       MutexLock lock(mutex_);
       end = Cancelled("the stream was cancelled: " + why_.message());
@@ -316,7 +311,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     return {data, [view = std::move(view), socket = socket_, doorbell = doorbell_, token,
                    process = getpid()](const void*) {
               if (getpid() != process) return;
-              socket->Send(kShmReleased, Raw(token));
+              socket->Send(kShmReleased, RawBytes(token));
               if (socket->pending()) doorbell->Ring();
             }};
   }

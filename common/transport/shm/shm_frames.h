@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
+#include <type_traits>
 
 namespace millrace {
 
@@ -39,5 +41,11 @@ struct ShmPart {
   std::uint32_t segment;
   std::uint32_t part_bytes;  // of the BatchPart
 };
+
+/// `value` as it lies in a frame. The view lasts as long as `value` does.
+template <class T>
+requires std::is_trivially_copyable_v<T> std::string_view RawBytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
 
 }  // namespace millrace

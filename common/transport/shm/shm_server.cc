@@ -18,11 +18,6 @@
 namespace millrace {
 namespace {
 
-template <class T>
-std::string_view Raw(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
 /// How long consumers wait at the door while the process has no file for another.
 constexpr int kFullMilliseconds = 100;
 
@@ -65,7 +60,7 @@ class ShmServer::Call final {
       head.offset = place->offset;
       lent_.emplace(head.token, std::move(out.owner));
     }
-    socket_.Send(kShmPart, std::string(Raw(head)) + part,
+    socket_.Send(kShmPart, std::string(RawBytes(head)) + part,
                  place ? std::span<const std::byte>() : out.data);
     write_done_due_ = true;
     doorbell_->Ring();
@@ -77,7 +72,7 @@ class ShmServer::Call final {
     closed_ = true;
     if (status.ok()) end_ = status;
     const auto code = static_cast<std::uint32_t>(status.code());
-    socket_.Send(kShmClosed, std::string(Raw(code)) + status.message());
+    socket_.Send(kShmClosed, std::string(RawBytes(code)) + status.message());
     doorbell_->Ring();
   }
 
@@ -131,7 +126,7 @@ class ShmServer::Call final {
     if (!granted_.insert(number).second) return;
     const SharedArena::Segment segment = arena_->segment(number);
     const ShmSegment head{segment.bytes, number, 0};
-    socket_.Send(kShmSegment, Raw(head), {}, segment.file);
+    socket_.Send(kShmSegment, RawBytes(head), {}, segment.file);
   }
 
   void Listen() {
@@ -313,7 +308,7 @@ bool ShmServer::Accept() {
     return true;
   }
   auto call = std::make_shared<Call>(socket, arena_, doorbell_);
-  call->socket().Send(kShmAccepted, Raw(ShmAccepted{kShmVersion}));
+  call->socket().Send(kShmAccepted, RawBytes(ShmAccepted{kShmVersion}));
   auto handler = endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(call),
                                             "unix:pid " + std::to_string(peer.pid));
   if (!handler) {

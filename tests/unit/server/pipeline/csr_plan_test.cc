@@ -32,8 +32,8 @@ std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& m
   return *plan;
 }
 
-std::string Settings(const PlainOptions& options, const std::string& symmetrization,
-                     bool self_edges) {
+std::string SettingsText(const PlainOptions& options, const std::string& symmetrization,
+                         bool self_edges) {
   return "closure: {max_subgraph_size: " + std::to_string(options.max_subgraph_size) +
          ", order: " + (options.bfs_option ? "bfs" : "dfs") +
          ", stop_at_definitions: " + (options.stop_at_definitions ? "true" : "false") +
@@ -50,7 +50,7 @@ TEST_CASE("delivered batches of a CSR graph are the plain closures of their exam
         *rc::gen::element<std::string>("none", "undirected", "bidirectional");
     const bool self_edges = *rc::gen::arbitrary<bool>();
     const auto plan = MakePlan(graph.csr, "batch: {size: 5}\nshuffle: {seed: 7}\n" +
-                                              Settings(options, symmetrization, self_edges));
+                                              SettingsText(options, symmetrization, self_edges));
     const auto scratch = plan->NewScratch();
     const auto packed = plan->Batch(3, {0, 5}, *scratch);
     RC_ASSERT(packed.ok());
@@ -99,7 +99,7 @@ TEST_CASE("both visited sets and every scratch give the same bytes", "[csr]") {
     RandomGraph graph = MakeRandomGraph(3, true);
     for (int i = 0; i < 12; ++i) graph.csr.roots.push_back(MakeRandomRoots(graph));
     const std::string settings =
-        "batch: {size: 4}\nshuffle: {seed: 1}\n" + Settings(MakeRandomOptions(), "none", false);
+        "batch: {size: 4}\nshuffle: {seed: 1}\n" + SettingsText(MakeRandomOptions(), "none", false);
     const auto array = MakePlan(graph.csr, settings);
     const auto table = MakePlan(graph.csr, settings, ClosureKernel::kTable);
     const auto used = array->NewScratch();

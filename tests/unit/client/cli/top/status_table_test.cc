@@ -1,6 +1,8 @@
 // What `millrace status` shows as a table.
 #include "client/cli/top/status_table.h"
 
+#include "client/cli/text_table.h"
+
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -9,6 +11,13 @@ namespace millrace::cli {
 namespace {
 
 using Catch::Contains;
+
+TEST_CASE("a period is told by its two largest units", "[status_table]") {
+  CHECK(Period(-1) == "0 s");
+  CHECK(Period(59.9) == "59 s");
+  CHECK(Period(60) == "1 min 0 s");
+  CHECK(Period(7384) == "2 h 3 min");
+}
 
 TEST_CASE("status lists what a dataset leaves out, and counts what it does not list",
           "[status_table]") {

@@ -111,17 +111,15 @@ class Crowd {
   std::map<Time, std::size_t> opened_;  // streams by time
 };
 
-using Dispatcher = Crowd::Dispatcher;
-
 TEST_CASE(
     "a thousand consumers whose dispatcher restarts at once come back within a second, "
     "spread out",
     "[session][reconnect]") {
   Crowd crowd(1000);
-  crowd.Pass(60 * kSecond, Dispatcher::kAnswers);
+  crowd.Pass(60 * kSecond, Crowd::Dispatcher::kAnswers);
   REQUIRE(crowd.connected() == 1000);
   crowd.HangUpOnAll();
-  crowd.Pass(1100 * kMs, Dispatcher::kAnswers);
+  crowd.Pass(1100 * kMs, Crowd::Dispatcher::kAnswers);
   CHECK(crowd.connected() == 1000);
   CHECK(crowd.Opened() == 1000);
   CHECK(crowd.Peak(Time{}) < 200);
@@ -130,12 +128,12 @@ TEST_CASE(
 TEST_CASE("the longer a dispatcher was away the more its consumers spread",
           "[session][reconnect]") {
   Crowd crowd(1000);
-  crowd.Pass(60 * kSecond, Dispatcher::kAnswers);
+  crowd.Pass(60 * kSecond, Crowd::Dispatcher::kAnswers);
   crowd.HangUpOnAll();
-  crowd.Pass(30 * kSecond, Dispatcher::kIsAway);
+  crowd.Pass(30 * kSecond, Crowd::Dispatcher::kIsAway);
   CHECK(crowd.Opened() < 20 * 1000);
   const Time back = crowd.now();
-  crowd.Pass(5100 * kMs, Dispatcher::kAnswers);
+  crowd.Pass(5100 * kMs, Crowd::Dispatcher::kAnswers);
   CHECK(crowd.connected() == 1000);
   CHECK(crowd.Peak(back) < 60);
 }
@@ -143,9 +141,9 @@ TEST_CASE("the longer a dispatcher was away the more its consumers spread",
 TEST_CASE("a dispatcher that hangs up at once is asked seldom, as one that is away",
           "[session][reconnect]") {
   Crowd crowd(100);
-  crowd.Pass(60 * kSecond, Dispatcher::kAnswers);
+  crowd.Pass(60 * kSecond, Crowd::Dispatcher::kAnswers);
   crowd.HangUpOnAll();
-  crowd.Pass(60 * kSecond, Dispatcher::kHangsUp);
+  crowd.Pass(60 * kSecond, Crowd::Dispatcher::kHangsUp);
   CHECK(crowd.Opened() < 100 * 35);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 const auto kNobodyNeeds = [](const WorkerLink&) { return false; };
 
-WorkerAddress Worker(std::uint64_t n) {
+WorkerAddress AddressOf(std::uint64_t n) {
   WorkerAddress worker;
   worker.id = {1, n};
   return worker;
@@ -18,7 +18,7 @@ TEST_CASE("workers that drained are forgotten once they have no stream", "[worke
   WorkerBook book;
   const Time now{std::chrono::seconds(100)};
   for (std::uint64_t n = 1; n <= 1000; ++n) {
-    WorkerLink& link = book.Learn(Worker(n));
+    WorkerLink& link = book.Learn(AddressOf(n));
     book.Opened(link, n, now);
     link.drains = true;
     book.ForgetDead(kNobodyNeeds, now);
@@ -33,7 +33,7 @@ TEST_CASE("a worker that failed is remembered for ten minutes, and for longer wh
           "[worker_book]") {
   WorkerBook book;
   const Time now{std::chrono::seconds(100)};
-  book.Failed(book.Learn(Worker(1)), "cut off", now);
+  book.Failed(book.Learn(AddressOf(1)), "cut off", now);
   book.ForgetDead(kNobodyNeeds, now + WorkerBook::kForgetAfter);
   CHECK(book.all().size() == 1);
   const Time later = now + WorkerBook::kFirstBackoff + WorkerBook::kForgetAfter;
@@ -46,8 +46,8 @@ TEST_CASE("a worker that failed is remembered for ten minutes, and for longer wh
 TEST_CASE("a worker that nothing came of, good or bad, is forgotten after a day", "[worker_book]") {
   WorkerBook book;
   const Time now{std::chrono::seconds(100)};
-  book.Opened(book.Learn(Worker(1)), 1, now);
-  book.Learn(Worker(2));
+  book.Opened(book.Learn(AddressOf(1)), 1, now);
+  book.Learn(AddressOf(2));
   book.ForgetDead(kNobodyNeeds, now);
   book.ForgetDead(kNobodyNeeds, now + WorkerBook::kForgetUnused);
   CHECK(book.Find({1, 1}) != nullptr);  // its stream is open

@@ -29,7 +29,7 @@ struct FakeReader final : Stream<v1::TraceChunk> {
   bool writing = false;
 };
 
-struct Fixture {
+struct TraceFixture {
   /// A reader that has asked for so long.
   std::shared_ptr<FakeReader> Read(std::uint32_t for_seconds) {
     auto reader = std::make_shared<FakeReader>();
@@ -68,13 +68,13 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE("no peer is asked where no trace is taken", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   CHECK(!f.Tick());
   CHECK(!f.collector->tracer().on());
 }
 
 TEST_CASE("peers are asked until the end, and then to stop until they have", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   const auto reader = f.Read(2);
   f.Drain(*reader);
   CHECK(f.collector->tracer().on());
@@ -96,7 +96,7 @@ TEST_CASE("peers are asked until the end, and then to stop until they have", "[t
 }
 
 TEST_CASE("a peer that never answers does not hold the end up for long", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   const auto reader = f.Read(1);
   f.clock->Advance(seconds(1));
   CHECK(f.Tick());
@@ -109,7 +109,7 @@ TEST_CASE("a peer that never answers does not hold the end up for long", "[trace
 }
 
 TEST_CASE("spans are passed on as they come, with whose they are and how its clock is", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   const auto reader = f.Read(2);
   const v1::TraceAsk ask = *f.Tick();
   f.clock->Advance(milliseconds(4));
@@ -127,7 +127,7 @@ TEST_CASE("spans are passed on as they come, with whose they are and how its clo
 }
 
 TEST_CASE("spans of no trace that is being taken are for nobody", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   v1::TraceAsk other;
   other.set_trace(99);
   f.collector->OnReport(v1::TRACE_WORKER, f.Report(other, 1));
@@ -138,7 +138,7 @@ TEST_CASE("spans of no trace that is being taken are for nobody", "[trace]") {
 }
 
 TEST_CASE("the dispatcher's own spans are in the trace", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   const auto reader = f.Read(2);
   Span span;
   span.begin = f.collector->tracer().Begin();
@@ -151,7 +151,7 @@ TEST_CASE("the dispatcher's own spans are in the trace", "[trace]") {
 }
 
 TEST_CASE("a reader that goes away ends its trace", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   f.Read(600);
   CHECK(f.Tick()->remaining_ns() > 0);
   f.handlers.back()->OnClosed(Cancelled("gone"));
@@ -164,7 +164,7 @@ TEST_CASE("a reader that goes away ends its trace", "[trace]") {
 }
 
 TEST_CASE("one trace is taken at a time, and none for longer than it may", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   for (const std::uint32_t wrong : {0u, 601u}) {
     const auto refused = f.Read(wrong);
     REQUIRE(refused->closed);
@@ -183,7 +183,7 @@ TEST_CASE("one trace is taken at a time, and none for longer than it may", "[tra
 }
 
 TEST_CASE("a reader that does not read costs a bounded number of chunks, and is told", "[trace]") {
-  Fixture f;
+  TraceFixture f;
   const auto reader = f.Read(600);
   const v1::TraceAsk ask = *f.Tick();
   for (int i = 0; i < 1000; ++i) {

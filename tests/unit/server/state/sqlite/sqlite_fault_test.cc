@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-v1::JobRecord Record(const std::string& name, std::size_t bytes = 0) {
+v1::JobRecord RecordOfSize(const std::string& name, std::size_t bytes = 0) {
   v1::JobRecord record;
   record.set_name(name);
   record.mutable_pipeline()->set_yaml(std::string(bytes, '#'));
@@ -83,8 +83,8 @@ class OtherProcess {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       auto store = SqliteStore::Open(folder);
       const bool committed = store.ok() && (*store)->CommitTerm(3).ok() &&
-                             (*store)->CommitJob(3, Record("a", 10'000), 0).ok() &&
-                             (*store)->CommitJob(3, Record("b", 10'000), 0).ok();
+                             (*store)->CommitJob(3, RecordOfSize("a", 10'000), 0).ok() &&
+                             (*store)->CommitJob(3, RecordOfSize("b", 10'000), 0).ok();
       const char answer = committed ? 'y' : 'n';
       if (write(ready[1], &answer, 1) != 1 || !committed) _exit(1);
       while (true) pause();
@@ -118,10 +118,10 @@ TEST_CASE("a commit on a full disk is refused, and the next one goes on once the
   REQUIRE(opened.ok());
   StateStore& store = **opened;
   REQUIRE(store.CommitTerm(1).ok());
-  REQUIRE(store.CommitJob(1, Record("before", 20'000), 0).ok());
+  REQUIRE(store.CommitJob(1, RecordOfSize("before", 20'000), 0).ok());
 
   disk.Fill();
-  const Status job = store.CommitJob(1, Record("during", 20'000), 0);
+  const Status job = store.CommitJob(1, RecordOfSize("during", 20'000), 0);
   CHECK(job.code() == StatusCode::kResourceExhausted);
   CHECK(job.message().find((disk.path() / "state.db").string()) != std::string::npos);
   CHECK(OneLine(job.message()));
@@ -130,7 +130,7 @@ TEST_CASE("a commit on a full disk is refused, and the next one goes on once the
 
   disk.Free();
   CHECK(store.CommitTerm(2).ok());
-  CHECK(store.CommitJob(2, Record("after", 20'000), 0).ok());
+  CHECK(store.CommitJob(2, RecordOfSize("after", 20'000), 0).ok());
   opened = Status(StatusCode::kCancelled, "closed");
   auto again = SqliteStore::Open(disk.path());
   REQUIRE(again.ok());
@@ -204,7 +204,7 @@ TEST_CASE("a damaged page is found when the store is opened, and told in one lin
     REQUIRE(store.ok());
     REQUIRE((*store)->CommitTerm(1).ok());
     for (int i = 0; i < 20; ++i) {
-      REQUIRE((*store)->CommitJob(1, Record("job" + std::to_string(i), 2'000), 0).ok());
+      REQUIRE((*store)->CommitJob(1, RecordOfSize("job" + std::to_string(i), 2'000), 0).ok());
     }
   }
   // Page by page: every one holds something that the check knows of.

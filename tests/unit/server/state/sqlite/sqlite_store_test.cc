@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-v1::JobRecord Record(const std::string& name) {
+v1::JobRecord NamedRecord(const std::string& name) {
   v1::JobRecord record;
   record.set_name(name);
   return record;
@@ -45,12 +45,12 @@ TEST_CASE("a state file that was deleted or replaced is noticed before anything 
   fs::rename(file, aside);
   for (const bool another : {false, true}) {
     if (another) std::ofstream(file) << "another";
-    const Status status = (*store)->CommitJob(5, Record("a"), 0);
+    const Status status = (*store)->CommitJob(5, NamedRecord("a"), 0);
     CHECK(status.code() == StatusCode::kUnavailable);
     CHECK(status.message().find(file.string() + ": was deleted or replaced") != std::string::npos);
   }
   fs::rename(aside, file);
-  CHECK((*store)->CommitJob(5, Record("a"), 0).ok());
+  CHECK((*store)->CommitJob(5, NamedRecord("a"), 0).ok());
 }
 
 TEST_CASE("the folder is made where it is missing, and a file in its place is refused",
@@ -102,7 +102,7 @@ struct Crashed {
       REQUIRE((*store)->CommitTerm(term).ok());
       ends.push_back(fs::file_size(wal));
       if (ends.size() > kCommits) break;
-      REQUIRE((*store)->CommitJob(term, Record("job" + std::to_string(term)), 0).ok());
+      REQUIRE((*store)->CommitJob(term, NamedRecord("job" + std::to_string(term)), 0).ok());
       ends.push_back(fs::file_size(wal));
     }
     fs::copy_file(live.path() / "state.db", folder.path() / "whole");

@@ -28,7 +28,7 @@ using test::TempDir;
 constexpr int kNodeClasses = 26;
 constexpr int kEdgeClasses = 44;
 
-PlainDataset Generated() {
+PlainDataset GeneratedFiles() {
   TempDir dir;
   GeneratorOptions options;
   options.nodes = 400'000;
@@ -69,7 +69,7 @@ bool OnCycle(const PlainFile& file, std::uint32_t number, std::uint32_t from) {
 }  // namespace
 
 TEST_CASE("files depend on themselves first and on others without a cycle", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::vector<int> state(dataset.files.size(), 0);
   std::size_t most = 0;
   std::size_t foreign_edges = 0;
@@ -95,7 +95,7 @@ TEST_CASE("files depend on themselves first and on others without a cycle", "[ge
 }
 
 TEST_CASE("some files only import others and have no nodes", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::size_t empty = 0;
   for (const PlainFile& file : dataset.files) {
     if (!file.labels.empty()) continue;
@@ -107,7 +107,7 @@ TEST_CASE("some files only import others and have no nodes", "[generator]") {
 }
 
 TEST_CASE("definitions form spines, and some lie off them", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::size_t on = 0;
   std::size_t off = 0;
   for (const PlainFile& file : dataset.files) {
@@ -120,7 +120,7 @@ TEST_CASE("definitions form spines, and some lie off them", "[generator]") {
 }
 
 TEST_CASE("discharged definitions come from off the spine", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::map<schema::Definition::Status::Which, std::size_t> count;
   for (const PlainFile& file : dataset.files) {
     for (const auto& [node, definition] : file.definitions) ++count[definition.status];
@@ -131,7 +131,7 @@ TEST_CASE("discharged definitions come from off the spine", "[generator]") {
 }
 
 TEST_CASE("requirements stand where a chain begins, and some in its middle", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::size_t first = 0;
   std::size_t middle = 0;
   for (const PlainFile& file : dataset.files) {
@@ -147,7 +147,7 @@ TEST_CASE("requirements stand where a chain begins, and some in its middle", "[g
 }
 
 TEST_CASE("a cluster is its representative and then its previous chain", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::map<DefinitionTag, std::size_t> kinds;
   std::size_t largest = 0;
   std::size_t mutual = 0;
@@ -178,7 +178,7 @@ TEST_CASE("a cluster is its representative and then its previous chain", "[gener
 }
 
 TEST_CASE("every class of nodes and edges occurs", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::set<NodeLabel> nodes;
   std::set<EdgeLabel> edges;
   for (const PlainFile& file : dataset.files) {
@@ -192,7 +192,7 @@ TEST_CASE("every class of nodes and edges occurs", "[generator]") {
 }
 
 TEST_CASE("proofs are opaque more often than not", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::size_t opaque = 0;
   std::size_t transparent = 0;
   for (const PlainFile& file : dataset.files) {
@@ -209,7 +209,7 @@ TEST_CASE("proofs are opaque more often than not", "[generator]") {
 }
 
 TEST_CASE("subterms are shared, and degrees have heavy tails", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::vector<std::vector<std::uint32_t>> degree;
   std::size_t nodes = 0;
   std::size_t most_children = 0;
@@ -237,7 +237,7 @@ TEST_CASE("subterms are shared, and degrees have heavy tails", "[generator]") {
 }
 
 TEST_CASE("fixpoints, binders and existentials lie on cycles", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::map<NodeLabel, std::size_t> on_cycle;
   for (std::uint32_t f = 0; f < dataset.files.size(); ++f) {
     const PlainFile& file = dataset.files[f];
@@ -254,7 +254,7 @@ TEST_CASE("fixpoints, binders and existentials lie on cycles", "[generator]") {
 }
 
 TEST_CASE("nodes of one identity are the same term", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedFiles();
   std::map<std::int64_t, std::vector<PlainNode>> by_identity;
   for (std::uint32_t f = 0; f < dataset.files.size(); ++f) {
     for (std::uint32_t i = 0; i < dataset.files[f].identities.size(); ++i) {

@@ -26,7 +26,7 @@ using test::PlainOutcome;
 using test::PlainStep;
 using test::TempDir;
 
-PlainDataset Generated() {
+PlainDataset GeneratedProofs() {
   TempDir dir;
   GeneratorOptions options;
   options.seed = 4;
@@ -74,7 +74,7 @@ class GlobalContext {
 }  // namespace
 
 TEST_CASE("closures of proof states have about 31 nodes, and some more than 1024", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedProofs();
   std::uint64_t nodes = 0;
   std::uint64_t states = 0;
   std::size_t beyond = 0;
@@ -94,7 +94,7 @@ TEST_CASE("closures of proof states have about 31 nodes, and some more than 1024
 }
 
 TEST_CASE("tactics are known and unknown, with no, one and several outcomes", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedProofs();
   std::size_t unknown_with_outcomes = 0;
   std::map<std::size_t, std::size_t> known;
   for (const PlainFile& file : dataset.files) {
@@ -111,7 +111,7 @@ TEST_CASE("tactics are known and unknown, with no, one and several outcomes", "[
 }
 
 TEST_CASE("a tactic always has the same number of arguments, and some are rare", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedProofs();
   std::map<std::int64_t, std::set<std::size_t>> arguments;
   std::map<std::int64_t, std::size_t> uses;
   for (const PlainFile& file : dataset.files) {
@@ -140,7 +140,7 @@ TEST_CASE("a tactic always has the same number of arguments, and some are rare",
 }
 
 TEST_CASE("arguments are local, global, unresolvable and sometimes neither", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedProofs();
   std::size_t local = 0;
   std::size_t global = 0;
   std::size_t definition_elsewhere = 0;
@@ -178,7 +178,7 @@ TEST_CASE("arguments are local, global, unresolvable and sometimes neither", "[g
 }
 
 TEST_CASE("some steps are unfaithful, and some differ in '@' alone", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedProofs();
   std::size_t same = 0;
   std::size_t differ_in_at = 0;
   std::size_t unfaithful = 0;
@@ -200,7 +200,7 @@ TEST_CASE("some steps are unfaithful, and some differ in '@' alone", "[generator
 }
 
 TEST_CASE("a proof state's context is what its root's edges lead to", "[generator]") {
-  const PlainDataset dataset = Generated();
+  const PlainDataset dataset = GeneratedProofs();
   std::size_t with_context = 0;
   std::size_t twice = 0;
   std::size_t of_other_file = 0;
