@@ -24,12 +24,12 @@
 #include "common/system/mutex.h"
 #include "common/system/stderr_logger.h"
 #include "common/transport/grpc/accept_watch.h"
-#include "server/daemon.h"
+#include "server/daemon/daemon.h"
+#include "server/daemon/last_words.h"
+#include "server/daemon/options.h"
+#include "server/daemon/shutdown_limit.h"
+#include "server/daemon/start_limit.h"
 #include "server/files/sigbus_guard.h"
-#include "server/last_words.h"
-#include "server/options.h"
-#include "server/shutdown_limit.h"
-#include "server/start_limit.h"
 #include "server/state/sqlite/sqlite_backup.h"
 
 namespace millrace {

@@ -1,6 +1,6 @@
 // What a process can be measured by: one table of metrics, and the values of one moment. Facts
-// only: who keeps them fills a MetricSet when asked, and an exporter (server/metrics_exporter)
-// shows it. Nothing global.
+// only: who keeps them fills a MetricSet when asked, and an exporter
+// (server/daemon/metrics_exporter) shows it. Nothing global.
 #pragma once
 
 #include <array>

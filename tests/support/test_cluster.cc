@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/batch/batch.h"
+#include "server/daemon/plan_adapters.h"
 #include "server/dataset/coq/generator/generator.h"
-#include "server/plan_adapters.h"
 #include "server/state/memory_store.h"
 
 namespace millrace::test {

@@ -1,4 +1,4 @@
-#include "server/shutdown_limit.h"
+#include "server/daemon/shutdown_limit.h"
 
 #include <chrono>
 #include <cstdlib>

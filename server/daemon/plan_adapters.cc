@@ -1,4 +1,4 @@
-#include "server/plan_adapters.h"
+#include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/plan_compiler.h"
 
 #include <utility>

@@ -18,9 +18,9 @@
 #include "common/transport/grpc/health_server.h"
 #include "common/transport/shm/shared_arena.h"
 #include "common/transport/shm/shm_server.h"
+#include "server/daemon/metrics_exporter.h"
+#include "server/daemon/options.h"
 #include "server/dispatcher/service/running_dispatcher.h"
-#include "server/metrics_exporter.h"
-#include "server/options.h"
 #include "server/pipeline/plan_library.h"
 #include "server/worker/service/worker_service.h"
 

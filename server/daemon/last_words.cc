@@ -1,4 +1,4 @@
-#include "server/last_words.h"
+#include "server/daemon/last_words.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

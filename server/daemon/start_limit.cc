@@ -1,4 +1,4 @@
-#include "server/start_limit.h"
+#include "server/daemon/start_limit.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "server/metrics_exporter.h"
+#include "server/daemon/metrics_exporter.h"
 
 #include <exception>
 #include <utility>

@@ -1,11 +1,11 @@
-#include "server/daemon.h"
+#include "server/daemon/daemon.h"
 
 #include <utility>
 
 #include "common/transport/grpc/grpc_client.h"
+#include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/elected_dispatcher.h"
-#include "server/plan_adapters.h"
 #include "server/state/sqlite/sqlite_store.h"
 
 namespace millrace {
