@@ -4,11 +4,11 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/parse_number.h"
 #include "common/base/result.h"
 
 namespace millrace {
@@ -31,10 +31,7 @@ inline std::vector<std::string> SplitAddresses(std::string_view text) {
 inline bool IsHostPort(std::string_view address, int least_port) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return false;
-  int port = -1;
-  const char* const last = address.data() + address.size();
-  const auto [end, error] = std::from_chars(address.data() + colon + 1, last, port);
-  return error == std::errc() && end == last && port >= least_port && port <= 65535;
+  return ParseNumber<int>(address.substr(colon + 1), {.min = least_port, .max = 65535}).ok();
 }
 
 /// InvalidArgument where one of the addresses of `text` has no host, or no port to connect to. A

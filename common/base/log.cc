@@ -1,6 +1,10 @@
 #include "common/base/log.h"
 
+#include <algorithm>
+
 #include <fmt/core.h>
+
+#include "common/base/log_level_names.h"
 
 namespace millrace {
 namespace {
@@ -22,13 +26,12 @@ std::string LogField::Text(double v) { return fmt::format("{}", v); }
 std::shared_ptr<Logger> MakeNullLogger() { return std::make_shared<NullLogger>(); }
 
 Result<LogLevel> ParseLogLevel(std::string_view text) {
-  if (text == "debug") return LogLevel::kDebug;
-  if (text == "info") return LogLevel::kInfo;
-  if (text == "warning") return LogLevel::kWarning;
-  if (text == "error") return LogLevel::kError;
-  if (text == "off") return LogLevel::kOff;
-  return InvalidArgument("log level '" + std::string(text) +
-                         "' is unknown: expected debug, info, warning, error or off");
+  const auto found = std::find(kLogLevelNames.begin(), kLogLevelNames.end(), text);
+  if (found == kLogLevelNames.end()) {
+    return InvalidArgument("log level '" + std::string(text) +
+                           "' is unknown: expected debug, info, warning, error or off");
+  }
+  return static_cast<LogLevel>(found - kLogLevelNames.begin());
 }
 
 }  // namespace millrace

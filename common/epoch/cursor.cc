@@ -2,9 +2,10 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
 #include <cstddef>
 #include <system_error>
+
+#include "common/base/parse_number.h"
 
 namespace millrace {
 namespace {
@@ -29,12 +30,11 @@ std::string Shown(std::string_view text) {
   return text.size() > kMost ? shown + "…" : shown;
 }
 
-/// All of `text` as a decimal number in the one form that ToString writes.
-bool ParseNumber(std::string_view text, std::uint64_t& value) {
-  if (text.size() > 1 && text.front() == '0') return false;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end;
+/// `text` as a number in the one form that ToString writes.
+bool ParsePart(std::string_view text, std::uint64_t& value) {
+  const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text, {}, LeadingZeros::kRefused);
+  if (number.ok()) value = *number;
+  return number.ok();
 }
 
 Status ParseEntry(std::string_view text, CursorEntry& entry) {
@@ -47,11 +47,11 @@ Status ParseEntry(std::string_view text, CursorEntry& entry) {
         fmt::format("'{}' does not begin with a fingerprint: {}", Shown(whole), kForm));
   }
   entry.order = *order;
-  if (!ParseNumber(epoch, entry.position.epoch)) {
+  if (!ParsePart(epoch, entry.position.epoch)) {
     return InvalidArgument(
         fmt::format("epoch '{}' is no number from 0 to 2^64 - 1: {}", Shown(epoch), kForm));
   }
-  if (!ParseNumber(text, entry.position.example)) {
+  if (!ParsePart(text, entry.position.example)) {
     return InvalidArgument(
         fmt::format("example '{}' is no number from 0 to 2^64 - 1: {}", Shown(text), kForm));
   }
@@ -73,7 +73,7 @@ Result<Cursor> Cursor::Parse(std::string_view text) {
   std::string_view rest = text;
   const std::string_view version = CutAt(',', rest);
   std::uint64_t number = 0;
-  if (version.empty() || version.front() != 'v' || !ParseNumber(version.substr(1), number)) {
+  if (version.empty() || version.front() != 'v' || !ParsePart(version.substr(1), number)) {
     return InvalidArgument(fmt::format("'{}' is no cursor: {}", Shown(text), kForm));
   }
   if (number != kVersion) {

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <vector>
 
+#include "common/base/parse_number.h"
+
 namespace millrace {
 namespace {
 
@@ -54,9 +56,8 @@ std::vector<std::string> CgroupFolders(const std::string& root, const std::strin
 std::uint64_t SmallestLimit(const std::vector<std::string>& folders, const std::string& file) {
   std::uint64_t smallest = 0;
   for (const std::string& folder : folders) {
-    std::istringstream in(FirstLine(folder + "/" + file));
-    std::uint64_t limit = 0;
-    if (in >> limit && limit > 0 && (smallest == 0 || limit < smallest)) smallest = limit;
+    const auto limit = ParseNumber<std::uint64_t>(FirstLine(folder + "/" + file), {.min = 1});
+    if (limit.ok() && (smallest == 0 || *limit < smallest)) smallest = *limit;
   }
   return smallest;
 }
@@ -65,10 +66,13 @@ std::uint64_t SmallestLimit(const std::vector<std::string>& folders, const std::
 int QuotaCpus(const std::string& root) {
   double smallest = 0;
   const auto allow = [&](std::istringstream quota_and_period) {
-    double quota = 0;
-    double period = 0;
-    if (!(quota_and_period >> quota >> period) || quota <= 0 || period <= 0) return;
-    if (smallest == 0 || quota / period < smallest) smallest = quota / period;
+    std::string words[2];
+    quota_and_period >> words[0] >> words[1];
+    const auto quota = ParseNumber<std::uint64_t>(words[0], {.min = 1});  // "max", -1: no quota
+    const auto period = ParseNumber<std::uint64_t>(words[1], {.min = 1});
+    if (!quota.ok() || !period.ok()) return;
+    const double cpus = static_cast<double>(*quota) / static_cast<double>(*period);
+    if (smallest == 0 || cpus < smallest) smallest = cpus;
   };
   for (const std::string& folder : CgroupFolders(root, "/sys/fs/cgroup", "")) {
     allow(std::istringstream(FirstLine(folder + "/cpu.max")));

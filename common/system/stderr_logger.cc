@@ -3,24 +3,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "common/base/json_text.h"
+
 namespace millrace {
 namespace {
-
-std::string JsonString(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (u < 0x20) {
-      out += fmt::format("\\u{:04x}", u);
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
 
 bool NeedsQuotes(std::string_view text) {
   return text.empty() || text.find_first_of(" \t\n\"=\\") != std::string_view::npos;
@@ -60,15 +46,15 @@ class StderrLogger final : public Logger {
     std::string line;
     if (json_) {
       line =
-          fmt::format("\"component\":{},\"event\":{}", JsonString(component_), JsonString(event));
+          fmt::format("\"component\":{},\"event\":{}", JsonText(component_), JsonText(event));
       for (const LogField& f : fields) {
-        line += fmt::format(",{}:{}", JsonString(f.key), f.quote ? JsonString(f.value) : f.value);
+        line += fmt::format(",{}:{}", JsonText(f.key), f.quote ? JsonText(f.value) : f.value);
       }
     } else {
       line = fmt::format("{}: {}", component_, event);
       for (const LogField& f : fields) {
         line += fmt::format(" {}={}", f.key,
-                            f.quote && NeedsQuotes(f.value) ? JsonString(f.value) : f.value);
+                            f.quote && NeedsQuotes(f.value) ? JsonText(f.value) : f.value);
       }
     }
     logger_.log(ToSpdlog(level), "{}", line);

@@ -4,10 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
+
+#include "common/base/parse_number.h"
 
 namespace millrace {
 namespace {
@@ -41,8 +41,7 @@ Status CheckListen(const std::string& listen) {
   if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   }
-  if (port.empty() || port.size() > 5 || !std::all_of(port.begin(), port.end(), ::isdigit) ||
-      std::stoi(port) > 65535) {
+  if (!ParseNumber<std::uint16_t>(port).ok()) {
     return InvalidArgument("listen address '" + listen +
                            "': expected a port from 0 to 65535, got '" + port + "'");
   }

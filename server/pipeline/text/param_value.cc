@@ -1,13 +1,15 @@
 #include "server/pipeline/text/param_value.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "common/base/json_text.h"
+#include "common/base/parse_number.h"
 
 namespace millrace {
 namespace {
@@ -16,16 +18,12 @@ bool Accepts(const Parameter& parameter, ParamType type) {
   return std::find(parameter.types.begin(), parameter.types.end(), type) != parameter.types.end();
 }
 
-/// Decimal, without leading zeros, which YAML 1.1 reads as octal and YAML 1.2 does not.
+/// Without leading zeros, which YAML 1.1 reads as octal and YAML 1.2 does not.
 std::optional<std::int64_t> ParseInt(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
-  std::string_view text = node.scalar;
-  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
-  if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return std::nullopt;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  const Result<std::int64_t> value =
+      ParseNumber<std::int64_t>(node.scalar, {}, LeadingZeros::kRefused);
+  return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
 std::optional<bool> ParseBool(const YamlNode& node) {
@@ -166,24 +164,9 @@ class Reader {
   std::optional<ValueError> error_;
 };
 
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
 std::string QuotedList(const std::vector<std::string>& values) {
   std::vector<std::string> quoted;
-  for (const std::string& value : values) quoted.push_back(Quoted(value));
+  for (const std::string& value : values) quoted.push_back(JsonText(value));
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
@@ -220,7 +203,7 @@ std::string FormatParamValue(const Parameter& parameter, const ParamValue& value
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
   if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   if (const auto* text = std::get_if<std::string>(&value)) {
-    return parameter.allowed.empty() ? Quoted(*text) : *text;
+    return parameter.allowed.empty() ? JsonText(*text) : *text;
   }
   if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&value)) {
     return fmt::format("[{}]", fmt::join(*numbers, ", "));

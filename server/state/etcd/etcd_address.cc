@@ -1,18 +1,11 @@
 #include "server/state/etcd/etcd_address.h"
 
-#include <algorithm>
+#include "common/base/addresses.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kScheme = "etcd://";
-
-bool IsEndpoint(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;
-  return std::all_of(text.begin() + static_cast<std::ptrdiff_t>(colon) + 1, text.end(),
-                     [](char c) { return c >= '0' && c <= '9'; });
-}
 
 }  // namespace
 
@@ -29,7 +22,7 @@ Result<EtcdAddress> ParseEtcdAddress(std::string_view text) {
   while (true) {
     const std::size_t comma = rest.find(',');
     const std::string_view endpoint = rest.substr(0, comma);
-    if (!IsEndpoint(endpoint)) return error;
+    if (!IsHostPort(endpoint, 1)) return error;
     address.endpoints.emplace_back(endpoint);
     if (comma == std::string_view::npos) return address;
     rest = rest.substr(comma + 1);

@@ -1,9 +1,10 @@
 #include "server/state/etcd/etcd_store.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 #include <vector>
+
+#include "common/base/parse_number.h"
 
 namespace millrace {
 namespace {
@@ -21,10 +22,8 @@ std::string EndOf(std::string prefix) {
 
 Result<std::uint64_t> TermOf(const mvccpb::KeyValue* kv) {
   if (kv == nullptr) return std::uint64_t{0};
-  std::uint64_t term = 0;
-  const char* last = kv->value().data() + kv->value().size();
-  const auto [end, error] = std::from_chars(kv->value().data(), last, term);
-  if (error != std::errc() || end != last) {
+  const Result<std::uint64_t> term = ParseNumber<std::uint64_t>(kv->value());
+  if (!term.ok()) {
     return DataLoss("etcd key " + kv->key() + ": expected a term, got '" + kv->value() +
                     "'; give another prefix, or delete the key");
   }

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <string>
 
+#include "common/base/parse_number.h"
+
 namespace millrace {
 
 MemoryUse ReadMemoryUse() {
@@ -12,10 +14,12 @@ MemoryUse ReadMemoryUse() {
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
     std::string name;
-    std::uint64_t kib = 0;
+    std::string kib;
     if (!(words >> name >> kib)) continue;
-    if (name == "RssAnon:") use.anonymous = kib << 10;
-    if (name == "RssShmem:") use.shared = kib << 10;
+    const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(kib);
+    if (!number.ok()) continue;
+    if (name == "RssAnon:") use.anonymous = *number << 10;
+    if (name == "RssShmem:") use.shared = *number << 10;
   }
   return use;
 }
