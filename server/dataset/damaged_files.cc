@@ -1,23 +1,23 @@
 #include "server/dataset/damaged_files.h"
 
+#include <string>
+#include <vector>
+
 #include <fmt/core.h>
+
+#include "server/yaml/yaml_writer.h"
 
 namespace millrace {
 
 Status DamagedFilesStatus(const std::string& dataset, const std::string& what,
                           std::span<const std::string> excluded,
                           std::span<const std::string> needed) {
-  std::string line;
-  for (const std::span<const std::string> files : {excluded, needed}) {
-    for (const std::string& file : files) {
-      line += fmt::format("{}\"{}\"", line.empty() ? "" : ", ", file);
-    }
-  }
+  std::vector<std::string> files(excluded.begin(), excluded.end());
+  files.insert(files.end(), needed.begin(), needed.end());
   return DataLoss(fmt::format(
       "dataset '{}' has damaged files ({}); put them back and restart the workers that had them "
-      "open; or, to go on without their examples, write `exclude: "
-      "{{files: [{}]}}`",
-      dataset, what, line));
+      "open; or, to go on without their examples, write `exclude: {{files: {}}}`",
+      dataset, what, YamlList(files)));
 }
 
 Status DamagedIndexStatus(const std::string& dataset, const DamagedFile& index) {
