@@ -9,11 +9,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -24,8 +22,10 @@
 #include "common/system/mutex.h"
 #include "common/system/stderr_logger.h"
 #include "common/transport/grpc/accept_watch.h"
+#include "server/daemon/config_file.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/last_words.h"
+#include "server/daemon/option_flags.h"
 #include "server/daemon/options.h"
 #include "server/daemon/shutdown_limit.h"
 #include "server/daemon/start_limit.h"
@@ -46,21 +46,12 @@ struct Arguments {
   Role role = Role::kServe;
   bool chosen = false;
   std::string config;
-  std::vector<std::string> datasets;
-  std::map<std::string, std::string> flags;  // by OptionSpec::name, only those given
+  OptionFlags flags;
   bool print_config = false;
   std::string port_file;
   bool stop_with_stdin = false;
   BackupArguments backup;
 };
-
-std::string FlagOf(const std::string& name) {
-  std::string flag = "--" + name;
-  for (char& c : flag) {
-    if (c == '_') c = '-';
-  }
-  return flag;
-}
 
 void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& arguments) {
   CLI::App* command = app.add_subcommand(std::string(RoleName(role)), help);
@@ -70,20 +61,7 @@ void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& argum
   });
   command->add_option("--config", arguments.config,
                       "YAML file with the options below, '_' for '-'");
-  command->add_option("--dataset", arguments.datasets, "ID=DIR; repeat for more");
-  for (const OptionSpec& option : OptionTable()) {
-    if (std::find(option.roles.begin(), option.roles.end(), role) == option.roles.end()) continue;
-    std::string text = option.help;
-    if (!option.default_value.empty()) text += " [" + option.default_value + "]";
-    // A switch that is off by default needs no value to be on.
-    const bool is_switch = option.default_value == "false";
-    const auto set = [name = option.name, is_switch, &arguments](const std::string& value) {
-      arguments.flags[name] = is_switch && value.empty() ? "true" : value;
-    };
-    CLI::Option* const flag =
-        command->add_option_function<std::string>(FlagOf(option.name), set, text)->take_last();
-    if (is_switch) flag->expected(0, 1);
-  }
+  AddOptionFlags(*command, role, arguments.flags);
   command->add_flag("--print-config", arguments.print_config,
                     "print the effective options and exit");
   command->add_option("--port-file", arguments.port_file,
@@ -109,18 +87,9 @@ void AddBackup(CLI::App& app, BackupArguments& arguments) {
       "Example:\n  millraced backup --state /var/lib/millrace /backups/millrace-2027-01-31.db\n");
 }
 
-Result<DaemonOptions> EffectiveOptions(const Arguments& arguments, const HostLimits& host) {
-  OptionTexts texts;
-  if (!arguments.config.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(texts, ReadConfigFile(arguments.config));
-  }
-  OptionTexts flags;
-  for (const std::string& dataset : arguments.datasets) {
-    MILLRACE_RETURN_IF_ERROR(AddDataset(dataset, flags));
-  }
-  for (const auto& [id, dataset] : flags.datasets) texts.datasets[id] = dataset;
-  for (const auto& [name, value] : arguments.flags) texts.values[name] = value;
-  return MakeOptions(arguments.role, texts, host);
+Result<DaemonOptions> OptionsOf(const Arguments& arguments, const HostLimits& host) {
+  MILLRACE_ASSIGN_OR_RETURN(const OptionTexts flags, arguments.flags.Texts());
+  return EffectiveOptions(arguments.role, arguments.config, flags, host);
 }
 
 /// Complete or not at all, so that whoever waits for the file never reads half an address.
@@ -199,7 +168,7 @@ void Reload(const Arguments& arguments, const HostLimits& host, DaemonOptions& o
     log.Warning("nothing to reload: the daemon was started without --config");
     return;
   }
-  const Result<DaemonOptions> read = EffectiveOptions(arguments, host);
+  const Result<DaemonOptions> read = OptionsOf(arguments, host);
   if (!read.ok()) {
     log.Error("configuration not reloaded; the one before stays in force",
               {{"config", arguments.config}, {"why", read.status()}});
@@ -219,7 +188,7 @@ void Reload(const Arguments& arguments, const HostLimits& host, DaemonOptions& o
 
 int Run(const Arguments& arguments) {
   const HostLimits host = ReadHostLimits();
-  Result<DaemonOptions> options = EffectiveOptions(arguments, host);
+  Result<DaemonOptions> options = OptionsOf(arguments, host);
   if (!options.ok()) return Fail(options.status());
   if (arguments.print_config) {
     std::fputs(PrintConfig(*options).c_str(), stdout);

@@ -1,10 +1,11 @@
-// What `millraced` can be told: one table of options, each a key of the YAML configuration and a
-// flag.
+// What `millraced` is told, by flags, by a configuration file and by defaults, and how that becomes
+// one checked set of values. The options themselves are rows of the table in option_table.h.
+//
+// Values and free functions; thread-compatible.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,15 +25,7 @@ struct DatasetOption {
   std::string index;  // empty: in the folder, or in the cache where that is read-only
 };
 
-/// One line of the option table. Values are texts here; DaemonOptions has them typed.
-struct OptionSpec {
-  std::string name;  // YAML key with '_'; the flag has '-'
-  std::string help;
-  std::string default_value;  // as it is shown; empty: see `help`
-  std::vector<Role> roles;    // that know it
-};
-const std::vector<OptionSpec>& OptionTable();
-
+/// Options as they are in force. MakeOptions fills them in; defaults are in the table.
 struct DaemonOptions {
   Role role = Role::kServe;
   std::string listen;        // control: dispatcher and serve
@@ -45,44 +38,52 @@ struct DaemonOptions {
   std::string state;               // folder
   std::string store;               // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;  // bytes
-  int threads = 1;
-  double grace = 10;           // seconds
-  double attach_timeout = 60;  // seconds
+  int threads = 0;
+  double grace = 0;           // seconds
+  double attach_timeout = 0;  // seconds
   std::string name;
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
-  bool shared_memory = true;
+  bool shared_memory = false;
   bool skip_bad = false;
 
   /// Bytes of batches that a worker may hold built and unsent.
   std::uint64_t batch_memory() const { return memory_limit / 4; }
 };
 
-/// Texts of options as given: by the configuration file first, by flags over it.
-struct OptionTexts {
-  std::map<std::string, std::string> values;  // by OptionSpec::name
-  std::map<std::string, DatasetOption> datasets;
+/// What somebody gave for an option.
+struct OptionText {
+  std::string text;
+  std::string where;  // "<file>:<line>:<column>"; empty: on the command line
 };
 
-/// Reads a configuration file. InvalidArgument "<file>:<line>:<column>: …" for unknown keys (with
-/// the known ones), duplicates and wrong types; NotFound where there is no such file.
-Result<OptionTexts> ReadConfigFile(const std::string& path);
+struct DatasetText {
+  DatasetOption dataset;
+  std::string where;  // as above
+};
 
-/// `ID=DIR` as a dataset.
+/// Options as they were given, before anything is checked.
+struct OptionTexts {
+  std::map<std::string, OptionText> values;     // by Option::name
+  std::map<std::string, DatasetText> datasets;  // by id
+};
+
+/// Takes `ID=DIR` as a dataset of the command line.
 Status AddDataset(std::string_view text, OptionTexts& texts);
 
-/// Checks and types the texts, and fills in defaults from the host's limits.
+/// Checks and types the texts, and fills in defaults. InvalidArgument "<where>: option <name>:
+/// expected …, got …"; NotFound for a dataset without a folder.
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host);
 
-/// Where the embedded store lies unless `state` says otherwise.
-std::string DefaultStateFolder();
+/// The options of a command line: `flags` win over the configuration file, if one is given, and
+/// that wins over the defaults. Datasets of both are served.
+Result<DaemonOptions> EffectiveOptions(Role role, const std::string& config_file,
+                                       const OptionTexts& flags, const HostLimits& host);
+
 /// Names of the options, datasets aside, whose values differ.
 std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after);
 
-/// The effective options as a configuration file.
-std::string PrintConfig(const DaemonOptions& options);
-
-/// "1.5GiB", "300MB", "4096" as bytes.
-Result<std::uint64_t> ParseBytes(std::string_view text);
+/// Where the embedded store lies if `state` does not say.
+std::string DefaultStateFolder();
 
 }  // namespace millrace

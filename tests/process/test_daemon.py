@@ -69,7 +69,11 @@ def test_options_that_make_no_sense_are_refused_in_one_line():
         refused(serve(c, "--batch-listen", "0.0.0.0:0"), 2, "advertise")
         refused(serve(c, "--config", "/no/such/file"), 2, "/no/such/file")
         config.write_text("listen: 127.0.0.1:0\nlissen: 1\n")
-        refused(serve(c, "--config", config), 2, "config.yaml:2:1", "lissen", "batch_listen")
+        refused(serve(c, "--config", config), 2, "config.yaml:2:1", "'lissen' (did you mean listen?)",
+                "batch_listen")
+        config.write_text("grace: 5\nthreads: 2.7\n")
+        refused(serve(c, "--config", config), 2, "config.yaml:2:10", "threads", "from 1 to 1024",
+                "2.7")
         config.write_text("listen: 127.0.0.1:0\nlisten: 127.0.0.1:1\n")
         refused(serve(c, "--config", config), 2, "config.yaml:2:1", "listen")
 

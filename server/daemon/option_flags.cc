@@ -1,0 +1,30 @@
+#include "server/daemon/option_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "server/daemon/option_table.h"
+
+namespace millrace {
+
+Result<OptionTexts> OptionFlags::Texts() const {
+  OptionTexts all = texts;
+  for (const std::string& dataset : datasets) MILLRACE_RETURN_IF_ERROR(AddDataset(dataset, all));
+  return all;
+}
+
+void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags) {
+  command.add_option("--dataset", flags.datasets, "ID=DIR; repeat for more");
+  for (const Option& option : OptionTable()) {
+    if (!option.IsOf(role)) continue;
+    // A switch that is off by default needs no value to be on.
+    const bool may_stand_alone = option.value.is_switch && option.otherwise.shown == "false";
+    const auto set = [&flags, name = option.name, may_stand_alone](const std::string& value) {
+      flags.texts.values[name] = {may_stand_alone && value.empty() ? "true" : value, ""};
+    };
+    CLI::Option* const flag =
+        command.add_option_function<std::string>(option.Flag(), set, option.Help())->take_last();
+    if (may_stand_alone) flag->expected(0, 1);
+  }
+}
+
+}  // namespace millrace
