@@ -1,10 +1,10 @@
-#include <charconv>
 #include <string>
 #include <system_error>
 
 #include <fmt/core.h>
 
 #include "client/device/device.h"
+#include "common/base/parse_number.h"
 #ifdef MILLRACE_CUDA
 #include "client/device/cuda_accelerator.h"
 #include "client/device/slot_device.h"
@@ -31,15 +31,10 @@ Result<std::shared_ptr<Device>> MakeGpu(int number, [[maybe_unused]] const Devic
 
 Result<std::shared_ptr<Device>> MakeDevice(std::string_view name, const DeviceLimits& limits) {
   if (name.empty() || name == "host" || name == "cpu") return MakeHostDevice();
-  int number = 0;
-  std::string_view digits = name;
-  if (name == kCuda) return MakeGpu(number, limits);
+  if (name == kCuda) return MakeGpu(0, limits);
   if (name.starts_with(kCuda) && name.substr(kCuda.size()).starts_with(":")) {
-    digits.remove_prefix(kCuda.size() + 1);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (error == std::errc() && end == digits.data() + digits.size() && number >= 0) {
-      return MakeGpu(number, limits);
-    }
+    const Result<int> number = ParseNumber<int>(name.substr(kCuda.size() + 1), {.min = 0});
+    if (number.ok()) return MakeGpu(*number, limits);
   }
   return InvalidArgument(fmt::format("device {}: expected host, or cuda:0, cuda:1, …", name));
 }

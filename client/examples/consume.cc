@@ -2,8 +2,9 @@
 //
 //   consume ADDRESS PIPELINE.yaml [EPOCHS]
 
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 
 #include "client/session.h"
 
@@ -16,7 +17,15 @@ int main(int argc, char** argv) {
   options.address = argv[1];
   options.pipeline_file = argv[2];
   options.job = "example";
-  options.epochs = argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 1;
+  options.epochs = 1;
+  if (argc > 3) {
+    const char* const last = argv[3] + std::strlen(argv[3]);
+    const auto [end, error] = std::from_chars(argv[3], last, options.epochs);
+    if (error != std::errc() || end != last) {
+      std::fprintf(stderr, "EPOCHS: expected a whole number, got '%s'\n", argv[3]);
+      return 2;
+    }
+  }
 
   auto connected = millrace::Session::Connect(options);
   if (!connected.ok()) {

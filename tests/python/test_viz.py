@@ -7,7 +7,7 @@ import pytest
 from conftest import pipeline, run
 
 import millrace
-from millrace._core import graph_svg
+from millrace._core import example_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -106,11 +106,14 @@ def test_the_tool_draws_the_same(dataset, tmp_path):
 
 
 def test_names_are_escaped():
-    svg = graph_svg('a<b>&"', ["<x>", "y" * 40], [True, False], [False, True], [(0, 1, "&e"),
-                                                                               (1, 1, "self")])
+    svg = example_svg(7, [0, 1, 2], [True, False, False], [(0, 1, 0), (1, 1, 1)],
+                      ["<x>", "y" * 40], ["&e", "self"], 1)
     tree = ElementTree.fromstring(svg)
-    assert tree.find(f"{SVG}title").text == 'a<b>&"'
+    assert tree.find(f"{SVG}title").text == "example 7: 3 nodes, 2 edges"
     titles = [title.text for title in tree.iter(f"{SVG}title")]
     assert "0: <x>" in titles and f"1: {'y' * 40}" in titles and "0 → 1: &e" in titles
+    assert "2: ?" in titles  # a label that has no name
     with pytest.raises(ValueError):
-        graph_svg("", ["a"], [True], [False], [(0, 1, "e")])
+        example_svg(7, [0], [True], [(0, 1, 0)], ["a"], ["e"], 1)
+    with pytest.raises(ValueError):
+        example_svg(7, [0, 0], [True], [], ["a"], ["e"], 1)

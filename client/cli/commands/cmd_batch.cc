@@ -14,7 +14,7 @@
 #include "client/cli/consume/batch_log.h"
 #include "client/cli/numbers.h"
 #include "client/cli/offline/offline.h"
-#include "client/viz/graph_svg.h"
+#include "client/viz/named_graph.h"
 #include "common/batch/batch.h"
 #include "common/system/errno_status.h"
 #include "server/dataset/source.h"
@@ -76,68 +76,65 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
       batch.payload_hash().ToHex()));
 }
 
-/// Nodes and edges of a batch of one example, with their names.
-struct NamedGraph {
-  std::vector<DrawnNode> nodes;
-  std::vector<std::int64_t> node_labels;
-  std::vector<DrawnEdge> edges;
-  std::vector<std::int64_t> edge_labels;
-};
-
-Result<NamedGraph> NameGraph(const PackedBatch& batch, const Plan& plan) {
-  v1::Static tables;
-  if (!tables.ParseFromString(*plan.static_bytes())) {
-    return Internal("the static tables of the plan cannot be read");
-  }
-  const v1::Vocabulary& names = tables.vocabulary();
-  const std::uint64_t classes = plan.source()->label_counts().base_node_labels();
+/// The one example of a batch, by labels.
+LabelledGraph GraphOf(const PackedBatch& batch) {
   const Column node_label(batch, "node_label");
   const Column edge_source(batch, "edge_source");
   const Column edge_target(batch, "edge_target");
   const Column edge_label(batch, "edge_label");
-  const auto name_of = [](const auto& list, std::int64_t label) {
-    return label < list.size() ? list[static_cast<int>(label)] : std::string("?");
-  };
   // The roots come first: one, or a cluster's definitions.
   const std::int64_t roots =
       batch.Find("num_definitions") ? Column(batch, "num_definitions")[0] : 1;
-  NamedGraph graph;
+  LabelledGraph graph;
+  graph.example = batch.info().example_ids[0].value();
   for (std::int64_t n = 0; n < Column(batch, "node_splits")[1]; ++n) {
-    const std::int64_t label = node_label[static_cast<std::size_t>(n)];
-    graph.node_labels.push_back(label);
-    graph.nodes.push_back({name_of(names.node_label_names(), label), n < roots,
-                           static_cast<std::uint64_t>(label) >= classes});
+    graph.node_labels.push_back(
+        static_cast<std::uint64_t>(node_label[static_cast<std::size_t>(n)]));
+    graph.roots.push_back(n < roots);
   }
   for (std::size_t e = 0; e < static_cast<std::size_t>(Column(batch, "edge_splits")[1]); ++e) {
-    graph.edge_labels.push_back(edge_label[e]);
     graph.edges.push_back({static_cast<std::uint32_t>(edge_source[e]),
                            static_cast<std::uint32_t>(edge_target[e]),
-                           name_of(names.edge_label_names(), edge_label[e])});
+                           static_cast<std::uint64_t>(edge_label[e])});
   }
   return graph;
 }
 
-Status PrintGraph(const NamedGraph& graph) {
-  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{} nodes", graph.nodes.size())));
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+Result<NamedGraph> NamesOf(const LabelledGraph& graph, const Plan& plan) {
+  v1::Static tables;
+  if (!tables.ParseFromString(*plan.static_bytes())) {
+    return Internal("the static tables of the plan cannot be read");
+  }
+  const auto& nodes = tables.vocabulary().node_label_names();
+  const auto& edges = tables.vocabulary().edge_label_names();
+  LabelNames names;
+  names.node_labels = static_cast<std::uint64_t>(nodes.size());
+  names.edge_labels = static_cast<std::uint64_t>(edges.size());
+  names.node = [&nodes](std::uint64_t label) { return nodes[static_cast<int>(label)]; };
+  names.edge = [&edges](std::uint64_t label) { return edges[static_cast<int>(label)]; };
+  names.node_classes = plan.source()->label_counts().base_node_labels();
+  return NameGraph(graph, names);
+}
+
+Status PrintGraph(const LabelledGraph& graph, const NamedGraph& named) {
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{} nodes", named.nodes.size())));
+  for (std::size_t n = 0; n < named.nodes.size(); ++n) {
     MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8}  {} ({})", n, graph.nodes[n].name, graph.node_labels[n])));
+        PrintLine(fmt::format("{:>8}  {} ({})", n, named.nodes[n].name, graph.node_labels[n])));
   }
   MILLRACE_RETURN_IF_ERROR(
-      PrintLine(fmt::format("{} edges, without reversed and self edges", graph.edges.size())));
-  for (std::size_t e = 0; e < graph.edges.size(); ++e) {
-    const DrawnEdge& edge = graph.edges[e];
+      PrintLine(fmt::format("{} edges, without reversed and self edges", named.edges.size())));
+  for (std::size_t e = 0; e < named.edges.size(); ++e) {
+    const DrawnEdge& edge = named.edges[e];
     MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} -> {:<8} {} ({})", edge.source,
-                                                   edge.target, edge.name, graph.edge_labels[e])));
+                                                   edge.target, edge.name, graph.edges[e].label)));
   }
   return OkStatus();
 }
 
-Status WriteSvg(const std::string& path, const NamedGraph& graph, std::uint64_t example) {
+Status WriteSvg(const std::string& path, const NamedGraph& graph) {
   std::ofstream file(path);
-  file << GraphSvg(fmt::format("example {}: {} nodes, {} edges", example, graph.nodes.size(),
-                               graph.edges.size()),
-                   graph.nodes, graph.edges);
+  file << GraphSvg(graph);
   file.close();
   return file ? OkStatus() : ErrnoStatus(path, errno);
 }
@@ -175,11 +172,10 @@ Status RunBatch(const BatchCommandOptions& options) {
   }
   MILLRACE_RETURN_IF_ERROR(PrintTable(*batch, *plan->source()));
   if (options.example && batch->graphs() == 1) {
-    MILLRACE_ASSIGN_OR_RETURN(const NamedGraph graph, NameGraph(*batch, *plan));
-    MILLRACE_RETURN_IF_ERROR(PrintGraph(graph));
-    if (!options.svg.empty()) {
-      MILLRACE_RETURN_IF_ERROR(WriteSvg(options.svg, graph, *options.example));
-    }
+    const LabelledGraph graph = GraphOf(*batch);
+    MILLRACE_ASSIGN_OR_RETURN(const NamedGraph named, NamesOf(graph, *plan));
+    MILLRACE_RETURN_IF_ERROR(PrintGraph(graph, named));
+    if (!options.svg.empty()) MILLRACE_RETURN_IF_ERROR(WriteSvg(options.svg, named));
   } else if (!options.svg.empty()) {
     return NotFound(
         fmt::format("--svg {}: the example was dropped, there is nothing to draw", options.svg));

@@ -20,6 +20,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/stop_signals.h"
 #include "common/base/log.h"
+#include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
 #include "common/system/stderr_logger.h"
 
@@ -43,15 +44,15 @@ Result<std::vector<std::uint32_t>> ParseRanks(const std::string& text, std::uint
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string one = text.substr(begin, end - begin);
-    if (one.empty() || one.size() > 9 || one.find_first_not_of("0123456789") != std::string::npos) {
+    const Result<std::uint32_t> rank = ParseNumber<std::uint32_t>(one);
+    if (!rank.ok()) {
       return InvalidArgument(fmt::format("--ranks {}: expected all, or numbers like 0,1", text));
     }
-    const auto rank = static_cast<std::uint32_t>(std::stoul(one));
-    if (rank >= world_size || std::count(ranks.begin(), ranks.end(), rank) != 0) {
+    if (*rank >= world_size || std::count(ranks.begin(), ranks.end(), *rank) != 0) {
       return InvalidArgument(
           fmt::format("--ranks {}: expected each of 0 to {} at most once", text, world_size - 1));
     }
-    ranks.push_back(rank);
+    ranks.push_back(*rank);
     begin = end + 1;
   }
   return ranks;

@@ -12,6 +12,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
 #include "client/cli/offline/offline.h"
+#include "common/base/parse_number.h"
 #include "common/batch/batch.h"
 #include "server/dataset/source.h"
 
@@ -35,7 +36,7 @@ struct Epochs {
 Result<Epochs> ParseEpochs(const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto parse = [](const std::string& number) {
-    return ParseWholeNumber(number, 0, StepArithmetic::kMaxEpoch);
+    return ParseNumber<std::uint64_t>(number, {.max = StepArithmetic::kMaxEpoch});
   };
   const Result<std::uint64_t> first = parse(text.substr(0, dash));
   const Result<std::uint64_t> last =

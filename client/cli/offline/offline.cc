@@ -15,6 +15,7 @@
 #include "client/cli/progress.h"
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
 #include "common/system/stderr_logger.h"
@@ -38,7 +39,7 @@ class IndexingProgress {
 };
 
 Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
-  const Result<std::uint64_t> number = ParseWholeNumber(text);
+  const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text);
   if (number.ok()) return *number;
   return InvalidArgument(
       fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));

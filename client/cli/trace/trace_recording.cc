@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "client/session/machine/stats.h"
+#include "common/base/json_text.h"
 #include "common/epoch/position.h"
 #include "common/system/trace.h"
 #include "common/transport/trace_peer.h"
@@ -66,21 +67,6 @@ bool InFlow(SpanKind kind) {
          kind == SpanKind::kReceive || kind == SpanKind::kExpand || kind == SpanKind::kTaken;
 }
 
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 /// Nanoseconds as microseconds, exactly.
 std::string Microseconds(std::int64_t ns) {
   const bool negative = ns < 0;
@@ -124,13 +110,13 @@ class Writer {
     for (const auto& [key, process] : processes_) {
       pids_[key] = ++pid;
       Event(fmt::format(R"("ph":"M","name":"process_name","pid":{},"tid":0,"args":{{"name":{}}})",
-                        pid, Quoted(ProcessName(process))));
+                        pid, JsonText(ProcessName(process))));
       Event(fmt::format(
           R"("ph":"M","name":"process_labels","pid":{},"tid":0,"args":{{"labels":{}}})", pid,
-          Quoted(process.clock_error_ns() == 0
-                     ? std::string("the dispatcher's clock")
-                     : fmt::format("clock within {} us", Microseconds(static_cast<std::int64_t>(
-                                                             process.clock_error_ns()))))));
+          JsonText(process.clock_error_ns() == 0
+                       ? std::string("the dispatcher's clock")
+                       : fmt::format("clock within {} us", Microseconds(static_cast<std::int64_t>(
+                                                               process.clock_error_ns()))))));
       Event(fmt::format(
           R"("ph":"M","name":"process_sort_index","pid":{},"tid":0,"args":{{"sort_index":{}}})",
           pid, pid));
@@ -238,7 +224,7 @@ class Writer {
     const auto found = sessions_.find({span.session.term, span.session.n});
     const Named* const named = found == sessions_.end() ? nullptr : &found->second;
     if (named != nullptr) {
-      add("job", Quoted(named->session->job()));
+      add("job", JsonText(named->session->job()));
       add("rank", fmt::format("{}", named->session->rank()));
       if (named->session->replica() != 0) {
         add("replica", fmt::format("{}", named->session->replica()));
@@ -258,14 +244,14 @@ class Writer {
         add("ordinal", fmt::format("{}", named->steps->Ordinal(at, named->session->rank())));
       }
     }
-    if (span.lease.is_set()) add("lease", Quoted(span.lease.ToString()));
+    if (span.lease.is_set()) add("lease", JsonText(span.lease.ToString()));
     if (span.kind == SpanKind::kLease) {
       add("batches", fmt::format("{}", span.detail));
       add("stride", fmt::format("{}", span.bytes));
       return args;
     }
     if (const auto worker = workers_.find(KeyOf(span)); worker != workers_.end()) {
-      add("worker", Quoted(worker->second));
+      add("worker", JsonText(worker->second));
     }
     if (span.bytes > 0) add("bytes", fmt::format("{}", span.bytes));
     return args;

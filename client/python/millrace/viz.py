@@ -1,6 +1,6 @@
 """Drawings of examples, as SVG."""
 
-from ._core import graph_svg
+from ._core import example_svg
 from ._host import values
 from .errors import ConfigError
 
@@ -19,7 +19,6 @@ def graph(batch, row, session=None, *, vocabulary=None, spec=None):
         raise IndexError(f"row {row}: the batch has {batch.num_graphs} graphs")
     (edges,) = spec.edges
     first, last = _cut(batch, spec.node_splits, row)
-    names = vocabulary["node_label_names"]
     labels = values(batch[spec.node_values[0]])[first:last].tolist()
     roots = {0}
     if "root" in batch:
@@ -29,12 +28,11 @@ def graph(batch, row, session=None, *, vocabulary=None, spec=None):
     begin, end = _cut(batch, edges.splits, row)
     kinds = values(batch[edges.label])[begin:end].tolist()
     ends = [values(batch[path])[begin:end].tolist() for path in (edges.source, edges.target)]
-    drawn = [(s - first, t - first, vocabulary["edge_label_names"][k])
-             for s, t, k in zip(*ends, kinds) if k < spec.base_edge_labels]
-    title = f"example {batch.example_ids[row]}: {last - first} nodes, {len(drawn)} edges"
-    return Drawing(graph_svg(title, [names[label] for label in labels],
-                             [i in roots for i in range(last - first)],
-                             [label >= spec.base_node_labels for label in labels], drawn))
+    drawn = [(s - first, t - first, k) for s, t, k in zip(*ends, kinds) if k < spec.base_edge_labels]
+    return Drawing(example_svg(batch.example_ids[row], labels,
+                               [i in roots for i in range(last - first)], drawn,
+                               vocabulary["node_label_names"], vocabulary["edge_label_names"],
+                               spec.base_node_labels))
 
 
 class Drawing(str):

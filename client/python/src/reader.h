@@ -11,7 +11,7 @@ namespace millrace::python {
 nanobind::dict SpecDict(const BatchSpec& spec);
 nanobind::dict VocabularyDict(const VocabularyTable& vocabulary);
 
-/// Registers graph_svg.
+/// Registers example_svg.
 void BindDescriptions(nanobind::module_& module);
 
 /// Registers SessionReader and PlanReader.

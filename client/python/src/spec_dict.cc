@@ -7,7 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "client/python/src/reader.h"
-#include "client/viz/graph_svg.h"
+#include "client/viz/named_graph.h"
 
 namespace nb = nanobind;
 
@@ -76,30 +76,33 @@ nb::dict VocabularyDict(const VocabularyTable& vocabulary) {
   return dict;
 }
 
-std::string DrawGraph(
-    const std::string& title, const std::vector<std::string>& names, const std::vector<bool>& roots,
-    const std::vector<bool>& definitions,
-    const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::string>>& edges) {
-  if (roots.size() != names.size() || definitions.size() != names.size()) {
-    throw nb::value_error("graph_svg: expected as many names as roots and definitions");
+std::string DrawExample(
+    std::uint64_t example, const std::vector<std::uint64_t>& labels, const std::vector<bool>& roots,
+    const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>>& edges,
+    const nb::sequence& node_names, const nb::sequence& edge_names, std::uint64_t node_classes) {
+  if (roots.size() != labels.size()) {
+    throw nb::value_error("example_svg: expected as many roots as nodes");
   }
-  std::vector<DrawnNode> nodes;
-  for (std::size_t n = 0; n < names.size(); ++n) {
-    nodes.push_back({names[n], roots[n], definitions[n]});
-  }
-  std::vector<DrawnEdge> drawn;
-  for (const auto& [source, target, name] : edges) {
-    if (source >= nodes.size() || target >= nodes.size()) {
-      throw nb::value_error("graph_svg: an edge joins a node that does not exist");
+  LabelledGraph graph{.example = example, .node_labels = labels, .roots = roots, .edges = {}};
+  for (const auto& [source, target, label] : edges) {
+    if (source >= labels.size() || target >= labels.size()) {
+      throw nb::value_error("example_svg: an edge joins a node that does not exist");
     }
-    drawn.push_back({source, target, name});
+    graph.edges.push_back({source, target, label});
   }
-  return GraphSvg(title, nodes, drawn);
+  LabelNames names;
+  names.node_labels = nb::len(node_names);
+  names.edge_labels = nb::len(edge_names);
+  names.node = [&](std::uint64_t label) { return nb::cast<std::string>(node_names[label]); };
+  names.edge = [&](std::uint64_t label) { return nb::cast<std::string>(edge_names[label]); };
+  names.node_classes = node_classes;
+  return GraphSvg(NameGraph(graph, names));
 }
 
 void BindDescriptions(nb::module_& module) {
-  module.def("graph_svg", &DrawGraph, nb::arg("title"), nb::arg("names"), nb::arg("roots"),
-             nb::arg("definitions"), nb::arg("edges"));
+  module.def("example_svg", &DrawExample, nb::arg("example"), nb::arg("labels"), nb::arg("roots"),
+             nb::arg("edges"), nb::arg("node_names"), nb::arg("edge_names"),
+             nb::arg("node_classes"));
 }
 
 }  // namespace millrace::python
