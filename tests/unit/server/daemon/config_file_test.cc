@@ -1,0 +1,166 @@
+#include "server/daemon/config_file.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "server/daemon/option_table.h"
+#include "tests/support/dataset_fixture.h"
+#include "tests/unit/server/daemon/options_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+/// A file c.yaml in a folder of its own, which goes away with it.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text) { Write(text); }
+  void Write(const std::string& text) { std::ofstream(path()) << text; }
+  std::string path() const { return dir_.path() / "c.yaml"; }
+  Result<OptionTexts> Read() const { return ReadConfigFile(path()); }
+  /// Without the folder's name.
+  std::string Error() const {
+    const std::string message = ErrorOf(Read());
+    REQUIRE(message.find(path()) == 0);
+    return message.substr(path().size() - std::string("c.yaml").size());
+  }
+
+ private:
+  TempDir dir_;
+};
+
+TEST_CASE("a configuration file gives options and datasets, and says where", "[config]") {
+  const ConfigFile file(
+      "threads: 3\nlisten: '[::1]:0'\n"
+      "datasets:\n  a: /x\n  b: {path: /y, index: /z}\n");
+  const OptionTexts texts = file.Read().value();
+  CHECK(texts.values.size() == 2);
+  CHECK(texts.values.at("threads").text == "3");
+  CHECK(texts.values.at("threads").where == file.path() + ":1:10");
+  CHECK(texts.values.at("listen").text == "[::1]:0");
+  CHECK(texts.datasets.at("a").dataset.path == "/x");
+  CHECK(texts.datasets.at("b").dataset.path == "/y");
+  CHECK(texts.datasets.at("b").dataset.index == "/z");
+  CHECK(texts.datasets.at("b").where == file.path() + ":5:3");
+}
+
+TEST_CASE("a file without anything in it gives nothing", "[config]") {
+  const OptionTexts texts = ConfigFile("# nothing\n").Read().value();
+  CHECK(texts.values.empty());
+  CHECK(texts.datasets.empty());
+}
+
+TEST_CASE("an unknown key is an error with its place, the nearest and all known ones", "[config]") {
+  const std::string error = ConfigFile("listen: a:1\nbatch_lissen: a:2\n").Error();
+  CHECK(error.find("c.yaml:2:1: unknown key 'batch_lissen' (did you mean batch_listen?), expected "
+                   "one of datasets, listen, batch_listen") == 0);
+  CHECK(ConfigFile("quite_else: 1\n").Error().find("unknown key 'quite_else', expected") !=
+        std::string::npos);
+  CHECK(ConfigFile("dataset: {}\n").Error().find("did you mean datasets?") != std::string::npos);
+}
+
+TEST_CASE("a key that is there twice is an error with both places", "[config]") {
+  CHECK(ConfigFile("threads: 1\n\nthreads: 2\n").Error() ==
+        "c.yaml:3:1: duplicate key 'threads', first written at line 1");
+}
+
+TEST_CASE("what is not one value is an error with its place", "[config]") {
+  CHECK(ConfigFile("threads: [1]\n").Error() ==
+        "c.yaml:1:10: option threads: expected one value, got a list");
+  CHECK(ConfigFile("threads:\n").Error().find("expected one value, got null") != std::string::npos);
+  CHECK(ConfigFile("threads\n").Error().find("c.yaml:1:1: expected a map of options") == 0);
+}
+
+TEST_CASE("a dataset is a folder, or a path and an index", "[config]") {
+  CHECK(ConfigFile("datasets: /x\n").Error() ==
+        "c.yaml:1:11: datasets: expected a map of id to folder, got '/x'");
+  CHECK(ConfigFile("datasets: {a: [x]}\n").Error() ==
+        "c.yaml:1:15: datasets.a: expected a folder, or {path: …, index: …}");
+  CHECK(ConfigFile("datasets: {a: {index: x}}\n").Error() ==
+        "c.yaml:1:15: datasets.a: expected a folder, or {path: …, index: …}");
+  CHECK(ConfigFile("datasets: {a: {paht: x}}\n").Error() ==
+        "c.yaml:1:16: datasets.a: unknown key 'paht', expected path or index");
+  CHECK(ConfigFile("datasets: {a: {path: []}}\n").Error() ==
+        "c.yaml:1:22: datasets.a: expected a path, got a list");
+}
+
+TEST_CASE("a file that is not there, and a folder, are errors", "[config]") {
+  CHECK(ReadConfigFile("/no/such/file").status() ==
+        NotFound("configuration /no/such/file: no such file, or not readable"));
+  CHECK(ReadConfigFile("/").status() ==
+        InvalidArgument("configuration /: is a folder, expected a YAML file"));
+}
+
+TEST_CASE("flags win over the file, and the file over defaults", "[config]") {
+  const ConfigFile file("threads: 3\ngrace: 7\ndatasets: {data: /no/such/folder, more: /tmp}\n");
+  const DaemonOptions options =
+      EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "5"}}), SomeHost()).value();
+  CHECK(options.threads == 5);
+  CHECK(options.grace == 7);
+  CHECK(options.attach_timeout == 60);
+  CHECK(options.datasets.at("data").path == std::filesystem::temp_directory_path());
+  CHECK(options.datasets.at("more").path == "/tmp");
+}
+
+TEST_CASE("a value that is wrong is an error with its place in the file", "[config]") {
+  const ConfigFile file("grace: 7\nthreads: 2.7\n");
+  CHECK(ErrorOf(EffectiveOptions(Role::kServe, file.path(), Given({}), SomeHost())) ==
+        file.path() + ":2:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
+  // What a flag replaces is not looked at.
+  CHECK(EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "2"}}), SomeHost()).ok());
+}
+
+/// Other values than the defaults, odd ones where any text may stand.
+const std::map<std::string, std::string>& OtherValues() {
+  static const std::map<std::string, std::string> values = {{"listen", "[::]:0"},
+                                                            {"batch_listen", "*:7"},
+                                                            {"advertise", "[fe80::1]:9"},
+                                                            {"dispatcher", "a:1,b:2"},
+                                                            {"metrics_listen", "localhost:0"},
+                                                            {"health_listen", "localhost:1"},
+                                                            {"state", "/tmp/a, b: \"c\" # d\n"},
+                                                            {"store", "etcd://a:1,b:2/p"},
+                                                            {"memory_limit", "300MB"},
+                                                            {"threads", "3"},
+                                                            {"grace", "0.1"},
+                                                            {"attach_timeout", "1e-1"},
+                                                            {"name", "- true"},
+                                                            {"log_level", "off"},
+                                                            {"log_json", "true"},
+                                                            {"shared_memory", "false"},
+                                                            {"skip_bad", "true"}};
+  return values;
+}
+
+TEST_CASE("what is printed reads back as the same options", "[config]") {
+  REQUIRE(OtherValues().size() == OptionTable().size());
+  for (const Role role : {Role::kDispatcher, Role::kWorker, Role::kServe}) {
+    for (const auto& values : {std::map<std::string, std::string>(), OtherValues()}) {
+      OptionTexts texts = Given(values);
+      texts.datasets["-"] = {{"/tmp", "/an index, {odd}"}, ""};
+      const DaemonOptions options = MakeOptions(role, texts, SomeHost()).value();
+      const ConfigFile file(PrintConfig(options));
+      const DaemonOptions read = EffectiveOptions(role, file.path(), {}, SomeHost()).value();
+      CHECK(PrintConfig(read) == PrintConfig(options));
+      for (const std::string& name : ChangedOptions(options, read)) {
+        for (const Option& option : OptionTable()) {
+          CHECK_FALSE((option.name == name && option.IsOf(role)));
+        }
+      }
+      CHECK(read.datasets.at("-").index == "/an index, {odd}");
+    }
+  }
+}
+
+TEST_CASE("a role prints its own options only, with help, bounds and default", "[config]") {
+  const std::string config = PrintConfig(Make({}, Role::kWorker).value());
+  CHECK(config.find("# millraced worker\n") == 0);
+  CHECK(config.find("threads: 8  # batches built at once, 1 to 1024 [the CPUs of affinity and "
+                    "cgroup]\n") != std::string::npos);
+  CHECK(config.find("\ndispatcher: 127.0.0.1:7700") != std::string::npos);
+  CHECK(config.find("attach_timeout") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,203 @@
+#include "server/daemon/options.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "server/daemon/option_table.h"
+#include "tests/unit/server/daemon/options_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+std::string ErrorOfOption(const std::string& name, const std::string& text) {
+  return ErrorOf(Make({{name, text}}));
+}
+
+TEST_CASE("options that nobody gives have their defaults", "[options]") {
+  const DaemonOptions options = Make({}).value();
+  CHECK(options.listen == "127.0.0.1:7700");
+  CHECK(options.batch_listen == "127.0.0.1:7701");
+  CHECK(options.advertise.empty());
+  CHECK(options.metrics_listen.empty());
+  CHECK(options.health_listen.empty());
+  CHECK(options.store.empty());
+  CHECK(options.state == DefaultStateFolder());
+  CHECK(options.memory_limit == 800'000'000);
+  CHECK(options.batch_memory() == 200'000'000);
+  CHECK(options.threads == 8);
+  CHECK(options.grace == 10);
+  CHECK(options.attach_timeout == 60);
+  CHECK(options.name == Whereabouts());
+  CHECK(options.log_level == LogLevel::kInfo);
+  CHECK(options.shared_memory);
+  CHECK_FALSE(options.skip_bad);
+  CHECK_FALSE(options.log_json);
+}
+
+TEST_CASE("the default of threads is no more than the most that may be given", "[options]") {
+  HostLimits host = SomeHost();
+  host.cpus = 5000;
+  CHECK(MakeOptions(Role::kServe, Given({}), host)->threads == 1024);
+}
+
+TEST_CASE("a whole number is refused with the bounds if it is none or beyond them", "[options]") {
+  CHECK(Make({{"threads", "1"}})->threads == 1);
+  CHECK(Make({{"threads", "1024"}})->threads == 1024);
+  for (const char* text : {"2.7", "many", "0", "1025", "-1", "0x2", " 2", "2e1"}) {
+    CAPTURE(text);
+    CHECK(ErrorOfOption("threads", text) ==
+          std::string("option threads: expected a whole number from 1 to 1024, got '") + text +
+              "'");
+  }
+}
+
+TEST_CASE("seconds are refused with the bounds if they are none or beyond them", "[options]") {
+  CHECK(Make({{"grace", "0"}})->grace == 0);
+  CHECK(Make({{"grace", "86400"}})->grace == 86400);
+  CHECK(Make({{"attach_timeout", "0.1"}})->attach_timeout == 0.1);
+  for (const char* text : {"-1", "86401", "nan", "inf", "soon", "", "5s"}) {
+    CAPTURE(text);
+    CHECK(ErrorOfOption("grace", text) ==
+          std::string("option grace: expected a number of seconds from 0 to 86400, got '") + text +
+              "'");
+  }
+  CHECK(ErrorOfOption("attach_timeout", "0") ==
+        "option attach_timeout: expected a number of seconds from 0.1 to 86400, got '0'");
+}
+
+TEST_CASE("memory has units, a least, and at most what the host has", "[options]") {
+  CHECK(Make({{"memory_limit", "300MB"}})->memory_limit == 300'000'000);
+  CHECK(Make({{"memory_limit", "16MiB"}})->memory_limit == 16 << 20);
+  CHECK(Make({{"memory_limit", "1000000000"}})->memory_limit == 1'000'000'000);
+  CHECK(ErrorOfOption("memory_limit", "3 apples") ==
+        "option memory_limit: expected bytes, such as 4096, 300MB or 4GiB, got '3 apples'");
+  CHECK(ErrorOfOption("memory_limit", "16777215") ==
+        "option memory_limit: expected at least 16MiB, got '16777215'");
+  CHECK(ErrorOfOption("memory_limit", "1GiB") ==
+        "option memory_limit: expected at most the machine's 1000000000 bytes, got '1GiB'");
+}
+
+TEST_CASE("a switch is true or false", "[options]") {
+  CHECK(Make({{"skip_bad", "true"}})->skip_bad);
+  CHECK_FALSE(Make({{"shared_memory", "false"}})->shared_memory);
+  for (const char* text : {"yes", "1", "True", ""}) {
+    CHECK(ErrorOfOption("log_json", text) ==
+          std::string("option log_json: expected true or false, got '") + text + "'");
+  }
+}
+
+TEST_CASE("a log level is one of five, and a mistyped one has a suggestion", "[options]") {
+  CHECK(Make({{"log_level", "off"}})->log_level == LogLevel::kOff);
+  CHECK(ErrorOfOption("log_level", "warnin") ==
+        "option log_level: expected debug, info, warning, error or off, got 'warnin' (did you mean "
+        "warning?)");
+}
+
+TEST_CASE("an address to listen on may have port 0, one to connect to may not", "[options]") {
+  CHECK(Make({{"listen", "[::1]:0"}})->listen == "[::1]:0");
+  CHECK(Make({{"metrics_listen", "0.0.0.0:65535"}})->metrics_listen == "0.0.0.0:65535");
+  CHECK(ErrorOfOption("listen", "localhost") ==
+        "option listen: expected host:port with a port from 0 to 65535, got 'localhost'");
+  CHECK(ErrorOfOption("batch_listen", "a:65536").find("got 'a:65536'") != std::string::npos);
+  CHECK(ErrorOfOption("health_listen", ":1").find("got ':1'") != std::string::npos);
+  CHECK(ErrorOfOption("listen", "").find("got ''") != std::string::npos);
+  CHECK(ErrorOfOption("advertise", "a:0") ==
+        "option advertise: expected host:port with a port from 1 to 65535, got 'a:0'");
+  CHECK(Make({{"dispatcher", "a:1,b:2"}})->dispatcher == "a:1,b:2");
+  CHECK(ErrorOfOption("dispatcher", "a:1,b").find("got 'b'") != std::string::npos);
+}
+
+TEST_CASE("a store is an address of etcd", "[options]") {
+  CHECK(Make({{"store", "etcd://a:1,b:2/p"}})->store == "etcd://a:1,b:2/p");
+  for (const char* text : {"a:1", "etcd://a/p", "etcd://a:99999/p", "etcd://a:0/p"}) {
+    CHECK(ErrorOfOption("store", text) ==
+          std::string("option store: expected etcd://host:port,host:port/prefix, got '") + text +
+              "'");
+  }
+}
+
+TEST_CASE("consumers are told an address that they can reach", "[options]") {
+  for (const std::string wildcard : {"0.0.0.0:1", "[::]:1", "*:1"}) {
+    CHECK(ErrorOfOption("batch_listen", wildcard) ==
+          "option advertise: needed where batch_listen is " + wildcard +
+              ": give host:port as consumers reach it");
+    CHECK(ErrorOfOption("advertise", wildcard) ==
+          "option advertise: expected an address that consumers can reach, got '" + wildcard + "'");
+    CHECK(Make({{"batch_listen", wildcard}, {"advertise", "a:1"}}).ok());
+    CHECK(Make({{"batch_listen", wildcard}}, Role::kDispatcher).ok());
+  }
+}
+
+TEST_CASE("an empty text asks for a default that is none or the host's", "[options]") {
+  const DaemonOptions options =
+      Make({{"advertise", ""}, {"threads", ""}, {"memory_limit", ""}, {"state", ""}, {"name", ""}})
+          .value();
+  CHECK(options.advertise.empty());
+  CHECK(options.threads == 8);
+  CHECK(options.memory_limit == 800'000'000);
+  CHECK(options.state == DefaultStateFolder());
+  CHECK(options.name == Whereabouts());
+}
+
+TEST_CASE("a default beyond the bounds is refused as if it were given", "[options]") {
+  HostLimits host = SomeHost();
+  host.memory_bytes = 10 << 20;
+  CHECK(ErrorOf(MakeOptions(Role::kServe, Given({}), host)) ==
+        "option memory_limit: expected at least 16MiB, got '8388608'");
+}
+
+TEST_CASE("an error says where the text was given", "[options]") {
+  OptionTexts texts = Given({});
+  texts.values["threads"] = {"2.7", "config.yaml:3:10"};
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost())) ==
+        "config.yaml:3:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
+  texts = Given({});
+  texts.values["batch_listen"] = {"*:1", "config.yaml:4:15"};
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost()))
+            .find("config.yaml:4:15: option advertise: needed") == 0);
+  texts = Given({});
+  texts.datasets["no"] = {{"/no/such/folder", ""}, "config.yaml:5:3"};
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost())) ==
+        "config.yaml:5:3: dataset no: /no/such/folder is no folder that can be read");
+}
+
+TEST_CASE("datasets of the command line have an id and a folder, each once", "[options]") {
+  OptionTexts texts;
+  REQUIRE(AddDataset("a=/x=y", texts).ok());
+  CHECK(texts.datasets["a"].dataset.path == "/x=y");
+  CHECK(AddDataset("a=/z", texts).message() ==
+        "option dataset: 'a=/z': a was given before, as /x=y; give each dataset once");
+  for (const char* text : {"a", "=x", "a=", ""}) {
+    CHECK(AddDataset(text, texts) ==
+          InvalidArgument(std::string("option dataset: expected ID=DIR, got '") + text + "'"));
+  }
+  CHECK(ErrorOf(MakeOptions(Role::kServe, {}, SomeHost())).find("no dataset: give --dataset") == 0);
+  OptionTexts odd = Given({});
+  odd.datasets["a/b"] = odd.datasets["data"];
+  CHECK(ErrorOf(MakeOptions(Role::kServe, odd, SomeHost())).find("got 'a/b'") != std::string::npos);
+}
+
+TEST_CASE("options that differ are named", "[options]") {
+  const DaemonOptions before = Make({{"name", "n"}}).value();
+  CHECK(ChangedOptions(before, before).empty());
+  CHECK(ChangedOptions(before,
+                       Make({{"name", "n"}, {"threads", "3"}, {"log_level", "off"}}).value()) ==
+        std::vector<std::string>{"threads", "log_level"});
+}
+
+TEST_CASE("every option is on the page for operators, with its default", "[options]") {
+  std::ifstream in(std::string(MILLRACE_SOURCE_DIR) + "/docs/operations.md");
+  std::stringstream page;
+  page << in.rdbuf();
+  const std::string text = page.str();
+  for (const Option& option : OptionTable()) {
+    CAPTURE(option.name);
+    const std::size_t at = text.find("`" + option.name + "`");
+    REQUIRE(at != std::string::npos);
+    const std::string row = text.substr(at, text.find('\n', at) - at);
+    if (option.otherwise.fixed) CHECK(row.find(option.otherwise.shown) != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

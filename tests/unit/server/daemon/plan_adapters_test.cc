@@ -1,0 +1,113 @@
+#include "server/daemon/plan_adapters.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/dataset_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr const char* kPipeline =
+    "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 2}\n";
+
+/// A library of one dataset with one file.
+struct Library {
+  Library() {
+    WriteFixture(dir.path(), SampleFile("a.bin"));
+    PlanLibraryOptions options;
+    options.datasets["d"].dir = dir.path();
+    library = std::make_shared<PlanLibrary>(options, MakeNullLogger());
+  }
+  TempDir dir;
+  std::shared_ptr<PlanLibrary> library;
+};
+
+v1::PipelineText Text(const std::string& yaml, const std::string& change = "") {
+  v1::PipelineText text;
+  text.set_yaml(yaml);
+  if (!change.empty()) text.add_overrides(change);
+  return text;
+}
+
+TEST_CASE("a dataset's state has a digest only once it is open", "[adapters]") {
+  DatasetStatus status;
+  status.indexing = 0.25;
+  status.error = "why";
+  v1::DatasetState state = ToProto(status);
+  CHECK(state.digest().empty());
+  CHECK(state.verifying() == 0.25);
+  CHECK(state.error() == "why");
+  status.open = true;
+  status.digest = {1, 2};
+  status.files = 3;
+  status.proof_states = 4;
+  state = ToProto(status);
+  CHECK(state.digest() == status.digest.ToHex());
+  CHECK(state.verifying() == 1);
+  CHECK(state.files() == 3);
+  CHECK(state.examples() == 4);
+}
+
+TEST_CASE("names of files that were left out are escaped", "[adapters]") {
+  DatasetStatus status;
+  BadFile bad;
+  bad.name = "a\nb";
+  bad.reason = "short";
+  status.left_out = {bad};
+  status.left_out_files = 9;
+  const v1::DatasetState state = ToProto(status);
+  CHECK(state.left_out_files() == 9);
+  REQUIRE(state.left_out_size() == 1);
+  CHECK(state.left_out(0).name() == "a\\x0ab");
+  CHECK(state.left_out(0).reason() == "short");
+}
+
+TEST_CASE("a worker compiles with variant and overrides, and lists files", "[adapters]") {
+  const Library of;
+  const auto provider = MakePlanProvider(of.library);
+  REQUIRE(provider->CompilePlan(Text(kPipeline)).ok());
+  CHECK(provider->CompilePlan(Text(kPipeline, "batch.size=x")).status().code() ==
+        StatusCode::kInvalidArgument);
+  const std::vector<v1::FileEntry> files = provider->ListFiles("d");
+  REQUIRE(files.size() == 1);
+  CHECK(files[0].name() == "a.bin");
+  CHECK(files[0].size() == file_size(of.dir / "a.bin"));
+  CHECK(files[0].digest().size() == 16);
+  CHECK(provider->ListFiles("no").empty());
+  CHECK(provider->DatasetStates().at("d").digest().size() == 32);
+}
+
+TEST_CASE("whether a plan can be compiled is asked of its dataset", "[adapters]") {
+  const Library of;
+  const auto provider = MakePlanProvider(of.library);
+  v1::PlanSpec spec;
+  *spec.mutable_pipeline() = Text(kPipeline);
+  CHECK(provider->CanCompile(spec));
+  spec.set_dataset("no");
+  CHECK(provider->CanCompile(spec));  // compiling says what is wrong
+}
+
+TEST_CASE("a dispatcher's facts are those of the plan, kept alive or not", "[adapters]") {
+  const Library of;
+  const auto plan = of.library->Compile(PipelineSource{.yaml = kPipeline}).value();
+  for (const bool keep_plans : {false, true}) {
+    const auto facts = MakePlanCompiler(of.library, keep_plans)->Compile(Text(kPipeline));
+    REQUIRE(facts.ok());
+    CHECK((*facts)->fingerprint() == plan->fingerprint());
+    CHECK((*facts)->dataset() == "d");
+  }
+}
+
+TEST_CASE("plans are kept for a worker of the same process alone", "[adapters]") {
+  for (const bool keep_plans : {false, true}) {
+    const Library of;
+    const auto facts = MakePlanCompiler(of.library, keep_plans)->Compile(Text(kPipeline)).value();
+    // A plan that lives is shared; one that was dropped is made anew.
+    std::weak_ptr<const Plan> first =
+        of.library->Compile(PipelineSource{.yaml = kPipeline}).value();
+    CHECK(first.expired() != keep_plans);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
