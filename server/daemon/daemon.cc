@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/addresses.h"
 #include "common/transport/grpc/grpc_client.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/dispatcher_service.h"
@@ -13,15 +14,6 @@ namespace {
 
 /// A thread that has to go round several times a second, and has not for that long, hangs.
 constexpr Duration kHangs = std::chrono::seconds(30);
-
-std::string WithPort(const std::string& listen, int port) {
-  return listen.substr(0, listen.rfind(':')) + ":" + std::to_string(port);
-}
-
-bool IsLoopback(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
-}
 
 /// Null where batches are not shared. A batch that finds no place in it is copied.
 std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {

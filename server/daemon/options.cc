@@ -7,18 +7,13 @@
 
 #include <fmt/core.h>
 
+#include "common/base/addresses.h"
 #include "server/daemon/config_file.h"
 #include "server/daemon/option_table.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
 namespace {
-
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
-bool IsWildcard(const std::string& host) {
-  return host == "0.0.0.0" || host == "[::]" || host == "::" || host == "*";
-}
 
 /// `status` with where `text` was given, if it was in a file.
 Status At(const Status& status, const OptionText& text) {
@@ -44,13 +39,13 @@ Status CheckAdvertised(const OptionTexts& texts, const DaemonOptions& options) {
     return given == texts.values.end() ? OptionText() : given->second;
   };
   if (!options.advertise.empty()) {
-    if (!IsWildcard(HostOf(options.advertise))) return OkStatus();
+    if (!IsWildcard(options.advertise)) return OkStatus();
     return At(InvalidArgument(fmt::format(
                   "option advertise: expected an address that consumers can reach, got '{}'",
                   options.advertise)),
               where("advertise"));
   }
-  if (options.role == Role::kDispatcher || !IsWildcard(HostOf(options.batch_listen))) {
+  if (options.role == Role::kDispatcher || !IsWildcard(options.batch_listen)) {
     return OkStatus();
   }
   return At(InvalidArgument("option advertise: needed where batch_listen is " +

@@ -13,6 +13,7 @@
 #include "client/cli/text_table.h"
 #include "client/cli/top/top_rows.h"
 #include "client/session/machine/stats.h"
+#include "common/base/addresses.h"
 
 namespace millrace::cli {
 namespace {
@@ -28,8 +29,6 @@ std::string InMegabytes(Rate rate) { return rate ? InMegabytes(*rate) : "-"; }
 std::string Percent(Rate share) {
   return share ? fmt::format("{:.0f} %", 100 * std::min(*share, 1.0)) : "-";
 }
-
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 /// A list of the frame: a heading and rows, of which as many are shown as there is room for.
 struct List {
@@ -82,8 +81,8 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
   List list;
   for (const WorkerRow& row : rows) {
     const v1::WorkerStatus& worker = *row.status;
-    table.Add({Printable(worker.name()), Printable(HostOf(worker.address())), worker.state(),
-               Amount(row.batches), InMegabytes(row.bytes),
+    table.Add({Printable(worker.name()), Printable(std::string(HostOf(worker.address()))),
+               worker.state(), Amount(row.batches), InMegabytes(row.bytes),
                fmt::format("{:.2f} s", worker.queue_seconds()),
                fmt::format("{}/{}", InMegabytes(static_cast<double>(worker.buffered_bytes())),
                            InMegabytes(static_cast<double>(worker.memory_limit_bytes()))),

@@ -6,8 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
-#include "common/base/parse_number.h"
+#include "common/base/addresses.h"
 
 namespace millrace {
 namespace {
@@ -32,19 +33,14 @@ bool IsOfHost(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPOR
 }  // namespace
 
 Status CheckListen(const std::string& listen) {
-  const std::size_t colon = listen.rfind(':');
-  if (colon == std::string::npos) {
-    return InvalidArgument("listen address '" + listen + "': expected host:port");
-  }
-  std::string host = listen.substr(0, colon);
-  const std::string port = listen.substr(colon + 1);
-  if (host.size() > 1 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  if (!ParseNumber<std::uint16_t>(port).ok()) {
+  const std::optional<HostPort> parts = ParseHostPort(listen);
+  if (!parts) {
     return InvalidArgument("listen address '" + listen +
-                           "': expected a port from 0 to 65535, got '" + port + "'");
+                           "': expected host:port, the port from 0 to 65535, an IPv6 address in "
+                           "brackets");
   }
+  const std::string& host = parts->host;
+  const std::string port = std::to_string(parts->port);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/addresses.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 
@@ -229,7 +230,7 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
   MILLRACE_RETURN_IF_ERROR(CheckWorkerRef(request.self()));
   const std::string& address = request.self().address();
   if (address.empty()) return InvalidArgument("the worker has no address: set `advertise`");
-  if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
+  if (IsWildcard(address)) {
     return InvalidArgument(fmt::format(
         "the worker's address {} is a wildcard, which no consumer can reach: set `advertise`",
         address));
@@ -363,11 +364,6 @@ bool Compatible(const SessionFacts& a, const SessionFacts& b) {
   return a.plan && b.plan && a.plan->fingerprint == b.plan->fingerprint &&
          a.hello.world_size() == b.hello.world_size() &&
          (a.wanted_start() == b.wanted_start() || (a.hello.any_start() && b.hello.any_start()));
-}
-
-bool IsLoopback(std::string_view address) {
-  return address.starts_with("127.") || address.starts_with("localhost:") ||
-         address.starts_with("[::1]:");
 }
 
 }  // namespace millrace

@@ -48,9 +48,6 @@ std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState
 /// Whether sessions of these may be live in one job at a time.
 bool Compatible(const SessionFacts& a, const SessionFacts& b);
 
-/// Whether an address names the own host only: 127.*, localhost, [::1].
-bool IsLoopback(std::string_view address);
-
 /// Same host, where both say theirs.
 inline bool SameHost(std::string_view a, std::string_view b) { return !a.empty() && a == b; }
 

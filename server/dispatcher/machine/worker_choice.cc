@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/addresses.h"
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/hello_check.h"

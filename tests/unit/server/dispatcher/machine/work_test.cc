@@ -68,11 +68,14 @@ TEST_CASE("a number of another worker is not given away", "[work][hostile]") {
 TEST_CASE("a worker with a wildcard address is refused", "[work][hostile]") {
   Harness h;
   v1::WorkRequest request = h.workers[h.AddWorker("w1")];
-  request.mutable_self()->set_address("0.0.0.0:7701");
-  const StreamId stream = h.Open(true);
-  h.Work(stream, request);
-  CHECK(h.ClosedWith(stream).code() == StatusCode::kInvalidArgument);
-  CHECK_THAT(h.ClosedWith(stream).message(), Contains("advertise"));
+  for (const char* address : {"0.0.0.0:7701", "[::]:7701", "*:7701", "[0:0::0]:7701"}) {
+    INFO(address);
+    request.mutable_self()->set_address(address);
+    const StreamId stream = h.Open(true);
+    h.Work(stream, request);
+    CHECK(h.ClosedWith(stream).code() == StatusCode::kInvalidArgument);
+    CHECK_THAT(h.ClosedWith(stream).message(), Contains("advertise"));
+  }
 }
 
 TEST_CASE("workers are told the plans that jobs need, once each", "[work][plans]") {

@@ -262,8 +262,9 @@ TEST_CASE("an address of etcd is read, or what is wrong with it is said", "[etcd
   REQUIRE(three.ok());
   CHECK(three->endpoints == std::vector<std::string>{"a:1", "[::1]:2", "10.0.0.3:2379"});
   CHECK(three->prefix == "/teams/blue");
-  for (const char* bad : {"", "etcd://", "http://a:1", "etcd://a", "etcd://a:1,", "etcd://a:1,b/x",
-                          "etcd://a:1/", "etcd://a:1/x/", "etcd://a:x", "etcd://:1"}) {
+  for (const char* bad :
+       {"", "etcd://", "http://a:1", "etcd://a", "etcd://a:1,", "etcd://a:1,b/x", "etcd://a:1/",
+        "etcd://a:1/x/", "etcd://a:x", "etcd://:1", "etcd://::1:2", "etcd://a:70000"}) {
     const Status status = ParseEtcdAddress(bad).status();
     CHECK(status.code() == StatusCode::kInvalidArgument);
     CHECK_THAT(status.message(), Contains("etcd://host:port"));
