@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/batch/layout/drop_reasons.h"
 #include "common/batch/layout/layout.h"
 #include "common/epoch/position.h"
 
@@ -32,6 +33,7 @@ struct BatchSpec {
   std::string source;  // proof_states, definitions, …
   StepOptions steps;   // examples, sizes, remainder, world size
   ExpandSpec expand;
+  DropReasonNames drop_reasons;        // names of the reasons that batches have as numbers
   std::uint64_t node_labels = 0;       // classes and definitions
   std::uint64_t base_node_labels = 0;  // classes
   std::uint64_t edge_labels = 0;       // of delivered edges

@@ -6,7 +6,8 @@ include(CMakePackageConfigHelpers)
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
 install(TARGETS millrace_proto millrace_services millrace_base millrace_system millrace_epoch
-                millrace_batch_layout millrace_batch millrace_expand millrace_transport
+                millrace_batch_layout millrace_batch millrace_expand millrace_convert
+                millrace_transport
                 millrace_transport_grpc millrace_transport_shm millrace_session_machine
                 millrace_client_api millrace_device millrace_session_run millrace_viz millrace_client
   EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
@@ -14,6 +15,7 @@ install(TARGETS millrace_proto millrace_services millrace_base millrace_system m
 foreach(header
     client/session.h client/spec.h client/device/device.h client/session/machine/stats.h
     common/base/ids.h common/base/log.h common/base/result.h common/base/time.h
+    common/base/wait_cause.h common/batch/layout/drop_reasons.h
     common/system/clock.h common/system/stderr_logger.h
     common/batch/arena.h common/batch/batch.h common/batch/layout/layout.h
     common/batch/layout/tensor_table.h common/expand/expand.h

@@ -153,7 +153,9 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        false,
        {"reason"},
-       "examples missing in delivered batches, by reason"},
+       "examples missing in delivered batches, by reason; other: those of newer workers that have "
+       "no "
+       "name here"},
       {kLastProgress,
        "millrace_last_progress_timestamp_seconds",
        kGauge,

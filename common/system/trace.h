@@ -16,41 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/ids.h"
+#include "common/base/span.h"
 #include "common/system/clock.h"
 #include "common/system/mutex.h"
 
 namespace millrace {
-
-/// Numbers are those of the protocol (trace.proto), which says what each is.
-enum class SpanKind : std::uint8_t {
-  kLease = 1,
-  kBuild = 2,
-  kShuffle = 3,
-  kClosure = 4,
-  kBatch = 5,
-  kSeal = 6,
-  kSend = 7,
-  kReceive = 8,
-  kGather = 9,
-  kExpand = 10,
-  kTaken = 11,
-  kWaited = 12,
-};
-inline constexpr std::size_t kSpanKinds = 13;
-
-struct Span {
-  SpanKind kind = SpanKind::kBuild;
-  std::uint32_t lane = 0;  // spans of one lane do not overlap, unless one holds the other
-  Time begin;              // unset: was not being recorded then
-  Time end;                // unset: now
-  Number session;          // whose batch it is
-  Number lease;
-  std::uint64_t epoch = 0;  // the batch's position
-  std::uint64_t example = 0;
-  std::uint64_t bytes = 0;   // packed; a lease: its shard's stride
-  std::uint32_t detail = 0;  // a wait: its cause; a lease: its shard's batches
-};
 
 /// A bounded number of spans, the newest: what does not fit pushes out the oldest, which is
 /// counted. Memory is taken when a trace begins and given back when all of it has been taken.

@@ -15,12 +15,6 @@
 
 namespace millrace {
 
-/// Spans as columns, and back. Rows beyond the shortest column are not read.
-void AppendTo(v1::Spans& columns, const Span& span);
-std::size_t SpanCount(const v1::Spans& columns);
-/// REQUIRES: row < SpanCount(columns).
-Span SpanAt(const v1::Spans& columns, std::size_t row);
-
 /// Thread-safe. Where no trace is taken, all costs one relaxed load.
 class TracePeer {
  public:

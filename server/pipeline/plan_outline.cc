@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "common/batch/layout/layout.h"
+#include "common/transport/convert/drop_reasons.h"
+#include "common/transport/convert/expand.h"
+#include "common/transport/convert/steps.h"
 
 namespace millrace {
 namespace {
@@ -31,16 +34,9 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Batc
              .world_size = 1},
       max_example_bytes_(source.max_example_bytes()) {
   for (const TensorSpec& tensor : source.tensors()) FillTensor(tensor, *spec_.add_tensors());
-  v1::StepSpec& step = *spec_.mutable_steps();
-  step.set_examples(steps_.examples);
-  step.set_size(steps_.size);
-  step.set_global_size(steps_.global_size);
-  step.set_keep(steps_.keep);
-  const ExpandSpec& expand = source.expand();
-  v1::ExpandSpec& out = *spec_.mutable_expand();
-  out.set_base_edge_labels(expand.base_edge_labels);
-  out.set_symmetrization(std::string(SymmetrizationName(expand.symmetrization)));
-  out.set_add_self_edges(expand.add_self_edges);
+  ToProto(steps_, spec_.mutable_steps());
+  ToProto(source.expand(), spec_.mutable_expand());
+  AddDropReasons(spec_);
   *spec_.mutable_labels() = source.label_counts();
   spec_.set_source(std::string(source.name()));
   spec_.set_order_fingerprint(identity_.order_fingerprint.ToString());

@@ -7,6 +7,8 @@
 #include <fmt/core.h>
 
 #include "server/dispatcher/service/plan_compiler.h"
+#include "common/transport/convert/places.h"
+#include "common/transport/convert/steps.h"
 #include "server/pipeline/plan_outline.h"
 
 namespace millrace::bench {
@@ -131,12 +133,7 @@ Status BenchConsumer::Receive(const v1::AttachResponse& response) {
   if (response.has_welcome()) {
     const v1::Welcome& welcome = response.welcome();
     session_ = welcome.session();
-    const v1::StepSpec& spec = welcome.spec().steps();
-    MILLRACE_ASSIGN_OR_RETURN(steps_, StepArithmetic::Create({.examples = spec.examples(),
-                                                              .size = spec.size(),
-                                                              .global_size = spec.global_size(),
-                                                              .keep = spec.keep(),
-                                                              .world_size = spec.world_size()}));
+    MILLRACE_ASSIGN_OR_RETURN(steps_, StepArithmetic::Create(FromProto(welcome.spec().steps())));
     next_ = Linear(welcome.start().epoch(), welcome.start().example());
   }
   for (const v1::Lease& lease : response.leases()) {
@@ -147,7 +144,7 @@ Status BenchConsumer::Receive(const v1::AttachResponse& response) {
                                         [](std::uint64_t b, const Held& h) { return b < h.begin; });
     const bool overlaps = (after != held_.end() && after->begin < held.end) ||
                           (after != held_.begin() && (after - 1)->end > begin);
-    const ExampleRange own = steps_->RankExamples({shard.epoch(), shard.position()}, rank_);
+    const ExampleRange own = steps_->RankExamples(PositionOf(shard), rank_);
     if (overlaps || begin < next_ || shard.first_example() != own.first ||
         shard.examples() != own.count) {
       return InvalidArgument(fmt::format("consumer {}: lease {}.{} of {} batches from {} is wrong",

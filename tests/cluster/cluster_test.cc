@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/transport/trace_peer.h"
+#include "common/transport/convert/spans.h"
 #include "tests/support/test_cluster.h"
 
 namespace millrace {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "common/transport/convert/places.h"
 #include "server/worker/machine/worker_state.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
@@ -210,8 +211,8 @@ class Hostile {
     for (const v1::Want& want : stream.wants.wants()) {
       const v1::Shard& shard = want.shard();
       const std::uint64_t past = task->at.example - shard.position();
-      room = room || (Number{want.lease().term(), want.lease().n()} == task->lease &&
-                      shard.epoch() == task->at.epoch && task->at.example >= shard.position() &&
+      room = room || (FromProto(want.lease()) == task->lease && shard.epoch() == task->at.epoch &&
+                      task->at.example >= shard.position() &&
                       (past == 0 || (shard.stride() != 0 && past % shard.stride() == 0)) &&
                       (past == 0 ? want.room() > 0 : past / shard.stride() < want.room()));
     }

@@ -85,6 +85,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   SessionStats sum;
   double seconds = 0;
   for (const RankReport& report : reports) {
+    if (report.attached) sum.drop_reasons = report.stats.drop_reasons;
     sum.batches += report.stats.batches;
     sum.examples += report.stats.examples;
     sum.bytes += report.stats.bytes;
@@ -107,9 +108,9 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   }
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (sum.dropped[i] == 0) continue;
-    std::printf("%s\n", fmt::format("dropped as {}: {}", DropReasonName(static_cast<DropReason>(i)),
-                                    sum.dropped[i])
-                            .c_str());
+    std::printf(
+        "%s\n",
+        fmt::format("dropped as {}: {}", sum.drop_reasons.NameOf(i), sum.dropped[i]).c_str());
   }
   if (sum.duplicates > 0) {
     std::printf("%s\n", fmt::format("copies of batches that came again: {}, of them different: {}",

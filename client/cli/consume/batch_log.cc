@@ -7,7 +7,7 @@
 namespace millrace::cli {
 
 std::string BatchLogLine(const StepArithmetic& steps, Position at, std::uint32_t rank,
-                         Digest128 hash, const BatchInfo& info) {
+                         Digest128 hash, const BatchInfo& info, const DropReasonNames& names) {
   std::string line =
       fmt::format(R"({{"epoch":{},"step":{},"rank":{},"ordinal":{},"hash":"{}","examples":[)",
                   at.epoch, steps.Step(at), rank, steps.Ordinal(at, rank), hash.ToHex());
@@ -20,7 +20,7 @@ std::string BatchLogLine(const StepArithmetic& steps, Position at, std::uint32_t
   separator = "";
   for (const DroppedExample& dropped : info.dropped) {
     fmt::format_to(std::back_inserter(line), R"({}[{},"{}"])", separator, dropped.id.value(),
-                   DropReasonName(dropped.reason));
+                   names.NameOf(dropped.reason));
     separator = ",";
   }
   line += "]}";

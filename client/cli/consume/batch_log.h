@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/ids.h"
+#include "common/batch/layout/drop_reasons.h"
 #include "common/batch/layout/layout.h"
 #include "common/epoch/position.h"
 
@@ -15,8 +16,9 @@ namespace millrace::cli {
 
 /// One JSON object without a newline:
 /// {"epoch","step","rank","ordinal","hash","examples","dropped"}. examples: ids delivered, in row
-/// order; dropped: [[id, reason], …]. `hash`: XXH3-128 of the packed payload.
+/// order; dropped: [[id, reason], …], a reason by its name in
+/// `names`. `hash`: XXH3-128 of the packed payload.
 std::string BatchLogLine(const StepArithmetic& steps, Position at, std::uint32_t rank,
-                         Digest128 hash, const BatchInfo& info);
+                         Digest128 hash, const BatchInfo& info, const DropReasonNames& names = {});
 
 }  // namespace millrace::cli

@@ -162,7 +162,8 @@ class Group final : public ConsumerGroup {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps,
                               StepArithmetic::Create(session.spec().steps));
     return log_->Write(BatchLogLine(steps, batch.position(), batch.rank(),
-                                    batch.packed()->payload_hash(), batch.info()));
+                                    batch.packed()->payload_hash(), batch.info(),
+                                    session.spec().drop_reasons));
   }
 
   const ConsumeOptions options_;

@@ -6,7 +6,8 @@
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
-#include "client/session/machine/stats.h"
+#include "common/transport/convert/drop_reasons.h"
+#include "common/transport/convert/wait_causes.h"
 
 namespace millrace::cli {
 namespace {
@@ -22,17 +23,11 @@ std::string Section(const std::string& title, const TextTable& table) {
 
 std::string Short(const std::string& digest) { return digest.substr(0, 12); }
 
-std::string DropName(v1::DropReason reason) {
-  return v1::DropReason_IsValid(reason) && reason != v1::DROP_REASON_UNSPECIFIED
-             ? std::string(DropReasonName(static_cast<DropReason>(reason)))
-             : "unknown";
-}
-
 std::string Dropped(const v1::JobStatus& job) {
   std::string text;
   for (const v1::DroppedCount& dropped : job.dropped()) {
     if (!text.empty()) text += ", ";
-    text += fmt::format("{} {}", dropped.examples(), DropName(dropped.reason()));
+    text += fmt::format("{} {}", dropped.examples(), NameOf(dropped, {}));
   }
   return text.empty() ? "0" : text;
 }
@@ -62,11 +57,9 @@ std::string LeftOutTable(const v1::ServiceStatus& status) {
 }
 
 std::string WaitText(const v1::Wait& wait) {
-  if (wait.cause() == v1::WAIT_CAUSE_UNSPECIFIED ||
-      static_cast<std::size_t>(wait.cause()) >= kWaitCauses) {
-    return "-";
-  }
-  std::string text(WaitCauseName(static_cast<WaitCause>(wait.cause())));
+  const WaitCause cause = FromProto(wait.cause());
+  if (cause == WaitCause::kNone) return "-";
+  std::string text(WaitCauseName(cause));
   if (!wait.stage().empty()) text += " " + wait.stage();
   if (!wait.worker_address().empty()) text += " at " + wait.worker_address();
   return text + fmt::format(" for {:.1f} s", wait.since_seconds());

@@ -12,8 +12,9 @@
 
 #include "client/cli/text_table.h"
 #include "client/cli/top/top_rows.h"
-#include "client/session/machine/stats.h"
 #include "common/base/addresses.h"
+#include "common/base/wait_cause.h"
+#include "common/transport/convert/places.h"
 
 namespace millrace::cli {
 namespace {
@@ -103,15 +104,15 @@ std::string RankText(const v1::ConsumerStatus& consumer) {
 class WorkerNames {
  public:
   explicit WorkerNames(const v1::ServiceStatus& now) {
-    for (const auto& worker : now.workers()) names_[KeyOf(worker.id())] = worker.name();
+    for (const auto& worker : now.workers()) names_[FromProto(worker.id())] = worker.name();
   }
   std::string Of(const v1::Wait& wait) const {
-    const auto found = names_.find(KeyOf(wait.worker()));
+    const auto found = names_.find(FromProto(wait.worker()));
     return Printable(found != names_.end() ? found->second : wait.worker_address());
   }
 
  private:
-  std::map<TopKey, std::string> names_;
+  std::map<Number, std::string> names_;
 };
 
 List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {

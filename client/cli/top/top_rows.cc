@@ -8,6 +8,8 @@
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
+#include "common/transport/convert/places.h"
+#include "common/transport/convert/wait_causes.h"
 
 namespace millrace::cli {
 namespace {
@@ -16,19 +18,19 @@ namespace {
 struct Known {
   explicit Known(const v1::ServiceStatus* status) {
     if (status == nullptr) return;
-    for (const auto& worker : status->workers()) workers[KeyOf(worker.id())] = &worker;
+    for (const auto& worker : status->workers()) workers[FromProto(worker.id())] = &worker;
     for (const auto& consumer : status->consumers())
-      consumers[KeyOf(consumer.session())] = &consumer;
+      consumers[FromProto(consumer.session())] = &consumer;
   }
-  std::map<TopKey, const v1::WorkerStatus*> workers;
-  std::map<TopKey, const v1::ConsumerStatus*> consumers;
+  std::map<Number, const v1::WorkerStatus*> workers;
+  std::map<Number, const v1::ConsumerStatus*> consumers;
 };
 
 /// Rates of one worker or consumer: differences over the time between the reports that they are of.
 template <class Message>
 class Difference {
  public:
-  Difference(const std::map<TopKey, const Message*>& before, TopKey key, const Message& now)
+  Difference(const std::map<Number, const Message*>& before, Number key, const Message& now)
       : now_(now) {
     const auto found = before.find(key);
     if (found == before.end()) return;
@@ -74,8 +76,7 @@ void Sort(std::vector<ConsumerRow>& rows, TopSort sort) {
 WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
   // One that is not let in yet reports nothing.
   if (consumer.state() == "waiting") return WaitCause::kAttach;
-  const auto cause = static_cast<std::size_t>(consumer.now().cause());
-  return cause < kWaitCauses ? static_cast<WaitCause>(cause) : WaitCause::kNone;
+  return FromProto(consumer.now().cause());
 }
 
 bool ForWorker(WaitCause cause) {
@@ -85,13 +86,13 @@ bool ForWorker(WaitCause cause) {
 std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                                   TopSort sort) {
   const Known known(before);
-  std::map<TopKey, std::size_t> waiters;
+  std::map<Number, std::size_t> waiters;
   for (const auto& consumer : now.consumers()) {
-    if (ForWorker(CauseOf(consumer))) ++waiters[KeyOf(consumer.now().worker())];
+    if (ForWorker(CauseOf(consumer))) ++waiters[FromProto(consumer.now().worker())];
   }
   std::vector<WorkerRow> rows;
   for (const auto& worker : now.workers()) {
-    const TopKey key = KeyOf(worker.id());
+    const Number key = FromProto(worker.id());
     const Difference<v1::WorkerStatus> difference(known.workers, key, worker);
     WorkerRow row;
     row.status = &worker;
@@ -121,7 +122,7 @@ std::vector<ConsumerRow> ConsumerRows(const v1::ServiceStatus* before, const v1:
   const Known known(before);
   std::vector<ConsumerRow> rows;
   for (const auto& consumer : now.consumers()) {
-    const Difference<v1::ConsumerStatus> difference(known.consumers, KeyOf(consumer.session()),
+    const Difference<v1::ConsumerStatus> difference(known.consumers, FromProto(consumer.session()),
                                                     consumer);
     ConsumerRow row;
     row.status = &consumer;

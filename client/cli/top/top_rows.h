@@ -11,14 +11,10 @@
 #include <vector>
 
 #include "client/cli/top/top_frame.h"
-#include "client/session/machine/stats.h"
+#include "common/base/wait_cause.h"
 #include "millrace/v1/dispatcher.pb.h"
 
 namespace millrace::cli {
-
-/// Number of a worker or session.
-using TopKey = std::pair<std::uint64_t, std::uint64_t>;
-inline TopKey KeyOf(const v1::Number& number) { return {number.term(), number.n()}; }
 
 /// A second; none where it is not known yet.
 using Rate = std::optional<double>;

@@ -11,7 +11,9 @@
 #include "common/base/json_text.h"
 #include "common/epoch/position.h"
 #include "common/system/trace.h"
-#include "common/transport/trace_peer.h"
+#include "common/transport/convert/places.h"
+#include "common/transport/convert/spans.h"
+#include "common/transport/convert/steps.h"
 
 namespace millrace::cli {
 namespace {
@@ -93,15 +95,13 @@ class Writer {
  public:
   using Out = std::function<void(std::string_view)>;
   using Processes = std::map<TraceRecording::ProcessKey, v1::TraceProcess>;
-  using Sessions = std::map<TraceRecording::SessionKey, v1::TraceSession>;
+  using Sessions = std::map<Number, v1::TraceSession>;
 
   Writer(const Out& out, std::uint64_t began, const Processes& processes, const Sessions& sessions)
       : out_(out), began_(static_cast<std::int64_t>(began)), processes_(processes) {
     for (const auto& [key, session] : sessions) {
       Named named{&session, std::nullopt};
-      const v1::StepSpec& spec = session.steps();
-      const Result<StepArithmetic> steps = StepArithmetic::Create(
-          {spec.examples(), spec.size(), spec.global_size(), spec.keep(), spec.world_size()});
+      const Result<StepArithmetic> steps = StepArithmetic::Create(FromProto(session.steps()));
       if (session.has_steps() && steps.ok()) named.steps = *steps;
       sessions_.emplace(key, std::move(named));
     }
@@ -204,7 +204,7 @@ class Writer {
 
   std::string ProcessName(const v1::TraceProcess& process) const {
     if (process.role() == v1::TRACE_CONSUMER) {
-      const auto found = sessions_.find({process.id().term(), process.id().n()});
+      const auto found = sessions_.find(FromProto(process.id()));
       if (found != sessions_.end()) {
         const v1::TraceSession& session = *found->second.session;
         return fmt::format(
@@ -221,7 +221,7 @@ class Writer {
     const auto add = [&args](std::string_view name, const std::string& value) {
       args += fmt::format("{}\"{}\":{}", args.empty() ? "" : ",", name, value);
     };
-    const auto found = sessions_.find({span.session.term, span.session.n});
+    const auto found = sessions_.find(span.session);
     const Named* const named = found == sessions_.end() ? nullptr : &found->second;
     if (named != nullptr) {
       add("job", JsonText(named->session->job()));
@@ -277,7 +277,7 @@ class Writer {
   const Out& out_;
   const std::int64_t began_;
   const Processes& processes_;
-  std::map<TraceRecording::SessionKey, Named> sessions_;
+  std::map<Number, Named> sessions_;
   std::map<TraceRecording::ProcessKey, int> pids_;
   std::map<std::tuple<int, Track, std::uint32_t>, int> tids_;
   std::map<int, int> last_tid_;
@@ -292,12 +292,12 @@ class Writer {
 void TraceRecording::Add(v1::TraceChunk chunk) {
   if (chunk.began() != 0) began_ = chunk.began();
   for (v1::TraceSession& session : *chunk.mutable_sessions()) {
-    const SessionKey key{session.id().term(), session.id().n()};
+    const Number key = FromProto(session.id());
     sessions_[key] = std::move(session);
   }
   if (!chunk.has_process()) return;
   const v1::TraceProcess& process = chunk.process();
-  const ProcessKey key{process.role(), process.id().term(), process.id().n()};
+  const ProcessKey key{process.role(), FromProto(process.id())};
   processes_[key] = process;
   const std::size_t count = SpanCount(chunk.spans());
   if (count == 0) return;

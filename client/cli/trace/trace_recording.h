@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "millrace/v1/trace.pb.h"
 
 namespace millrace::cli {
@@ -21,8 +22,7 @@ namespace millrace::cli {
 class TraceRecording {
  public:
   /// Role and number of a process of the trace.
-  using ProcessKey = std::tuple<v1::TraceRole, std::uint64_t, std::uint64_t>;
-  using SessionKey = std::pair<std::uint64_t, std::uint64_t>;
+  using ProcessKey = std::pair<v1::TraceRole, Number>;
 
   void Add(v1::TraceChunk chunk);
 
@@ -42,7 +42,7 @@ class TraceRecording {
  private:
   std::uint64_t began_ = 0;
   std::map<ProcessKey, v1::TraceProcess> processes_;  // the last word about each
-  std::map<SessionKey, v1::TraceSession> sessions_;
+  std::map<Number, v1::TraceSession> sessions_;
   std::vector<std::pair<ProcessKey, v1::Spans>> chunks_;
   std::size_t spans_ = 0;
 };

@@ -246,8 +246,9 @@ nb::list ExampleIds(const Batch& batch) {
 
 nb::list Dropped(const Batch& batch) {
   nb::list dropped;
+  const DropReasonNames& names = batch.held()->drop_reasons();
   for (const DroppedExample& example : batch.held()->info().dropped) {
-    const std::string_view reason = DropReasonName(example.reason);
+    const std::string reason = names.NameOf(example.reason);
     dropped.append(nb::make_tuple(example.id.value(), nb::str(reason.data(), reason.size())));
   }
   return dropped;
@@ -341,13 +342,14 @@ void BindTensor(nb::module_& module) {
 
 HeldBatch::HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
                      const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
-                     const BatchPlace& place, std::uint32_t parts)
+                     const BatchPlace& place, std::uint32_t parts, DropReasonNames drop_reasons)
     : owner_(std::move(owner)),
       tensors_(tensors),
       info_(info),
       packed_(std::move(packed)),
       place_(place),
       parts_(parts),
+      drop_reasons_(std::move(drop_reasons)),
       process_(getpid()) {}
 
 HeldBatch::~HeldBatch() {

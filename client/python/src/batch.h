@@ -19,6 +19,7 @@
 #include <nanobind/nanobind.h>
 
 #include "common/batch/batch.h"
+#include "common/batch/layout/drop_reasons.h"
 #include "common/epoch/position.h"
 
 namespace millrace::python {
@@ -35,10 +36,10 @@ struct BatchPlace {
 class HeldBatch {
  public:
   /// `owner` keeps `tensors` and `info` alive. `packed`, of the whole batch, may be null. `parts`:
-  /// that the batch comes in, this being one of them.
+  /// that the batch comes in, this being one of them. `drop_reasons` names what was dropped.
   HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
             const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
-            const BatchPlace& place, std::uint32_t parts);
+            const BatchPlace& place, std::uint32_t parts, DropReasonNames drop_reasons);
   ~HeldBatch();
   HeldBatch(const HeldBatch&) = delete;
   HeldBatch& operator=(const HeldBatch&) = delete;
@@ -48,6 +49,7 @@ class HeldBatch {
   const std::shared_ptr<const PackedBatch>& packed() const { return packed_; }
   const BatchPlace& place() const { return place_; }
   std::uint32_t parts() const { return parts_; }
+  const DropReasonNames& drop_reasons() const { return drop_reasons_; }
 
   /// Tensors that are held besides the batch itself. Any thread.
   void Lend(const std::string& path);
@@ -61,6 +63,7 @@ class HeldBatch {
   std::shared_ptr<const PackedBatch> packed_;
   const BatchPlace place_;
   const std::uint32_t parts_;
+  const DropReasonNames drop_reasons_;
   const pid_t process_;
   mutable std::mutex mutex_;
   std::map<std::string, int> lent_;  // by path

@@ -77,7 +77,7 @@ Result<nb::object> Deliver(const std::shared_ptr<const PackedBatch>& packed, DTy
     if (!delivered.ok()) return delivered.status();
     const DeliveredBatch& batch = **delivered;
     list.append(MakeBatch(std::make_shared<HeldBatch>(*delivered, batch.tensors(), batch.info(),
-                                                      packed, place, parts)));
+                                                      packed, place, parts, DropReasonNames())));
   }
   if (parts == 1) return nb::object(list[0]);
   return nb::object(nb::tuple(list));

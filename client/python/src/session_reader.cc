@@ -134,8 +134,8 @@ class SessionReader {
     }
     nb::dict dropped;
     for (std::size_t reason = 1; reason < kDropReasons; ++reason) {
-      const std::string name(DropReasonName(static_cast<DropReason>(reason)));
-      dropped[name.c_str()] = stats.dropped[reason];
+      if (stats.dropped[reason] == 0 && stats.drop_reasons.Find(reason).empty()) continue;
+      dropped[stats.drop_reasons.NameOf(reason).c_str()] = stats.dropped[reason];
     }
     nb::dict dict;
     dict["batches"] = stats.batches;
@@ -184,7 +184,8 @@ class SessionReader {
   nb::object Hold(const Batch& batch) {
     auto held = std::make_shared<HeldBatch>(
         batch.owner(), batch.tensors(), batch.info(), batch.packed(),
-        BatchPlace{batch.position(), batch.step(), batch.ordinal(), batch.rank()}, batch.parts());
+        BatchPlace{batch.position(), batch.step(), batch.ordinal(), batch.rank()}, batch.parts(),
+        session_->spec().drop_reasons);
     Remember(held);
     return MakeBatch(std::move(held));
   }

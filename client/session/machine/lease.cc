@@ -2,20 +2,6 @@
 
 namespace millrace::client {
 
-Number FromProto(const v1::Number& number) { return {number.term(), number.n()}; }
-
-void ToProto(Number number, v1::Number* to) {
-  to->set_term(number.term);
-  to->set_n(number.n);
-}
-
-Position FromProto(const v1::Position& position) { return {position.epoch(), position.example()}; }
-
-void ToProto(Position position, v1::Position* to) {
-  to->set_epoch(position.epoch);
-  to->set_example(position.example);
-}
-
 void ToProto(const Shard& shard, v1::Shard* to) {
   to->set_epoch(shard.at.epoch);
   to->set_position(shard.at.example);
@@ -41,14 +27,11 @@ WorkerAddress FromProto(const v1::WorkerRef& worker) {
 
 Lease FromProto(const v1::Lease& lease) {
   const v1::Shard& shard = lease.shard();
-  return {FromProto(lease.id()),
-          {{shard.epoch(), shard.position()},
-           shard.stride(),
-           shard.first_example(),
-           shard.examples(),
-           shard.batches()},
-          FromProto(lease.worker()),
-          lease.copy()};
+  return {
+      FromProto(lease.id()),
+      {PositionOf(shard), shard.stride(), shard.first_example(), shard.examples(), shard.batches()},
+      FromProto(lease.worker()),
+      lease.copy()};
 }
 
 }  // namespace millrace::client

@@ -9,6 +9,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
+#include "common/transport/convert/places.h"
 #include "millrace/v1/common.pb.h"
 
 namespace millrace::client {
@@ -38,10 +39,10 @@ struct Lease {
   bool copy = false;
 };
 
-Number FromProto(const v1::Number& number);
-void ToProto(Number number, v1::Number* to);
-Position FromProto(const v1::Position& position);
-void ToProto(Position position, v1::Position* to);
+// Beside those below, which would hide them.
+using millrace::FromProto;
+using millrace::ToProto;
+
 void ToProto(const Shard& shard, v1::Shard* to);
 void ToProto(const Lease& lease, v1::Lease* to);
 /// What the message says; whether it makes sense for a session is RankSteps::Check's to tell.

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "client/session/machine/session_state.h"
+#include "common/transport/convert/drop_reasons.h"
+#include "common/transport/convert/wait_causes.h"
 
 namespace millrace::client {
 
@@ -70,17 +72,17 @@ v1::Report SessionState::MakeReport(Time now) const {
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (stats_.dropped[i] == 0) continue;
     v1::DroppedCount* dropped = counters->add_dropped();
-    dropped->set_reason(static_cast<v1::DropReason>(i));
+    dropped->set_reason(ToProto(static_cast<DropReason>(i)));
     dropped->set_examples(stats_.dropped[i]);
   }
   for (std::size_t i = 1; i < kWaitCauses; ++i) {
     if (stats_.waited_seconds[i] == 0) continue;
     v1::WaitedSeconds* waited = counters->add_waited();
-    waited->set_cause(static_cast<v1::WaitCause>(i));
+    waited->set_cause(ToProto(static_cast<WaitCause>(i)));
     waited->set_seconds(stats_.waited_seconds[i]);
   }
   const SessionStats said = stats(now);
-  report.mutable_now()->set_cause(static_cast<v1::WaitCause>(said.now));
+  report.mutable_now()->set_cause(ToProto(said.now));
   report.mutable_now()->set_since_seconds(said.now_seconds);
   report.mutable_now()->set_worker_address(said.now_worker);
   report.mutable_now()->set_stage(said.now_stage);

@@ -8,6 +8,8 @@
 #include "common/base/addresses.h"
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
+#include "common/transport/convert/drop_reasons.h"
+#include "common/transport/convert/steps.h"
 
 namespace millrace::client {
 namespace {
@@ -235,20 +237,20 @@ void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
     }
     return;
   }
-  const v1::StepSpec& spec = welcome.spec().steps();
-  const Result<StepArithmetic> steps = StepArithmetic::Create(
-      {spec.examples(), spec.size(), spec.global_size(), spec.keep(), spec.world_size()});
+  const StepOptions spec = millrace::FromProto(welcome.spec().steps());
+  const Result<StepArithmetic> steps = StepArithmetic::Create(spec);
   if (!steps.ok()) return End(steps.status().WithContext("the dispatcher's welcome"));
   const Position start = FromProto(welcome.start());
-  if (spec.world_size() != options_.hello.world_size() || steps->StepsFrom(start.example) == 0) {
+  if (spec.world_size != options_.hello.world_size() || steps->StepsFrom(start.example) == 0) {
     return End(Internal(fmt::format(
         "the dispatcher's welcome is for a world size of {} from {}, expected {} and a step there",
-        spec.world_size(), start.ToString(), options_.hello.world_size())));
+        spec.world_size, start.ToString(), options_.hello.world_size())));
   }
   const std::uint64_t epochs = options_.hello.epochs();
   steps_.emplace(*steps, options_.hello.rank(), start,
                  epochs == 0 ? RankSteps::kNoEnd : options_.hello.start().epoch() + epochs);
   if (IsMutant(Mutant::kPositionOffByOne)) ++next_;
+  stats_.drop_reasons = DropReasonsOf(welcome.spec());
   admission_ = Admission{*fingerprint, start, welcome.spec(), welcome.static_digest()};
 }
 

@@ -7,29 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
+#include "common/base/wait_cause.h"
+#include "common/batch/layout/drop_reasons.h"
 #include "common/batch/layout/layout.h"
 
 namespace millrace {
-
-/// What Session::Next can wait for. Numbers are those of the protocol.
-enum class WaitCause : std::uint8_t {
-  kNone = 0,
-  kAttach = 1,    // the dispatcher's Welcome
-  kLease = 2,     // no lease covers the next batch
-  kConnect = 3,   // the worker of the next batch is not connected
-  kBuild = 4,     // the worker builds the next batch
-  kQueue = 5,     // the worker builds what comes before the next batch
-  kTransfer = 6,  // the next batch is on its way
-  kExpand = 7,    // the client expands the next batch
-  kSlot = 8,      // the training loop holds so many batches that nothing could be prefetched
-};
-inline constexpr std::size_t kWaitCauses = 9;
-inline constexpr std::size_t kDropReasons = 5;
-
-/// "attach", "lease", "connect", "build", "queue", "transfer", "expand", "slot"; "none".
-std::string_view WaitCauseName(WaitCause cause);
 
 /// Cumulative over one session, counted when the training loop takes a batch.
 struct SessionStats {
@@ -38,6 +21,7 @@ struct SessionStats {
   std::uint64_t bytes = 0;     // packed
   std::uint64_t in_place = 0;  // batches that were read where a worker of this host built them
   std::array<std::uint64_t, kDropReasons> dropped{};  // by DropReason
+  DropReasonNames drop_reasons;                       // their names; the plan's, once attached
   std::array<double, kWaitCauses> waited_seconds{};   // by WaitCause
   std::string device;            // what it is, and what goes slower than it could, and why
   std::uint64_t duplicates = 0;  // batches that came twice

@@ -219,9 +219,8 @@ void TakeExamples(Reader& reader, std::uint32_t graphs, std::uint32_t dropped, B
   for (std::uint32_t i = 0; i < dropped && reader.ok(); ++i) {
     DroppedExample example;
     example.id = ExampleId(reader.Take<std::uint64_t>("id of a dropped example"));
-    example.reason = static_cast<DropReason>(reader.TakeIn<std::uint64_t>(
-        "reason of a dropped example", static_cast<std::uint64_t>(DropReason::kContextCutOff),
-        static_cast<std::uint64_t>(DropReason::kExcluded)));
+    example.reason = static_cast<DropReason>(
+        reader.TakeIn<std::uint64_t>("reason of a dropped example", 1, kDropReasons - 1));
     info.dropped.push_back(example);
   }
 }

@@ -4,7 +4,10 @@
 // Thread-compatible value types.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +36,8 @@ enum class DType : std::uint8_t {
 std::uint32_t DTypeSize(DType dtype);
 /// "uint8", … "int64".
 std::string_view DTypeName(DType dtype);
+/// Empty where no type has that name; so for the other enumerations below.
+std::optional<DType> DTypeFromName(std::string_view name);
 /// The narrowest type that holds [min, max]; unsigned where min >= 0.
 DType NarrowestDType(std::int64_t min, std::uint64_t max);
 
@@ -44,6 +49,7 @@ enum class TensorKind : std::uint8_t {
   kTableReference,  // [B], numbers of rows of a static table
 };
 std::string_view TensorKindName(TensorKind kind);
+std::optional<TensorKind> TensorKindFromName(std::string_view name);
 
 /// What expansion does with a packed tensor's values, besides widening them.
 enum class Expansion : std::uint8_t {
@@ -58,6 +64,7 @@ std::string_view ExpansionName(Expansion expansion);
 
 enum class Symmetrization : std::uint8_t { kDirected, kUndirected, kBidirectional };
 std::string_view SymmetrizationName(Symmetrization symmetrization);
+std::optional<Symmetrization> SymmetrizationFromName(std::string_view name);
 
 /// How the edges of a plan's batches are completed.
 struct ExpandSpec {
@@ -88,14 +95,20 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Why an example of a batch's range is not in it.
+/// Why an example of a batch's range is not in it. A batch of a newer worker may have a number from
+/// 1 to kDropReasons - 1 that has no name here: drop_reasons.h tells how it is shown.
 enum class DropReason : std::uint8_t {
   kContextCutOff = 1,
   kTooLarge = 2,
   kUnlabelledDefinition = 3,
   kExcluded = 4,
 };
-/// "context_cut_off", "too_large", "unlabelled_definition", "excluded".
+inline constexpr std::array kNamedDropReasons = {DropReason::kContextCutOff, DropReason::kTooLarge,
+                                                 DropReason::kUnlabelledDefinition,
+                                                 DropReason::kExcluded};
+/// Numbers of reasons are less than this, so that one of each fits into a report.
+inline constexpr std::size_t kDropReasons = 64;
+/// "context_cut_off", "too_large", "unlabelled_definition", "excluded". REQUIRES: one of these.
 std::string_view DropReasonName(DropReason reason);
 
 struct DroppedExample {

@@ -14,6 +14,7 @@
 #include "common/base/result.h"
 #include "common/base/time.h"
 #include "common/epoch/position.h"
+#include "common/transport/convert/places.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/journal.pb.h"
 #include "server/dispatcher/machine/lease_table.h"
@@ -23,17 +24,6 @@ namespace millrace {
 
 /// A stream as the network numbers it, from 1, never used again. 0: none.
 using StreamId = std::uint64_t;
-
-inline Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
-inline Position FromProto(const v1::Position& p) { return {p.epoch(), p.example()}; }
-inline void ToProto(Number n, v1::Number* out) {
-  out->set_term(n.term);
-  out->set_n(n.n);
-}
-inline void ToProto(Position p, v1::Position* out) {
-  out->set_epoch(p.epoch);
-  out->set_example(p.example);
-}
 
 /// A pipeline that sessions asked for, by its text.
 struct PlanEntry {

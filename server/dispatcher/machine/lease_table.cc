@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "common/transport/convert/places.h"
+
 namespace millrace {
 
 bool IsStep(const StepArithmetic& steps, Position start, Position at) {
@@ -16,7 +18,7 @@ bool IsStep(const StepArithmetic& steps, Position start, Position at) {
 
 Status CheckHeld(const StepArithmetic& steps, Position start, const v1::Lease& lease) {
   const v1::Shard& shard = lease.shard();
-  const Position at{shard.epoch(), shard.position()};
+  const Position at = PositionOf(shard);
   if (shard.stride() != steps.stride()) {
     return InvalidArgument(
         fmt::format("held lease {}.{} has a stride of {} examples: a step has {}",

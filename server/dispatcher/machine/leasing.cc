@@ -30,7 +30,7 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
   for (const auto& lease : report.held()) {
     held.push_back({FromProto(lease.id()),
                     FromProto(lease.worker().id()),
-                    {{lease.shard().epoch(), lease.shard().position()}, lease.shard().batches()},
+                    {PositionOf(lease.shard()), lease.shard().batches()},
                     Time{},
                     lease.copy()});
   }
@@ -103,7 +103,7 @@ void Dispatcher::AddLease(Number id, const Worker& worker, std::uint32_t batches
   const Number number = NewNumber();
   ToProto(number, lease.mutable_id());
   ToProto(worker, lease.mutable_worker());
-  const Position at{lease.shard().epoch(), lease.shard().position()};
+  const Position at = PositionOf(lease.shard());
   Apply(LeaseGranted{id, {number, worker.id, {at, lease.shard().batches()}, now_.time, copy}});
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "common/transport/convert/drop_reasons.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -86,12 +87,15 @@ void AddLiveJob(const Dispatcher& dispatcher, const std::vector<const SessionFac
       dropped[d.reason()] += d.examples();
     }
   }
+  const SessionFacts& session = slowest != nullptr ? *slowest : *sessions.front();
+  const DropReasonNames names =
+      session.plan ? DropReasonsOf(session.plan->spec) : DropReasonNames();
   for (const auto& [reason, examples] : dropped) {
     v1::DroppedCount& count = *out.add_dropped();
     count.set_reason(reason);
     count.set_examples(examples);
+    count.set_name(std::string(names.Find(static_cast<std::uint64_t>(reason))));
   }
-  const SessionFacts& session = slowest != nullptr ? *slowest : *sessions.front();
   out.set_name(session.hello.job());
   out.set_state(slowest != nullptr ? "live" : "waiting");
   out.set_world_size(session.hello.world_size());

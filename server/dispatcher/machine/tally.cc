@@ -5,22 +5,25 @@
 #include <utility>
 #include <variant>
 
+#include "common/transport/convert/drop_reasons.h"
+#include "common/transport/convert/wait_causes.h"
+
 namespace millrace {
 namespace {
-
-std::string Lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
 
 std::uint64_t More(std::uint64_t before, std::uint64_t now) {
   return now > before ? now - before : 0;
 }
 
+bool IsNamed(v1::DropReason reason) {
+  return v1::DropReason_IsValid(reason) && reason != v1::DROP_REASON_UNSPECIFIED;
+}
+
+/// Reasons that this program has no name for count as one: a label of a metric has few values.
 std::map<v1::DropReason, std::uint64_t> DroppedOf(const v1::Counters& counters) {
   std::map<v1::DropReason, std::uint64_t> dropped;
   for (const auto& d : counters.dropped()) {
-    if (v1::DropReason_IsValid(d.reason())) dropped[d.reason()] += d.examples();
+    dropped[IsNamed(d.reason()) ? d.reason() : v1::DROP_REASON_UNSPECIFIED] += d.examples();
   }
   return dropped;
 }
@@ -40,9 +43,7 @@ Position EndOf(const StepRun& run, std::uint64_t stride) {
 
 }  // namespace
 
-std::string CauseLabel(v1::WaitCause cause) {
-  return Lower(v1::WaitCause_Name(cause)).substr(std::string_view("wait_").size());
-}
+std::string CauseLabel(v1::WaitCause cause) { return std::string(WaitCauseName(FromProto(cause))); }
 
 void DispatcherTally::WillApply(const Update& update) {
   std::visit(
@@ -167,12 +168,14 @@ void DispatcherTally::AddTo(MetricSet& metrics, Time now, double unix_seconds) c
   add(Metric::kSelfLeases, {}, self_leases_);
   add(Metric::kDuplicateBatchesDropped, {}, duplicates_);
   add(Metric::kDuplicateMismatch, {}, mismatches_);
-  for (const v1::DropReason reason :
-       {v1::CONTEXT_CUT_OFF, v1::TOO_LARGE, v1::UNLABELLED_DEFINITION, v1::EXCLUDED}) {
+  const auto add_dropped = [&](v1::DropReason reason, std::string_view name) {
     const auto count = dropped_.find(reason);
-    add(Metric::kExamplesDropped, {Lower(v1::DropReason_Name(reason))},
-        count == dropped_.end() ? 0 : count->second);
+    add(Metric::kExamplesDropped, {std::string(name)}, count == dropped_.end() ? 0 : count->second);
+  };
+  for (const DropReason reason : kNamedDropReasons) {
+    add_dropped(ToProto(reason), DropReasonName(reason));
   }
+  add_dropped(v1::DROP_REASON_UNSPECIFIED, "other");
   for (const auto& [name, job] : jobs_) {
     add(Metric::kBatchesDelivered, {name}, job.batches);
     add(Metric::kExamplesDelivered, {name}, job.examples);

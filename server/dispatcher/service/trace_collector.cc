@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include "common/transport/trace_peer.h"
+#include "common/transport/convert/spans.h"
 
 namespace millrace {
 namespace {

@@ -29,10 +29,8 @@ StageType EdgesStage() {
       },
   };
   stage.compile = [](const Params& params, PlanDraft& draft) {
-    const std::string& symmetrization = params.GetString("symmetrization");
-    draft.edges.symmetrization = symmetrization == "none"         ? Symmetrization::kDirected
-                                 : symmetrization == "undirected" ? Symmetrization::kUndirected
-                                                                  : Symmetrization::kBidirectional;
+    draft.edges.symmetrization = SymmetrizationFromName(params.GetString("symmetrization"))
+                                     .value_or(Symmetrization::kBidirectional);
     draft.edges.add_self_edges = params.GetBool("add_self_edges");
     return OkStatus();
   };

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "common/base/mutant.h"
+#include "common/transport/convert/places.h"
 
 namespace millrace {
 namespace {
@@ -64,7 +65,7 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
                            std::to_string(wants.credit_bytes()) + " bytes");
   }
   stream.credit = wants.credit_bytes();
-  stream.next = {wants.next().epoch(), wants.next().example()};
+  stream.next = FromProto(wants.next());
 
   ++stream.lists;
   std::set<Number> leases;
@@ -72,11 +73,11 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
   auto behind = stream.entries.begin();
   for (const v1::Want& want : wants.wants()) {
     const v1::Shard& shard = want.shard();
-    const Number lease{want.lease().term(), want.lease().n()};
+    const Number lease = FromProto(want.lease());
     leases.insert(lease);
     if (stream.given_up.contains(lease)) continue;
     for (std::uint32_t k = 0; k < shard.batches(); ++k) {
-      const Position at{shard.epoch(), shard.position() + k * shard.stride()};
+      const Position at = PositionOf(shard, k);
       if (at < stream.next) continue;
       const auto it = stream.entries.try_emplace(behind, Key{at, lease});
       behind = std::next(it);

@@ -8,6 +8,7 @@
 #include "common/base/mutant.h"
 #include "common/base/protocol_version.h"
 #include "common/batch/layout/semantics.h"
+#include "common/transport/convert/places.h"
 #include "server/worker/machine/worker_state.h"
 
 namespace millrace {
@@ -78,7 +79,7 @@ void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& 
   term_ = response.term();
   if (now - work_.opened >= work_.pause * kRetryBudget) work_.retry_seconds = kFirstRetry;
   if (response.has_id()) {
-    number_ = {response.id().term(), response.id().n()};
+    number_ = FromProto(response.id());
     if (!work_.registered) {
       work_.registered = true;
       no_dispatcher_said_.reset();
@@ -171,10 +172,7 @@ void WorkerState::SendReport(Time now) {
 v1::WorkRequest WorkerState::MakeReport(Time now) const {
   v1::WorkRequest report;
   report.set_protocol(kProtocol);
-  if (number_.is_set()) {
-    report.mutable_id()->set_term(number_.term);
-    report.mutable_id()->set_n(number_.n);
-  }
+  if (number_.is_set()) ToProto(number_, report.mutable_id());
   report.set_nonce(nonce_);
   report.set_name(options_.name);
   *report.mutable_self()->mutable_id() = report.id();

@@ -6,13 +6,12 @@
 #include "common/base/addresses.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
+#include "common/transport/convert/places.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::size_t kMaxControlParts = 1024;
-
-Number FromProto(const v1::Number& n) { return {n.term(), n.n()}; }
 
 /// What BuildQueue does not check.
 Status CheckWants(const v1::WantList& wants) {
@@ -136,8 +135,7 @@ void WorkerState::Refuse(StreamEntry& stream, const Number& lease, const Status&
   if (said) return;
   v1::BatchPart part;
   v1::Refused& refused = *part.mutable_refused();
-  refused.mutable_lease()->set_term(lease.term);
-  refused.mutable_lease()->set_n(lease.n);
+  ToProto(lease, refused.mutable_lease());
   refused.set_code(static_cast<std::uint32_t>(why.code()));
   refused.set_message(why.message());
   stream.control.push_back(std::move(part));
@@ -199,8 +197,7 @@ void WorkerState::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   v1::BatchPart part;
   v1::Alive& alive = *part.mutable_alive();
   if (const std::optional<Position> building = queue_.Building(id)) {
-    alive.mutable_building()->set_epoch(building->epoch);
-    alive.mutable_building()->set_example(building->example);
+    ToProto(*building, alive.mutable_building());
     alive.set_stage("build");
   }
   alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/transport/convert/places.h"
 #include "common/transport/wire.h"
 
 namespace millrace {
@@ -17,10 +18,8 @@ void BatchStream::WriteNext() {
   const std::span<const std::byte> bytes = outgoing_->batch->batch->bytes();
   OutgoingPart out;
   v1::BatchPart& part = out.part;
-  part.mutable_lease()->set_term(outgoing_->task.lease.term);
-  part.mutable_lease()->set_n(outgoing_->task.lease.n);
-  part.mutable_at()->set_epoch(outgoing_->task.at.epoch);
-  part.mutable_at()->set_example(outgoing_->task.at.example);
+  ToProto(outgoing_->task.lease, part.mutable_lease());
+  ToProto(outgoing_->task.at, part.mutable_at());
   part.set_total_bytes(bytes.size());
   part.set_offset(offset_);
   part.set_digest(outgoing_->batch->digest);

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/transport/convert/spans.h"
 #include "millrace/v1/dispatcher.pb.h"
 
 namespace millrace {

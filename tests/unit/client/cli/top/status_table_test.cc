@@ -40,5 +40,21 @@ TEST_CASE("status lists what a dataset leaves out, and counts what it does not l
   CHECK_THAT(StatusTable(status), !Contains("left out"));
 }
 
+TEST_CASE("status names what was dropped as the dispatcher does, or by its number",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::JobStatus& job = *status.add_jobs();
+  const auto add = [&](int reason, const char* name) {
+    v1::DroppedCount& count = *job.add_dropped();
+    count.set_reason(static_cast<v1::DropReason>(reason));
+    count.set_examples(3);
+    count.set_name(name);
+  };
+  add(v1::TOO_LARGE, "");  // of a dispatcher that says no names
+  add(17, "too_old");
+  add(18, "");
+  CHECK_THAT(JobsTable(status), Contains("3 too_large, 3 too_old, 3 reason 18"));
+}
+
 }  // namespace
 }  // namespace millrace::cli

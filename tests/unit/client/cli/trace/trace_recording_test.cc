@@ -9,7 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "client/session/machine/stats.h"
-#include "common/transport/trace_peer.h"
+#include "common/transport/convert/spans.h"
 
 namespace millrace::cli {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/session/machine/session_state.h"
+#include "common/transport/convert/steps.h"
 
 namespace millrace::client {
 
@@ -118,12 +119,7 @@ class Machine {
     ToProto(Number{term, 1}, welcome.mutable_session());
     welcome.set_fingerprint(plan.ToString());
     ToProto(options.start, welcome.mutable_start());
-    v1::StepSpec& steps = *welcome.mutable_spec()->mutable_steps();
-    steps.set_examples(options.steps.examples);
-    steps.set_size(options.steps.size);
-    steps.set_global_size(options.steps.global_size);
-    steps.set_keep(options.steps.keep);
-    steps.set_world_size(options.steps.world_size);
+    ToProto(options.steps, welcome.mutable_spec()->mutable_steps());
     welcome.mutable_spec()->set_max_batch_bytes(options.max_batch_bytes);
     return welcome;
   }

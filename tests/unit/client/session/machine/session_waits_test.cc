@@ -62,5 +62,21 @@ TEST_CASE("counters are of what the loop took, dropped examples by reason", "[se
   CHECK(counters.dropped(0).reason() == v1::TOO_LARGE);
 }
 
+TEST_CASE("a reason that only newer workers know is counted by its number", "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+  arrival.examples = 4;
+  arrival.dropped = {DropReason{17}};
+  CHECK(m.Arrive(worker, arrival) == Verdict::kTaken);
+  m.TakeBatch();
+  CHECK(m.state->stats(m.now).dropped[17] == 1);
+  const v1::Counters counters = m.PassAttached(kSecond).counters();
+  REQUIRE(counters.dropped_size() == 1);
+  CHECK(static_cast<int>(counters.dropped(0).reason()) == 17);
+  CHECK(counters.dropped(0).examples() == 1);
+}
+
 }  // namespace
 }  // namespace millrace::client

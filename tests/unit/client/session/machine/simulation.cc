@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "common/transport/convert/steps.h"
+
 namespace millrace::client {
 
 Simulation::Simulation(const SimulationOptions& options)
@@ -150,7 +152,7 @@ void Simulation::OnWants(StreamId stream, const v1::WantList& wants) {
   worker->wants.clear();
   for (const v1::Want& want : wants.wants()) {
     for (std::uint32_t k = 0; k < want.shard().batches(); ++k) {
-      const Position at{want.shard().epoch(), want.shard().position() + k * want.shard().stride()};
+      const Position at = PositionOf(want.shard(), k);
       worker->wants[{at, FromProto(want.lease())}] = k < want.room();
     }
   }
@@ -259,11 +261,7 @@ void Simulation::OnAttach(StreamId stream, const v1::AttachRequest& message) {
     ToProto(Number{10, 1}, welcome.mutable_session());
     welcome.set_fingerprint(kPlan.ToString());
     ToProto(options_.start, welcome.mutable_start());
-    v1::StepSpec& spec = *welcome.mutable_spec()->mutable_steps();
-    spec.set_examples(options_.steps.examples);
-    spec.set_size(options_.steps.size);
-    spec.set_keep(options_.steps.keep);
-    spec.set_world_size(options_.steps.world_size);
+    ToProto(options_.steps, welcome.mutable_spec()->mutable_steps());
     SendAttachResponse(response);
   }
   if (message.has_report() && stream == attach_) Fill(message.report());

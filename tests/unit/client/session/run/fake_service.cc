@@ -5,6 +5,7 @@
 #include "client/session/machine/lease.h"
 #include "client/session/machine/rank_steps.h"
 #include "common/base/hash.h"
+#include "common/transport/convert/steps.h"
 
 namespace millrace::client {
 namespace {
@@ -90,11 +91,10 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
     ToProto(Number{7, 2}, welcome.add_workers()->mutable_id());
     welcome.mutable_workers(0)->set_address(kWorkerAddress);
     v1::Spec& spec = *welcome.mutable_spec();
-    const StepOptions& steps = service_->steps;
-    spec.mutable_steps()->set_examples(steps.examples);
-    spec.mutable_steps()->set_size(steps.size);
-    spec.mutable_steps()->set_keep(steps.keep);
+    ToProto(service_->steps, spec.mutable_steps());
     spec.mutable_steps()->set_world_size(hello_.world_size());
+    spec.mutable_drop_reasons()->Assign(service_->drop_reasons.begin(),
+                                        service_->drop_reasons.end());
     spec.mutable_expand()->set_symmetrization("none");
     spec.set_order_fingerprint(kFakePlan.ToString());
     spec.mutable_labels()->set_base_node_labels(26);
@@ -169,8 +169,7 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
     }
     for (const v1::Want& want : wants.wants()) {
       for (std::uint32_t k = 0; k < want.room(); ++k) {
-        const Position at{want.shard().epoch(),
-                          want.shard().position() + k * want.shard().stride()};
+        const Position at = PositionOf(want.shard(), k);
         if (!sent_.insert({FromProto(want.lease()), at}).second) continue;
         SendBatch(
             want, at,
@@ -183,7 +182,8 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
 
  private:
   void SendBatch(const v1::Want& want, Position at, ExampleRange range) {
-    const std::shared_ptr<const PackedBatch> batch = NumbersBatch(at.epoch, range);
+    const std::shared_ptr<const PackedBatch> batch =
+        NumbersBatch(at.epoch, range, service_->drops_first_as);
     auto bytes =
         std::make_shared<std::vector<std::byte>>(batch->bytes().begin(), batch->bytes().end());
     {
@@ -231,7 +231,8 @@ class Worker final : public WorkerEndpoint {
 
 }  // namespace
 
-std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range) {
+std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range,
+                                                std::optional<DropReason> drops_first_as) {
   TensorSpec spec;
   spec.path = "number";
   spec.dtype = DType::kUint32;
@@ -240,7 +241,9 @@ std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRang
   BufferPool pool;
   BatchWriter writer = BatchWriter::Create({spec}, ExpandSpec{}, pool).value();
   writer.Begin(kFakePlan, epoch, range.first, range.count);
-  for (std::uint32_t i = 0; i < range.count; ++i) {
+  std::uint32_t begin = 0;
+  if (drops_first_as) writer.AddDropped(ExampleId(range.first + begin++), *drops_first_as);
+  for (std::uint32_t i = begin; i < range.count; ++i) {
     writer.AppendOne(0, static_cast<std::int64_t>(range.first + i));
     writer.EndExample(ExampleId(range.first + i));
   }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,13 +20,17 @@ namespace millrace::client {
 inline constexpr const char* kDispatcherAddress = "dispatcher:1";
 inline constexpr const char* kWorkerAddress = "worker:1";
 
-/// The packed batch of places [range.first, …): tensor "number", int64 bounds in uint32.
-std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range);
+/// The packed batch of places [range.first, …): tensor "number", int64 bounds in uint32. The first
+/// one may be dropped.
+std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range,
+                                                std::optional<DropReason> drops_first_as = {});
 
 /// What the fakes share, and what a test may change while they run. Thread-safe.
 struct FakeService {
   StepOptions steps{.examples = 60, .size = 5, .keep = true, .world_size = 1};
   std::string static_bytes;
+  std::vector<std::string> drop_reasons;     // of the spec
+  std::optional<DropReason> drops_first_as;  // the first example of every batch
 
   Mutex mutex;
   CondVar changed;

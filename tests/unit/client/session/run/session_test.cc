@@ -77,6 +77,28 @@ TEST_CASE("a batch says where it is from, and keeps its packed form on request",
   CHECK(world.Create()->Next().value()->packed() == nullptr);
 }
 
+TEST_CASE("a batch of a newer worker drops for a reason that the spec names", "[session]") {
+  FakeWorld world;
+  world.service->drops_first_as = DropReason{17};
+  SECTION("of a dispatcher that knows it") {
+    world.service->drop_reasons = std::vector<std::string>(16);
+    world.service->drop_reasons.push_back("too_old");
+    auto session = world.Create();
+    const Batch batch = *session->Next().value();
+    CHECK(batch.info().dropped == std::vector{DroppedExample{ExampleId(0), DropReason{17}}});
+    CHECK(session->spec().drop_reasons.NameOf(batch.info().dropped[0].reason) == "too_old");
+    CHECK(session->stats().dropped[17] == 1);
+    CHECK(session->stats().drop_reasons.NameOf(DropReason{17}) == "too_old");
+  }
+  SECTION("or has a number, of one that does not") {
+    auto session = world.Create();
+    const Batch batch = *session->Next().value();
+    CHECK(batch.graphs() == 4);
+    CHECK(session->spec().drop_reasons.NameOf(batch.info().dropped[0].reason) == "reason 17");
+    CHECK(session->spec().drop_reasons.NameOf(DropReason::kTooLarge) == "too_large");
+  }
+}
+
 TEST_CASE("a batch in parts is the batch, and counts once", "[session]") {
   FakeWorld world;
   SessionOptions options = world.Options();

@@ -134,6 +134,23 @@ std::string ErrorOf(std::size_t offset, T value) {
   return ParseStatus(bytes).message();
 }
 
+TEST_CASE("a reason that only newer workers know is taken, and keeps its number",
+          "[batch_header]") {
+  for (const int number : {5, 17, 63}) {
+    ModelBatch model = Sample();
+    model.dropped[0].reason = static_cast<DropReason>(number);
+    BufferPool pool;
+    const auto packed = test::Pack(model, pool);
+    const auto bytes = CopyOf(packed->bytes(), pool);
+    const auto parsed = PackedBatch::Parse(bytes, bytes->size());
+    REQUIRE(parsed.ok());
+    REQUIRE((*parsed)->info().dropped.size() == 1);
+    CHECK((*parsed)->info().dropped[0] ==
+          DroppedExample{ExampleId(9), static_cast<DropReason>(number)});
+    SurviveParsing(bytes, pool);
+  }
+}
+
 TEST_CASE("an error of a header says what, where, expected and got", "[batch_header]") {
   CHECK(ErrorOf<std::uint8_t>(0, 'X') ==
         "batch header: magic at offset 0: expected MILLBTCH, got other bytes");
@@ -146,8 +163,10 @@ TEST_CASE("an error of a header says what, where, expected and got", "[batch_hea
         "batch header: planned examples at offset 80: expected 2 graphs and 1 dropped, got 4");
   CHECK(ErrorOf<std::uint8_t>(96, 3) ==
         "batch header: symmetrization at offset 96: expected 0 to 2, got 3");
-  CHECK(ErrorOf<std::uint64_t>(104 + 2 * 8 + 8, 5) ==
-        "batch header: reason of a dropped example at offset 128: expected 1 to 4, got 5");
+  CHECK(ErrorOf<std::uint64_t>(104 + 2 * 8 + 8, 0) ==
+        "batch header: reason of a dropped example at offset 128: expected 1 to 63, got 0");
+  CHECK(ErrorOf<std::uint64_t>(104 + 2 * 8 + 8, 64) ==
+        "batch header: reason of a dropped example at offset 128: expected 1 to 63, got 64");
   const std::size_t table = 104 + 2 * 8 + 16;
   CHECK(ErrorOf<std::uint8_t>(table + 1, 8) ==
         "batch header: dtype at offset 137: expected 0 to 7, got 8");

@@ -43,6 +43,23 @@ TEST_CASE("names on the wire are fixed", "[layout]") {
   CHECK(DropReasonName(DropReason::kUnlabelledDefinition) == "unlabelled_definition");
 }
 
+TEST_CASE("values are found by their names, and by no others", "[layout]") {
+  for (int i = 0; i <= static_cast<int>(DType::kInt64); ++i) {
+    CHECK(DTypeFromName(DTypeName(static_cast<DType>(i))) == static_cast<DType>(i));
+  }
+  for (int i = 0; i <= static_cast<int>(TensorKind::kTableReference); ++i) {
+    const auto kind = static_cast<TensorKind>(i);
+    CHECK(TensorKindFromName(TensorKindName(kind)) == kind);
+  }
+  for (int i = 0; i <= static_cast<int>(Symmetrization::kBidirectional); ++i) {
+    const auto symmetrization = static_cast<Symmetrization>(i);
+    CHECK(SymmetrizationFromName(SymmetrizationName(symmetrization)) == symmetrization);
+  }
+  CHECK_FALSE(DTypeFromName("float32"));
+  CHECK_FALSE(TensorKindFromName("unknown"));
+  CHECK_FALSE(SymmetrizationFromName(""));
+}
+
 TEST_CASE("delivered edge labels count reversed groups and the self group", "[layout]") {
   CHECK(ExpandSpec{30, Symmetrization::kBidirectional, true}.edge_labels() == 61);
   CHECK(ExpandSpec{30, Symmetrization::kUndirected, true}.edge_labels() == 31);

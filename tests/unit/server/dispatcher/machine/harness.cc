@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
+#include "common/transport/convert/steps.h"
 
 namespace millrace::test {
 namespace {
@@ -27,10 +28,7 @@ class FakeFacts final : public PlanFacts {
   }
   Result<v1::Spec> Spec(std::uint32_t world_size) const override {
     v1::Spec spec;
-    spec.mutable_steps()->set_examples(steps_.examples);
-    spec.mutable_steps()->set_size(steps_.size);
-    spec.mutable_steps()->set_global_size(steps_.global_size);
-    spec.mutable_steps()->set_keep(steps_.keep);
+    ToProto(steps_, spec.mutable_steps());
     spec.set_max_batch_bytes(2000);
     spec.mutable_steps()->set_world_size(world_size);
     return spec;

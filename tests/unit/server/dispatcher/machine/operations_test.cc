@@ -138,6 +138,8 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
     dropped->clear_dropped();
     dropped->add_dropped()->set_reason(v1::TOO_LARGE);
     dropped->mutable_dropped(0)->set_examples(3);
+    dropped->add_dropped()->set_reason(static_cast<v1::DropReason>(17));  // of a newer worker
+    dropped->mutable_dropped(1)->set_examples(2);
     h.Report(stream, report);
     h.Advance(seconds(10));
   }
@@ -152,7 +154,12 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
   CHECK(job.steps_per_epoch() == 10);
   CHECK(job.progress() == Approx(0.4));
   CHECK(job.eta_seconds() == Approx(60));
+  REQUIRE(job.dropped_size() == 2);
   CHECK(job.dropped(0).examples() == 3);
+  CHECK(job.dropped(0).name() == "too_large");
+  CHECK(static_cast<int>(job.dropped(1).reason()) == 17);
+  CHECK(job.dropped(1).examples() == 2);
+  CHECK(job.dropped(1).name().empty());
   CHECK(job.started_unix_seconds() == 1'700'000'000);
   REQUIRE(status.consumers_size() == 1);
   CHECK(status.consumers(0).waited_seconds() == Approx(15));

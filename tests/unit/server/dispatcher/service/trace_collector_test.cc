@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/transport/trace_peer.h"
+#include "common/transport/convert/spans.h"
 #include "server/dispatcher/service/server_stream.h"
 
 namespace millrace {

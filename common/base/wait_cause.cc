@@ -1,4 +1,6 @@
-#include "client/session/machine/stats.h"
+#include "common/base/wait_cause.h"
+
+#include <array>
 
 namespace millrace {
 

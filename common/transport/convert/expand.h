@@ -1,0 +1,16 @@
+// How edges are completed, to and from the wire.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include "common/base/result.h"
+#include "common/batch/layout/layout.h"
+#include "millrace/v1/common.pb.h"
+
+namespace millrace {
+
+/// Unimplemented where the symmetrization has a name that this program does not know.
+Result<ExpandSpec> FromProto(const v1::ExpandSpec& spec);
+void ToProto(const ExpandSpec& spec, v1::ExpandSpec* to);
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+// Numbers and positions, to and from the wire.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/ids.h"
+#include "common/epoch/position.h"
+#include "millrace/v1/common.pb.h"
+
+namespace millrace {
+
+/// An unset message is the number 0.0, which is_set() tells apart.
+Number FromProto(const v1::Number& number);
+void ToProto(Number number, v1::Number* to);
+
+Position FromProto(const v1::Position& position);
+void ToProto(Position position, v1::Position* to);
+
+/// Where batch `batch` of a shard lies, counted from 0.
+Position PositionOf(const v1::Shard& shard, std::uint64_t batch = 0);
+
+}  // namespace millrace

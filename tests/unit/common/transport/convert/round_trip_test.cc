@@ -1,0 +1,108 @@
+// What goes onto the wire and comes back is what it was.
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+#include <catch2/catch.hpp>
+
+#include "common/transport/convert/expand.h"
+#include "common/transport/convert/places.h"
+#include "common/transport/convert/spans.h"
+#include "common/transport/convert/steps.h"
+
+namespace millrace {
+namespace {
+
+/// Through bytes, as the wire has it.
+template <class Message, class Value>
+Message Sent(const Value& value) {
+  Message message;
+  ToProto(value, &message);
+  Message received;
+  RC_ASSERT(received.ParseFromString(message.SerializeAsString()));
+  return received;
+}
+
+std::uint64_t Any() { return *rc::gen::arbitrary<std::uint64_t>(); }
+
+TEST_CASE("numbers and positions come back as they were sent", "[convert]") {
+  rc::prop("round trip", [] {
+    const Number number{Any(), Any()};
+    RC_ASSERT(FromProto(Sent<v1::Number>(number)) == number);
+    const Position position{Any(), Any()};
+    RC_ASSERT(FromProto(Sent<v1::Position>(position)) == position);
+  });
+  CHECK_FALSE(FromProto(v1::Number()).is_set());
+}
+
+TEST_CASE("step options come back as they were sent", "[convert]") {
+  rc::prop("round trip", [] {
+    const StepOptions options{.examples = Any(),
+                              .size = Any(),
+                              .global_size = Any(),
+                              .keep = *rc::gen::arbitrary<bool>(),
+                              .world_size = *rc::gen::arbitrary<std::uint32_t>()};
+    RC_ASSERT(FromProto(Sent<v1::StepSpec>(options)) == options);
+  });
+}
+
+TEST_CASE("how edges are completed comes back as it was sent", "[convert]") {
+  rc::prop("round trip", [] {
+    const ExpandSpec spec{*rc::gen::arbitrary<std::uint32_t>(),
+                          *rc::gen::element(Symmetrization::kDirected, Symmetrization::kUndirected,
+                                            Symmetrization::kBidirectional),
+                          *rc::gen::arbitrary<bool>()};
+    const Result<ExpandSpec> back = FromProto(Sent<v1::ExpandSpec>(spec));
+    RC_ASSERT(back.ok());
+    RC_ASSERT(*back == spec);
+  });
+}
+
+TEST_CASE("a symmetrization of a newer server is refused by name", "[convert]") {
+  v1::ExpandSpec spec;
+  spec.set_symmetrization("threefold");
+  CHECK(FromProto(spec).status() ==
+        Unimplemented("a symmetrization named 'threefold', which this program does not know: are "
+                      "the servers newer than it?"));
+}
+
+TEST_CASE("batch k of a shard lies k strides behind its first one", "[convert]") {
+  v1::Shard shard;
+  shard.set_epoch(3);
+  shard.set_position(512);
+  shard.set_stride(64);
+  CHECK(PositionOf(shard) == Position{3, 512});
+  CHECK(PositionOf(shard, 2) == Position{3, 640});
+}
+
+TEST_CASE("spans come back from their columns as they were put in", "[convert]") {
+  rc::prop("round trip", [] {
+    const auto time = [] { return Time{Duration(*rc::gen::arbitrary<std::int64_t>())}; };
+    const Span span{.kind = static_cast<SpanKind>(*rc::gen::inRange<int>(1, kSpanKinds)),
+                    .lane = *rc::gen::arbitrary<std::uint32_t>(),
+                    .begin = time(),
+                    .end = time(),
+                    .session = {Any(), Any()},
+                    .lease = {Any(), Any()},
+                    .epoch = Any(),
+                    .example = Any(),
+                    .bytes = Any(),
+                    .detail = *rc::gen::arbitrary<std::uint32_t>()};
+    v1::Spans columns;
+    AppendTo(columns, Span{});
+    AppendTo(columns, span);
+    RC_ASSERT(SpanCount(columns) == 2u);
+    const Span back = SpanAt(columns, 1);
+    RC_ASSERT(back.kind == span.kind);
+    RC_ASSERT(back.lane == span.lane);
+    RC_ASSERT(back.begin == span.begin);
+    RC_ASSERT(back.end == span.end);
+    RC_ASSERT(back.session == span.session);
+    RC_ASSERT(back.lease == span.lease);
+    RC_ASSERT(back.epoch == span.epoch);
+    RC_ASSERT(back.example == span.example);
+    RC_ASSERT(back.bytes == span.bytes);
+    RC_ASSERT(back.detail == span.detail);
+  });
+}
+
+}  // namespace
+}  // namespace millrace
