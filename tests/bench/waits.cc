@@ -1,6 +1,7 @@
-// What a trainer waits for, from the session's side: the first batch of a cold daemon, the first
-// batch of a session that resumes far into an epoch, the step over an epoch's end, and the longest
-// wait after one of two workers was killed. Real processes, loopback gRPC.
+// What a trainer waits for, from the session's side: the first batch of a cold daemon and of a warm
+// one, the first batch of a session that resumes far into an epoch, the step over an epoch's end,
+// also the first one of a session, and the longest wait after one of two workers was killed. Real
+// processes, loopback gRPC.
 
 #include <algorithm>
 #include <chrono>
@@ -29,9 +30,10 @@ struct Options {
   std::string dataset;
   std::string millraced;
   std::uint32_t batch = 512;
-  std::uint32_t epochs = 40;  // whose ends are measured
-  double seconds = 4;         // after the kill
-  std::uint64_t seed = 1;     // of the place to resume at
+  std::uint32_t epochs = 40;    // whose ends are measured
+  std::uint32_t sessions = 20;  // whose beginnings are measured
+  double seconds = 4;           // after the kill
+  std::uint64_t seed = 1;       // of the place to resume at
   bool json = false;
 };
 
@@ -88,6 +90,7 @@ class Bench {
       MILLRACE_RETURN_IF_ERROR(EpochEnds(*session));
       MILLRACE_ASSIGN_OR_RETURN(far, FarCursor(*session));
     }
+    MILLRACE_RETURN_IF_ERROR(Beginnings(serve.address()));
     began = Clock::now();
     MILLRACE_ASSIGN_OR_RETURN(const auto session, Connect(serve.address(), "resumed", far));
     MILLRACE_RETURN_IF_ERROR(Take(*session));
@@ -135,7 +138,8 @@ class Bench {
     if (gaps.empty() || steps == 0)
       return OutOfRange("no epoch has two steps: use a smaller --batch");
     std::sort(gaps.begin(), gaps.end());
-    const double mean = steps_seconds / static_cast<double>(steps) * 1e6;
+    mean_step_ = steps_seconds / static_cast<double>(steps);
+    const double mean = mean_step_ * 1e6;
     const std::string ends = std::to_string(gaps.size());
     report_.Add({"step over an epoch's end, median",
                  gaps[gaps.size() / 2] * 1e6,
@@ -149,6 +153,47 @@ class Bench {
                  "the mean step within epochs",
                  mean,
                  {{"epochs", ends}}});
+    return OkStatus();
+  }
+
+  /// New sessions, one after another, at a daemon that knows their plan: from Attach to the first
+  /// batch, and the longest step from there to the second epoch, beside the mean step. REQUIRES:
+  /// EpochEnds.
+  Status Beginnings(const std::string& address) {
+    std::vector<double> firsts;
+    std::vector<double> longests;
+    std::vector<double> over_ends;
+    for (std::uint32_t i = 0; i < options_.sessions; ++i) {
+      MILLRACE_ASSIGN_OR_RETURN(const auto session,
+                                Connect(address, "begins-" + std::to_string(i), ""));
+      auto last = Clock::now();
+      MILLRACE_RETURN_IF_ERROR(Take(*session));
+      firsts.push_back(Seconds(last));
+      last = Clock::now();
+      double longest = 0;
+      const std::uint64_t first_epoch = session->epoch();
+      while (session->epoch() == first_epoch) {
+        MILLRACE_RETURN_IF_ERROR(Take(*session));
+        longest = std::max(longest, Seconds(last));
+        over_ends.resize(i + 1);
+        over_ends[i] = Seconds(last);
+        last = Clock::now();
+      }
+      longests.push_back(longest);
+    }
+    const auto add = [this](const std::string& what, std::vector<double>& seconds) {
+      std::sort(seconds.begin(), seconds.end());
+      const std::vector<std::pair<std::string, std::string>> sessions = {
+          {"sessions", std::to_string(seconds.size())}};
+      const double mean = mean_step_ * 1e6;
+      report_.Add({what + ", median", seconds[seconds.size() / 2] * 1e6, "us",
+                   "the mean step within epochs", mean, sessions});
+      report_.Add({what + ", longest", seconds.back() * 1e6, "us", "the mean step within epochs",
+                   mean, sessions});
+    };
+    add("first batch after Attach, warm daemon", firsts);
+    add("longest step of a session's first epoch", longests);
+    add("step over a session's first epoch's end", over_ends);
     return OkStatus();
   }
 
@@ -190,6 +235,7 @@ class Bench {
   const fs::path folder_;
   const Daemons daemons_;
   const Report report_;
+  double mean_step_ = 0;  // seconds, within epochs
 };
 
 Status Run(const Options& options) {
@@ -211,6 +257,8 @@ int main(int argc, char** argv) {
       ->default_val(MILLRACE_DAEMON);
   app.add_option("--batch", options.batch, "examples a batch")->check(CLI::PositiveNumber);
   app.add_option("--epochs", options.epochs, "ends of epochs to measure")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--sessions", options.sessions, "new sessions to measure")
       ->check(CLI::PositiveNumber);
   app.add_option("--seconds", options.seconds, "to watch after the kill")
       ->check(CLI::PositiveNumber);
