@@ -25,8 +25,9 @@ enum class Mutant : std::uint8_t {
   kCopiesNotCompared,        // the digest of a second copy is not looked at
   kLapsedLeaseKept,          // the leases of a failed worker stay with it
   kSilentWorkerTrusted,      // a worker that owes and says nothing is waited for
+  kLeasesAskedLate,          // a window that opens is told of with the next report in turn
 };
-inline constexpr int kMutants = 17;
+inline constexpr int kMutants = 18;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -45,6 +45,7 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kCopiesNotCompared, "digest of copies not compared"},
     {Mutant::kLapsedLeaseKept, "leases of a failed worker kept"},
     {Mutant::kSilentWorkerTrusted, "silent worker trusted"},
+    {Mutant::kLeasesAskedLate, "leases asked for late"},
 };
 static_assert(std::size(kMutantNames) == kMutants);
 

@@ -18,6 +18,9 @@ using std::chrono::seconds;
 constexpr Duration kLongestWait = milliseconds(4500);
 // Where nothing befalls a history but a worker that drains, nothing is lost: what messages take.
 constexpr Duration kLongestWaitInDrain = milliseconds(700);
+// Where nothing at all befalls a history, a lease is a report and its answer away, each of which
+// may wait for what was sent before it.
+constexpr Duration kLongestLeaseWait = milliseconds(100);
 
 }  // namespace
 
@@ -170,6 +173,22 @@ void World::CheckTrainer(TrainerNode& trainer) {
     Fail(fmt::format("I5: {} bytes held or under way, {} to prefetch", bytes, limit));
   }
   CheckWait(trainer);
+  CheckLeaseWait(trainer);
+}
+
+void World::CheckLeaseWait(TrainerNode& trainer) {
+  if (!history_.faults.empty()) return;
+  const Time now = net_.now();
+  if (trainer.leaseless_since && now - *trainer.leaseless_since > kLongestLeaseWait) {
+    Fail(fmt::format("I9: {} has waited {:.3f} s for a lease of {} while nothing went wrong",
+                     trainer.where, ToSeconds(now - *trainer.leaseless_since),
+                     trainer.expected->ToString()));
+  }
+  if (trainer.state->cause() != WaitCause::kLease || !CouldBeServed(trainer)) {
+    trainer.leaseless_since.reset();
+  } else if (!trainer.leaseless_since) {
+    trainer.leaseless_since = now;
+  }
 }
 
 void World::CheckWait(TrainerNode& trainer) {

@@ -10,7 +10,8 @@
 //   I6     nothing is built without room
 //   I7     nothing of a lower term is stored or obeyed
 //   I8     a job's record is on disk before its Welcome
-//   I9     who waits while a worker could serve gets its batch in time; every epoch ends
+//   I9     who waits while a worker could serve gets its batch in time; every epoch ends; where
+//          nothing befalls a history, a lease comes before a report in turn would ask for it
 //   I10    a store that forgets changes nothing of what is delivered (it is wiped,
 //          or restored from an old backup, as a fault)
 #pragma once
@@ -119,7 +120,8 @@ class World {
     std::uint64_t largest_bytes = 0;
     Time busy_until;
     std::optional<Time> waits_since;
-    std::optional<Time> servable_since;  // it knows a worker that is ready
+    std::optional<Time> servable_since;   // it knows a worker that is ready
+    std::optional<Time> leaseless_since;  // its loop waits for a lease that could be given
     Time slow_until;
     Time next_tick;
     bool finished = false;
@@ -220,6 +222,7 @@ class World {
   bool MayTake(const TrainerNode& trainer) const;
   void CheckTrainer(TrainerNode& trainer);
   void CheckWait(TrainerNode& trainer);
+  void CheckLeaseWait(TrainerNode& trainer);
   bool IsWrongCopy(const Digest128& digest, const Digest128& plan) const;
   bool Reaches(ProcessId a, ProcessId b) const;
   void CheckCovered(const Job& job);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/session/machine/session_state.h"
+#include "common/base/mutant.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/wait_causes.h"
 
@@ -16,17 +17,31 @@ void SessionState::SendReportWhereDue(Time now) {
     if (admission_) *message.mutable_report() = MakeReport(now);
     attach_.bye_sent = true;
   } else {
-    const Duration apart = report_stale_ ? kReportApart : kReportEvery;
-    if (!attach_.heard_any || now < reported_ + apart) return;
+    if (!ReportDue(now)) return;
     taken_between_reports_ = next_ - reported_next_;
     reported_next_ = next_;
     // A session that waits has nothing to report, but has to be heard.
     *message.mutable_report() = admission_ ? MakeReport(now) : v1::Report();
+    if (admission_) asked_until_ = next_ + lease_window();
   }
   reported_ = now;
   report_stale_ = false;
   attach_.writing = true;
   actions_.push_back(SendAttach{attach_.stream, std::move(message)});
+}
+
+bool SessionState::ReportDue(Time now) const {
+  if (!attach_.heard_any) return false;
+  const Duration apart = report_stale_ ? kReportApart : kReportEvery;
+  return now >= reported_ + apart || LeasesRunShort();
+}
+
+bool SessionState::LeasesRunShort() const {
+  // Each time the loop has taken half of a window, or the window has doubled: so a session that
+  // begins, or a loop that takes faster than before, sends a few reports more, and no flood.
+  if (!admission_ || IsMutant(Mutant::kLeasesAskedLate)) return false;
+  const std::uint64_t asked = asked_until_ - std::min(asked_until_, next_);
+  return 2 * asked < lease_window();
 }
 
 v1::Report SessionState::MakeReport(Time now) const {

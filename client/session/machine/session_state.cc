@@ -130,7 +130,10 @@ void SessionState::Connect(Time now) {
   message.mutable_hello()->set_highest_term(highest_term_);
   message.mutable_hello()->set_admitted(admission_.has_value());
   if (session_.is_set()) ToProto(session_, message.mutable_hello()->mutable_session());
-  if (admission_) *message.mutable_report() = MakeReport(now);
+  if (admission_) {
+    *message.mutable_report() = MakeReport(now);
+    asked_until_ = next_ + lease_window();
+  }
   actions_.push_back(OpenAttach{attach_.stream, address()});
   actions_.push_back(SendAttach{attach_.stream, std::move(message)});
 }

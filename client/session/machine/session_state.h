@@ -192,6 +192,9 @@ class SessionState {
 
   // session_report.cc: what the dispatcher and the user are told
   void SendReportWhereDue(Time now);
+  bool ReportDue(Time now) const;
+  /// What the last report asked leases for is less than half of what is wanted now.
+  bool LeasesRunShort() const;
   v1::Report MakeReport(Time now) const;
   WaitCause FindCause() const;
   const WorkerLink* NextWorker() const;
@@ -217,6 +220,7 @@ class SessionState {
   Time granted_;
   Time reported_;
   std::uint64_t reported_next_ = 0;
+  std::uint64_t asked_until_ = 0;            // the end of the last report's window
   std::uint64_t taken_between_reports_ = 0;  // of the last two
   std::uint64_t highest_term_ = 0;
   Number session_;

@@ -141,13 +141,84 @@ TEST_CASE("a small window is leased further ahead than it is built, as far as th
   CHECK(m.PassAttached(kSecond).window() == 8);
   const StreamId worker = m.GiveOne(1, 0, 64, 1);
   CHECK(TotalRoom(*m.Wants(worker)) == 1);
-  for (std::uint64_t i = 0; i < 20; ++i) {
+  for (std::uint64_t i = 0; i < 4; ++i) {
     m.Arrive(worker, i, 1);
     m.TakeBatch();
   }
   CHECK(m.state->window() == 1);
-  CHECK(m.PassAttached(SessionState::kReportApart).window() == 80);  // four times what was taken
+  CHECK(m.PassAttached(SessionState::kReportApart).window() == 16);  // four times what was taken
   CHECK(m.PassAttached(kSecond).window() == 8);                      // and then nothing
+}
+
+/// The reports that are sent without time going by, their writes acknowledged.
+std::vector<v1::Report> ReportsNow(Machine& m) {
+  std::vector<v1::Report> reports;
+  for (auto sent = m.Take<SendAttach>(); !sent.empty(); sent = m.Take<SendAttach>()) {
+    for (const SendAttach& send : sent) {
+      reports.push_back(send.message.report());
+      m.state->OnAttachWritten(send.stream, m.now);
+    }
+  }
+  return reports;
+}
+
+TEST_CASE("a window that has more than doubled is told of at once", "[session][lease]") {
+  Machine m;  // a window of 8 batches at first, and 100 in the end
+  m.Welcome();
+  m.state->OnAttachWritten(m.attach, m.now);
+  ReportsNow(m);
+  const StreamId worker = m.GiveOne(1, 0, 8, 1);
+  CHECK(ReportsNow(m).empty());
+  m.Arrive(worker, 0, 1);
+  std::vector<v1::Report> reports = ReportsNow(m);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].window() == 24);
+  for (std::uint64_t i = 1; i < 8; ++i) {
+    m.Arrive(worker, i, 1);
+    const std::vector<v1::Report> more = ReportsNow(m);
+    reports.insert(reports.end(), more.begin(), more.end());
+  }
+  REQUIRE(reports.size() == 2);
+  CHECK(reports[1].window() == 56);  // and what is left of the 100 waits for the report in turn
+  m.PassAttached(SessionState::kReportApart - 100 * kMs);
+  CHECK(ReportsNow(m).empty());
+}
+
+TEST_CASE("a loop that takes faster than before asks for leases once half of them are left",
+          "[session][lease]") {
+  Machine::Options options;
+  options.steps.examples = 100'000;
+  options.prefetch_bytes = 10;  // a window of one batch, so 8 are leased
+  Machine m(options);
+  m.Welcome();
+  m.state->OnAttachWritten(m.attach, m.now);
+  ReportsNow(m);
+  const StreamId worker = m.GiveOne(1, 0, 1000, 1);
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> asked;  // after so many steps, a window
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    m.Arrive(worker, i, 1);
+    m.TakeBatch();
+    for (const v1::Report& report : ReportsNow(m)) asked.emplace_back(i + 1, report.window());
+  }
+  REQUIRE(asked.size() >= 4);
+  CHECK(asked.size() <= 8);  // windows grow, and so reports become rare
+  CHECK(asked[0] == std::pair<std::uint64_t, std::uint32_t>{5, 20});
+  for (std::size_t i = 1; i < asked.size(); ++i) {
+    const auto& [before, window] = asked[i - 1];
+    CHECK(asked[i].first - before == window / 2 + 1);
+    CHECK(asked[i].second > window);
+  }
+}
+
+TEST_CASE("a session whose dispatcher gives no leases does not ask more often than in turn",
+          "[session][lease]") {
+  Machine m;
+  m.Welcome();
+  m.state->OnAttachWritten(m.attach, m.now);
+  ReportsNow(m);
+  m.state->SetWaiting(true, m.now);
+  m.Pass(200 * kMs);
+  CHECK(ReportsNow(m).empty());
 }
 
 TEST_CASE("the lease of a batch that is long due is reported late while its worker lives",
