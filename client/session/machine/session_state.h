@@ -116,6 +116,9 @@ class SessionState {
   std::uint64_t batch_limit_bytes() const;
 
   SessionStats stats(Time now) const;
+  /// All of the above and what is known of each worker, for people who look for a fault. Times are
+  /// seconds before the last event.
+  std::string Dump() const;
 
  private:
   struct Attach {
