@@ -2,6 +2,8 @@
 # the compiler does for one source is to read headers, so several sources of a target are compiled as
 # one. While somebody works on a few sources, OFF compiles less again.
 #
+# Sources of one target must therefore have no local name in common.
+#
 # Sources with compiler options of their own (set_source_files_properties) are compiled alone: CMake
 # leaves them out of the batches.
 

@@ -25,8 +25,8 @@ using test::PlainFile;
 using test::PlainNode;
 using test::TempDir;
 
-constexpr int kNodeClasses = 26;
-constexpr int kEdgeClasses = 44;
+constexpr int kClassesOfNodes = 26;
+constexpr int kClassesOfEdges = 44;
 
 PlainDataset GeneratedFiles() {
   TempDir dir;
@@ -187,8 +187,8 @@ TEST_CASE("every class of nodes and edges occurs", "[generator]") {
       for (const PlainEdge& edge : children) edges.insert(edge.label);
     }
   }
-  CHECK(nodes.size() == kNodeClasses);
-  CHECK(edges.size() == kEdgeClasses);
+  CHECK(nodes.size() == kClassesOfNodes);
+  CHECK(edges.size() == kClassesOfEdges);
 }
 
 TEST_CASE("proofs are opaque more often than not", "[generator]") {
