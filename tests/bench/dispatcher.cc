@@ -16,7 +16,7 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/status.h"
 #include "tests/bench/dispatcher_fleet.h"
 #include "tests/bench/dispatcher_wire.h"
@@ -185,7 +185,7 @@ class Machine {
 
   const FleetOptions options_;
   Moment now_{Time{std::chrono::seconds(1000)}, 1'700'000'000};
-  Dispatcher dispatcher_;
+  DispatcherMachine dispatcher_;
   std::vector<BenchConsumer> consumers_;
   Status failure_;
   double cpu_ = 0;

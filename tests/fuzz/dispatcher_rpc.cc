@@ -82,8 +82,8 @@ class Hostile {
     Advance(seconds(70));  // until hostile sessions and workers are forgotten
     Check();
     if (!harness_.dispatcher->stepped_down().ok()) Restart();
-    Require(harness_.dispatcher->state().sessions().empty(), "hostile sessions end");
-    Require(harness_.dispatcher->state().workers().empty(), "hostile workers are forgotten");
+    Require(harness_.dispatcher->facts().sessions().empty(), "hostile sessions end");
+    Require(harness_.dispatcher->facts().workers().empty(), "hostile workers are forgotten");
 
     harness_.AddWorker("honest");
     test::HelloOptions hello;
@@ -190,21 +190,21 @@ class Hostile {
   }
 
   void Check() const {
-    const DispatcherState& state = harness_.dispatcher->state();
+    const DispatcherFacts& facts = harness_.dispatcher->facts();
     const DispatcherOptions& limits = harness_.options;
-    Require(state.streams().size() <= limits.max_streams, "streams are bounded");
-    Require(state.sessions().size() <= limits.max_sessions, "sessions are bounded");
-    Require(state.job_count() <= limits.max_jobs, "jobs are bounded");
-    Require(state.workers().size() <= limits.max_workers, "workers are bounded");
-    Require(state.plans().size() <= limits.max_plans, "plans are bounded");
-    Require(state.writes().size() <= limits.max_jobs + limits.max_records, "writes are bounded");
-    for (const auto& [id, session] : state.sessions()) {
+    Require(facts.streams().size() <= limits.max_streams, "streams are bounded");
+    Require(facts.sessions().size() <= limits.max_sessions, "sessions are bounded");
+    Require(facts.job_count() <= limits.max_jobs, "jobs are bounded");
+    Require(facts.workers().size() <= limits.max_workers, "workers are bounded");
+    Require(facts.plans().size() <= limits.max_plans, "plans are bounded");
+    Require(facts.writes().size() <= limits.max_jobs + limits.max_records, "writes are bounded");
+    for (const auto& [id, session] : facts.sessions()) {
       Require(session.samples.size() <= 300, "samples are bounded");
       Require(session.hello.pipeline().yaml().size() <= limits.max_pipeline_bytes,
               "pipelines are bounded");
       if (!session.live) continue;
-      for (const Number other_id : state.LiveSessionsOf(session.hello.job())) {
-        const SessionFacts* other = state.FindSession(other_id);
+      for (const Number other_id : facts.LiveSessionsOf(session.hello.job())) {
+        const SessionFacts* other = facts.FindSession(other_id);
         Require(other != nullptr, "live sessions exist");
         Require(
             other->plan && session.plan && other->plan->fingerprint == session.plan->fingerprint,

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/state/sqlite/sqlite_schema.h"
 #include "server/state/sqlite/sqlite_store.h"
 #include "tests/fuzz/fuzz.h"

@@ -82,7 +82,7 @@ class Hostile {
     response.add_plans()->set_fingerprint(kPlanName);
     state_.OnWorkResponse(attempt_, response, now_);
     After();
-    state_.OnPlan(kPlanName, WorkerState::CompiledPlan{nullptr, std::string(32, '5')}, now_);
+    state_.OnPlan(kPlanName, WorkerState::ReadyPlan{nullptr, std::string(32, '5')}, now_);
     After();
 
     const StreamId id = ++last_stream_;
@@ -163,7 +163,7 @@ class Hostile {
         if (event.argument % 2 != 0) {
           return state_.OnPlan(fingerprint, DataLoss("a damaged file"), now_);
         }
-        return state_.OnPlan(fingerprint, WorkerState::CompiledPlan{nullptr, std::string(32, '5')},
+        return state_.OnPlan(fingerprint, WorkerState::ReadyPlan{nullptr, std::string(32, '5')},
                              now_);
       }
       case kBuild:

@@ -34,7 +34,7 @@ std::optional<std::size_t> World::AnyDispatcher() {
 std::optional<std::size_t> World::DispatcherAt(LinkId link) const {
   for (std::size_t i = 0; i < dispatchers_.size(); ++i) {
     const DispatcherNode& node = *dispatchers_[i];
-    if (net_.IsUp(node.process) && node.machine->state().FindStream(link) != nullptr) return i;
+    if (net_.IsUp(node.process) && node.machine->facts().FindStream(link) != nullptr) return i;
   }
   return std::nullopt;
 }
@@ -68,7 +68,7 @@ void World::StartDispatcher() {
   node.term = term;
   DispatcherOptions options = dispatcher_options_;
   options.seed = history_.seed + index;
-  node.machine = std::make_unique<Dispatcher>(options, term, stored->jobs, Now());
+  node.machine = std::make_unique<DispatcherMachine>(options, term, stored->jobs, Now());
   Note(fmt::format("dispatcher {} leads with term {}", index, term));
   v1::DatasetState dataset;
   dataset.set_digest(test::DatasetDigest());
@@ -199,11 +199,11 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
 
 /// Who fails a consumer is not given to it again while others can serve it.
 void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease) {
-  const DispatcherState& state = node.machine->state();
-  const StreamFacts* facts = state.FindStream(stream);
-  const SessionFacts* session = facts == nullptr ? nullptr : state.FindSession(facts->owner);
+  const DispatcherFacts& facts = node.machine->facts();
+  const StreamFacts* from = facts.FindStream(stream);
+  const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
   if (session == nullptr || !session->failing.contains(FromProto(lease.worker().id()))) return;
-  for (const auto& [id, worker] : state.workers()) {
+  for (const auto& [id, worker] : facts.workers()) {
     if (session->failing.contains(id)) continue;
     if (!IsUsable(worker, *session, net_.now(), dispatcher_options_)) continue;
     return Fail(fmt::format("I9: a worker that fails {} is given to it again while {} is not",
@@ -214,11 +214,11 @@ void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Leas
 void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action) {
   ++counts_.welcomes;
   if (!Leads(node)) return;  // it speaks for a store that is another's
-  const DispatcherState& state = node.machine->state();
-  const SessionFacts* session = state.FindSession(FromProto(action.message.welcome().session()));
+  const DispatcherFacts& facts = node.machine->facts();
+  const SessionFacts* session = facts.FindSession(FromProto(action.message.welcome().session()));
   if (session == nullptr || session->hello.admitted()) return;
-  for (const Number id : state.SessionsOf(session->hello.job())) {
-    if (id != session->id && state.FindSession(id)->live) return;  // the job runs already
+  for (const Number id : facts.SessionsOf(session->hello.job())) {
+    if (id != session->id && facts.FindSession(id)->live) return;  // the job runs already
   }
   const Result<StoredState> stored = store_->Load();
   const auto record =
@@ -236,7 +236,7 @@ void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach&
 void World::CheckSessions(const DispatcherNode& node) {
   std::map<std::string, const SessionFacts*> jobs;
   std::set<std::string> ranks;
-  for (const auto& [id, session] : node.machine->state().sessions()) {
+  for (const auto& [id, session] : node.machine->facts().sessions()) {
     if (!session.live) continue;
     const SessionFacts& other = *jobs.emplace(session.hello.job(), &session).first->second;
     if (other.plan->fingerprint != session.plan->fingerprint ||

@@ -153,8 +153,7 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
     net_.In(process, net_.UpTo(milliseconds(500)),
             [this, index, fingerprint = compile->spec.fingerprint()] {
               workers_[index]->machine->OnPlan(
-                  fingerprint, WorkerState::CompiledPlan{nullptr, std::string(32, '5')},
-                  net_.now());
+                  fingerprint, WorkerState::ReadyPlan{nullptr, std::string(32, '5')}, net_.now());
               AfterWorker(index);
             });
   }

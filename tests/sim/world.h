@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "client/session/machine/session_state.h"
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/state/memory_store.h"
 #include "server/worker/machine/worker_state.h"
 #include "tests/sim/history.h"
@@ -72,7 +72,7 @@ class World {
 
   struct DispatcherNode {
     ProcessId process = 0;
-    std::unique_ptr<Dispatcher> machine;
+    std::unique_ptr<DispatcherMachine> machine;
     std::uint64_t term = 0;
     Moves crash;
   };

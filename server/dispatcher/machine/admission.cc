@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "common/base/mutant.h"
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/hello_check.h"
 
 namespace millrace {
@@ -38,7 +38,7 @@ Status TakenOver(const SessionFacts& lower, const SessionFacts& higher) {
 
 }  // namespace
 
-void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
+void DispatcherMachine::Greet(StreamId stream, const v1::Hello& hello) {
   if (Status status = CheckHello(hello, options_); !status.ok()) return Close(stream, status);
 
   Number brought = FromProto(hello.session());
@@ -46,15 +46,15 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
   if (Outranked(stream, hello.where(), seen) || ForeignNumber(hello.where(), brought)) return;
 
   const SessionFacts* known =
-      brought.is_set() ? state_.FindSession(brought) : state_.FindSessionByNonce(hello.nonce());
+      brought.is_set() ? facts_.FindSession(brought) : facts_.FindSessionByNonce(hello.nonce());
   if (known != nullptr && known->hello.nonce() != hello.nonce()) {
     // Two dispatchers took one term (see ForeignNumber) and both issued this number.
     brought = {};
-    known = state_.FindSessionByNonce(hello.nonce());
+    known = facts_.FindSessionByNonce(hello.nonce());
   }
   // A first message that comes again makes nobody younger.
-  if (known == nullptr && !brought.is_set()) brought = state_.EndedNumber(hello.nonce());
-  if (brought.is_set() && brought <= state_.TurnedOut(hello.job())) {
+  if (known == nullptr && !brought.is_set()) brought = facts_.EndedNumber(hello.nonce());
+  if (brought.is_set() && brought <= facts_.TurnedOut(hello.job())) {
     return Close(stream, Aborted(fmt::format("job {} was ended by an operator", hello.job())));
   }
 
@@ -66,7 +66,7 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
     if (known->live) SendWelcome(id);
   } else {
     if (Status status = CheckLimits(hello); !status.ok()) return Close(stream, status);
-    if (state_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
+    if (facts_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
       return Close(
           stream, ResourceExhausted(fmt::format(
                       "{} sessions want to be {}, the limit: stop some of them, or retry in "
@@ -87,13 +87,13 @@ void Dispatcher::Greet(StreamId stream, const v1::Hello& hello) {
   unsettled_.insert(hello.job());
 }
 
-Status Dispatcher::CheckLimits(const v1::Hello& hello) const {
-  if (state_.sessions().size() >= options_.max_sessions) {
+Status DispatcherMachine::CheckLimits(const v1::Hello& hello) const {
+  if (facts_.sessions().size() >= options_.max_sessions) {
     return ResourceExhausted(
         fmt::format("the dispatcher has {} consumers, its limit: retry in {:.0f} s",
                     options_.max_sessions, ToSeconds(options_.retry)));
   }
-  if (state_.job_count() >= options_.max_jobs && state_.SessionsOf(hello.job()).empty()) {
+  if (facts_.job_count() >= options_.max_jobs && facts_.SessionsOf(hello.job()).empty()) {
     return ResourceExhausted(
         fmt::format("the dispatcher has {} jobs, its limit: end one with `millrace jobs end NAME`, "
                     "or retry in {:.0f} s",
@@ -104,14 +104,14 @@ Status Dispatcher::CheckLimits(const v1::Hello& hello) const {
 
 // --- Plans
 
-bool Dispatcher::RequestPlan(const std::string& key, const v1::PipelineText& pipeline) {
-  if (state_.FindPlan(key) != nullptr) return true;
-  if (state_.plans().size() >= options_.max_plans) {
+bool DispatcherMachine::RequestPlan(const std::string& key, const v1::PipelineText& pipeline) {
+  if (facts_.FindPlan(key) != nullptr) return true;
+  if (facts_.plans().size() >= options_.max_plans) {
     std::set<std::string> used;
-    for (const auto& [id, session] : state_.sessions()) used.insert(session.plan_key);
-    const PlanEntry* oldest = nullptr;
-    for (const auto& [k, plan] : state_.plans()) {
-      if (used.contains(k) || plan.phase == PlanEntry::Phase::kCompiling) continue;
+    for (const auto& [id, session] : facts_.sessions()) used.insert(session.plan_key);
+    const RequestedPlan* oldest = nullptr;
+    for (const auto& [k, plan] : facts_.plans()) {
+      if (used.contains(k) || plan.phase == RequestedPlan::Phase::kCompiling) continue;
       if (oldest == nullptr || plan.used < oldest->used) oldest = &plan;
     }
     if (oldest == nullptr) return false;
@@ -123,12 +123,13 @@ bool Dispatcher::RequestPlan(const std::string& key, const v1::PipelineText& pip
   return true;
 }
 
-Actions Dispatcher::OnPlanCompiled(const std::string& key,
-                                   Result<std::shared_ptr<const PlanFacts>> plan, Moment now) {
+Actions DispatcherMachine::OnPlanCompiled(const std::string& key,
+                                          Result<std::shared_ptr<const PlanFacts>> plan,
+                                          Moment now) {
   Begin(now);
-  if (state_.FindPlan(key) == nullptr) return End();
+  if (facts_.FindPlan(key) == nullptr) return End();
   std::vector<Number> asking;
-  for (const auto& [id, session] : state_.sessions()) {
+  for (const auto& [id, session] : facts_.sessions()) {
     if (session.plan_key != key) continue;
     asking.push_back(id);
     unsettled_.insert(session.hello.job());
@@ -148,42 +149,42 @@ Actions Dispatcher::OnPlanCompiled(const std::string& key,
   return End();
 }
 
-void Dispatcher::TendPlans() {
+void DispatcherMachine::TendPlans() {
   std::set<std::string> used;
-  for (const auto& [id, session] : state_.sessions()) used.insert(session.plan_key);
+  for (const auto& [id, session] : facts_.sessions()) used.insert(session.plan_key);
   std::vector<std::string> over;
   std::vector<std::string> again;
-  for (const auto& [key, plan] : state_.plans()) {
+  for (const auto& [key, plan] : facts_.plans()) {
     const bool kept = used.contains(key) || now_.time - plan.used < options_.plan_linger;
-    if (plan.phase == PlanEntry::Phase::kCompiling) continue;
+    if (plan.phase == RequestedPlan::Phase::kCompiling) continue;
     if (!kept) {
       over.push_back(key);
-    } else if (plan.phase == PlanEntry::Phase::kRetrying && now_.time >= plan.retry_at) {
+    } else if (plan.phase == RequestedPlan::Phase::kRetrying && now_.time >= plan.retry_at) {
       again.push_back(key);
     }
   }
   for (const auto& key : over) Apply(PlanForgotten{key});
   plans_changed_ |= !over.empty();
   for (const auto& key : again) {
-    const v1::PipelineText pipeline = state_.FindPlan(key)->pipeline;
+    const v1::PipelineText pipeline = facts_.FindPlan(key)->pipeline;
     Apply(PlanRequested{key, pipeline, now_.time});
     actions_.push_back(CompilePlan{key, pipeline});
   }
 }
 
-bool Dispatcher::PlanSession(Number id) {
-  const SessionFacts& session = *state_.FindSession(id);
+bool DispatcherMachine::PlanSession(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
   if (session.plan) return true;
-  const PlanEntry& plan = *state_.FindPlan(session.plan_key);
+  const RequestedPlan& plan = *facts_.FindPlan(session.plan_key);
   switch (plan.phase) {
-    case PlanEntry::Phase::kCompiling:
+    case RequestedPlan::Phase::kCompiling:
       Wait(id, plan.error.ok() ? "the plan is being compiled"
                                : "the plan is being compiled again: " + plan.error.message());
       return false;
-    case PlanEntry::Phase::kRetrying:
+    case RequestedPlan::Phase::kRetrying:
       Wait(id, "the plan cannot be compiled yet: " + plan.error.message());
       return false;
-    case PlanEntry::Phase::kReady:
+    case RequestedPlan::Phase::kReady:
       break;
   }
   Result<SessionPlan> fit =
@@ -196,11 +197,11 @@ bool Dispatcher::PlanSession(Number id) {
   return true;
 }
 
-std::string_view Dispatcher::KnownCanonical(const std::string& cursor) const {
+std::string_view DispatcherMachine::KnownCanonical(const std::string& cursor) const {
   // By the pipeline's half: it names the options, whatever became of the dataset.
   const Result<Fingerprint> wanted = Fingerprint::FromString(cursor);
   if (!wanted.ok()) return {};
-  for (const auto& [name, record] : state_.records()) {
+  for (const auto& [name, record] : facts_.records()) {
     const Result<Fingerprint> kept = Fingerprint::FromString(record.fingerprint());
     if (kept.ok() && kept->pipeline == wanted->pipeline) return record.canonical_pipeline();
   }
@@ -209,29 +210,29 @@ std::string_view Dispatcher::KnownCanonical(const std::string& cursor) const {
 
 // --- Settling
 
-void Dispatcher::Settle(const std::string& job) {
-  const std::set<Number> ids = state_.SessionsOf(job);
+void DispatcherMachine::Settle(const std::string& job) {
+  const std::set<Number> ids = facts_.SessionsOf(job);
   std::vector<Number> waiting;
   for (const Number id : ids) {
-    if (!state_.FindSession(id)->live && PlanSession(id)) waiting.push_back(id);
+    if (!facts_.FindSession(id)->live && PlanSession(id)) waiting.push_back(id);
   }
   for (const Number id : waiting) {
-    const SessionFacts* session = state_.FindSession(id);
+    const SessionFacts* session = facts_.FindSession(id);
     if (session != nullptr && !session->live) SettleSession(id);
   }
-  if (state_.SessionsOf(job).empty()) {
+  if (facts_.SessionsOf(job).empty()) {
     WriteEnd(job);
     return;
   }
   // A job that came back from an earlier term may lack its record.
-  const std::set<Number>& live = state_.LiveSessionsOf(job);
+  const std::set<Number>& live = facts_.LiveSessionsOf(job);
   if (live.empty()) return;
-  const SessionFacts& session = *state_.FindSession(*live.begin());
+  const SessionFacts& session = *facts_.FindSession(*live.begin());
   if (!RecordOnDisk(session)) WriteRecord(session);
 }
 
-void Dispatcher::SettleSession(Number id) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::SettleSession(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
   if (const SessionFacts* rival = HigherRival(session)) return Fail(id, TakenOver(session, *rival));
 
   if (const SessionFacts* holder = Holder(session)) {
@@ -255,34 +256,34 @@ void Dispatcher::SettleSession(Number id) {
   Wait(id, WriteRecord(session));
 }
 
-bool Dispatcher::OthersLive(const SessionFacts& session) const {
-  const auto& ids = state_.LiveSessionsOf(session.hello.job());
+bool DispatcherMachine::OthersLive(const SessionFacts& session) const {
+  const auto& ids = facts_.LiveSessionsOf(session.hello.job());
   return std::any_of(ids.begin(), ids.end(),
-                     [&](Number id) { return !SameRank(session, *state_.FindSession(id)); });
+                     [&](Number id) { return !SameRank(session, *facts_.FindSession(id)); });
 }
 
-const SessionFacts* Dispatcher::HigherRival(const SessionFacts& session) const {
-  for (const Number id : state_.SessionsOfRank(session.hello)) {
-    const SessionFacts& other = *state_.FindSession(id);
+const SessionFacts* DispatcherMachine::HigherRival(const SessionFacts& session) const {
+  for (const Number id : facts_.SessionsOfRank(session.hello)) {
+    const SessionFacts& other = *facts_.FindSession(id);
     if (IsMutant(Mutant::kLaterArrivalWins)) continue;
     if (session.id < id && Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
-const SessionFacts* Dispatcher::Holder(const SessionFacts& session) const {
-  for (const Number id : state_.LiveSessionsOf(session.hello.job())) {
-    const SessionFacts& other = *state_.FindSession(id);
+const SessionFacts* DispatcherMachine::Holder(const SessionFacts& session) const {
+  for (const Number id : facts_.LiveSessionsOf(session.hello.job())) {
+    const SessionFacts& other = *facts_.FindSession(id);
     if (!Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
-void Dispatcher::Welcome(Number id) {
-  const SessionFacts& session = *state_.FindSession(id);
-  const std::set<Number> ids = state_.SessionsOfRank(session.hello);
+void DispatcherMachine::Welcome(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
+  const std::set<Number> ids = facts_.SessionsOfRank(session.hello);
   for (const Number other_id : ids) {
-    const SessionFacts& other = *state_.FindSession(other_id);
+    const SessionFacts& other = *facts_.FindSession(other_id);
     const bool lower = other_id < id || (IsMutant(Mutant::kLaterArrivalWins) && other_id != id);
     if (lower && Compatible(session, other)) {
       Fail(other_id, TakenOver(other, session));
@@ -301,10 +302,10 @@ void Dispatcher::Welcome(Number id) {
   }
 }
 
-void Dispatcher::SendWelcome(Number id) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::SendWelcome(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
   v1::AttachResponse response;
-  response.set_term(state_.term());
+  response.set_term(facts_.term());
   v1::Welcome& welcome = *response.mutable_welcome();
   ToProto(id, welcome.mutable_session());
   welcome.set_fingerprint(session.plan->fingerprint);
@@ -315,13 +316,13 @@ void Dispatcher::SendWelcome(Number id) {
   if (session.stream != 0) actions_.push_back(SendAttach{session.stream, std::move(response)});
 }
 
-void Dispatcher::Wait(Number id, const std::string& why) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::Wait(Number id, const std::string& why) {
+  const SessionFacts& session = *facts_.FindSession(id);
   if (session.why == why) return;
   Apply(SessionTold{id, why});
   if (session.stream == 0) return;
   v1::AttachResponse response;
-  response.set_term(state_.term());
+  response.set_term(facts_.term());
   if (!IsMutant(Mutant::kNumberOnAdmission)) {
     ToProto(id, response.mutable_waiting()->mutable_session());
   }
@@ -329,8 +330,8 @@ void Dispatcher::Wait(Number id, const std::string& why) {
   actions_.push_back(SendAttach{session.stream, std::move(response)});
 }
 
-void Dispatcher::Fail(Number id, const Status& status) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::Fail(Number id, const Status& status) {
+  const SessionFacts& session = *facts_.FindSession(id);
   Log(LogLevel::kWarning, "session ended",
       {{"session", id.ToString()},
        {"who", RankOfJob(session.hello)},
@@ -340,8 +341,8 @@ void Dispatcher::Fail(Number id, const Status& status) {
   EndSession(id);
 }
 
-void Dispatcher::EndSession(Number id) {
-  unsettled_.insert(state_.FindSession(id)->hello.job());
+void DispatcherMachine::EndSession(Number id) {
+  unsettled_.insert(facts_.FindSession(id)->hello.job());
   Apply(SessionEnded{id});
 }
 

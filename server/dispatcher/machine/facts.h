@@ -1,4 +1,4 @@
-// The things a dispatcher knows about: plans, sessions, workers, jobs. Plain data; dispatcher_state
+// The things a dispatcher knows about: plans, sessions, workers, jobs. Plain data; DispatcherFacts
 // holds them and is the only one that changes them.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace millrace {
 using StreamId = std::uint64_t;
 
 /// A pipeline that sessions asked for, by its text.
-struct PlanEntry {
+struct RequestedPlan {
   enum class Phase { kCompiling, kReady, kRetrying };
 
   std::string key;  // of the text, see PlanKey

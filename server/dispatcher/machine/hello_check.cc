@@ -102,7 +102,7 @@ std::map<std::string, std::string> Options(std::string_view canonical) {
   return options;
 }
 
-Status CursorDiffers(const v1::Hello& hello, const PlanEntry& plan, const Fingerprint& cursor,
+Status CursorDiffers(const v1::Hello& hello, const RequestedPlan& plan, const Fingerprint& cursor,
                      std::string_view cursor_canonical) {
   const Fingerprint& here = plan.facts->order_fingerprint();
   std::string what;
@@ -260,7 +260,7 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
   return OkStatus();
 }
 
-Result<SessionPlan> PlanForSession(const v1::Hello& hello, const PlanEntry& plan,
+Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& plan,
                                    std::string_view cursor_canonical) {
   if (!hello.cursor_fingerprint().empty()) {
     const Result<Fingerprint> cursor = Fingerprint::FromString(hello.cursor_fingerprint());

@@ -22,7 +22,7 @@ Status CheckWorkRequest(const v1::WorkRequest& request);
 /// Cursor, world size and start against the plan, and all that Welcome says. FailedPrecondition
 /// naming the half of the fingerprint that differs; `cursor_canonical` is the canonical text of the
 /// cursor's pipeline, or empty where it is not known.
-Result<SessionPlan> PlanForSession(const v1::Hello& hello, const PlanEntry& plan,
+Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& plan,
                                    std::string_view cursor_canonical);
 
 /// A report of a session with a plan: InvalidArgument with the numbers.

@@ -3,33 +3,33 @@
 
 #include <fmt/core.h>
 
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 
 namespace millrace {
 
-bool Dispatcher::RecordOnDisk(const SessionFacts& session) const {
+bool DispatcherMachine::RecordOnDisk(const SessionFacts& session) const {
   const std::string& job = session.hello.job();
   // What a write that failed has left there is not known: a network may have lost the answer alone.
-  if (state_.writes().contains(job)) return false;
-  const v1::JobRecord* record = state_.FindRecord(job);
+  if (facts_.writes().contains(job)) return false;
+  const v1::JobRecord* record = facts_.FindRecord(job);
   return record != nullptr && !record->ended() && session.plan &&
          record->fingerprint() == session.plan->fingerprint &&
          record->world_size() == session.hello.world_size();
 }
 
-bool Dispatcher::MayComeBack(const std::string& job) const {
-  return state_.IsInherited(job) && now_.time - state_.booted() < options_.session_timeout;
+bool DispatcherMachine::MayComeBack(const std::string& job) const {
+  return facts_.IsInherited(job) && now_.time - facts_.booted() < options_.session_timeout;
 }
 
-bool Dispatcher::MayWrite(const std::string& job) const {
-  const auto write = state_.writes().find(job);
-  if (write == state_.writes().end()) return true;
+bool DispatcherMachine::MayWrite(const std::string& job) const {
+  const auto write = facts_.writes().find(job);
+  if (write == facts_.writes().end()) return true;
   return !write->second.outstanding && now_.time >= write->second.retry_at;
 }
 
-std::string Dispatcher::WriteRecord(const SessionFacts& session) {
+std::string DispatcherMachine::WriteRecord(const SessionFacts& session) {
   const std::string& job = session.hello.job();
-  const v1::JobRecord* kept = state_.FindRecord(job);
+  const v1::JobRecord* kept = facts_.FindRecord(job);
   if (MayComeBack(job) && !session.live) {
     return fmt::format(
         "job {} ran with world size {} and plan {} when the dispatcher restarted: its sessions "
@@ -48,19 +48,19 @@ std::string Dispatcher::WriteRecord(const SessionFacts& session) {
     Apply(RecordSent{job});
     actions_.push_back(CommitRecord{std::move(record)});
   }
-  const Status& error = state_.writes().at(job).error;
+  const Status& error = facts_.writes().at(job).error;
   if (error.ok()) return "the job's record is being written";
   return fmt::format("the job's record cannot be written, which is tried every {:.0f} s: {}",
                      ToSeconds(options_.retry), error.message());
 }
 
-void Dispatcher::WriteEnd(const std::string& job) {
-  const v1::JobRecord* last = state_.FindRecord(job);
+void DispatcherMachine::WriteEnd(const std::string& job) {
+  const v1::JobRecord* last = facts_.FindRecord(job);
   if (last == nullptr || last->ended()) {
-    const auto write = state_.writes().find(job);
-    if (write == state_.writes().end() || write->second.outstanding) return;
+    const auto write = facts_.writes().find(job);
+    if (write == facts_.writes().end() || write->second.outstanding) return;
     // What a store did whose answer was lost is ended as well; for so many jobs, and no more.
-    if (!write->second.unknown || state_.writes().size() > options_.max_jobs) {
+    if (!write->second.unknown || facts_.writes().size() > options_.max_jobs) {
       Apply(WriteForgotten{job});
       return;
     }
@@ -74,8 +74,8 @@ void Dispatcher::WriteEnd(const std::string& job) {
   actions_.push_back(CommitRecord{std::move(record)});
 }
 
-Actions Dispatcher::OnRecordCommitted(const v1::JobRecord& record, const Status& status,
-                                      Moment now) {
+Actions DispatcherMachine::OnRecordCommitted(const v1::JobRecord& record, const Status& status,
+                                             Moment now) {
   Begin(now);
   if (status.ok()) {
     Apply(RecordKept{record, options_.max_records});

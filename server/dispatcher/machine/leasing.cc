@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "common/base/refusal.h"
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/prospects.h"
 #include "server/dispatcher/machine/worker_choice.h"
@@ -44,8 +44,8 @@ void ToProto(const Worker& worker, v1::WorkerRef* out) {
 
 }  // namespace
 
-void Dispatcher::Hear(Number id, v1::Report report) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::Hear(Number id, v1::Report report) {
+  const SessionFacts& session = *facts_.FindSession(id);
   if (!report.has_next()) {
     // From one that waits: it only wants to be heard. If it waits for nothing any more, its Welcome
     // was lost, or is on its way: a second one does no harm.
@@ -73,30 +73,30 @@ void Dispatcher::Hear(Number id, v1::Report report) {
   Apply(SessionReported{id, std::move(report), std::move(held), now_.time,
                         now_.time + -options_.lease_lapse});
   CopyLate(id);
-  if (state_.FindSession(id) != nullptr) Fill(id);
+  if (facts_.FindSession(id) != nullptr) Fill(id);
 }
 
-void Dispatcher::CopyLate(Number id) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::CopyLate(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
   if (!session.report->has_late() || session.stream == 0 || session.leases.HasCopy()) return;
   const LeaseFacts* late = session.leases.FindHeld(FromProto(session.report->late()));
-  if (late == nullptr || state_.copies_granted() * kLeasesForACopy > state_.leases_granted())
+  if (late == nullptr || facts_.copies_granted() * kLeasesForACopy > facts_.leases_granted())
     return;
-  const WorkerSet& set = worker_sets_.Of(session, state_.workers(), now_.time, options_);
+  const WorkerSet& set = worker_sets_.Of(session, facts_.workers(), now_.time, options_);
   const auto idle = std::find_if(set.workers.begin(), set.workers.end(), [&](const Worker* w) {
     return w->id != late->worker && w->report.queue_seconds() == 0 && w->granted_batches == 0;
   });
   if (idle == set.workers.end()) return;
   v1::AttachResponse response;
-  response.set_term(state_.term());
+  response.set_term(facts_.term());
   StepRun run = late->run;
   AddLease(id, **idle, run.batches, /*copy=*/true, run, response);
   actions_.push_back(SendAttach{session.stream, std::move(response)});
 }
 
-void Dispatcher::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
-                          StepRun& run, v1::AttachResponse& response) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
+                                 StepRun& run, v1::AttachResponse& response) {
+  const SessionFacts& session = *facts_.FindSession(id);
   v1::Lease& lease = *response.add_leases();
   *lease.mutable_shard() = CutShard(session.plan->steps, session.hello.rank(), batches, run);
   lease.set_copy(copy);
@@ -107,15 +107,15 @@ void Dispatcher::AddLease(Number id, const Worker& worker, std::uint32_t batches
   Apply(LeaseGranted{id, {number, worker.id, {at, lease.shard().batches()}, now_.time, copy}});
 }
 
-void Dispatcher::Fill(Number id) {
-  const SessionFacts& session = *state_.FindSession(id);
+void DispatcherMachine::Fill(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
   if (!session.live || !session.report || session.stream == 0) return;
   const StepArithmetic& steps = session.plan->steps;
   const std::uint32_t window = std::min(session.report->window(), options_.max_window);
   std::vector<StepRun> gaps =
       session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
-  WorkerChooser workers(worker_sets_.Of(session, state_.workers(), now_.time, options_));
+  WorkerChooser workers(worker_sets_.Of(session, facts_.workers(), now_.time, options_));
   if (const Status status = CheckHope(session, !workers.empty()); !status.ok()) {
     return FailJob(id, status);
   }
@@ -124,7 +124,7 @@ void Dispatcher::Fill(Number id) {
 
   const std::uint32_t shard_batches = ShardStepsOf(window, workers.size());
   v1::AttachResponse response;
-  response.set_term(state_.term());
+  response.set_term(facts_.term());
   for (StepRun& gap : gaps) {
     while (gap.batches > 0) {
       if (response.leases_size() >= static_cast<int>(options_.max_leases_at_once)) break;
@@ -135,40 +135,40 @@ void Dispatcher::Fill(Number id) {
   actions_.push_back(SendAttach{session.stream, std::move(response)});
 }
 
-void Dispatcher::FillAll() {
+void DispatcherMachine::FillAll() {
   std::vector<Number> ids;
-  for (const auto& [id, session] : state_.sessions()) ids.push_back(id);
+  for (const auto& [id, session] : facts_.sessions()) ids.push_back(id);
   for (const Number id : ids) {
     // One may end with another.
-    if (state_.FindSession(id) != nullptr) Fill(id);
+    if (facts_.FindSession(id) != nullptr) Fill(id);
   }
 }
 
-Status Dispatcher::CheckHope(const SessionFacts& session, bool has_workers) const {
+Status DispatcherMachine::CheckHope(const SessionFacts& session, bool has_workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_workers && !refused) return OkStatus();
   // After a restart workers come back one by one.
-  const bool earlier = session.id.term < state_.term();
-  if (earlier && now_.time - state_.booted() < options_.session_timeout) return OkStatus();
-  return CheckProspects(state_.workers(), session, now_.time, options_);
+  const bool earlier = session.id.term < facts_.term();
+  if (earlier && now_.time - facts_.booted() < options_.session_timeout) return OkStatus();
+  return CheckProspects(facts_.workers(), session, now_.time, options_);
 }
 
-void Dispatcher::FailJob(Number id, const Status& status) {
+void DispatcherMachine::FailJob(Number id, const Status& status) {
   // All its ranks: they go step by step together, and have one plan.
-  const std::set<Number> ids = state_.LiveSessionsOf(state_.FindSession(id)->hello.job());
+  const std::set<Number> ids = facts_.LiveSessionsOf(facts_.FindSession(id)->hello.job());
   for (const Number each : ids) Fail(each, status);
 }
 
-void Dispatcher::AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const {
-  for (const auto& [id, worker] : state_.workers()) {
+void DispatcherMachine::AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const {
+  for (const auto& [id, worker] : facts_.workers()) {
     if (!IsUsable(worker, session, now_.time, options_)) continue;
     ToProto(worker, welcome.add_workers());
     if (welcome.workers_size() >= static_cast<int>(options_.max_workers_of_consumer)) return;
   }
 }
 
-std::string Dispatcher::WhyNot(const Worker& worker, const SessionFacts& session) const {
+std::string DispatcherMachine::WhyNot(const Worker& worker, const SessionFacts& session) const {
   const std::string& dataset = session.plan->facts->dataset();
   const auto& datasets = worker.report.datasets();
   const auto state = datasets.find(dataset);
@@ -197,16 +197,16 @@ std::string Dispatcher::WhyNot(const Worker& worker, const SessionFacts& session
   return "it has not begun to compile the plan";
 }
 
-std::string Dispatcher::NoWorkerWhy(const SessionFacts& session) const {
+std::string DispatcherMachine::NoWorkerWhy(const SessionFacts& session) const {
   if (!session.plan) return {};
-  if (!worker_sets_.Of(session, state_.workers(), now_.time, options_).workers.empty()) return {};
+  if (!worker_sets_.Of(session, facts_.workers(), now_.time, options_).workers.empty()) return {};
   const std::string dataset = session.plan->facts->dataset();
-  if (state_.workers().empty()) {
+  if (facts_.workers().empty()) {
     return fmt::format("no worker has the dataset {}: no worker is connected", dataset);
   }
   // The worker that is nearest to being ready says most.
   const Worker* named = nullptr;
-  for (const auto& [id, worker] : state_.workers()) {
+  for (const auto& [id, worker] : facts_.workers()) {
     const auto rank = [&](const Worker& w) {
       return std::pair(IsHeard(w, now_.time, options_) && !w.draining(),
                        w.report.datasets().contains(dataset));
@@ -215,8 +215,8 @@ std::string Dispatcher::NoWorkerWhy(const SessionFacts& session) const {
   }
   return fmt::format("no worker has the dataset {}: worker {} at {}: {}{}", dataset,
                      named->report.name(), named->report.self().address(), WhyNot(*named, session),
-                     state_.workers().size() > 1
-                         ? fmt::format(" (and {} others)", state_.workers().size() - 1)
+                     facts_.workers().size() > 1
+                         ? fmt::format(" (and {} others)", facts_.workers().size() - 1)
                          : "");
 }
 

@@ -24,7 +24,7 @@ Position NextOf(const SessionFacts& session) {
   return session.plan ? session.plan->start : session.wanted_start();
 }
 
-void AddConsumer(const Dispatcher& dispatcher, const SessionFacts& session, Time now,
+void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& session, Time now,
                  v1::ServiceStatus& status) {
   v1::ConsumerStatus& out = *status.add_consumers();
   out.set_job(session.hello.job());
@@ -50,7 +50,7 @@ void AddConsumer(const Dispatcher& dispatcher, const SessionFacts& session, Time
   out.set_waited_last_minute_seconds(RatesOf(session).waited_seconds);
   if (!session.samples.empty()) {
     const Time counted = session.samples.back().at;
-    out.set_counted_seconds(ToSeconds(counted - dispatcher.state().booted()));
+    out.set_counted_seconds(ToSeconds(counted - dispatcher.facts().booted()));
   }
 }
 
@@ -69,8 +69,9 @@ void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
 }
 
 /// A job's sessions, live ones first to look at, and its record.
-void AddLiveJob(const Dispatcher& dispatcher, const std::vector<const SessionFacts*>& sessions,
-                const v1::JobRecord* record, v1::ServiceStatus& status) {
+void AddLiveJob(const DispatcherMachine& dispatcher,
+                const std::vector<const SessionFacts*>& sessions, const v1::JobRecord* record,
+                v1::ServiceStatus& status) {
   v1::JobStatus& out = *status.add_jobs();
   const SessionFacts* slowest = nullptr;
   std::map<v1::DropReason, std::uint64_t> dropped;
@@ -192,18 +193,18 @@ Rates RatesOf(const SessionFacts& session) {
           std::max(0.0, last.waited_seconds - first.waited_seconds)};
 }
 
-v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOptions& options,
+v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                               Time now) {
-  const DispatcherState& state = dispatcher.state();
+  const DispatcherFacts& facts = dispatcher.facts();
   v1::ServiceStatus status;
   status.set_version(options.version);
   status.set_address(options.address);
-  status.set_term(state.term());
-  status.set_uptime_seconds(ToSeconds(now - state.booted()));
+  status.set_term(facts.term());
+  status.set_uptime_seconds(ToSeconds(now - facts.booted()));
   const Status store =
-      dispatcher.stepped_down().ok() ? state.StoreError() : dispatcher.stepped_down();
+      dispatcher.stepped_down().ok() ? facts.StoreError() : dispatcher.stepped_down();
   status.set_store_error(store.message());
-  for (const auto& [id, dataset] : state.datasets()) {
+  for (const auto& [id, dataset] : facts.datasets()) {
     v1::DatasetState& out = (*status.mutable_datasets())[id];
     out.set_digest(dataset.digest());
     out.set_verifying(dataset.verifying());
@@ -216,20 +217,20 @@ v1::ServiceStatus BuildStatus(const Dispatcher& dispatcher, const DispatcherOpti
 
   std::map<std::string, std::vector<const SessionFacts*>> jobs;
   std::map<Number, std::size_t> leases;  // by worker
-  for (const auto& [id, session] : state.sessions()) {
+  for (const auto& [id, session] : facts.sessions()) {
     jobs[session.hello.job()].push_back(&session);
     AddConsumer(dispatcher, session, now, status);
     for (const auto& lease : session.leases.held()) ++leases[lease.worker];
     for (const auto& lease : session.leases.sent()) ++leases[lease.worker];
   }
   for (const auto& [job, sessions] : jobs) {
-    AddLiveJob(dispatcher, sessions, state.FindRecord(job), status);
+    AddLiveJob(dispatcher, sessions, facts.FindRecord(job), status);
   }
-  for (const auto& [job, record] : state.records()) {
+  for (const auto& [job, record] : facts.records()) {
     if (!jobs.contains(job)) AddEndedJob(record, status);
   }
-  for (const auto& [id, worker] : state.workers()) {
-    AddWorker(worker, leases[id], options, state.booted(), now, status);
+  for (const auto& [id, worker] : facts.workers()) {
+    AddWorker(worker, leases[id], options, facts.booted(), now, status);
   }
   return status;
 }

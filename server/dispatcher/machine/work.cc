@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "common/batch/layout/semantics.h"
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
@@ -32,9 +32,9 @@ bool SameDigests(const v1::WorkRequest& a, const v1::WorkRequest& b) {
 
 }  // namespace
 
-Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now) {
+Actions DispatcherMachine::OnWork(StreamId stream, v1::WorkRequest request, Moment now) {
   Begin(now);
-  const StreamFacts* facts = state_.FindStream(stream);
+  const StreamFacts* facts = facts_.FindStream(stream);
   if (facts == nullptr || !facts->of_worker) return End();
   if (Status status = CheckWorkRequest(request); !status.ok()) {
     Close(stream, status);
@@ -49,7 +49,7 @@ Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now)
     return End();
   }
   const Number id = *recognised;
-  const Worker& worker = *state_.FindWorker(id);
+  const Worker& worker = *facts_.FindWorker(id);
   if (worker.stream != stream)
     Close(worker.stream, Cancelled("the worker has opened a newer stream"));
   // What changes the answer; everything else can wait for the next pulse.
@@ -69,19 +69,19 @@ Actions Dispatcher::OnWork(StreamId stream, v1::WorkRequest request, Moment now)
   return End();
 }
 
-Result<Number> Dispatcher::RecogniseWorker(const v1::WorkRequest& request) {
+Result<Number> DispatcherMachine::RecogniseWorker(const v1::WorkRequest& request) {
   const Number brought = FromProto(request.id());
-  const Worker* known = state_.FindWorker(brought);
+  const Worker* known = facts_.FindWorker(brought);
   if (known == nullptr || known->report.nonce() != request.nonce()) {
-    known = state_.FindWorkerByNonce(request.nonce());
+    known = facts_.FindWorkerByNonce(request.nonce());
   }
   if (known != nullptr) return known->id;
-  if (state_.workers().size() >= options_.max_workers) {
+  if (facts_.workers().size() >= options_.max_workers) {
     return ResourceExhausted(
         fmt::format("the dispatcher has {} workers, its limit: retry in {:.0f} s",
                     options_.max_workers, ToSeconds(options_.retry)));
   }
-  const bool keeps = brought.is_set() && state_.FindWorker(brought) == nullptr;
+  const bool keeps = brought.is_set() && facts_.FindWorker(brought) == nullptr;
   const Number id = keeps ? brought : NewNumber();
   Apply(WorkerJoined{id, request.nonce()});
   Log(LogLevel::kInfo, "worker joined",
@@ -89,11 +89,11 @@ Result<Number> Dispatcher::RecogniseWorker(const v1::WorkRequest& request) {
   return id;
 }
 
-void Dispatcher::CompareFiles(Number id, const v1::WorkRequest& request) {
-  const Worker& worker = *state_.FindWorker(id);
+void DispatcherMachine::CompareFiles(Number id, const v1::WorkRequest& request) {
+  const Worker& worker = *facts_.FindWorker(id);
   for (const auto& [dataset, there] : request.datasets()) {
-    const auto here = state_.datasets().find(dataset);
-    if (here == state_.datasets().end() || there.file_list_size() == 0) continue;
+    const auto here = facts_.datasets().find(dataset);
+    if (here == facts_.datasets().end() || there.file_list_size() == 0) continue;
     if (there.digest().empty() || there.digest() == here->second.digest()) continue;
     std::string text = FirstDifference(here->second, there);
     if (text.empty()) text = "the files are the same, but not the version of the index";
@@ -103,7 +103,7 @@ void Dispatcher::CompareFiles(Number id, const v1::WorkRequest& request) {
   }
 }
 
-bool Dispatcher::SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
+bool DispatcherMachine::SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
   std::set<std::string> has;
   std::set<std::string> shall_have;
   for (const auto& plan : worker.report.plans()) has.insert(plan.fingerprint());
@@ -114,19 +114,19 @@ bool Dispatcher::SaysNothingNew(const Worker& worker, const v1::WorkResponse& re
          FromProto(worker.report.id()) == worker.id;
 }
 
-void Dispatcher::Respond(const Worker& worker) {
+void DispatcherMachine::Respond(const Worker& worker) {
   if (worker.stream != 0) actions_.push_back(SendWork{worker.stream, ResponseTo(worker)});
 }
 
-v1::WorkResponse Dispatcher::ResponseTo(const Worker& worker) const {
+v1::WorkResponse DispatcherMachine::ResponseTo(const Worker& worker) const {
   v1::WorkResponse response;
-  response.set_term(state_.term());
+  response.set_term(facts_.term());
   ToProto(worker.id, response.mutable_id());
   response.set_drain(worker.drained);
 
   std::set<std::string> told;  // several texts may give one plan
-  for (const auto& [key, plan] : state_.plans()) {
-    if (plan.phase != PlanEntry::Phase::kReady || !Builds(worker, kSemantics)) continue;
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase != RequestedPlan::Phase::kReady || !Builds(worker, kSemantics)) continue;
     const auto dataset = worker.report.datasets().find(plan.facts->dataset());
     if (dataset == worker.report.datasets().end() ||
         dataset->second.digest() != plan.facts->fingerprint().dataset.ToHex() ||
@@ -141,8 +141,8 @@ v1::WorkResponse Dispatcher::ResponseTo(const Worker& worker) const {
   KeepUnknownPlans(worker, told, response);
 
   for (const auto& [id, there] : worker.report.datasets()) {
-    const auto here = state_.datasets().find(id);
-    if (here == state_.datasets().end() || here->second.digest().empty() ||
+    const auto here = facts_.datasets().find(id);
+    if (here == facts_.datasets().end() || here->second.digest().empty() ||
         there.digest().empty() || there.digest() == here->second.digest()) {
       continue;
     }
@@ -156,12 +156,12 @@ v1::WorkResponse Dispatcher::ResponseTo(const Worker& worker) const {
   return response;
 }
 
-void Dispatcher::KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
-                                  v1::WorkResponse& response) const {
-  if (now_.time - state_.booted() >= options_.plan_linger) return;
+void DispatcherMachine::KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
+                                         v1::WorkResponse& response) const {
+  if (now_.time - facts_.booted() >= options_.plan_linger) return;
   for (const auto& plan : worker.report.plans()) {
     if (plan.phase() == v1::FAILED || !told.insert(plan.fingerprint()).second) continue;
-    for (const auto& [job, record] : state_.records()) {
+    for (const auto& [job, record] : facts_.records()) {
       if (record.ended() || record.fingerprint() != plan.fingerprint()) continue;
       v1::PlanSpec& spec = *response.add_plans();
       spec.set_fingerprint(plan.fingerprint());
@@ -171,12 +171,12 @@ void Dispatcher::KeepUnknownPlans(const Worker& worker, std::set<std::string>& t
   }
 }
 
-void Dispatcher::RespondAll() {
-  for (const auto& [id, worker] : state_.workers()) Respond(worker);
+void DispatcherMachine::RespondAll() {
+  for (const auto& [id, worker] : facts_.workers()) Respond(worker);
 }
 
-void Dispatcher::DropWorker(Number id) {
-  const Worker& worker = *state_.FindWorker(id);
+void DispatcherMachine::DropWorker(Number id) {
+  const Worker& worker = *facts_.FindWorker(id);
   Log(LogLevel::kInfo, "worker left", {{"worker", id.ToString()}, {"name", worker.report.name()}});
   Close(worker.stream, OkStatus());
   Apply(WorkerLeft{id});
@@ -184,13 +184,13 @@ void Dispatcher::DropWorker(Number id) {
 
 // --- Operators
 
-Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerRequest& request,
-                                                        Moment now, Actions& actions) {
+Result<v1::DrainWorkerResponse> DispatcherMachine::DrainWorker(
+    const v1::DrainWorkerRequest& request, Moment now, Actions& actions) {
   MILLRACE_RETURN_IF_ERROR(stepped_down_);
   Begin(now);
   std::vector<const Worker*> meant;
   std::vector<std::string> all;
-  for (const auto& [id, worker] : state_.workers()) {
+  for (const auto& [id, worker] : facts_.workers()) {
     all.push_back(Describe(worker));
     const std::string& name = request.worker();
     if (!name.empty() && (name == worker.report.name() || name == id.ToString() ||
@@ -220,20 +220,20 @@ Result<v1::DrainWorkerResponse> Dispatcher::DrainWorker(const v1::DrainWorkerReq
   return result;
 }
 
-Result<v1::EndJobResponse> Dispatcher::EndJob(const v1::EndJobRequest& request, Moment now,
-                                              Actions& actions) {
+Result<v1::EndJobResponse> DispatcherMachine::EndJob(const v1::EndJobRequest& request, Moment now,
+                                                     Actions& actions) {
   MILLRACE_RETURN_IF_ERROR(stepped_down_);
   Begin(now);
-  const std::set<Number> ids = state_.SessionsOf(request.job());
+  const std::set<Number> ids = facts_.SessionsOf(request.job());
   Result<v1::EndJobResponse> result = v1::EndJobResponse();
   if (ids.empty()) {
     std::set<std::string> jobs;
-    for (const auto& [id, session] : state_.sessions()) jobs.insert(session.hello.job());
+    for (const auto& [id, session] : facts_.sessions()) jobs.insert(session.hello.job());
     result =
         NotFound(fmt::format("no job '{}' has a session: jobs are {}", request.job(),
                              jobs.empty() ? "none" : fmt::format("{}", fmt::join(jobs, ", "))));
   } else {
-    Apply(JobTurnedOut{request.job(), state_.last_number()});
+    Apply(JobTurnedOut{request.job(), facts_.last_number()});
     for (const Number id : ids) {
       Fail(id, Aborted(fmt::format("job {} was ended by an operator", request.job())));
     }

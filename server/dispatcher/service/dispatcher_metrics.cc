@@ -40,12 +40,12 @@ double DesiredWorkers(const std::vector<const SessionFacts*>& sessions, double w
   return std::clamp(std::ceil(demand / worker_rate), 1.0, 2 * now);
 }
 
-void AddDispatcherMetrics(const Dispatcher& dispatcher, const DispatcherOptions& options,
+void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                           const DispatcherTally& tally, Time now, double unix_seconds,
                           MetricSet& metrics) {
-  const DispatcherState& state = dispatcher.state();
+  const DispatcherFacts& facts = dispatcher.facts();
   metrics.Add(Metric::kLeader, {}, dispatcher.stepped_down().ok() ? 1 : 0);
-  metrics.Add(Metric::kTerm, {}, static_cast<double>(state.term()));
+  metrics.Add(Metric::kTerm, {}, static_cast<double>(facts.term()));
 
   for (const char* s : {"ready", "preparing", "draining", "silent"}) {
     metrics.Add(Metric::kWorkers, {s}, 0);
@@ -67,7 +67,7 @@ void AddDispatcherMetrics(const Dispatcher& dispatcher, const DispatcherOptions&
   std::size_t present = 0;
   double rates = 0;
   std::size_t known = 0;
-  for (const auto& [id, worker] : state.workers()) {
+  for (const auto& [id, worker] : facts.workers()) {
     if (!IsHeard(worker, now, options) || worker.draining()) continue;
     ++present;
     const double rate = BatchesPerSecond(worker.report);
@@ -75,7 +75,7 @@ void AddDispatcherMetrics(const Dispatcher& dispatcher, const DispatcherOptions&
     rates += rate;
   }
   std::map<std::string, std::vector<const SessionFacts*>> jobs;
-  for (const auto& [id, session] : state.sessions()) {
+  for (const auto& [id, session] : facts.sessions()) {
     jobs[session.hello.job()].push_back(&session);
   }
   for (const auto& [job, sessions] : jobs) {

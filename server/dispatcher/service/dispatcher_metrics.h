@@ -2,13 +2,13 @@
 #pragma once
 
 #include "common/base/metrics.h"
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/tally.h"
 
 namespace millrace {
 
 /// Adds all metrics of a dispatcher but those of its process. `now` is the time of the call.
-void AddDispatcherMetrics(const Dispatcher& dispatcher, const DispatcherOptions& options,
+void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                           const DispatcherTally& tally, Time now, double unix_seconds,
                           MetricSet& metrics);
 

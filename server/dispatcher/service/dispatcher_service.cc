@@ -233,7 +233,7 @@ std::shared_ptr<StreamHandler<v1::TraceRequest>> DispatcherService::OnTrace(
 
 void DispatcherService::TendTrace() {
   const std::optional<v1::TraceAsk> ask =
-      traces_->Tick(dispatcher_->state(), attach_streams_.size() + work_streams_.size());
+      traces_->Tick(dispatcher_->facts(), attach_streams_.size() + work_streams_.size());
   if (!ask) return;
   const auto ask_all = [&](const auto& streams, auto message) {
     message.set_term(term_);
@@ -245,7 +245,7 @@ void DispatcherService::TendTrace() {
 }
 
 void DispatcherService::RecordLeases(const SendAttach& action) {
-  const StreamFacts* stream = dispatcher_->state().FindStream(action.stream);
+  const StreamFacts* stream = dispatcher_->facts().FindStream(action.stream);
   if (stream == nullptr) return;
   const Time now = clock_->Now();
   for (const v1::Lease& lease : action.message.leases()) {

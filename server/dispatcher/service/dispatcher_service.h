@@ -26,7 +26,7 @@
 #include "common/system/refusal_counter.h"
 #include "common/transport/strand.h"
 #include "common/transport/stream.h"
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/machine/tally.h"
 #include "server/dispatcher/service/plan_compiler.h"
@@ -147,7 +147,7 @@ class DispatcherService final : public RunningDispatcher {
 
   // The event loop's own.
   DispatcherTally tally_;
-  std::optional<Dispatcher> dispatcher_;  // always there
+  std::optional<DispatcherMachine> dispatcher_;  // always there
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed
   Time begin_again_at_;     // where that failed

@@ -152,12 +152,12 @@ void TraceCollector::OnReport(v1::TraceRole role, v1::TraceReport report) {
   PassOn(std::move(chunk));
 }
 
-std::optional<v1::TraceAsk> TraceCollector::Tick(const DispatcherState& state, std::size_t peers) {
+std::optional<v1::TraceAsk> TraceCollector::Tick(const DispatcherFacts& facts, std::size_t peers) {
   if (!active_.load(std::memory_order_relaxed)) return std::nullopt;
   const Time now = clock_->Now();
   MutexLock lock(mutex_);
   if (!trace_) return std::nullopt;
-  TellSessions(state);
+  TellSessions(facts);
   PassOnOwn();
   if (now >= trace_->until) {
     const auto done = static_cast<std::size_t>(
@@ -180,9 +180,9 @@ std::optional<v1::TraceAsk> TraceCollector::Tick(const DispatcherState& state, s
   return ask;
 }
 
-void TraceCollector::TellSessions(const DispatcherState& state) {
+void TraceCollector::TellSessions(const DispatcherFacts& facts) {
   v1::TraceChunk chunk;
-  for (const auto& [id, session] : state.sessions()) {
+  for (const auto& [id, session] : facts.sessions()) {
     if (!trace_->told.emplace(id, session.plan.has_value()).second) continue;
     v1::TraceSession& out = *chunk.add_sessions();
     ToProto(id, out.mutable_id());

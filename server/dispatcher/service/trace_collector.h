@@ -20,7 +20,7 @@
 #include "common/system/mutex.h"
 #include "common/system/trace.h"
 #include "common/transport/stream.h"
-#include "server/dispatcher/machine/dispatcher_state.h"
+#include "server/dispatcher/machine/dispatcher_facts.h"
 #include "server/dispatcher/service/clock_offset.h"
 
 namespace millrace {
@@ -43,7 +43,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
 
   /// Passes on what is new; regularly. An ask for all `peers` streams, where a trace is being taken
   /// or ended; none, at the cost of one relaxed load, where not.
-  std::optional<v1::TraceAsk> Tick(const DispatcherState& state, std::size_t peers);
+  std::optional<v1::TraceAsk> Tick(const DispatcherFacts& facts, std::size_t peers);
 
   /// A peer's report of spans, which came now. Ignored where it is of no trace that is being taken.
   void OnReport(v1::TraceRole role, v1::TraceReport report);
@@ -77,7 +77,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   void OnGone(std::uint64_t reader);
   void PassOn(v1::TraceChunk chunk) MILLRACE_REQUIRES(mutex_);
   void WriteNext() MILLRACE_REQUIRES(mutex_);
-  void TellSessions(const DispatcherState& state) MILLRACE_REQUIRES(mutex_);
+  void TellSessions(const DispatcherFacts& facts) MILLRACE_REQUIRES(mutex_);
   void PassOnOwn() MILLRACE_REQUIRES(mutex_);
   void End(const Status& status) MILLRACE_REQUIRES(mutex_);
 

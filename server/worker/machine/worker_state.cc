@@ -69,7 +69,7 @@ Number WorkerState::SessionOf(StreamId stream) const {
   return found == streams_.end() ? Number{} : found->second.session;
 }
 
-const WorkerState::PlanEntry* WorkerState::FindReady(const std::string& fingerprint) const {
+const WorkerState::KeptPlan* WorkerState::FindReady(const std::string& fingerprint) const {
   const auto found = plans_.find(fingerprint);
   return found == plans_.end() || found->second.phase != v1::READY ? nullptr : &found->second;
 }
@@ -243,10 +243,10 @@ double WorkerState::SendBlockedSeconds(Time now) const {
 
 // --- Plans and builds ----------------------------------------------------------------------------
 
-void WorkerState::OnPlan(const std::string& fingerprint, Result<CompiledPlan> plan, Time now) {
+void WorkerState::OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now) {
   const auto found = plans_.find(fingerprint);
   if (found == plans_.end()) return;
-  PlanEntry& entry = found->second;
+  KeptPlan& entry = found->second;
   if (plan.ok()) {
     entry.plan = std::move(plan->plan);
     entry.static_digest = std::move(plan->static_digest);
@@ -275,7 +275,7 @@ void WorkerState::OnDatasetsChanged(Time now) {
   SendReport(now);
 }
 
-void WorkerState::FailPlan(const std::string& fingerprint, PlanEntry& entry, const Status& why,
+void WorkerState::FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why,
                            Time now) {
   log_->Error("plan cannot be served any more", {{"plan", fingerprint}, {"error", why}});
   entry.phase = v1::FAILED;

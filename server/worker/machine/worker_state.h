@@ -48,7 +48,7 @@ class WorkerState {
   static constexpr Duration kWantsSilence = std::chrono::seconds(3);
 
   /// A plan that the dispatcher wants kept.
-  struct PlanEntry {
+  struct KeptPlan {
     v1::PlanSpec spec;
     v1::PlanPhase phase = v1::COMPILING;
     std::shared_ptr<const Plan> plan;  // where ready
@@ -56,7 +56,7 @@ class WorkerState {
     Status error;                      // where failed
   };
   /// What came of compiling one.
-  struct CompiledPlan {
+  struct ReadyPlan {
     std::shared_ptr<const Plan> plan;
     std::string static_digest;
   };
@@ -105,7 +105,7 @@ class WorkerState {
 
   // --- Plans and builds ---
   /// A plan is compiled, or cannot be, or (DataLoss) cannot be served any more.
-  void OnPlan(const std::string& fingerprint, Result<CompiledPlan> plan, Time now);
+  void OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now);
   /// What is to be built next, by any thread of the adapter's; none where nothing may be built.
   std::optional<BuildQueue::Task> NextBuild() { return queue_.Next(); }
   /// The batch of a task is built: `bytes` of it, in `seconds`.
@@ -116,8 +116,8 @@ class WorkerState {
   std::vector<WorkerAction::Any> TakeActions();
 
   /// nullptr where there is none that is ready.
-  const PlanEntry* FindReady(const std::string& fingerprint) const;
-  const std::map<std::string, PlanEntry>& plans() const { return plans_; }
+  const KeptPlan* FindReady(const std::string& fingerprint) const;
+  const std::map<std::string, KeptPlan>& plans() const { return plans_; }
   /// Whether nobody waits for a batch of this worker.
   bool Idle() const;
   /// Whether a dispatcher knows it and it does not drain.
@@ -159,7 +159,7 @@ class WorkerState {
   /// Why wants for a plan are refused. REQUIRES: the plan is not ready.
   Status WhyNotReady(const std::string& fingerprint) const;
   /// A plan that was ready cannot be served any more: what was built of it is forgotten.
-  void FailPlan(const std::string& fingerprint, PlanEntry& entry, const Status& why, Time now);
+  void FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why, Time now);
 
   // worker_report.cc: the stream to the dispatcher
   const std::string& dispatcher() const { return dispatchers_[work_.address]; }
@@ -179,7 +179,7 @@ class WorkerState {
   bool draining_ = false;
   BuildQueue queue_;
   std::map<StreamId, StreamEntry> streams_;
-  std::map<std::string, PlanEntry> plans_;
+  std::map<std::string, KeptPlan> plans_;
   Time last_look_;
   Time last_tick_;
 

@@ -299,7 +299,7 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
   std::shared_ptr<const Plan> plan;
   {
     MutexLock lock(mutex_);
-    const WorkerState::PlanEntry* entry = state_.FindReady(fingerprint);
+    const WorkerState::KeptPlan* entry = state_.FindReady(fingerprint);
     if (entry == nullptr) {
       const Status unknown =
           NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
@@ -327,7 +327,7 @@ void WorkerService::BuildLoop() {
 }
 
 void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
-  const WorkerState::PlanEntry* entry = state_.FindReady(task.plan);
+  const WorkerState::KeptPlan* entry = state_.FindReady(task.plan);
   if (entry == nullptr) {
     state_.OnBuildFailed(task, Unavailable("plan is gone"), clock_->Now());
     return Perform();
@@ -403,9 +403,9 @@ void WorkerService::PrepareLoop() {
                                 " here, expected " + spec.fingerprint() +
                                 ": this host's dataset or program differs");
     }
-    using Compiled = Result<WorkerState::CompiledPlan>;
+    using Compiled = Result<WorkerState::ReadyPlan>;
     Compiled compiled = plan.ok()
-                            ? Compiled(WorkerState::CompiledPlan{*plan, (*plan)->static_digest()})
+                            ? Compiled(WorkerState::ReadyPlan{*plan, (*plan)->static_digest()})
                             : Compiled(plan.status());
     lock.Lock();
     if (stopping_) return;

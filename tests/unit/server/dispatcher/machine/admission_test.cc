@@ -100,7 +100,7 @@ TEST_CASE("of two rivals the later one stays and the other is told by whom",
   const StreamId second = h.Attach(HelloOptions{.where = "host7:4121", .nonce = 'b'});
   CHECK(h.ClosedWith(first) == Aborted("rank 0 of job x was taken over by host7:4121"));
   CHECK(h.WelcomeOn(second) != nullptr);
-  CHECK(h.dispatcher->state().sessions().size() == 1);
+  CHECK(h.dispatcher->facts().sessions().size() == 1);
 }
 
 TEST_CASE("an earlier rival that comes back is turned out", "[admission][rivals]") {
@@ -137,7 +137,7 @@ TEST_CASE("other ranks and replicas are no rivals", "[admission][rivals]") {
   const StreamId a = h.Attach(HelloOptions{.rank = 0, .nonce = 'a'});
   const StreamId b = h.Attach(HelloOptions{.rank = 1, .nonce = 'b'});
   const StreamId c = h.Attach(HelloOptions{.rank = 0, .nonce = 'c', .replica = 1});
-  CHECK(h.dispatcher->state().sessions().size() == 3);
+  CHECK(h.dispatcher->facts().sessions().size() == 3);
   CHECK((h.IsOpen(a) && h.IsOpen(b) && h.IsOpen(c)));
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("a first contact that is repeated is the same session", "[admission]")
   const StreamId first = h.Attach(HelloOptions{});
   const StreamId second = h.Attach(HelloOptions{});
   CHECK(h.SessionOn(first) == h.SessionOn(second));
-  CHECK(h.dispatcher->state().sessions().size() == 1);
+  CHECK(h.dispatcher->facts().sessions().size() == 1);
 }
 
 TEST_CASE("a session number of another process is not given away", "[admission]") {
@@ -323,7 +323,7 @@ TEST_CASE("a worker that has a number of a higher term ends this dispatcher's",
 TEST_CASE("a term can be pushed no further than a year beyond the clock", "[admission][term]") {
   Harness h({}, 1'700'000'000 + 366 * 86'400);  // as far as peers can have pushed it
   v1::Hello hello = MakeHello({});
-  hello.set_highest_term(h.dispatcher->state().term() + 1);
+  hello.set_highest_term(h.dispatcher->facts().term() + 1);
   const StreamId stream = h.Attach(hello);
   CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
   CHECK(h.dispatcher->stepped_down().ok());

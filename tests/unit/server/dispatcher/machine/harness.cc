@@ -94,12 +94,12 @@ v1::Hello MakeHello(const HelloOptions& o) {
 Harness::Harness(DispatcherOptions o, std::uint64_t term, std::vector<v1::JobRecord> records)
     : options(o) {
   for (const auto& record : records) disk[record.name()] = record;
-  dispatcher = std::make_unique<Dispatcher>(options, term, std::move(records), now,
-                                            [this](const Update& u) { updates.push_back(u); });
+  dispatcher = std::make_unique<DispatcherMachine>(
+      options, term, std::move(records), now, [this](const Update& u) { updates.push_back(u); });
 }
 
 void Harness::Restart() {
-  const std::uint64_t term = dispatcher->state().term() + 1;
+  const std::uint64_t term = dispatcher->facts().term() + 1;
   std::vector<v1::JobRecord> records;
   for (const auto& [name, record] : disk) records.push_back(record);
   workers.clear();
@@ -107,8 +107,8 @@ void Harness::Restart() {
   compiles.clear();
   commits.clear();
   updates.clear();
-  dispatcher = std::make_unique<Dispatcher>(options, term, std::move(records), now,
-                                            [this](const Update& u) { updates.push_back(u); });
+  dispatcher = std::make_unique<DispatcherMachine>(
+      options, term, std::move(records), now, [this](const Update& u) { updates.push_back(u); });
 }
 
 void Harness::Do(Actions actions) {

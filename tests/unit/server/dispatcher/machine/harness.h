@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/plan_facts.h"
 
 namespace millrace::test {
@@ -89,7 +89,7 @@ class Harness {
   DispatcherOptions options;
   Moment now{Time{seconds(1000)}, 1'700'000'000};
   std::vector<Update> updates;
-  std::unique_ptr<Dispatcher> dispatcher;
+  std::unique_ptr<DispatcherMachine> dispatcher;
   std::map<StreamId, std::vector<v1::AttachResponse>> attach;
   std::map<StreamId, std::vector<v1::WorkResponse>> work;
   std::map<StreamId, Status> closed;

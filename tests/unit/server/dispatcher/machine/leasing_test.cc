@@ -162,7 +162,7 @@ TEST_CASE("a worker that fails a consumer is not given to it while others can",
   ToProto(Position{0, 0}, report.mutable_next());
   report.set_window(64);
   v1::Failing& failing = *report.add_failing();
-  ToProto(h.dispatcher->state().FindWorkerByNonce("w1..............")->id,
+  ToProto(h.dispatcher->facts().FindWorkerByNonce("w1..............")->id,
           failing.mutable_worker());
   failing.set_remaining_seconds(3);
   h.Report(stream, report);
@@ -180,7 +180,7 @@ TEST_CASE("of workers that all fail, the one that failed longest ago is tried",
   h.talking = {stream};
   const auto fail = [&](v1::Report& report, const std::string& name, double remaining) {
     v1::Failing& failing = *report.add_failing();
-    ToProto(h.dispatcher->state().FindWorkerByNonce(name + "..............")->id,
+    ToProto(h.dispatcher->facts().FindWorkerByNonce(name + "..............")->id,
             failing.mutable_worker());
     failing.set_remaining_seconds(remaining);
   };
@@ -313,8 +313,8 @@ TEST_CASE("no more than one lease in twenty is a copy, after the first", "[leasi
     late.WorkersReport();
     late.h.Report(late.stream, late.Report());
   }
-  CHECK(late.h.dispatcher->state().leases_granted() == leases);
-  CHECK(late.h.dispatcher->state().copies_granted() == 1 + (leases - 1) / 20);
+  CHECK(late.h.dispatcher->facts().leases_granted() == leases);
+  CHECK(late.h.dispatcher->facts().copies_granted() == 1 + (leases - 1) / 20);
 }
 
 TEST_CASE("a loopback address goes only to consumers of its host", "[leasing][address]") {

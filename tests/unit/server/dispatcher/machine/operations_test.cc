@@ -97,7 +97,7 @@ TEST_CASE("one that has stepped down ends and drains nothing, and says so", "[op
   h.AddWorker("w1");
   const StreamId stream = h.Attach(HelloOptions{});
   v1::Hello peer = MakeHello(HelloOptions{.job = "y", .nonce = 'z'});
-  peer.set_highest_term(h.dispatcher->state().term() + 1);
+  peer.set_highest_term(h.dispatcher->facts().term() + 1);
   h.Attach(peer);
   REQUIRE_FALSE(h.dispatcher->stepped_down().ok());
   Actions actions;
@@ -181,7 +181,7 @@ TEST_CASE("figures of more than a minute ago leave the rates", "[status]") {
     h.Advance(seconds(1));
   }
   CHECK(StatusOf(h).jobs(0).batches_per_second() == 0);
-  CHECK(h.dispatcher->state().sessions().begin()->second.samples.size() < 20);
+  CHECK(h.dispatcher->facts().sessions().begin()->second.samples.size() < 20);
 }
 
 TEST_CASE("a job's place is its slowest rank's, and replicas count once", "[status]") {

@@ -20,7 +20,7 @@ void FailPlan(Harness& h, StreamId worker, StatusCode code = StatusCode::kDataLo
 
 void AddRefusal(const Harness& h, v1::Report& report, const std::string& name, StatusCode code) {
   v1::Failing& failing = *report.add_failing();
-  ToProto(h.dispatcher->state().FindWorkerByNonce(name + "..............")->id,
+  ToProto(h.dispatcher->facts().FindWorkerByNonce(name + "..............")->id,
           failing.mutable_worker());
   failing.set_reason("batch at 0:0: " + name + " cannot");
   failing.set_code(static_cast<std::uint32_t>(code));

@@ -35,27 +35,27 @@ class History {
       const Number id{1, ++last_};
       Apply(WorkerJoined{id, "nonce" + std::to_string(last_)});
       Report(id);
-    } else if (which == 1 && !state_.workers().empty()) {
+    } else if (which == 1 && !facts_.workers().empty()) {
       Apply(WorkerLeft{AnyWorker()});
-    } else if (which == 2 && !state_.workers().empty()) {
+    } else if (which == 2 && !facts_.workers().empty()) {
       Apply(WorkerDrained{AnyWorker()});
     } else if (which == 3) {
       Apply(TimeGranted{std::chrono::seconds(*rc::gen::inRange(0, 4))});
     } else if (which == 4) {
       now_ = now_ + std::chrono::milliseconds(*rc::gen::inRange(0, 3500));
-    } else if (which == 5 && !state_.workers().empty()) {
+    } else if (which == 5 && !facts_.workers().empty()) {
       SessionFacts& session = sessions_[*rc::gen::inRange<std::size_t>(0, 2)];
       session.failing.clear();
       if (*rc::gen::arbitrary<bool>()) session.failing[AnyWorker()] = {now_, 1.0, {}, ""};
-    } else if (!state_.workers().empty()) {
+    } else if (!facts_.workers().empty()) {
       Report(AnyWorker());
     }
   }
 
   void Check() {
     for (const SessionFacts& session : sessions_) {
-      const WorkerSet expected = MakeWorkerSet(state_.workers(), session, now_, options_);
-      const WorkerSet& kept = sets_.Of(session, state_.workers(), now_, options_);
+      const WorkerSet expected = MakeWorkerSet(facts_.workers(), session, now_, options_);
+      const WorkerSet& kept = sets_.Of(session, facts_.workers(), now_, options_);
       RC_ASSERT(kept.workers == expected.workers);
       RC_ASSERT(kept.own_host == expected.own_host);
     }
@@ -63,12 +63,12 @@ class History {
 
  private:
   void Apply(const Update& update) {
-    sets_.WillApply(update, state_.workers(), now_, options_);
-    state_.Apply(update);
+    sets_.WillApply(update, facts_.workers(), now_, options_);
+    facts_.Apply(update);
   }
   Number AnyWorker() const {
-    auto worker = state_.workers().begin();
-    std::advance(worker, *rc::gen::inRange<std::size_t>(0, state_.workers().size()));
+    auto worker = facts_.workers().begin();
+    std::advance(worker, *rc::gen::inRange<std::size_t>(0, facts_.workers().size()));
     return worker->first;
   }
   void Report(Number id) {
@@ -85,7 +85,7 @@ class History {
 
   const DispatcherOptions options_{.max_workers_of_consumer = 3};
   std::shared_ptr<const PlanFacts> plan_;
-  DispatcherState state_;
+  DispatcherFacts facts_;
   WorkerSets sets_;
   std::vector<SessionFacts> sessions_;
   Time now_{std::chrono::seconds(1000)};

@@ -43,7 +43,7 @@ struct TraceFixture {
   void Drain(FakeReader& reader) {
     while (std::exchange(reader.writing, false)) handlers.back()->OnWriteDone();
   }
-  std::optional<v1::TraceAsk> Tick(std::size_t peers = 1) { return collector->Tick(state, peers); }
+  std::optional<v1::TraceAsk> Tick(std::size_t peers = 1) { return collector->Tick(facts, peers); }
   v1::TraceReport Report(const v1::TraceAsk& ask, std::size_t spans, bool done = false) {
     v1::TraceReport report;
     report.set_trace(ask.trace());
@@ -61,7 +61,7 @@ struct TraceFixture {
   std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
   std::shared_ptr<TraceCollector> collector =
       std::make_shared<TraceCollector>(clock, "dispatcher:1", "here");
-  DispatcherState state;
+  DispatcherFacts facts;
   std::vector<std::shared_ptr<StreamHandler<v1::TraceRequest>>> handlers;
 };
 

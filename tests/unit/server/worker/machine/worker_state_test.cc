@@ -28,7 +28,7 @@ struct Machine {
     response.add_plans()->set_fingerprint(plan->fingerprint().ToString());
     state.OnWorkResponse(1, response, now);
     state.OnPlan(plan->fingerprint().ToString(),
-                 WorkerState::CompiledPlan{plan, plan->static_digest()}, now);
+                 WorkerState::ReadyPlan{plan, plan->static_digest()}, now);
     REQUIRE(state.OnStreamOpened(kStream, "consumer").ok());
     state.TakeActions();
   }

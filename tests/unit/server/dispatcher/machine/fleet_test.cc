@@ -27,7 +27,7 @@ TEST_CASE("a worker gets a number and keeps it over a reconnect", "[work]") {
   h.Work(second, request);
   CHECK(FromProto(h.LastWork(second).id()) == id);
   CHECK(h.ClosedWith(first).code() == StatusCode::kCancelled);
-  CHECK(h.dispatcher->state().workers().size() == 1);
+  CHECK(h.dispatcher->facts().workers().size() == 1);
 }
 
 TEST_CASE("a worker keeps its number over a restart of the dispatcher", "[work][restart]") {
@@ -191,7 +191,7 @@ TEST_CASE("a worker's bye is the end of its leases' flow", "[work]") {
   v1::WorkRequest request = h.workers[worker];
   request.set_bye(true);
   h.Work(worker, request);
-  CHECK(h.dispatcher->state().workers().empty());
+  CHECK(h.dispatcher->facts().workers().empty());
   CHECK(h.ClosedWith(worker).ok());
 }
 
@@ -199,9 +199,9 @@ TEST_CASE("a worker that stays away is forgotten", "[work][time]") {
   Harness h;
   h.Break(h.AddWorker("w1"));
   h.Advance(seconds(30));
-  CHECK(h.dispatcher->state().workers().size() == 1);
+  CHECK(h.dispatcher->facts().workers().size() == 1);
   h.Advance(seconds(31));
-  CHECK(h.dispatcher->state().workers().empty());
+  CHECK(h.dispatcher->facts().workers().empty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "server/dispatcher/machine/dispatcher.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
 
 #include <algorithm>
 
@@ -44,9 +44,9 @@ void MergeInto(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
   waiting.MergeFrom(std::move(later));
 }
 
-Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
-                       std::vector<v1::JobRecord> records, Moment now,
-                       std::function<void(const Update&)> watch)
+DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint64_t term,
+                                     std::vector<v1::JobRecord> records, Moment now,
+                                     std::function<void(const Update&)> watch)
     : options_(options), watch_(std::move(watch)), random_(options.seed + term), now_(now) {
   next_pulse_ = now.time + options_.pulse;
   // Workers drop the plans that they are not told to keep: those of jobs that may still run come
@@ -61,7 +61,7 @@ Dispatcher::Dispatcher(const DispatcherOptions& options, std::uint64_t term,
 
 // --- Frame
 
-void Dispatcher::Begin(Moment now) {
+void DispatcherMachine::Begin(Moment now) {
   // A gap between events is our own pause: nobody could be heard meanwhile.
   const Duration late = now.time - now_.time - options_.tick;
   if (late > options_.late_tick) {
@@ -72,7 +72,7 @@ void Dispatcher::Begin(Moment now) {
   now_.time = std::max(now_.time, now.time);
 }
 
-Actions Dispatcher::End() {
+Actions DispatcherMachine::End() {
   while (!unsettled_.empty() && stepped_down_.ok()) {
     const std::string job = *unsettled_.begin();
     unsettled_.erase(unsettled_.begin());
@@ -85,71 +85,72 @@ Actions Dispatcher::End() {
   return std::exchange(actions_, {});
 }
 
-void Dispatcher::Apply(const Update& update) {
+void DispatcherMachine::Apply(const Update& update) {
   if (watch_) watch_(update);
-  worker_sets_.WillApply(update, state_.workers(), now_.time, options_);
-  state_.Apply(update);
+  worker_sets_.WillApply(update, facts_.workers(), now_.time, options_);
+  facts_.Apply(update);
 }
 
-Number Dispatcher::NewNumber() {
+Number DispatcherMachine::NewNumber() {
   Apply(NumberIssued{});
-  return state_.last_number();
+  return facts_.last_number();
 }
 
-void Dispatcher::Log(LogLevel level, std::string event,
-                     std::vector<std::pair<std::string, std::string>> fields) {
+void DispatcherMachine::Log(LogLevel level, std::string event,
+                            std::vector<std::pair<std::string, std::string>> fields) {
   actions_.push_back(LogEvent{level, std::move(event), std::move(fields)});
 }
 
-void Dispatcher::Close(StreamId stream, const Status& status) {
-  const StreamFacts* facts = state_.FindStream(stream);
+void DispatcherMachine::Close(StreamId stream, const Status& status) {
+  const StreamFacts* facts = facts_.FindStream(stream);
   if (facts == nullptr) return;
   actions_.push_back(CloseStream{stream, facts->of_worker ? status : ForConsumer(status)});
   Apply(StreamForgotten{stream});
 }
 
-bool Dispatcher::Outranked(StreamId stream, const std::string& who, std::uint64_t seen) {
-  if (seen <= state_.term() || IsMutant(Mutant::kLowerTermObeyed)) return false;
+bool DispatcherMachine::Outranked(StreamId stream, const std::string& who, std::uint64_t seen) {
+  if (seen <= facts_.term() || IsMutant(Mutant::kLowerTermObeyed)) return false;
   // By the clock alone: a bound that moved with the term could be pushed on and on.
   const auto now = static_cast<std::uint64_t>(std::max<std::int64_t>(now_.unix_seconds, 0));
   if (seen > now + kTermsAhead) {
     Close(stream, FailedPrecondition(fmt::format(
                       "{} has seen term {}, which cannot be: terms are seconds, this dispatcher's "
                       "is {} and its clock says {}; set the clock, or start {} again",
-                      who, seen, state_.term(), now, who)));
+                      who, seen, facts_.term(), now, who)));
   } else {
     StepDown(fmt::format("{} has seen term {}", who, seen), seen);
   }
   return true;
 }
 
-bool Dispatcher::ForeignNumber(const std::string& who, Number brought) {
-  if (brought.term != state_.term() || brought <= state_.last_number()) return false;
+bool DispatcherMachine::ForeignNumber(const std::string& who, Number brought) {
+  if (brought.term != facts_.term() || brought <= facts_.last_number()) return false;
   StepDown(fmt::format("{} has the number {}, which another dispatcher of this term has issued",
                        who, brought.ToString()),
            brought.term);
   return true;
 }
 
-void Dispatcher::StepDown(const std::string& why, std::uint64_t seen) {
+void DispatcherMachine::StepDown(const std::string& why, std::uint64_t seen) {
   if (!stepped_down_.ok()) return;
   stepped_down_ = Unavailable(
-      fmt::format("this dispatcher's term {} is over: {}; connect again", state_.term(), why));
+      fmt::format("this dispatcher's term {} is over: {}; connect again", facts_.term(), why));
   seen_term_ = seen;
-  while (!state_.streams().empty()) Close(state_.streams().begin()->first, stepped_down_);
+  while (!facts_.streams().empty()) Close(facts_.streams().begin()->first, stepped_down_);
 }
 
 // --- Events
 
-Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now) {
+Actions DispatcherMachine::OnDataset(const std::string& id, const v1::DatasetState& dataset,
+                                     Moment now) {
   Begin(now);
   Apply(DatasetOpened{id, dataset});
   plans_changed_ = true;  // workers are asked for the file lists of other digests
   ForgetOlderPlans(id, dataset.digest());
   // What could not be compiled may have waited for it.
   std::vector<std::pair<std::string, v1::PipelineText>> again;
-  for (const auto& [key, plan] : state_.plans()) {
-    if (plan.phase == PlanEntry::Phase::kRetrying) again.emplace_back(key, plan.pipeline);
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase == RequestedPlan::Phase::kRetrying) again.emplace_back(key, plan.pipeline);
   }
   for (auto& [key, pipeline] : again) {
     Apply(PlanRequested{key, pipeline, now_.time});
@@ -158,23 +159,23 @@ Actions Dispatcher::OnDataset(const std::string& id, const v1::DatasetState& dat
   return End();
 }
 
-void Dispatcher::ForgetOlderPlans(const std::string& dataset, const std::string& digest) {
+void DispatcherMachine::ForgetOlderPlans(const std::string& dataset, const std::string& digest) {
   std::set<std::string> used;
-  for (const auto& [id, session] : state_.sessions()) used.insert(session.plan_key);
+  for (const auto& [id, session] : facts_.sessions()) used.insert(session.plan_key);
   std::vector<std::string> older;
-  for (const auto& [key, plan] : state_.plans()) {
-    if (plan.phase != PlanEntry::Phase::kReady || used.contains(key)) continue;
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase != RequestedPlan::Phase::kReady || used.contains(key)) continue;
     if (plan.facts->dataset() != dataset) continue;
     if (plan.facts->fingerprint().dataset.ToHex() != digest) older.push_back(key);
   }
   for (const std::string& key : older) Apply(PlanForgotten{key});
 }
 
-Actions Dispatcher::OnStreamOpened(StreamId stream, bool of_worker, Moment now) {
+Actions DispatcherMachine::OnStreamOpened(StreamId stream, bool of_worker, Moment now) {
   Begin(now);
   if (!stepped_down_.ok()) {
     actions_.push_back(CloseStream{stream, stepped_down_});
-  } else if (state_.streams().size() >= options_.max_streams) {
+  } else if (facts_.streams().size() >= options_.max_streams) {
     actions_.push_back(CloseStream{
         stream, ResourceExhausted(fmt::format("the dispatcher has {} streams, its limit: retry in "
                                               "{:.0f} s",
@@ -185,15 +186,15 @@ Actions Dispatcher::OnStreamOpened(StreamId stream, bool of_worker, Moment now) 
   return End();
 }
 
-Actions Dispatcher::OnStreamClosed(StreamId stream, Moment now) {
+Actions DispatcherMachine::OnStreamClosed(StreamId stream, Moment now) {
   Begin(now);
   Apply(StreamForgotten{stream});
   return End();
 }
 
-Actions Dispatcher::OnAttach(StreamId stream, v1::AttachRequest request, Moment now) {
+Actions DispatcherMachine::OnAttach(StreamId stream, v1::AttachRequest request, Moment now) {
   Begin(now);
-  const StreamFacts* facts = state_.FindStream(stream);
+  const StreamFacts* facts = facts_.FindStream(stream);
   if (facts == nullptr || facts->of_worker) return End();
   if (!facts->owner.is_set()) {
     if (request.has_hello()) {
@@ -201,11 +202,11 @@ Actions Dispatcher::OnAttach(StreamId stream, v1::AttachRequest request, Moment 
     } else {
       Close(stream, InvalidArgument("the first message of an Attach stream has no hello"));
     }
-    facts = state_.FindStream(stream);
+    facts = facts_.FindStream(stream);
     if (facts == nullptr) return End();
   }
   const Number id = facts->owner;
-  const SessionFacts* session = state_.FindSession(id);
+  const SessionFacts* session = facts_.FindSession(id);
   if (session == nullptr) return End();
   if (request.has_hello() && request.hello().nonce() != session->hello.nonce()) {
     Close(stream, InvalidArgument(fmt::format(
@@ -215,7 +216,7 @@ Actions Dispatcher::OnAttach(StreamId stream, v1::AttachRequest request, Moment 
   }
   Apply(SessionHeard{id, now_.time});
   if (request.has_report()) Hear(id, std::move(*request.mutable_report()));
-  if (request.bye() && state_.FindSession(id) != nullptr) {
+  if (request.bye() && facts_.FindSession(id) != nullptr) {
     Log(LogLevel::kInfo, "session ended", {{"session", id.ToString()}, {"why", "bye"}});
     EndSession(id);
     Close(stream, OkStatus());
@@ -223,12 +224,12 @@ Actions Dispatcher::OnAttach(StreamId stream, v1::AttachRequest request, Moment 
   return End();
 }
 
-Actions Dispatcher::OnTick(Moment now) {
+Actions DispatcherMachine::OnTick(Moment now) {
   Begin(now);
   if (!stepped_down_.ok()) return End();
 
   std::vector<StreamId> mute;
-  for (const auto& [id, stream] : state_.streams()) {
+  for (const auto& [id, stream] : facts_.streams()) {
     if (!stream.owner.is_set() && now_.time - stream.opened >= options_.hello_timeout) {
       mute.push_back(id);
     }
@@ -239,7 +240,7 @@ Actions Dispatcher::OnTick(Moment now) {
   }
 
   std::vector<Number> silent;
-  for (const auto& [id, session] : state_.sessions()) {
+  for (const auto& [id, session] : facts_.sessions()) {
     if (!session.live) unsettled_.insert(session.hello.job());
     if (now_.time - session.heard >= options_.session_timeout) silent.push_back(id);
   }
@@ -249,17 +250,17 @@ Actions Dispatcher::OnTick(Moment now) {
   }
 
   std::vector<Number> lost;
-  for (const auto& [id, worker] : state_.workers()) {
+  for (const auto& [id, worker] : facts_.workers()) {
     if (now_.time - worker.heard >= options_.worker_timeout) lost.push_back(id);
   }
   for (const Number id : lost) DropWorker(id);
 
-  for (const auto& [job, write] : state_.writes()) {
+  for (const auto& [job, write] : facts_.writes()) {
     if (!write.outstanding && now_.time >= write.retry_at) unsettled_.insert(job);
   }
-  if (!booted_jobs_checked_ && now_.time - state_.booted() >= options_.session_timeout) {
+  if (!booted_jobs_checked_ && now_.time - facts_.booted() >= options_.session_timeout) {
     booted_jobs_checked_ = true;
-    for (const auto& [job, record] : state_.records()) {
+    for (const auto& [job, record] : facts_.records()) {
       if (!record.ended()) unsettled_.insert(job);
     }
   }
@@ -271,19 +272,19 @@ Actions Dispatcher::OnTick(Moment now) {
   return End();
 }
 
-void Dispatcher::Pulse() {
-  for (const auto& [id, session] : state_.sessions()) {
+void DispatcherMachine::Pulse() {
+  for (const auto& [id, session] : facts_.sessions()) {
     if (session.stream == 0) continue;
     v1::AttachResponse pulse;
-    pulse.set_term(state_.term());
+    pulse.set_term(facts_.term());
     actions_.push_back(SendAttach{session.stream, std::move(pulse)});
   }
-  for (const auto& [id, worker] : state_.workers()) {
+  for (const auto& [id, worker] : facts_.workers()) {
     if (worker.stream == 0) continue;
     v1::WorkResponse response = ResponseTo(worker);
     if (SaysNothingNew(worker, response)) {
       response.Clear();
-      response.set_term(state_.term());
+      response.set_term(facts_.term());
     }
     actions_.push_back(SendWork{worker.stream, std::move(response)});
   }

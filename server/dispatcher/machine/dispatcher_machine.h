@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "server/dispatcher/machine/actions.h"
+#include "server/dispatcher/machine/dispatcher_facts.h"
 #include "server/dispatcher/machine/dispatcher_options.h"
-#include "server/dispatcher/machine/dispatcher_state.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -38,13 +38,13 @@ struct Moment {
   std::int64_t unix_seconds = 0;  // for job records only
 };
 
-class Dispatcher {
+class DispatcherMachine {
  public:
   /// A dispatcher of a term that its store has committed, with the records that the store holds.
   /// `watch`, if set, sees every update before it is applied.
-  Dispatcher(const DispatcherOptions& options, std::uint64_t term,
-             std::vector<v1::JobRecord> records, Moment now,
-             std::function<void(const Update&)> watch = nullptr);
+  DispatcherMachine(const DispatcherOptions& options, std::uint64_t term,
+                    std::vector<v1::JobRecord> records, Moment now,
+                    std::function<void(const Update&)> watch = nullptr);
 
   // --- Events ---
   /// A dataset of this host is open, with its file list, or cannot be.
@@ -66,7 +66,7 @@ class Dispatcher {
   /// NotFound, naming the jobs there are.
   Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now, Actions& actions);
 
-  const DispatcherState& state() const { return state_; }
+  const DispatcherFacts& facts() const { return facts_; }
   /// Not ok: a dispatcher of a higher term exists; this one serves nobody any more.
   const Status& stepped_down() const { return stepped_down_; }
   /// The term of that other one; 0 where only the store has said that there is one.
@@ -162,7 +162,7 @@ class Dispatcher {
   void DropWorker(Number id);
 
   const DispatcherOptions options_;
-  DispatcherState state_;
+  DispatcherFacts facts_;
   std::function<void(const Update&)> watch_;
   std::mt19937_64 random_;
   mutable WorkerSets worker_sets_;  // what follows from the facts, kept

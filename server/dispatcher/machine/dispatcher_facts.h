@@ -1,6 +1,6 @@
 // All that a dispatcher knows. It changes only through Apply, one update at a time, so that a log
-// of updates applied to an empty state gives the same state again, and so that every change has a
-// name. No decisions here: dispatcher.h makes them.
+// of updates applied to empty facts gives the same facts again, and so that every change has a
+// name. No decisions here: dispatcher_machine.h makes them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-class DispatcherState {
+class DispatcherFacts {
  public:
   /// REQUIRES: what the update names exists.
   void Apply(const Update& update);
@@ -29,7 +29,7 @@ class DispatcherState {
 
   const std::map<std::string, v1::DatasetState>& datasets() const { return datasets_; }
   const std::map<StreamId, StreamFacts>& streams() const { return streams_; }
-  const std::map<std::string, PlanEntry>& plans() const { return plans_; }
+  const std::map<std::string, RequestedPlan>& plans() const { return plans_; }
   const std::map<Number, SessionFacts>& sessions() const { return sessions_; }
   const std::map<Number, Worker>& workers() const { return workers_; }
   /// Records that are on disk.
@@ -37,7 +37,7 @@ class DispatcherState {
   const std::map<std::string, RecordWrite>& writes() const { return writes_; }
 
   const StreamFacts* FindStream(StreamId id) const;
-  const PlanEntry* FindPlan(const std::string& key) const;
+  const RequestedPlan* FindPlan(const std::string& key) const;
   const SessionFacts* FindSession(Number id) const;
   const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
   /// The number of a session of this term that has ended, by its nonce; unset where none is
@@ -107,7 +107,7 @@ class DispatcherState {
   Time booted_;
   std::map<std::string, v1::DatasetState> datasets_;
   std::map<StreamId, StreamFacts> streams_;
-  std::map<std::string, PlanEntry> plans_;
+  std::map<std::string, RequestedPlan> plans_;
   std::map<Number, SessionFacts> sessions_;
   std::map<Number, Worker> workers_;
   std::map<std::string, v1::JobRecord> records_;

@@ -1,4 +1,4 @@
-#include "server/dispatcher/machine/dispatcher_state.h"
+#include "server/dispatcher/machine/dispatcher_facts.h"
 
 #include <algorithm>
 #include <cassert>
@@ -90,61 +90,61 @@ std::string RankOfJob(const v1::Hello& hello) {
   return fmt::format("rank {}, replica {} of job {}", hello.rank(), hello.replica(), hello.job());
 }
 
-void DispatcherState::Apply(const Update& update) {
+void DispatcherFacts::Apply(const Update& update) {
   std::visit([this](const auto& u) { On(u); }, update);
 }
 
-const StreamFacts* DispatcherState::FindStream(StreamId id) const { return Find(streams_, id); }
-const PlanEntry* DispatcherState::FindPlan(const std::string& key) const {
+const StreamFacts* DispatcherFacts::FindStream(StreamId id) const { return Find(streams_, id); }
+const RequestedPlan* DispatcherFacts::FindPlan(const std::string& key) const {
   return Find(plans_, key);
 }
-const SessionFacts* DispatcherState::FindSession(Number id) const { return Find(sessions_, id); }
-const SessionFacts* DispatcherState::FindSessionByNonce(const std::string& nonce) const {
+const SessionFacts* DispatcherFacts::FindSession(Number id) const { return Find(sessions_, id); }
+const SessionFacts* DispatcherFacts::FindSessionByNonce(const std::string& nonce) const {
   const auto* id = Find(session_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindSession(*id);
 }
-Number DispatcherState::EndedNumber(const std::string& nonce) const {
+Number DispatcherFacts::EndedNumber(const std::string& nonce) const {
   const auto found = ended_by_nonce_.find(nonce);
   return found == ended_by_nonce_.end() ? Number{} : found->second;
 }
 
-const Worker* DispatcherState::FindWorker(Number id) const { return Find(workers_, id); }
-const Worker* DispatcherState::FindWorkerByNonce(const std::string& nonce) const {
+const Worker* DispatcherFacts::FindWorker(Number id) const { return Find(workers_, id); }
+const Worker* DispatcherFacts::FindWorkerByNonce(const std::string& nonce) const {
   const auto* id = Find(worker_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindWorker(*id);
 }
-const v1::JobRecord* DispatcherState::FindRecord(const std::string& job) const {
+const v1::JobRecord* DispatcherFacts::FindRecord(const std::string& job) const {
   return Find(records_, job);
 }
-bool DispatcherState::IsInherited(const std::string& job) const {
+bool DispatcherFacts::IsInherited(const std::string& job) const {
   const v1::JobRecord* record = FindRecord(job);
   return record != nullptr && !record->ended() && inherited_.contains(job);
 }
-const std::set<Number>& DispatcherState::SessionsOf(const std::string& job) const {
+const std::set<Number>& DispatcherFacts::SessionsOf(const std::string& job) const {
   return FindNumbers(job_sessions_, job);
 }
-const std::set<Number>& DispatcherState::LiveSessionsOf(const std::string& job) const {
+const std::set<Number>& DispatcherFacts::LiveSessionsOf(const std::string& job) const {
   return FindNumbers(live_sessions_, job);
 }
-const std::set<Number>& DispatcherState::SessionsOfRank(const v1::Hello& hello) const {
+const std::set<Number>& DispatcherFacts::SessionsOfRank(const v1::Hello& hello) const {
   return FindNumbers(rank_sessions_, RankOfJob(hello));
 }
-Number DispatcherState::TurnedOut(const std::string& job) const {
+Number DispatcherFacts::TurnedOut(const std::string& job) const {
   const auto* n = Find(turned_out_, job);
   return n == nullptr ? Number{} : *n;
 }
-Status DispatcherState::StoreError() const {
+Status DispatcherFacts::StoreError() const {
   for (const auto& [job, write] : writes_) {
     if (!write.error.ok()) return write.error;
   }
   return OkStatus();
 }
 
-void DispatcherState::Own(StreamId stream, Number owner) {
+void DispatcherFacts::Own(StreamId stream, Number owner) {
   if (auto* facts = Find(streams_, stream)) facts->owner = owner;
 }
 
-void DispatcherState::On(const TermBegun& u) {
+void DispatcherFacts::On(const TermBegun& u) {
   term_ = u.term;
   booted_ = u.at;
   for (const auto& record : u.records) {
@@ -152,9 +152,9 @@ void DispatcherState::On(const TermBegun& u) {
     inherited_.insert(record.name());
   }
 }
-void DispatcherState::On(const NumberIssued&) { ++issued_; }
+void DispatcherFacts::On(const NumberIssued&) { ++issued_; }
 
-void DispatcherState::On(const TimeGranted& u) {
+void DispatcherFacts::On(const TimeGranted& u) {
   booted_ = booted_ + u.by;
   for (auto& [id, stream] : streams_) stream.opened = stream.opened + u.by;
   for (auto& [id, worker] : workers_) worker.heard = worker.heard + u.by;
@@ -165,10 +165,10 @@ void DispatcherState::On(const TimeGranted& u) {
   }
 }
 
-void DispatcherState::On(const DatasetOpened& u) { datasets_[u.id] = u.dataset; }
-void DispatcherState::On(const StreamOpened& u) { streams_[u.id] = {u.of_worker, u.at, {}}; }
+void DispatcherFacts::On(const DatasetOpened& u) { datasets_[u.id] = u.dataset; }
+void DispatcherFacts::On(const StreamOpened& u) { streams_[u.id] = {u.of_worker, u.at, {}}; }
 
-void DispatcherState::On(const StreamForgotten& u) {
+void DispatcherFacts::On(const StreamForgotten& u) {
   const auto it = streams_.find(u.id);
   if (it == streams_.end()) return;
   if (auto* session = Find(sessions_, it->second.owner); session && session->stream == u.id) {
@@ -181,31 +181,31 @@ void DispatcherState::On(const StreamForgotten& u) {
   streams_.erase(it);
 }
 
-void DispatcherState::On(const PlanRequested& u) {
+void DispatcherFacts::On(const PlanRequested& u) {
   const auto [it, is_new] = plans_.try_emplace(u.key);
-  PlanEntry& plan = it->second;
+  RequestedPlan& plan = it->second;
   plan.key = u.key;
   plan.pipeline = u.pipeline;
-  plan.phase = PlanEntry::Phase::kCompiling;
+  plan.phase = RequestedPlan::Phase::kCompiling;
   if (is_new) plan.used = u.at;
 }
-void DispatcherState::On(const PlanReady& u) {
-  PlanEntry& plan = Get(plans_, u.key);
-  plan.phase = PlanEntry::Phase::kReady;
+void DispatcherFacts::On(const PlanReady& u) {
+  RequestedPlan& plan = Get(plans_, u.key);
+  plan.phase = RequestedPlan::Phase::kReady;
   plan.facts = u.facts;
   plan.fingerprint = u.facts->fingerprint().ToString();
   plan.error = OkStatus();
   plan.used = u.at;
 }
-void DispatcherState::On(const PlanPutOff& u) {
-  PlanEntry& plan = Get(plans_, u.key);
-  plan.phase = PlanEntry::Phase::kRetrying;
+void DispatcherFacts::On(const PlanPutOff& u) {
+  RequestedPlan& plan = Get(plans_, u.key);
+  plan.phase = RequestedPlan::Phase::kRetrying;
   plan.error = u.error;
   plan.retry_at = u.retry_at;
 }
-void DispatcherState::On(const PlanForgotten& u) { plans_.erase(u.key); }
+void DispatcherFacts::On(const PlanForgotten& u) { plans_.erase(u.key); }
 
-void DispatcherState::On(const SessionOpened& u) {
+void DispatcherFacts::On(const SessionOpened& u) {
   SessionFacts& session = sessions_[u.id];
   session.id = u.id;
   session.hello = u.hello;
@@ -220,7 +220,7 @@ void DispatcherState::On(const SessionOpened& u) {
   Own(u.stream, u.id);
 }
 
-void DispatcherState::On(const SessionAttached& u) {
+void DispatcherFacts::On(const SessionAttached& u) {
   SessionFacts& session = Get(sessions_, u.id);
   session.stream = u.stream;
   session.heard = u.at;
@@ -229,12 +229,12 @@ void DispatcherState::On(const SessionAttached& u) {
   Own(u.stream, u.id);
 }
 
-void DispatcherState::On(const SessionHeard& u) { Get(sessions_, u.id).heard = u.at; }
-void DispatcherState::On(const SessionPlanned& u) { Get(sessions_, u.id).plan = u.plan; }
-void DispatcherState::On(const SessionHeldUp& u) { Get(sessions_, u.id).held_up = u.since; }
-void DispatcherState::On(const SessionTold& u) { Get(sessions_, u.id).why = u.why; }
+void DispatcherFacts::On(const SessionHeard& u) { Get(sessions_, u.id).heard = u.at; }
+void DispatcherFacts::On(const SessionPlanned& u) { Get(sessions_, u.id).plan = u.plan; }
+void DispatcherFacts::On(const SessionHeldUp& u) { Get(sessions_, u.id).held_up = u.since; }
+void DispatcherFacts::On(const SessionTold& u) { Get(sessions_, u.id).why = u.why; }
 
-void DispatcherState::On(const SessionAdmitted& u) {
+void DispatcherFacts::On(const SessionAdmitted& u) {
   SessionFacts& session = Get(sessions_, u.id);
   session.live = true;
   live_sessions_[session.hello.job()].insert(u.id);
@@ -244,7 +244,7 @@ void DispatcherState::On(const SessionAdmitted& u) {
   session.why.clear();
 }
 
-void DispatcherState::On(const SessionReported& u) {
+void DispatcherFacts::On(const SessionReported& u) {
   SessionFacts& session = Get(sessions_, u.id);
   session.leases.Report(u.held, FromProto(u.report.last_lease()), u.lapsed);
   UpdateFailing(session, u.report, u.at);
@@ -253,17 +253,17 @@ void DispatcherState::On(const SessionReported& u) {
   session.report = u.report;
 }
 
-void DispatcherState::On(const SessionReportedEarly& u) {
+void DispatcherFacts::On(const SessionReportedEarly& u) {
   Get(sessions_, u.id).early_report = u.report;
 }
 
-void DispatcherState::On(const LeaseGranted& u) {
+void DispatcherFacts::On(const LeaseGranted& u) {
   Get(sessions_, u.session).leases.Sent(u.lease);
   ++(u.lease.copy ? copies_granted_ : leases_granted_);
   Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
 }
 
-void DispatcherState::On(const SessionEnded& u) {
+void DispatcherFacts::On(const SessionEnded& u) {
   const SessionFacts& session = Get(sessions_, u.id);
   if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
   if (ended_by_nonce_.insert_or_assign(session.hello.nonce(), u.id).second) {
@@ -282,7 +282,7 @@ void DispatcherState::On(const SessionEnded& u) {
   sessions_.erase(u.id);
 }
 
-void DispatcherState::On(const JobTurnedOut& u) {
+void DispatcherFacts::On(const JobTurnedOut& u) {
   turned_out_[u.job] = u.up_to;
   if (turned_out_.size() <= kTurnedOutKept) return;
   turned_out_.erase(
@@ -290,13 +290,13 @@ void DispatcherState::On(const JobTurnedOut& u) {
                        [](const auto& a, const auto& b) { return a.second < b.second; }));
 }
 
-void DispatcherState::On(const WorkerJoined& u) {
+void DispatcherFacts::On(const WorkerJoined& u) {
   Worker& worker = workers_[u.id];
   worker.id = u.id;
   worker_by_nonce_[u.nonce] = u.id;
 }
 
-void DispatcherState::On(const WorkerReported& u) {
+void DispatcherFacts::On(const WorkerReported& u) {
   Worker& worker = Get(workers_, u.id);
   worker.report = u.report;
   worker.ready = ReadyPlans(u.report);
@@ -307,12 +307,12 @@ void DispatcherState::On(const WorkerReported& u) {
   Own(u.stream, u.id);
 }
 
-void DispatcherState::On(const WorkerDiffers& u) {
+void DispatcherFacts::On(const WorkerDiffers& u) {
   Get(workers_, u.id).differences[u.dataset] = u.difference;
 }
-void DispatcherState::On(const WorkerDrained& u) { Get(workers_, u.id).drained = true; }
+void DispatcherFacts::On(const WorkerDrained& u) { Get(workers_, u.id).drained = true; }
 
-void DispatcherState::On(const WorkerLeft& u) {
+void DispatcherFacts::On(const WorkerLeft& u) {
   const Worker& worker = Get(workers_, u.id);
   const auto nonce = worker_by_nonce_.find(worker.report.nonce());
   if (nonce != worker_by_nonce_.end() && nonce->second == u.id) worker_by_nonce_.erase(nonce);
@@ -320,9 +320,9 @@ void DispatcherState::On(const WorkerLeft& u) {
   workers_.erase(u.id);
 }
 
-void DispatcherState::On(const RecordSent& u) { writes_[u.job].outstanding = true; }
+void DispatcherFacts::On(const RecordSent& u) { writes_[u.job].outstanding = true; }
 
-void DispatcherState::On(const RecordKept& u) {
+void DispatcherFacts::On(const RecordKept& u) {
   writes_.erase(u.record.name());
   inherited_.erase(u.record.name());
   records_[u.record.name()] = u.record;
@@ -337,14 +337,14 @@ void DispatcherState::On(const RecordKept& u) {
   for (const auto& [when, name] : ended) records_.erase(name);
 }
 
-void DispatcherState::On(const RecordFailed& u) {
+void DispatcherFacts::On(const RecordFailed& u) {
   RecordWrite& write = writes_[u.record.name()];
   const bool unknown = write.unknown || u.error.code() == StatusCode::kUnavailable;
   write = {false, u.error, u.retry_at, u.record, unknown};
 }
-void DispatcherState::On(const WriteForgotten& u) { writes_.erase(u.job); }
+void DispatcherFacts::On(const WriteForgotten& u) { writes_.erase(u.job); }
 
-std::string DispatcherState::Dump() const {
+std::string DispatcherFacts::Dump() const {
   std::string out =
       fmt::format("term {} issued {} booted {}\n", term_, issued_, booted_.since_boot.count());
   for (const auto& [id, s] : streams_) {

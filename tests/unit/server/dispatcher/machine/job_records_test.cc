@@ -90,12 +90,12 @@ TEST_CASE("a write that failed is forgotten with the job that nobody waits for",
   Harness h;
   h.store_error = ResourceExhausted("disk full");
   const StreamId gone = h.Attach(HelloOptions{.job = "new", .nonce = 'a'});
-  CHECK_FALSE(h.dispatcher->state().StoreError().ok());
+  CHECK_FALSE(h.dispatcher->facts().StoreError().ok());
   h.Bye(gone);
   h.store_error = OkStatus();
   h.Advance(seconds(3));
-  CHECK(h.dispatcher->state().StoreError().ok());
-  CHECK(h.dispatcher->state().writes().empty());
+  CHECK(h.dispatcher->facts().StoreError().ok());
+  CHECK(h.dispatcher->facts().writes().empty());
 }
 
 TEST_CASE("an end whose write failed may be on disk all the same: who comes next writes anew",
@@ -104,7 +104,7 @@ TEST_CASE("an end whose write failed may be on disk all the same: who comes next
   const StreamId first = h.Attach(HelloOptions{.nonce = 'a'});
   h.store_error = Unavailable("no answer from etcd");
   h.Bye(first);
-  CHECK_FALSE(h.dispatcher->state().StoreError().ok());
+  CHECK_FALSE(h.dispatcher->facts().StoreError().ok());
   h.disk["x"].set_ended(true);  // only the answer was lost
   const StreamId second = h.Attach(HelloOptions{.nonce = 'b'});
   CHECK(h.WelcomeOn(second) == nullptr);
@@ -113,7 +113,7 @@ TEST_CASE("an end whose write failed may be on disk all the same: who comes next
   h.talking = {second};
   h.Advance(seconds(3));
   CHECK(h.WelcomeOn(second) != nullptr);
-  CHECK(h.dispatcher->state().StoreError().ok());
+  CHECK(h.dispatcher->facts().StoreError().ok());
   CHECK_FALSE(h.disk["x"].ended());
 }
 
@@ -128,11 +128,11 @@ TEST_CASE("a begin whose answer was lost is ended with the job that nobody waits
   h.Advance(seconds(3));  // what another try met says nothing of the first
   h.Bye(gone);
   h.Advance(seconds(30));
-  CHECK_FALSE(h.dispatcher->state().writes().empty());
+  CHECK_FALSE(h.dispatcher->facts().writes().empty());
   h.store_error = OkStatus();
   h.Advance(seconds(3));
   CHECK(h.disk["x"].ended());
-  CHECK(h.dispatcher->state().writes().empty());
+  CHECK(h.dispatcher->facts().writes().empty());
 }
 
 TEST_CASE("of begins whose answers were lost so many are kept to be ended as jobs may run",
@@ -144,7 +144,7 @@ TEST_CASE("of begins whose answers were lost so many are kept to be ended as job
   for (char c = 'a'; c <= 'h'; ++c) {
     h.Bye(h.Attach(HelloOptions{.job = std::string(1, c), .nonce = c}));
   }
-  CHECK(h.dispatcher->state().writes().size() == 3);
+  CHECK(h.dispatcher->facts().writes().size() == 3);
 }
 
 TEST_CASE("a running job comes back to a dispatcher whose store fails", "[record][store]") {
@@ -217,9 +217,9 @@ TEST_CASE("applying the log of updates gives the state again", "[state]") {
   h.Advance(seconds(12));
   h.store_error = Internal("no");
   h.Attach(HelloOptions{.job = "y", .nonce = 'd'});
-  DispatcherState replayed;
+  DispatcherFacts replayed;
   for (const Update& update : h.updates) replayed.Apply(update);
-  CHECK(replayed.Dump() == h.dispatcher->state().Dump());
+  CHECK(replayed.Dump() == h.dispatcher->facts().Dump());
   CHECK_THAT(replayed.Dump(), Contains("lease 100."));
 }
 
@@ -231,8 +231,8 @@ TEST_CASE("only the newest ended records stay in memory", "[state]") {
     ++h.now.unix_seconds;
     h.Bye(h.Attach(HelloOptions{.job = std::string(1, c), .nonce = c}));
   }
-  CHECK(h.dispatcher->state().records().size() == 3);
-  CHECK(h.dispatcher->state().records().contains("h"));
+  CHECK(h.dispatcher->facts().records().size() == 3);
+  CHECK(h.dispatcher->facts().records().contains("h"));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ using Catch::Contains;
 std::string Refusal(const v1::Hello& hello) {
   Harness h;
   const StreamId stream = h.Attach(hello);
-  CHECK(h.dispatcher->state().sessions().empty());
+  CHECK(h.dispatcher->facts().sessions().empty());
   CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
   return h.ClosedWith(stream).message();
 }
@@ -75,7 +75,7 @@ TEST_CASE("a session number of this term that was not issued here ends the term,
   const StreamId stream = h.Attach(hello);
   CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("100.77") && Contains("another dispatcher"));
-  CHECK(h.dispatcher->state().sessions().empty());
+  CHECK(h.dispatcher->facts().sessions().empty());
   CHECK_FALSE(h.dispatcher->stepped_down().ok());
   CHECK(h.dispatcher->seen_term() == 100);  // the next is above it
 }
@@ -116,7 +116,7 @@ TEST_CASE("the words of a report are cut before they are kept, and unknown field
       1000, std::string(1 << 20, 'u'));
   h.Report(stream, report);
   REQUIRE(h.IsOpen(stream));
-  const SessionFacts& session = h.dispatcher->state().sessions().begin()->second;
+  const SessionFacts& session = h.dispatcher->facts().sessions().begin()->second;
   REQUIRE(session.report);
   CHECK(session.report->ByteSizeLong() < 20'000);
   CHECK(session.report->failing(0).reason().starts_with("xxx"));
@@ -309,7 +309,7 @@ TEST_CASE("reports that no session of the plan can make end it with the numbers"
   h.Report(stream, report);
   CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("rank 0 of job x"));
-  CHECK(h.dispatcher->state().sessions().empty());
+  CHECK(h.dispatcher->facts().sessions().empty());
 }
 
 TEST_CASE("the largest window costs no more than the limit", "[report][hostile]") {
