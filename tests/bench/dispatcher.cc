@@ -147,7 +147,7 @@ class Machine {
       reports.clear();
       for (std::uint32_t i = 0; i < count; ++i) reports.push_back(consumers_[first + i].Report());
       Timed(count, [&](std::uint32_t i) {
-        return dispatcher_.OnAttach(AttachStream(first + i), std::move(reports[i]), now_);
+        return dispatcher_.OnAttach(AttachStream(first + i), reports[i], now_);
       });
     }
   }
@@ -160,7 +160,7 @@ class Machine {
         reports.push_back(MakeWorkReport(first + i, BenchFingerprint()));
       }
       Timed(count, [&](std::uint32_t i) {
-        return dispatcher_.OnWork(WorkStream(first + i), std::move(reports[i]), now_);
+        return dispatcher_.OnWork(WorkStream(first + i), reports[i], now_);
       });
     }
   }

@@ -8,8 +8,12 @@
 // that it does not know, or has closed, are ignored.
 //
 //   consumer ── Hello ──▶ OnAttach ─▶ CompilePlan ─▶ OnPlanCompiled ─▶ CommitRecord
-//            ◀─ Welcome ──────────── Settle (the job) ◀──────────────── OnRecordCommitted
-//            ── Report ─▶ OnAttach ─▶ Fill ─▶ SendAttach (leases)
+//            ◀─ Welcome ───────── Admission::Settle ◀──────────────── OnRecordCommitted
+//            ── Report ─▶ OnAttach ─▶ Leasing::Hear ─▶ SendAttach (leases)
+//
+// Its parts decide: Admission from Hello to Welcome, PlanRequests and JobRecords for it; Leasing of
+// reports; Fleet of workers; Sessions what consumers are told. They share a Transition. What is
+// left here is what comes before them: streams, terms and time.
 //
 // Not thread-safe.
 #pragma once
@@ -17,26 +21,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <random>
-#include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "server/dispatcher/machine/actions.h"
-#include "server/dispatcher/machine/dispatcher_facts.h"
-#include "server/dispatcher/machine/dispatcher_options.h"
-#include "server/dispatcher/machine/worker_choice.h"
+#include "server/dispatcher/machine/admission.h"
+#include "server/dispatcher/machine/fleet.h"
+#include "server/dispatcher/machine/job_records.h"
+#include "server/dispatcher/machine/leasing.h"
+#include "server/dispatcher/machine/plan_requests.h"
+#include "server/dispatcher/machine/sessions.h"
+#include "server/dispatcher/machine/transition.h"
 
 namespace millrace {
-
-/// When something happens.
-struct Moment {
-  Time time;
-  std::int64_t unix_seconds = 0;  // for job records only
-};
 
 class DispatcherMachine {
  public:
@@ -44,7 +40,9 @@ class DispatcherMachine {
   /// `watch`, if set, sees every update before it is applied.
   DispatcherMachine(const DispatcherOptions& options, std::uint64_t term,
                     std::vector<v1::JobRecord> records, Moment now,
-                    std::function<void(const Update&)> watch = nullptr);
+                    const std::function<void(const Update&)>& watch = nullptr);
+  DispatcherMachine(const DispatcherMachine&) = delete;
+  DispatcherMachine& operator=(const DispatcherMachine&) = delete;
 
   // --- Events ---
   /// A dataset of this host is open, with its file list, or cannot be.
@@ -52,10 +50,10 @@ class DispatcherMachine {
   Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now);
   Actions OnStreamClosed(StreamId stream, Moment now);
   Actions OnAttach(StreamId stream, v1::AttachRequest request, Moment now);
-  Actions OnWork(StreamId stream, v1::WorkRequest request, Moment now);
+  Actions OnWork(StreamId stream, const v1::WorkRequest& request, Moment now);
   Actions OnTick(Moment now);
-  Actions OnPlanCompiled(const std::string& key, Result<std::shared_ptr<const PlanFacts>> plan,
-                         Moment now);
+  Actions OnPlanCompiled(const std::string& key,
+                         const Result<std::shared_ptr<const PlanFacts>>& plan, Moment now);
   Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);
 
   // --- Requests of operators; what they cause is added to `actions`. Unavailable from one that has
@@ -66,24 +64,26 @@ class DispatcherMachine {
   /// NotFound, naming the jobs there are.
   Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now, Actions& actions);
 
-  const DispatcherFacts& facts() const { return facts_; }
+  const DispatcherFacts& facts() const { return transition_.facts(); }
   /// Not ok: a dispatcher of a higher term exists; this one serves nobody any more.
   const Status& stepped_down() const { return stepped_down_; }
   /// The term of that other one; 0 where only the store has said that there is one.
   std::uint64_t seen_term() const { return seen_term_; }
 
   /// Why no worker can be leased to for this session now; empty where one can.
-  std::string NoWorkerWhy(const SessionFacts& session) const;
+  std::string NoWorkerWhy(const SessionFacts& session) const {
+    return leasing_.NoWorkerWhy(session);
+  }
 
  private:
-  // dispatcher.cc: frame, streams, time
-  void Begin(Moment now);
+  /// Closes what the event has opened: settles jobs and tells workers.
   Actions End();
-  void Apply(const Update& update);
-  Number NewNumber();
-  void Log(LogLevel level, std::string event,
-           std::vector<std::pair<std::string, std::string>> fields);
-  void Close(StreamId stream, const Status& status);
+  void Hear(StreamId stream, v1::AttachRequest request);
+  void Greet(StreamId stream, const v1::Hello& hello);
+  void HearWorker(StreamId stream, const v1::WorkRequest& request);
+  /// Streams whose first message does not come.
+  void CloseMute();
+
   void StepDown(const std::string& why, std::uint64_t seen = 0);
   /// Whether a peer has seen a higher term than this one's: then this dispatcher's is over, or,
   /// where no clock can have given that term, the peer's stream.
@@ -91,89 +91,17 @@ class DispatcherMachine {
   /// Whether a peer brings a number of this term that was not issued here. Its store was emptied
   /// within a second of the clock, so that two dispatchers took one term: this one's is over then.
   bool ForeignNumber(const std::string& who, Number brought);
-  void Pulse();
 
-  // admission.cc: from Hello to Welcome
-  void Greet(StreamId stream, const v1::Hello& hello);
-  /// Whether there is room for one more session.
-  Status CheckLimits(const v1::Hello& hello) const;
-  bool RequestPlan(const std::string& key, const v1::PipelineText& pipeline);
-  void TendPlans();
-  /// Plans that no session needs, over another state of the dataset: who asks for them again means
-  /// the new one.
-  void ForgetOlderPlans(const std::string& dataset, const std::string& digest);
-  bool PlanSession(Number id);
-  /// Brings a job to where its sessions want it: lets them in, lets them wait, writes its record.
-  void Settle(const std::string& job);
-  /// REQUIRES: the session has its plan.
-  void SettleSession(Number id);
-  void Welcome(Number id);
-  void Wait(Number id, const std::string& why);
-  void Fail(Number id, const Status& status);
-  void EndSession(Number id);
-  void SendWelcome(Number id);
-  /// Whether other ranks of the job are live.
-  bool OthersLive(const SessionFacts& session) const;
-  const SessionFacts* HigherRival(const SessionFacts& session) const;
-  /// A live session of the job that `session` cannot join.
-  const SessionFacts* Holder(const SessionFacts& session) const;
-  std::string_view KnownCanonical(const std::string& cursor) const;
-
-  // job_records.cc: what is on disk of a job
-  bool RecordOnDisk(const SessionFacts& session) const;
-  /// Writes the record of a job that `session` begins, or says why that has to wait.
-  std::string WriteRecord(const SessionFacts& session);
-  /// Of a job without sessions. Where nothing of it may be on disk, a write that failed is
-  /// forgotten.
-  void WriteEnd(const std::string& job);
-  /// Whether sessions of an earlier term may still return to the job.
-  bool MayComeBack(const std::string& job) const;
-  bool MayWrite(const std::string& job) const;
-
-  // leasing.cc: reports and leases
-  void Hear(Number id, v1::Report report);
-  /// A lease whose consumer waits while its worker lives goes to an idle worker as well: one at a
-  /// time for a session. REQUIRES: the session has reported.
-  void CopyLate(Number id);
-  /// Grants a lease of the first at most `batches` steps of `run`, which are removed from it.
-  void AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy, StepRun& run,
-                v1::AttachResponse& response);
-  void Fill(Number id);
-  void FillAll();
-  /// Not ok where no worker is left that can serve the session; see CheckProspects.
-  Status CheckHope(const SessionFacts& session, bool has_workers) const;
-  /// Ends all live sessions of the session's job.
-  void FailJob(Number id, const Status& status);
-  std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
-  void AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const;
-
-  // work.cc: workers
-  Result<Number> RecogniseWorker(const v1::WorkRequest& request);
-  void CompareFiles(Number id, const v1::WorkRequest& request);
-  v1::WorkResponse ResponseTo(const Worker& worker) const;
-  /// Whether a response only repeats what the worker reports itself.
-  static bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response);
-  void Respond(const Worker& worker);
-  /// A plan of a job that may still run from before the dispatcher's start, until it is compiled
-  /// here.
-  void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
-                        v1::WorkResponse& response) const;
-  void RespondAll();
-  void DropWorker(Number id);
-
-  const DispatcherOptions options_;
-  DispatcherFacts facts_;
-  std::function<void(const Update&)> watch_;
-  std::mt19937_64 random_;
-  mutable WorkerSets worker_sets_;  // what follows from the facts, kept
-  Moment now_;
+  Transition transition_;
+  Sessions sessions_;
+  PlanRequests plans_;
+  JobRecords records_;
+  Leasing leasing_;
+  Fleet fleet_;
+  Admission admission_;
   Time next_pulse_;
-  bool booted_jobs_checked_ = false;
   Status stepped_down_;
   std::uint64_t seen_term_ = 0;
-  bool plans_changed_ = false;       // workers have to be told
-  std::set<std::string> unsettled_;  // jobs to look at before the event ends
-  Actions actions_;
 };
 
 }  // namespace millrace

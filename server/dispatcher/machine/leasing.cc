@@ -1,16 +1,15 @@
-// Reports and leases: keeping each consumer's window covered.
+#include "server/dispatcher/machine/leasing.h"
+
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "common/base/refusal.h"
-#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/prospects.h"
-#include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
 namespace {
@@ -37,52 +36,47 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
   return held;
 }
 
-void ToProto(const Worker& worker, v1::WorkerRef* out) {
-  *out = worker.report.self();
-  ToProto(worker.id, out->mutable_id());
-}
-
 }  // namespace
 
-void DispatcherMachine::Hear(Number id, v1::Report report) {
+void Leasing::Hear(Number id, v1::Report report) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (!report.has_next()) {
     // From one that waits: it only wants to be heard. If it waits for nothing any more, its Welcome
     // was lost, or is on its way: a second one does no harm.
-    if (session.live) SendWelcome(id);
+    if (session.live) sessions_.SendWelcome(id);
     return;
   }
   if (!session.live) {
     // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
     if (!session.live_before) return;
     if (Status status = CheckReportSize(report, options_); !status.ok()) {
-      return Fail(id, status.WithContext(RankOfJob(session.hello)));
+      return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)));
     }
     Trim(report);
-    Apply(SessionReportedEarly{id, std::move(report)});
+    transition_.Apply(SessionReportedEarly{id, std::move(report)});
     return;
   }
   if (Status status = CheckReport(report, *session.plan, options_); !status.ok()) {
-    return Fail(id, status.WithContext(RankOfJob(session.hello)));
+    return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)));
   }
   std::vector<LeaseFacts> held = HeldLeases(report);
   // Most of a report, and not gone through again.
   google::protobuf::RepeatedPtrField<v1::Lease> taken;
   taken.Swap(report.mutable_held());
   Trim(report);
-  Apply(SessionReported{id, std::move(report), std::move(held), now_.time,
-                        now_.time + -options_.lease_lapse});
+  transition_.Apply(SessionReported{id, std::move(report), std::move(held), transition_.now(),
+                                    transition_.now() + -options_.lease_lapse});
   CopyLate(id);
   if (facts_.FindSession(id) != nullptr) Fill(id);
 }
 
-void DispatcherMachine::CopyLate(Number id) {
+void Leasing::CopyLate(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (!session.report->has_late() || session.stream == 0 || session.leases.HasCopy()) return;
   const LeaseFacts* late = session.leases.FindHeld(FromProto(session.report->late()));
   if (late == nullptr || facts_.copies_granted() * kLeasesForACopy > facts_.leases_granted())
     return;
-  const WorkerSet& set = worker_sets_.Of(session, facts_.workers(), now_.time, options_);
+  const WorkerSet& set = WorkersOf(session);
   const auto idle = std::find_if(set.workers.begin(), set.workers.end(), [&](const Worker* w) {
     return w->id != late->worker && w->report.queue_seconds() == 0 && w->granted_batches == 0;
   });
@@ -91,23 +85,24 @@ void DispatcherMachine::CopyLate(Number id) {
   response.set_term(facts_.term());
   StepRun run = late->run;
   AddLease(id, **idle, run.batches, /*copy=*/true, run, response);
-  actions_.push_back(SendAttach{session.stream, std::move(response)});
+  transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
-void DispatcherMachine::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
-                                 StepRun& run, v1::AttachResponse& response) {
+void Leasing::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
+                       StepRun& run, v1::AttachResponse& response) {
   const SessionFacts& session = *facts_.FindSession(id);
   v1::Lease& lease = *response.add_leases();
   *lease.mutable_shard() = CutShard(session.plan->steps, session.hello.rank(), batches, run);
   lease.set_copy(copy);
-  const Number number = NewNumber();
+  const Number number = transition_.NewNumber();
   ToProto(number, lease.mutable_id());
   ToProto(worker, lease.mutable_worker());
   const Position at = PositionOf(lease.shard());
-  Apply(LeaseGranted{id, {number, worker.id, {at, lease.shard().batches()}, now_.time, copy}});
+  transition_.Apply(LeaseGranted{
+      id, {number, worker.id, {at, lease.shard().batches()}, transition_.now(), copy}});
 }
 
-void DispatcherMachine::Fill(Number id) {
+void Leasing::Fill(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (!session.live || !session.report || session.stream == 0) return;
   const StepArithmetic& steps = session.plan->steps;
@@ -115,12 +110,12 @@ void DispatcherMachine::Fill(Number id) {
   std::vector<StepRun> gaps =
       session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
-  WorkerChooser workers(worker_sets_.Of(session, facts_.workers(), now_.time, options_));
+  WorkerChooser workers(WorkersOf(session));
   if (const Status status = CheckHope(session, !workers.empty()); !status.ok()) {
-    return FailJob(id, status);
+    return sessions_.FailJob(id, status);
   }
-  if (workers.empty()) return Wait(id, NoWorkerWhy(session));
-  if (!session.why.empty()) Apply(SessionTold{id, ""});
+  if (workers.empty()) return sessions_.Wait(id, NoWorkerWhy(session));
+  if (!session.why.empty()) transition_.Apply(SessionTold{id, ""});
 
   const std::uint32_t shard_batches = ShardStepsOf(window, workers.size());
   v1::AttachResponse response;
@@ -132,10 +127,10 @@ void DispatcherMachine::Fill(Number id) {
       AddLease(id, workers.Pick(batches, random_), batches, /*copy=*/false, gap, response);
     }
   }
-  actions_.push_back(SendAttach{session.stream, std::move(response)});
+  transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
-void DispatcherMachine::FillAll() {
+void Leasing::FillAll() {
   std::vector<Number> ids;
   for (const auto& [id, session] : facts_.sessions()) ids.push_back(id);
   for (const Number id : ids) {
@@ -144,36 +139,22 @@ void DispatcherMachine::FillAll() {
   }
 }
 
-Status DispatcherMachine::CheckHope(const SessionFacts& session, bool has_workers) const {
+Status Leasing::CheckHope(const SessionFacts& session, bool has_workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_workers && !refused) return OkStatus();
   // After a restart workers come back one by one.
   const bool earlier = session.id.term < facts_.term();
-  if (earlier && now_.time - facts_.booted() < options_.session_timeout) return OkStatus();
-  return CheckProspects(facts_.workers(), session, now_.time, options_);
+  if (earlier && transition_.now() - facts_.booted() < options_.session_timeout) return OkStatus();
+  return CheckProspects(facts_.workers(), session, transition_.now(), options_);
 }
 
-void DispatcherMachine::FailJob(Number id, const Status& status) {
-  // All its ranks: they go step by step together, and have one plan.
-  const std::set<Number> ids = facts_.LiveSessionsOf(facts_.FindSession(id)->hello.job());
-  for (const Number each : ids) Fail(each, status);
-}
-
-void DispatcherMachine::AddWorkers(const SessionFacts& session, v1::Welcome& welcome) const {
-  for (const auto& [id, worker] : facts_.workers()) {
-    if (!IsUsable(worker, session, now_.time, options_)) continue;
-    ToProto(worker, welcome.add_workers());
-    if (welcome.workers_size() >= static_cast<int>(options_.max_workers_of_consumer)) return;
-  }
-}
-
-std::string DispatcherMachine::WhyNot(const Worker& worker, const SessionFacts& session) const {
+std::string Leasing::WhyNot(const Worker& worker, const SessionFacts& session) const {
   const std::string& dataset = session.plan->facts->dataset();
   const auto& datasets = worker.report.datasets();
   const auto state = datasets.find(dataset);
-  if (!IsHeard(worker, now_.time, options_)) {
-    return fmt::format("silent for {:.0f} s", ToSeconds(now_.time - worker.heard));
+  if (!IsHeard(worker, transition_.now(), options_)) {
+    return fmt::format("silent for {:.0f} s", ToSeconds(transition_.now() - worker.heard));
   }
   if (worker.draining()) return "it drains";
   if (state == datasets.end()) {
@@ -197,9 +178,9 @@ std::string DispatcherMachine::WhyNot(const Worker& worker, const SessionFacts& 
   return "it has not begun to compile the plan";
 }
 
-std::string DispatcherMachine::NoWorkerWhy(const SessionFacts& session) const {
+std::string Leasing::NoWorkerWhy(const SessionFacts& session) const {
   if (!session.plan) return {};
-  if (!worker_sets_.Of(session, facts_.workers(), now_.time, options_).workers.empty()) return {};
+  if (!WorkersOf(session).workers.empty()) return {};
   const std::string dataset = session.plan->facts->dataset();
   if (facts_.workers().empty()) {
     return fmt::format("no worker has the dataset {}: no worker is connected", dataset);
@@ -208,7 +189,7 @@ std::string DispatcherMachine::NoWorkerWhy(const SessionFacts& session) const {
   const Worker* named = nullptr;
   for (const auto& [id, worker] : facts_.workers()) {
     const auto rank = [&](const Worker& w) {
-      return std::pair(IsHeard(w, now_.time, options_) && !w.draining(),
+      return std::pair(IsHeard(w, transition_.now(), options_) && !w.draining(),
                        w.report.datasets().contains(dataset));
     };
     if (named == nullptr || rank(*named) < rank(worker)) named = &worker;
@@ -218,6 +199,14 @@ std::string DispatcherMachine::NoWorkerWhy(const SessionFacts& session) const {
                      facts_.workers().size() > 1
                          ? fmt::format(" (and {} others)", facts_.workers().size() - 1)
                          : "");
+}
+
+const WorkerSet& Leasing::WorkersOf(const SessionFacts& session) const {
+  return worker_sets_.Of(session, facts_.workers(), transition_.now(), options_);
+}
+
+void Leasing::WillApply(const Update& update) {
+  worker_sets_.WillApply(update, facts_.workers(), transition_.now(), options_);
 }
 
 }  // namespace millrace

@@ -49,6 +49,11 @@ bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options) {
   return worker.stream != 0 && now - worker.heard < options.worker_silence;
 }
 
+void ToProto(const Worker& worker, v1::WorkerRef* out) {
+  *out = worker.report.self();
+  ToProto(worker.id, out->mutable_id());
+}
+
 double BatchesPerSecond(const v1::WorkRequest& report) {
   const double seconds = ShownSecondsPerBatch(report);
   return seconds > 0 ? std::max(1u, report.threads()) / seconds : 0;

@@ -16,6 +16,9 @@ namespace millrace {
 /// Whether a worker's words are fresh enough to give it new leases.
 bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 
+/// A worker as consumers are told of it.
+void ToProto(const Worker& worker, v1::WorkerRef* out);
+
 /// Batches that a worker can build in a second with all its threads, as its builds have shown so
 /// far; 0 before the first.
 double BatchesPerSecond(const v1::WorkRequest& report);

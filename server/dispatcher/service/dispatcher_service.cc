@@ -200,7 +200,7 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   for (auto& message : inbound.messages) {
     event_began_ = traces_->tracer().Begin();
     if constexpr (std::is_same_v<StreamT, WorkStream>) {
-      Perform(dispatcher_->OnWork(id, std::move(message), Now()));
+      Perform(dispatcher_->OnWork(id, message, Now()));
     } else {
       Perform(dispatcher_->OnAttach(id, std::move(message), Now()));
     }

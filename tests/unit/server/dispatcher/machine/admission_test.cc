@@ -63,36 +63,6 @@ TEST_CASE("a session has its number while its plan is compiled", "[admission]") 
   CHECK(h.WelcomeOn(stream) != nullptr);
 }
 
-TEST_CASE("one pipeline is compiled once for all its ranks", "[admission]") {
-  Harness h;
-  h.hold_compiles = true;
-  h.Attach(HelloOptions{.rank = 0, .nonce = 'a'});
-  h.Attach(HelloOptions{.rank = 1, .nonce = 'b'});
-  CHECK(h.compiles.size() == 1);
-}
-
-TEST_CASE("a plan that waited for a dataset is compiled as soon as one is open", "[admission]") {
-  Harness h;
-  h.hold_compiles = true;
-  h.Attach(HelloOptions{.yaml = Yaml("later=dataset 'stdlib' is being opened\n")});
-  REQUIRE(h.compiles.size() == 1);
-  h.AnswerCompiles();
-  REQUIRE(h.compiles.empty());
-  h.Do(h.dispatcher->OnDataset("stdlib", v1::DatasetState(), h.now));
-  CHECK(h.compiles.size() == 1);
-}
-
-TEST_CASE("a plan that cannot be compiled yet is tried again", "[admission]") {
-  Harness h;
-  const StreamId stream = h.Attach(HelloOptions{.yaml = Yaml("later=the index is being built\n")});
-  CHECK_THAT(h.WhyOn(stream), Contains("the index is being built"));
-  h.hold_compiles = true;
-  h.talking = {stream};
-  h.Advance(seconds(4));
-  CHECK(h.compiles.size() == 1);
-  CHECK(h.IsOpen(stream));
-}
-
 TEST_CASE("of two rivals the later one stays and the other is told by whom",
           "[admission][rivals]") {
   Harness h;
@@ -289,56 +259,6 @@ TEST_CASE("only so many sessions may wait for one rank", "[admission][hostile]")
   CHECK(h.ClosedWith(third).code() == StatusCode::kResourceExhausted);
   CHECK_THAT(h.ClosedWith(third).message(), Contains("2 sessions want to be rank 0 of job x"));
   CHECK(h.WelcomeOn(h.Attach(HelloOptions{.rank = 1, .world_size = 4, .nonce = 'd'})) != nullptr);
-}
-
-TEST_CASE("a consumer that has seen a higher term ends this dispatcher's", "[admission][term]") {
-  Harness h;
-  const StreamId holder = h.Attach(HelloOptions{});
-  v1::Hello hello = MakeHello({.nonce = 'b'});
-  hello.set_highest_term(200);
-  const StreamId stream = h.Attach(hello);
-  for (const StreamId s : {holder, stream}) {
-    CHECK(h.ClosedWith(s).code() == StatusCode::kUnavailable);
-    CHECK_THAT(h.ClosedWith(s).message(), Contains("term 100 is over") && Contains("term 200"));
-  }
-  CHECK(h.ClosedWith(h.Open()).code() == StatusCode::kUnavailable);
-}
-
-TEST_CASE("a worker that has a number of a higher term ends this dispatcher's",
-          "[admission][term]") {
-  Harness h;
-  const StreamId stream = h.Open(true);
-  v1::WorkRequest request;
-  request.set_protocol(1);
-  request.set_nonce(std::string(16, 'w'));
-  request.set_name("w1");
-  request.mutable_self()->set_address("w1:7701");
-  request.mutable_id()->set_term(200);
-  request.mutable_id()->set_n(1);
-  h.Work(stream, request);
-  CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
-  CHECK(h.dispatcher->seen_term() == 200);
-}
-
-TEST_CASE("a term can be pushed no further than a year beyond the clock", "[admission][term]") {
-  Harness h({}, 1'700'000'000 + 366 * 86'400);  // as far as peers can have pushed it
-  v1::Hello hello = MakeHello({});
-  hello.set_highest_term(h.dispatcher->facts().term() + 1);
-  const StreamId stream = h.Attach(hello);
-  CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
-  CHECK(h.dispatcher->stepped_down().ok());
-}
-
-TEST_CASE("every message of the dispatcher carries its term", "[admission][term]") {
-  Harness h;
-  const StreamId worker = h.AddWorker("w1");
-  const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
-  h.Report(stream, {0, 0}, 4);
-  h.Advance(seconds(3));
-  for (const auto& message : h.attach[stream]) CHECK(message.term() == 100);
-  for (const auto& message : h.work[worker]) CHECK(message.term() == 100);
-  CHECK(h.attach[stream].size() >= 4);  // welcome, leases, pulses
 }
 
 }  // namespace

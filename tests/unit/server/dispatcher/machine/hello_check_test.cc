@@ -328,28 +328,5 @@ TEST_CASE("an empty report from a session that waited is no position", "[report]
   CHECK(h.IsOpen(stream));
 }
 
-TEST_CASE("a stream that begins without a hello is refused", "[hello][hostile]") {
-  Harness h;
-  const StreamId stream = h.Open();
-  h.Report(stream, {0, 0}, 4);
-  CHECK_THAT(h.ClosedWith(stream).message(), Contains("no hello"));
-}
-
-TEST_CASE("a stream that never says anything is closed", "[hello][hostile]") {
-  Harness h;
-  const StreamId stream = h.Open();
-  h.Advance(seconds(11));
-  CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
-}
-
-TEST_CASE("streams beyond the limit are told to come back", "[hello][hostile]") {
-  DispatcherOptions options;
-  options.max_streams = 2;
-  Harness h(options);
-  h.Open();
-  h.Open();
-  CHECK(h.ClosedWith(h.Open()).code() == StatusCode::kResourceExhausted);
-}
-
 }  // namespace
 }  // namespace millrace::test

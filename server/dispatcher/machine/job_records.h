@@ -1,0 +1,44 @@
+// What is on disk of a job: its record, written before the Welcome that begins the job, and again
+// at its end.
+//
+// Not thread-safe: it belongs to the event loop.
+#pragma once
+
+#include <string>
+
+#include "server/dispatcher/machine/transition.h"
+
+namespace millrace {
+
+class JobRecords {
+ public:
+  /// `transition` has to outlive it.
+  explicit JobRecords(Transition& transition)
+      : transition_(transition), facts_(transition.facts()), options_(transition.options()) {}
+
+  /// Whether a record on disk says that the session's job is live, with the session's plan and
+  /// world size.
+  bool IsOnDisk(const SessionFacts& session) const;
+  /// Writes the record of a job that `session` begins, or says why that has to wait. Never empty.
+  /// REQUIRES: the session has its plan, and its record is not on disk.
+  std::string Write(const SessionFacts& session);
+  /// Writes that a job without sessions has ended. A write that failed is forgotten if it cannot
+  /// have left anything on disk.
+  void WriteEnd(const std::string& job);
+  /// A CommitRecord is answered. REQUIRES: the store did not refuse this dispatcher's term.
+  void OnCommitted(const v1::JobRecord& record, const Status& status);
+  /// Unsettles the jobs whose records can be written now.
+  void Tick();
+
+ private:
+  /// Whether sessions of an earlier term may still return to the job.
+  bool MayComeBack(const std::string& job) const;
+  bool MayWrite(const std::string& job) const;
+
+  Transition& transition_;
+  const DispatcherFacts& facts_;
+  const DispatcherOptions& options_;
+  bool inherited_checked_ = false;
+};
+
+}  // namespace millrace

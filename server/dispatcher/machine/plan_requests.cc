@@ -1,0 +1,102 @@
+#include "server/dispatcher/machine/plan_requests.h"
+
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+bool PlanRequests::Request(const std::string& key, const v1::PipelineText& pipeline) {
+  if (facts_.FindPlan(key) != nullptr) return true;
+  if (facts_.plans().size() >= options_.max_plans) {
+    const std::set<std::string> used = Used();
+    const RequestedPlan* oldest = nullptr;
+    for (const auto& [k, plan] : facts_.plans()) {
+      if (used.contains(k) || plan.phase == RequestedPlan::Phase::kCompiling) continue;
+      if (oldest == nullptr || plan.used < oldest->used) oldest = &plan;
+    }
+    if (oldest == nullptr) return false;
+    transition_.Apply(PlanForgotten{std::string(oldest->key)});
+    transition_.TellWorkers();
+  }
+  transition_.Apply(PlanRequested{key, pipeline, transition_.now()});
+  transition_.Do(CompilePlan{key, pipeline});
+  return true;
+}
+
+void PlanRequests::OnCompiled(const std::string& key,
+                              const Result<std::shared_ptr<const PlanFacts>>& plan) {
+  if (facts_.FindPlan(key) == nullptr) return;
+  std::vector<Number> asking;
+  for (const auto& [id, session] : facts_.sessions()) {
+    if (session.plan_key != key) continue;
+    asking.push_back(id);
+    transition_.Unsettle(session.hello.job());
+  }
+  if (plan.ok()) {
+    transition_.Apply(PlanReady{key, *plan, transition_.now()});
+    transition_.TellWorkers();
+    transition_.Log(LogLevel::kInfo, "plan ready",
+                    {{"fingerprint", (*plan)->fingerprint().ToString()}});
+  } else if (plan.status().code() == StatusCode::kUnavailable ||
+             plan.status().code() == StatusCode::kResourceExhausted) {
+    transition_.Apply(PlanPutOff{key, plan.status(), transition_.now() + options_.retry});
+  } else {
+    transition_.Log(LogLevel::kWarning, "plan refused", {{"why", plan.status().message()}});
+    transition_.Apply(PlanForgotten{key});
+    for (const Number id : asking) sessions_.Fail(id, plan.status());
+  }
+}
+
+void PlanRequests::OnDataset(const std::string& dataset, const std::string& digest) {
+  ForgetOlder(dataset, digest);
+  // What could not be compiled may have waited for it.
+  std::vector<std::string> again;
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase == RequestedPlan::Phase::kRetrying) again.push_back(key);
+  }
+  for (const auto& key : again) RequestAgain(key);
+}
+
+void PlanRequests::ForgetOlder(const std::string& dataset, const std::string& digest) {
+  const std::set<std::string> used = Used();
+  std::vector<std::string> older;
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase != RequestedPlan::Phase::kReady || used.contains(key)) continue;
+    if (plan.facts->dataset() != dataset) continue;
+    if (plan.facts->fingerprint().dataset.ToHex() != digest) older.push_back(key);
+  }
+  for (const std::string& key : older) transition_.Apply(PlanForgotten{key});
+}
+
+void PlanRequests::Tend() {
+  const std::set<std::string> used = Used();
+  std::vector<std::string> over;
+  std::vector<std::string> again;
+  for (const auto& [key, plan] : facts_.plans()) {
+    const bool kept = used.contains(key) || transition_.now() - plan.used < options_.plan_linger;
+    if (plan.phase == RequestedPlan::Phase::kCompiling) continue;
+    if (!kept) {
+      over.push_back(key);
+    } else if (plan.phase == RequestedPlan::Phase::kRetrying &&
+               transition_.now() >= plan.retry_at) {
+      again.push_back(key);
+    }
+  }
+  for (const auto& key : over) transition_.Apply(PlanForgotten{key});
+  if (!over.empty()) transition_.TellWorkers();
+  for (const auto& key : again) RequestAgain(key);
+}
+
+void PlanRequests::RequestAgain(const std::string& key) {
+  const v1::PipelineText pipeline = facts_.FindPlan(key)->pipeline;
+  transition_.Apply(PlanRequested{key, pipeline, transition_.now()});
+  transition_.Do(CompilePlan{key, pipeline});
+}
+
+std::set<std::string> PlanRequests::Used() const {
+  std::set<std::string> used;
+  for (const auto& [id, session] : facts_.sessions()) used.insert(session.plan_key);
+  return used;
+}
+
+}  // namespace millrace

@@ -1,0 +1,120 @@
+#include "server/dispatcher/machine/sessions.h"
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/base/mutant.h"
+#include "server/dispatcher/machine/worker_choice.h"
+
+namespace millrace {
+namespace {
+
+void AddWorkers(const std::map<Number, Worker>& workers, const SessionFacts& session, Time now,
+                const DispatcherOptions& options, v1::Welcome& welcome) {
+  for (const auto& [id, worker] : workers) {
+    if (!IsUsable(worker, session, now, options)) continue;
+    ToProto(worker, welcome.add_workers());
+    if (welcome.workers_size() >= static_cast<int>(options.max_workers_of_consumer)) return;
+  }
+}
+
+}  // namespace
+
+void Sessions::SendWelcome(Number id) {
+  const SessionFacts& session = *facts_.FindSession(id);
+  v1::AttachResponse response;
+  response.set_term(facts_.term());
+  v1::Welcome& welcome = *response.mutable_welcome();
+  ToProto(id, welcome.mutable_session());
+  welcome.set_fingerprint(session.plan->fingerprint);
+  ToProto(session.plan->start, welcome.mutable_start());
+  *welcome.mutable_spec() = session.plan->spec;
+  welcome.set_static_digest(session.plan->facts->static_digest());
+  AddWorkers(facts_.workers(), session, transition_.now(), options_, welcome);
+  if (session.stream != 0) transition_.Do(SendAttach{session.stream, std::move(response)});
+}
+
+void Sessions::Wait(Number id, const std::string& why) {
+  const SessionFacts& session = *facts_.FindSession(id);
+  if (session.why == why) return;
+  transition_.Apply(SessionTold{id, why});
+  if (session.stream == 0) return;
+  v1::AttachResponse response;
+  response.set_term(facts_.term());
+  if (!IsMutant(Mutant::kNumberOnAdmission)) {
+    ToProto(id, response.mutable_waiting()->mutable_session());
+  }
+  response.mutable_waiting()->set_why(why);
+  transition_.Do(SendAttach{session.stream, std::move(response)});
+}
+
+void Sessions::Fail(Number id, const Status& status) {
+  const SessionFacts& session = *facts_.FindSession(id);
+  transition_.Log(LogLevel::kWarning, "session ended",
+                  {{"session", id.ToString()},
+                   {"who", RankOfJob(session.hello)},
+                   {"where", session.hello.where()},
+                   {"why", status.message()}});
+  transition_.Close(session.stream, status);
+  End(id);
+}
+
+void Sessions::FailJob(Number id, const Status& status) {
+  // All its ranks: they go step by step together, and have one plan.
+  const std::set<Number> ids = facts_.LiveSessionsOf(facts_.FindSession(id)->hello.job());
+  for (const Number each : ids) Fail(each, status);
+}
+
+void Sessions::End(Number id) {
+  transition_.Unsettle(facts_.FindSession(id)->hello.job());
+  transition_.Apply(SessionEnded{id});
+}
+
+void Sessions::Leave(Number id, StreamId stream) {
+  transition_.Log(LogLevel::kInfo, "session ended", {{"session", id.ToString()}, {"why", "bye"}});
+  End(id);
+  transition_.Close(stream, OkStatus());
+}
+
+Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job) {
+  const std::set<Number> ids = facts_.SessionsOf(job);
+  if (ids.empty()) {
+    std::set<std::string> jobs;
+    for (const auto& [id, session] : facts_.sessions()) jobs.insert(session.hello.job());
+    return NotFound(fmt::format("no job '{}' has a session: jobs are {}", job,
+                                jobs.empty() ? "none" : fmt::format("{}", fmt::join(jobs, ", "))));
+  }
+  transition_.Apply(JobTurnedOut{job, facts_.last_number()});
+  for (const Number id : ids) {
+    Fail(id, Aborted(fmt::format("job {} was ended by an operator", job)));
+  }
+  v1::EndJobResponse response;
+  response.set_sessions(static_cast<std::uint32_t>(ids.size()));
+  return response;
+}
+
+void Sessions::Tick() {
+  std::vector<Number> silent;
+  for (const auto& [id, session] : facts_.sessions()) {
+    if (transition_.now() - session.heard >= options_.session_timeout) silent.push_back(id);
+  }
+  for (const Number id : silent) {
+    Fail(id, Unavailable(fmt::format("session {} was silent for {:.0f} s and has ended",
+                                     id.ToString(), ToSeconds(options_.session_timeout))));
+  }
+}
+
+void Sessions::Pulse() {
+  for (const auto& [id, session] : facts_.sessions()) {
+    if (session.stream == 0) continue;
+    v1::AttachResponse pulse;
+    pulse.set_term(facts_.term());
+    transition_.Do(SendAttach{session.stream, std::move(pulse)});
+  }
+}
+
+}  // namespace millrace

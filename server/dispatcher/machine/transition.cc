@@ -1,0 +1,72 @@
+#include "server/dispatcher/machine/transition.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace millrace {
+namespace {
+
+/// The code that a consumer acts on: it ends at ABORTED and FAILED_PRECONDITION and tries again
+/// after everything else, so an error that no second try can cure must not come as something else.
+Status ForConsumer(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kOutOfRange:
+    case StatusCode::kNotFound:
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnimplemented:
+    case StatusCode::kInternal:
+    case StatusCode::kUnknown:
+      return FailedPrecondition(status.message());
+    default:
+      return status;
+  }
+}
+
+}  // namespace
+
+Transition::Transition(const DispatcherOptions& options, Moment now,
+                       std::function<void(const Update&)> watch)
+    : options_(options), watch_(std::move(watch)), now_(now) {}
+
+void Transition::Apply(const Update& update) {
+  watch_(update);
+  facts_.Apply(update);
+}
+
+Number Transition::NewNumber() {
+  Apply(NumberIssued{});
+  return facts_.last_number();
+}
+
+void Transition::Log(LogLevel level, std::string event,
+                     std::vector<std::pair<std::string, std::string>> fields) {
+  Do(LogEvent{level, std::move(event), std::move(fields)});
+}
+
+void Transition::Close(StreamId stream, const Status& status) {
+  const StreamFacts* open = facts_.FindStream(stream);
+  if (open == nullptr) return;
+  Do(CloseStream{stream, open->of_worker ? status : ForConsumer(status)});
+  Apply(StreamForgotten{stream});
+}
+
+void Transition::Begin(Moment now) {
+  // A gap between events is our own pause: nobody could be heard meanwhile.
+  const Duration late = now.time - now_.time - options_.tick;
+  if (late > options_.late_tick) {
+    Log(LogLevel::kWarning, "paused", {{"seconds", fmt::format("{:.1f}", ToSeconds(late))}});
+    Apply(TimeGranted{late});
+  }
+  now_.unix_seconds = now.unix_seconds;
+  now_.time = std::max(now_.time, now.time);
+}
+
+std::optional<std::string> Transition::TakeUnsettled() {
+  if (unsettled_.empty()) return std::nullopt;
+  return std::move(unsettled_.extract(unsettled_.begin()).value());
+}
+
+}  // namespace millrace
