@@ -46,8 +46,8 @@ enum Kind : std::uint8_t {
 constexpr std::uint64_t kMostBatchBytes = 1 << 20;
 constexpr std::uint64_t kLargestLimit = std::uint64_t{4} << 30;
 
-client::SessionStateOptions Options() {
-  client::SessionStateOptions options;
+client::SessionMachineOptions Options() {
+  client::SessionMachineOptions options;
   options.address = "d:1,e:1";
   options.prefetch_bytes = 10'000;
   options.hello.set_job("j");
@@ -241,7 +241,7 @@ class Victim {
     static_cast<void>(client::SpecFromProto(*state_.admission(), DType::kInt32));
     Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
             "I5: what is held is bounded");
-    Require(state_.window() <= client::SessionState::kLargestWindow, "windows are bounded");
+    Require(state_.window() <= client::SessionMachine::kLargestWindow, "windows are bounded");
   }
 
   /// With it goes what it had of a batch.
@@ -257,7 +257,7 @@ class Victim {
     return *found;
   }
 
-  client::SessionState state_;
+  client::SessionMachine state_;
   Time now_{kSecond};
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(0);
   StreamId attach_ = 0;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "common/transport/convert/places.h"
-#include "server/worker/machine/worker_state.h"
+#include "server/worker/machine/worker_machine.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -82,7 +82,7 @@ class Hostile {
     response.add_plans()->set_fingerprint(kPlanName);
     state_.OnWorkResponse(attempt_, response, now_);
     After();
-    state_.OnPlan(kPlanName, WorkerState::ReadyPlan{nullptr, std::string(32, '5')}, now_);
+    state_.OnPlan(kPlanName, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5')}, now_);
     After();
 
     const StreamId id = ++last_stream_;
@@ -112,7 +112,7 @@ class Hostile {
   }
 
  private:
-  using StreamId = WorkerState::StreamId;
+  using StreamId = WorkerMachine::StreamId;
   struct StreamEntry {
     bool open = false;
     bool writing = false;
@@ -163,7 +163,7 @@ class Hostile {
         if (event.argument % 2 != 0) {
           return state_.OnPlan(fingerprint, DataLoss("a damaged file"), now_);
         }
-        return state_.OnPlan(fingerprint, WorkerState::ReadyPlan{nullptr, std::string(32, '5')},
+        return state_.OnPlan(fingerprint, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5')},
                              now_);
       }
       case kBuild:
@@ -275,7 +275,7 @@ class Hostile {
     stream.writing = true;
   }
 
-  WorkerState state_;
+  WorkerMachine state_;
   Time now_{seconds(1000)};
   std::map<StreamId, StreamEntry> streams_;
   StreamId last_stream_ = 0;

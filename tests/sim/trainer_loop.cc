@@ -80,7 +80,7 @@ bool World::MayTake(const TrainerNode& trainer) const {
 void World::Loop(std::size_t index) {
   TrainerNode& trainer = *trainers_[index];
   const Time now = net_.now();
-  client::SessionState& state = *trainer.state;
+  client::SessionMachine& state = *trainer.state;
   if (!state.admission() || trainer.finished) return;
   if (!trainer.expected) {
     trainer.expected = trainer.places.Begin(trainer.start);
@@ -113,7 +113,7 @@ void World::Loop(std::size_t index) {
 
 void World::Take(std::size_t index) {
   TrainerNode& trainer = *trainers_[index];
-  client::SessionState& state = *trainer.state;
+  client::SessionMachine& state = *trainer.state;
   const std::uint64_t step = state.next();
   const Position at = *trainer.expected;
   const ExampleRange range = trainer.places.Of(at, trainer.rank);
@@ -148,7 +148,7 @@ void World::Take(std::size_t index) {
 // --- Checks
 
 void World::CheckTrainer(TrainerNode& trainer) {
-  const client::SessionState& state = *trainer.state;
+  const client::SessionMachine& state = *trainer.state;
   if (!state.admission() || trainer.finished) return;
   // I5. Windows narrow as batches turn out larger; what was granted before may still come.
   trainer.largest_window = std::max(trainer.largest_window, state.window());

@@ -62,7 +62,7 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position sta
   trainer.started = net_.now();
   trainer.where = fmt::format("host{}:{}", index, index);
 
-  client::SessionStateOptions options;
+  client::SessionMachineOptions options;
   options.address = "d:1";
   options.prefetch_bytes = job.setup.prefetch_bytes;
   options.connect_timeout = std::chrono::hours(1);
@@ -80,7 +80,7 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position sta
   hello.set_host_id(fmt::format("h{}", index));
   hello.set_epochs(static_cast<std::uint32_t>(job.setup.end_epoch - start.epoch));
   *trainer.first_message.mutable_hello() = hello;
-  trainer.state = std::make_unique<client::SessionState>(
+  trainer.state = std::make_unique<client::SessionMachine>(
       std::move(options), [this] { return net_.Unit(); }, quiet_);
   trainer.state->Start(net_.now());
   AfterTrainer(index);
@@ -339,7 +339,7 @@ void World::OpenBatches(std::size_t index, client::StreamId stream, const std::s
     return net_.In(trainer.process, net_.UpTo(milliseconds(20)),
                    [closed] { closed(Unavailable("connection refused")); });
   }
-  const WorkerState::StreamId id = ++last_stream_;
+  const WorkerMachine::StreamId id = ++last_stream_;
   const LinkId link =
       net_.Open(trainer.process, workers_[w]->process, closed, [this, w, id](const Status& why) {
         WorkerNode& worker = *workers_[w];

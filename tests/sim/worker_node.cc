@@ -36,7 +36,7 @@ void World::StartWorker(std::size_t index) {
   options.dispatcher = "d:1";
   options.threads = static_cast<int>(history_.builders);
   options.memory_bytes = history_.memory_bytes;
-  node.machine = std::make_unique<WorkerState>(
+  node.machine = std::make_unique<WorkerMachine>(
       options, fmt::format("{:016}", ++processes_), [this] { return net_.Unit(); }, quiet_);
   node.machine->Start(net_.now());
   AfterWorker(index);
@@ -153,7 +153,7 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
     net_.In(process, net_.UpTo(milliseconds(500)),
             [this, index, fingerprint = compile->spec.fingerprint()] {
               workers_[index]->machine->OnPlan(
-                  fingerprint, WorkerState::ReadyPlan{nullptr, std::string(32, '5')}, net_.now());
+                  fingerprint, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5')}, net_.now());
               AfterWorker(index);
             });
   }

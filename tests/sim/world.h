@@ -24,10 +24,10 @@
 #include <string>
 #include <vector>
 
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/state/memory_store.h"
-#include "server/worker/machine/worker_state.h"
+#include "server/worker/machine/worker_machine.h"
 #include "tests/sim/history.h"
 #include "tests/sim/network.h"
 #include "tests/sim/places.h"
@@ -82,8 +82,8 @@ class World {
   };
   struct WorkerNode {
     ProcessId process = 0;
-    std::unique_ptr<WorkerState> machine;
-    std::map<WorkerState::StreamId, WorkerStream> streams;
+    std::unique_ptr<WorkerMachine> machine;
+    std::map<WorkerMachine::StreamId, WorkerStream> streams;
     LinkId work = 0;
     std::uint64_t attempt = 0;  // that `work` is of
     std::uint64_t highest_term = 0;
@@ -103,7 +103,7 @@ class World {
     Places places;
     Position start;
     Position end;
-    std::unique_ptr<client::SessionState> state;
+    std::unique_ptr<client::SessionMachine> state;
     v1::AttachRequest first_message;
     LinkId attach = 0;
     std::map<client::StreamId, LinkId> links;
@@ -252,7 +252,7 @@ class World {
   std::vector<std::unique_ptr<TrainerNode>> trainers_;
   std::vector<Job> jobs_;
   std::uint64_t processes_ = 0;
-  WorkerState::StreamId last_stream_ = 0;
+  WorkerMachine::StreamId last_stream_ = 0;
   bool dispatcher_wanted_ = false;  // a start is under way
   std::string failure_;
   Counts counts_;

@@ -77,7 +77,7 @@ struct Admission {
   std::string static_digest;
 };
 
-struct SessionStateOptions {
+struct SessionMachineOptions {
   std::string address;  // of the dispatcher; several with commas between them
   v1::Hello hello;      // without session, admitted and highest_term
   std::uint64_t prefetch_bytes = 256u << 20;

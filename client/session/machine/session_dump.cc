@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 
 namespace millrace::client {
 
-std::string SessionState::Dump() const {
+std::string SessionMachine::Dump() const {
   const auto ago = [this](Time t) { return ToSeconds(now_ - t); };
   std::string out = fmt::format(
       "session {} job {} rank {} replica {} of {} status {}\n"

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 #include "common/base/mutant.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/wait_causes.h"
 
 namespace millrace::client {
 
-void SessionState::SendReportWhereDue(Time now) {
+void SessionMachine::SendReportWhereDue(Time now) {
   if (attach_.stream == 0 || attach_.writing || attach_.bye_sent) return;
   v1::AttachRequest message;
   if (leaving_ || !status_.ok()) {
@@ -30,13 +30,13 @@ void SessionState::SendReportWhereDue(Time now) {
   actions_.push_back(SendAttach{attach_.stream, std::move(message)});
 }
 
-bool SessionState::ReportDue(Time now) const {
+bool SessionMachine::ReportDue(Time now) const {
   if (!attach_.heard_any) return false;
   const Duration apart = report_stale_ ? kReportApart : kReportEvery;
   return now >= reported_ + apart || LeasesRunShort();
 }
 
-bool SessionState::LeasesRunShort() const {
+bool SessionMachine::LeasesRunShort() const {
   // Each time the loop has taken half of a window, or the window has doubled: so a session that
   // begins, or a loop that takes faster than before, sends a few reports more, and no flood.
   if (!admission_ || IsMutant(Mutant::kLeasesAskedLate)) return false;
@@ -44,7 +44,7 @@ bool SessionState::LeasesRunShort() const {
   return 2 * asked < lease_window();
 }
 
-v1::Report SessionState::MakeReport(Time now) const {
+v1::Report SessionMachine::MakeReport(Time now) const {
   v1::Report report;
   ToProto(steps_->At(next_), report.mutable_next());
   report.set_window(status_.ok() ? static_cast<std::uint32_t>(lease_window()) : 0);
@@ -107,12 +107,12 @@ v1::Report SessionState::MakeReport(Time now) const {
   return report;
 }
 
-const WorkerLink* SessionState::NextWorker() const {
+const WorkerLink* SessionMachine::NextWorker() const {
   const HeldLease* lease = leases_.Covering(next_);
   return lease == nullptr ? nullptr : workers_.Find(lease->lease.worker.id);
 }
 
-WaitCause SessionState::FindCause() const {
+WaitCause SessionMachine::FindCause() const {
   if (!waiting_ || !status_.ok()) return WaitCause::kNone;
   if (!admission_) return WaitCause::kAttach;
   if (holds(next_)) return WaitCause::kExpand;
@@ -127,7 +127,7 @@ WaitCause SessionState::FindCause() const {
   return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : WaitCause::kBuild;
 }
 
-SessionStats SessionState::stats(Time now) const {
+SessionStats SessionMachine::stats(Time now) const {
   SessionStats said = stats_;
   const Duration unsaid = now > now_ ? now - now_ : Duration{0};
   if (cause_ != WaitCause::kNone) {

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <tuple>
 
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
 
 namespace millrace::client {
 
-std::uint64_t SessionState::LackedOf(Number worker) const {
+std::uint64_t SessionMachine::LackedOf(Number worker) const {
   std::uint64_t batches = 0;
   for (const auto& [id, held] : leases_.all()) {
     if (held.lease.worker.id == worker && held.lacks()) batches += held.end - held.first;
@@ -22,7 +22,7 @@ std::uint64_t SessionState::LackedOf(Number worker) const {
   return batches;
 }
 
-void SessionState::LeaseToItself(Time now) {
+void SessionMachine::LeaseToItself(Time now) {
   const std::uint64_t end = next_ + (self_leasing_ ? lease_window() : window());
   const auto is_held = [this](std::uint64_t step) { return holds(step); };
   auto [first, last] = leases_.FirstGap(next_, end, is_held);
@@ -51,8 +51,8 @@ void SessionState::LeaseToItself(Time now) {
   }
 }
 
-void SessionState::AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint32_t batches,
-                                Time now) {
+void SessionMachine::AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint32_t batches,
+                                  Time now) {
   Lease lease;
   lease.id = {0, ++stats_.self_leases};
   lease.shard = steps_->ShardAt(first, batches);

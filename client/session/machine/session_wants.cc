@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
 
@@ -28,20 +28,20 @@ constexpr std::uint64_t kUnknownBatchLimit = std::uint64_t{2} << 30;
 
 }  // namespace
 
-std::uint64_t SessionState::batch_limit_bytes() const {
+std::uint64_t SessionMachine::batch_limit_bytes() const {
   const std::uint64_t estimate = admission_ ? admission_->spec.max_batch_bytes() : 0;
   if (estimate == 0 || estimate > kUnknownBatchLimit) return kUnknownBatchLimit;
   return std::max(kLeastBatchLimit, 2 * estimate);
 }
 
-double SessionState::MeanBytes() const {
+double SessionMachine::MeanBytes() const {
   if (arrived_ > 0) return std::max(1.0, mean_bytes_);
   const std::uint64_t estimate = admission_->spec.max_batch_bytes();
   return static_cast<double>(
       std::min(estimate != 0 ? estimate : kGuessedBatchBytes, kUnknownBatchLimit));
 }
 
-std::uint64_t SessionState::window() const {
+std::uint64_t SessionMachine::window() const {
   const double by_bytes = 1 + static_cast<double>(options_.prefetch_bytes) / MeanBytes();
   std::uint64_t batches = std::min(kLargestWindow, kFirstWindow + kWindowGrowth * arrived_);
   if (by_bytes < static_cast<double>(batches)) batches = static_cast<std::uint64_t>(by_bytes);
@@ -50,7 +50,7 @@ std::uint64_t SessionState::window() const {
   return std::min(batches, steps_->end() - next_);
 }
 
-std::uint64_t SessionState::lease_window() const {
+std::uint64_t SessionMachine::lease_window() const {
   // As many as the loop takes until leases that the next report asks for have come, several times
   // over; not more, since a worker that joins gets no part of what is leased already.
   const std::uint64_t batches = std::max(kLeastLeased, 4 * taken_between_reports_);
@@ -59,13 +59,13 @@ std::uint64_t SessionState::lease_window() const {
 
 // --- room and credit --------------------------------------------------------------------------
 
-std::uint64_t SessionState::WantedSlots() const {
+std::uint64_t SessionMachine::WantedSlots() const {
   const std::uint64_t window_now = window();
   const std::uint64_t free = window_now - std::min<std::uint64_t>(window_now, held_.size());
   return std::max<std::uint64_t>(free, holds(next_) ? 0 : std::min<std::uint64_t>(1, window_now));
 }
 
-void SessionState::GiveRoom() {
+void SessionMachine::GiveRoom() {
   leases_.GiveRoom(next_ + window(), WantedSlots());
   for (auto& [id, link] : workers_.all()) link.room = 0;
   for (HeldLease* held : leases_.ByNeed()) {
@@ -76,7 +76,7 @@ void SessionState::GiveRoom() {
   }
 }
 
-void SessionState::GiveCredit() {
+void SessionMachine::GiveCredit() {
   std::uint64_t spoken_for = held_bytes_;
   for (const auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
@@ -103,14 +103,14 @@ void SessionState::GiveCredit() {
 
 // --- what the workers are told ----------------------------------------------------------------
 
-void SessionState::MarkStale(bool urgent) {
+void SessionMachine::MarkStale(bool urgent) {
   for (auto& [id, link] : workers_.all()) {
     link.stream.stale = true;
     link.stream.urgent = link.stream.urgent || urgent;
   }
 }
 
-void SessionState::OpenStreams(Time now) {
+void SessionMachine::OpenStreams(Time now) {
   for (const HeldLease* held : leases_.ByNeed()) {
     WorkerLink* link = workers_.Find(held->lease.worker.id);
     link->stream.unused_since = now;
@@ -120,16 +120,16 @@ void SessionState::OpenStreams(Time now) {
   }
 }
 
-Duration SessionState::WantsApart(const WorkerLink& link) const {
+Duration SessionMachine::WantsApart(const WorkerLink& link) const {
   // A worker that was told to build what comes next, and may send it, needs not be told again.
   const bool knows = link.stream.owed > 0 && link.credit_left() >= largest_bytes_;
   const bool next_is_due = waiting_ && !knows && !holds(next_) && NextWorker() == &link;
   return next_is_due ? kUrgentWantsApart : kWantsApart;
 }
 
-bool SessionState::RunsOut(const WorkerLink& link) { return link.stream.owed * 2 <= link.room; }
+bool SessionMachine::RunsOut(const WorkerLink& link) { return link.stream.owed * 2 <= link.room; }
 
-bool SessionState::GrantsDue(Time now) const {
+bool SessionMachine::GrantsDue(Time now) const {
   if (grants_due_) return true;
   if (!grants_stale_) return false;
   if (now >= granted_ + kGrantsApart) return true;
@@ -139,11 +139,11 @@ bool SessionState::GrantsDue(Time now) const {
   });
 }
 
-void SessionState::CutLeases() {
+void SessionMachine::CutLeases() {
   if (leases_.Cut(next_, [this](std::uint64_t step) { return holds(step); })) report_stale_ = true;
 }
 
-bool SessionState::WantsDue(const WorkerLink& link, Time now) const {
+bool SessionMachine::WantsDue(const WorkerLink& link, Time now) const {
   const WorkerLink::StreamFacts& stream = link.stream;
   if (stream.id == 0 || stream.writing || !stream.stale) return false;
   // A worker with little left to do is told at once, so that it never stands still; but not of each
@@ -153,7 +153,7 @@ bool SessionState::WantsDue(const WorkerLink& link, Time now) const {
   return stream.urgent || runs_out || now >= stream.told + WantsApart(link);
 }
 
-void SessionState::SendWantsWhereDue(Time now) {
+void SessionMachine::SendWantsWhereDue(Time now) {
   for (auto& [id, link] : workers_.all()) {
     if (!WantsDue(link, now)) continue;
     WorkerLink::StreamFacts& stream = link.stream;
@@ -167,7 +167,7 @@ void SessionState::SendWantsWhereDue(Time now) {
   }
 }
 
-v1::WantList SessionState::MakeWants(const WorkerLink& link) {
+v1::WantList SessionMachine::MakeWants(const WorkerLink& link) {
   v1::WantList wants;
   wants.set_fingerprint(admission_->fingerprint.ToString());
   ToProto(session_, wants.mutable_session());
@@ -188,7 +188,7 @@ v1::WantList SessionState::MakeWants(const WorkerLink& link) {
 
 // --- what the workers send --------------------------------------------------------------------
 
-void SessionState::LapseOf(WorkerLink& link) {
+void SessionMachine::LapseOf(WorkerLink& link) {
   CutLeases();
   if (IsMutant(Mutant::kLapsedLeaseKept)) return;
   stats_.lapsed_leases += leases_.LapseOf(link.where.id);
@@ -196,7 +196,7 @@ void SessionState::LapseOf(WorkerLink& link) {
   MarkStale(true);
 }
 
-void SessionState::FailWorker(WorkerLink& link, const Status& why, Time now) {
+void SessionMachine::FailWorker(WorkerLink& link, const Status& why, Time now) {
   logger_->Warning("worker failed", {{"worker", link.where.address},
                                      {"id", link.where.id.ToString()},
                                      {"code", StatusCodeName(why.code())},
@@ -207,13 +207,13 @@ void SessionState::FailWorker(WorkerLink& link, const Status& why, Time now) {
   LapseOf(link);
 }
 
-void SessionState::FailSilent(WorkerLink& link, const std::string& why, Time now) {
+void SessionMachine::FailSilent(WorkerLink& link, const std::string& why, Time now) {
   link.credit_limit.OnSilence(link.credit_left());
   FailWorker(link, Unavailable(why), now);
 }
 
-bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
-                                 std::uint64_t data_bytes, Time now) {
+bool SessionMachine::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
+                                   std::uint64_t data_bytes, Time now) {
   Enter(now);
   WorkerLink* link = workers_.FindStream(stream);
   if (link == nullptr || !status_.ok()) return false;
@@ -240,12 +240,12 @@ bool SessionState::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
   return wanted;
 }
 
-bool SessionState::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now) {
+bool SessionMachine::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now) {
   return link.stream.owes() && now - link.stream.telling_since >= kSilence &&
          std::chrono::milliseconds(alive.wants_age_ms()) >= kSilence;
 }
 
-bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes) {
+bool SessionMachine::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes) {
   WorkerLink::StreamFacts& stream = link.stream;
   const Position at = FromProto(part.at());
   stream.receiving = at;
@@ -263,7 +263,7 @@ bool SessionState::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint
   return wanted;
 }
 
-bool SessionState::Wants(Position at) const {
+bool SessionMachine::Wants(Position at) const {
   if (!steps_->Contains(at)) return false;
   const std::uint64_t step = steps_->Index(at);
   if (step + kCompared < next_) return false;
@@ -271,7 +271,7 @@ bool SessionState::Wants(Position at) const {
   return step < next_ + window() + kCompared || leases_.Covering(step) != nullptr;
 }
 
-void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
+void SessionMachine::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
   CutLeases();
   const Number id = FromProto(refused.lease());
   HeldLease* held = leases_.Find(id);
@@ -289,7 +289,7 @@ void SessionState::OnRefused(WorkerLink& link, const v1::Refused& refused, Time 
   MarkStale(true);
 }
 
-void SessionState::OnGoingAway(WorkerLink& link, Time now) {
+void SessionMachine::OnGoingAway(WorkerLink& link, Time now) {
   logger_->Info("worker drains", {{"worker", link.where.address}});
   link.stream.going_away = link.drains = true;
   link.failing_until = now + WorkerBook::kFirstBackoff;
@@ -308,7 +308,7 @@ void SessionState::OnGoingAway(WorkerLink& link, Time now) {
   MarkStale(true);
 }
 
-Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now) {
+Verdict SessionMachine::OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now) {
   Enter(now);
   WorkerLink* link = workers_.FindStream(stream);
   if (link == nullptr || !status_.ok()) return Verdict::kUnwanted;
@@ -370,8 +370,8 @@ Verdict SessionState::OnBatchesArrival(StreamId stream, const Arrival& arrival, 
   return verdict;
 }
 
-void SessionState::Compare(std::uint64_t step, const Digest128& first, Number first_worker,
-                           const Digest128& second, Number second_worker) {
+void SessionMachine::Compare(std::uint64_t step, const Digest128& first, Number first_worker,
+                             const Digest128& second, Number second_worker) {
   if (first == second || IsMutant(Mutant::kCopiesNotCompared)) return;
   ++stats_.duplicate_mismatches;
   const auto name = [this](Number id) {
@@ -385,7 +385,7 @@ void SessionState::Compare(std::uint64_t step, const Digest128& first, Number fi
                                               {"other_digest", second.ToHex()}});
 }
 
-void SessionState::OnBatchesBad(StreamId stream, const Status& status, Time now) {
+void SessionMachine::OnBatchesBad(StreamId stream, const Status& status, Time now) {
   Enter(now);
   grants_due_ = true;
   if (WorkerLink* link = workers_.FindStream(stream)) {
@@ -399,13 +399,13 @@ void SessionState::OnBatchesBad(StreamId stream, const Status& status, Time now)
   Settle(now);
 }
 
-void SessionState::OnBatchesWritten(StreamId stream, Time now) {
+void SessionMachine::OnBatchesWritten(StreamId stream, Time now) {
   Enter(now);
   if (WorkerLink* link = workers_.FindStream(stream)) link->stream.writing = false;
   Settle(now);
 }
 
-void SessionState::OnBatchesClosed(StreamId stream, const Status& status, Time now) {
+void SessionMachine::OnBatchesClosed(StreamId stream, const Status& status, Time now) {
   Enter(now);
   grants_due_ = true;
   if (WorkerLink* link = workers_.FindStream(stream)) {

@@ -2,7 +2,7 @@
 // thread that expands the first of them ahead of time. A loop that waits for a batch expands it
 // itself, which saves it the wait for another thread.
 //
-// How many are held is the state machine's affair (session_state.h); here only ExpandDepth bounds
+// How many are held is the state machine's affair (session_machine.h); here only ExpandDepth bounds
 // how many are expanded and not taken yet.
 //
 // Thread-safe. The destructor waits for an expansion under way.

@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include "client/device/device.h"
-#include "client/session/run/session_core.h"
+#include "client/session/run/session_runner.h"
 #include "common/base/addresses.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
@@ -60,7 +60,7 @@ Result<Duration> Timeout(const char* name, double seconds) {
       std::chrono::duration<double>(std::min(seconds, kLongestTimeout)));
 }
 
-Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) {
+Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& options) {
   if (options.job.empty()) return InvalidArgument("a session needs the name of a job");
   if (options.world_size == 0 || options.rank >= options.world_size) {
     return InvalidArgument(fmt::format("rank {} of world size {}: expected 0 to {}", options.rank,
@@ -80,14 +80,14 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
         fmt::format("priority {}: expected 1 to {}", options.priority, kMaxPriority));
   }
   MILLRACE_RETURN_IF_ERROR(CheckAddresses("address", options.address));
-  client::SessionStateOptions state;
-  state.address = options.address;
-  state.prefetch_bytes = options.prefetch_bytes;
-  MILLRACE_ASSIGN_OR_RETURN(state.connect_timeout,
+  client::SessionMachineOptions machine;
+  machine.address = options.address;
+  machine.prefetch_bytes = options.prefetch_bytes;
+  MILLRACE_ASSIGN_OR_RETURN(machine.connect_timeout,
                             Timeout("connect_timeout", options.connect_timeout_seconds));
-  MILLRACE_ASSIGN_OR_RETURN(state.attach_timeout,
+  MILLRACE_ASSIGN_OR_RETURN(machine.attach_timeout,
                             Timeout("attach_timeout", options.attach_timeout_seconds));
-  v1::Hello& hello = state.hello;
+  v1::Hello& hello = machine.hello;
   hello.set_protocol(kProtocol);
   hello.set_job(options.job);
   hello.set_rank(options.rank);
@@ -114,7 +114,7 @@ Result<client::SessionStateOptions> StateOptions(const SessionOptions& options) 
     hello.set_cursor_fingerprint(cursor.entries[0].order.ToString());
     client::ToProto(cursor.entries[0].position, hello.mutable_start());
   }
-  return state;
+  return machine;
 }
 
 }  // namespace
@@ -144,9 +144,15 @@ std::shared_ptr<const void> Batch::owner() const { return rep_; }
 
 // --- Session ----------------------------------------------------------------------------------
 
+/// What session.h calls its runner, without saying what that is.
+class Session::Core final : public SessionRunner {
+ public:
+  using SessionRunner::SessionRunner;
+};
+
 Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment) {
-  MILLRACE_ASSIGN_OR_RETURN(client::SessionStateOptions state, StateOptions(options));
+  MILLRACE_ASSIGN_OR_RETURN(client::SessionMachineOptions machine, MachineOptions(options));
   SessionEnvironment real = environment;
   if (real.device == nullptr) {
     // Besides those ahead: what the loop works on, and what its device still does.
@@ -166,7 +172,7 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
   if (real.random == nullptr) real.random = MakeRandom();
   if (options.keep_freed_memory) KeepFreedMemory();
-  auto core = std::make_shared<Core>(options, real, std::move(state));
+  auto core = std::make_shared<Core>(options, real, std::move(machine));
   core->Start();
   return std::unique_ptr<Session>(new Session(std::move(core)));
 }

@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "client/session/run/session_core.h"
+#include "client/session/run/session_runner.h"
 
 namespace millrace {
 namespace {
@@ -19,7 +19,7 @@ constexpr auto kAskApart = std::chrono::milliseconds(50);
 
 }  // namespace
 
-bool Session::Core::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) {
+bool SessionRunner::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) {
   if (interrupt == nullptr) {
     loop_.Wait(mutex_);
     return false;
@@ -34,22 +34,22 @@ bool Session::Core::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked)
   return interrupted;
 }
 
-Status Session::Core::Attach(const Interrupt& interrupt) {
+Status SessionRunner::Attach(const Interrupt& interrupt) {
   WallTime asked;
   MutexLock lock(mutex_);
-  while (!attached_ && !cancelled_ && state_.status().ok()) {
+  while (!attached_ && !cancelled_ && machine_.status().ok()) {
     if (WaitOrInterrupt(interrupt, &asked)) return Cancelled("interrupted");
   }
   if (cancelled_) return Cancelled("the session was cancelled");
-  return state_.status();
+  return machine_.status();
 }
 
-bool Session::Core::AtEndOfEpoch() const {
-  const std::uint64_t next = state_.next();
-  return next == state_.steps().end() || state_.steps().At(next).epoch != epoch_;
+bool SessionRunner::AtEndOfEpoch() const {
+  const std::uint64_t next = machine_.next();
+  return next == machine_.steps().end() || machine_.steps().At(next).epoch != epoch_;
 }
 
-Result<std::optional<Batch>> Session::Core::Next(const Interrupt& interrupt) {
+Result<std::optional<Batch>> SessionRunner::Next(const Interrupt& interrupt) {
   MutexLock lock(mutex_);
   bool waited = false;
   WallTime asked = std::chrono::steady_clock::now();
@@ -60,24 +60,24 @@ Result<std::optional<Batch>> Session::Core::Next(const Interrupt& interrupt) {
       next = Cancelled("the session was cancelled");
       break;
     }
-    if (!state_.status().ok()) {
-      next = state_.status();
+    if (!machine_.status().ok()) {
+      next = machine_.status();
       break;
     }
     if (attached_ && AtEndOfEpoch()) break;
     if (attached_) {
-      const std::uint64_t step = state_.next();
+      const std::uint64_t step = machine_.next();
       const Time began = trace_.tracer().Begin();
       if (!expanded) expanded = prefetcher_->TryTake(step);
       if (expanded) {
         if (expanded->ok()) {
           if (trace_.tracer().on()) RecordTaken(step, expanded->value(), began);
           next = std::optional<Batch>(MakeBatch(step, std::move(*expanded).value()));
-          state_.OnTaken(Now());
-          state_.SetLoopHolds(holds_->batches.load(), Now());
+          machine_.OnTaken(Now());
+          machine_.SetLoopHolds(holds_->batches.load(), Now());
         } else {
           next = expanded->status();
-          state_.Leave(expanded->status(), Now());
+          machine_.Leave(expanded->status(), Now());
         }
         break;
       }
@@ -91,7 +91,7 @@ Result<std::optional<Batch>> Session::Core::Next(const Interrupt& interrupt) {
     }
     if (!waited) {
       waited = true;
-      state_.SetWaiting(true, Now());
+      machine_.SetWaiting(true, Now());
       AfterEvent();
       continue;
     }
@@ -103,54 +103,54 @@ Result<std::optional<Batch>> Session::Core::Next(const Interrupt& interrupt) {
       break;
     }
   }
-  if (waited) state_.SetWaiting(false, Now());
+  if (waited) machine_.SetWaiting(false, Now());
   AfterEvent();
   return next;
 }
 
-void Session::Core::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) {
-  const bool loop_waits = loop_waits_ && step == state_.next();
+void SessionRunner::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) {
+  const bool loop_waits = loop_waits_ && step == machine_.next();
   prefetcher_->Push(step, std::move(batch), loop_waits);
   if (loop_waits) loop_.NotifyAll();
 }
 
-Batch Session::Core::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {
+Batch SessionRunner::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {
   auto rep = std::make_shared<Batch::Rep>();
   if (options_.packed) rep->packed = std::move(expanded.packed);
   rep->parts = std::move(expanded.parts);
-  rep->position = state_.steps().At(step);
-  rep->rank = state_.steps().rank();
-  rep->step = state_.steps().arithmetic().Step(rep->position);
-  rep->ordinal = state_.steps().arithmetic().Ordinal(rep->position, rep->rank);
+  rep->position = machine_.steps().At(step);
+  rep->rank = machine_.steps().rank();
+  rep->step = machine_.steps().arithmetic().Step(rep->position);
+  rep->ordinal = machine_.steps().arithmetic().Ordinal(rep->position, rep->rank);
   ++holds_->batches;
   rep->held = std::shared_ptr<const void>(holds_.get(), [holds = holds_](const void*) {
     --holds->batches;
-    if (const std::shared_ptr<Core> core = holds->core.lock()) core->OnLoopHolds();
+    if (const std::shared_ptr<SessionRunner> runner = holds->runner.lock()) runner->OnLoopHolds();
   });
   return Batch(std::move(rep));
 }
 
-void Session::Core::OnLoopHolds() {
+void SessionRunner::OnLoopHolds() {
   MutexLock lock(mutex_);
   if (stopping_) return;
-  state_.SetLoopHolds(holds_->batches.load(), Now());
+  machine_.SetLoopHolds(holds_->batches.load(), Now());
   AfterEvent();
 }
 
-Result<bool> Session::Core::NextEpoch() {
+Result<bool> SessionRunner::NextEpoch() {
   MutexLock lock(mutex_);
   if (cancelled_) return Cancelled("the session was cancelled");
-  if (!state_.status().ok()) return state_.status();
+  if (!machine_.status().ok()) return machine_.status();
   if (!attached_ || !AtEndOfEpoch()) {
     return FailedPrecondition(fmt::format(
         "batches of epoch {} are left: take them with Next, until it gives none", epoch_));
   }
-  if (state_.next() == state_.steps().end()) return false;
-  epoch_ = state_.steps().At(state_.next()).epoch;
+  if (machine_.next() == machine_.steps().end()) return false;
+  epoch_ = machine_.steps().At(machine_.next()).epoch;
   return true;
 }
 
-void Session::Core::Cancel() {
+void SessionRunner::Cancel() {
   MutexLock lock(mutex_);
   cancelled_ = true;
   loop_.NotifyAll();
@@ -158,29 +158,29 @@ void Session::Core::Cancel() {
 
 // --- what users ask ---------------------------------------------------------------------------
 
-std::uint64_t Session::Core::epoch() {
+std::uint64_t SessionRunner::epoch() {
   MutexLock lock(mutex_);
   return epoch_;
 }
 
-Position Session::Core::position() {
+Position SessionRunner::position() {
   MutexLock lock(mutex_);
-  return attached_ ? state_.steps().At(state_.next()) : Position{};
+  return attached_ ? machine_.steps().At(machine_.next()) : Position{};
 }
 
-SessionStats Session::Core::stats() {
+SessionStats SessionRunner::stats() {
   MutexLock lock(mutex_);
-  SessionStats stats = state_.stats(Now());
+  SessionStats stats = machine_.stats(Now());
   stats.device = device_->status();
   return stats;
 }
 
-std::string Session::Core::waiting_why() {
+std::string SessionRunner::waiting_why() {
   MutexLock lock(mutex_);
-  return state_.waiting_why();
+  return machine_.waiting_why();
 }
 
-Result<std::string> Session::Core::FetchStatic(const std::string& address,
+Result<std::string> SessionRunner::FetchStatic(const std::string& address,
                                                const std::string& fingerprint,
                                                const std::string& digest,
                                                const Interrupt& interrupt) {
@@ -209,7 +209,7 @@ Result<std::string> Session::Core::FetchStatic(const std::string& address,
   return ended ? Result<std::string>(*ended) : std::move(*fetched);
 }
 
-Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables(
+Result<std::shared_ptr<const client::StaticTables>> SessionRunner::Tables(
     const Interrupt& interrupt) {
   MILLRACE_RETURN_IF_ERROR(Attach(interrupt));
   MutexLock tables_lock(tables_mutex_);
@@ -219,11 +219,11 @@ Result<std::shared_ptr<const client::StaticTables>> Session::Core::Tables(
   std::string digest;
   {
     MutexLock lock(mutex_);
-    fingerprint = state_.admission()->fingerprint.ToString();
-    digest = state_.admission()->static_digest;
+    fingerprint = machine_.admission()->fingerprint.ToString();
+    digest = machine_.admission()->static_digest;
     // Later numbers joined later: an earlier worker at the same address is gone. Those that failed
     // are asked last.
-    const auto& workers = state_.workers().all();
+    const auto& workers = machine_.workers().all();
     const Time now = Now();
     for (const bool failing : {false, true}) {
       for (auto link = workers.rbegin(); link != workers.rend(); ++link) {

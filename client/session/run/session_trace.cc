@@ -1,21 +1,21 @@
 // What a session tells a trace: batches expanded and taken, and what the loop waited for.
 
-#include "client/session/run/session_core.h"
+#include "client/session/run/session_runner.h"
 
 namespace millrace {
 
-Span Session::Core::SpanOf(SpanKind kind, std::uint64_t step) const {
+Span SessionRunner::SpanOf(SpanKind kind, std::uint64_t step) const {
   Span span;
   span.kind = kind;
-  span.session = state_.session();
-  if (!state_.admission()) return span;
-  const Position at = state_.steps().At(step);
+  span.session = machine_.session();
+  if (!machine_.admission()) return span;
+  const Position at = machine_.steps().At(step);
   span.epoch = at.epoch;
   span.example = at.example;
   return span;
 }
 
-void Session::Core::RecordTaken(std::uint64_t step, const client::ExpandedBatch& expanded,
+void SessionRunner::RecordTaken(std::uint64_t step, const client::ExpandedBatch& expanded,
                                 Time began) {
   Span span = SpanOf(SpanKind::kExpand, step);
   span.begin = expanded.expand_began;
@@ -30,15 +30,15 @@ void Session::Core::RecordTaken(std::uint64_t step, const client::ExpandedBatch&
   trace_.tracer().Record(span);
 }
 
-void Session::Core::NoteWait() {
-  if (state_.cause() == noted_cause_) return;
+void SessionRunner::NoteWait() {
+  if (machine_.cause() == noted_cause_) return;
   RecordWait();
-  noted_cause_ = state_.cause();
-  noted_step_ = state_.next();
+  noted_cause_ = machine_.cause();
+  noted_step_ = machine_.next();
   noted_since_ = noted_cause_ == WaitCause::kNone ? Time{} : trace_.tracer().Begin();
 }
 
-void Session::Core::RecordWait() {
+void SessionRunner::RecordWait() {
   if (!trace_.tracer().on() || noted_cause_ == WaitCause::kNone) return;
   const Time now = Now();
   if (noted_since_ != Time{}) {

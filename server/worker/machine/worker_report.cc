@@ -9,7 +9,7 @@
 #include "common/base/protocol_version.h"
 #include "common/batch/layout/semantics.h"
 #include "common/transport/convert/places.h"
-#include "server/worker/machine/worker_state.h"
+#include "server/worker/machine/worker_machine.h"
 
 namespace millrace {
 namespace {
@@ -23,7 +23,7 @@ constexpr int kRetryBudget = 10;  // times its pause a stream has to last for th
 
 }  // namespace
 
-void WorkerState::Tick(Time now) {
+void WorkerMachine::Tick(Time now) {
   if (now - last_look_ >= kLookPeriod) {
     last_look_ = now;
     actions_.push_back(WorkerAction::LookAtFiles{});
@@ -48,14 +48,14 @@ void WorkerState::Tick(Time now) {
   if (now - work_.reported >= kReportPeriod) SendReport(now);
 }
 
-void WorkerState::Stop(Time now) {
+void WorkerMachine::Stop(Time now) {
   if (!work_.open || work_.writing) return;
   v1::WorkRequest bye = MakeReport(now);
   bye.set_bye(true);
   actions_.push_back(WorkerAction::SendWork{work_.attempt, std::move(bye), {}});
 }
 
-void WorkerState::Connect(Time now) {
+void WorkerMachine::Connect(Time now) {
   ++work_.attempt;
   work_.open = true;
   work_.writing = work_.registered = false;
@@ -64,8 +64,8 @@ void WorkerState::Connect(Time now) {
   SendReport(now);
 }
 
-void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response,
-                                 Time now) {
+void WorkerMachine::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response,
+                                   Time now) {
   if (attempt != work_.attempt || !work_.open) return;
   work_.heard = now;
   if (response.term() < term_ && !IsMutant(Mutant::kLowerTermObeyed)) {
@@ -105,7 +105,7 @@ void WorkerState::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& 
   if (!file_lists_wanted_.empty() || work_.report_due) SendReport(now);
 }
 
-void WorkerState::KeepPlans(const v1::WorkResponse& response) {
+void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
   std::set<std::string> wanted;
   for (const v1::PlanSpec& spec : response.plans()) {
     wanted.insert(spec.fingerprint());
@@ -124,13 +124,13 @@ void WorkerState::KeepPlans(const v1::WorkResponse& response) {
   });
 }
 
-void WorkerState::OnWorkWritten(std::uint64_t attempt, Time now) {
+void WorkerMachine::OnWorkWritten(std::uint64_t attempt, Time now) {
   if (attempt != work_.attempt || !work_.open) return;
   work_.writing = false;
   if (work_.report_due) SendReport(now);
 }
 
-void WorkerState::OnWorkClosed(std::uint64_t attempt, const Status& status, Time now) {
+void WorkerMachine::OnWorkClosed(std::uint64_t attempt, const Status& status, Time now) {
   if (attempt != work_.attempt || !work_.open) return;
   work_.open = work_.writing = false;
   const double seconds =
@@ -154,9 +154,9 @@ void WorkerState::OnWorkClosed(std::uint64_t attempt, const Status& status, Time
   NextDispatcher();
 }
 
-void WorkerState::ReportSoon(Time now) { SendReport(now); }
+void WorkerMachine::ReportSoon(Time now) { SendReport(now); }
 
-void WorkerState::SendReport(Time now) {
+void WorkerMachine::SendReport(Time now) {
   if (!work_.open) return;
   if (work_.writing) {
     work_.report_due = true;
@@ -169,7 +169,7 @@ void WorkerState::SendReport(Time now) {
                                             std::exchange(file_lists_wanted_, {})});
 }
 
-v1::WorkRequest WorkerState::MakeReport(Time now) const {
+v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   v1::WorkRequest report;
   report.set_protocol(kProtocol);
   if (number_.is_set()) ToProto(number_, report.mutable_id());

@@ -56,7 +56,7 @@ WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanP
       trace_(clock_, options.name, options.host_id),
       refusals_({"StreamBatches", "GetStatic"}),
       random_(std::random_device()()),
-      state_(
+      machine_(
           options, MakeNonce(),
           [this]() MILLRACE_REQUIRES(mutex_) {
             return std::uniform_real_distribution<double>()(random_);
@@ -72,7 +72,7 @@ void WorkerService::Start() {
   threads_.emplace_back([this] { WatchLoop(); });
   MutexLock lock(mutex_);
   memory_looked_at_ = clock_->Now();
-  state_.Start(memory_looked_at_);
+  machine_.Start(memory_looked_at_);
   Perform();
 }
 
@@ -82,7 +82,7 @@ void WorkerService::Stop() {
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
-    state_.Stop(clock_->Now());
+    machine_.Stop(clock_->Now());
     Perform();
     stopping_ = true;
     work = std::move(work_);
@@ -105,24 +105,24 @@ void WorkerService::Stop() {
 void WorkerService::Drain() {
   MutexLock lock(mutex_);
   if (stopping_) return;
-  state_.Drain(clock_->Now());
+  machine_.Drain(clock_->Now());
   Perform();
 }
 
 bool WorkerService::Idle() {
   MutexLock lock(mutex_);
-  return state_.Idle();
+  return machine_.Idle();
 }
 
 void WorkerService::Tick() {
   MutexLock lock(mutex_);
   if (stopping_) return;
   const Time now = clock_->Now();
-  if (now - memory_looked_at_ >= WorkerState::kLookPeriod) {
+  if (now - memory_looked_at_ >= WorkerMachine::kLookPeriod) {
     memory_looked_at_ = now;
     WatchMemory();
   }
-  state_.Tick(now);
+  machine_.Tick(now);
   Perform();
 }
 
@@ -130,7 +130,7 @@ void WorkerService::Tick() {
 
 void WorkerService::Perform() {
   // What is done may have something follow from it.
-  for (auto actions = state_.TakeActions(); !actions.empty(); actions = state_.TakeActions()) {
+  for (auto actions = machine_.TakeActions(); !actions.empty(); actions = machine_.TakeActions()) {
     for (WorkerAction::Any& action : actions) PerformOne(std::move(action));
   }
 }
@@ -175,7 +175,7 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
     }
     (*action.report.mutable_datasets())[dataset] = std::move(state);
   }
-  trace_.AddTo(action.report, state_.number());
+  trace_.AddTo(action.report, machine_.number());
   work_->Write(std::move(action.report));
 }
 
@@ -183,11 +183,11 @@ void WorkerService::WatchMemory() {
   if (options_.memory_limit == 0) return;
   const MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
   const std::uint64_t budget = WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use,
-                                               state_.queue().built_bytes());
-  if (budget == state_.queue().memory_budget()) return;
-  if (state_.SetMemoryBudget(budget)) {
+                                               machine_.queue().built_bytes());
+  if (budget == machine_.queue().memory_budget()) return;
+  if (machine_.SetMemoryBudget(budget)) {
     // What was let go of is kept for the next batches otherwise, by the plans and by malloc.
-    for (const auto& [fingerprint, entry] : state_.plans()) {
+    for (const auto& [fingerprint, entry] : machine_.plans()) {
       if (entry.plan) entry.plan->TrimMemory();
     }
     malloc_trim(0);
@@ -212,15 +212,15 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
   for (const std::string_view stage : kTimedStageNames) {
     metrics.Set(Metric::kBatchBuildSeconds, {std::string(stage)}, {});
   }
-  for (const auto& [stage, total] : state_.build_seconds()) {
+  for (const auto& [stage, total] : machine_.build_seconds()) {
     metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
   }
-  metrics.Add(Metric::kSendBlockedSeconds, {}, state_.SendBlockedSeconds(clock_->Now()));
+  metrics.Add(Metric::kSendBlockedSeconds, {}, machine_.SendBlockedSeconds(clock_->Now()));
 }
 
 bool WorkerService::Ready() {
   MutexLock lock(mutex_);
-  return state_.Ready() && !stopping_;
+  return machine_.Ready() && !stopping_;
 }
 
 // --- What the network says -----------------------------------------------------------------------
@@ -230,7 +230,7 @@ std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
   const StreamId id = next_stream_++;
-  if (const Status full = state_.OnStreamOpened(id, peer); !full.ok()) {
+  if (const Status full = machine_.OnStreamOpened(id, peer); !full.ok()) {
     refusals_.Count("StreamBatches", full);
     stream->Close(full);
     return nullptr;
@@ -242,7 +242,7 @@ std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
 void WorkerService::OnWants(StreamId id, const v1::WantList& wants) {
   MutexLock lock(mutex_);
   if (!outlets_.contains(id)) return;
-  state_.OnWants(id, wants, clock_->Now());
+  machine_.OnWants(id, wants, clock_->Now());
   Perform();
 }
 
@@ -253,7 +253,7 @@ void WorkerService::OnPartWritten(StreamId id) {
   BatchStream& out = *found->second.out;
   if (out.sending()) return out.WriteNext();
   if (trace_.tracer().on()) EndSend(found->second);
-  state_.OnSent(id, clock_->Now());
+  machine_.OnSent(id, clock_->Now());
   Perform();
 }
 
@@ -264,7 +264,7 @@ void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {
   if (found == outlets_.end()) return;
   gone = std::move(found->second);
   outlets_.erase(found);
-  state_.OnStreamClosed(id, status, clock_->Now());
+  machine_.OnStreamClosed(id, status, clock_->Now());
   Perform();
   lock.Unlock();
 }
@@ -273,15 +273,15 @@ void WorkerService::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
   MutexLock lock(mutex_);
   if (stopping_ || attempt != attempt_) return;
   const Time now = clock_->Now();
-  state_.OnWorkResponse(attempt, response, now);
-  if (trace_.Obey(response)) state_.ReportSoon(now);
+  machine_.OnWorkResponse(attempt, response, now);
+  if (trace_.Obey(response)) machine_.ReportSoon(now);
   Perform();
 }
 
 void WorkerService::OnWorkWritten(std::uint64_t attempt) {
   MutexLock lock(mutex_);
   if (stopping_) return;
-  state_.OnWorkWritten(attempt, clock_->Now());
+  machine_.OnWorkWritten(attempt, clock_->Now());
   Perform();
 }
 
@@ -290,7 +290,7 @@ void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
   MutexLock lock(mutex_);
   if (stopping_ || attempt != attempt_) return;
   gone = std::move(work_);
-  state_.OnWorkClosed(attempt, status, clock_->Now());
+  machine_.OnWorkClosed(attempt, status, clock_->Now());
   Perform();
   lock.Unlock();
 }
@@ -299,7 +299,7 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
   std::shared_ptr<const Plan> plan;
   {
     MutexLock lock(mutex_);
-    const WorkerState::KeptPlan* entry = state_.FindReady(fingerprint);
+    const WorkerMachine::KeptPlan* entry = machine_.FindReady(fingerprint);
     if (entry == nullptr) {
       const Status unknown =
           NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
@@ -318,7 +318,7 @@ void WorkerService::BuildLoop() {
   ScratchByPlan scratch;
   MutexLock lock(mutex_);
   while (!stopping_) {
-    if (std::optional<BuildQueue::Task> task = state_.NextBuild()) {
+    if (std::optional<BuildQueue::Task> task = machine_.NextBuild()) {
       BuildOne(*task, scratch);
     } else {
       work_available_.Wait(mutex_);
@@ -327,14 +327,14 @@ void WorkerService::BuildLoop() {
 }
 
 void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) {
-  const WorkerState::KeptPlan* entry = state_.FindReady(task.plan);
+  const WorkerMachine::KeptPlan* entry = machine_.FindReady(task.plan);
   if (entry == nullptr) {
-    state_.OnBuildFailed(task, Unavailable("plan is gone"), clock_->Now());
+    machine_.OnBuildFailed(task, Unavailable("plan is gone"), clock_->Now());
     return Perform();
   }
   const std::shared_ptr<const Plan> plan = entry->plan;
   std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
-    return !state_.plans().contains(s.first);
+    return !machine_.plans().contains(s.first);
   });
   PlanScratch& of_plan = scratch[task.plan];
   mutex_.unlock();
@@ -348,16 +348,17 @@ void WorkerService::BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratc
   mutex_.lock();
   if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
   if (!built.ok()) {
-    state_.OnBuildFailed(task, built.status(), ended);
+    machine_.OnBuildFailed(task, built.status(), ended);
   } else {
-    std::vector<WorkerState::StageTook> stages;
+    std::vector<WorkerMachine::StageTook> stages;
     stages.reserve(after.size());
     for (std::size_t i = 0; i < after.size(); ++i) {
       const double earlier = i < before.size() ? before[i].seconds : 0;
       stages.push_back({after[i].stage, after[i].seconds - earlier});
     }
     const std::uint64_t bytes = (*built)->batch->bytes().size();
-    state_.OnBuilt(task, std::move(built).value(), bytes, ToSeconds(ended - began), stages, ended);
+    machine_.OnBuilt(task, std::move(built).value(), bytes, ToSeconds(ended - began), stages,
+                     ended);
   }
   if (!stopping_) Perform();
 }
@@ -366,7 +367,7 @@ void WorkerService::OpenDatasets() {
   provider_->OpenDatasets([this] {
     MutexLock lock(mutex_);
     if (stopping_) return;
-    state_.ReportSoon(clock_->Now());
+    machine_.ReportSoon(clock_->Now());
     Perform();
     prepare_available_.NotifyAll();
   });
@@ -375,7 +376,7 @@ void WorkerService::OpenDatasets() {
 void WorkerService::DatasetsChanged() {
   MutexLock lock(mutex_);
   if (stopping_) return;
-  state_.OnDatasetsChanged(clock_->Now());
+  machine_.OnDatasetsChanged(clock_->Now());
   Perform();
   prepare_available_.NotifyAll();
 }
@@ -384,7 +385,7 @@ void WorkerService::PrepareLoop() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     std::erase_if(to_compile_, [this](const v1::PlanSpec& spec) MILLRACE_REQUIRES(mutex_) {
-      return !state_.plans().contains(spec.fingerprint());
+      return !machine_.plans().contains(spec.fingerprint());
     });
     // A dataset that is still being opened keeps only its own plans waiting.
     const auto next =
@@ -403,13 +404,13 @@ void WorkerService::PrepareLoop() {
                                 " here, expected " + spec.fingerprint() +
                                 ": this host's dataset or program differs");
     }
-    using Compiled = Result<WorkerState::ReadyPlan>;
+    using Compiled = Result<WorkerMachine::ReadyPlan>;
     Compiled compiled = plan.ok()
-                            ? Compiled(WorkerState::ReadyPlan{*plan, (*plan)->static_digest()})
+                            ? Compiled(WorkerMachine::ReadyPlan{*plan, (*plan)->static_digest()})
                             : Compiled(plan.status());
     lock.Lock();
     if (stopping_) return;
-    state_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());
+    machine_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());
     Perform();
   }
 }
@@ -433,7 +434,7 @@ void WorkerService::WatchLoop() {
 
 void WorkerService::CheckPlans() {
   std::map<std::string, v1::PipelineText> ready;
-  for (const auto& [fingerprint, entry] : state_.plans()) {
+  for (const auto& [fingerprint, entry] : machine_.plans()) {
     if (entry.phase == v1::READY) ready[fingerprint] = entry.spec.pipeline();
   }
   for (const auto& [fingerprint, pipeline] : ready) {
@@ -442,11 +443,11 @@ void WorkerService::CheckPlans() {
     mutex_.lock();
     if (stopping_) return;
     if (status.code() == StatusCode::kDataLoss) {
-      state_.OnPlan(fingerprint, status, clock_->Now());
+      machine_.OnPlan(fingerprint, status, clock_->Now());
       Perform();
     }
   }
-  state_.ReportSoon(clock_->Now());
+  machine_.ReportSoon(clock_->Now());
   Perform();
 }
 

@@ -1,5 +1,5 @@
-// Runs a worker's state machine (worker_state.h): its streams, its clock, and the threads that open
-// datasets, compile plans and build batches.
+// Runs a worker's state machine (worker_machine.h): its streams, its clock, and the threads that
+// open datasets, compile plans and build batches.
 //
 // One mutex guards the machine. Whoever brings an event performs what follows from it.
 //
@@ -28,7 +28,7 @@
 #include "common/transport/stream.h"
 #include "common/transport/trace_peer.h"
 #include "server/pipeline/plan.h"
-#include "server/worker/machine/worker_state.h"
+#include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/batch_stream.h"
 
 namespace millrace {
@@ -83,7 +83,7 @@ class WorkerService final : public WorkerEndpoint,
   Result<StaticBytes> OnGetStatic(const std::string& fingerprint) override;
 
  private:
-  using StreamId = WorkerState::StreamId;
+  using StreamId = WorkerMachine::StreamId;
   /// A plan that was dropped and compiled again is another object, with scratch of its own.
   struct PlanScratch {
     std::weak_ptr<const Plan> plan;
@@ -143,7 +143,7 @@ class WorkerService final : public WorkerEndpoint,
   CondVar prepare_available_;
   CondVar look_due_changed_;
   std::minstd_rand random_ MILLRACE_GUARDED_BY(mutex_);
-  WorkerState state_ MILLRACE_GUARDED_BY(mutex_);
+  WorkerMachine machine_ MILLRACE_GUARDED_BY(mutex_);
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   StreamId next_stream_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::map<StreamId, Outlet> outlets_ MILLRACE_GUARDED_BY(mutex_);

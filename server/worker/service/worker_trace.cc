@@ -25,7 +25,7 @@ Duration ToDuration(double seconds) {
 // Stages run one after another: where each began follows from how long those before it took.
 void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time ended,
                                 const StageTimes& before, const StageTimes& after) {
-  const Number session = state_.SessionOf(task.stream);
+  const Number session = machine_.SessionOf(task.stream);
   if (!session.is_set()) return;  // its stream is gone
   Span span;
   span.kind = SpanKind::kBuild;
@@ -61,7 +61,7 @@ void WorkerService::BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Out
   span.kind = SpanKind::kSend;
   span.lane = static_cast<std::uint32_t>(id);
   span.begin = trace_.tracer().Begin();
-  span.session = state_.SessionOf(id);
+  span.session = machine_.SessionOf(id);
   span.lease = outgoing.task.lease;
   span.epoch = outgoing.task.at.epoch;
   span.example = outgoing.task.at.example;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 #include "common/transport/convert/steps.h"
 
 namespace millrace::client {
@@ -68,7 +68,7 @@ class Machine {
 
   Machine() : Machine(Options()) {}
   explicit Machine(const Options& given) : options(given) {
-    SessionStateOptions state_options;
+    SessionMachineOptions state_options;
     state_options.address = options.address;
     state_options.prefetch_bytes = options.prefetch_bytes;
     state_options.hello.set_job("j");
@@ -225,7 +225,7 @@ class Machine {
 
   Options options;
   std::shared_ptr<RecordingLogger> logger = std::make_shared<RecordingLogger>();
-  std::optional<SessionState> state;
+  std::optional<SessionMachine> state;
   std::vector<Action> pending;
   Time now{kSecond};
   std::uint64_t term = 10;

@@ -23,13 +23,13 @@ class Crowd {
     for (int i = 0; i < consumers; ++i) {
       Consumer& consumer = consumers_.emplace_back();
       consumer.random = std::make_unique<std::mt19937_64>(static_cast<std::uint64_t>(i));
-      SessionStateOptions options;
+      SessionMachineOptions options;
       options.address = "dispatcher:1";
       options.hello.set_job("j");
       options.hello.set_rank(static_cast<std::uint32_t>(i));
       options.hello.set_world_size(static_cast<std::uint32_t>(consumers));
       options.connect_timeout = std::chrono::hours(1);
-      consumer.state = std::make_unique<SessionState>(
+      consumer.state = std::make_unique<SessionMachine>(
           options,
           [random = consumer.random.get()] {
             return std::uniform_real_distribution<double>()(*random);
@@ -78,7 +78,7 @@ class Crowd {
  private:
   struct Consumer {
     std::unique_ptr<std::mt19937_64> random;
-    std::unique_ptr<SessionState> state;
+    std::unique_ptr<SessionMachine> state;
     StreamId stream = 0;  // that the dispatcher answers on
   };
 
@@ -87,7 +87,7 @@ class Crowd {
     consumer.state->OnAttachClosed(stream, Unavailable("the dispatcher stops"), now_);
   }
   void Step(Consumer& consumer, Dispatcher dispatcher) {
-    SessionState& state = *consumer.state;
+    SessionMachine& state = *consumer.state;
     v1::AttachResponse pulse;
     pulse.set_term(100);
     if (consumer.stream != 0) state.OnAttachMessage(consumer.stream, pulse, now_);

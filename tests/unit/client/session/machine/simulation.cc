@@ -12,7 +12,7 @@ Simulation::Simulation(const SimulationOptions& options)
     : options_(options), random_(options.seed), faults_over_(Time{kSecond} + options.faults_until) {
   steps_.emplace(StepArithmetic::Create(options.steps).value(), options.rank, options.start,
                  options.start.epoch + options.epochs);
-  SessionStateOptions state_options;
+  SessionMachineOptions state_options;
   state_options.address = "dispatcher:1";
   state_options.prefetch_bytes = options.prefetch_bytes;
   state_options.connect_timeout = 3600 * kSecond;

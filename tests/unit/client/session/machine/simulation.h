@@ -40,7 +40,7 @@ class Simulation {
   std::vector<std::string> broken;   // invariants, as found
   std::vector<std::uint64_t> taken;  // steps, in the loop's order
   std::uint64_t steps_leased = 0;    // copies left out
-  SessionState& state() { return *state_; }
+  SessionMachine& state() { return *state_; }
   const RankSteps& steps() const { return *steps_; }
   Time now() const { return now_; }
   Time faults_over() const { return faults_over_; }
@@ -94,7 +94,7 @@ class Simulation {
   Time now_{kSecond};
   Time faults_over_;
   std::shared_ptr<RecordingLogger> logger_ = std::make_shared<RecordingLogger>();
-  std::optional<SessionState> state_;
+  std::optional<SessionMachine> state_;
   std::optional<RankSteps> steps_;
   std::map<std::pair<StreamId, bool>, Time> last_arrival_;
   std::set<StreamId> open_;

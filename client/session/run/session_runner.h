@@ -1,4 +1,4 @@
-// What runs a session's state machine: its streams, its clock, and the loop that waits for batches.
+// Runs a session's state machine: its streams, its clock, and the loop that waits for batches.
 //
 // One mutex guards the machine. Whoever brings an event also performs what follows from it, except
 // opening streams and dropping them, which the session's own thread does without the mutex, since
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "client/session.h"
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 #include "client/session/run/prefetcher.h"
 #include "client/session/run/static_tables.h"
 #include "common/base/log.h"
@@ -44,10 +44,10 @@ struct Batch::Rep {
   std::shared_ptr<const void> held;  // tells the session when the last reference goes
 };
 
-class Session::Core : public std::enable_shared_from_this<Session::Core> {
+class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
  public:
-  Core(const SessionOptions& options, const SessionEnvironment& environment,
-       client::SessionStateOptions state_options);
+  SessionRunner(const SessionOptions& options, const SessionEnvironment& environment,
+                client::SessionMachineOptions machine_options);
 
   void Start() MILLRACE_EXCLUDES(mutex_);
   /// Says good-bye and stops all threads. Nothing else may be called afterwards but by handlers.
@@ -74,7 +74,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   /// Batches in the loop's hands, counted without the session's mutex.
   struct HoldCount {
     std::atomic<std::uint64_t> batches{0};
-    std::weak_ptr<Core> core;
+    std::weak_ptr<SessionRunner> runner;
   };
   /// A stream of one kind or the other.
   struct Opened {
@@ -124,7 +124,7 @@ class Session::Core : public std::enable_shared_from_this<Session::Core> {
   Mutex mutex_;
   CondVar loop_;    // for Attach and Next
   CondVar driver_;  // for Run
-  client::SessionState state_ MILLRACE_GUARDED_BY(mutex_);
+  client::SessionMachine machine_ MILLRACE_GUARDED_BY(mutex_);
   BatchSpec spec_;  // written once, before `attached_`
   bool attached_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;

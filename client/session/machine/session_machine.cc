@@ -1,4 +1,4 @@
-#include "client/session/machine/session_state.h"
+#include "client/session/machine/session_machine.h"
 
 #include <algorithm>
 #include <utility>
@@ -50,19 +50,19 @@ bool EndsSession(StatusCode code, bool admitted) {
 
 }  // namespace
 
-SessionState::SessionState(SessionStateOptions options, std::function<double()> random,
-                           std::shared_ptr<Logger> logger)
+SessionMachine::SessionMachine(SessionMachineOptions options, std::function<double()> random,
+                               std::shared_ptr<Logger> logger)
     : options_(std::move(options)),
       addresses_(SplitAddresses(options_.address)),
       random_(std::move(random)),
       logger_(std::move(logger)) {}
 
-void SessionState::Start(Time now) {
+void SessionMachine::Start(Time now) {
   started_ = now_ = cause_since_ = waiting_since_ = now;
   Connect(now);
 }
 
-void SessionState::Enter(Time now) {
+void SessionMachine::Enter(Time now) {
   const Duration passed = now - now_;
   stats_.waited_seconds[static_cast<std::size_t>(cause_)] += ToSeconds(passed);
   stats_.waited_seconds[0] = 0;
@@ -78,7 +78,7 @@ void SessionState::Enter(Time now) {
   now_ = now;
 }
 
-void SessionState::Settle(Time now) {
+void SessionMachine::Settle(Time now) {
   CheckTimes(now);
   if (admission_ && status_.ok()) {
     if (GrantsDue(now)) {
@@ -101,7 +101,7 @@ void SessionState::Settle(Time now) {
   }
 }
 
-void SessionState::End(Status status) {
+void SessionMachine::End(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);
   for (auto& [id, link] : workers_.all()) {
@@ -110,7 +110,7 @@ void SessionState::End(Status status) {
   }
 }
 
-void SessionState::Leave(const Status& why, Time now) {
+void SessionMachine::Leave(const Status& why, Time now) {
   Enter(now);
   End(why.ok() ? Cancelled("the session was closed") : why);
   leaving_ = true;
@@ -119,7 +119,7 @@ void SessionState::Leave(const Status& why, Time now) {
 
 // --- the dispatcher's stream ------------------------------------------------------------------
 
-void SessionState::Connect(Time now) {
+void SessionMachine::Connect(Time now) {
   attach_.stream = ++last_stream_;
   attach_.heard = attach_.opened = now;
   attach_.heard_any = attach_.bye_sent = false;
@@ -138,7 +138,7 @@ void SessionState::Connect(Time now) {
   actions_.push_back(SendAttach{attach_.stream, std::move(message)});
 }
 
-void SessionState::Disconnect(const Status& why, Time now) {
+void SessionMachine::Disconnect(const Status& why, Time now) {
   last_attach_error_ = why;
   attach_.stream = 0;
   attach_.writing = attach_.heard_any = false;
@@ -156,7 +156,7 @@ void SessionState::Disconnect(const Status& why, Time now) {
   attach_.address = (attach_.address + 1) % addresses_.size();
 }
 
-void SessionState::OnAttachClosed(StreamId stream, const Status& status, Time now) {
+void SessionMachine::OnAttachClosed(StreamId stream, const Status& status, Time now) {
   Enter(now);
   if (stream == attach_.stream && stream != 0) {
     if (!leaving_ && EndsSession(status.code(), admission_.has_value())) {
@@ -171,7 +171,7 @@ void SessionState::OnAttachClosed(StreamId stream, const Status& status, Time no
   Settle(now);
 }
 
-void SessionState::OnAttachWritten(StreamId stream, Time now) {
+void SessionMachine::OnAttachWritten(StreamId stream, Time now) {
   Enter(now);
   if (stream == attach_.stream && stream != 0) {
     attach_.writing = false;
@@ -183,7 +183,7 @@ void SessionState::OnAttachWritten(StreamId stream, Time now) {
   Settle(now);
 }
 
-void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& message, Time now) {
+void SessionMachine::OnAttachMessage(StreamId stream, const v1::AttachResponse& message, Time now) {
   Enter(now);
   if (stream == attach_.stream && stream != 0 && status_.ok()) {
     if (message.term() < highest_term_ && !IsMutant(Mutant::kLowerTermObeyed)) {
@@ -218,7 +218,7 @@ void SessionState::OnAttachMessage(StreamId stream, const v1::AttachResponse& me
   Settle(now);
 }
 
-void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
+void SessionMachine::OnWelcome(const v1::Welcome& welcome, Time now) {
   session_ = FromProto(welcome.session());
   waiting_why_.clear();
   waiting_why_said_.clear();
@@ -257,7 +257,7 @@ void SessionState::OnWelcome(const v1::Welcome& welcome, Time now) {
   admission_ = Admission{*fingerprint, start, welcome.spec(), welcome.static_digest()};
 }
 
-void SessionState::OnLeases(const v1::AttachResponse& message) {
+void SessionMachine::OnLeases(const v1::AttachResponse& message) {
   const Number seen = last_lease_;
   for (const v1::Lease& proto : message.leases()) {
     const Lease lease = FromProto(proto);
@@ -285,7 +285,7 @@ void SessionState::OnLeases(const v1::AttachResponse& message) {
 
 // --- the loop ---------------------------------------------------------------------------------
 
-void SessionState::OnTaken(Time now) {
+void SessionMachine::OnTaken(Time now) {
   Enter(now);
   const auto it = held_.find(next_);
   const Held& held = it->second;
@@ -308,14 +308,14 @@ void SessionState::OnTaken(Time now) {
   Settle(now);
 }
 
-void SessionState::SetWaiting(bool waiting, Time now) {
+void SessionMachine::SetWaiting(bool waiting, Time now) {
   Enter(now);
   if (waiting && !waiting_) waiting_since_ = now;
   waiting_ = waiting;
   Settle(now);
 }
 
-void SessionState::SetLoopHolds(std::uint64_t batches, Time now) {
+void SessionMachine::SetLoopHolds(std::uint64_t batches, Time now) {
   Enter(now);
   const std::uint64_t window_before = window();
   loop_holds_ = batches;
@@ -328,13 +328,13 @@ void SessionState::SetLoopHolds(std::uint64_t batches, Time now) {
 
 // --- time -------------------------------------------------------------------------------------
 
-void SessionState::Tick(Time now) {
+void SessionMachine::Tick(Time now) {
   Enter(now);
   grants_due_ = true;
   Settle(now);
 }
 
-void SessionState::CheckTimes(Time now) {
+void SessionMachine::CheckTimes(Time now) {
   if (!status_.ok()) return;
   if (!admission_ && highest_term_ == 0 && now - started_ >= options_.connect_timeout) {
     return End(Unavailable(
@@ -400,7 +400,7 @@ void SessionState::CheckTimes(Time now) {
   }
 }
 
-Time SessionState::NextTick() const {
+Time SessionMachine::NextTick() const {
   Time due = now_ + kReportEvery;
   // What is due already was looked at by the event before; it waits for a write or a word.
   const auto at = [&](Time t) {
@@ -427,6 +427,6 @@ Time SessionState::NextTick() const {
   return due;
 }
 
-std::vector<Action> SessionState::TakeActions() { return std::exchange(actions_, {}); }
+std::vector<Action> SessionMachine::TakeActions() { return std::exchange(actions_, {}); }
 
 }  // namespace millrace::client

@@ -33,7 +33,7 @@
 
 namespace millrace::client {
 
-class SessionState {
+class SessionMachine {
  public:
   static constexpr Duration kSilence = std::chrono::seconds(3);
   static constexpr Duration kReportEvery = std::chrono::seconds(1);
@@ -54,8 +54,8 @@ class SessionState {
   static constexpr std::uint64_t kLargestWindow = 4096;
 
   /// `random` gives numbers in [0, 1), for reconnecting.
-  SessionState(SessionStateOptions options, std::function<double()> random,
-               std::shared_ptr<Logger> logger);
+  SessionMachine(SessionMachineOptions options, std::function<double()> random,
+                 std::shared_ptr<Logger> logger);
 
   void Start(Time now);
   /// Says good-bye and closes everything; left() when that is done. The machine ends with `why`.
@@ -149,7 +149,7 @@ class SessionState {
     Number worker;
   };
 
-  // session_state.cc: events, the dispatcher's stream
+  // session_machine.cc: events, the dispatcher's stream
   void Enter(Time now);
   void Settle(Time now);
   void End(Status status);
@@ -202,7 +202,7 @@ class SessionState {
   WaitCause FindCause() const;
   const WorkerLink* NextWorker() const;
 
-  SessionStateOptions options_;
+  SessionMachineOptions options_;
   const std::vector<std::string> addresses_;  // of dispatchers
   std::function<double()> random_;
   std::shared_ptr<Logger> logger_;

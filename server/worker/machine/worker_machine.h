@@ -35,7 +35,7 @@ namespace millrace {
 
 class Plan;
 
-class WorkerState {
+class WorkerMachine {
  public:
   using StreamId = BuildQueue::StreamId;
 
@@ -73,8 +73,8 @@ class WorkerState {
   };
 
   /// `nonce` names this process for ever; `random` gives numbers in [0, 1), for reconnecting.
-  WorkerState(WorkerOptions options, std::string nonce, std::function<double()> random,
-              std::shared_ptr<Logger> log);
+  WorkerMachine(WorkerOptions options, std::string nonce, std::function<double()> random,
+                std::shared_ptr<Logger> log);
 
   void Start(Time now);
   /// Pulses, retries and the once-a-second report: due a few times a second.
@@ -148,7 +148,7 @@ class WorkerState {
     Number session;
   };
 
-  // worker_state.cc: consumers' streams, plans, builds
+  // worker_machine.cc: consumers' streams, plans, builds
   void Pump(StreamId id, StreamEntry& stream, Time now);
   void PumpAll(Time now);
   void Write(StreamId id, StreamEntry& stream, v1::BatchPart part);

@@ -1,6 +1,6 @@
 // A session's threads and streams: events to its state machine, and its actions to the network.
 
-#include "client/session/run/session_core.h"
+#include "client/session/run/session_runner.h"
 
 #include <algorithm>
 #include <utility>
@@ -23,104 +23,105 @@ constexpr std::size_t kSpareBytes = std::size_t{64} << 20;
 
 }  // namespace
 
-class Session::Core::AttachHandler final : public StreamHandler<v1::AttachResponse> {
+class SessionRunner::AttachHandler final : public StreamHandler<v1::AttachResponse> {
  public:
-  AttachHandler(std::weak_ptr<Core> core, StreamId id) : core_(std::move(core)), id_(id) {}
+  AttachHandler(std::weak_ptr<SessionRunner> runner, StreamId id)
+      : runner_(std::move(runner)), id_(id) {}
 
   void OnMessage(v1::AttachResponse message) override {
-    const std::shared_ptr<Core> core = core_.lock();
-    if (core == nullptr) return;
-    const bool asked = core->trace_.Obey(message);
-    MutexLock lock(core->mutex_);
-    if (asked) core->RecordWait();
-    core->state_.OnAttachMessage(id_, message, core->Now());
-    core->AfterEvent();
+    const std::shared_ptr<SessionRunner> runner = runner_.lock();
+    if (runner == nullptr) return;
+    const bool asked = runner->trace_.Obey(message);
+    MutexLock lock(runner->mutex_);
+    if (asked) runner->RecordWait();
+    runner->machine_.OnAttachMessage(id_, message, runner->Now());
+    runner->AfterEvent();
   }
   void OnWriteDone() override {
-    const std::shared_ptr<Core> core = core_.lock();
-    if (core == nullptr) return;
-    MutexLock lock(core->mutex_);
-    core->state_.OnAttachWritten(id_, core->Now());
-    core->AfterEvent();
+    const std::shared_ptr<SessionRunner> runner = runner_.lock();
+    if (runner == nullptr) return;
+    MutexLock lock(runner->mutex_);
+    runner->machine_.OnAttachWritten(id_, runner->Now());
+    runner->AfterEvent();
   }
   void OnClosed(const Status& status) override {
-    const std::shared_ptr<Core> core = core_.lock();
-    if (core == nullptr) return;
-    MutexLock lock(core->mutex_);
-    core->state_.OnAttachClosed(id_, status, core->Now());
-    core->OnStreamClosed(id_);
-    core->AfterEvent();
+    const std::shared_ptr<SessionRunner> runner = runner_.lock();
+    if (runner == nullptr) return;
+    MutexLock lock(runner->mutex_);
+    runner->machine_.OnAttachClosed(id_, status, runner->Now());
+    runner->OnStreamClosed(id_);
+    runner->AfterEvent();
   }
 
  private:
-  const std::weak_ptr<Core> core_;
+  const std::weak_ptr<SessionRunner> runner_;
   const StreamId id_;
 };
 
-class Session::Core::BatchesHandler final : public StreamHandler<IncomingPart> {
+class SessionRunner::BatchesHandler final : public StreamHandler<IncomingPart> {
  public:
-  BatchesHandler(std::weak_ptr<Core> core, StreamId id, std::shared_ptr<BufferPool> pool)
-      : core_(std::move(core)), id_(id), receiver_(std::move(pool)) {}
+  BatchesHandler(std::weak_ptr<SessionRunner> runner, StreamId id, std::shared_ptr<BufferPool> pool)
+      : runner_(std::move(runner)), id_(id), receiver_(std::move(pool)) {}
 
   void OnMessage(IncomingPart in) override {
-    const std::shared_ptr<Core> core = core_.lock();
-    if (core == nullptr) return;
+    const std::shared_ptr<SessionRunner> runner = runner_.lock();
+    if (runner == nullptr) return;
     bool wanted = false;
     std::uint64_t limit = 0;
-    const Time came = core->trace_.tracer().Begin();
+    const Time came = runner->trace_.tracer().Begin();
     if (in.part.offset() == 0) first_came_ = came;
     {
-      MutexLock lock(core->mutex_);
-      wanted = core->state_.OnBatchesPart(id_, in.part, in.data_bytes(), core->Now());
-      limit = core->state_.batch_limit_bytes();
-      session_ = core->state_.session();
-      core->AfterEvent();
+      MutexLock lock(runner->mutex_);
+      wanted = runner->machine_.OnBatchesPart(id_, in.part, in.data_bytes(), runner->Now());
+      limit = runner->machine_.batch_limit_bytes();
+      session_ = runner->machine_.session();
+      runner->AfterEvent();
     }
     if (in.data_bytes() == 0) return;
-    const Time gathers = core->trace_.tracer().Begin();
+    const Time gathers = runner->trace_.tracer().Begin();
     Result<std::optional<client::ReceivedBatch>> received = receiver_.OnPart(in, wanted, limit);
-    if (core->trace_.tracer().on()) RecordPart(core->trace_.tracer(), in, gathers);
+    if (runner->trace_.tracer().on()) RecordPart(runner->trace_.tracer(), in, gathers);
     if (received.ok() && !received->has_value()) return;
-    MutexLock lock(core->mutex_);
+    MutexLock lock(runner->mutex_);
     if (!received.ok()) {
-      core->state_.OnBatchesBad(id_, received.status(), core->Now());
+      runner->machine_.OnBatchesBad(id_, received.status(), runner->Now());
     } else {
       client::ReceivedBatch& batch = **received;
       const client::Verdict verdict =
-          core->state_.OnBatchesArrival(id_, batch.arrival, core->Now());
-      if (verdict == client::Verdict::kTaken && core->prefetcher_ != nullptr) {
-        core->Push(core->state_.steps().Index(batch.arrival.at), std::move(batch.batch));
+          runner->machine_.OnBatchesArrival(id_, batch.arrival, runner->Now());
+      if (verdict == client::Verdict::kTaken && runner->prefetcher_ != nullptr) {
+        runner->Push(runner->machine_.steps().Index(batch.arrival.at), std::move(batch.batch));
       }
     }
-    core->AfterEvent();
+    runner->AfterEvent();
   }
   void OnWriteDone() override {
-    const std::shared_ptr<Core> core = core_.lock();
-    if (core == nullptr) return;
-    MutexLock lock(core->mutex_);
-    core->state_.OnBatchesWritten(id_, core->Now());
-    core->AfterEvent();
+    const std::shared_ptr<SessionRunner> runner = runner_.lock();
+    if (runner == nullptr) return;
+    MutexLock lock(runner->mutex_);
+    runner->machine_.OnBatchesWritten(id_, runner->Now());
+    runner->AfterEvent();
   }
   void OnClosed(const Status& status) override {
-    const std::shared_ptr<Core> core = core_.lock();
-    if (core == nullptr) return;
-    MutexLock lock(core->mutex_);
-    core->state_.OnBatchesClosed(id_, status, core->Now());
-    core->OnStreamClosed(id_);
-    core->AfterEvent();
+    const std::shared_ptr<SessionRunner> runner = runner_.lock();
+    if (runner == nullptr) return;
+    MutexLock lock(runner->mutex_);
+    runner->machine_.OnBatchesClosed(id_, status, runner->Now());
+    runner->OnStreamClosed(id_);
+    runner->AfterEvent();
   }
 
  private:
   void RecordPart(Tracer& tracer, const IncomingPart& in, Time gathers) const;
 
-  const std::weak_ptr<Core> core_;
+  const std::weak_ptr<SessionRunner> runner_;
   const StreamId id_;
   client::BatchReceiver receiver_;
   Number session_;   // of the consumer
   Time first_came_;  // the first part of the batch under way, while a trace is taken
 };
 
-void Session::Core::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPart& in,
+void SessionRunner::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPart& in,
                                                Time gathers) const {
   Span span;
   span.kind = SpanKind::kGather;
@@ -140,8 +141,8 @@ void Session::Core::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPar
   tracer.Record(span);
 }
 
-Session::Core::Core(const SessionOptions& options, const SessionEnvironment& environment,
-                    client::SessionStateOptions state_options)
+SessionRunner::SessionRunner(const SessionOptions& options, const SessionEnvironment& environment,
+                             client::SessionMachineOptions machine_options)
     : options_(options),
       device_(environment.device),
       connector_(environment.connector),
@@ -150,9 +151,9 @@ Session::Core::Core(const SessionOptions& options, const SessionEnvironment& env
       pool_(std::make_shared<BufferPool>(options.prefetch_bytes + kSpareBytes,
                                          device_->receive_memory())),
       holds_(std::make_shared<HoldCount>()),
-      trace_(clock_, state_options.hello.where(), state_options.hello.host_id()),
-      state_(std::move(state_options), environment.random,
-             options.logger != nullptr ? options.logger : MakeNullLogger()),
+      trace_(clock_, machine_options.hello.where(), machine_options.hello.host_id()),
+      machine_(std::move(machine_options), environment.random,
+               options.logger != nullptr ? options.logger : MakeNullLogger()),
       prefetcher_(std::make_unique<client::Prefetcher>(
           device_, options.index_dtype, options.micro,
           client::ExpandDepth{options.expanded_batches, options.expanded_bytes}, trace_.tracer(),
@@ -161,21 +162,21 @@ Session::Core::Core(const SessionOptions& options, const SessionEnvironment& env
             loop_.NotifyAll();
           })) {}
 
-void Session::Core::Start() {
-  holds_->core = weak_from_this();
+void SessionRunner::Start() {
+  holds_->runner = weak_from_this();
   MutexLock lock(mutex_);
-  state_.Start(Now());
+  machine_.Start(Now());
   AfterEvent();
   thread_ = std::thread([this] { Run(); });
 }
 
-void Session::Core::Shutdown() {
+void SessionRunner::Shutdown() {
   {
     MutexLock lock(mutex_);
-    state_.Leave(Cancelled("the session was closed"), Now());
+    machine_.Leave(Cancelled("the session was closed"), Now());
     AfterEvent();
     const auto give_up = std::chrono::steady_clock::now() + kGoodByeTime;
-    while (!state_.left() || !attach_streams_.empty()) {
+    while (!machine_.left() || !attach_streams_.empty()) {
       const auto left = give_up - std::chrono::steady_clock::now();
       if (left <= left.zero()) break;
       loop_.WaitFor(mutex_, left);
@@ -202,7 +203,7 @@ void Session::Core::Shutdown() {
 
 // --- actions ----------------------------------------------------------------------------------
 
-void Session::Core::Run() {
+void SessionRunner::Run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (!actions_.empty()) {
@@ -230,9 +231,9 @@ void Session::Core::Run() {
       continue;
     }
     const Time now = Now();
-    const Time due = state_.NextTick();
+    const Time due = machine_.NextTick();
     if (due <= now) {
-      state_.Tick(now);
+      machine_.Tick(now);
       AfterEvent();
       continue;
     }
@@ -242,27 +243,27 @@ void Session::Core::Run() {
   }
 }
 
-void Session::Core::AfterEvent() {
+void SessionRunner::AfterEvent() {
   NoteWait();
   if (stopping_) return;
-  if (state_.admission() && !attached_ && state_.status().ok()) {
-    Result<BatchSpec> spec = client::SpecFromProto(*state_.admission(), options_.index_dtype);
+  if (machine_.admission() && !attached_ && machine_.status().ok()) {
+    Result<BatchSpec> spec = client::SpecFromProto(*machine_.admission(), options_.index_dtype);
     if (spec.ok()) {
       spec_ = std::move(spec).value();
       epoch_ = spec_.start.epoch;
       attached_ = true;
       loop_.NotifyAll();
     } else {
-      state_.Leave(spec.status(), Now());
+      machine_.Leave(spec.status(), Now());
     }
   }
-  if (!state_.status().ok()) loop_.NotifyAll();
+  if (!machine_.status().ok()) loop_.NotifyAll();
   PerformActions();
-  if (state_.NextTick() < sleeping_until_) driver_.NotifyAll();
+  if (machine_.NextTick() < sleeping_until_) driver_.NotifyAll();
 }
 
-void Session::Core::PerformActions() {
-  for (client::Action& action : state_.TakeActions()) actions_.push_back(std::move(action));
+void SessionRunner::PerformActions() {
+  for (client::Action& action : machine_.TakeActions()) actions_.push_back(std::move(action));
   while (!actions_.empty() && !opening_) {
     client::Action& front = actions_.front();
     if (std::holds_alternative<client::OpenAttach>(front) ||
@@ -277,9 +278,9 @@ void Session::Core::PerformActions() {
   if (!dropped_.empty()) driver_.NotifyAll();
 }
 
-void Session::Core::Perform(client::Action action) {
+void SessionRunner::Perform(client::Action action) {
   if (auto* send = std::get_if<client::SendAttach>(&action)) {
-    trace_.AddTo(send->message, state_.session());
+    trace_.AddTo(send->message, machine_.session());
     const auto it = attach_streams_.find(send->stream);
     if (it != attach_streams_.end()) it->second->Write(std::move(send->message));
   } else if (auto* wants = std::get_if<client::SendWants>(&action)) {
@@ -301,7 +302,7 @@ void Session::Core::Perform(client::Action action) {
   }
 }
 
-Session::Core::Opened Session::Core::Open(const client::Action& action) {
+SessionRunner::Opened SessionRunner::Open(const client::Action& action) {
   Opened opened;
   if (const auto* open = std::get_if<client::OpenAttach>(&action)) {
     opened.id = open->stream;
@@ -317,7 +318,7 @@ Session::Core::Opened Session::Core::Open(const client::Action& action) {
   return opened;
 }
 
-void Session::Core::OnStreamClosed(StreamId stream) {
+void SessionRunner::OnStreamClosed(StreamId stream) {
   if (opening_) closed_while_opening_.push_back(stream);
   const auto drop = [&](auto& streams) MILLRACE_REQUIRES(mutex_) {
     const auto it = streams.find(stream);

@@ -1,4 +1,4 @@
-#include "server/worker/machine/worker_state.h"
+#include "server/worker/machine/worker_machine.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,8 +34,8 @@ Status CheckWants(const v1::WantList& wants) {
 
 }  // namespace
 
-WorkerState::WorkerState(WorkerOptions options, std::string nonce, std::function<double()> random,
-                         std::shared_ptr<Logger> log)
+WorkerMachine::WorkerMachine(WorkerOptions options, std::string nonce,
+                             std::function<double()> random, std::shared_ptr<Logger> log)
     : options_(std::move(options)),
       nonce_(std::move(nonce)),
       dispatchers_(SplitAddresses(options_.dispatcher)),
@@ -43,14 +43,14 @@ WorkerState::WorkerState(WorkerOptions options, std::string nonce, std::function
       log_(std::move(log)),
       queue_(options_.memory_bytes) {}
 
-std::vector<WorkerAction::Any> WorkerState::TakeActions() { return std::exchange(actions_, {}); }
+std::vector<WorkerAction::Any> WorkerMachine::TakeActions() { return std::exchange(actions_, {}); }
 
-void WorkerState::Start(Time now) {
+void WorkerMachine::Start(Time now) {
   last_look_ = last_tick_ = now;
   Connect(now);
 }
 
-void WorkerState::Drain(Time now) {
+void WorkerMachine::Drain(Time now) {
   if (draining_) return;
   draining_ = true;
   log_->Info("draining", {{"streams", streams_.size()}});
@@ -58,25 +58,25 @@ void WorkerState::Drain(Time now) {
   SendReport(now);
 }
 
-bool WorkerState::Idle() const {
+bool WorkerMachine::Idle() const {
   return std::all_of(streams_.begin(), streams_.end(), [this](const auto& stream) {
     return !queue_.Owes(stream.first) && stream.second.writing != Writing::kBatch;
   });
 }
 
-Number WorkerState::SessionOf(StreamId stream) const {
+Number WorkerMachine::SessionOf(StreamId stream) const {
   const auto found = streams_.find(stream);
   return found == streams_.end() ? Number{} : found->second.session;
 }
 
-const WorkerState::KeptPlan* WorkerState::FindReady(const std::string& fingerprint) const {
+const WorkerMachine::KeptPlan* WorkerMachine::FindReady(const std::string& fingerprint) const {
   const auto found = plans_.find(fingerprint);
   return found == plans_.end() || found->second.phase != v1::READY ? nullptr : &found->second;
 }
 
 // --- Streams of consumers ------------------------------------------------------------------------
 
-Status WorkerState::OnStreamOpened(StreamId stream, const std::string& peer) {
+Status WorkerMachine::OnStreamOpened(StreamId stream, const std::string& peer) {
   if (streams_.size() >= options_.max_streams) {
     return ResourceExhausted("worker " + options_.name + " has " +
                              std::to_string(options_.max_streams) +
@@ -86,7 +86,7 @@ Status WorkerState::OnStreamOpened(StreamId stream, const std::string& peer) {
   return OkStatus();
 }
 
-void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
+void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   StreamEntry& stream = found->second;
@@ -114,7 +114,7 @@ void WorkerState::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   WakeBuilders();
 }
 
-Status WorkerState::WhyNotReady(const std::string& fingerprint) const {
+Status WorkerMachine::WhyNotReady(const std::string& fingerprint) const {
   const auto plan = plans_.find(fingerprint);
   if (plan == plans_.end() || plan->second.phase != v1::FAILED) {
     return Unavailable("plan " + fingerprint + " is " +
@@ -126,7 +126,7 @@ Status WorkerState::WhyNotReady(const std::string& fingerprint) const {
   return FailedPrecondition("plan failed here: " + plan->second.error.message());
 }
 
-void WorkerState::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
+void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
   // Looked at first: a want list may name a hundred thousand leases.
   if (stream.control.size() >= kMaxControlParts) return;
   const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
@@ -141,7 +141,7 @@ void WorkerState::Refuse(StreamEntry& stream, const Number& lease, const Status&
   stream.control.push_back(std::move(part));
 }
 
-void WorkerState::Close(StreamId id, const Status& why) {
+void WorkerMachine::Close(StreamId id, const Status& why) {
   log_->Warning("consumer's stream closed", {{"peer", streams_.at(id).peer}, {"error", why}});
   actions_.push_back(WorkerAction::CloseStream{id, why});
   streams_.erase(id);
@@ -149,15 +149,15 @@ void WorkerState::Close(StreamId id, const Status& why) {
   WakeBuilders();
 }
 
-void WorkerState::WakeBuilders() {
+void WorkerMachine::WakeBuilders() {
   if (queue_.pending() > 0) actions_.push_back(WorkerAction::WakeBuilders{});
 }
 
-void WorkerState::PumpAll(Time now) {
+void WorkerMachine::PumpAll(Time now) {
   for (auto& [id, stream] : streams_) Pump(id, stream, now);
 }
 
-void WorkerState::Pump(StreamId id, StreamEntry& stream, Time now) {
+void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
   if (stream.writing != Writing::kNothing) return;
   if (draining_ && !stream.going_away_said) {
     stream.going_away_said = true;
@@ -187,12 +187,12 @@ void WorkerState::Pump(StreamId id, StreamEntry& stream, Time now) {
   }
 }
 
-void WorkerState::Write(StreamId id, StreamEntry& stream, v1::BatchPart part) {
+void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchPart part) {
   stream.writing = Writing::kPart;
   actions_.push_back(WorkerAction::SendPart{id, std::move(part)});
 }
 
-void WorkerState::SendAlive(StreamId id, StreamEntry& stream, Time now) {
+void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   if (stream.writing != Writing::kNothing) return;
   v1::BatchPart part;
   v1::Alive& alive = *part.mutable_alive();
@@ -208,7 +208,7 @@ void WorkerState::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   Write(id, stream, std::move(part));
 }
 
-void WorkerState::OnSent(StreamId id, Time now) {
+void WorkerMachine::OnSent(StreamId id, Time now) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   found->second.writing = Writing::kNothing;
@@ -216,7 +216,7 @@ void WorkerState::OnSent(StreamId id, Time now) {
   Pump(id, found->second, now);
 }
 
-void WorkerState::OnStreamClosed(StreamId id, const Status& status, Time /*now*/) {
+void WorkerMachine::OnStreamClosed(StreamId id, const Status& status, Time /*now*/) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   log_->Debug("consumer's stream ended",
@@ -226,14 +226,14 @@ void WorkerState::OnStreamClosed(StreamId id, const Status& status, Time /*now*/
   WakeBuilders();
 }
 
-bool WorkerState::SetMemoryBudget(std::uint64_t bytes) {
+bool WorkerMachine::SetMemoryBudget(std::uint64_t bytes) {
   const bool forgets = queue_.built_bytes() > bytes;
   queue_.SetMemoryBudget(bytes);
   if (!forgets) WakeBuilders();
   return forgets;
 }
 
-double WorkerState::SendBlockedSeconds(Time now) const {
+double WorkerMachine::SendBlockedSeconds(Time now) const {
   double blocked = send_blocked_seconds_;
   for (const auto& [id, stream] : streams_) {
     if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
@@ -243,7 +243,7 @@ double WorkerState::SendBlockedSeconds(Time now) const {
 
 // --- Plans and builds ----------------------------------------------------------------------------
 
-void WorkerState::OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now) {
+void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now) {
   const auto found = plans_.find(fingerprint);
   if (found == plans_.end()) return;
   KeptPlan& entry = found->second;
@@ -265,7 +265,7 @@ void WorkerState::OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan,
   SendReport(now);
 }
 
-void WorkerState::OnDatasetsChanged(Time now) {
+void WorkerMachine::OnDatasetsChanged(Time now) {
   for (auto& [fingerprint, entry] : plans_) {
     if (entry.phase != v1::FAILED) continue;
     entry.phase = v1::COMPILING;
@@ -275,8 +275,8 @@ void WorkerState::OnDatasetsChanged(Time now) {
   SendReport(now);
 }
 
-void WorkerState::FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why,
-                           Time now) {
+void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why,
+                             Time now) {
   log_->Error("plan cannot be served any more", {{"plan", fingerprint}, {"error", why}});
   entry.phase = v1::FAILED;
   entry.error = why;
@@ -294,9 +294,9 @@ void WorkerState::FailPlan(const std::string& fingerprint, KeptPlan& entry, cons
   for (const StreamId id : half_way) Close(id, why);
 }
 
-void WorkerState::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
-                          std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages,
-                          Time now) {
+void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
+                            std::uint64_t bytes, double seconds,
+                            const std::vector<StageTook>& stages, Time now) {
   for (const StageTook& stage : stages) {
     StageTotal& total = build_seconds_[stage.stage];
     total.seconds += stage.seconds;
@@ -311,7 +311,7 @@ void WorkerState::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const Bu
   }
 }
 
-void WorkerState::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
+void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
   // Now: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});

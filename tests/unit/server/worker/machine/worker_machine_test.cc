@@ -1,23 +1,23 @@
 // A worker's state machine, driven by hand.
 #include <catch2/catch.hpp>
 
-#include "server/worker/machine/worker_state.h"
+#include "server/worker/machine/worker_machine.h"
 #include "tests/support/fake_plan.h"
 
 namespace millrace {
 namespace {
 
 constexpr Duration kMs = std::chrono::milliseconds(1);
-constexpr WorkerState::StreamId kStream = 1;
+constexpr WorkerMachine::StreamId kStream = 1;
 
 /// With a plan that is ready, and one consumer.
 struct Machine {
   std::shared_ptr<test::FakePlan> plan =
       std::make_shared<test::FakePlan>(StepOptions{1000, 10, 0, false, 1});
-  WorkerState state{{.name = "w", .address = "w:1", .dispatcher = "d:1"},
-                    "nonce",
-                    [] { return 0.5; },
-                    MakeNullLogger()};
+  WorkerMachine state{{.name = "w", .address = "w:1", .dispatcher = "d:1"},
+                      "nonce",
+                      [] { return 0.5; },
+                      MakeNullLogger()};
   Time now{std::chrono::seconds(1)};
 
   Machine() {
@@ -28,7 +28,7 @@ struct Machine {
     response.add_plans()->set_fingerprint(plan->fingerprint().ToString());
     state.OnWorkResponse(1, response, now);
     state.OnPlan(plan->fingerprint().ToString(),
-                 WorkerState::ReadyPlan{plan, plan->static_digest()}, now);
+                 WorkerMachine::ReadyPlan{plan, plan->static_digest()}, now);
     REQUIRE(state.OnStreamOpened(kStream, "consumer").ok());
     state.TakeActions();
   }
