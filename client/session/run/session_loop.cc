@@ -19,7 +19,7 @@ constexpr auto kAskApart = std::chrono::milliseconds(50);
 
 }  // namespace
 
-bool SessionRunner::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) {
+bool SessionRunner::WaitUntilAskDue(const Interrupt& interrupt, WallTime* asked) {
   if (interrupt == nullptr) {
     loop_.Wait(mutex_);
     return false;
@@ -28,17 +28,18 @@ bool SessionRunner::WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked)
   const WallTime now = std::chrono::steady_clock::now();
   if (now - *asked < kAskApart) return false;
   *asked = now;
-  mutex_.unlock();
-  const bool interrupted = interrupt();
-  mutex_.lock();
-  return interrupted;
+  return true;
 }
 
 Status SessionRunner::Attach(const Interrupt& interrupt) {
   WallTime asked;
   MutexLock lock(mutex_);
   while (!attached_ && !cancelled_ && machine_.status().ok()) {
-    if (WaitOrInterrupt(interrupt, &asked)) return Cancelled("interrupted");
+    if (!WaitUntilAskDue(interrupt, &asked)) continue;
+    lock.Unlock();
+    const bool interrupted = interrupt();
+    lock.Lock();
+    if (interrupted) return Cancelled("interrupted");
   }
   if (cancelled_) return Cancelled("the session was cancelled");
   return machine_.status();
@@ -96,7 +97,12 @@ Result<std::optional<Batch>> SessionRunner::Next(const Interrupt& interrupt) {
       continue;
     }
     loop_waits_ = true;
-    const bool interrupted = WaitOrInterrupt(interrupt, &asked);
+    bool interrupted = false;
+    if (WaitUntilAskDue(interrupt, &asked)) {
+      lock.Unlock();
+      interrupted = interrupt();
+      lock.Lock();
+    }
     loop_waits_ = false;
     if (interrupted) {
       next = Cancelled("interrupted");
@@ -200,7 +206,12 @@ Result<std::string> SessionRunner::FetchStatic(const std::string& address,
     });
     WallTime asked;
     while (!fetched && !ended) {
-      if (WaitOrInterrupt(interrupt, &asked)) ended = Cancelled("interrupted");
+      if (WaitUntilAskDue(interrupt, &asked)) {
+        lock.Unlock();
+        const bool interrupted = interrupt();
+        lock.Lock();
+        if (interrupted) ended = Cancelled("interrupted");
+      }
       if (cancelled_) ended = Cancelled("the session was cancelled");
     }
   }

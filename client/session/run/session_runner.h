@@ -95,9 +95,9 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
   void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
   bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
-  /// Waits until something may have happened. True where `interrupt`, asked without the mutex, ends
-  /// the wait. `asked`: when it was asked last.
-  bool WaitOrInterrupt(const Interrupt& interrupt, WallTime* asked) MILLRACE_REQUIRES(mutex_);
+  /// Waits until something may have happened. True where `interrupt` should be asked, without the
+  /// mutex, whether the wait ends. `asked`: when it was asked last.
+  bool WaitUntilAskDue(const Interrupt& interrupt, WallTime* asked) MILLRACE_REQUIRES(mutex_);
   void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) MILLRACE_REQUIRES(mutex_);
   Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
   Time Now() const { return clock_->Now(); }

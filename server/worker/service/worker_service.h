@@ -91,6 +91,19 @@ class WorkerService final : public WorkerEndpoint,
   };
   using ScratchByPlan = std::map<std::string, PlanScratch>;
   using StageTimes = std::vector<BatchScratch::StageTime>;
+  /// A batch to be built, and what became of it.
+  struct Build {
+    BuildQueue::Task task;
+    std::shared_ptr<const Plan> plan;
+  };
+  struct BuildOutcome {
+    BuildQueue::Task task;
+    Result<std::shared_ptr<const BuiltBatch>> built;
+    Time began;
+    Time ended;
+    StageTimes before;  // of the scratch
+    StageTimes after;
+  };
   class BatchHandler;
   class WorkHandler;
 
@@ -114,14 +127,21 @@ class WorkerService final : public WorkerEndpoint,
 
   /// Keeps the process within its memory limit.
   void WatchMemory() MILLRACE_REQUIRES(mutex_);
-  void BuildLoop();
-  /// Lets go of the mutex while it builds.
-  void BuildOne(const BuildQueue::Task& task, ScratchByPlan& scratch) MILLRACE_REQUIRES(mutex_);
+  // worker_threads.cc
+  void BuildLoop() MILLRACE_EXCLUDES(mutex_);
+  /// Waits for the next task whose plan is ready, and forgets scratch of plans that are gone.
+  /// Nothing where the service stops.
+  std::optional<Build> TakeBuild(ScratchByPlan& scratch) MILLRACE_EXCLUDES(mutex_);
+  BuildOutcome BuildOne(const Build& build, PlanScratch& scratch) const MILLRACE_EXCLUDES(mutex_);
+  void OnBuilt(BuildOutcome outcome) MILLRACE_EXCLUDES(mutex_);
   void OpenDatasets();
   void PrepareLoop();
-  void WatchLoop();
-  /// Lets go of the mutex while it compiles.
-  void CheckPlans() MILLRACE_REQUIRES(mutex_);
+  void WatchLoop() MILLRACE_EXCLUDES(mutex_);
+  /// False where the service stops.
+  bool WaitForLook() MILLRACE_EXCLUDES(mutex_);
+  std::map<std::string, v1::PipelineText> ReadyPlans() MILLRACE_EXCLUDES(mutex_);
+  /// Compiles the ready plans again: those whose files are damaged cannot be served any more.
+  void CheckPlans() MILLRACE_EXCLUDES(mutex_);
 
   // worker_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
   void RecordBuild(const BuildQueue::Task& task, Time began, Time ended, const StageTimes& before,

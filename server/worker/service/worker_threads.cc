@@ -1,0 +1,165 @@
+// A worker's threads: those that build batches, and those that open datasets, compile plans and
+// look at the files in use. Each takes what is to be done under the mutex, does it without, and
+// brings the outcome back.
+
+#include <algorithm>
+#include <utility>
+
+#include "server/worker/service/builder.h"
+#include "server/worker/service/worker_service.h"
+
+namespace millrace {
+
+void WorkerService::BuildLoop() {
+  ScratchByPlan scratch;
+  while (std::optional<Build> build = TakeBuild(scratch)) {
+    OnBuilt(BuildOne(*build, scratch[build->task.plan]));
+  }
+}
+
+std::optional<WorkerService::Build> WorkerService::TakeBuild(ScratchByPlan& scratch) {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    std::optional<BuildQueue::Task> task = machine_.NextBuild();
+    if (!task) {
+      work_available_.Wait(mutex_);
+      continue;
+    }
+    const WorkerMachine::KeptPlan* entry = machine_.FindReady(task->plan);
+    if (entry == nullptr) {
+      machine_.OnBuildFailed(*task, Unavailable("plan is gone"), clock_->Now());
+      Perform();
+      continue;
+    }
+    std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
+      return !machine_.plans().contains(s.first);
+    });
+    return Build{*std::move(task), entry->plan};
+  }
+  return std::nullopt;
+}
+
+WorkerService::BuildOutcome WorkerService::BuildOne(const Build& build,
+                                                    PlanScratch& scratch) const {
+  if (scratch.plan.lock() != build.plan) scratch = {build.plan, build.plan->NewScratch()};
+  BatchScratch& own = *scratch.scratch;
+  const StageTimes before = own.stage_times();
+  const Time began = clock_->Now();
+  Result<std::shared_ptr<const BuiltBatch>> built = BuildBatch(build.task, *build.plan, own);
+  const Time ended = clock_->Now();
+  return {build.task, std::move(built), began, ended, before, own.stage_times()};
+}
+
+void WorkerService::OnBuilt(BuildOutcome outcome) {
+  const auto& [task, built, began, ended, before, after] = outcome;
+  MutexLock lock(mutex_);
+  if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
+  if (!built.ok()) {
+    machine_.OnBuildFailed(task, built.status(), ended);
+  } else {
+    std::vector<WorkerMachine::StageTook> stages;
+    stages.reserve(after.size());
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const double earlier = i < before.size() ? before[i].seconds : 0;
+      stages.push_back({after[i].stage, after[i].seconds - earlier});
+    }
+    const std::uint64_t bytes = (*built)->batch->bytes().size();
+    machine_.OnBuilt(task, std::move(outcome.built).value(), bytes, ToSeconds(ended - began),
+                     stages, ended);
+  }
+  if (!stopping_) Perform();
+}
+
+void WorkerService::OpenDatasets() {
+  provider_->OpenDatasets([this] {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    machine_.ReportSoon(clock_->Now());
+    Perform();
+    prepare_available_.NotifyAll();
+  });
+}
+
+void WorkerService::DatasetsChanged() {
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  machine_.OnDatasetsChanged(clock_->Now());
+  Perform();
+  prepare_available_.NotifyAll();
+}
+
+void WorkerService::PrepareLoop() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    std::erase_if(to_compile_, [this](const v1::PlanSpec& spec) MILLRACE_REQUIRES(mutex_) {
+      return !machine_.plans().contains(spec.fingerprint());
+    });
+    // A dataset that is still being opened keeps only its own plans waiting.
+    const auto next =
+        std::find_if(to_compile_.begin(), to_compile_.end(),
+                     [this](const v1::PlanSpec& spec) { return provider_->CanCompile(spec); });
+    if (next == to_compile_.end()) {
+      prepare_available_.Wait(mutex_);
+      continue;
+    }
+    const v1::PlanSpec spec = *next;
+    to_compile_.erase(next);
+    lock.Unlock();
+    Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());
+    if (plan.ok() && (*plan)->fingerprint().ToString() != spec.fingerprint()) {
+      plan = FailedPrecondition("compiles to " + (*plan)->fingerprint().ToString() +
+                                " here, expected " + spec.fingerprint() +
+                                ": this host's dataset or program differs");
+    }
+    using Compiled = Result<WorkerMachine::ReadyPlan>;
+    Compiled compiled = plan.ok()
+                            ? Compiled(WorkerMachine::ReadyPlan{*plan, (*plan)->static_digest()})
+                            : Compiled(plan.status());
+    lock.Lock();
+    if (stopping_) return;
+    machine_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());
+    Perform();
+  }
+}
+
+// A thread of its own, since a file system may take its time, and so may the index of another
+// dataset.
+void WorkerService::WatchLoop() {
+  while (WaitForLook()) {
+    if (provider_->CheckFiles(stop_looking_.get_token())) CheckPlans();
+  }
+}
+
+bool WorkerService::WaitForLook() {
+  MutexLock lock(mutex_);
+  while (!look_due_ && !stopping_) look_due_changed_.Wait(mutex_);
+  look_due_ = false;
+  return !stopping_;
+}
+
+std::map<std::string, v1::PipelineText> WorkerService::ReadyPlans() {
+  MutexLock lock(mutex_);
+  std::map<std::string, v1::PipelineText> ready;
+  for (const auto& [fingerprint, entry] : machine_.plans()) {
+    if (entry.phase == v1::READY) ready[fingerprint] = entry.spec.pipeline();
+  }
+  return ready;
+}
+
+void WorkerService::CheckPlans() {
+  for (const auto& [fingerprint, pipeline] : ReadyPlans()) {
+    const Status status = provider_->CompilePlan(pipeline).status();
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    if (status.code() == StatusCode::kDataLoss) {
+      machine_.OnPlan(fingerprint, status, clock_->Now());
+      Perform();
+    }
+  }
+  MutexLock lock(mutex_);
+  if (stopping_) return;
+  machine_.ReportSoon(clock_->Now());
+  Perform();
+}
+
+}  // namespace millrace
