@@ -241,7 +241,7 @@ class Victim {
     static_cast<void>(client::SpecFromProto(*state_.admission(), DType::kInt32));
     Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
             "I5: what is held is bounded");
-    Require(state_.window() <= client::SessionMachine::kLargestWindow, "windows are bounded");
+    Require(state_.window() <= client::Stock::kLargestWindow, "windows are bounded");
   }
 
   /// With it goes what it had of a batch.

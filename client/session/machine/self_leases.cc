@@ -1,20 +1,27 @@
-// A consumer without a dispatcher: where part of its window has had no lease for 3 s, or has none
-// and no word has come of a dispatcher for 3 s, it leases that to itself, from the workers it
-// knows. Batches are pure, and a running trainer needs no dispatcher.
-//
-// Such leases are of term 0 and lie outside `last_lease`; reports name them as held, so that a
-// dispatcher that comes back leases nothing of them again. Its first word ends it.
+#include "client/session/machine/self_leases.h"
 
 #include <algorithm>
 #include <tuple>
 
-#include "client/session/machine/session_machine.h"
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
 
 namespace millrace::client {
 
-std::uint64_t SessionMachine::LackedOf(Number worker) const {
+void SelfLeases::OnWelcome(Time now) {
+  self_leasing_ = false;
+  // Its leases come in a moment; but a loop that has waited does not wait as long again.
+  if (uncovered_since_) {
+    uncovered_since_ = std::max(*uncovered_since_, now + -(kSilence - kWelcomeLeases));
+  }
+}
+
+void SelfLeases::OnLeased() {
+  self_leasing_ = false;
+  uncovered_since_.reset();
+}
+
+std::uint64_t SelfLeases::LackedOf(Number worker) const {
   std::uint64_t batches = 0;
   for (const auto& [id, held] : leases_.all()) {
     if (held.lease.worker.id == worker && held.lacks()) batches += held.end - held.first;
@@ -22,45 +29,52 @@ std::uint64_t SessionMachine::LackedOf(Number worker) const {
   return batches;
 }
 
-void SessionMachine::LeaseToItself(Time now) {
-  const std::uint64_t end = next_ + (self_leasing_ ? lease_window() : window());
-  const auto is_held = [this](std::uint64_t step) { return holds(step); };
-  auto [first, last] = leases_.FirstGap(next_, end, is_held);
+void SelfLeases::LeaseToItself(Time now) {
+  const std::uint64_t end =
+      stock_.next() + (self_leasing_ ? stock_.lease_window() : stock_.window());
+  const auto is_held = [this](std::uint64_t step) { return stock_.holds(step); };
+  auto [first, last] = leases_.FirstGap(stock_.next(), end, is_held);
   if (first == last) return uncovered_since_.reset();
   if (!uncovered_since_) uncovered_since_ = now;
-  const Time since = std::min(*uncovered_since_, dispatcher_heard_);
+  const Time since = std::min(*uncovered_since_, attach_.heard());
   if (!self_leasing_ && now - since < kSilence) return;
   if (IsMutant(Mutant::kSelfLeaseOff)) return;
 
   const auto load = [this](Number worker) { return LackedOf(worker); };
   const std::size_t known = workers_.all().size();
   if (known == 0) return;
-  const std::uint32_t shard = ShardStepsOf(lease_window(), known);
+  const std::uint32_t shard = ShardStepsOf(stock_.lease_window(), known);
   for (std::uint64_t n = 0; n < kMaxLeasesAtOnce && first < last; ++n) {
-    WorkerLink* link = workers_.ForSelfLease(options_.hello.host_id(), load, now);
+    WorkerLink* link = workers_.ForSelfLease(context_.options.hello.host_id(), load, now);
     if (link == nullptr) return;
     if (link->failing_until > now && now - self_leased_ < kSelfLeasesApart) return;
     if (!self_leasing_) {
       self_leasing_ = true;
-      logger_->Warning("no lease from the dispatcher: going on with the workers known",
-                       {{"address", options_.address}, {"workers", known}});
+      context_.logger->Warning("no lease from the dispatcher: going on with the workers known",
+                               {{"address", context_.options.address}, {"workers", known}});
     }
-    AddSelfLease(*link, first,
-                 static_cast<std::uint32_t>(std::min<std::uint64_t>(last - first, shard)), now);
-    std::tie(first, last) = leases_.FirstGap(next_, next_ + lease_window(), is_held);
+    Add(*link, first, static_cast<std::uint32_t>(std::min<std::uint64_t>(last - first, shard)),
+        now);
+    std::tie(first, last) =
+        leases_.FirstGap(stock_.next(), stock_.next() + stock_.lease_window(), is_held);
   }
 }
 
-void SessionMachine::AddSelfLease(WorkerLink& link, std::uint64_t first, std::uint32_t batches,
-                                  Time now) {
+void SelfLeases::Add(WorkerLink& link, std::uint64_t first, std::uint32_t batches, Time now) {
   Lease lease;
-  lease.id = {0, ++stats_.self_leases};
-  lease.shard = steps_->ShardAt(first, batches);
+  lease.id = {0, ++given_};
+  lease.shard = attach_.steps().ShardAt(first, batches);
   lease.worker = link.where;
   leases_.Add(lease, first);
   link.stream.stale = link.stream.urgent = true;
   self_leased_ = now;
-  report_stale_ = true;
+  context_.stale.MarkReport();
+}
+
+void SelfLeases::AddTimes(NextDue& next) const {
+  if (!uncovered_since_) return;
+  next.At(self_leasing_ ? self_leased_ + kSelfLeasesApart
+                        : std::min(*uncovered_since_, attach_.heard()) + kSilence);
 }
 
 }  // namespace millrace::client

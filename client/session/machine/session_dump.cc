@@ -8,22 +8,18 @@ namespace millrace::client {
 
 std::string SessionMachine::Dump() const {
   const auto ago = [this](Time t) { return ToSeconds(now_ - t); };
-  std::string out = fmt::format(
-      "session {} job {} rank {} replica {} of {} status {}\n"
-      "dispatcher {} stream {} heard {:.3f} s ago writing {} reported {:.3f} s ago to step {} "
-      "failures {} term {} waiting '{}'\n",
-      session_.ToString(), options_.hello.job(), options_.hello.rank(), options_.hello.replica(),
-      options_.hello.world_size(), status_.ToString(), address(), attach_.stream,
-      ago(attach_.heard), attach_.writing, ago(reported_), asked_until_, attach_.failures,
-      highest_term_, waiting_why_);
-  if (!admission_) return out;
+  std::string out = fmt::format("status {}\n", status_.ToString()) + attach_.Dump(now_);
+  if (!attach_.admission()) return out;
+  const Admission& admission = *attach_.admission();
   out += fmt::format(
       "plan {} start {}\n"
-      "next step {} at {} window {} leased ahead {} held {} bytes {} largest {} loop holds {}\n"
+      "next step {} at {} window {} leased ahead {} asked to step {} held {} bytes {} largest {} "
+      "loop holds {}\n"
       "waits for {} since {:.3f} s self-leasing {}\n",
-      admission_->fingerprint.ToString(), admission_->start.ToString(), next_,
-      steps_->At(next_).ToString(), window(), lease_window(), held_.size(), held_bytes_,
-      largest_bytes_, loop_holds_, WaitCauseName(cause_), ago(cause_since_), self_leasing_);
+      admission.fingerprint.ToString(), admission.start.ToString(), next(),
+      steps().At(next()).ToString(), window(), lease_window(), stock_.asked_until(), held_batches(),
+      held_bytes(), largest_bytes(), stock_.loop_holds(), WaitCauseName(cause()),
+      ago(waits_.cause_since()), self_leases_.self_leasing());
   for (const auto& [id, held] : leases_.all()) {
     out += fmt::format("lease {} of worker {} steps {} to {} lacks from {} room {}{}\n",
                        id.ToString(), held.lease.worker.id.ToString(), held.shard_first, held.end,

@@ -89,6 +89,13 @@ WorkerLink* WorkerBook::ForSelfLease(const std::string& own_host,
   return best;
 }
 
+void WorkerBook::MarkStale(bool urgent) {
+  for (auto& [id, link] : links_) {
+    link.stream.stale = true;
+    link.stream.urgent = link.stream.urgent || urgent;
+  }
+}
+
 void WorkerBook::ForgetRefusals(std::uint64_t next) {
   for (auto& [id, link] : links_) {
     if (link.refusal && link.refusal->until <= next) link.refusal.reset();

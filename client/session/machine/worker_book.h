@@ -107,6 +107,9 @@ class WorkerBook {
   /// `load`. Where all fail: the one that failed longest ago. nullptr where none is known.
   WorkerLink* ForSelfLease(const std::string& own_host,
                            const std::function<std::uint64_t(Number)>& load, Time now);
+  /// What the workers were told is no longer all of the truth. `urgent`: somebody may wait for
+  /// that.
+  void MarkStale(bool urgent);
   /// Refusals of steps before `next` are over: the steps came of somebody else.
   void ForgetRefusals(std::uint64_t next);
 

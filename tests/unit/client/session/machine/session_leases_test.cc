@@ -146,8 +146,8 @@ TEST_CASE("a small window is leased further ahead than it is built, as far as th
     m.TakeBatch();
   }
   CHECK(m.state->window() == 1);
-  CHECK(m.PassAttached(SessionMachine::kReportApart).window() == 16);  // four times what was taken
-  CHECK(m.PassAttached(kSecond).window() == 8);                        // and then nothing
+  CHECK(m.PassAttached(Attach::kReportApart).window() == 16);  // four times what was taken
+  CHECK(m.PassAttached(kSecond).window() == 8);                // and then nothing
 }
 
 /// The reports that are sent without time going by, their writes acknowledged.
@@ -180,7 +180,7 @@ TEST_CASE("a window that has more than doubled is told of at once", "[session][l
   }
   REQUIRE(reports.size() == 2);
   CHECK(reports[1].window() == 56);  // and what is left of the 100 waits for the report in turn
-  m.PassAttached(SessionMachine::kReportApart - 100 * kMs);
+  m.PassAttached(Attach::kReportApart - 100 * kMs);
   CHECK(ReportsNow(m).empty());
 }
 

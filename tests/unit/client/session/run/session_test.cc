@@ -166,6 +166,13 @@ TEST_CASE("a blocked call is ended by its interrupt, and the session goes on", "
   // works.
   auto other = world.Create();
   CHECK(other->Next([] { return false; }).value().has_value());
+
+  // An interrupt is asked without the session's mutex: it may ask the session itself.
+  let(true, false);
+  auto asking = world.Create();
+  REQUIRE(asking->Attach().ok());
+  CHECK(asking->Next([&asking] { return asking->stats().batches == 0; }).status().code() ==
+        StatusCode::kCancelled);
 }
 
 TEST_CASE("the cursor moves when the loop takes a batch, and a session goes on from it",

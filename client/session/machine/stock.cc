@@ -1,0 +1,132 @@
+#include "client/session/machine/stock.h"
+
+#include <algorithm>
+
+#include "common/base/mutant.h"
+#include "common/transport/convert/drop_reasons.h"
+
+namespace millrace::client {
+namespace {
+
+// The first batches say how large a batch is; the window opens as they come.
+constexpr std::uint64_t kFirstWindow = 8;
+constexpr std::uint64_t kWindowGrowth = 16;  // batches for each that came
+constexpr std::uint64_t kLeastLeased = 8;
+// A training loop may hold for nothing the batch that it works on and the one before.
+constexpr std::uint64_t kFreeLoopHolds = 2;
+constexpr std::uint64_t kGuessedBatchBytes = 1 << 20;
+constexpr std::uint64_t kLeastBatchLimit = 64u << 20;
+constexpr std::uint64_t kUnknownBatchLimit = std::uint64_t{2} << 30;
+constexpr std::size_t kPastKept = 64;
+
+}  // namespace
+
+void Stock::OnAdmitted() {
+  taken_.drop_reasons = DropReasonsOf(attach_.admission()->spec);
+  if (IsMutant(Mutant::kPositionOffByOne)) ++next_;
+}
+
+void Stock::Keep(std::uint64_t step, const Arrival& arrival, Number worker) {
+  held_[step] = {arrival.digest,  arrival.bytes,    arrival.examples,
+                 arrival.dropped, arrival.in_place, worker};
+  if (IsMutant(Mutant::kCopyDeliveredTwice)) next_ = std::min(next_, step);
+  held_bytes_ += arrival.bytes;
+  largest_bytes_ = std::max(largest_bytes_, arrival.bytes);
+  ++arrived_;
+  const double weight = std::max(1.0 / 64, 1.0 / static_cast<double>(arrived_));
+  mean_bytes_ += weight * (static_cast<double>(arrival.bytes) - mean_bytes_);
+  if (IsMutant(Mutant::kPositionMovesOnReceipt)) ++next_;
+}
+
+void Stock::Take() {
+  const auto it = held_.find(next_);
+  const Held& held = it->second;
+  ++taken_.batches;
+  taken_.examples += held.examples;
+  taken_.bytes += held.bytes;
+  taken_.in_place += held.in_place ? 1 : 0;
+  for (const DropReason reason : held.dropped) {
+    ++taken_.dropped[std::min<std::size_t>(static_cast<std::size_t>(reason), kDropReasons - 1)];
+  }
+  held_bytes_ -= held.bytes;
+  past_.push_back({next_, held.digest, held.worker});
+  if (past_.size() > kPastKept) past_.pop_front();
+  held_.erase(it);
+  ++next_;
+}
+
+bool Stock::SetLoopHolds(std::uint64_t batches) {
+  const std::uint64_t window_before = window();
+  loop_holds_ = batches;
+  return window() != window_before;
+}
+
+void Stock::OnReport() {
+  taken_between_reports_ = next_ - reported_next_;
+  reported_next_ = next_;
+  if (attach_.admission()) OnLeasesAsked();
+}
+
+void Stock::OnLeasesAsked() { asked_until_ = next_ + lease_window(); }
+
+const Stock::Held* Stock::Find(std::uint64_t step) const {
+  const auto it = held_.find(step);
+  return it == held_.end() ? nullptr : &it->second;
+}
+
+void Stock::AddTo(SessionStats& stats) const {
+  stats.batches = taken_.batches;
+  stats.examples = taken_.examples;
+  stats.bytes = taken_.bytes;
+  stats.in_place = taken_.in_place;
+  stats.dropped = taken_.dropped;
+  stats.drop_reasons = taken_.drop_reasons;
+  stats.buffered_batches = held_.size();
+  stats.buffered_bytes = held_bytes_;
+}
+
+std::uint64_t Stock::batch_limit_bytes() const {
+  const std::uint64_t estimate =
+      attach_.admission() ? attach_.admission()->spec.max_batch_bytes() : 0;
+  if (estimate == 0 || estimate > kUnknownBatchLimit) return kUnknownBatchLimit;
+  return std::max(kLeastBatchLimit, 2 * estimate);
+}
+
+double Stock::MeanBytes() const {
+  if (arrived_ > 0) return std::max(1.0, mean_bytes_);
+  const std::uint64_t estimate = attach_.admission()->spec.max_batch_bytes();
+  return static_cast<double>(
+      std::min(estimate != 0 ? estimate : kGuessedBatchBytes, kUnknownBatchLimit));
+}
+
+std::uint64_t Stock::window() const {
+  const double by_bytes = 1 + static_cast<double>(context_.options.prefetch_bytes) / MeanBytes();
+  std::uint64_t batches = std::min(kLargestWindow, kFirstWindow + kWindowGrowth * arrived_);
+  if (by_bytes < static_cast<double>(batches)) batches = static_cast<std::uint64_t>(by_bytes);
+  const std::uint64_t loop = loop_holds_ - std::min(loop_holds_, kFreeLoopHolds);
+  batches = batches > loop + 1 ? batches - loop : 1;
+  return std::min(batches, attach_.steps().end() - next_);
+}
+
+std::uint64_t Stock::lease_window() const {
+  // As many as the loop takes until leases that the next report asks for have come, several times
+  // over; not more, since a worker that joins gets no part of what is leased already.
+  const std::uint64_t batches = std::max(kLeastLeased, 4 * taken_between_reports_);
+  return std::min({std::max(window(), batches), kLargestWindow, attach_.steps().end() - next_});
+}
+
+bool Stock::LeasesRunShort() const {
+  // That is so each time the loop has taken half of a window, or the window has doubled. A session
+  // that begins, or a loop that takes faster than before, sends a few reports more, and no flood.
+  if (IsMutant(Mutant::kLeasesAskedLate)) return false;
+  const std::uint64_t asked = asked_until_ - std::min(asked_until_, next_);
+  return 2 * asked < lease_window();
+}
+
+std::uint64_t Stock::WantedSlots() const {
+  const std::uint64_t window_now = window();
+  const std::uint64_t free = window_now - std::min<std::uint64_t>(window_now, held_.size());
+  return std::max<std::uint64_t>(free, holds(next_) ? 0 : std::min<std::uint64_t>(1, window_now));
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,97 @@
+// The batches that a session holds for its loop, and the window: how many may be held or under way
+// together. It follows from prefetch_bytes and the mean size seen.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "client/session/machine/attach.h"
+#include "client/session/machine/session_context.h"
+#include "client/session/machine/stats.h"
+
+namespace millrace::client {
+
+class Stock {
+ public:
+  static constexpr std::uint64_t kLargestWindow = 4096;
+
+  struct Held {
+    Digest128 digest;
+    std::uint64_t bytes = 0;
+    std::uint32_t examples = 0;
+    std::vector<DropReason> dropped;
+    bool in_place = false;
+    Number worker;
+  };
+  /// A step that the loop has taken.
+  struct Past {
+    std::uint64_t step = 0;
+    Digest128 digest;
+    Number worker;
+  };
+
+  Stock(const SessionContext& context, const Attach& attach) : context_(context), attach_(attach) {}
+
+  /// The session was admitted.
+  void OnAdmitted();
+  /// A copy of that step, the first, came from the worker.
+  void Keep(std::uint64_t step, const Arrival& arrival, Number worker);
+  /// The loop takes step next(). REQUIRES: holds(next()).
+  void Take();
+  /// Batches that the loop has taken and not let go of. True where that changes the window.
+  bool SetLoopHolds(std::uint64_t batches);
+  /// A report goes out: leases are asked for as fast as the loop takes batches between two.
+  void OnReport();
+  /// The dispatcher has been told the place and the window, and leases that window.
+  void OnLeasesAsked();
+
+  std::uint64_t next() const { return next_; }
+  bool holds(std::uint64_t step) const { return held_.count(step) != 0; }
+  /// nullptr where the step is not held.
+  const Held* Find(std::uint64_t step) const;
+  /// The last steps taken, for comparison with late copies.
+  const std::deque<Past>& past() const { return past_; }
+  std::uint64_t held_batches() const { return held_.size(); }
+  std::uint64_t held_bytes() const { return held_bytes_; }
+  std::uint64_t largest_bytes() const { return largest_bytes_; }
+  std::uint64_t loop_holds() const { return loop_holds_; }
+  /// No batch may be larger: what a receiver checks before it takes memory.
+  std::uint64_t batch_limit_bytes() const;
+  void AddTo(SessionStats& stats) const;
+
+  // REQUIRES of all below: the session is admitted.
+  double MeanBytes() const;
+  /// Batches that may be held or under way together.
+  std::uint64_t window() const;
+  /// Batches from next() on that should be leased.
+  std::uint64_t lease_window() const;
+  /// The end of the window that the dispatcher was told last.
+  std::uint64_t asked_until() const { return asked_until_; }
+  /// Less than half of the present lease window has been asked for.
+  bool LeasesRunShort() const;
+  /// Batches of the window that may come besides those that are held.
+  std::uint64_t WantedSlots() const;
+
+ private:
+  const SessionContext& context_;
+  const Attach& attach_;
+
+  std::uint64_t next_ = 0;
+  std::map<std::uint64_t, Held> held_;  // by step
+  std::uint64_t held_bytes_ = 0;
+  std::deque<Past> past_;
+  double mean_bytes_ = 0;
+  std::uint64_t largest_bytes_ = 0;
+  std::uint64_t arrived_ = 0;
+  std::uint64_t loop_holds_ = 0;
+  std::uint64_t reported_next_ = 0;
+  std::uint64_t asked_until_ = 0;
+  std::uint64_t taken_between_reports_ = 0;  // of the last two
+  SessionStats taken_;                       // what is counted when the loop takes a batch
+};
+
+}  // namespace millrace::client

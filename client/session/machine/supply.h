@@ -1,0 +1,81 @@
+// What workers send to a session: batches and their copies, refusals, good-byes and failures, and
+// the leases that come and lapse with them.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "client/session/machine/attach.h"
+#include "client/session/machine/lease_book.h"
+#include "client/session/machine/session_context.h"
+#include "client/session/machine/session_times.h"
+#include "client/session/machine/stats.h"
+#include "client/session/machine/stock.h"
+#include "client/session/machine/worker_book.h"
+
+namespace millrace::client {
+
+class Supply {
+ public:
+  /// What a worker owes is asked for again: a want list may have been lost.
+  static constexpr Duration kWantsEvery = std::chrono::seconds(1);
+  static constexpr Duration kCloseUnused = std::chrono::seconds(10);
+
+  Supply(SessionContext& context, const Attach& attach, Stock& stock, LeaseBook& leases,
+         WorkerBook& workers)
+      : context_(context), attach_(attach), stock_(stock), leases_(leases), workers_(workers) {}
+
+  /// True where a lease among them is held from now on. REQUIRES: the session is admitted.
+  bool OnLeases(const v1::AttachResponse& message);
+  /// Follows every lease to what it lacks now.
+  void CutLeases();
+
+  /// A part came; false where its batch is not wanted.
+  bool OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
+  Verdict OnArrival(WorkerLink& link, const Arrival& arrival, Time now);
+  void OnBad(WorkerLink& link, const Status& status, Time now);
+  void OnClosed(WorkerLink& link, const Status& status, Time now);
+
+  /// Gives silent workers up, closes streams that are not used, forgets the dead.
+  void CheckTimes(Time now);
+  void AddTimes(NextDue& next) const;
+  /// This process stood still for so long: that was no silence of the workers.
+  void StoodStill(Duration more, Time now);
+  /// The session has ended.
+  void CloseStreams(const Status& why);
+
+  /// Of the step that the loop takes next; nullptr where no lease covers it.
+  const WorkerLink* NextWorker() const;
+  /// The last lease of the dispatcher; unset before the first.
+  Number last_lease() const { return last_lease_; }
+  void AddTo(SessionStats& stats) const;
+
+ private:
+  void Fail(WorkerLink& link, const Status& why, Time now);
+  /// The same, where bytes may still lie in the network: its next stream gets no credit at first.
+  void FailSilent(WorkerLink& link, const std::string& why, Time now);
+  void LapseOf(WorkerLink& link);
+  /// Want lists have been sent for a while, and none comes to the worker, which says so.
+  static bool DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now);
+  bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
+  bool Wants(Position at) const;
+  void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);
+  void OnGoingAway(WorkerLink& link, Time now);
+  void Compare(std::uint64_t step, const Digest128& first, Number first_worker,
+               const Digest128& second, Number second_worker);
+
+  SessionContext& context_;
+  const Attach& attach_;
+  Stock& stock_;
+  LeaseBook& leases_;
+  WorkerBook& workers_;
+
+  Number last_lease_;
+  std::uint64_t lapsed_leases_ = 0;
+  std::uint64_t duplicates_ = 0;
+  std::uint64_t duplicate_mismatches_ = 0;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,56 @@
+#include "client/session/machine/waits.h"
+
+namespace millrace::client {
+
+void Waits::Start(Time now) { counted_until_ = cause_since_ = waiting_since_ = now; }
+
+void Waits::CountUntil(Time now) {
+  waited_seconds_[static_cast<std::size_t>(cause_)] += ToSeconds(now - counted_until_);
+  waited_seconds_[0] = 0;
+  counted_until_ = now;
+}
+
+void Waits::Set(bool waiting, Time now) {
+  if (waiting && !waiting_) waiting_since_ = now;
+  waiting_ = waiting;
+}
+
+bool Waits::Update(bool ended, Time now) {
+  const WaitCause cause = FindCause(ended);
+  if (cause == cause_) return false;
+  cause_ = cause;
+  cause_since_ = now;
+  return true;
+}
+
+WaitCause Waits::FindCause(bool ended) const {
+  if (!waiting_ || ended) return WaitCause::kNone;
+  if (!attach_.admission()) return WaitCause::kAttach;
+  if (stock_.holds(stock_.next())) return WaitCause::kExpand;
+  const std::uint64_t left = attach_.steps().end() - stock_.next();
+  if (stock_.loop_holds() > 2 && stock_.window() == 1 && left > 1) return WaitCause::kSlot;
+  const WorkerLink* worker = supply_.NextWorker();
+  if (worker == nullptr) return WaitCause::kLease;
+  const WorkerLink::StreamFacts& stream = worker->stream;
+  if (!stream.heard_any) return WaitCause::kConnect;
+  const Position at = attach_.steps().At(stock_.next());
+  if (stream.receiving == at) return WaitCause::kTransfer;
+  if (stream.building == at) return WaitCause::kBuild;
+  return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : WaitCause::kBuild;
+}
+
+void Waits::AddNow(SessionStats& stats, Time now) const {
+  stats.now = cause_;
+  if (cause_ == WaitCause::kNone) return;
+  const Duration unsaid = now > counted_until_ ? now - counted_until_ : Duration{0};
+  stats.waited_seconds[static_cast<std::size_t>(cause_)] += ToSeconds(unsaid);
+  stats.now_seconds = ToSeconds(now - cause_since_);
+  if (cause_ >= WaitCause::kConnect && cause_ <= WaitCause::kTransfer) {
+    if (const WorkerLink* worker = supply_.NextWorker()) {
+      stats.now_worker = worker->where.address;
+      if (cause_ == WaitCause::kBuild) stats.now_stage = worker->stream.stage;
+    }
+  }
+}
+
+}  // namespace millrace::client
