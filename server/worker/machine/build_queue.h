@@ -99,6 +99,8 @@ class BuildQueue {
   std::uint64_t leases() const;
   /// Bytes of batches built and not sent.
   std::uint64_t built_bytes() const { return built_bytes_; }
+  /// What it knows, stream by stream, as text for people who look for a fault.
+  std::string Dump() const;
 
   static constexpr std::uint64_t kMaxWantedBatches = 1 << 16;
 

@@ -131,6 +131,9 @@ class WorkerMachine {
   Number number() const { return number_; }
   std::uint64_t term() const { return term_; }
   const BuildQueue& queue() const { return queue_; }
+  /// All that it knows, with what is built, as text for people who look for a fault. Times are
+  /// seconds before the last tick.
+  std::string Dump() const;
 
  private:
   enum class Writing : std::uint8_t { kNothing, kPart, kBatch };

@@ -1,0 +1,58 @@
+// What a worker's state machine knows, as text for people who look for a fault.
+
+#include <array>
+
+#include <fmt/core.h>
+
+#include "server/worker/machine/worker_machine.h"
+
+namespace millrace {
+
+std::string BuildQueue::Dump() const {
+  std::string out = fmt::format("queue {} batches may be built, {} bytes built of {}\n", pending_,
+                                built_bytes_, memory_budget_);
+  for (const auto& [name, job] : jobs_) {
+    out += fmt::format("job {} weight {:.0f} time {:.6f} mean {:.6f} s active {}\n", name,
+                       job.weight, job.time, job.mean_seconds, job.active);
+  }
+  for (const auto& [id, stream] : streams_) {
+    std::array<std::size_t, 5> in_state{};
+    for (const auto& [key, entry] : stream.entries)
+      ++in_state[static_cast<std::size_t>(entry.state)];
+    out += fmt::format(
+        "wants of stream {} job {} plan {} next {} credit {} of {} leases {} given up {}: {} "
+        "without room, {} pending, {} being built, {} built with {} bytes, {} sent\n",
+        id, stream.job, stream.plan, stream.next.ToString(), stream.credit_used, stream.credit,
+        stream.leases.size(), stream.given_up.size(), in_state[0], in_state[1], in_state[2],
+        in_state[3], stream.built_bytes, in_state[4]);
+  }
+  return out;
+}
+
+std::string WorkerMachine::Dump() const {
+  const auto ago = [this](Time t) { return ToSeconds(last_tick_ - t); };
+  std::string out = fmt::format(
+      "worker {} {} at {} term {}{}\n"
+      "dispatcher {} attempt {} open {} registered {} writing {} heard {:.3f} s ago reported "
+      "{:.3f} s ago\n",
+      number_.ToString(), options_.name, options_.address, term_, draining_ ? " draining" : "",
+      dispatcher(), work_.attempt, work_.open, work_.registered, work_.writing, ago(work_.heard),
+      ago(work_.reported));
+  for (const auto& [fingerprint, plan] : plans_) {
+    out += fmt::format("plan {} {} {}\n", fingerprint, v1::PlanPhase_Name(plan.phase),
+                       plan.error.ToString());
+  }
+  constexpr std::array<const char*, 3> kWriting = {"nothing", "part", "batch"};
+  for (const auto& [id, stream] : streams_) {
+    out += fmt::format(
+        "stream {} of {} session {} writes {} control parts {} wants {:.3f} s ago{}{}\n", id,
+        stream.peer, stream.session.ToString(), kWriting[static_cast<std::size_t>(stream.writing)],
+        stream.control.size(), ago(stream.wants_heard),
+        stream.blocked_since ? fmt::format(" waits for credit {:.3f} s", ago(*stream.blocked_since))
+                             : "",
+        stream.going_away_said ? " going away" : "");
+  }
+  return out + queue_.Dump();
+}
+
+}  // namespace millrace
