@@ -19,16 +19,16 @@ std::string_view WithoutBrackets(std::string_view host) {
   return has ? host.substr(1, host.size() - 2) : host;
 }
 
-/// An address of either kind as IPv6 has it: ::ffff:a.b.c.d for one of IPv4.
+/// An address of IPv4 or IPv6 in the form of IPv6. An IPv4 address a.b.c.d becomes ::ffff:a.b.c.d.
 using Bytes = std::array<std::uint8_t, 16>;
 constexpr Bytes kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 bool IsMapped(const Bytes& bytes) { return std::equal(&bytes[0], &bytes[12], kMapped.begin()); }
 
-/// The bytes of a numeric host, in any spelling that a connection takes; empty for a name.
+/// The bytes of a numeric host, in any spelling that a connection accepts. Empty for a name.
 std::optional<Bytes> Numeric(std::string_view address) {
   const std::string_view bare = WithoutBrackets(HostOf(address));
-  const std::string host(bare.substr(0, bare.find('%')));  // without the interface
+  const std::string host(bare.substr(0, bare.find('%')));  // without "%eth0"
   Bytes bytes = kMapped;
   if (in_addr v4{}; inet_aton(host.c_str(), &v4) != 0) {
     std::memcpy(&bytes[12], &v4, sizeof v4);
@@ -38,7 +38,7 @@ std::optional<Bytes> Numeric(std::string_view address) {
   return std::nullopt;
 }
 
-/// Whether gRPC reads `address` by its scheme, and not as host:port.
+/// Whether gRPC reads `address` as a name with a scheme, and not as host:port.
 bool HasScheme(std::string_view address) {
   constexpr std::array<std::string_view, 5> kSchemes = {
       "dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:"};

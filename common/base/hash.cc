@@ -21,7 +21,7 @@ std::uint64_t Xxh3_64(std::span<const std::byte> bytes, std::uint64_t seed) {
 }
 
 struct Xxh3Stream::State {
-  XXH3_state_t xxh;  // aligned by its own declaration; new honours that since C++17
+  XXH3_state_t xxh;  // declared with an alignment, which new respects since C++17
 };
 
 Xxh3Stream::Xxh3Stream() : state_(std::make_unique<State>()) { XXH3_128bits_reset(&state_->xxh); }

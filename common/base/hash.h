@@ -1,4 +1,5 @@
-// XXH3 (https://github.com/Cyan4973/xxHash), the one hash of files, batches, indexes and plans.
+// XXH3 (https://github.com/Cyan4973/xxHash): the one hash function for files, batches, indexes and
+// plans.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Strong types for the numbers that must not be mixed up, and the two digests that name a plan.
+// Strong types for numbers that must not be mixed up, and the two digests that identify a plan.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-/// An integer of one meaning: an ExampleId is no FileId. `Tag` is never defined.
+/// An integer with one meaning, so that an ExampleId cannot be used as a FileId. `Tag` is never
+/// defined.
 template <class Tag, class Rep>
 class StrongId {
  public:
@@ -27,13 +28,13 @@ class StrongId {
 
 /// A file of a dataset, numbered in topological order from 0.
 using FileId = StrongId<struct FileIdTag, std::uint32_t>;
-/// A definition of an index, numbered in file order from 0.
+/// A definition in an index, numbered in file order from 0.
 using DefinitionId = StrongId<struct DefinitionIdTag, std::uint32_t>;
-/// An example of a plan, numbered as reference-semantics has it, from 0.
+/// An example of a plan, numbered from 0 in the fixed order that the reference semantics give.
 using ExampleId = StrongId<struct ExampleIdTag, std::uint64_t>;
 
-/// Number of a session, lease or worker: unique for ever, ordered, a higher one is later. Term 0
-/// is kept for leases that a consumer gives to itself.
+/// The number of a session, lease or worker. It is never used twice. Numbers are ordered, and a
+/// later one is higher. Term 0 is reserved for leases that a consumer gives to itself.
 struct Number {
   std::uint64_t term = 0;
   std::uint64_t n = 0;
@@ -43,7 +44,7 @@ struct Number {
   std::string ToString() const;
 };
 
-/// 128 bits of XXH3 (https://github.com/Cyan4973/xxHash), written as 32 hex digits, high half
+/// 128 bits of XXH3 (https://github.com/Cyan4973/xxHash). Written as 32 hex digits, the high half
 /// first.
 struct Digest128 {
   std::uint64_t high = 0;
@@ -53,12 +54,12 @@ struct Digest128 {
   std::string ToHex() const;
   /// InvalidArgument unless `hex` is 32 lower-case hex digits.
   static Result<Digest128> FromHex(std::string_view hex);
-  /// 16 bytes, big endian: what the wire and files carry.
+  /// 16 bytes, big endian: the form on the wire and in files.
   std::string ToBytes() const;
   static Result<Digest128> FromBytes(std::string_view bytes);
 };
 
-/// What a plan is made of: equal fingerprints give equal batches.
+/// Identifies a plan by its data and its pipeline. Equal fingerprints give equal batches.
 struct Fingerprint {
   Digest128 dataset;
   Digest128 pipeline;

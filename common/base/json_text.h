@@ -1,4 +1,4 @@
-// Text as a string of JSON, for logs, traces and the canonical text of pipelines.
+// Writes text as a JSON string, for logs, traces and the canonical text of pipelines.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-/// In quotes, with quotes, backslashes and control characters escaped. The bytes are part of
-/// digests of pipelines: they must not change.
+/// `text` in quotes, with quotes, backslashes and control characters escaped. The digests of
+/// pipelines depend on these bytes, so they must not change.
 std::string JsonText(std::string_view text);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What components write their events to: one line an event, none per batch.
+// The interface through which components log events: one line per event, and no event per batch.
 #pragma once
 
 #include <concepts>
@@ -30,7 +30,8 @@ struct LogField {
       : key(k), value(Text(Widened(v))), quote(false) {}
 
  private:
-  /// A few types stand for all, so that the text is made out of line.
+  /// Converts the value to one of a few types, so that the text is made in log.cc and not in every
+  /// caller.
   template <class T>
   static auto Widened(T v) {
     if constexpr (std::floating_point<T> || std::same_as<T, bool> || std::same_as<T, char>) {
@@ -49,7 +50,7 @@ struct LogField {
   static std::string Text(double v);
 };
 
-/// Where a component writes its events. Thread-safe. Passed in; there is no global logger.
+/// Receives the events of a component. Thread-safe. It is passed in; there is no global logger.
 class Logger {
  public:
   virtual ~Logger() = default;

@@ -1,4 +1,4 @@
-// Names of the log levels, as people write them.
+// The names of the log levels, as options and messages write them.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// What a process can be measured by: one table of metrics, and the values of one moment. Facts
-// only: who keeps them fills a MetricSet when asked, and an exporter
-// (server/daemon/metrics_exporter) shows it. Nothing global.
+// The metrics of a process: one table of metrics, and their values at one moment. This file holds
+// facts only. A component fills a MetricSet when it is asked to, and an exporter
+// (server/daemon/metrics_exporter) shows it. Nothing here is global.
 #pragma once
 
 #include <array>
@@ -51,7 +51,8 @@ struct MetricSpec {
   Metric metric;
   std::string name;
   MetricType type;
-  bool of_dispatcher;  // which processes have it
+  // The processes that have the metric.
+  bool of_dispatcher;
   bool of_worker;
   std::vector<std::string> labels;
   std::string help;
@@ -59,14 +60,16 @@ struct MetricSpec {
 const std::vector<MetricSpec>& MetricTable();
 const MetricSpec& SpecOf(Metric metric);
 
-/// Seconds in buckets whose bounds double from 0.1 ms to 52 s. Not thread-safe.
+/// Counts durations in buckets. The upper bounds of the buckets double from 0.1 ms to 52 s. Not
+/// thread-safe.
 class Histogram {
  public:
   static constexpr std::size_t kBounds = 20;
   static const std::array<double, kBounds>& Bounds();
 
   void Observe(double seconds);
-  /// Observations up to each bound (not up to the one before it), and those above the last.
+  /// Observations per bucket; the last entry counts those above the last bound. Counts are not
+  /// cumulative.
   const std::array<std::uint64_t, kBounds + 1>& counts() const { return counts_; }
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
@@ -83,10 +86,11 @@ class MetricSet {
   /// Values of the metric's labels, in their order.
   using Labels = std::vector<std::string>;
 
-  /// Sets the value; one that is there already is added to. REQUIRES: a value for each label, no
-  /// histogram.
+  /// Sets a value. If there is a value with these labels already, `value` is added to it. REQUIRES:
+  /// one label value for each label of the metric, and a metric that is no histogram.
   void Add(Metric metric, Labels labels, double value);
-  /// REQUIRES: a value for each label, a histogram.
+  /// Sets a histogram. REQUIRES: one label value for each label of the metric, and a metric that is
+  /// a histogram.
   void Set(Metric metric, Labels labels, const Histogram& histogram);
 
   const std::map<Labels, double>& values(Metric metric) const;
@@ -97,7 +101,7 @@ class MetricSet {
   std::map<Metric, std::map<Labels, Histogram>> histograms_;
 };
 
-/// "resource_exhausted", as a label has it.
+/// The code as the value of a label, for example "resource_exhausted".
 std::string CodeLabel(StatusCode code);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// Deliberate bugs: tests/sim switches them on, one at a time, to see that it catches each.
-// Everywhere else IsMutant is false at compile time, and leaves nothing behind.
+// Deliberate bugs. tests/sim switches them on, one at a time, to check that it catches each one. In
+// every other program IsMutant is false at compile time, so no code of a mutant remains.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@ namespace millrace {
 
 enum class Mutant : std::uint8_t {
   kNoMutant,
-  kNextNeedsCredit,          // what a consumer needs next waits for credit
-  kRoomIgnored,              // a worker builds all that it has leases for
-  kCreditBeyondMemory,       // a consumer gives more credit than it has memory
+  kNextNeedsCredit,          // a batch that the consumer needs next waits for credit
+  kRoomIgnored,              // a worker builds everything that it has leases for
+  kCreditBeyondMemory,       // a consumer gives more credit than it has memory for
   kPositionOffByOne,         // a session begins one step late
-  kPositionMovesOnReceipt,   // the place moves when a batch comes, not when the loop takes it
+  kPositionMovesOnReceipt,   // the position moves when a batch arrives, not when the loop takes it
   kTailCutWrong,             // the last step gives its remainder to the wrong rank
-  kCopyDeliveredTwice,       // a second copy is handed to the loop as well
-  kLaterArrivalWins,         // of two rivals the one that came last stays
-  kNumberOnAdmission,        // a session gets its number with its Welcome
+  kCopyDeliveredTwice,       // a second copy of a batch goes to the loop too
+  kLaterArrivalWins,         // of two rival copies, the one that arrived last wins
+  kNumberOnAdmission,        // a session gets its number only with its Welcome
   kWelcomeBeforeCommit,      // a job begins before its record is on disk
-  kStoreFenceOff,            // the store takes writes of any term
-  kLowerTermObeyed,          // peers obey a dispatcher whose term is over
-  kFailingWorkerGivenAgain,  // a consumer gets leases on a worker that fails it
-  kSelfLeaseOff,             // without a dispatcher nobody leases
-  kCopiesNotCompared,        // the digest of a second copy is not looked at
+  kStoreFenceOff,            // the store accepts writes of any term
+  kLowerTermObeyed,          // peers obey a dispatcher whose term has ended
+  kFailingWorkerGivenAgain,  // a consumer gets leases on a worker that failed it
+  kSelfLeaseOff,             // nobody leases while there is no dispatcher
+  kCopiesNotCompared,        // the digest of a second copy is not compared
   kLapsedLeaseKept,          // the leases of a failed worker stay with it
-  kSilentWorkerTrusted,      // a worker that owes and says nothing is waited for
-  kLeasesAskedLate,          // a window that opens is told of with the next report in turn
+  kSilentWorkerTrusted,      // a consumer keeps waiting for a silent worker that owes it a batch
+  kLeasesAskedLate,          // a window that opens is reported only with the next regular report
 };
 inline constexpr int kMutants = 18;
 

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-/// "a number from 1 to 9", naming only those ends that are not T's own.
+/// "a number from 1 to 9". A bound is left out if it is just the limit of T.
 template <class T>
 std::string Describe(std::string_view what, const Bounds<T>& bounds) {
   const Bounds<T> all;
@@ -73,7 +73,7 @@ Result<std::uint64_t> ParseUnsigned(std::string_view text, Bounds<std::uint64_t>
 
 Result<double> ParseDecimal(std::string_view text, Bounds<double> bounds, std::string_view what) {
   double number = 0;
-  // Written so that NaN is refused too.
+  // This form of the condition refuses NaN too.
   if (!ParseWhole(text, number) || !(number >= bounds.min && number <= bounds.max)) {
     return InvalidArgument(fmt::format("expected {}, got '{}'", Describe(what, bounds), text));
   }

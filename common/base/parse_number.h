@@ -1,8 +1,8 @@
-// Numbers from text: the one place where text of people, files and other programs becomes a number.
+// Numbers from text. Text from people, files and other programs becomes a number only here.
 //
-// The whole text has to be the number: no white space, no sign '+', no unit, nothing behind it.
-// Errors are InvalidArgument "expected a whole number from 1 to 1024, got '2.7'", without a word of
-// where the text was; callers add that with Status::WithContext.
+// The whole text has to be the number: no white space, no sign '+', no unit, nothing after it.
+// Errors are InvalidArgument, for example "expected a whole number from 1 to 1024, got '2.7'". They
+// do not say where the text was; callers add that with Status::WithContext.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -17,14 +17,14 @@
 
 namespace millrace {
 
-/// Both ends belong to it.
+/// Both ends are allowed values.
 template <class T>
 struct Bounds {
   T min = std::numeric_limits<T>::lowest();
   T max = std::numeric_limits<T>::max();
 };
 
-/// Zeros before other digits: some readers take them for octal.
+/// Whether zeros may stand before other digits. Some readers take such numbers for octal.
 enum class LeadingZeros : std::uint8_t { kTaken, kRefused };
 
 namespace parse_number_internal {
@@ -34,7 +34,7 @@ Result<std::uint64_t> ParseUnsigned(std::string_view text, Bounds<std::uint64_t>
                                     LeadingZeros zeros);
 }  // namespace parse_number_internal
 
-/// A whole number in decimal digits; a '-' before them if T is signed.
+/// A whole number in decimal digits. If T is signed, a '-' may stand before them.
 template <std::integral T>
 Result<T> ParseNumber(std::string_view text, Bounds<T> bounds = {},
                       LeadingZeros zeros = LeadingZeros::kTaken) {
@@ -51,13 +51,14 @@ Result<T> ParseNumber(std::string_view text, Bounds<T> bounds = {},
   }
 }
 
-/// A decimal number, such as 2, 0.5 or 1e-3; never infinite, never NaN. `what` is what the message
-/// expects: "a number", "seconds".
+/// A decimal number, such as 2, 0.5 or 1e-3; never infinite, never NaN. Error messages say that
+/// `what` was expected, for example "a number" or "seconds".
 Result<double> ParseDecimal(std::string_view text, Bounds<double> bounds = {},
                             std::string_view what = "a number");
 
-/// "1.5GiB", "300MB", "4096" as bytes, rounded down. Units are B, kB, MB, GB, TB, KiB, MiB, GiB and
-/// TiB; without one the number has to be whole. At least 1 byte, at most 10^18.
+/// A number of bytes, from text such as "1.5GiB", "300MB" or "4096"; rounded down. Units are B, kB,
+/// MB, GB, TB, KiB, MiB, GiB and TiB. Without a unit the number has to be whole. At least 1 byte,
+/// at most 10^18.
 Result<std::uint64_t> ParseBytes(std::string_view text);
 
 }  // namespace millrace

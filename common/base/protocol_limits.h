@@ -6,10 +6,14 @@
 
 namespace millrace {
 
-inline constexpr std::size_t kMaxNameBytes = 128;      // of a job, dataset, fingerprint or worker
-inline constexpr std::uint32_t kMaxPriority = 1000;    // of a job; the lowest is 1, and 0 says 1
-inline constexpr std::uint32_t kMaxHeldLeases = 8192;  // of a session, named in its report
-inline constexpr std::uint64_t kMaxStaticBytes = std::uint64_t{4} << 30;  // tables of a plan
-inline constexpr std::uint32_t kMaxLeasesAtOnce = 256;  // for a session, from one decision
+inline constexpr std::size_t kMaxNameBytes =
+    128;  // for names of jobs, datasets, fingerprints and workers
+inline constexpr std::uint32_t kMaxPriority =
+    1000;  // of a job; the lowest is 1, and 0 stands for 1
+inline constexpr std::uint32_t kMaxHeldLeases = 8192;  // leases that a session names in its report
+inline constexpr std::uint64_t kMaxStaticBytes = std::uint64_t{4}
+                                                 << 30;  // static tables of one plan
+inline constexpr std::uint32_t kMaxLeasesAtOnce =
+    256;  // leases that one decision gives to one session
 
 }  // namespace millrace

@@ -38,7 +38,7 @@ enum class StatusCode : std::uint8_t {
   kUnauthenticated = 16,
 };
 
-/// The code's name as gRPC writes it, for example "FAILED_PRECONDITION".
+/// The code's name in gRPC's spelling, for example "FAILED_PRECONDITION".
 std::string_view StatusCodeName(StatusCode code);
 
 /// Success, or a code and one message for a person.
@@ -54,7 +54,7 @@ class [[nodiscard]] Status {
   /// "FAILED_PRECONDITION: rank 3 of …", or "OK".
   std::string ToString() const;
 
-  /// The same code with `where` and ": " before the message; success stays success.
+  /// The same code, with `where` and ": " put before the message. A success stays a success.
   Status WithContext(std::string_view where) const;
 
   friend bool operator==(const Status&, const Status&) = default;
@@ -90,7 +90,7 @@ inline Status DeadlineExceeded(std::string m) {
   return {StatusCode::kDeadlineExceeded, std::move(m)};
 }
 
-/// A T, or the Status that says why there is none. Never holds an ok Status.
+/// A T, or the Status that says why there is no T. It never holds an ok Status.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -1,4 +1,4 @@
-// One thing that a process did, with its begin and its end: what traces are made of.
+// One thing that a process did, with its begin and its end. Traces consist of spans.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Numbers are those of the protocol (trace.proto), which says what each is.
+/// The numbers are those of the protocol. trace.proto says what each kind means.
 enum class SpanKind : std::uint8_t {
   kLease = 1,
   kBuild = 2,
@@ -28,15 +28,15 @@ inline constexpr std::size_t kSpanKinds = 13;
 
 struct Span {
   SpanKind kind = SpanKind::kBuild;
-  std::uint32_t lane = 0;  // spans of one lane do not overlap, unless one holds the other
-  Time begin;              // unset: was not being recorded then
+  std::uint32_t lane = 0;  // spans of one lane do not overlap, except if one contains the other
+  Time begin;              // unset: nothing was being recorded then
   Time end;                // unset: now
-  Number session;          // whose batch it is
+  Number session;          // the session that the batch is for
   Number lease;
   std::uint64_t epoch = 0;  // the batch's position
   std::uint64_t example = 0;
-  std::uint64_t bytes = 0;   // packed; a lease: its shard's stride
-  std::uint32_t detail = 0;  // a wait: its cause; a lease: its shard's batches
+  std::uint64_t bytes = 0;   // packed size; for a lease: the stride of its shard
+  std::uint32_t detail = 0;  // for a wait: its cause; for a lease: the batches of its shard
 };
 
 }  // namespace millrace

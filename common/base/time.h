@@ -1,4 +1,4 @@
-// Moments and spans of time, as values. Only common/system/clock.h reads them off a clock.
+// Moments and durations, as values. Only common/system/clock.h reads them from a clock.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@ namespace millrace {
 
 using Duration = std::chrono::nanoseconds;
 
-/// A moment on a clock that never goes back and counts while the machine sleeps
-/// (CLOCK_BOOTTIME). Comparable only with moments of the same host since its boot.
+/// A moment on a clock that never goes back and that keeps counting while the machine sleeps
+/// (CLOCK_BOOTTIME). Moments are comparable only on one host and within one boot.
 struct Time {
   Duration since_boot{0};
 

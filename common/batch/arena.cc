@@ -19,7 +19,7 @@ constexpr std::size_t kSmallestClass = 4096;
 
 namespace internal {
 
-/// What the pool and its buffers share: it lives until the last of them is gone.
+/// The state that the pool and its buffers share. It lives until the last of them is gone.
 class PoolState {
  public:
   PoolState(std::size_t max_cached_bytes, std::shared_ptr<BufferMemory> memory)
@@ -27,7 +27,7 @@ class PoolState {
 
   ~PoolState() { Close(); }
 
-  /// nullptr where the system has no memory.
+  /// nullptr if the system has no memory left.
   std::unique_ptr<Buffer> Take(std::size_t bytes) {
     const std::size_t capacity = BufferPool::SizeClass(bytes);
     if (capacity == 0) return nullptr;
@@ -38,11 +38,12 @@ class PoolState {
   }
 
   void GiveBack(std::unique_ptr<Buffer> buffer) {
-    // Freed outside the lock: returning large memory to the system takes long.
+    // Declared before the lock, so that buffers are freed after it is released: the system takes
+    // long to take back large memory.
     std::vector<std::unique_ptr<Buffer>> surplus;
     MutexLock lock(mutex_);
     stats_.bytes_in_use -= buffer->capacity();
-    // The heap was the second choice.
+    // The buffer came from the heap because `memory_` had no room left.
     const bool stopgap = memory_ != nullptr && buffer->memory_ == nullptr;
     if (closed_ || stopgap || buffer->capacity() > max_cached_bytes_) {
       surplus.push_back(std::move(buffer));
@@ -66,7 +67,7 @@ class PoolState {
     lock.Unlock();
   }
 
-  /// From now on nothing is kept.
+  /// From now on the pool keeps no buffer.
   void Close() {
     {
       MutexLock lock(mutex_);
@@ -83,7 +84,7 @@ class PoolState {
  private:
   std::unique_ptr<Buffer> TakeCached(std::size_t capacity) {
     MutexLock lock(mutex_);
-    // The one used last is the likeliest to be in the processor's cache.
+    // The buffer that was used last is the most likely one to be in the processor's cache.
     for (std::size_t i = cached_.size(); i-- > 0;) {
       if (cached_[i]->capacity() != capacity) continue;
       std::unique_ptr<Buffer> buffer = std::move(cached_[i]);
@@ -96,7 +97,7 @@ class PoolState {
     return nullptr;
   }
 
-  /// nullptr where there is none, not even in place of what is cached.
+  /// nullptr if `memory_` has no room left, even after all cached buffers are freed.
   std::byte* AllocateFromMemory(std::size_t capacity) {
     if (std::byte* const data = memory_->Allocate(capacity)) return data;
     if (stats().bytes_cached == 0) return nullptr;
@@ -151,7 +152,7 @@ Result<std::shared_ptr<Buffer>> BufferPool::Acquire(std::size_t bytes) {
       });
     }
   } catch (const std::bad_alloc&) {
-    // Falls through to the one error there is.
+    // The error below covers this case too.
   }
   return ResourceExhausted("no memory for a buffer of " + std::to_string(bytes) + " bytes");
 }
@@ -163,7 +164,7 @@ void BufferPool::Trim() { state_->Trim(); }
 std::size_t BufferPool::SizeClass(std::size_t bytes) {
   if (bytes <= kSmallestClass) return kSmallestClass;
   if (bytes > kMaxBufferBytes) return 0;
-  // bytes lies in (2^k, 2^(k+1)]: four steps of 2^(k-2) lead from one to the other.
+  // bytes lies in (2^k, 2^(k+1)]. Four steps of 2^(k-2) lead from one end to the other.
   const auto k = static_cast<unsigned>(std::bit_width(bytes - 1)) - 1;
   const std::size_t step = std::size_t{1} << (k - 2);
   return (bytes + step - 1) / step * step;

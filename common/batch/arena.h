@@ -1,8 +1,9 @@
-// Memory for batches: 64-byte aligned buffers that are recycled instead of freed, so that a running
-// worker or session neither asks the kernel for pages nor pays for touching new ones.
+// Memory for batches: 64-byte aligned buffers that are recycled instead of freed. So a running
+// worker or session does not ask the kernel for pages, and does not pay for the first touch of new
+// ones.
 //
-// BufferPool is thread-safe. A Buffer is plain memory: who shares it, synchronises. Buffers may
-// outlive their pool; then they are freed instead of recycled.
+// BufferPool is thread-safe. A Buffer is plain memory: threads that share one have to synchronise.
+// Buffers may outlive their pool; then they are freed and not recycled.
 #pragma once
 
 #include <cstddef>
@@ -20,59 +21,59 @@ namespace internal {
 class PoolState;
 }
 
-/// Aligned memory of a pool. Its content is undefined when acquired: recycled memory is not
-/// cleared.
+/// Aligned memory from a pool. Its content is undefined after Acquire, because recycled memory is
+/// not cleared.
 class Buffer {
  public:
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// At a multiple of kTensorAlignment.
+  /// Lies at a multiple of kTensorAlignment.
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
-  /// What was asked for.
+  /// The size that was asked for.
   std::size_t size() const { return size_; }
   std::span<std::byte> bytes() { return {data_, size_}; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// What the buffer occupies: its size class, at least size().
+  /// The size of the memory behind the buffer: its size class, at least size().
   std::size_t capacity() const { return capacity_; }
 
  private:
   friend class internal::PoolState;
   Buffer(BufferMemory* memory, std::size_t capacity) : memory_(memory), capacity_(capacity) {}
 
-  BufferMemory* memory_;  // null: of the heap
+  BufferMemory* memory_;  // null: the buffer is from the heap
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::size_t capacity_;
 };
 
 struct BufferPoolStats {
-  std::uint64_t bytes_in_use = 0;  // of buffers that someone holds, by capacity
-  std::uint64_t bytes_cached = 0;  // of buffers that wait to be used again
+  std::uint64_t bytes_in_use = 0;  // capacity of the buffers that somebody holds
+  std::uint64_t bytes_cached = 0;  // capacity of the unused buffers that the pool keeps
   std::uint64_t allocations = 0;   // buffers taken from the system since the pool was made
-  std::uint64_t reuses = 0;        // buffers given out again
+  std::uint64_t reuses = 0;        // times that a kept buffer was given out again
 };
 
 class BufferPool {
  public:
   static constexpr std::size_t kDefaultCacheBytes = std::size_t{256} << 20;
 
-  /// Keeps at most `max_cached_bytes` of unused buffers; beyond it, those unused longest are freed.
-  /// Takes it from `memory`, and from the heap where that has no more; null: from the heap. What is
-  /// of the heap for want of `memory` is not kept.
+  /// Keeps at most `max_cached_bytes` of unused buffers. Beyond that, the buffers that have been
+  /// unused longest are freed. New buffers come from `memory` (null: from the heap). If `memory`
+  /// has no room left, a buffer comes from the heap instead, and such a buffer is not kept.
   explicit BufferPool(std::size_t max_cached_bytes = kDefaultCacheBytes,
                       std::shared_ptr<BufferMemory> memory = nullptr);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  /// No buffer is larger: a number beyond it is a mistake, or an attack.
+  /// No buffer is larger. A request beyond this is a mistake or an attack.
   static constexpr std::size_t kMaxBufferBytes = std::size_t{1} << 38;
 
-  /// A buffer of `bytes` bytes (0 is legal), which goes back to the pool with its last reference.
-  /// ResourceExhausted where the system has no memory, or beyond kMaxBufferBytes.
+  /// A buffer of `bytes` bytes (0 is allowed). It goes back to the pool when its last reference is
+  /// dropped. ResourceExhausted if the system has no memory left, or beyond kMaxBufferBytes.
   Result<std::shared_ptr<Buffer>> Acquire(std::size_t bytes);
 
   BufferPoolStats stats() const;
@@ -80,8 +81,9 @@ class BufferPool {
   /// Frees all unused buffers.
   void Trim();
 
-  /// The capacity of a buffer for `bytes`: the next of four classes a doubling, from 4 KiB up, so
-  /// that at most a fifth is unused. 0 beyond kMaxBufferBytes.
+  /// The capacity of a buffer for `bytes` bytes. There are four size classes between a power of two
+  /// and the next, from 4 KiB up, so that at most a fifth of a buffer is unused. 0 beyond
+  /// kMaxBufferBytes.
   static std::size_t SizeClass(std::size_t bytes);
 
  private:

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-/// What is wrong with the values of a splits tensor that cut `rows` rows; empty: nothing.
+/// Says what is wrong with a splits tensor that cuts `rows` rows. Empty if nothing is wrong.
 template <class T>
 std::string CheckSplits(std::span<const T> splits, std::uint64_t rows) {
   if (splits.front() != 0) return fmt::format("begin with {}, expected 0", splits.front());

@@ -1,7 +1,7 @@
-// The two forms of a batch: packed, as workers make it and as it travels, and delivered, as the
-// user sees it. docs/batch-layout.md describes the packed bytes.
+// The two forms of a batch. The packed form is made by workers and travels over the network. The
+// delivered form is the one that the user sees. docs/batch-layout.md describes the packed bytes.
 //
-// Both are immutable and thread-safe, and keep their memory alive through an owner.
+// Both are immutable and thread-safe. Each keeps its memory alive through an owner.
 #pragma once
 
 #include <cassert>
@@ -23,44 +23,46 @@
 
 namespace millrace {
 
-/// Header and payload in one contiguous run of bytes, checked: whatever the bytes were, offsets,
-/// shapes and splits of a PackedBatch can be trusted. The values of other tensors cannot: Expand
-/// checks those that it uses as numbers of something.
+/// Header and payload in one contiguous run of bytes, checked: offsets, shapes and splits of a
+/// PackedBatch can be trusted, whatever the bytes were. The values of other tensors cannot be
+/// trusted. Expand checks the node numbers and edge labels that it uses.
 class PackedBatch {
  public:
-  /// A view of `bytes`, which `owner` keeps alive and nobody changes. REQUIRES: bytes.data() is at
-  /// a multiple of kTensorAlignment. DataLoss with what, where, expected and got, unless `bytes` is
-  /// exactly one batch: checksum of the header, table, zeroed padding, and splits that begin with
-  /// 0, do not decrease and end with the number of rows they cut. Unimplemented for a format
-  /// version that this program does not know.
+  /// A view of `bytes`. `owner` keeps them alive, and nobody may change them. REQUIRES:
+  /// bytes.data() is at a multiple of kTensorAlignment. DataLoss (with what, where, expected and
+  /// got) unless `bytes` is exactly one valid batch. Checked are the checksum of the header, the
+  /// tensor table, the padding (all zeros), and the splits: they begin with 0, do not decrease, and
+  /// end with the number of rows that they cut. Unimplemented for a format version that this
+  /// program does not know.
   static Result<std::shared_ptr<const PackedBatch>> Parse(std::span<const std::byte> bytes,
                                                           std::shared_ptr<const void> owner);
-  /// The same of the first `size` bytes of a buffer.
+  /// The same, for the first `size` bytes of a buffer.
   static Result<std::shared_ptr<const PackedBatch>> Parse(std::shared_ptr<const Buffer> buffer,
                                                           std::size_t size);
 
   const BatchInfo& info() const { return info_; }
-  /// B: the rows of [B] tensors.
+  /// B, the number of rows of [B] tensors.
   std::size_t graphs() const { return info_.example_ids.size(); }
   const std::vector<TensorPlace>& tensors() const { return tensors_; }
-  /// Which tensors are edges that belong together.
+  /// The groups of tensors that describe the same edges.
   const std::vector<EdgeGroup>& edges() const { return edges_; }
-  /// The number of the tensor with this path.
+  /// The number of the tensor with this path; empty if there is none.
   std::optional<std::size_t> Find(std::string_view path) const;
   /// A tensor's values, little endian, without padding.
   std::span<const std::byte> tensor_bytes(std::size_t tensor) const;
-  /// One value, for tools and tests. REQUIRES: it exists. A uint64 beyond int64 wraps.
+  /// One value, for tools and tests. A uint64 value beyond int64 wraps. REQUIRES: the tensor has
+  /// this element.
   std::int64_t ValueAt(std::size_t tensor, std::size_t element) const;
 
-  /// All of it: what travels and what is saved.
+  /// The whole batch: the bytes that travel and that are saved.
   std::span<const std::byte> bytes() const { return bytes_; }
   std::span<const std::byte> header() const { return bytes_.first(header_bytes_); }
   std::span<const std::byte> payload() const { return bytes_.subspan(header_bytes_); }
 
-  /// XXH3-128 of the payload: the hash in logs. Computed at each call.
+  /// XXH3-128 of the payload: the hash that logs show. Computed at each call.
   Digest128 payload_hash() const;
-  /// XXH3-128 of header and payload: what receivers check and copies are compared by. Computed at
-  /// each call.
+  /// XXH3-128 of header and payload. Receivers check it, and copies of a batch are compared by it.
+  /// Computed at each call.
   Digest128 digest() const;
 
  private:
@@ -83,59 +85,62 @@ class PackedBatch {
   std::shared_ptr<const void> owner_;
 };
 
-/// Saves bytes() as a file, and their digest behind them, complete or not at all: under a temporary
-/// name, synced, then renamed.
+/// Saves bytes() and, after them, their digest. The file appears complete or not at all: it is
+/// written under a temporary name, synced, and then renamed.
 Status WriteBatchFile(const PackedBatch& batch, const std::string& path);
-/// Reads such a file into a buffer of `pool`. DataLoss where the digest is not that of the bytes;
-/// files of a batch with nothing behind it are read too.
+/// Reads such a file into a buffer of `pool`. DataLoss if the digest does not match the bytes.
+/// Files that hold only a batch, without a digest after it, are read too.
 Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path, BufferPool& pool);
 
-/// Told where a delivered batch of a device is worked on, so that its memory is used again only
-/// after that. Thread-safe.
+/// Learns on which streams of a device a delivered batch is used, so that its memory is used again
+/// only after that work. Thread-safe.
 class StreamLedger {
  public:
   virtual ~StreamLedger() = default;
-  /// Work that reads the batch has been or will be queued on this stream of the device before the
-  /// batch is dropped. Numbers as in DLPack: 1 the default stream, 2 the thread's, else a handle
-  /// that is good until then.
+  /// Tells that work on this stream of the device reads the batch. The work has been queued
+  /// already, or will be before the batch is dropped. Stream numbers are those of DLPack: 1 is the
+  /// default stream, 2 the thread's stream, and any other number is a handle that stays valid until
+  /// then.
   virtual void UsedOn(std::uintptr_t stream) = 0;
 };
 
-/// Where delivered tensors lie. Those outside the host's memory cannot be read by the host.
+/// Where delivered tensors lie. The host cannot read tensors outside its own memory.
 struct TensorMemory {
   enum class Kind : std::uint8_t { kHost = 1, kCuda = 2 };  // as DLPack numbers them
   Kind kind = Kind::kHost;
-  int device = 0;                  // which of its kind
-  StreamLedger* ledger = nullptr;  // lives as long as the batch's owner; null: nobody needs to know
+  int device = 0;  // number of the device among those of its kind
+  StreamLedger* ledger =
+      nullptr;  // lives as long as the batch's owner; null: nobody needs to be told
 };
 
 /// One tensor as the user sees it.
 struct DeliveredTensor {
-  std::string path;  // that of the packed tensor
+  std::string path;  // of the packed tensor
   TensorKind kind = TensorKind::kDense;
   DType dtype = DType::kInt32;  // int32 or int64; uint8 for string bytes
   std::vector<std::uint64_t> shape;
   std::vector<std::string> dimensions;  // as many as `shape`
-  std::string splits;               // path of the tensor that cuts this one; empty: rows are graphs
+  std::string splits;  // path of the tensor that cuts this one; empty: each row is one graph
   const std::byte* data = nullptr;  // at a multiple of kTensorAlignment, row major
   std::uint64_t bytes = 0;          // without padding
   TensorMemory memory;
 
-  /// REQUIRES: the host's memory; T is the type that `dtype` says.
+  /// REQUIRES: the tensor is in the host's memory, and T is the type that `dtype` names.
   template <class T>
   std::span<const T> values() const {
     assert(sizeof(T) == DTypeSize(dtype));
     return {reinterpret_cast<const T*>(data), static_cast<std::size_t>(bytes / sizeof(T))};
   }
-  /// One value, whatever the dtype, for tools and tests. REQUIRES: it exists, in the host's memory.
+  /// One value of any dtype, for tools and tests. REQUIRES: the tensor has this element and is in
+  /// the host's memory.
   std::int64_t ValueAt(std::size_t element) const;
 };
 
-/// What a session hands to the training loop: complete edges, node numbers that count across the
-/// batch, one index type. All tensors lie in one aligned run of bytes.
+/// The batch that a session gives to the training loop: complete edges, node numbers that count
+/// across the batch, and one index type. All tensors lie in one aligned run of bytes.
 class DeliveredBatch {
  public:
-  /// A view of `bytes`, into which the tensors point and which `owner` keeps alive.
+  /// A view of `bytes`. The tensors point into these bytes, and `owner` keeps them alive.
   DeliveredBatch(BatchInfo info, std::vector<DeliveredTensor> tensors,
                  std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
       : info_(std::move(info)),
@@ -149,7 +154,7 @@ class DeliveredBatch {
   const std::vector<DeliveredTensor>& tensors() const { return tensors_; }
   /// The tensor with this path, or nullptr.
   const DeliveredTensor* Find(std::string_view path) const;
-  /// All tensors with their zeroed padding.
+  /// All tensors, with the zeros that pad them.
   std::span<const std::byte> bytes() const { return bytes_; }
   /// Keeps the memory alive, for views that outlive the batch (numpy, DLPack).
   const std::shared_ptr<const void>& owner() const { return owner_; }

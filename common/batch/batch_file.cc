@@ -17,8 +17,8 @@
 namespace millrace {
 namespace {
 
-// Behind the batch, whose length is a multiple of 64, so that a file's length says whether it is
-// there: magic, version, zero, and the batch's digest.
+// The trailer after the batch: magic, version, a zero, and the batch's digest. The length of a
+// batch is a multiple of 64, so the length of a file says whether it has a trailer.
 constexpr std::string_view kMagic = "MILLFILE";
 constexpr std::uint32_t kVersion = 1;
 constexpr std::size_t kDigestAt = 16;
@@ -30,7 +30,7 @@ std::string Trailer(const Digest128& digest) {
   return trailer + digest.ToBytes();
 }
 
-/// Holds the bytes of a batch against what lies behind them.
+/// Checks the bytes of a batch against the trailer `behind` them.
 Status CheckTrailer(std::span<const std::byte> batch, std::span<const std::byte> behind) {
   const std::string_view trailer(reinterpret_cast<const char*>(behind.data()), behind.size());
   const std::string expected = Trailer(Xxh3(batch));
@@ -56,7 +56,7 @@ Status CheckTrailer(std::span<const std::byte> batch, std::span<const std::byte>
   return OkStatus();
 }
 
-/// Closes what it holds.
+/// Closes the descriptor that it holds.
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -119,7 +119,7 @@ Status WriteBatchFile(const PackedBatch& batch, const std::string& path) {
     ::unlink(temporary.c_str());
     return status;
   }
-  // The new name is durable only when its folder is.
+  // The new name is durable only after its folder has been synced.
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -21,7 +21,7 @@ bool Outside(const TensorSpec& spec, std::int64_t value) {
   return value < spec.min || (value >= 0 && static_cast<std::uint64_t>(value) > spec.max);
 }
 
-/// The part of a tensor's bounds that values of type In can reach.
+/// The bounds of a tensor, cut to the range of type In.
 template <class In>
 struct Bounds {
   explicit Bounds(const TensorSpec& spec)
@@ -31,8 +31,9 @@ struct Bounds {
   In high;
 };
 
-/// Returns whether a value is out of bounds. Kept apart from the columns, and without a branch for
-/// each value, so that the compiler sees two plain arrays and vectorises.
+/// Copies values in a narrower type; returns whether one is out of bounds. This function knows
+/// nothing of columns and has no branch per value, so that the compiler sees two plain arrays and
+/// vectorises the loop.
 template <class In, class Out>
 bool Narrow(const In* __restrict in, std::size_t n, Bounds<In> bounds, Out* __restrict out) {
   In outside = 0;

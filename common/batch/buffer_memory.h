@@ -1,16 +1,16 @@
-// Where a BufferPool takes its memory from, if not from the heap.
+// The interface to memory that a BufferPool uses in place of the heap.
 #pragma once
 
 #include <cstddef>
 
 namespace millrace {
 
-/// Thread-safe. Outlives what it allocated.
+/// Thread-safe. It has to outlive the memory that it allocated.
 class BufferMemory {
  public:
   virtual ~BufferMemory() = default;
-  /// `bytes` bytes, a multiple of kTensorAlignment, at such a multiple; nullptr where there is none
-  /// left: then a pool takes the heap.
+  /// Allocates `bytes` bytes at a multiple of kTensorAlignment; `bytes` is such a multiple too.
+  /// nullptr if no memory is left; then a pool uses the heap.
   virtual std::byte* Allocate(std::size_t bytes) = 0;
   virtual void Free(std::byte* data, std::size_t bytes) = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kForm = "expected v1,FINGERPRINT:EPOCH:EXAMPLE";
 
-/// Cuts what comes before the next `separator` off `rest`.
+/// Cuts `rest` at the next `separator`, and returns the part before it.
 std::string_view CutAt(char separator, std::string_view& rest) {
   const std::size_t at = rest.find(separator);
   const std::string_view head = rest.substr(0, at);
@@ -20,7 +20,8 @@ std::string_view CutAt(char separator, std::string_view& rest) {
   return head;
 }
 
-/// `text` for a message: what is not printable replaced, and not the whole of a wrong file.
+/// `text` as messages show it: unprintable characters replaced, and cut, in case it is a whole
+/// wrong file.
 std::string Shown(std::string_view text) {
   constexpr std::size_t kMost = 80;
   std::string shown(text.substr(0, kMost));
@@ -30,7 +31,7 @@ std::string Shown(std::string_view text) {
   return text.size() > kMost ? shown + "…" : shown;
 }
 
-/// `text` as a number in the one form that ToString writes.
+/// Reads `text` as a number. Only the form that ToString writes is accepted.
 bool ParsePart(std::string_view text, std::uint64_t& value) {
   const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text, {}, LeadingZeros::kRefused);
   if (number.ok()) value = *number;

@@ -1,8 +1,9 @@
-// What a checkpoint holds so that training goes on where it stopped: the order that was being read,
-// and the place in it. The same on every rank after the same step, and good for any world size.
+// The part of a checkpoint that lets training go on where it stopped: the order that was being
+// read, and the place in it. It is the same on every rank after the same step, and works with any
+// world size.
 //
 // Written as one line without spaces: "v1,<dataset digest>-<pipeline digest>:<epoch>:<example>",
-// one more ",…" for each further source. A reader refuses versions that it does not know.
+// and one more ",…" for each further source. A reader refuses versions that it does not know.
 //
 // Plain values; thread-compatible.
 #pragma once
@@ -18,9 +19,9 @@
 
 namespace millrace {
 
-/// The place in one source.
+/// The place in the data of one source.
 struct CursorEntry {
-  Fingerprint order;  // the fingerprint with `exclude` left empty
+  Fingerprint order;  // the fingerprint of the same pipeline with an empty `exclude`
   Position position;
   friend bool operator==(const CursorEntry&, const CursorEntry&) = default;
 };
@@ -28,14 +29,14 @@ struct CursorEntry {
 struct Cursor {
   static constexpr std::uint32_t kVersion = 1;
 
-  std::vector<CursorEntry> entries;  // in the pipeline's order of sources, at least one
+  std::vector<CursorEntry> entries;  // in the order of the pipeline's sources; at least one
 
   friend bool operator==(const Cursor&, const Cursor&) = default;
 
   std::string ToString() const;
 
-  /// Reads what ToString writes. InvalidArgument, with the entry and what was expected, for all
-  /// else; FailedPrecondition for another version.
+  /// Reads the text that ToString writes. FailedPrecondition for another version. InvalidArgument
+  /// for any other text, with the entry and what was expected.
   static Result<Cursor> Parse(std::string_view text);
 };
 

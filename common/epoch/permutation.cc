@@ -9,7 +9,7 @@ namespace {
 __extension__ using Uint128 = unsigned __int128;
 
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
-// Below this size a network needs more rounds to look random: see docs/decisions/permutation.md.
+// Below this size a network needs more rounds to look random. See docs/decisions/permutation.md.
 constexpr std::uint64_t kFewRoundsFrom = std::uint64_t{1} << 16;
 
 std::uint64_t High(Uint128 product) { return static_cast<std::uint64_t>(product >> 64); }
@@ -22,13 +22,14 @@ std::uint64_t Mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Both halves of a 128-bit product, folded (the mixing step of wyhash, Wang Yi).
+/// Folds both halves of a 128-bit product into 64 bits (the mixing step of wyhash, Wang Yi).
 std::uint64_t Fold(std::uint64_t x, std::uint64_t y) {
   const Uint128 product = Uint128{x} * y;
   return High(product) ^ static_cast<std::uint64_t>(product);
 }
 
-/// A number below `bound`, by `key` and `x`. One fold alone is too regular in consecutive x.
+/// A number below `bound`, made from `key` and `x`. A single fold would be too regular in
+/// consecutive x.
 std::uint64_t Round(std::uint64_t x, std::uint64_t key, std::uint64_t bound) {
   return High(Uint128{Fold(Fold(x ^ key, kGolden), 0xD6E8FEB86659FD93u)} * bound);
 }
@@ -47,14 +48,15 @@ struct Halves {
   std::uint64_t right;
 };
 
-/// x / b and x % b, by the reciprocal of b; the quotient it gives is too small by one at most.
+/// x / b and x % b, by the reciprocal of b. The first quotient may be too small by one, which is
+/// corrected.
 Halves Divide(std::uint64_t x, std::uint64_t b, std::uint64_t reciprocal) {
   const std::uint64_t left = High(Uint128{x} * reciprocal);
   const std::uint64_t right = x - left * b;
   return right < b ? Halves{left, right} : Halves{left + 1, right - b};
 }
 
-/// ceil(sqrt(n)), exactly, whatever the floating-point unit rounds to. REQUIRES: n <= 2^62.
+/// ceil(sqrt(n)), exact however the floating-point unit rounds. REQUIRES: n <= 2^62.
 std::uint64_t CeilSqrt(std::uint64_t n) {
   auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(n)));
   while (root * root < n) ++root;
@@ -67,7 +69,7 @@ std::uint64_t CeilSqrt(std::uint64_t n) {
 Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t n)
     : n_(n), key_high_(Mix(seed + kGolden)), key_low_(Mix(epoch ^ 0xD1B54A32D192ED03u)) {
   assert(n <= kMaxSize);
-  // A bijection of (seed, epoch) for every n, so that no two epochs have one key.
+  // For every n this is a bijection of (seed, epoch), so no two epochs have the same key.
   key_low_ += Mix(key_high_ ^ n);
   key_high_ += Mix(key_low_);
   key_low_ += Mix(key_high_);
@@ -110,7 +112,7 @@ std::uint64_t Permutation::Word(std::uint64_t i) const {
 std::array<std::uint8_t, Permutation::kMaxShuffled> Permutation::Shuffle() const {
   std::array<std::uint8_t, kMaxShuffled> order{};
   for (std::uint64_t i = 0; i < n_; ++i) {
-    // Of [0, i]; the multiplication's bias is below 2^-58.
+    // A number in [0, i]. The bias of the multiplication is below 2^-58.
     const std::uint64_t j = High(Uint128{Word(i)} * (i + 1));
     order[i] = order[j];
     order[j] = static_cast<std::uint8_t>(i);

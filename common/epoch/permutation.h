@@ -1,16 +1,17 @@
-// The order of an epoch: a keyed bijection of [0, n) with random access in both directions, in
-// constant time and memory, with no table.
+// The order of an epoch: a bijection of [0, n), chosen by a key. Both directions have random access
+// in constant time, with constant memory and no table.
 //
-// Construction. For n <= 64: Fisher and Yates' shuffle ("Statistical Tables", 1938; Durstenfeld
-// 1964), run anew on the stack at every call from a keyed stream, so that small orders are exactly
-// uniform. Above: a generalised Feistel network over Z_a x Z_b with a = ceil(sqrt(n)), b = ceil(n /
-// a), rounds by modular addition, and cycle walking over the fewer than a surplus values (J. Black,
-// P. Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). A walk takes 1 + 1 / sqrt(n)
-// passes on average. docs/decisions/permutation.md has what else was tried, the tests and the
-// measured cost.
+// Construction. For n <= 64: the shuffle of Fisher and Yates ("Statistical Tables", 1938;
+// Durstenfeld 1964). It runs on the stack at every call, from a stream of numbers that depends on
+// the key, so that small orders are exactly uniform. For larger n: a generalised Feistel network
+// over Z_a x Z_b with a = ceil(sqrt(n)) and b = ceil(n / a), whose rounds are modular additions (J.
+// Black, P. Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). The network covers a *
+// b values, fewer than a more than n. A result that is not below n goes through the network again
+// (cycle walking), which takes 1 + 1 / sqrt(n) passes on average. docs/decisions/permutation.md has
+// the alternatives, the tests and the measured cost.
 //
-// The numbers are part of `semantics: 1`: cursors and batches of old epochs depend on every one of
-// them, and none may change. This is no cipher: it hides nothing from who wants to know.
+// The results are part of `semantics: 1`: cursors and batches of old epochs depend on each of them,
+// so none may change. This is not a cipher: it hides nothing from somebody who looks for it.
 //
 // Immutable; thread-safe; cheap to make (some tens of nanoseconds) and to copy.
 #pragma once
@@ -25,7 +26,7 @@ class Permutation {
  public:
   static constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 62;
 
-  /// The order of epoch `epoch` of a shuffle of `n` things. REQUIRES: n <= kMaxSize.
+  /// The order of epoch `epoch` for `n` items. REQUIRES: n <= kMaxSize.
   Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t n);
 
   std::uint64_t size() const { return n_; }
@@ -33,14 +34,14 @@ class Permutation {
   /// The value at a place of the order. REQUIRES: place < size().
   std::uint64_t operator()(std::uint64_t place) const;
 
-  /// The place that has `value`: Inverse((*this)(x)) == x. REQUIRES: value < size().
+  /// The place at which `value` lies: Inverse((*this)(x)) == x. REQUIRES: value < size().
   std::uint64_t Inverse(std::uint64_t value) const;
 
  private:
   static constexpr std::uint64_t kMaxShuffled = 64;
   static constexpr std::size_t kMaxRounds = 10;
 
-  /// The i-th word of the stream keyed by (seed, epoch, n).
+  /// Word i of the stream of numbers whose key is (seed, epoch, n).
   std::uint64_t Word(std::uint64_t i) const;
   /// The whole order, for n <= kMaxShuffled.
   std::array<std::uint8_t, kMaxShuffled> Shuffle() const;
@@ -54,7 +55,7 @@ class Permutation {
   std::uint64_t a_ = 0;
   std::uint64_t b_ = 0;
   std::uint64_t reciprocal_ = 0;  // floor((2^64 - 1) / b)
-  std::size_t rounds_ = 0;        // even
+  std::size_t rounds_ = 0;        // always even
   std::array<std::uint64_t, kMaxRounds> keys_{};
 };
 

@@ -138,7 +138,8 @@ std::optional<Location> StepArithmetic::Locate(std::uint64_t place, Position fro
     location.row = static_cast<std::uint32_t>(offset % batch_size());
     return location;
   }
-  // The last rank whose share begins at or before the example; shares never get smaller with rank.
+  // The last rank whose share begins at or before the example. Shares never get smaller as the rank
+  // grows.
   const std::uint64_t left = options_.examples - at.example;
   std::uint64_t low = 0;
   std::uint64_t high = options_.world_size;

@@ -1,6 +1,7 @@
-// All step arithmetic: which examples of an epoch's order a rank's batch at a position holds, what
-// comes next, and where a given example comes. Plan, dispatcher, worker and consumer use this class
-// and nothing else. docs/protocol.md, "Places", is its specification.
+// All arithmetic of steps: which examples of an epoch's order the batch of a rank at a position
+// holds, which position comes next, and where a given example comes. The plan, the dispatcher,
+// workers and consumers all use this class and no other arithmetic. Its specification is
+// docs/protocol.md, "Places".
 //
 // Immutable; thread-safe.
 #pragma once
@@ -14,8 +15,8 @@
 
 namespace millrace {
 
-/// A place between two steps: the same on every rank after the same step. The end of an epoch is
-/// always (e + 1, 0).
+/// A place between two steps. It is the same on every rank after the same step. The end of an epoch
+/// is always written as (e + 1, 0).
 struct Position {
   std::uint64_t epoch = 0;
   std::uint64_t example = 0;  // examples of the epoch's order that come before the next step
@@ -23,7 +24,7 @@ struct Position {
   std::string ToString() const;  // "epoch 3, example 512"
 };
 
-/// Places [first, first + count) of an epoch's order.
+/// Places [first, first + count) in the order of an epoch.
 struct ExampleRange {
   std::uint64_t first = 0;
   std::uint32_t count = 0;
@@ -31,76 +32,79 @@ struct ExampleRange {
 };
 
 struct StepOptions {
-  std::uint64_t examples = 0;     // in an epoch, n
-  std::uint64_t size = 0;         // per rank and step; 0 where global_size is given
-  std::uint64_t global_size = 0;  // per step over all ranks; 0 where size is given
-  bool keep = false;              // remainder: keep | drop
+  std::uint64_t examples = 0;     // n, the examples in an epoch
+  std::uint64_t size = 0;         // examples per rank and step; 0 if global_size is given
+  std::uint64_t global_size = 0;  // examples per step over all ranks; 0 if size is given
+  bool keep = false;              // whether the remainder is kept (remainder: keep) or dropped
   std::uint32_t world_size = 1;
   friend bool operator==(const StepOptions&, const StepOptions&) = default;
 };
 
-/// Where one example of an epoch comes.
+/// Where one example comes in an epoch.
 struct Location {
-  Position position;  // of its step
+  Position position;  // of the step that has it
   std::uint64_t step = 0;
   std::uint32_t rank = 0;
-  std::uint32_t row = 0;  // planned row: dropped examples before it count
+  std::uint32_t row = 0;  // planned row: dropped examples before it count too
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-/// Steps of a shard where a window is shared between so many workers: half of a worker's part, 1 to
-/// 64. REQUIRES: workers > 0.
+/// How many steps a shard has if `workers` workers share a window of `window` steps: half of each
+/// worker's part, but at least 1 and at most 64. REQUIRES: workers > 0.
 std::uint32_t ShardStepsOf(std::uint64_t window, std::uint64_t workers);
 
 class StepArithmetic {
  public:
-  static constexpr std::uint64_t kMaxExamples = std::uint64_t{1} << 62;  // in an epoch
-  static constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;     // to start at
+  static constexpr std::uint64_t kMaxExamples = std::uint64_t{1} << 62;  // in one epoch
+  static constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;  // that a session can start at
 
-  /// InvalidArgument where neither or both sizes are given, where one is out of range (a rank's
-  /// batch has at most 2^31 - 1 examples), or where the world size is 0 or does not divide
-  /// global_size (with both numbers).
+  /// InvalidArgument if neither or both sizes are given, if a size is out of range (the batch of a
+  /// rank has at most 2^31 - 1 examples), if the world size is 0, or if it does not divide
+  /// global_size. The last message has both numbers.
   static Result<StepArithmetic> Create(const StepOptions& options);
 
   const StepOptions& options() const { return options_; }
 
-  /// Examples a full step takes over all ranks: W * B, or G.
+  /// The examples of a full step over all ranks: world size times size, or global_size.
   std::uint64_t stride() const { return stride_; }
-  /// Examples of one rank's full batch.
+  /// The examples in a full batch of one rank.
   std::uint64_t batch_size() const { return stride_ / options_.world_size; }
 
-  /// The position a session begins at; a step always lies there. OutOfRange for example >= n > 0
-  /// and beyond kMaxEpoch; FailedPrecondition for an empty epoch, and for `drop` where no epoch has
-  /// a step (with the numbers); (e + 1, 0) where `drop` leaves nothing of a resumed epoch.
+  /// The position at which a session begins; a step always lies there. If `drop` leaves no step in
+  /// the rest of a resumed epoch, this is (e + 1, 0). OutOfRange if example >= n > 0, or beyond
+  /// kMaxEpoch. FailedPrecondition if the epoch is empty, or if `drop` leaves no step in any epoch
+  /// (with the numbers).
   Result<Position> Start(Position wanted) const;
 
-  /// What follows the step at `at`. REQUIRES: a step lies at `at`.
+  /// The position after the step at `at`. REQUIRES: a step lies at `at`.
   Position Next(Position at) const;
 
-  /// The examples of `rank` in the step at `at`; empty is legal. REQUIRES: a step lies at `at`,
-  /// rank < world size.
+  /// The examples that `rank` has in the step at `at`; there may be none. REQUIRES: a step lies at
+  /// `at`, and rank < world size.
   ExampleRange RankExamples(Position at, std::uint32_t rank) const;
 
-  /// Whether the step at `at` is cut short by `keep`.
+  /// Whether the step at `at` is the short last one that `keep` allows.
   bool IsTail(Position at) const;
 
-  /// Counted within the epoch: floor(example / stride).
+  /// The number of the step within its epoch: floor(example / stride).
   std::uint64_t Step(Position at) const { return at.example / stride_; }
-  /// step * W + rank: for logs.
+  /// step * world size + rank, for logs.
   std::uint64_t Ordinal(Position at, std::uint32_t rank) const {
     return Step(at) * options_.world_size + rank;
   }
 
-  /// Steps from `from` to the end of its epoch (from 0: steps of a whole epoch).
+  /// The steps from example `from` to the end of its epoch. With 0, this is the number of steps in
+  /// a whole epoch.
   std::uint64_t StepsFrom(std::uint64_t example) const;
-  /// Steps of a shard that begins at `at`: at most `most`, none of the next epoch, and a tail step
-  /// only by itself. REQUIRES: a step lies at `at`, most > 0.
+  /// How many steps a shard has that begins at `at`. At most `most`. A shard never goes on into the
+  /// next epoch, and a short last step is a shard by itself. REQUIRES: a step lies at `at`, most >
+  /// 0.
   std::uint32_t ShardSteps(Position at, std::uint32_t most) const;
-  /// Examples that `drop` leaves out of an epoch whose steps begin at `example`; 0 with `keep`.
+  /// How many examples `drop` leaves out of an epoch whose steps begin at `example`; 0 with `keep`.
   std::uint64_t LeftOut(std::uint64_t example = 0) const;
 
-  /// Where the example at `place` of an epoch's order comes, for steps that begin at `from`. Empty
-  /// where it lies before `from` or is left out.
+  /// Where the example at `place` of an epoch's order comes, if steps begin at `from`. Empty if it
+  /// lies before `from` or is left out.
   std::optional<Location> Locate(std::uint64_t place, Position from) const;
 
  private:

@@ -16,7 +16,7 @@ using internal::kNoTensor;
 using internal::RecordBytes;
 using internal::RoundUp;
 
-/// Puts values one after another. The caller has made sure of the room.
+/// Writes values one after another. The caller has made sure that there is room.
 class Writer {
  public:
   explicit Writer(std::span<std::byte> out) : out_(out) {}
@@ -38,7 +38,7 @@ class Writer {
     std::memset(out_.data() + at_, 0, end - at_);
     at_ = end;
   }
-  /// 16 bytes, big endian, as Digest128::ToBytes.
+  /// Writes 16 bytes, big endian, like Digest128::ToBytes.
   void PutDigest(const Digest128& digest) {
     Put(__builtin_bswap64(digest.high));
     Put(__builtin_bswap64(digest.low));

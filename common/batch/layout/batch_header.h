@@ -1,5 +1,5 @@
-// The header of a packed batch as bytes. docs/batch-layout.md is the format; one list of values has
-// one encoding, and Decode refuses every other.
+// Encodes and decodes the header of a packed batch. docs/batch-layout.md describes the format. Each
+// list of values has exactly one encoding, and Decode refuses every other.
 //
 // Pure functions.
 #pragma once
@@ -17,7 +17,7 @@ namespace millrace {
 
 inline constexpr std::uint32_t kBatchFormatVersion = 1;
 
-/// What a header says.
+/// The content of a header.
 struct BatchHeader {
   std::uint64_t header_bytes = 0;   // a multiple of kTensorAlignment
   std::uint64_t payload_bytes = 0;  // a multiple of kTensorAlignment
@@ -26,20 +26,20 @@ struct BatchHeader {
   std::vector<EdgeGroup> edges;
 };
 
-/// Gives every tensor its offset, in order, each at the next multiple of kTensorAlignment; returns
-/// the bytes of the payload. REQUIRES: `bytes` of each tensor is set.
+/// Gives every tensor its offset, in order: each begins at the next multiple of kTensorAlignment.
+/// Returns the size of the payload in bytes. REQUIRES: `bytes` of each tensor is set.
 std::uint64_t LayOutPayload(std::span<TensorPlace> tensors);
 
-/// Bytes of the encoded header.
+/// The size of the encoded header.
 std::uint64_t HeaderBytes(const BatchInfo& info, std::span<const TensorPlace> tensors);
 
-/// Writes the header. REQUIRES: out.size() == HeaderBytes(info, tensors), and the tensors follow
-/// the rules of tensor_table.h and are laid out by LayOutPayload.
+/// Writes the header. REQUIRES: out.size() == HeaderBytes(info, tensors); the tensors follow the
+/// rules of tensor_table.h; LayOutPayload has laid them out.
 void EncodeHeader(const BatchInfo& info, std::span<const TensorPlace> tensors,
                   std::uint64_t payload_bytes, std::span<std::byte> out);
 
-/// The header at the begin of `bytes`, which may go on after it. Treats the bytes as hostile:
-/// DataLoss names what is wrong at which offset, with expected and got; Unimplemented names an
+/// Reads the header at the begin of `bytes`; other bytes may follow it. The bytes may be hostile.
+/// DataLoss says what is wrong at which offset, with expected and got. Unimplemented names an
 /// unknown format version.
 Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes);
 

@@ -21,13 +21,14 @@ using internal::kTensorFixedBytes;
 using internal::RecordBytes;
 
 constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{1} << 32;
-constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 48;  // kMaxTensors of them add up
+// Even the sizes of kMaxTensors tensors add up without an overflow.
+constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 48;
 
-/// Takes values one after another. The first thing wrong stays in status(); from then on every
-/// value is 0.
+/// Reads values one after another. The first error stays in status(); from then on every value is
+/// 0.
 class Reader {
  public:
-  /// `end`: where the values end and the checksum begins.
+  /// `end` is the offset at which the values end and the checksum begins.
   Reader(std::span<const std::byte> bytes, std::uint64_t end) : bytes_(bytes), end_(end) {}
 
   bool ok() const { return status_.ok(); }
@@ -41,7 +42,7 @@ class Reader {
     status_ = DataLoss(fmt::format("batch header: {} at offset {}: expected {}, got {}", what,
                                    offset, expected, got));
   }
-  /// False, and the error, where fewer than `bytes` are left.
+  /// False, and an error, if fewer than `bytes` bytes are left.
   bool Need(std::uint64_t bytes, std::string_view what) {
     if (ok() && bytes > left()) {
       Fail(at_, what, fmt::format("{} bytes", bytes), fmt::format("{}", left()));
@@ -56,7 +57,7 @@ class Reader {
     at_ += sizeof(T);
     return value;
   }
-  /// A number in [min, max].
+  /// Reads a number in [min, max].
   template <class T>
   T TakeIn(std::string_view what, T min, T max) {
     const std::uint64_t offset = at_;
@@ -95,7 +96,7 @@ class Reader {
   Status status_;
 };
 
-/// A tensor as its record has it: splits by number.
+/// One tensor as its record describes it. Splits tensors are given by number.
 struct Record {
   TensorPlace place;
   std::uint32_t splits = kNoTensor;
@@ -128,7 +129,7 @@ Record TakeRecord(Reader& reader) {
   std::uint64_t expected_bytes = DTypeSize(spec.dtype);
   bool fits = true;
   for (std::uint8_t i = 0; i < rank && reader.ok(); ++i) {
-    // Rows without bytes would make any number of rows legal.
+    // If rows had no bytes, any number of rows would be legal.
     place.shape.push_back(
         reader.TakeIn<std::uint64_t>("tensor shape", i == 0 ? 0 : 1, kMaxTensorBytes));
     fits &= !__builtin_mul_overflow(expected_bytes, place.shape.back(), &expected_bytes);
@@ -162,7 +163,7 @@ void Resolve(Reader& reader, const std::vector<Record>& records, std::uint32_t n
   path = records[number].place.spec.path;
 }
 
-/// What the table's rules leave to the header: places in the payload and numbers of rows.
+/// Checks the rules that need the header: places in the payload, and numbers of rows.
 void CheckPlaces(Reader& reader, const std::vector<Record>& records, const BatchHeader& header) {
   std::vector<TensorPlace> expected = header.tensors;
   const std::uint64_t payload_bytes = LayOutPayload(expected);
@@ -225,7 +226,7 @@ void TakeExamples(Reader& reader, std::uint32_t graphs, std::uint32_t dropped, B
   }
 }
 
-/// What has to be right before anything else is looked at.
+/// Checks what has to be right before anything else is read. Returns the size of the header.
 Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
   Reader reader(bytes, bytes.size());
   const std::string_view magic = reader.TakeBytes("magic", kBatchMagic.size());

@@ -1,4 +1,4 @@
-// The numbers of the header's format, shared by the two halves of batch_header.h.
+// Constants of the header's format. The encoder and the decoder (batch_header.h) share them.
 #pragma once
 
 #include <bit>
@@ -15,16 +15,16 @@ static_assert(std::endian::native == std::endian::little,
 
 inline constexpr std::string_view kBatchMagic = "MILLBTCH";
 inline constexpr std::uint64_t kFixedBytes = 104;       // before the example ids
-inline constexpr std::uint64_t kTensorFixedBytes = 48;  // of a tensor's record, before its shape
+inline constexpr std::uint64_t kTensorFixedBytes = 48;  // in a tensor's record, before its shape
 inline constexpr std::uint64_t kChecksumBytes = 8;
 inline constexpr std::uint32_t kNoTensor = std::numeric_limits<std::uint32_t>::max();
 
-/// The next multiple of `multiple` from n on.
+/// The smallest multiple of `multiple` that is at least n.
 constexpr std::uint64_t RoundUp(std::uint64_t n, std::uint64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// Bytes of a tensor's record, padding included.
+/// The size of a tensor's record, including padding.
 std::uint64_t RecordBytes(const TensorPlace& tensor);
 
 }  // namespace millrace::internal

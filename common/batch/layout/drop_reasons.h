@@ -1,5 +1,5 @@
-// Names of the reasons for which examples are dropped. A batch has their numbers. A plan's spec has
-// a name for each, so that a client can name the reasons of newer servers.
+// The names of the reasons for which examples are dropped. A batch has only their numbers. The spec
+// of a plan has a name for each number, so that a client can name the reasons of newer servers.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,26 @@
 
 namespace millrace {
 
-/// Whether `name` may name a reason: 1 to 64 of a-z, 0-9 and _.
+/// Whether `name` may name a reason: 1 to 64 characters, each one of a-z, 0-9 and _.
 bool IsDropReasonName(std::string_view name);
 
-/// Immutable; thread-safe; cheap to copy.
+/// Names of drop reasons. Immutable; thread-safe; cheap to copy.
 class DropReasonNames {
  public:
-  /// Those that this program knows.
+  /// Has only the names that this program knows.
   DropReasonNames() = default;
-  /// `names` of the reasons 1, 2, …; for one that is empty, or no name, this program's counts.
+  /// `names` are the names of reasons 1, 2, and so on. If one is empty or is not allowed as a name,
+  /// this program's own name for the number is used.
   explicit DropReasonNames(std::vector<std::string> names);
 
-  /// "too_large"; "reason 17" for one that has no name.
+  /// For example "too_large"; "reason 17" for a reason without a name.
   std::string NameOf(DropReason reason) const;
   std::string NameOf(std::uint64_t number) const;
-  /// Empty for one that has no name.
+  /// Empty for a reason without a name.
   std::string_view Find(std::uint64_t number) const;
 
  private:
-  std::shared_ptr<const std::vector<std::string>> names_;  // null: none besides this program's
+  std::shared_ptr<const std::vector<std::string>> names_;  // null: only this program's names
 };
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// From a DType, known when the program runs, to a C++ type, known when it is compiled.
+// From a DType, which is known at run time, to a C++ type, which is known at compile time.
 //
 // Pure functions.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace millrace::internal {
 
-/// Calls f with a zero of the type that `dtype` names.
+/// Calls f with a zero of the C++ type for `dtype`.
 template <class F>
 decltype(auto) VisitDType(DType dtype, F&& f) {
   switch (dtype) {
@@ -36,7 +36,7 @@ decltype(auto) VisitDType(DType dtype, F&& f) {
   return f(std::int64_t{0});
 }
 
-/// One value of an array, sign-extended; a uint64 beyond int64 wraps.
+/// One value of an array, sign-extended. A uint64 value beyond int64 wraps.
 inline std::int64_t LoadValue(const std::byte* data, DType dtype, std::size_t element) {
   return VisitDType(dtype, [&](auto zero) {
     std::memcpy(&zero, data + element * sizeof(zero), sizeof(zero));

@@ -5,8 +5,8 @@
 namespace millrace {
 namespace {
 
-// Names of the enumerations, as text and messages have them. The switches have no default, so that
-// a value without a name does not compile.
+// The names of enumerators, as text formats and messages write them. The switches have no default,
+// so that an enumerator without a name does not compile.
 
 constexpr std::string_view NameOf(DType dtype) {
   switch (dtype) {
@@ -90,8 +90,8 @@ constexpr std::string_view NameOf(DropReason reason) {
   return {};
 }
 
-/// Whether `all` has each value of an enumeration, by its number: all of them have names, and the
-/// number behind the last one has none.
+/// Whether `all` holds every value of an enumeration, in the order of their numbers. It does if
+/// each entry has a name, and the number after the last entry has none.
 template <class Enum, std::size_t n>
 constexpr bool IsComplete(const std::array<Enum, n>& all) {
   const auto first = static_cast<std::size_t>(all[0]);

@@ -1,5 +1,5 @@
-// What a batch looks like: its tensors, their types, and the header that stands before the payload.
-// docs/batch-layout.md describes the same for a reader in another language.
+// The layout of a batch: its tensors, their types, and the header before the payload.
+// docs/batch-layout.md describes the same for readers written in other languages.
 //
 // Thread-compatible value types.
 #pragma once
@@ -20,7 +20,7 @@ namespace millrace {
 /// Every tensor of a payload begins at a multiple of this, and so does the payload itself.
 inline constexpr std::uint64_t kTensorAlignment = 64;
 
-/// No example has more nodes; a larger one is dropped as `too_large`.
+/// No example in a batch has more nodes. A larger one is dropped as `too_large`.
 inline constexpr std::uint32_t kMaxExampleNodes = 1u << 20;
 
 enum class DType : std::uint8_t {
@@ -36,28 +36,28 @@ enum class DType : std::uint8_t {
 std::uint32_t DTypeSize(DType dtype);
 /// "uint8", … "int64".
 std::string_view DTypeName(DType dtype);
-/// Empty where no type has that name; so for the other enumerations below.
+/// Empty if no type has that name. The same holds for the other enumerations below.
 std::optional<DType> DTypeFromName(std::string_view name);
-/// The narrowest type that holds [min, max]; unsigned where min >= 0.
+/// The narrowest type that holds [min, max]; an unsigned one if min >= 0.
 DType NarrowestDType(std::int64_t min, std::uint64_t max);
 
 enum class TensorKind : std::uint8_t {
-  kDense,         // one row a graph, node or edge
-  kRaggedValues,  // rows of all graphs one after another; `splits` names the tensor that cuts them
-  kSplits,        // [B + 1], from 0, not decreasing
-  kStringBytes,   // UTF-8 or other bytes, cut by `splits`
-  kTableReference,  // [B], numbers of rows of a static table
+  kDense,           // one row per graph, node or edge
+  kRaggedValues,    // the rows of all graphs, one after another; `splits` says where they are cut
+  kSplits,          // [B + 1], begins with 0, never decreases
+  kStringBytes,     // UTF-8 or other bytes; the tensor in `splits` cuts them
+  kTableReference,  // [B], row numbers in a static table
 };
 std::string_view TensorKindName(TensorKind kind);
 std::optional<TensorKind> TensorKindFromName(std::string_view name);
 
-/// What expansion does with a packed tensor's values, besides widening them.
+/// What expansion does with the values of a packed tensor, besides widening them.
 enum class Expansion : std::uint8_t {
   kWiden,       // nothing more
-  kNodeOffset,  // a node's number in its example becomes its number in the batch
-  kEdgeSource,  // kNodeOffset, and reversed and self edges are added
-  kEdgeTarget,  // the same, for the other end
-  kEdgeLabel,   // labels of the added edges
+  kNodeOffset,  // the number of a node in its example becomes its number in the batch
+  kEdgeSource,  // like kNodeOffset; also adds the reversed edges and the self edges
+  kEdgeTarget,  // the same, for the other end of each edge
+  kEdgeLabel,   // adds the labels of the added edges
   kEdgeSplits,  // counts of the complete edges
 };
 std::string_view ExpansionName(Expansion expansion);
@@ -66,13 +66,13 @@ enum class Symmetrization : std::uint8_t { kDirected, kUndirected, kBidirectiona
 std::string_view SymmetrizationName(Symmetrization symmetrization);
 std::optional<Symmetrization> SymmetrizationFromName(std::string_view name);
 
-/// How the edges of a plan's batches are completed.
+/// How the edges in the batches of a plan are completed.
 struct ExpandSpec {
   std::uint32_t base_edge_labels = 0;
   Symmetrization symmetrization = Symmetrization::kDirected;
   bool add_self_edges = false;
 
-  /// Edge labels of delivered batches.
+  /// The number of different edge labels in delivered batches.
   std::uint32_t edge_labels() const {
     return base_edge_labels * (symmetrization == Symmetrization::kBidirectional ? 2 : 1) +
            (add_self_edges ? 1 : 0);
@@ -80,23 +80,24 @@ struct ExpandSpec {
   friend bool operator==(const ExpandSpec&, const ExpandSpec&) = default;
 };
 
-/// One tensor of every batch of a plan. Its number in the plan's list is its number in a batch.
+/// One tensor that every batch of a plan has. Its number in the plan's list is its number in a
+/// batch.
 struct TensorSpec {
-  std::string path;  // "node_label"; '/' parts the branches of later pipelines
+  std::string path;  // for example "node_label"; '/' separates the branches of later pipelines
   TensorKind kind = TensorKind::kDense;
-  DType dtype = DType::kUint8;          // packed
+  DType dtype = DType::kUint8;          // of the packed values
   std::vector<std::string> dimensions;  // outermost first, for example {"nodes"}
   std::string splits;                   // path of the splits tensor, for ragged values and strings
-  std::string node_splits;              // path of the splits that number nodes, for kNodeOffset …
-  std::int64_t min = 0;                 // bounds of the packed values, inclusive
+  std::string node_splits;              // path of the splits that number nodes; empty: not needed
+  std::int64_t min = 0;                 // inclusive bounds of the packed values
   std::uint64_t max = 0;
   Expansion expansion = Expansion::kWiden;
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Why an example of a batch's range is not in it. A batch of a newer worker may have a number from
-/// 1 to kDropReasons - 1 that has no name here: drop_reasons.h tells how it is shown.
+/// Why an example of a batch's range is not in the batch. A batch from a newer worker may have a
+/// number from 1 to kDropReasons - 1 that has no name here. drop_reasons.h says how to show it.
 enum class DropReason : std::uint8_t {
   kContextCutOff = 1,
   kTooLarge = 2,
@@ -106,9 +107,10 @@ enum class DropReason : std::uint8_t {
 inline constexpr std::array kNamedDropReasons = {DropReason::kContextCutOff, DropReason::kTooLarge,
                                                  DropReason::kUnlabelledDefinition,
                                                  DropReason::kExcluded};
-/// Numbers of reasons are less than this, so that one of each fits into a report.
+/// The numbers of reasons are below this, so that a report has room for a count of each.
 inline constexpr std::size_t kDropReasons = 64;
-/// "context_cut_off", "too_large", "unlabelled_definition", "excluded". REQUIRES: one of these.
+/// "context_cut_off", "too_large", "unlabelled_definition" or "excluded". REQUIRES: the reason is
+/// one of these.
 std::string_view DropReasonName(DropReason reason);
 
 struct DroppedExample {
@@ -117,12 +119,13 @@ struct DroppedExample {
   friend bool operator==(const DroppedExample&, const DroppedExample&) = default;
 };
 
-/// What a batch says of itself. Nothing of a run: no lease, worker, rank or world size.
+/// What a batch says about itself. It says nothing about the run: no lease, worker, rank or world
+/// size.
 struct BatchInfo {
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
-  std::uint64_t first_example = 0;     // place in the epoch's order
-  std::uint32_t planned_examples = 0;  // of the range; graphs + dropped
+  std::uint64_t first_example = 0;     // place in the order of the epoch
+  std::uint32_t planned_examples = 0;  // examples in the range: graphs + dropped
   ExpandSpec expand;
   std::vector<ExampleId> example_ids;   // of the graphs, in row order
   std::vector<DroppedExample> dropped;  // in the order of the range

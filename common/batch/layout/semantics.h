@@ -1,12 +1,12 @@
-// The version of what makes the bytes of batches.
+// The version of the rules that determine the bytes of batches.
 #pragma once
 
 #include <cstdint>
 
 namespace millrace {
 
-/// Version of what the bytes of a batch depend on besides data and parameters: closure, permutation
-/// and layout. Part of every pipeline digest.
+/// Version of everything besides data and parameters that the bytes of a batch depend on: closure,
+/// permutation and layout. It is part of every pipeline digest.
 inline constexpr std::uint32_t kSemantics = 1;
 
 }  // namespace millrace

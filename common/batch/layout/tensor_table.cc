@@ -29,7 +29,7 @@ bool IsOneOf(Expansion expansion, std::initializer_list<Expansion> list) {
   return false;
 }
 
-/// REQUIRES: tensor.splits and tensor.node_splits, where set, are looked up in `tensors`.
+/// REQUIRES: tensor.splits and tensor.node_splits are either empty or paths in `tensors`.
 Status CheckOne(std::span<const TensorSpec> tensors, const TensorSpec& tensor) {
   const auto is_splits = [&](std::string_view path) {
     const std::optional<std::size_t> found = FindTensor(tensors, path);
@@ -97,7 +97,7 @@ bool CutsSomething(std::span<const TensorSpec> tensors, const TensorSpec& splits
   return false;
 }
 
-/// The one tensor of an edge group with this expansion.
+/// The one tensor of an edge group that has this expansion.
 Result<std::size_t> EdgeTensor(std::span<const TensorSpec> tensors, const TensorSpec& splits,
                                Expansion expansion) {
   std::optional<std::size_t> found;

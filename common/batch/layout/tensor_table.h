@@ -1,15 +1,17 @@
-// Rules that a list of tensors has to follow, whoever wrote it: a plan or the header of a batch
-// that came over the network.
+// The rules for a list of tensors. They hold for every source of a list: a plan, or the header of a
+// batch that came over the network.
 //
-//  - A tensor without `splits` has one row a graph. Any other has as many rows as the last number
-//  of
-//    the splits tensor it names: node_label names node_splits, edge_source names edge_splits.
-//  - A splits tensor has the kind kSplits, an unsigned dtype and graphs + 1 rows, and cuts at least
+//  - A tensor without `splits` has one row per graph. A tensor with `splits` has as many rows as
+//    the last number of the splits tensor that it names: node_label names node_splits, and
+//    edge_source names edge_splits.
+//  - A splits tensor has the kind kSplits, an unsigned dtype and graphs + 1 rows. It cuts at least
 //    one tensor.
-//  - kNodeOffset, kEdgeSource and kEdgeTarget name in `node_splits` the splits that number nodes.
-//  - Edges that belong together name one splits tensor, whose expansion is kEdgeSplits: exactly one
-//    kEdgeSource, one kEdgeTarget of the same dtype and node_splits, and one kEdgeLabel. There may
-//    be several such groups. Where edges are added, no other tensor may name these splits.
+//  - A tensor with the expansion kNodeOffset, kEdgeSource or kEdgeTarget names in `node_splits` the
+//    splits tensor that numbers the nodes.
+//  - Edges that belong together name the same splits tensor, whose expansion is kEdgeSplits. They
+//    are exactly one kEdgeSource, one kEdgeTarget of the same dtype and node_splits, and one
+//    kEdgeLabel. There may be several such groups. If edges are added, no other tensor may name
+//    these splits.
 //  - Paths and names of dimensions are 1 to 255 printable ASCII characters without blanks.
 //
 // Pure functions.
@@ -31,7 +33,7 @@ inline constexpr std::size_t kMaxTensors = 1024;
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::uint32_t kMaxBaseEdgeLabels = 1u << 16;
 
-/// The numbers of the tensors that hold one kind of edges.
+/// The numbers of the tensors that describe one group of edges.
 struct EdgeGroup {
   std::size_t splits = 0;
   std::size_t source = 0;
@@ -40,16 +42,16 @@ struct EdgeGroup {
   std::size_t node_splits = 0;
 };
 
-/// The number of the tensor with this path.
+/// The number of the tensor with this path; empty if there is none.
 std::optional<std::size_t> FindTensor(std::span<const TensorSpec> tensors, std::string_view path);
 
-/// Where the values of an integer type begin and end.
+/// The smallest and the largest value of an integer type.
 std::int64_t DTypeMin(DType dtype);
 std::uint64_t DTypeMax(DType dtype);
 bool IsSigned(DType dtype);
 
 /// The groups of edges, in the order of their splits. InvalidArgument names the tensor that breaks
-/// a rule above, and the rule.
+/// one of the rules above, and the rule.
 Result<std::vector<EdgeGroup>> CheckTensors(std::span<const TensorSpec> tensors,
                                             const ExpandSpec& expand);
 
