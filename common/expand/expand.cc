@@ -30,7 +30,7 @@ Status DoesNotFit(const PackedBatch& packed, std::size_t tensor, const std::stri
                   packed.tensors()[tensor].spec.path, what));
 }
 
-/// Which rows of a tensor belong to some of the batch's graphs.
+/// The rows of one tensor that belong to the chosen graphs of the batch.
 struct TensorRows {
   std::uint64_t begin;
   std::uint64_t end;
@@ -45,7 +45,7 @@ TensorRows RowsOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) 
   return {splits[rows.first], splits[last]};
 }
 
-/// The values of those rows, in bytes.
+/// The values of these rows, in bytes.
 std::span<const std::byte> BytesOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
   const TensorPlace& place = packed.tensors()[tensor];
   const TensorRows range = RowsOf(packed, tensor, rows);
@@ -55,15 +55,15 @@ std::span<const std::byte> BytesOf(const PackedBatch& packed, std::size_t tensor
                                              (range.end - range.begin) * row_bytes);
 }
 
-/// False where a value does not fit Out. Out is int32 or int64.
+/// False if a value does not fit Out, which is int32 or int64.
 template <class In, class Out>
 bool WidenValues(const In* __restrict in, std::size_t n, Out* __restrict out) {
   if constexpr (sizeof(In) < sizeof(Out) || std::is_same_v<In, Out>) {
     for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<Out>(in[i]);
     return true;
   } else {
-    // Bits that tell a value from what Out makes of it; testing once after the loop keeps it a loop
-    // that vectorises.
+    // Collects the bits in which a value differs from its converted form. One test after the loop
+    // keeps the loop vectorisable.
     constexpr auto kLargest = static_cast<In>(std::numeric_limits<Out>::max());
     In wrong = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -85,7 +85,7 @@ Status Widen(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* 
     using In = decltype(zero);
     const std::span<const In> in = ValuesAs<In>(bytes);
     if (WidenValues(in.data(), in.size(), out)) {
-      // Splits count from the first of the rows.
+      // Splits of the delivered batch count from its first row.
       if (rows.first > 0 && packed.tensors()[tensor].spec.kind == TensorKind::kSplits) {
         for (std::size_t i = in.size(); i-- > 0;) out[i] -= out[0];
       }
@@ -104,7 +104,7 @@ Status Widen(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* 
   });
 }
 
-/// Numbers of nodes within the example become numbers within the batch.
+/// Turns node numbers within the example into node numbers within the batch.
 template <class Out>
 Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* out) {
   const TensorSpec& spec = packed.tensors()[tensor].spec;
@@ -121,7 +121,7 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
       const std::uint64_t first = node_splits[row];
       const std::uint64_t nodes = node_splits[row + 1] - first;
       for (; i < end; ++i) {
-        // A negative number is a very large one here.
+        // A negative number becomes a very large one here.
         if (static_cast<std::uint64_t>(in[i]) >= nodes) {
           return internal::BadValue(packed, tensor, row,
                                     fmt::format("node {} of an example of {} nodes", in[i], nodes));
@@ -152,12 +152,12 @@ Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, RowRange rows
     case Expansion::kEdgeTarget:
     case Expansion::kEdgeLabel:
     case Expansion::kEdgeSplits:
-      break;  // ExpandEdges fills whole groups
+      break;  // ExpandEdges fills the whole group
   }
   return OkStatus();
 }
 
-/// What the batch of some rows says of itself.
+/// The description of a batch that consists of these rows.
 BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
   const BatchInfo& all = packed.info();
   if (rows.count == packed.graphs()) return all;
@@ -172,7 +172,7 @@ BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
 }  // namespace
 
 RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts) {
-  // Rounded up, so that the first part is empty only where all are.
+  // Rounded up, so that the first part is empty only if all parts are.
   const std::size_t first = (graphs * part + parts - 1) / parts;
   return {first, (graphs * (part + 1) + parts - 1) / parts - first};
 }
@@ -207,7 +207,8 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype
     }
   }
   for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
-    // Splits hold the rows of what they cut, and numbers of nodes are below those of their rows.
+    // Splits hold row numbers of the tensor that they cut, and node numbers are below the rows of
+    // their tensor. So it is enough to check the numbers of rows.
     if (!packed.tensors()[i].spec.splits.empty() && layout.shapes[i][0] > largest) {
       return DoesNotFit(packed, i, fmt::format("number of rows {}", layout.shapes[i][0]));
     }

@@ -8,18 +8,18 @@
 namespace millrace::internal {
 namespace {
 
-/// One example's packed edges, and what they may refer to.
+/// The packed edges of one example, and the numbers that they may refer to.
 template <class End, class Label>
 struct Edges {
   const End* source;
   const End* target;
   const Label* label;
   std::size_t size;
-  std::uint64_t first_node;  // of the example, in the delivered batch
+  std::uint64_t first_node;  // number of the example's first node in the delivered batch
   std::uint64_t nodes;
 };
 
-/// Where the next delivered edge goes.
+/// The place at which the next delivered edge is written.
 template <class Out>
 struct Cursor {
   Out* source;
@@ -27,14 +27,15 @@ struct Cursor {
   Out* label;
 };
 
-/// a + b, whatever the bytes held: sums beyond Out wrap, and are found to be wrong afterwards.
+/// a + b for any bytes: a sum beyond Out wraps, and a later check finds that it is wrong.
 template <class Out, class In>
 Out Add(Out a, In b) {
   using Unsigned = std::make_unsigned_t<Out>;
   return static_cast<Out>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
 }
 
-/// Writes ends numbered across the batch; returns the largest number within the example.
+/// Writes the node numbers of edge ends, counted across the batch. Returns the largest number
+/// within the example.
 template <class In, class Out>
 In Renumber(const In* __restrict in, std::size_t n, Out offset, Out* __restrict out) {
   In largest = 0;
@@ -57,7 +58,8 @@ bool Ascends(const Label* label, std::size_t n) {
   return ascends;
 }
 
-/// Copies edges [begin, end) of an example, reversed or not; false where an end is no node of it.
+/// Copies edges [begin, end) of an example, reversed or not. False if an end is not a node of the
+/// example.
 template <class End, class Label, class Out>
 bool Copy(const Edges<End, Label>& in, std::size_t begin, std::size_t end, bool reversed, Out add,
           Cursor<Out>& out) {
@@ -72,8 +74,8 @@ bool Copy(const Edges<End, Label>& in, std::size_t begin, std::size_t end, bool 
   return n == 0 || std::max(a, b) < in.nodes;
 }
 
-/// Every group of equal labels, followed by the same edges reversed; false where an end is no node
-/// of the example. Groups are short, so both directions are written in one loop.
+/// Writes every group of equal labels, followed by the same edges reversed. False if an end is not
+/// a node of the example. Groups are short, so one loop writes both directions.
 template <class End, class Label, class Out>
 bool CopyUndirected(const Edges<End, Label>& in, Cursor<Out>& out) {
   const auto offset = static_cast<Out>(in.first_node);
@@ -111,7 +113,7 @@ void AddSelfEdges(std::uint64_t first_node, std::uint64_t nodes, Out label, Curs
   out.label += nodes;
 }
 
-/// Which edge of an example is wrong, for the message. Only called when one is.
+/// Finds the wrong edge of an example, for the message. Only called if there is one.
 template <class End, class Label>
 Status FindBad(const PackedBatch& packed, const EdgeGroup& group, std::size_t row,
                const Edges<End, Label>& in) {
@@ -188,7 +190,8 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
   return OkStatus();
 }
 
-/// Calls f with a zero of the type; edges are unsigned and at most 32 bits wide (tensor_table.h).
+/// Calls f with a zero of the C++ type. Edges are unsigned and at most 32 bits wide
+/// (tensor_table.h).
 template <class F>
 Status VisitEdgeDType(DType dtype, F&& f) {
   switch (dtype) {

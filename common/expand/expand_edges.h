@@ -1,4 +1,4 @@
-// Completes the edges of a batch: the inner part of expand.h.
+// Completes the edges of a batch. expand.h is the interface to the whole expansion.
 //
 // Pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace millrace::internal {
 
-/// The rows of a splits tensor by graph. Parse has made sure that they ascend.
+/// The rows of a splits tensor, by graph. PackedBatch::Parse has checked that they ascend.
 class SplitsView {
  public:
   SplitsView(const PackedBatch& packed, std::size_t tensor)
@@ -27,14 +27,14 @@ class SplitsView {
   DType dtype_;
 };
 
-/// The DataLoss of a value of one example. `row` is the graph's.
+/// The DataLoss error for a wrong value of one example. `row` is the row of its graph.
 Status BadValue(const PackedBatch& packed, std::size_t tensor, std::size_t row,
                 std::string_view what);
 
-/// Edges of the delivered form for `edges` packed ones of an example with `nodes` nodes.
+/// The number of delivered edges for `edges` packed edges of an example with `nodes` nodes.
 std::uint64_t CompleteEdges(const ExpandSpec& expand, std::uint64_t edges, std::uint64_t nodes);
 
-/// Fills the four tensors of a group. REQUIRES: as ExpandInto.
+/// Fills the four tensors of a group. REQUIRES: as for ExpandInto.
 Status ExpandEdges(const PackedBatch& packed, const ExpandLayout& layout, const EdgeGroup& group,
                    std::span<std::byte> out);
 

@@ -1,15 +1,16 @@
-// Expansion as a kernel: the same bytes as expand.h, written tile by tile with no order between
-// tiles, so that thousands of threads of a GPU can share the work. A CPU runs the very same code.
+// Expansion as a kernel. It writes the same bytes as expand.h, in tiles that may run in any order,
+// so that thousands of threads of a GPU can share the work. A CPU can run the same code.
 //
-// Work is a table of tasks (expand_task.h). A task has elements: values of the packed form, or
-// edges, nodes, rows and bytes. A tile is kTileElements of them; any number of threads share a
-// tile. Every element finds by binary search which example it belongs to, and from that where its
-// values go: no element waits for another.
+// The work is a table of tasks (expand_task.h). A task has elements: values of the packed form, or
+// edges, nodes, rows or bytes. A tile is kTileElements of them, and any number of threads can share
+// a tile. Every element finds by binary search the example that it belongs to, and from that the
+// place of its values. So no element waits for another.
 //
-// Where a value is wrong, the error word is set and nothing is written outside the tensors: the
-// host's expansion of the same batch has the words for it (expand_program.h).
+// If a value is wrong, the error word is set, and nothing is written outside the tensors. To make
+// the error message, the host expands the same batch again (expand_program.h).
 //
-// C++17, and of the project expand_task.h alone: nvcc compiles it too.
+// C++17, and expand_task.h is the only header of the project that it includes, because nvcc
+// compiles it too.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ MILLRACE_HOST_DEVICE const T* ColumnAs(const Launch& launch, const Column& colum
   return reinterpret_cast<const T*>(launch.payload + column.offset);
 }
 
-/// Splits of any unsigned type.
+/// A view of a splits tensor of any unsigned type.
 struct Splits {
   const unsigned char* data;
   Type type;
@@ -60,7 +61,8 @@ struct Splits {
     }
   }
 
-  /// The row in [low, high] that element `i` belongs to; `high` where it is none of the others.
+  /// The row in [low, high] to which element `i` belongs; `high` if it belongs to none of the
+  /// others.
   MILLRACE_HOST_DEVICE std::uint64_t RowOf(std::uint64_t i, std::uint64_t low,
                                            std::uint64_t high) const {
     while (low < high) {
@@ -75,8 +77,8 @@ struct Splits {
   }
 };
 
-/// Elements [begin, end) of a task, and which of them a thread has: begin + thread, then every
-/// threads-th.
+/// Elements [begin, end) of a task, shared between threads. A thread has the element begin +
+/// thread, and after it every element that is a multiple of `threads` further on.
 struct Share {
   std::uint64_t begin;
   std::uint64_t end;
@@ -89,7 +91,8 @@ struct RowSpan {
   std::uint64_t high;
 };
 
-/// The rows that a share's elements lie in: searches within them are short. `first`: the task's.
+/// The first and the last row that a share's elements lie in. Later searches need only look between
+/// them. `first` is the first element of the task.
 MILLRACE_HOST_DEVICE inline RowSpan RowsOf(const Launch& launch, const Splits& splits,
                                            std::uint64_t first, const Share& share) {
   const std::uint64_t last = launch.first_row + launch.rows - 1;
@@ -114,7 +117,7 @@ MILLRACE_HOST_DEVICE void WidenTile(const Launch& launch, const Task& task, cons
   }
 }
 
-/// Splits are unsigned, and the rows they count have been found to fit (LayOutExpanded).
+/// Splits are unsigned. LayOutExpanded has checked that the row numbers fit.
 template <class Out>
 MILLRACE_HOST_DEVICE void SplitsTile(const Launch& launch, const Task& task, const Share& share) {
   const Splits in(launch, task.in);
@@ -137,7 +140,7 @@ MILLRACE_HOST_DEVICE void NodeTile(const Launch& launch, const Task& task, const
     const std::uint64_t row =
         task.cut ? splits.RowOf(task.first + i, span.low, span.high) : launch.first_row + i;
     const std::uint64_t first = nodes[row];
-    // A negative number is a very large one here.
+    // A negative number becomes a very large one here.
     const auto value = static_cast<std::uint64_t>(Load(in + i));
     if (value >= nodes[row + 1] - first) *launch.error = 1;
     out[i] = static_cast<Out>(first - base + value);
@@ -166,8 +169,9 @@ struct EdgeOut {
   }
 };
 
-/// Where the labels equal to that of edge `at` begin (`after` false) or end, among [begin, end),
-/// which ascend. Lies in [begin, end] whatever the labels are.
+/// Among the ascending labels of edges [begin, end), finds where those equal to the label of edge
+/// `at` begin (`after` is false) or end. The result lies in [begin, end] even if the labels do not
+/// ascend.
 template <class Label>
 MILLRACE_HOST_DEVICE std::uint64_t GroupBound(const Label* label, std::uint64_t begin,
                                               std::uint64_t end, std::uint64_t at, bool after) {
@@ -213,7 +217,7 @@ MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const
     }
     const auto a = static_cast<Out>(node - first_node + source);
     const auto b = static_cast<Out>(node - first_node + target);
-    // Where the example's edges begin in the delivered batch.
+    // The place at which the edges of the example begin in the delivered batch.
     const std::uint64_t start =
         Copies(task) * (begin - first_edge) + (task.self_edges ? node - first_node : 0);
     const std::uint64_t place = edge - begin;
@@ -227,7 +231,7 @@ MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const
                 static_cast<Out>(std::uint64_t{task.base_labels} + label));
         break;
       case Mirror::kUndirected: {
-        // A group of n edges from its place g on becomes 2 n edges from 2 g on.
+        // A group of n edges that begins at place g becomes 2 n edges that begin at place 2 g.
         const std::uint64_t from = GroupBound(labels, begin, end, edge, false) - begin;
         const std::uint64_t to = GroupBound(labels, begin, end, edge, true) - begin;
         out.Put(start + from + place, a, b, static_cast<Out>(label));
@@ -268,7 +272,7 @@ MILLRACE_HOST_DEVICE void EdgeSplitsTile(const Launch& launch, const Task& task,
   }
 }
 
-/// Tile::Run with a value of the type.
+/// Calls Tile::Run with a value of the C++ type for `type`.
 template <class Tile>
 MILLRACE_HOST_DEVICE void ForType(Type type, const Launch& launch, const Task& task,
                                   const Share& share) {
@@ -308,7 +312,7 @@ struct NodeAny {
   }
 };
 
-/// Ends and labels are unsigned and at most 32 bits wide (tensor_table.h).
+/// Edge ends and labels are unsigned and at most 32 bits wide (tensor_table.h).
 template <class End, class Out>
 MILLRACE_HOST_DEVICE void EdgeTileOf(const Launch& launch, const Task& task, const Share& share) {
   switch (task.label.type) {
@@ -362,7 +366,8 @@ MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const 
   }
 }
 
-/// What thread `thread` of `threads` does of a tile. REQUIRES: tile < launch.tiles.
+/// Does the part of a tile that belongs to thread `thread` of `threads`. REQUIRES: tile <
+/// launch.tiles.
 MILLRACE_HOST_DEVICE inline void RunTile(const Launch& launch, std::uint64_t tile,
                                          std::uint32_t thread, std::uint32_t threads) {
   std::uint32_t low = 0;

@@ -44,7 +44,7 @@ class ProgramMaker {
     } else if (spec.kind == TensorKind::kSplits) {
       task.op = Op::kSplits;
     }
-    // Edges and their splits are added group by group.
+    // Edges and their splits are added later, group by group.
     const bool of_group =
         spec.expansion != Expansion::kWiden && spec.expansion != Expansion::kNodeOffset;
     if (!of_group) Add(task);
@@ -97,7 +97,7 @@ class ProgramMaker {
     return {place.offset, static_cast<kernel::Type>(place.spec.dtype)};
   }
 
-  /// The first value of the rows, counted in the packed tensor.
+  /// The first value of the chosen rows, as an index into the packed tensor.
   std::uint64_t FirstElement(std::size_t tensor) const {
     const TensorPlace& place = packed_.tensors()[tensor];
     std::uint64_t first = layout_.rows.first;

@@ -1,4 +1,4 @@
-// From a batch to the tasks of the expansion kernel (expand_kernel.h).
+// Makes the tasks of the expansion kernel (expand_kernel.h) for a batch.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -14,20 +14,21 @@
 
 namespace millrace {
 
-/// What a kernel does to fill a delivered batch, padding included.
+/// The work of a kernel that fills a delivered batch, including padding.
 struct ExpandProgram {
-  std::vector<kernel::Task> tasks;  // each has elements
-  kernel::Launch launch;            // all but the memory it works on
+  std::vector<kernel::Task> tasks;  // none of them is empty
+  kernel::Launch launch;            // complete except for the memory that it works on
 };
 
 /// REQUIRES: `layout` is that of `packed`.
 ExpandProgram MakeExpandProgram(const PackedBatch& packed, const ExpandLayout& layout);
 
-/// Runs a program on the calling thread. `launch` has its memory, all of it the host's.
+/// Runs a program on the calling thread. All memory in `launch` is set, and it is memory of the
+/// host.
 void RunOnHost(const kernel::Launch& launch);
 
-/// What is wrong with a batch whose expansion by a kernel set the error word: the words of the
-/// host's expansion.
+/// Says what is wrong with a batch if a kernel has set the error word. It expands the batch on the
+/// host and returns that error.
 Status WhatIsWrong(const PackedBatch& packed, const ExpandLayout& layout);
 
 }  // namespace millrace

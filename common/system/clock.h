@@ -1,4 +1,5 @@
-// Time, passed in wherever it is needed, so that tests and the simulator own it.
+// The interface to time. A clock is passed in wherever time is needed, so that tests and the
+// simulator can control it.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,7 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Time Now() const = 0;
-  /// Seconds since 1970 by the wall clock, which may jump. For terms and messages only.
+  /// Seconds since 1970 by the wall clock, which may jump. Only for terms and messages.
   virtual std::int64_t UnixSeconds() const = 0;
 };
 

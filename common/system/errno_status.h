@@ -1,4 +1,4 @@
-// What the operating system says went wrong, as a Status.
+// Turns an error of the operating system into a Status.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-/// `what`, and what the system says about `error` (an errno): NotFound, InvalidArgument (a folder
-/// where a file is asked for), PermissionDenied, ResourceExhausted (disk, memory, descriptors) or
+/// `what` and the system's text for `error` (an errno). The code is NotFound, InvalidArgument (a
+/// folder in place of a file), PermissionDenied, ResourceExhausted (disk, memory or descriptors) or
 /// Unavailable.
 Status ErrnoStatus(std::string_view what, int error);
 

@@ -39,8 +39,9 @@ std::string CgroupFolder(const std::string& root, const std::string& controller)
   return "/";
 }
 
-/// This process's folder in the hierarchy mounted at `mount`, and all above it. In a container the
-/// name may be the host's, of which only the last one, the mount itself, is there.
+/// The folder of this process in the hierarchy mounted at `mount`, and all folders above it. Inside
+/// a container the folder may be named as on the host. Then only the last entry, the mount itself,
+/// exists.
 std::vector<std::string> CgroupFolders(const std::string& root, const std::string& mount,
                                        const std::string& controller) {
   std::string folder = CgroupFolder(root, controller);
@@ -52,7 +53,7 @@ std::vector<std::string> CgroupFolders(const std::string& root, const std::strin
   return folders;
 }
 
-/// The smallest number in `file` of any of `folders`; 0 where there is none.
+/// The smallest number in the files `file` of all `folders`; 0 if there is none.
 std::uint64_t SmallestLimit(const std::vector<std::string>& folders, const std::string& file) {
   std::uint64_t smallest = 0;
   for (const std::string& folder : folders) {
@@ -62,13 +63,13 @@ std::uint64_t SmallestLimit(const std::vector<std::string>& folders, const std::
   return smallest;
 }
 
-/// CPUs that the cgroup's quotas allow, rounded up; 0: no quota.
+/// The CPUs that the quotas of the cgroup allow, rounded up; 0: no quota.
 int QuotaCpus(const std::string& root) {
   double smallest = 0;
   const auto allow = [&](std::istringstream quota_and_period) {
     std::string words[2];
     quota_and_period >> words[0] >> words[1];
-    const auto quota = ParseNumber<std::uint64_t>(words[0], {.min = 1});  // "max", -1: no quota
+    const auto quota = ParseNumber<std::uint64_t>(words[0], {.min = 1});  // "max" or -1: no quota
     const auto period = ParseNumber<std::uint64_t>(words[1], {.min = 1});
     if (!quota.ok() || !period.ok()) return;
     const double cpus = static_cast<double>(*quota) / static_cast<double>(*period);

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// Passes on what is of the level or above.
+/// Passes on the events of its level and above.
 class LevelFilter final : public Logger {
  public:
   LevelFilter(std::shared_ptr<Logger> to, LogLevel level) : to_(std::move(to)), level_(level) {}

@@ -1,14 +1,14 @@
-// What the memory of batches asks of malloc.
+// Settings of malloc that suit the memory of batches.
 #pragma once
 
 #include <malloc.h>
 
 namespace millrace {
 
-/// Tells glibc's malloc to keep what was freed instead of giving it back to the kernel at once:
-/// messages of hundreds of kilobytes come and go thousands of times a second, and each would else
-/// cost page faults, and a walk over all small free chunks. Costs up to 128 MiB of freed memory
-/// that stays with the process. For the whole process; to be called before threads are started.
+/// Tells glibc's malloc to keep freed memory instead of giving it back to the kernel at once.
+/// Messages of hundreds of kilobytes come and go thousands of times a second. Without this, each
+/// would cost page faults and a walk over all small free chunks. In return, up to 128 MiB of freed
+/// memory stays with the process. Applies to the whole process. Call it before threads are started.
 inline void KeepFreedMemory() {
   constexpr int kKept = 128 << 20;
   mallopt(M_MMAP_THRESHOLD, kKept);

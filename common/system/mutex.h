@@ -33,7 +33,7 @@ class MILLRACE_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a Mutex for the length of a scope. Unlock and Lock let go of it in between.
+/// Holds a Mutex until the end of a scope. Unlock releases it earlier, and Lock takes it again.
 class MILLRACE_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) MILLRACE_THREAD_ANNOTATION(acquire_capability(mutex))
@@ -70,7 +70,7 @@ class CondVar {
     lock.release();
   }
 
-  /// False where `timeout` passed first. Spurious wake-ups are possible in both cases.
+  /// False if `timeout` passed first. Spurious wake-ups are possible in both cases.
   template <class Rep, class Period>
   bool WaitFor(Mutex& mutex, std::chrono::duration<Rep, Period> timeout) MILLRACE_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);

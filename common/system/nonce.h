@@ -1,4 +1,4 @@
-// 16 random bytes that tell one process's claim from another's.
+// 16 random bytes that distinguish the claim of one process from that of another.
 #pragma once
 
 #include <random>

@@ -1,4 +1,4 @@
-// A loop over independent pieces of work, on several threads.
+// A loop over independent pieces of work that runs on several threads.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-/// Calls body(0) … body(count - 1), each once, on `threads` threads (0: one for each CPU that the
-/// process may use), and returns when all are done. `body` is called from several threads at once
-/// and must not throw.
+/// Calls body(0), …, body(count - 1), each once, on `threads` threads, and returns when all are
+/// done. With 0 threads it uses one for each CPU that the process may use. `body` is called from
+/// several threads at once and must not throw.
 template <class Body>
 void ParallelFor(unsigned threads, std::size_t count, const Body& body) {
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());

@@ -13,13 +13,14 @@
 
 namespace millrace {
 
-/// Counts what was refused, by the method and the code of the error. Thread-safe.
+/// Counts refused requests, by method and by the code of the error. Thread-safe.
 class RefusalCounter {
  public:
-  /// `methods` are there from the start, with 0.
+  /// The counts of `methods` exist from the start, with 0.
   explicit RefusalCounter(std::vector<std::string> methods);
 
-  /// Nothing for a status that is no refusal: ok, cancelled, unavailable or aborted.
+  /// Counts the status of one call. A status that is no refusal (ok, cancelled, unavailable or
+  /// aborted) is ignored.
   void Count(const std::string& method, const Status& status);
   void AddTo(MetricSet& metrics) const;
 

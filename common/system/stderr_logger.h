@@ -1,4 +1,5 @@
-// A logger that writes one line an event, `key=value` or one JSON object, by spdlog.
+// A logger that writes one line per event, as `key=value` pairs or as one JSON object. It uses
+// spdlog.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace millrace {
 
-/// Writes to stderr. `component` names the process's role in every line.
+/// Writes to stderr. `component` is the role of the process; every line has it.
 std::shared_ptr<Logger> MakeStderrLogger(std::string component, LogLevel level, bool json);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// A pause that a request to stop ends.
+// A pause that ends early on a request to stop.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// Waits that long, or until `stop` is asked for.
+/// Waits for `time`, or until `stop` is requested.
 inline void WaitUnlessStopped(const std::stop_token& stop, std::chrono::duration<double> time) {
   std::mutex mutex;
   std::condition_variable_any never;

@@ -1,4 +1,4 @@
-// A thread that calls a function at a steady rate: where the clock enters a process.
+// A thread that calls a function at a steady rate.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// Calls `tick` every `period` until destroyed. The destructor waits for a call under way.
+/// Calls `tick` every `period` until it is destroyed. The destructor waits for a running call.
 class Ticker {
  public:
   Ticker(std::chrono::milliseconds period, std::function<void()> tick)

@@ -35,7 +35,7 @@ void Tracer::Start(std::uint64_t trace, Time until) {
     dropped_ = 0;
   }
   until_ = until;
-  // What was taken to its end is not begun again by an ask that comes late.
+  // A late request must not start a trace again that has been taken to its end already.
   on_.store(!ring_.empty() && until > clock_->Now(), std::memory_order_relaxed);
 }
 

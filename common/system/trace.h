@@ -1,8 +1,8 @@
-// What a process did, span by span, while a trace is taken.
+// Records what a process does, span by span, while a trace is taken.
 //
-// A span is recorded after it has ended, by whoever knows what it was: the begin is taken with
-// Begin, which costs one relaxed load where no trace is taken, and gives a time that Record
-// ignores.
+// A span is recorded after it has ended, by the code that knows what it was. That code takes the
+// begin from Begin. While no trace is taken, Begin costs one relaxed load and returns a time that
+// Record ignores.
 //
 //   const Time began = tracer.Begin();
 //   Work();
@@ -22,9 +22,9 @@
 
 namespace millrace {
 
-/// A bounded number of spans, the newest: what does not fit pushes out the oldest, which is
-/// counted. Memory is taken when a trace begins and given back when all of it has been taken.
-/// Thread-safe.
+/// Holds the newest spans, up to a fixed number. A new span pushes out the oldest one if there is
+/// no room, and the tracer counts how many were lost. Memory is allocated when a trace begins, and
+/// freed when all of the trace has been taken. Thread-safe.
 class Tracer {
  public:
   static constexpr std::size_t kCapacity = std::size_t{1} << 15;  // 3 MB
@@ -33,26 +33,26 @@ class Tracer {
       : clock_(std::move(clock)), capacity_(capacity) {}
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
-  /// Now; unset where nothing is recorded.
+  /// Now; unset if nothing is being recorded.
   Time Begin() const { return on() ? clock_->Now() : Time{}; }
-  /// A span that has ended. Ignored where off, and where it began before the trace did, or at an
-  /// unset time.
+  /// Records a span that has ended. It is ignored if no trace is on, if it began before the trace,
+  /// or if its begin is unset.
   void Record(const Span& span);
 
-  /// Records until `until`. What is left of another trace is dropped; the same one again only moves
-  /// the end. Traces have numbers from 1.
+  /// Records until `until`. If this is a new trace, what is left of the one before is dropped. If
+  /// it is the same trace again, only its end moves. The numbers of traces begin at 1.
   void Start(std::uint64_t trace, Time until);
 
   struct Taken {
-    std::uint64_t trace = 0;    // 0: none since the last one was done
-    std::vector<Span> spans;    // in the order of their ends
-    std::uint64_t dropped = 0;  // of this trace so far
-    bool done = false;          // it is over, and nothing is left: the next Take gives none
+    std::uint64_t trace = 0;    // 0: no trace since the last one ended
+    std::vector<Span> spans;    // in the order in which they ended
+    std::uint64_t dropped = 0;  // lost spans of this trace so far
+    bool done = false;          // the trace is over and all is taken; the next Take gives none
   };
-  /// The oldest spans, at most `most`.
+  /// Removes and returns the oldest spans, at most `most`.
   Taken Take(std::size_t most);
 
-  /// The calling thread's number, as a lane.
+  /// A number for the calling thread, for use as a lane.
   static std::uint32_t ThreadLane();
 
  private:
@@ -63,8 +63,8 @@ class Tracer {
   std::uint64_t trace_ MILLRACE_GUARDED_BY(mutex_) = 0;
   Time from_ MILLRACE_GUARDED_BY(mutex_);
   Time until_ MILLRACE_GUARDED_BY(mutex_);
-  std::vector<Span> ring_ MILLRACE_GUARDED_BY(mutex_);  // of capacity_, or empty
-  std::size_t first_ MILLRACE_GUARDED_BY(mutex_) = 0;   // the oldest
+  std::vector<Span> ring_ MILLRACE_GUARDED_BY(mutex_);  // capacity_ entries, or empty
+  std::size_t first_ MILLRACE_GUARDED_BY(mutex_) = 0;   // place of the oldest span
   std::size_t size_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };

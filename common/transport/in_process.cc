@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-/// A message as the other end receives it. Batch data change their type on the way, as they do when
-/// they cross a socket.
+/// Turns a message into the form that the other end receives. Parts of batches change their type on
+/// the way, as they do on a socket.
 template <class Message>
 Message Carry(Message message) {
   return message;
@@ -25,7 +25,8 @@ IncomingPart Carry(OutgoingPart out) {
   return in;
 }
 
-/// One end: its handler, called only on its strand, and whether it has been told of the close.
+/// One end of a link: its handler, which is called only on its strand, and whether the handler has
+/// been told that the stream is closed.
 template <class In>
 struct End {
   explicit End(Executor& executor) : strand(std::make_shared<Strand>(executor)) {}
@@ -34,15 +35,16 @@ struct End {
     strand->Post([this, status] {
       if (closed) return;
       closed = true;
-      // A handler may drop the stream, and with it this link; keep it until the call returns.
+      // A handler may drop the stream, and this link with it. `h` keeps the handler until the call
+      // returns.
       const std::shared_ptr<StreamHandler<In>> h = std::move(handler);
       if (h) h->OnClosed(status);
     });
   }
 
   std::shared_ptr<Strand> strand;
-  std::shared_ptr<StreamHandler<In>> handler;  // touched on the strand only
-  bool closed = false;                         // touched on the strand only
+  std::shared_ptr<StreamHandler<In>> handler;  // only used on the strand
+  bool closed = false;                         // only used on the strand
 };
 
 template <class Up, class Down, class UpIn, class DownIn>
@@ -65,7 +67,7 @@ class Link final : public InProcessLink,
     auto self = this->shared_from_this();
     client.PostClosed(to_client);
     server.PostClosed(to_server);
-    // Both tasks above use members of this link: keep it until they have run.
+    // Both tasks above use members of this link. These tasks keep it alive until they have run.
     client.strand->Post([self] {});
     server.strand->Post([self] {});
   }
@@ -122,7 +124,7 @@ std::shared_ptr<Stream<Up>> InProcessNetwork::Open(const std::string& from, cons
                                                    Accept accept) {
   using L = Link<Up, Down, Up, DownIn>;
   auto link = std::make_shared<L>(executor_);
-  link->SetPaused(true);  // nothing is delivered before both handlers are in place
+  link->SetPaused(true);  // so nothing is delivered before both handlers are in place
   link->client.handler = std::move(handler);
   const auto server_end = std::make_shared<ServerStream<L, Down>>(link);
   link->server.handler = accept(server_end);
@@ -247,7 +249,8 @@ void InProcessNetwork::AddWorker(const std::string& address,
 
 void InProcessNetwork::Kill(const std::string& address) {
   std::shared_ptr<DispatcherEndpoint> dispatcher;
-  std::shared_ptr<WorkerEndpoint> worker;  // destroyed outside the lock
+  std::shared_ptr<WorkerEndpoint>
+      worker;  // declared before the lock, so that it is destroyed after the lock is released
   MutexLock lock(mutex_);
   dispatcher = std::exchange(dispatchers_[address], nullptr);
   worker = std::exchange(workers_[address], nullptr);

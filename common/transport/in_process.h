@@ -1,8 +1,8 @@
-// A network inside one process: whole clusters in one test, with the same rules as gRPC's, and
-// faults on demand. The thread sanitizer runs over this one, since Debian's gRPC is not built for
-// it.
+// A network inside one process, so that one test can run a whole cluster. It has the same rules as
+// the network over gRPC, and makes faults on demand. The thread sanitizer runs over this network,
+// because Debian's gRPC is not built for it.
 //
-// Thread-safe. Streams may outlive the network's endpoints, not the network.
+// Thread-safe. Streams may outlive the endpoints of the network, but not the network itself.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// One stream of an in-process network, as the network sees it.
+/// One stream of an in-process network, seen from the network.
 class InProcessLink {
  public:
   virtual ~InProcessLink() = default;
@@ -34,11 +34,12 @@ class InProcessNetwork {
   void AddDispatcher(const std::string& address, std::shared_ptr<DispatcherEndpoint> endpoint);
   void AddWorker(const std::string& address, std::shared_ptr<WorkerEndpoint> endpoint);
 
-  /// What a killed process looks like from outside: nobody listens at `address`, and its streams,
-  /// in both roles, break. `who` opened streams under this name by MakeConnector.
+  /// Makes a process look killed to the others: nobody listens at `address` any more, and its
+  /// streams break in both roles. The streams that it opened are those under the name `who`
+  /// (MakeConnector).
   void Kill(const std::string& address);
-  /// What a stopped process or a cut cable looks like: streams with `address` at either end stay
-  /// open and carry nothing, until resumed.
+  /// Makes a process look stopped, or its cable cut. Streams with `address` at either end stay open
+  /// but carry nothing until they are resumed.
   void SetPaused(const std::string& address, bool paused);
 
   /// The network as the process at `from` sees it. The network has to outlive the connector.

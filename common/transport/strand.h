@@ -1,4 +1,5 @@
-// Threads that run small tasks, and strands: tasks of one strand run one after another, in order.
+// Threads that run small tasks, and strands. The tasks of one strand run one after another, in
+// order.
 #pragma once
 
 #include <deque>
@@ -11,7 +12,8 @@
 
 namespace millrace {
 
-/// A few threads and one queue. Thread-safe. The destructor runs what is queued and joins.
+/// A few threads with one queue. Thread-safe. The destructor runs the tasks that are queued, and
+/// joins.
 class Executor {
  public:
   explicit Executor(int threads);
@@ -31,13 +33,13 @@ class Executor {
   std::vector<std::thread> threads_;
 };
 
-/// Thread-safe. The executor has to outlive it.
+/// Runs its tasks one after another on an Executor. Thread-safe. The executor has to outlive it.
 class Strand : public std::enable_shared_from_this<Strand> {
  public:
   explicit Strand(Executor& executor) : executor_(executor) {}
 
   void Post(std::function<void()> task);
-  /// While paused, tasks are kept and not run.
+  /// While it is paused, tasks are kept and not run.
   void SetPaused(bool paused);
 
  private:

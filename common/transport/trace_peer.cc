@@ -9,7 +9,8 @@
 namespace millrace {
 namespace {
 
-/// Longer asks are cut: a peer stops by itself, whatever becomes of the dispatcher.
+/// The longest time for one request. So a peer stops to record by itself, even if the dispatcher is
+/// gone.
 constexpr Duration kLongest = std::chrono::seconds(600);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A worker's or consumer's part in a trace: it records when the dispatcher asks for it, and sends
-// what it has recorded with the messages that it sends anyway. docs/protocol.md, "Traces".
+// The part of a worker or consumer in a trace. It records when the dispatcher asks for it, and
+// sends the recorded spans with messages that it sends anyway. docs/protocol.md, "Traces".
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,26 @@
 
 namespace millrace {
 
-/// Thread-safe. Where no trace is taken, all costs one relaxed load.
+/// Thread-safe. While no trace is taken, each call costs one relaxed load.
 class TracePeer {
  public:
-  /// Spans in one message: 1.2 MB.
+  /// The most spans in one message; 1.2 MB.
   static constexpr std::size_t kMostInMessage = 16'384;
 
-  /// `name` for people: host:pid. `host_id` is equal for processes that share a clock.
+  /// `name` is for people: host:pid. `host_id` is equal for processes that share a clock.
   TracePeer(const std::shared_ptr<const Clock>& clock, std::string name, std::string host_id)
       : clock_(clock), name_(std::move(name)), host_id_(std::move(host_id)), tracer_(clock) {}
 
   Tracer& tracer() { return tracer_; }
 
-  /// Obeys what the dispatcher's message asks for, if anything. Whether it asks.
+  /// Begins to record if the dispatcher's message asks for it. Returns whether it asks.
   template <class Message>
   bool Obey(const Message& message) {
     if (message.has_trace()) OnAsk(message.trace());
     return message.has_trace();
   }
-  /// Adds what was recorded since the last one to a message to the dispatcher, from `id`.
+  /// Adds the spans recorded since the last call to `message`, which goes to the dispatcher. `id`
+  /// is the sender.
   template <class Message>
   void AddTo(Message& message, Number id) {
     if (asked_.load(std::memory_order_relaxed)) Fill(id, *message.mutable_trace());
@@ -47,9 +48,9 @@ class TracePeer {
   const std::string name_;
   const std::string host_id_;
   Tracer tracer_;
-  std::atomic<bool> asked_{false};  // and not done yet
+  std::atomic<bool> asked_{false};  // the trace that was asked for is not done yet
   Mutex mutex_;
-  v1::TraceAsk ask_ MILLRACE_GUARDED_BY(mutex_);  // the last one
+  v1::TraceAsk ask_ MILLRACE_GUARDED_BY(mutex_);  // the last request
   Time ask_received_ MILLRACE_GUARDED_BY(mutex_);
 };
 

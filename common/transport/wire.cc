@@ -26,7 +26,7 @@ void AppendVarint(std::uint64_t value, std::string& out) {
 
 void ReleaseOwner(void* owner) { delete static_cast<std::shared_ptr<const void>*>(owner); }
 
-/// Where the data begin and how long they are; begin == total where there are none.
+/// Where the data begin and how long they are. If there are none, begin == total.
 struct DataPlace {
   std::size_t begin;
   std::size_t bytes;
@@ -88,7 +88,7 @@ Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
   std::string head;
   IncomingPart in;
   std::size_t at = 0;
-  // The head ends before the data's tag and length; parsing stops at the tag by its length.
+  // The head ends before the tag and length of the data. Its length makes parsing stop there.
   std::size_t head_bytes = data.begin;
   if (data.bytes > 0) {
     std::string length;

@@ -1,6 +1,6 @@
-// Batch parts and want lists between their messages and gRPC's byte buffers, without a copy of the
-// data: a part that goes out is a slice of the arena, a part that comes in stays in the slices
-// where the network put it until its one gather into the final slot.
+// Converts batch parts and want lists between their messages and gRPC's byte buffers without a copy
+// of the data. A part that goes out is a slice of the arena. A part that comes in stays in the
+// slices where the network put it, until it is copied once into its final slot.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -15,18 +15,19 @@
 
 namespace millrace::wire {
 
-/// Parts carry at most this many bytes of data, so that no message comes near the receive limits.
+/// The most data in one part, in bytes. So no message comes near the receive limits.
 inline constexpr std::size_t kMaxPartBytes = 1 << 20;
-/// What a batch connection accepts as one message.
+/// The largest message that a batch connection accepts, in bytes.
 inline constexpr int kMaxBatchMessageBytes = 4 << 20;
-/// What a control connection accepts as one message (file lists of large datasets are the longest).
+/// The largest message that a control connection accepts, in bytes. File lists of large datasets
+/// are the longest.
 inline constexpr int kMaxControlMessageBytes = 64 << 20;
 
-/// One BatchPart message. Its data slice points to `part.data` and keeps `part.owner`.
+/// One BatchPart message. Its data slice points to `part.data` and keeps `part.owner` alive.
 grpc::ByteBuffer EncodePart(OutgoingPart part);
 
-/// InvalidArgument where the bytes are no BatchPart, or its data are not the last field. Takes the
-/// buffer's slices over.
+/// Takes over the slices of the buffer. InvalidArgument if the bytes are no BatchPart, or if its
+/// data are not the last field.
 Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer);
 
 grpc::ByteBuffer EncodeWants(const v1::WantList& wants);

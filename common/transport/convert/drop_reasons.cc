@@ -7,8 +7,8 @@
 namespace millrace {
 namespace {
 
-/// The protocol's name for a reason. Without a default, so that a reason without a name there does
-/// not compile.
+/// The protocol's value for a reason. The switch has no default, so that a reason without a
+/// counterpart in the protocol does not compile.
 constexpr v1::DropReason Twin(DropReason reason) {
   switch (reason) {
     case DropReason::kContextCutOff:

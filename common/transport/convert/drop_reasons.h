@@ -1,4 +1,4 @@
-// Reasons for dropping and their names, to and from the wire.
+// Converts the reasons for dropping examples, and their names, to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -9,15 +9,16 @@
 
 namespace millrace {
 
-/// Keeps the number, also where proto has no name for it.
+/// Keeps the number, even if the protocol has no name for it.
 v1::DropReason ToProto(DropReason reason);
 
-/// The names that a plan's spec has, with those of this program for what it does not name.
+/// The names that the spec of a plan has. Reasons that it does not name keep this program's names.
 DropReasonNames DropReasonsOf(const v1::Spec& spec);
 /// Puts the names of all reasons that this program knows into a spec.
 void AddDropReasons(v1::Spec& spec);
 
-/// The name of a count's reason: its own, as a dispatcher writes it into a status, or `names`'.
+/// The name of the reason of a count. This is the count's own name, if a dispatcher wrote one into
+/// the status; otherwise `names` gives it.
 std::string NameOf(const v1::DroppedCount& count, const DropReasonNames& names);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// How edges are completed, to and from the wire.
+// Converts the rules for completing edges to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Unimplemented where the symmetrization has a name that this program does not know.
+/// Unimplemented if this program does not know the name of the symmetrization.
 Result<ExpandSpec> FromProto(const v1::ExpandSpec& spec);
 void ToProto(const ExpandSpec& spec, v1::ExpandSpec* to);
 

@@ -1,4 +1,4 @@
-// Enumerations that the wire has by name.
+// Enumerations that the wire carries by name.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-/// The value that `find` knows by `name`. Unimplemented where it knows none: `what` says of what.
+/// The value that `find` returns for `name`. Unimplemented if it returns none. `what` is the kind
+/// of value, for the message.
 template <class Enum>
 Result<Enum> ByName(const char* what, const std::string& name,
                     std::optional<Enum> (*find)(std::string_view)) {

@@ -1,4 +1,4 @@
-// Numbers and positions, to and from the wire.
+// Converts numbers and positions to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -11,14 +11,14 @@
 
 namespace millrace {
 
-/// An unset message is the number 0.0, which is_set() tells apart.
+/// An unset message gives the number 0.0, whose is_set() is false.
 Number FromProto(const v1::Number& number);
 void ToProto(Number number, v1::Number* to);
 
 Position FromProto(const v1::Position& position);
 void ToProto(Position position, v1::Position* to);
 
-/// Where batch `batch` of a shard lies, counted from 0.
+/// The position of batch `batch` of a shard; batches count from 0.
 Position PositionOf(const v1::Shard& shard, std::uint64_t batch = 0);
 
 }  // namespace millrace

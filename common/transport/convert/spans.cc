@@ -7,8 +7,8 @@ namespace {
 
 Time FromNanoseconds(std::uint64_t ns) { return {Duration(static_cast<std::int64_t>(ns))}; }
 
-/// The protocol's name for a kind. Without a default, so that a kind without a name there does not
-/// compile.
+/// The protocol's value for a kind. The switch has no default, so that a kind without a counterpart
+/// in the protocol does not compile.
 constexpr v1::SpanKind Twin(SpanKind kind) {
   switch (kind) {
     case SpanKind::kLease:

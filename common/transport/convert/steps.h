@@ -1,4 +1,4 @@
-// What step arithmetic is made of, to and from the wire.
+// Converts the options of step arithmetic to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// What the message says; whether it makes sense is StepArithmetic::Create's to tell.
+/// Takes the message as it is. StepArithmetic::Create checks whether it makes sense.
 StepOptions FromProto(const v1::StepSpec& spec);
 void ToProto(const StepOptions& options, v1::StepSpec* to);
 

@@ -5,8 +5,8 @@
 namespace millrace {
 namespace {
 
-/// The protocol's name for a cause. Without a default, so that a cause without a name there does
-/// not compile.
+/// The protocol's value for a cause. The switch has no default, so that a cause without a
+/// counterpart in the protocol does not compile.
 constexpr v1::WaitCause Twin(WaitCause cause) {
   switch (cause) {
     case WaitCause::kNone:

@@ -1,4 +1,4 @@
-// Causes of waiting, to and from the wire.
+// Converts causes of waiting to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// kNone for a cause that this program does not know: it has no name for the wait.
+/// kNone for a cause that this program does not know.
 WaitCause FromProto(v1::WaitCause cause);
 v1::WaitCause ToProto(WaitCause cause);
 

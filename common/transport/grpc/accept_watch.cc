@@ -13,11 +13,11 @@ struct Watch {
   std::function<void(const std::string&)> failed;
 };
 
-// gRPC keeps a plain function, which its threads call for as long as the process lives.
+// gRPC takes only a plain function, and its threads call it for as long as the process lives.
 Watch* g_watch = nullptr;
 
 void OnLogLine(gpr_log_func_args* args) {
-  // tcp_server_posix.cc says so, and then forgets its listening socket.
+  // gRPC's tcp_server_posix.cc logs this text, and then stops to use its listening socket.
   constexpr std::string_view kFailed = "Failed accept4: ";
   const std::string_view text = args->message;
   g_watch->line(std::string(text));

@@ -1,6 +1,6 @@
-// Tells a daemon that it can take no more connections. gRPC stops to listen, for good and with no
-// word to its user, when accept() fails for want of open files: the port stays bound, and whoever
-// connects waits for an answer that never comes.
+// Tells a daemon when it can accept no more connections. If accept() fails because too many files
+// are open, gRPC stops to listen for good and does not tell its user. The port stays bound, and a
+// client that connects waits for an answer that never comes.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,10 @@
 
 namespace millrace {
 
-/// From now on gRPC's own log lines go to `line`, and `failed` is called, with the reason, each
-/// time that a server of this process has stopped to listen. Both from any thread, also after main
-/// has ended. For the whole process; to be called once, before servers are started.
+/// From now on, gRPC's own log lines go to `line`. `failed` is called with the reason each time
+/// that a server of this process has stopped to listen. Both may be called from any thread, and
+/// even after main has ended. Applies to the whole process. Call it once, before servers are
+/// started.
 void WatchAccepts(std::function<void(const std::string& text)> line,
                   std::function<void(const std::string& why)> failed);
 

@@ -26,7 +26,7 @@
 namespace millrace {
 namespace {
 
-/// Cancels a call in which nothing has come for so long, or up to twice as long.
+/// Cancels a call if nothing has come for `seconds`. It may take up to twice that time to notice.
 class SilenceLimit {
  public:
   SilenceLimit(grpc::ClientContext& context, double seconds)
@@ -46,7 +46,7 @@ class SilenceLimit {
   grpc::ClientContext& context_;
   std::atomic<bool> heard_{true};
   std::atomic<bool> exceeded_{false};
-  Ticker ticker_;  // last: its thread uses the others
+  Ticker ticker_;  // declared last, because its thread uses the members above
 };
 
 constexpr std::size_t kMostChannels = 64;
@@ -188,7 +188,7 @@ class GrpcConnector final : public Connector {
   }
 
  private:
-  /// Of several dispatchers the one that leads answers.
+  /// Asks the dispatchers one after another, until one of them answers: the one that leads.
   template <class Out, class F>
   Result<Out> Unary(const std::string& addresses, double timeout_seconds, F f) {
     Result<Out> result = Unavailable("no dispatcher");
@@ -208,7 +208,8 @@ class GrpcConnector final : public Connector {
     return result;
   }
 
-  /// Of several dispatchers the one that leads; the first one, where none says that it does.
+  /// The address of the dispatcher that leads. If none says that it leads, this is the first
+  /// address.
   std::string Leading(const std::string& addresses) {
     const std::vector<std::string> all = SplitAddresses(addresses);
     if (all.size() == 1) return all.front();
@@ -221,7 +222,7 @@ class GrpcConnector final : public Connector {
   std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
     MutexLock lock(mutex_);
     if (channels_.size() > kMostChannels) {
-      // Workers come and go over a month: connections that nothing runs on are let go.
+      // Workers come and go over a month, so connections that nobody uses are closed.
       std::erase_if(channels_, [](const auto& entry) { return entry.second.use_count() == 1; });
     }
     std::shared_ptr<grpc::Channel>& channel = channels_[address];
@@ -229,13 +230,13 @@ class GrpcConnector final : public Connector {
       grpc::ChannelArguments args;
       args.SetMaxReceiveMessageSize(wire::kMaxControlMessageBytes);
       args.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
-      // Connections are this connector's own, so that ranks of one process do not share a socket.
+      // Each connector has its own connections, so that ranks in one process do not share a socket.
       args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
       args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options_.keepalive_seconds * 1e3));
       args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                   static_cast<int>(options_.keepalive_timeout_seconds * 1e3));
       args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-      // Retries are the session's business, with its own jitter; gRPC's back-off stays short.
+      // The session retries, with its own jitter. So gRPC's back-off stays short.
       args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
       args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
       args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);

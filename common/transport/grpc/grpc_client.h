@@ -1,4 +1,4 @@
-// The network over gRPC, as a client of dispatchers and workers sees it.
+// The network over gRPC, for clients of dispatchers and workers.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,18 @@
 namespace millrace {
 
 struct GrpcClientOptions {
-  /// Seconds between keepalive pings on an idle connection, and to wait for the answer. The
+  /// Seconds between keepalive pings on an idle connection, and seconds to wait for the answer. The
   /// servers' limits (grpc_server) allow this rate.
   double keepalive_seconds = 10;
   double keepalive_timeout_seconds = 5;
-  /// A watched status that does not come for three periods and so many seconds is given up.
+  /// A watch on a status ends with an error if nothing comes for three periods plus this many
+  /// seconds.
   double silence_seconds = 5;
 };
 
-/// Every connector has connections of its own, one an address. Thread-safe. Where a tool asks one
-/// of several dispatchers (status, trace, an operator's requests), the address may be all of
-/// theirs, with commas between them: the one that leads answers.
+/// Every connector has its own connections, one per address. Thread-safe. Tools may ask one of
+/// several dispatchers (for status, traces and an operator's requests). Then the address may be a
+/// list of all of them with commas between, and the one that leads answers.
 std::shared_ptr<Connector> MakeGrpcConnector(const GrpcClientOptions& options);
 
 }  // namespace millrace

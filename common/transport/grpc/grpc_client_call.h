@@ -1,4 +1,4 @@
-// The client end of a bidirectional gRPC stream, as a Stream and its handler.
+// The client end of a bidirectional gRPC stream, in the form of a Stream and its handler.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// Calls of one connector that gRPC may still call back for.
+/// Counts the calls of one connector for which gRPC may still call back.
 class GrpcCallCount {
  public:
   void Begin() {
@@ -44,8 +44,8 @@ class GrpcCallCount {
 };
 
 /// One call. It keeps itself alive from Begin to OnDone. Writes and the half-close are started
-/// under `mutex_`, so that none starts after the last read failed; handler calls are kept apart by
-/// `calls_`, since gRPC runs OnReadDone and OnWriteDone on different threads.
+/// under `mutex_`, so that none starts after the last read has failed. gRPC runs OnReadDone and
+/// OnWriteDone on different threads, so `calls_` keeps the handler's calls from overlapping.
 template <class Out, class GrpcOut, class In, class GrpcIn>
 class GrpcClientCall final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
  public:
@@ -54,7 +54,7 @@ class GrpcClientCall final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
     count_->Begin();
   }
 
-  /// `start` prepares the call on `context()` with this reactor.
+  /// `start` prepares the call with `context()` and this reactor.
   template <class Prepare>
   static std::shared_ptr<GrpcClientCall> Begin(std::shared_ptr<StreamHandler<In>> handler,
                                                std::shared_ptr<GrpcCallCount> count,
@@ -143,7 +143,7 @@ class GrpcClientCall final : public grpc::ClientBidiReactor<GrpcOut, GrpcIn> {
   grpc::ClientContext context_;
   GrpcIn incoming_;
   Mutex calls_;
-  std::shared_ptr<StreamHandler<In>> handler_;  // until OnDone
+  std::shared_ptr<StreamHandler<In>> handler_;  // empty after OnDone
   Mutex mutex_;
   GrpcOut outgoing_ MILLRACE_GUARDED_BY(mutex_);
   bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;

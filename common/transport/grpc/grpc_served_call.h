@@ -1,4 +1,4 @@
-// The server end of a bidirectional gRPC stream, as a Stream and its handler.
+// The server end of a bidirectional gRPC stream, in the form of a Stream and its handler.
 #pragma once
 
 #include <memory>
@@ -14,12 +14,13 @@
 
 namespace millrace {
 
-/// One served call. It keeps itself alive from Begin to OnDone. At most one write is started at a
-/// time, and Finish only after it; both under `mutex_`. Handler calls are kept apart by `calls_`.
+/// One served call. It keeps itself alive from Begin to OnDone. At most one write is under way at a
+/// time, and Finish comes only after it; `mutex_` guards both. `calls_` keeps the handler's calls
+/// from overlapping.
 template <class In, class GrpcIn, class Out, class GrpcOut>
 class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
  public:
-  /// `accept` makes the handler of a stream; without one the call is refused.
+  /// `accept` makes the handler of a stream. If it returns none, the call is refused.
   template <class Accept>
   static GrpcServedCall* Begin(Accept accept);
 
@@ -98,7 +99,7 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
 
   GrpcIn incoming_;
   Mutex calls_;
-  std::shared_ptr<StreamHandler<In>> handler_;  // until OnDone
+  std::shared_ptr<StreamHandler<In>> handler_;  // empty after OnDone
   Mutex mutex_;
   GrpcOut outgoing_ MILLRACE_GUARDED_BY(mutex_);
   bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
@@ -116,7 +117,7 @@ GrpcServedCall<In, GrpcIn, Out, GrpcOut>* GrpcServedCall<In, GrpcIn, Out, GrpcOu
   call->self_ = call;
   {
     const auto stream = std::make_shared<GrpcStream<GrpcServedCall, Out>>(call);
-    // The handler may write from within accept: its OnWriteDone then waits for `calls_`.
+    // The handler may already write while `accept` runs. Its OnWriteDone then waits for `calls_`.
     MutexLock lock(call->calls_);
     call->handler_ = accept(stream);
     if (!call->handler_) {

@@ -77,7 +77,7 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
   const std::shared_ptr<DispatcherEndpoint> endpoint_;
 };
 
-/// Batches go as raw byte buffers; the rest of the service is typed.
+/// Batches travel as raw byte buffers. The other calls of the service are typed.
 using WorkerBase = v1::Worker::WithRawCallbackMethod_StreamBatches<
     v1::Worker::WithCallbackMethod_GetStatic<v1::Worker::Service>>;
 
@@ -126,7 +126,7 @@ class GrpcServerImpl final : public GrpcServer {
     builder.RegisterService(service_.get());
     builder.SetMaxReceiveMessageSize(max_message_bytes);
     builder.SetMaxSendMessageSize(max_message_bytes);
-    // Without this a second daemon starts on the same port and takes some of its connections.
+    // Without this, a second daemon could start on the same port and take some of the connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);

@@ -1,5 +1,5 @@
-// Dispatcher and worker endpoints served over gRPC, each on a port of its own, with
-// grpc.health.v1 beside them.
+// Serves the endpoint of a dispatcher or a worker over gRPC, each on a port of its own, together
+// with grpc.health.v1.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@
 namespace millrace {
 
 struct GrpcServerOptions {
-  std::string listen = "127.0.0.1:0";  // host:port; port 0: any free one
+  std::string listen = "127.0.0.1:0";  // host:port; port 0: any free port
   int max_concurrent_streams = 10'000;
 };
 
 /// A listening server. Thread-safe.
 class GrpcServer {
  public:
-  /// AlreadyExists where the port is taken (a second daemon never shares it), PermissionDenied,
-  /// InvalidArgument for an address that is none of this machine's.
+  /// AlreadyExists if the port is taken (two daemons never share one). PermissionDenied if the
+  /// process may not use the port. InvalidArgument for an address that this machine does not have.
   static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
                                                    std::shared_ptr<DispatcherEndpoint> endpoint);
   static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
@@ -29,9 +29,9 @@ class GrpcServer {
   virtual ~GrpcServer() = default;
 
   virtual int port() const = 0;
-  /// Health answers NOT_SERVING from now on.
+  /// From now on the health service answers NOT_SERVING.
   virtual void SetDraining() = 0;
-  /// Refuses new calls, lets open ones end within `grace`, then cancels them. Blocks.
+  /// Refuses new calls, lets open calls end within `grace`, and then cancels them. Blocks.
   virtual void Shutdown(std::chrono::nanoseconds grace) = 0;
 };
 

@@ -1,5 +1,5 @@
-// Server-streaming calls that need no handler: static tables, and the status once a period. Each
-// deletes itself when gRPC is done with it.
+// Server-streaming calls that need no handler: static tables, and a status that is sent once per
+// period. Each reactor deletes itself when gRPC no longer needs it.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-/// The parts of a static table, one message after another.
+/// Sends the parts of a static table, one message after another.
 class StaticReactor final : public grpc::ServerWriteReactor<v1::StaticPart> {
  public:
   StaticReactor(std::shared_ptr<const std::string> bytes, std::uint64_t offset)
@@ -54,7 +54,7 @@ class StaticReactor final : public grpc::ServerWriteReactor<v1::StaticPart> {
   v1::StaticPart part_;
 };
 
-/// A reactor that only ends a server-streaming call.
+/// Only ends a server-streaming call with an error.
 template <class Message>
 class RefusedReactor final : public grpc::ServerWriteReactor<Message> {
  public:
@@ -62,7 +62,7 @@ class RefusedReactor final : public grpc::ServerWriteReactor<Message> {
   void OnDone() override { delete this; }
 };
 
-/// The status, once a period, until the reader goes away.
+/// Sends the status once per period, until the reader goes away.
 class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
  public:
   StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, double period_seconds)
@@ -94,7 +94,7 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
     if (waiting_) alarm_.Cancel();
   }
   void OnDone() override {
-    // The alarm's thread may have finished the call and not have let go of this yet.
+    // The alarm's thread may have finished the call and still hold the mutex.
     { MutexLock lock(mutex_); }
     delete this;
   }

@@ -6,15 +6,15 @@
 namespace millrace {
 namespace {
 
-// Receivers take 8 KiB of trailing metadata by default.
+// By default, receivers accept at most 8 KiB of trailing metadata.
 constexpr std::size_t kHeadBytes = 4000;
 constexpr std::size_t kTailBytes = 2000;
 constexpr std::string_view kCut = " [...] ";
 
-/// Bytes of a character as they travel: all but plain ASCII is percent-encoded.
+/// The size of a character on the wire: everything but plain ASCII is percent-encoded.
 std::size_t EncodedBytes(char c) { return c < ' ' || c > '~' || c == '%' ? 3 : 1; }
 
-/// How many characters from `begin` on fit `bytes` as they travel.
+/// How many characters from `begin` on fit into `bytes` bytes on the wire.
 template <class Iterator>
 std::size_t Fitting(Iterator begin, Iterator end, std::size_t bytes) {
   std::size_t n = 0;
@@ -40,7 +40,7 @@ grpc::Status ToGrpcStatus(const Status& status) {
 Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return OkStatus();
   const int code = status.error_code();
-  // As gRPC answers for a service that is not there.
+  // gRPC itself answers like this for a service that does not exist on the port.
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED && status.error_message().empty()) {
     return Unimplemented(
         "another service is on this port: a dispatcher's control port is what its --listen says, "

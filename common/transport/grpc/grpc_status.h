@@ -7,10 +7,10 @@
 
 namespace millrace {
 
-/// A message that is too long for gRPC (which would send another error instead, of another code)
-/// loses its middle: what begins it says what is wrong, what ends it what to do.
+/// gRPC would replace a message that is too long by another error with another code. So such a
+/// message loses its middle: its begin says what is wrong, and its end says what to do.
 grpc::Status ToGrpcStatus(const Status& status);
-/// Codes that gRPC may add some day become kUnknown.
+/// Codes that gRPC may add later become kUnknown.
 Status FromGrpcStatus(const grpc::Status& status);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// What the two ends of a gRPC stream share: how messages of ours become gRPC's and back, and the
-// handle that its user holds.
+// The parts that both ends of a gRPC stream share: the conversion between our messages and gRPC's,
+// and the handle that a user of the stream holds.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace millrace {
 
-/// For most streams both are the same; batches and want lists go as raw bytes.
+/// Converts between messages of ours and of gRPC. For most streams both are the same type. Batches
+/// and want lists travel as raw bytes.
 template <class Ours, class Grpcs>
 struct GrpcCodec {
   static Grpcs Encode(Ours message) { return message; }
@@ -33,7 +34,7 @@ struct GrpcCodec<IncomingPart, grpc::ByteBuffer> {
   static Result<IncomingPart> Decode(grpc::ByteBuffer& buffer) { return wire::DecodePart(buffer); }
 };
 
-/// Writes to a call and closes it when it is dropped.
+/// Writes to a call, and closes the call when it is dropped.
 template <class CallType, class Out>
 class GrpcStream final : public Stream<Out> {
  public:

@@ -51,7 +51,8 @@ class HealthServerImpl final : public HealthServer {
     server_->GetHealthCheckService()->SetServingStatus(service, serving);
   }
 
-  grpc::CallbackGenericService others_;  // unimplemented; gRPC takes no server without a service
+  grpc::CallbackGenericService
+      others_;  // answers "unimplemented"; gRPC starts no server without a service
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
 };

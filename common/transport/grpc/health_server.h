@@ -1,7 +1,7 @@
-// grpc.health.v1 on a port of its own, without encryption: for probes, which have no certificate.
+// grpc.health.v1 on a port of its own, without encryption, because probes have no certificate.
 //
-// Services: "" and "liveness" say whether the process is alive, "readiness" whether it can take
-// work.
+// Services: "" and "liveness" say whether the process is alive. "readiness" says whether it can
+// accept work.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace millrace {
 /// A listening server. Thread-safe.
 class HealthServer {
  public:
-  /// Alive and not ready. Errors as those of GrpcServer::Start.
+  /// Starts as alive but not ready. Errors are those of GrpcServer::Start.
   static Result<std::unique_ptr<HealthServer>> Start(const std::string& listen);
   virtual ~HealthServer() = default;
 

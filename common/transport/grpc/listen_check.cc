@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-/// Binds for a moment; 0, or the errno.
+/// Binds the address for a moment. Returns 0 or the errno.
 int TryBind(const addrinfo& address) {
   const int fd = socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
@@ -27,7 +27,7 @@ int TryBind(const addrinfo& address) {
   return error;
 }
 
-/// Whether an error says that the machine has no such address.
+/// Whether an error means that the machine does not have such an address.
 bool IsOfHost(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPORT; }
 
 }  // namespace
@@ -49,7 +49,7 @@ Status CheckListen(const std::string& listen) {
   if (const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); error != 0) {
     return InvalidArgument("listen address '" + listen + "': " + gai_strerror(error));
   }
-  // A name may have several addresses, as localhost has, and a server takes all that there are.
+  // A name may have several addresses, as localhost has. A server listens on all that exist.
   int error = 0;
   bool bound = false;
   for (const addrinfo* address = list; address != nullptr; address = address->ai_next) {
@@ -58,7 +58,8 @@ Status CheckListen(const std::string& listen) {
     if (problem != 0 && (error == 0 || IsOfHost(error))) error = problem;
   }
   freeaddrinfo(list);
-  // An address that this machine lacks, such as ::1 without IPv6, matters only where it is alone.
+  // An address that this machine lacks, such as ::1 without IPv6, matters only if no other one
+  // works.
   if (bound && IsOfHost(error)) error = 0;
   switch (error) {
     case 0:

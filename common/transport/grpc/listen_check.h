@@ -1,4 +1,4 @@
-// Why a server could not listen where it is told to: gRPC says only that it could not.
+// Finds out why a server cannot listen at an address. gRPC only says that it cannot.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-/// Binds `listen` (host:port) for a moment, at every address of its host. InvalidArgument for an
-/// address that is none or none of this machine's, AlreadyExists for a port in use,
-/// PermissionDenied.
+/// Binds `listen` (host:port) for a moment, at every address of its host. InvalidArgument if it is
+/// no address, or no address of this machine. AlreadyExists if the port is in use. PermissionDenied
+/// if the process may not use the port.
 Status CheckListen(const std::string& listen);
 
 }  // namespace millrace

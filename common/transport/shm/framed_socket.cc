@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-/// In one call of Receive: others have their turn.
+/// Reads in one call of Receive at most, so that others get their turn.
 constexpr int kMaxReads = 16;
 
 std::span<const std::byte> Bytes(const void* data, std::size_t size) {
@@ -76,7 +76,8 @@ std::size_t FramedSocket::Write(std::span<const std::span<const std::byte>> part
   if (sent >= 0) return static_cast<std::size_t>(sent);
   if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM) return 0;
   broken_ = true;
-  // Too many files under way, say: the other end, which is still there, must not wait for more.
+  // One possible reason is too many files in flight. The other end is still there; this tells it
+  // not to wait for more.
   if (file >= 0) shutdown(socket_, SHUT_WR);
   return 0;
 }

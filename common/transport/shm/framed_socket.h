@@ -1,7 +1,9 @@
-// Frames over a Unix stream socket: a type, a payload, and now and then an open file beside it.
+// Frames over a Unix stream socket. A frame has a type and a payload, and an open file may be sent
+// with it.
 //
-// Thread-safe, but for Receive, which is for one thread. Nothing blocks: what the socket does not
-// take at once is kept, and sent by Flush when it can be written again.
+// Thread-safe, except Receive, which only one thread may call. Nothing blocks. If the socket does
+// not accept everything at once, the rest is kept, and Flush sends it when the socket is writable
+// again.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +24,13 @@ class FramedSocket {
  public:
   /// Larger frames are refused.
   static constexpr std::size_t kMaxFrameBytes = 16 << 20;
-  /// Open files that came and were not taken: more are an error.
+  /// More open files than this that have arrived and were not taken are an error.
   static constexpr std::size_t kMaxFiles = 16;
 
   enum class Files { kRefused, kTaken };
 
-  /// Takes the socket over and makes it non-blocking. Where files are refused the system closes
-  /// those that come.
+  /// Takes ownership of the socket and makes it non-blocking. If `files` says to refuse files, the
+  /// system closes those that arrive.
   explicit FramedSocket(int socket, Files files = Files::kTaken);
   ~FramedSocket();
   FramedSocket(const FramedSocket&) = delete;
@@ -36,26 +38,28 @@ class FramedSocket {
 
   int socket() const { return socket_; }
 
-  /// Sends a frame of `head` and `body`, with `file` (-1: none) beside it, which stays the caller's
-  /// and stays open as long as this socket. Where the other end is gone nothing happens: Receive
-  /// says so.
+  /// Sends a frame of `head` and `body`, and the open file `file` with it (-1: none). The file
+  /// stays the caller's, and has to stay open as long as this socket. Does nothing if the other end
+  /// is gone; Receive reports that.
   void Send(std::uint32_t type, std::string_view head, std::span<const std::byte> body = {},
             int file = -1);
-  /// Whether something waits for Flush.
+  /// Whether some bytes wait for Flush.
   bool pending() const;
   void Flush();
-  /// Drops what waits for Flush, and all that is sent from now on: the other end reads no more.
+  /// Drops the bytes that wait for Flush, and everything that is sent from now on. The other end
+  /// reads no more.
   void StopSending();
 
   struct Frame {
     std::uint32_t type = 0;
-    std::span<const std::byte> payload;  // until the next call
+    std::span<const std::byte> payload;  // valid until the next call
   };
-  /// Takes what has come, up to a bound, and calls `on_frame` for every frame that is whole; where
-  /// that is not ok it ends with it. Ok while there may be more; Unavailable when the other end is
-  /// gone; InvalidArgument for a frame that is too large, or too many files.
+  /// Reads what has arrived, up to a limit, and calls `on_frame` for every complete frame. If
+  /// `on_frame` returns an error, Receive returns it at once. Ok if more may come. Unavailable if
+  /// the other end is gone. InvalidArgument for a frame that is too large, or too many files.
   Status Receive(const std::function<Status(const Frame&)>& on_frame);
-  /// The open file that came first and was not taken; -1 where there is none. The caller's now.
+  /// Returns the open file that arrived first and was not taken yet; -1 if there is none. The
+  /// caller owns it from now on.
   int TakeFile();
 
  private:
@@ -65,11 +69,11 @@ class FramedSocket {
   };
   struct Outgoing {
     std::string bytes;  // not sent yet
-    int file = -1;      // to be sent with the first of them
+    int file = -1;      // to be sent with the first of these bytes
   };
 
   void FlushLocked() MILLRACE_REQUIRES(mutex_);
-  /// Sends as much as the socket takes; how much that was.
+  /// Sends as many bytes as the socket accepts, and returns how many.
   std::size_t Write(std::span<const std::span<const std::byte>> parts, int file)
       MILLRACE_REQUIRES(mutex_);
 
@@ -79,14 +83,14 @@ class FramedSocket {
   std::deque<Outgoing> outgoing_ MILLRACE_GUARDED_BY(mutex_);
   bool broken_ MILLRACE_GUARDED_BY(mutex_) = false;
 
-  // The receiving thread's.
+  // Used only by the thread that receives.
   std::vector<std::byte> incoming_;
-  std::size_t begin_ = 0;  // of what was not handed out
+  std::size_t begin_ = 0;  // begin of the bytes that were not handed out yet
   std::size_t end_ = 0;
   std::deque<int> files_;
 };
 
-/// Wakes a thread that polls: an eventfd.
+/// Wakes a thread that waits in poll. It is an eventfd.
 class Doorbell {
  public:
   Doorbell();

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
 
-/// Takes the pages now: one that the system cannot give later would be a SIGBUS.
+/// Takes the pages now. If the system could not give a page later, the process would get a SIGBUS.
 bool Reserve(int file, std::uint64_t bytes) {
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(file, 0, static_cast<off_t>(bytes));
@@ -38,7 +38,8 @@ SharedArena::~SharedArena() {
 
 std::byte* SharedArena::Allocate(std::size_t bytes) {
   if (std::byte* const data = TakeFree(bytes)) return data;
-  // One thread asks the system, the others wait for what it gets; frees and lookups go on.
+  // One thread asks the system for memory, and the others wait for its result. Frees and lookups go
+  // on meanwhile.
   MutexLock grow(grow_mutex_);
   if (std::byte* const data = TakeFree(bytes)) return data;
   const std::uint64_t left = max_bytes_ - shared_bytes();
@@ -80,7 +81,7 @@ std::byte* SharedArena::TakeFree(std::size_t bytes) {
 }
 
 std::byte* SharedArena::TakeFrom(Mapped& mapped, std::size_t bytes) {
-  // Sizes are those of a pool's classes: multiples of the alignment.
+  // Sizes are those of a pool's classes, so they are multiples of the alignment.
   for (auto it = mapped.free.begin(); it != mapped.free.end(); ++it) {
     const auto [offset, size] = *it;
     if (size < bytes) continue;

@@ -22,10 +22,10 @@
 namespace millrace {
 namespace {
 
-/// A worker of this host answers at once, or is as good as gone.
+/// A worker on this host answers at once, or is as good as gone.
 constexpr auto kAnswerTime = std::chrono::seconds(2);
 
-/// What all streams of one connector share.
+/// The state that all streams of one connector share.
 struct ShmStreams {
   ShmStreams(std::shared_ptr<Connector> over, OnMapped mapped)
       : network(std::move(over)), on_mapped(std::move(mapped)) {}
@@ -34,12 +34,12 @@ struct ShmStreams {
   const OnMapped on_mapped;
   Mutex mutex;
   CondVar changed;
-  int live MILLRACE_GUARDED_BY(mutex) = 0;  // threads of streams that are not over yet
-  /// Sockets of workers whose memory cannot be had: it will not be tried again.
+  int live MILLRACE_GUARDED_BY(mutex) = 0;  // threads of streams that have not ended yet
+  /// Sockets of workers whose memory cannot be used. They are not tried again.
   std::set<std::string> unusable MILLRACE_GUARDED_BY(mutex);
 };
 
-/// One stream. Its thread keeps it alive until the stream is over, or has gone to the network.
+/// One stream. Its thread keeps it alive until the stream has ended, or goes on over the network.
 class ShmCall final : public std::enable_shared_from_this<ShmCall> {
  public:
   ShmCall(int socket, BatchAddress where, std::shared_ptr<StreamHandler<IncomingPart>> handler,
@@ -49,7 +49,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
         handler_(std::move(handler)),
         streams_(std::move(streams)) {}
 
-  /// False where the system has no thread for it.
+  /// False if the system cannot start a thread for it.
   bool Start() {
     {
       MutexLock lock(streams_->mutex);
@@ -110,7 +110,8 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
       Accepted();
       end = Converse();
     }
-    // What was sent and not read is not held by anybody.
+    // Parts that the worker sent and this end has not read are held by nobody, so they are
+    // released.
     socket_->Send(kShmCancelled, RawBytes(last_token_));
     if (cancelled()) {
       MutexLock lock(mutex_);
@@ -118,14 +119,14 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     } else if (closed_) {
       end = *closed_;
     }
-    // Parts that are still held keep the socket, over which they are released.
+    // Parts that are still held keep the socket alive, because they are released over it.
     segments_.clear();
     handler_->OnClosed(end);
     handler_.reset();
   }
 
-  /// Waits for the worker's first frame. PermissionDenied, and the like, where the worker says no;
-  /// DeadlineExceeded where it says nothing.
+  /// Waits for the worker's first frame. PermissionDenied or a similar error if the worker refuses.
+  /// DeadlineExceeded if it does not answer.
   Status Greet() {
     const auto give_up = std::chrono::steady_clock::now() + kAnswerTime;
     Status status;
@@ -142,7 +143,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     return status;
   }
 
-  /// Sends what was to be sent before the worker had answered.
+  /// Sends everything that was written before the worker answered.
   void Accepted() {
     MutexLock lock(mutex_);
     accepted_ = true;
@@ -152,7 +153,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     doorbell_->Ring();
   }
 
-  /// The stream goes on over the network; the session does not notice.
+  /// The stream goes on over the network. The session does not notice.
   void TakeNetwork(const Status& why) {
     if (why.code() != StatusCode::kDeadlineExceeded) MarkUnusable();
     const std::shared_ptr<Stream<v1::WantList>> instead =
@@ -184,7 +185,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     return socket_->Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
   }
 
-  /// Until the worker has closed, either end is gone, or the stream is cancelled.
+  /// Runs until the worker has closed the stream, either end is gone, or the stream is cancelled.
   Status Converse() {
     Status end;
     while (end.ok() && !closed_) {
@@ -262,7 +263,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     return OkStatus();
   }
 
-  /// The view, after whoever wants to know of it; what that gives back goes before the view.
+  /// Tells on_mapped of the view. The result of on_mapped is dropped before the view is unmapped.
   std::shared_ptr<const SharedView> Announced(std::shared_ptr<const SharedView> view) {
     if (streams_->on_mapped == nullptr) return view;
     struct Known {
@@ -304,10 +305,11 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
     return OkStatus();
   }
 
-  /// What releases a part.
+  /// An owner for the data of a part. When it is dropped, the part is released.
   std::shared_ptr<const void> Lent(std::shared_ptr<const SharedView> view, std::uint64_t token) {
     const std::byte* const data = view->bytes().data();
-    // A child that was forked has the socket too, but what it drops its parent may still read.
+    // A forked child shares the socket, but it must not release a part that its parent may still
+    // read.
     return {data, [view = std::move(view), socket = socket_, doorbell = doorbell_, token,
                    process = getpid()](const void*) {
               if (getpid() != process) return;
@@ -319,7 +321,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   const std::shared_ptr<FramedSocket> socket_;
   const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
   const BatchAddress where_;
-  // The thread's.
+  // Used only by the thread of this stream.
   std::shared_ptr<StreamHandler<IncomingPart>> handler_;
   std::map<std::uint32_t, std::shared_ptr<const SharedView>> segments_;
   std::uint64_t last_token_ = 0;
@@ -329,7 +331,8 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   const std::shared_ptr<ShmStreams> streams_;
   Mutex mutex_;
   bool accepted_ MILLRACE_GUARDED_BY(mutex_) = false;
-  std::optional<v1::WantList> early_ MILLRACE_GUARDED_BY(mutex_);  // before that
+  std::optional<v1::WantList> early_
+      MILLRACE_GUARDED_BY(mutex_);  // written before the worker answered
   std::shared_ptr<Stream<v1::WantList>> instead_ MILLRACE_GUARDED_BY(mutex_);
   bool half_closed_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
@@ -348,7 +351,7 @@ class ShmClientStream final : public Stream<v1::WantList> {
   const std::shared_ptr<ShmCall> call_;
 };
 
-/// A socket connected to the name; -1 where nobody of this user listens, or too many wait.
+/// A socket connected to `name`. -1 if nobody of this user listens there, or too many clients wait.
 int ConnectTo(const std::string& name) {
   sockaddr_un address{};
   if (name.size() < 2 || name.front() != '@' || name.size() > sizeof address.sun_path) return -1;
@@ -359,7 +362,8 @@ int ConnectTo(const std::string& name) {
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
   ucred peer{};
   socklen_t peer_length = sizeof peer;
-  // Anybody may listen under the name of a worker that is gone.
+  // After a worker is gone, any user may listen under its name. So the user of the listener is
+  // checked.
   if (connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
       getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 &&
       (peer.uid == geteuid() || peer.uid == 0)) {

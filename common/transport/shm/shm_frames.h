@@ -1,5 +1,6 @@
-// What a worker and a consumer of one host say to each other over their socket, beside the shared
-// memory that the batches lie in. Both are of one build or refuse each other: see kShmVersion.
+// The frames that a worker and a consumer on one host send each other over their socket. The
+// batches themselves lie in shared memory. Both ends have to be of the same version; otherwise they
+// refuse each other (kShmVersion).
 #pragma once
 
 #include <cstdint>
@@ -8,21 +9,21 @@
 
 namespace millrace {
 
-/// Rises with every change of the frames.
+/// Grows with every change of the frames.
 inline constexpr std::uint32_t kShmVersion = 1;
 
 enum ShmFrame : std::uint32_t {
-  // worker to consumer
-  kShmAccepted = 1,  // ShmAccepted: the first frame
-  kShmSegment = 2,   // ShmSegment, with the open file: before the first part that lies in it
-  kShmPart = 3,      // ShmPart, the BatchPart, and the data where they are not in place
-  kShmClosed = 4,    // the status's code as 4 bytes, and its message: the last frame
-  // consumer to worker
+  // From worker to consumer:
+  kShmAccepted = 1,  // a ShmAccepted; always the first frame
+  kShmSegment = 2,  // a ShmSegment, with its open file; comes before the first part that lies in it
+  kShmPart = 3,     // a ShmPart, the BatchPart, and the data if they are not in shared memory
+  kShmClosed = 4,   // the status code as 4 bytes, and the message; always the last frame
+  // From consumer to worker:
   kShmWants = 16,     // a WantList
-  kShmReleased = 17,  // the token of a part, 8 bytes: its memory may be used again
-  kShmDone = 18,      // nothing more is wanted: the worker closes
-  // The token of the last part that was read, 8 bytes: nothing more is. Parts up to it may still be
-  // held, and are released later.
+  kShmReleased = 17,  // the token of a part (8 bytes), whose memory may be used again
+  kShmDone = 18,      // the consumer wants nothing more; the worker closes
+  // The token of the last part that was read (8 bytes). The consumer reads no more parts. It may
+  // still hold parts up to this one, and releases them later.
   kShmCancelled = 19,
 };
 
@@ -35,14 +36,14 @@ struct ShmSegment {
   std::uint32_t unused;
 };
 struct ShmPart {
-  std::uint64_t token;   // 0: the data are behind the BatchPart
-  std::uint64_t offset;  // in the segment
-  std::uint64_t bytes;   // of data
+  std::uint64_t token;   // 0: the data follow the BatchPart
+  std::uint64_t offset;  // from the begin of the segment
+  std::uint64_t bytes;   // size of the data
   std::uint32_t segment;
-  std::uint32_t part_bytes;  // of the BatchPart
+  std::uint32_t part_bytes;  // size of the BatchPart
 };
 
-/// `value` as it lies in a frame. The view lasts as long as `value` does.
+/// The bytes of `value`, as they lie in a frame. The view is valid as long as `value` exists.
 template <class T>
 requires std::is_trivially_copyable_v<T> std::string_view RawBytes(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};

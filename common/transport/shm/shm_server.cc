@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-/// How long consumers wait at the door while the process has no file for another.
+/// How long new consumers have to wait while the process cannot open more files.
 constexpr int kFullMilliseconds = 100;
 
 std::string MakeName() {
@@ -33,7 +33,7 @@ std::string MakeName() {
 
 }  // namespace
 
-/// One consumer's stream.
+/// The stream of one consumer.
 class ShmServer::Call final {
  public:
   Call(int socket, std::shared_ptr<const SharedArena> arena, std::shared_ptr<Doorbell> doorbell)
@@ -76,15 +76,15 @@ class ShmServer::Call final {
     doorbell_->Ring();
   }
 
-  // The server's thread:
+  // The functions below are called on the server's thread.
 
-  /// What poll is to wait for.
+  /// The events for which poll has to wait.
   short Events() const {
     const int events = (deaf_ ? 0 : POLLIN) | (socket_.pending() ? POLLOUT : 0);
     return static_cast<short>(events);
   }
 
-  /// What is due, after poll said `events`. False when the consumer is gone.
+  /// Does the work that is due after poll returned `events`. False if the consumer is gone.
   bool Turn(short events) {
     if (socket_.pending()) socket_.Flush();
     if (deaf_) {
@@ -103,7 +103,8 @@ class ShmServer::Call final {
     }
     if (write_done) handler_->OnWriteDone();
     if (over) End();
-    // What the consumer still reads stays as it is until it says so, or is gone.
+    // Memory that the consumer may still read stays unchanged until the consumer releases it or is
+    // gone.
     if (gone_) Release(0);
     return !gone_;
   }
@@ -121,7 +122,7 @@ class ShmServer::Call final {
   }
 
  private:
-  /// Hands the segment over, the first time.
+  /// Hands the segment to the consumer when it is used for the first time.
   void Grant(std::uint32_t number) MILLRACE_REQUIRES(mutex_) {
     if (!granted_.insert(number).second) return;
     const SharedArena::Segment segment = arena_->segment(number);
@@ -133,7 +134,8 @@ class ShmServer::Call final {
     const Status status =
         socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
     if (status.code() == StatusCode::kInvalidArgument) {
-      // It may still read what it was lent, and nothing that it says of that can be trusted.
+      // The consumer may still read the parts that it holds. But it broke the protocol, so its
+      // releases cannot be trusted.
       deaf_ = true;
       Close(status);
     } else if (!status.ok()) {
@@ -141,9 +143,10 @@ class ShmServer::Call final {
     }
   }
 
-  /// Takes back what was lent under tokens beyond `last`.
+  /// Takes back all parts with tokens beyond `last`.
   void Release(std::uint64_t last) {
-    std::map<std::uint64_t, std::shared_ptr<const void>> released;  // dropped outside the lock
+    std::map<std::uint64_t, std::shared_ptr<const void>>
+        released;  // declared before the lock: dropped after it is released
     MutexLock lock(mutex_);
     for (auto it = lent_.upper_bound(last); it != lent_.end();) {
       released.insert(lent_.extract(it++));
@@ -164,7 +167,8 @@ class ShmServer::Call final {
     if (frame.type == kShmReleased && frame.payload.size() == sizeof(std::uint64_t)) {
       std::uint64_t token = 0;
       std::memcpy(&token, frame.payload.data(), sizeof token);
-      std::shared_ptr<const void> released;  // dropped outside the lock
+      std::shared_ptr<const void>
+          released;  // declared before the lock: dropped after it is released
       MutexLock lock(mutex_);
       if (const auto it = lent_.find(token); it != lent_.end()) {
         released = std::move(it->second);
@@ -195,7 +199,7 @@ class ShmServer::Call final {
   FramedSocket socket_;
   const std::shared_ptr<Doorbell> doorbell_;
   std::shared_ptr<StreamHandler<v1::WantList>> handler_;
-  bool deaf_ = false;  // it said what no consumer says: only its end is waited for
+  bool deaf_ = false;  // the consumer broke the protocol; only its end is waited for
   bool gone_ = false;
   Mutex mutex_;
   bool closed_ MILLRACE_GUARDED_BY(mutex_) = false;
@@ -208,7 +212,7 @@ class ShmServer::Call final {
 
 namespace {
 
-/// What the worker writes with; closes the call when it is dropped.
+/// The stream that the worker writes to. It closes the call when it is dropped.
 template <class Call>
 class ShmServerStream final : public Stream<OutgoingPart> {
  public:
@@ -231,7 +235,8 @@ Result<std::unique_ptr<ShmServer>> ShmServer::Start(std::shared_ptr<WorkerEndpoi
   if (listener < 0) return ErrnoStatus("a socket for consumers of this host", errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // abstract: begins with 0
+  std::memcpy(address.sun_path + 1, name.data() + 1,
+              name.size() - 1);  // an abstract name: it begins with 0
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
   if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(listener, SOMAXCONN) != 0) {
@@ -299,7 +304,7 @@ bool ShmServer::Accept() {
   }
   ucred peer{};
   socklen_t length = sizeof peer;
-  // Who may read another's memory on this host; all else goes through the network's door.
+  // Only processes that may read this user's memory anyway are accepted. Others use the network.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
       (peer.uid != geteuid() && peer.uid != 0)) {
     log_->Info("shared memory is for consumers of the worker's user",

@@ -1,7 +1,7 @@
-// The worker's end of streams through shared memory: a socket without a name in the file system,
-// over which consumers of this host ask for batches and learn where they lie.
+// The worker's end of streams through shared memory. It has a socket without a name in the file
+// system. Consumers of this host ask for batches over it, and learn where these lie.
 //
-// Thread-safe. All handler calls come on the server's own thread.
+// Thread-safe. All handlers are called on the server's own thread.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace millrace {
 
 class ShmServer {
  public:
-  /// Batches that lie in `arena` are read in place, others are sent through the socket.
+  /// Batches that lie in `arena` are read in place. Others are sent through the socket.
   static Result<std::unique_ptr<ShmServer>> Start(std::shared_ptr<WorkerEndpoint> endpoint,
                                                   std::shared_ptr<const SharedArena> arena,
                                                   std::shared_ptr<Logger> log);
@@ -31,7 +31,8 @@ class ShmServer {
   ShmServer(const ShmServer&) = delete;
   ShmServer& operator=(const ShmServer&) = delete;
 
-  /// Where consumers find it: '@' and a name that no other process has, in the network namespace.
+  /// The name under which consumers find the socket: '@' and a text that no other process of the
+  /// network namespace uses.
   const std::string& name() const { return name_; }
 
  private:
@@ -40,7 +41,7 @@ class ShmServer {
   ShmServer(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<const SharedArena> arena,
             std::shared_ptr<Logger> log, int listener, std::string name);
   void Run();
-  /// False where the process can open no more files.
+  /// False if the process can open no more files.
   bool Accept();
 
   const std::shared_ptr<WorkerEndpoint> endpoint_;
@@ -49,7 +50,7 @@ class ShmServer {
   const int listener_;
   const std::string name_;
   const std::shared_ptr<Doorbell> doorbell_;
-  std::vector<std::shared_ptr<Call>> calls_;  // the thread's
+  std::vector<std::shared_ptr<Call>> calls_;  // only used by the server's thread
   Mutex mutex_;
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
