@@ -1,4 +1,5 @@
-// Millrace's client: batches of one rank of a job, in order, each exactly once.
+// The client library of Millrace. A session gives the batches of one rank of a job, in order, each
+// exactly once.
 //
 //   auto session = millrace::Session::Connect({.address = "127.0.0.1:7700", .job = "train",
 //                                              .pipeline_file = "train.yaml"});
@@ -10,8 +11,8 @@
 //     }
 //   } while (*(*session)->NextEpoch());
 //
-// Thread safety: one thread calls Next and NextEpoch; all else may be called from any thread.
-// Batches may be dropped on any thread, and may outlive the session.
+// Thread safety: one thread calls Next and NextEpoch; any thread may call everything else. Batches
+// may be dropped on any thread, and may outlive the session.
 #pragma once
 
 #include <cstdint>
@@ -36,86 +37,88 @@ class Device;
 class Logger;
 
 struct SessionOptions {
-  /// Of the dispatcher's control port; with commas between them where there are several.
+  /// host:port of the dispatcher's control port. If there are several dispatchers: all of them,
+  /// with commas between.
   std::string address = "127.0.0.1:7700";
   std::string job;
-  std::string pipeline;                // the YAML text; or
-  std::string pipeline_file;           // a file with it
-  std::string variant;                 // of the pipeline; empty: none
+  std::string pipeline;                // the YAML text; or:
+  std::string pipeline_file;           // a file with the YAML text
+  std::string variant;                 // name of a variant of the pipeline; empty: none
   std::vector<std::string> overrides;  // key=value, applied in order
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
   std::uint32_t replica = 0;  // replicas of one rank read the same batches
-  std::uint32_t epochs = 0;   // to read, the one that the session starts in included; 0: no end
+  std::uint32_t epochs = 0;   // how many to read, counting the one that it starts in; 0: no end
   DType index_dtype = DType::kInt32;  // or kInt64
-  /// Packed batches that are received ahead of the loop, in bytes; the next one has its place
-  /// beyond.
+  /// How many bytes of packed batches are received ahead of the loop. The next batch always has its
+  /// own place beyond this.
   std::uint64_t prefetch_bytes = std::uint64_t{256} << 20;
-  /// Where batches are delivered: "host", or "cuda:N", a GPU of this machine.
+  /// The device that batches are delivered to: "host", or "cuda:N" for a GPU of this machine.
   std::string device = "host";
-  /// Batches that are expanded ahead of the loop, there; in bytes, the next one has its place
-  /// beyond.
+  /// How many batches are expanded on the device ahead of the loop, and how many bytes of them. The
+  /// next batch always has its own place beyond this number of bytes.
   std::uint64_t expanded_batches = 2;
   std::uint64_t expanded_bytes = std::uint64_t{1} << 30;
-  std::string cursor;      // where to go on, from Session::cursor; empty: epoch 0, position 0
-  bool any_start = false;  // ranks may start at different cursors
-  /// Of the job: workers divide their time between jobs that wait by it, 1 to 1,000.
+  std::string cursor;      // where to start, from Session::cursor; empty: the very beginning
+  bool any_start = false;  // whether ranks may start at different cursors
+  /// The job's priority, 1 to 1,000. Workers divide their time between waiting jobs in proportion
+  /// to it.
   std::uint32_t priority = 1;
-  bool packed = false;  // batches keep their packed form too
-  /// Parts of whole examples that each batch is delivered in (Batch::Part), for gradients that are
-  /// accumulated: each counts its nodes from 0.
+  bool packed = false;  // whether batches also keep their packed form
+  /// The number of parts in which each batch is delivered (Batch::Part), for training loops that
+  /// accumulate gradients. A part consists of whole examples and counts its nodes from 0.
   std::uint32_t micro = 1;
-  /// Batches of workers on this host are read where the worker built them, where that is possible.
+  /// Whether batches from workers on this host are read in shared memory, if that is possible.
   bool shared_memory = true;
-  /// Lets malloc keep freed memory (KeepFreedMemory), for the whole process: received messages cost
-  /// half as much then.
+  /// Whether malloc keeps freed memory (KeepFreedMemory). This applies to the whole process, and
+  /// halves the cost of received messages.
   bool keep_freed_memory = true;
   double connect_timeout_seconds = 30;  // until a dispatcher answers at all
   double attach_timeout_seconds =
       0;                           // until the first spec; 0: as long as the dispatcher says wait
-  std::shared_ptr<Logger> logger;  // of events, none a batch; null: none
+  std::shared_ptr<Logger> logger;  // for events, of which there are none per batch; null: no log
 };
 
-/// What a session stands on. Null members: the real ones.
+/// Things that tests can replace. For a null member, a session uses the real one.
 struct SessionEnvironment {
   std::shared_ptr<Connector> connector;
   std::shared_ptr<const Clock> clock;
-  std::shared_ptr<Device> device;  // else that of SessionOptions::device
+  std::shared_ptr<Device> device;  // null: the device in SessionOptions::device
   std::function<double()> random;  // in [0, 1)
-  /// How long the session's own thread sleeps at most before it reads the clock again.
+  /// The longest time that the session's own thread sleeps before it reads the clock again.
   Duration longest_sleep = std::chrono::seconds(1);
 };
 
-/// Asked about every 50 ms by calls that block, on the thread that blocks and without any lock
-/// held: true ends the call with Cancelled, and nothing else changes.
+/// A call that blocks asks this about every 50 ms, on the thread that called and without any lock
+/// held. true ends the call with Cancelled, and changes nothing else.
 using Interrupt = std::function<bool()>;
 
-/// A delivered batch: views over one aligned buffer, which is used again when the last Batch and
-/// owner() that point to it are gone. Cheap to copy.
+/// A delivered batch: views into one aligned buffer. The buffer is used again after the last Batch
+/// and the last owner() that point to it are dropped. Cheap to copy.
 class Batch {
  public:
   const std::vector<DeliveredTensor>& tensors() const;
-  /// The tensor with this path, or nullptr.
+  /// The tensor with this path; nullptr if there is none.
   const DeliveredTensor* Find(std::string_view path) const;
   std::size_t graphs() const;
-  /// Example ids in row order, dropped ones with reasons, epoch and range.
+  /// Example ids in row order, dropped examples with their reasons, the epoch and the range.
   const BatchInfo& info() const;
 
-  Position position() const;  // of its step
+  Position position() const;  // the position of its step
   std::uint64_t epoch() const { return position().epoch; }
-  std::uint64_t step() const;     // within its epoch, the same on all ranks
+  std::uint64_t step() const;     // number within its epoch, the same on all ranks
   std::uint64_t ordinal() const;  // step * world size + rank
   std::uint32_t rank() const;
 
-  /// Parts that the batch was delivered in (SessionOptions::micro). All above but the position is
-  /// that of one part: of the first one, as Next gives it.
+  /// The number of parts in which the batch was delivered (SessionOptions::micro). Except for the
+  /// position, everything above describes one part. Next returns the first one.
   std::uint32_t parts() const;
-  /// One part. It holds the whole batch. REQUIRES: part < parts().
+  /// Part `part` of the batch. It keeps the whole batch alive. REQUIRES: part < parts().
   Batch Part(std::uint32_t part) const;
 
-  /// The packed form of the whole batch, where SessionOptions::packed asked for it; else null.
+  /// The packed form of the whole batch, if SessionOptions::packed asked for it; otherwise null.
   const std::shared_ptr<const PackedBatch>& packed() const;
-  /// Keeps the tensors' memory alive, for views that outlive the batch.
+  /// Keeps the memory of the tensors alive, for views that outlive the batch.
   std::shared_ptr<const void> owner() const;
 
   struct Rep;
@@ -129,52 +132,53 @@ class Batch {
 
 class Session {
  public:
-  /// Create, then Attach.
+  /// Calls Create and then Attach.
   static Result<std::unique_ptr<Session>> Connect(const SessionOptions& options);
 
-  /// A session that begins to attach in the background. InvalidArgument for options that cannot be;
-  /// NotFound for a pipeline file that is not there.
+  /// A session that begins to attach in the background. InvalidArgument for options that do not
+  /// make sense. NotFound if the pipeline file does not exist.
   static Result<std::unique_ptr<Session>> Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment = {});
-  /// Says good-bye to the dispatcher, at most a second. Other threads must have left the session.
+  /// Tells the dispatcher that the session ends; this takes at most a second. REQUIRES: no other
+  /// thread is in a call of the session.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Blocks until the dispatcher has let the session in: spec() is known then. Unavailable where no
-  /// dispatcher answers; FailedPrecondition, Aborted, InvalidArgument, DataLoss as the dispatcher
-  /// says; Cancelled.
+  /// Blocks until the dispatcher has admitted the session. Afterwards spec() is known. Unavailable
+  /// if no dispatcher answers. FailedPrecondition, Aborted, InvalidArgument or DataLoss if the
+  /// dispatcher answers that. Cancelled if the call was interrupted or the session was cancelled.
   Status Attach(const Interrupt& interrupt = nullptr);
 
   /// REQUIRES: attached.
   const BatchSpec& spec() const;
 
-  /// The next batch; none at the end of an epoch, again and again until NextEpoch. Blocks. An error
-  /// other than Cancelled is final: what ended the session.
+  /// The next batch. At the end of an epoch it returns none, again and again until NextEpoch.
+  /// Blocks. An error other than Cancelled is final: it is the reason why the session ended.
   Result<std::optional<Batch>> Next(const Interrupt& interrupt = nullptr);
 
-  /// Goes on to the next epoch; false where there is none to read. FailedPrecondition where batches
-  /// of this epoch are left.
+  /// Goes on to the next epoch. Returns false if there is none to read. FailedPrecondition if some
+  /// batches of this epoch were not taken.
   Result<bool> NextEpoch();
 
-  /// The epoch that Next gives batches of.
+  /// The epoch of the batches that Next returns.
   std::uint64_t epoch() const;
-  /// Where the loop is: what follows the last batch taken. The same text on all ranks after the
-  /// same step; a session of any world size goes on from it.
+  /// The place of the loop: after the last batch that it took. The text is the same on all ranks
+  /// after the same step. A session of any world size can go on from it.
   std::string cursor() const;
   Position position() const;
 
-  /// Names of labels and tactics, and the node labels of a global context. Fetched from a worker at
-  /// the first call of either, which blocks.
+  /// The names of labels and tactics, and the node labels of one global context. The first call of
+  /// either function fetches them from a worker, and blocks.
   Result<VocabularyTable> vocabulary(const Interrupt& interrupt = nullptr);
   Result<std::vector<std::uint32_t>> context(std::uint64_t id,
                                              const Interrupt& interrupt = nullptr);
 
   SessionStats stats() const;
-  /// Why the dispatcher lets the session wait; empty where it does not.
+  /// Why the dispatcher lets the session wait; empty if it does not wait.
   std::string waiting_why() const;
 
-  /// Ends every blocked and later call that waits with Cancelled, at once.
+  /// Ends every call that blocks, and every later call that would block, at once with Cancelled.
   void Cancel();
 
  private:

@@ -20,8 +20,9 @@ Status ToStatus(cudaError_t error, std::string_view what) {
   return Internal(message);
 }
 
-/// Calls of this scope go to one GPU; the thread's own comes back after it. None of them breaks a
-/// graph that another thread captures: nothing here is queued on a stream that it captures.
+/// In this scope, calls go to one GPU. After it, the thread's own GPU is selected again. The calls
+/// do not break a graph that another thread captures, because nothing here is queued on a stream
+/// that it captures.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -46,7 +47,7 @@ class CudaEvent final : public Accelerator::Event {
   /// REQUIRES: the event's GPU is selected.
   static Result<std::shared_ptr<Accelerator::Event>> Record(cudaStream_t stream) {
     cudaEvent_t event = nullptr;
-    // A thread that waits sleeps: it is beside the training's own.
+    // A waiting thread sleeps, because it shares the CPUs with the training's own threads.
     MILLRACE_RETURN_IF_ERROR(
         ToStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
                  "making an event"));
@@ -88,7 +89,7 @@ class CudaAccelerator final : public Accelerator {
     const OnDevice here(device_);
     void* data = nullptr;
     if (cudaMalloc(&data, bytes) == cudaSuccess) return static_cast<std::byte*>(data);
-    (void)cudaGetLastError();  // it would be told to whoever asks next
+    (void)cudaGetLastError();  // otherwise the next caller would get this error
     return nullptr;
   }
   void Free(std::byte* data) override {
@@ -146,7 +147,7 @@ class CudaAccelerator final : public Accelerator {
 
   Result<std::shared_ptr<Event>> RecordOn(StreamHandle stream) override {
     const OnDevice here(device_);
-    // DLPack's 1 and 2 are CUDA's own handles of the default streams.
+    // 1 and 2, as DLPack numbers streams, are also CUDA's own handles of the default streams.
     return CudaEvent::Record(reinterpret_cast<cudaStream_t>(stream));
   }
   bool Passed(const Event& event) override {

@@ -1,4 +1,4 @@
-// C++17: no header that nvcc's host compiler would have to read as C++20.
+// C++17: includes no header for which nvcc's host compiler would need C++20.
 #include "client/cuda/launch_expand.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What nvcc compiles, as the rest sees it.
+// The interface between the code that nvcc compiles and the rest of the program.
 #pragma once
 
 #include <cuda_runtime_api.h>

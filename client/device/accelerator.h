@@ -1,10 +1,10 @@
-// What a device has to do so that batches can be expanded in its memory (slot_device.h): memory,
-// copies, the expansion kernel, and events that say when work that was queued is done.
+// The operations of a device that are needed to expand batches in its memory (slot_device.h):
+// memory, copies, the expansion kernel, and events that say when queued work is done.
 //
-// An accelerator has one side stream of its own, on which copies and kernels run one after the
-// other beside the consumer's streams. Nothing here waits for the device but Synchronize.
+// An accelerator has one side stream of its own. Copies and kernels run on it one after another, at
+// the same time as the consumer's streams. Only Synchronize waits for the device.
 //
-// Implementations are thread-safe, and need not be used from one thread.
+// Implementations are thread-safe: any thread may call them.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,12 @@ namespace millrace {
 
 class Accelerator {
  public:
-  /// A consumer's stream, as in StreamLedger::UsedOn.
+  /// A stream of a consumer, as in StreamLedger::UsedOn.
   using StreamHandle = std::uintptr_t;
   static constexpr StreamHandle kDefaultStream = 1;
 
-  /// A place in a stream. May be dropped before it has passed, not after the accelerator is gone.
+  /// A place in a stream. It may be dropped before the stream has passed it, but not after the
+  /// accelerator is destroyed.
   class Event {
    public:
     virtual ~Event() = default;
@@ -34,44 +35,44 @@ class Accelerator {
 
   virtual ~Accelerator() = default;
 
-  /// As SessionOptions::device names it: "cuda:0".
+  /// The name that SessionOptions::device uses, for example "cuda:0".
   virtual std::string_view name() const = 0;
-  /// For a person: "NVIDIA H200".
+  /// The name of the model, for people: "NVIDIA H200".
   virtual std::string_view model() const = 0;
-  /// Of delivered tensors; without a ledger.
+  /// The memory of delivered tensors; its ledger is null.
   virtual TensorMemory memory() const = 0;
 
-  /// Memory of the device, at a multiple of kTensorAlignment; nullptr where there is none left.
+  /// Memory of the device, at a multiple of kTensorAlignment. nullptr if none is left.
   virtual std::byte* Allocate(std::size_t bytes) = 0;
-  /// REQUIRES: all work on it is done.
+  /// REQUIRES: all work on this memory is done.
   virtual void Free(std::byte* data) = 0;
 
-  /// Memory of the host that the device copies from by itself, and can write to; nullptr where
-  /// there is none left. At a multiple of kTensorAlignment.
+  /// Memory of the host that the device can copy from on its own, and can write to. It lies at a
+  /// multiple of kTensorAlignment. nullptr if none is left.
   virtual std::byte* AllocatePinned(std::size_t bytes) = 0;
   virtual void FreePinned(std::byte* data) = 0;
-  /// Makes memory that this process may only read pinned; Unimplemented where the device or its
-  /// driver cannot.
+  /// Pins memory that this process may only read. Unimplemented if the device or its driver cannot
+  /// do that.
   virtual Status RegisterReadOnly(std::span<const std::byte> bytes) = 0;
   virtual void Unregister(std::span<const std::byte> bytes) = 0;
 
-  // On the side stream, after all that was queued there before.
+  // These calls queue work on the side stream, after everything that was queued there before.
 
-  /// REQUIRES: `from` stays as it is, and `to` is left alone, until an event recorded later has
-  /// passed.
+  /// REQUIRES: until an event that is recorded later has passed, `from` stays unchanged and nobody
+  /// else uses `to`.
   virtual Status CopyIn(std::byte* to, std::span<const std::byte> from) = 0;
-  /// REQUIRES: as CopyIn, for all memory of `launch`; the tasks lie in the device's memory, the
-  /// error word in pinned memory.
+  /// REQUIRES: as for CopyIn, for all memory in `launch`. The tasks lie in the device's memory, and
+  /// the error word in pinned memory.
   virtual Status Expand(const kernel::Launch& launch) = 0;
-  /// What is queued later waits for the event.
+  /// Work that is queued later waits for the event.
   virtual Status WaitFor(const Event& event) = 0;
-  /// Passes when all that was queued so far is done.
+  /// The event passes when everything that was queued so far is done.
   virtual Result<std::shared_ptr<Event>> Record() = 0;
 
-  /// Passes when all that was queued on a consumer's stream so far is done.
+  /// The event passes when everything that was queued on a consumer's stream so far is done.
   virtual Result<std::shared_ptr<Event>> RecordOn(StreamHandle stream) = 0;
   virtual bool Passed(const Event& event) = 0;
-  /// This thread waits for the event. Not ok: the work before it failed.
+  /// Blocks the calling thread until the event has passed. Not ok: the work before it failed.
   virtual Status Synchronize(const Event& event) = 0;
 };
 

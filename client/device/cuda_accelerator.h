@@ -1,7 +1,7 @@
 // A GPU as an accelerator.
 //
-// Several in one process, each with a session of its own, and several of one GPU are fine: every
-// call selects its GPU and puts the thread's back.
+// One process may have several, each with its own session, even several for the same GPU. Every
+// call selects its GPU and then restores the thread's.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace millrace {
 
-/// How many GPUs this process sees; 0 where there is no driver.
+/// How many GPUs this process sees; 0 if there is no driver.
 int CudaDevices();
 
-/// GPU `number` of those that this process sees. NotFound where there is none, with what the driver
-/// says.
+/// GPU `number` of those that this process sees. NotFound if there is no such GPU, with the
+/// driver's reason.
 Result<std::shared_ptr<Accelerator>> MakeCudaAccelerator(int number);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Where batches are expanded to their delivered form.
+// The interface of devices. A device expands batches to their delivered form.
 //
 // Implementations are thread-safe.
 #pragma once
@@ -19,8 +19,8 @@ namespace millrace {
 
 class BufferMemory;
 
-/// How much memory a device of its own keeps for delivered batches, or parts of them. More is taken
-/// only for those that a consumer holds.
+/// How much of its own memory a device keeps for delivered batches, or for parts of them. It takes
+/// more only for batches that a consumer holds.
 struct DeviceLimits {
   std::size_t slots = 4;
   std::uint64_t bytes = std::uint64_t{4} << 30;
@@ -29,31 +29,31 @@ struct DeviceLimits {
 class Device {
  public:
   virtual ~Device() = default;
-  /// As SessionOptions::device names it: "host", "cuda:0".
+  /// The name that SessionOptions::device uses: "host" or, for example, "cuda:0".
   virtual std::string_view name() const = 0;
-  /// The delivered form of some rows, in memory of this device, complete when the call returns.
-  /// `index_dtype` is int32 or int64; OutOfRange where numbers do not fit it, DataLoss where the
+  /// The delivered form of some rows, in memory of this device. It is complete when the call
+  /// returns. `index_dtype` is int32 or int64. OutOfRange if numbers do not fit it. DataLoss if the
   /// batch is damaged.
   virtual Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) = 0;
 
-  /// Where batches are best received for this device; null: anywhere.
+  /// The memory into which batches for this device are best received; null: any memory.
   virtual std::shared_ptr<BufferMemory> receive_memory() { return nullptr; }
-  /// Told of memory of another process that was mapped here for reading, and in which batches will
-  /// lie. The result is dropped before it is unmapped.
+  /// Called for memory of another process, in which batches will lie, after it was mapped here for
+  /// reading. The result is dropped before the memory is unmapped.
   virtual std::shared_ptr<const void> OnMapped(std::span<const std::byte> /*bytes*/) {
     return nullptr;
   }
-  /// For a person: what it is, and what goes slower than it could, and why.
+  /// For people: the device, and the reason if something is slower than it could be.
   virtual std::string status() const { return std::string(name()); }
 };
 
-/// Expands on the calling thread, into recycled host memory.
+/// Expands on the calling thread, into recycled memory of the host.
 std::shared_ptr<Device> MakeHostDevice();
 
-/// The device of a name: "" and "host" and "cpu" for the host, "cuda:N" or "cuda" for a GPU of this
-/// machine. InvalidArgument for another name; Unimplemented where this build has no CUDA; NotFound
-/// where there is no such GPU.
+/// The device with this name. "", "host" and "cpu" are the host; "cuda:N" or "cuda" is a GPU of
+/// this machine. InvalidArgument for another name. Unimplemented if this build has no CUDA.
+/// NotFound if there is no such GPU.
 Result<std::shared_ptr<Device>> MakeDevice(std::string_view name, const DeviceLimits& limits = {});
 
 }  // namespace millrace

@@ -48,7 +48,7 @@ class HostAccelerator::Stream {
     thread_.join();
   }
 
-  /// nullptr ends the thread, after all that was queued before.
+  /// Queues work. nullptr ends the thread after everything that was queued before.
   void Queue(std::function<void()> work) {
     MutexLock lock(mutex_);
     queue_.push_back(std::move(work));
@@ -148,7 +148,7 @@ Status HostAccelerator::Expand(const kernel::Launch& launch) {
 }
 
 Status HostAccelerator::WaitFor(const Event& event) {
-  // The event may be dropped while the stream still waits for it, as on a GPU.
+  // As on a GPU, the event may be dropped while the stream still waits for it.
   side_->Queue([event = Cast(event).shared_from_this()] { event->Wait(); });
   return OkStatus();
 }

@@ -1,6 +1,7 @@
-// An accelerator made of a processor: the same contract as a GPU, for tests under sanitizers and
-// for a first look without one. Streams are threads that work through a queue, so that whoever
-// reads or reuses memory before an event has passed is a data race.
+// An accelerator that uses only the CPU. It has the same contract as a GPU, for tests under
+// sanitizers and for a first try without a GPU. Its streams are threads that work through a queue.
+// So code that reads or reuses memory before an event has passed causes a data race, which a
+// sanitizer reports.
 //
 // Thread-safe.
 #pragma once
@@ -18,7 +19,7 @@ namespace millrace {
 
 struct HostAcceleratorOptions {
   std::string name = "host:0";
-  std::uint64_t memory_bytes = std::uint64_t{1} << 40;  // that Allocate gives out at most
+  std::uint64_t memory_bytes = std::uint64_t{1} << 40;  // the most that Allocate gives out
   std::uint64_t pinned_bytes = std::uint64_t{1} << 40;
   bool registers_read_only = true;
 };
@@ -26,7 +27,7 @@ struct HostAcceleratorOptions {
 class HostAccelerator final : public Accelerator {
  public:
   explicit HostAccelerator(HostAcceleratorOptions options = {});
-  /// Works off what is queued.
+  /// Finishes the work that is queued.
   ~HostAccelerator() override;
 
   std::string_view name() const override { return options_.name; }
@@ -42,13 +43,13 @@ class HostAccelerator final : public Accelerator {
   Status Expand(const kernel::Launch& launch) override;
   Status WaitFor(const Event& event) override;
   Result<std::shared_ptr<Event>> Record() override;
-  /// The default stream has nothing queued: a consumer's work on it is done when it is called.
-  /// NotFound for a stream that is neither that nor of NewStream.
+  /// Nothing is ever queued on the default stream, because a consumer's work on it is done when its
+  /// call returns. NotFound for any other stream that NewStream did not return.
   Result<std::shared_ptr<Event>> RecordOn(StreamHandle stream) override;
   bool Passed(const Event& event) override;
   Status Synchronize(const Event& event) override;
 
-  /// A stream of a consumer, and work on it.
+  /// Makes a stream of a consumer; Queue puts work on it.
   StreamHandle NewStream();
   void Queue(StreamHandle stream, std::function<void()> work);
 
@@ -56,9 +57,9 @@ class HostAccelerator final : public Accelerator {
     std::uint64_t copies = 0;
     std::uint64_t copied_bytes = 0;
     std::uint64_t launches = 0;
-    std::uint64_t registered = 0;  // ranges at this moment
+    std::uint64_t registered = 0;  // memory ranges that are registered now
     std::uint64_t allocations = 0;
-    std::uint64_t allocated_bytes = 0;  // at this moment
+    std::uint64_t allocated_bytes = 0;  // allocated now
   };
   Counts counts() const;
 

@@ -41,7 +41,8 @@ bool PinnedMemory::Contains(std::span<const std::byte> bytes) const {
   auto it = ranges_.upper_bound(bytes.data());
   if (it == ranges_.begin()) return false;
   --it;
-  // Addresses of different blocks: compared as the map does, by std::less.
+  // The addresses may belong to different blocks. So they are compared with std::less, as the map
+  // does.
   return !std::less<>()(it->first + it->second, bytes.data() + bytes.size());
 }
 

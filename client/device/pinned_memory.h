@@ -1,5 +1,5 @@
-// Memory of the host that an accelerator copies from by itself: what it gave out, and memory of
-// others that was registered with it.
+// Memory of the host that an accelerator can copy from on its own: memory that it gave out, and
+// memory of others that was registered with it.
 //
 // Thread-safe.
 #pragma once
@@ -24,13 +24,13 @@ class PinnedMemory final : public BufferMemory, public std::enable_shared_from_t
   std::byte* Allocate(std::size_t bytes) override;
   void Free(std::byte* data, std::size_t bytes) override;
 
-  /// Pins memory that may only be read, as long as the result lives; null where that cannot be,
-  /// which `refusal` explains from then on. REQUIRES: the memory outlives the result.
+  /// Pins memory that may only be read, as long as the result lives. REQUIRES: the memory outlives
+  /// the result. Null if the memory cannot be pinned; refusal() then says why.
   std::shared_ptr<const void> Register(std::span<const std::byte> bytes);
-  /// Why memory could not be registered; empty: it never failed.
+  /// Why some memory could not be registered; empty if that never failed.
   std::string refusal() const;
 
-  /// Whether all of it is pinned.
+  /// Whether all these bytes are pinned.
   bool Contains(std::span<const std::byte> bytes) const;
 
  private:

@@ -17,10 +17,10 @@
 namespace millrace {
 namespace {
 
-/// Before the tasks in pinned memory: the error word.
+/// The offset of the tasks in pinned memory. The error word lies before them.
 constexpr std::size_t kTasksAt = kTensorAlignment;
 
-/// A slot in a consumer's hands.
+/// A slot that a consumer holds.
 class LentSlot final : public StreamLedger {
  public:
   LentSlot(std::shared_ptr<SlotPool> pool, Slot slot)
@@ -46,7 +46,8 @@ class LentSlot final : public StreamLedger {
   std::vector<Accelerator::StreamHandle> streams_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-/// A slot that only the side stream has used, all of whose work is over or comes first.
+/// A slot that only the side stream has used. All of that work is done, or runs before any later
+/// work.
 class OwnSlot {
  public:
   OwnSlot(std::shared_ptr<SlotPool> pool, Slot slot)
@@ -58,7 +59,7 @@ class OwnSlot {
   OwnSlot& operator=(const OwnSlot&) = delete;
 
   const Slot& slot() const { return slot_; }
-  /// To be lent to a consumer. REQUIRES: what it was busy with is over.
+  /// Takes the slot out, to lend it to a consumer. REQUIRES: the slot is no longer busy.
   Slot Take() {
     slot_.busy.clear();
     return std::exchange(slot_, {});
@@ -88,12 +89,12 @@ class SlotDevice final : public Device {
   std::string status() const override;
 
  private:
-  /// One call of Expand: what has to stay until its event has passed.
+  /// One call of Expand: everything that has to live until its event has passed.
   struct Work {
     ExpandProgram program;
-    std::shared_ptr<Buffer> desk;  // error word and tasks
+    std::shared_ptr<Buffer> desk;  // the error word and the tasks
     std::shared_ptr<const OwnSlot> payload;
-    std::shared_ptr<Buffer> staged;  // the payload, where it lay in no pinned memory
+    std::shared_ptr<Buffer> staged;  // the payload, if it was not in pinned memory
     std::shared_ptr<Accelerator::Event> done;
   };
 
@@ -111,15 +112,15 @@ class SlotDevice final : public Device {
   const std::shared_ptr<SlotPool> slots_;
   std::atomic<std::uint64_t> batches_{0};
   std::atomic<std::uint64_t> staged_batches_{0};
-  Mutex mutex_;  // of the side stream: the work of one call is queued in one go
-  // The batch that was uploaded last: its parts are expanded one after another.
+  Mutex mutex_;  // for the side stream: one call queues all its work without a gap
+  // The batch that was uploaded last. Its parts are expanded one after another from one upload.
   std::weak_ptr<const PackedBatch> uploaded_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<const OwnSlot> uploaded_payload_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 Result<std::shared_ptr<Buffer>> SlotDevice::PinnedBuffer(std::size_t bytes) {
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, staging_.Acquire(bytes));
-  // The pool takes the heap where there is no pinned memory.
+  // If no pinned memory is left, the pool takes memory from the heap.
   if (!pinned_->Contains(buffer->bytes())) {
     return ResourceExhausted(
         fmt::format("{}: no pinned memory of {} bytes: raise the limit on locked memory, or make "
@@ -186,7 +187,7 @@ Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
     const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) {
   MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, index_dtype, rows));
   MILLRACE_ASSIGN_OR_RETURN(Work work, Prepare(*packed, layout));
-  // The tasks lie behind the tensors.
+  // The tasks lie after the tensors.
   MILLRACE_ASSIGN_OR_RETURN(
       Slot taken, slots_->Acquire(layout.bytes + work.program.tasks.size() * sizeof(kernel::Task)));
   OwnSlot slot(slots_, std::move(taken));
@@ -194,7 +195,7 @@ Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
   {
     MutexLock lock(mutex_);
     queued = Queue(packed, layout, slot.slot(), work);
-    // Whatever was queued has to be over before its memory is used again.
+    // Everything that was queued has to be done before its memory is used again.
     MILLRACE_ASSIGN_OR_RETURN(work.done, accelerator_->Record());
   }
   MILLRACE_RETURN_IF_ERROR(accelerator_->Synchronize(*work.done));

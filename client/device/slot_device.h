@@ -1,15 +1,16 @@
-// A device with memory of its own: packed batches are copied there and expanded there.
+// A device with its own memory: packed batches are copied there, and expanded there.
 //
 //   pinned memory -- copy --> payload slot -- kernel --> slot of the delivered batch
 //
-// Batches are received into pinned memory, so that the device copies them by itself; those that lie
-// elsewhere are copied once into pinned memory first. Copy and kernel run on the side stream of the
-// accelerator, under whatever the consumer's streams do, and are done when Expand returns: no
-// stream of a consumer has to wait for a batch. The other way, a consumer tells the batch's ledger
-// on which streams it works; without that, the default stream counts. When the batch is dropped,
-// its slot is used again after what was queued there.
+// Batches are received into pinned memory, so that the device can copy them on its own. A batch
+// that lies elsewhere is first copied once into pinned memory. Copy and kernel run on the side
+// stream of the accelerator, at the same time as the consumer's streams, and are done when Expand
+// returns. So no stream of a consumer has to wait for a batch. In the other direction, a consumer
+// tells the batch's ledger on which streams it works. If it tells nothing, the default stream
+// counts. When the batch is dropped, its slot is used again only after the work that was queued on
+// these streams.
 //
-// All batches, device and memory may be dropped in any order.
+// The batches, the device and the memory may be dropped in any order.
 #pragma once
 
 #include <memory>

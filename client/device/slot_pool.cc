@@ -29,7 +29,7 @@ bool SlotPool::IsFree(const Slot& slot) const {
 Slot SlotPool::TakeIdle(std::size_t bytes, bool even_busy) {
   auto best = idle_.end();
   for (auto it = idle_.begin(); it != idle_.end(); ++it) {
-    // A slot twice as large as needed is one that another batch will want.
+    // A slot that is twice as large as needed is left for another batch that needs it.
     if (it->capacity < bytes || it->capacity / 2 > BufferPool::SizeClass(bytes)) continue;
     if (even_busy) {
       best = it;
@@ -54,7 +54,7 @@ Slot SlotPool::TakeOldest() {
 
 void SlotPool::Free(Slot slot) {
   for (const auto& event : slot.busy) {
-    // A device that failed has nothing left that could use the memory.
+    // If the device has failed, no work is left that could use the memory.
     (void)accelerator_->Synchronize(*event);
   }
   accelerator_->Free(slot.data);
@@ -85,7 +85,7 @@ Result<Slot> SlotPool::Acquire(std::size_t bytes) {
           "drop batches earlier, or make `batch.size` smaller",
           accelerator_->name(), bytes, slots_, bytes_));
     }
-    // Counted at once, so that others see the limit.
+    // Counted before the memory is allocated, so that other threads respect the limit.
     ++slots_;
     bytes_ += capacity;
     lock.Unlock();
@@ -106,10 +106,10 @@ void SlotPool::Release(Slot slot) {
 void SlotPool::ReleaseAfter(Slot slot, const std::vector<Accelerator::StreamHandle>& streams) {
   for (const Accelerator::StreamHandle stream : streams) {
     auto event = accelerator_->RecordOn(stream);
-    // A stream that is gone: what was queued on it, the default stream waits for.
+    // If the stream no longer exists, an event on the default stream comes after its work.
     if (!event.ok()) event = accelerator_->RecordOn(Accelerator::kDefaultStream);
     if (!event.ok()) {
-      // The device has failed, and nobody can say what it still does: the memory stays as it is.
+      // The device has failed, and nobody knows what it still does. So the memory is never freed.
       MutexLock lock(mutex_);
       --slots_;
       bytes_ -= slot.capacity;

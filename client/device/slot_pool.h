@@ -1,12 +1,12 @@
-// Memory of a device for batches, used again instead of freed: taking and freeing it would stop the
-// device.
+// Memory of a device for batches. It is used again and not freed, because allocating and freeing it
+// would stop the device.
 //
-// A slot that is given back may still be read by work that is queued on consumers' streams. It
-// carries events that pass when that is over; whoever gets it next lets the side stream wait for
-// them before it writes. So a loop that runs ahead of its device is slowed down by its slots, and
-// takes no more memory.
+// When a slot is given back, work that is queued on consumers' streams may still read it. So the
+// slot carries events that pass when this work is done. The next user of the slot lets the side
+// stream wait for these events before it writes. So a loop that runs ahead of its device waits for
+// slots, and takes no more memory.
 //
-// Thread-safe. Slots may outlive whoever made the pool.
+// Thread-safe. Slots may outlive the code that made the pool.
 #pragma once
 
 #include <cstddef>
@@ -24,48 +24,51 @@ namespace millrace {
 struct Slot {
   std::byte* data = nullptr;
   std::size_t capacity = 0;
-  /// What has to pass before the slot is written to.
+  /// The events that have to pass before the slot is written to.
   std::vector<std::shared_ptr<Accelerator::Event>> busy;
 };
 
 class SlotPool {
  public:
   struct Stats {
-    std::size_t slots = 0;  // taken from the device, held and idle
+    std::size_t slots = 0;  // slots taken from the device, held or idle
     std::size_t idle = 0;
     std::uint64_t bytes = 0;
   };
 
-  /// Beyond the limits, slots are taken only while all others are held.
+  /// Beyond the limits, it takes slots from the device only while all others are held.
   SlotPool(std::shared_ptr<Accelerator> accelerator, const DeviceLimits& limits);
-  /// Waits for what idle slots are busy with. REQUIRES: no slot is held.
+  /// Waits for the work that keeps idle slots busy. REQUIRES: no slot is held.
   ~SlotPool();
   SlotPool(const SlotPool&) = delete;
   SlotPool& operator=(const SlotPool&) = delete;
 
-  /// A slot of at least `bytes` bytes: one that is free, else a new one, else the one that was
-  /// given back first. ResourceExhausted where the device has no memory left.
+  /// A slot of at least `bytes` bytes: a free one; otherwise a new one; otherwise the one that was
+  /// given back first. ResourceExhausted if the device has no memory left.
   Result<Slot> Acquire(std::size_t bytes);
-  /// `busy` is all that has to pass before the slot is written to again.
+  /// Gives a slot back. `busy` has every event that has to pass before the slot is written to
+  /// again.
   void Release(Slot slot);
-  /// The same, after what is queued on these streams at this moment.
+  /// The same. The slot is free after the work that is queued on these streams now.
   void ReleaseAfter(Slot slot, const std::vector<Accelerator::StreamHandle>& streams);
 
   Stats stats() const;
 
  private:
   bool IsFree(const Slot& slot) const;
-  /// An idle slot that fits, or none: capacity 0. `even_busy`: the one given back first.
+  /// An idle slot that fits; capacity 0 if there is none. With `even_busy`, the one that was given
+  /// back first, whether it is busy or not.
   Slot TakeIdle(std::size_t bytes, bool even_busy) MILLRACE_REQUIRES(mutex_);
-  /// Takes the slot given back first out of the pool, to be freed.
+  /// Takes the slot that was given back first out of the pool. The caller frees it.
   Slot TakeOldest() MILLRACE_REQUIRES(mutex_);
-  /// Blocks until the slot is free.
+  /// Blocks until the slot is not busy any more, and frees it.
   void Free(Slot slot) MILLRACE_EXCLUDES(mutex_);
 
   const std::shared_ptr<Accelerator> accelerator_;
   const DeviceLimits limits_;
   mutable Mutex mutex_;
-  std::vector<Slot> idle_ MILLRACE_GUARDED_BY(mutex_);  // given back first comes first
+  std::vector<Slot> idle_
+      MILLRACE_GUARDED_BY(mutex_);  // in the order in which they were given back
   std::size_t slots_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t bytes_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };

@@ -1,4 +1,4 @@
-// Reads every batch of a job's epochs as rank 0 of 1, and says what is in them.
+// Reads every batch of some epochs of a job as rank 0 of 1, and prints what is in them.
 //
 //   consume ADDRESS PIPELINE.yaml [EPOCHS]
 

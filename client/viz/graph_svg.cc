@@ -11,11 +11,11 @@
 namespace millrace {
 namespace {
 
-constexpr double kColumn = 110;  // from node to node
+constexpr double kColumn = 110;  // distance between neighbouring nodes
 constexpr double kLayer = 90;
 constexpr double kMargin = 60;
 constexpr double kRadius = 9;
-constexpr std::size_t kWidest = 24;  // nodes in one row of a layer
+constexpr std::size_t kWidest = 24;  // most nodes in one row of a layer
 constexpr std::size_t kLongestName = 16;
 
 struct Place {
@@ -40,23 +40,23 @@ std::string Escape(std::string_view text) {
         escaped += "&quot;";
         break;
       default:
-        // XML has no other control characters.
+        // XML allows no other control characters.
         escaped += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return escaped;
 }
 
-/// The last part of a long name, which tells most.
+/// The end of a long name, because it says most.
 std::string Short(const std::string& name) {
   if (name.size() <= kLongestName) return name;
   std::size_t begin = name.size() - kLongestName;
-  // Not within a character.
+  // Does not begin within a UTF-8 character.
   while (begin < name.size() && (static_cast<unsigned char>(name[begin]) & 0xC0) == 0x80) ++begin;
   return "…" + name.substr(begin);
 }
 
-/// One hue for each name, the same in every drawing.
+/// A hue for each name. A name has the same hue in every drawing.
 int Hue(std::string_view name) {
   std::uint32_t hash = 2166136261u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -105,7 +105,7 @@ std::string GraphSvg(const std::string& title, const std::vector<DrawnNode>& nod
       const std::size_t count = std::min(kWidest, layer.size() - first);
       const double step = (width - 2 * kMargin) / static_cast<double>(count);
       for (std::size_t i = 0; i < count; ++i) {
-        // Every second node a little lower, so that names do not run into each other.
+        // Every second node is a little lower, so that names do not overlap.
         places[layer[first + i]] = {kMargin + step * (static_cast<double>(i) + 0.5),
                                     y + (i % 2 == 0 ? 0 : kLayer / 4)};
       }
@@ -136,7 +136,7 @@ std::string GraphSvg(const std::string& title, const std::vector<DrawnNode>& nod
     const double dy = to.y - from.y;
     const double length = std::sqrt(dx * dx + dy * dy);
     std::string path;
-    if (length < 1) {  // to itself
+    if (length < 1) {  // an edge from a node to itself
       path = fmt::format("M{:.1f},{:.1f} c-26,-26 26,-26 3,-2", from.x - 3, from.y - kRadius);
     } else {
       path = fmt::format("M{:.1f},{:.1f} Q{:.1f},{:.1f} {:.1f},{:.1f}", from.x, from.y,

@@ -1,4 +1,4 @@
-// Draws one example's graph for a person: nodes in layers by their distance from the roots.
+// Draws the graph of one example for people. Nodes are in layers by their distance from the roots.
 //
 // Pure function.
 #pragma once
@@ -10,7 +10,7 @@
 namespace millrace {
 
 struct DrawnNode {
-  std::string name;  // of its label
+  std::string name;  // name of its label
   bool root = false;
   bool definition = false;
 };
@@ -18,11 +18,12 @@ struct DrawnNode {
 struct DrawnEdge {
   std::uint32_t source = 0;
   std::uint32_t target = 0;
-  std::string name;  // of its label
+  std::string name;  // name of its label
 };
 
-/// An SVG document. Layers follow edges from the roots, breadth first; what no root reaches comes
-/// last. Long names are cut, and whole in the tooltips. REQUIRES: edges join nodes that exist.
+/// An SVG document. Layers follow the edges from the roots, breadth first. Nodes that no root
+/// reaches come last. Long names are cut; tooltips have them whole. REQUIRES: edges join nodes that
+/// exist.
 std::string GraphSvg(const std::string& title, const std::vector<DrawnNode>& nodes,
                      const std::vector<DrawnEdge>& edges);
 

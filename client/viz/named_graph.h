@@ -1,6 +1,5 @@
-// One example's graph with the names of its labels, to be printed or drawn for a person: the one
-// place where nodes and edges get their names, for the tool and for Python.
-//
+// The graph of one example with the names of its labels, to be printed or drawn for people. The
+// tool and the Python package both get the names of nodes and edges from here.
 // Pure functions.
 #pragma once
 
@@ -14,13 +13,13 @@
 
 namespace millrace {
 
-/// Where names come from: a vocabulary, in whatever form the caller has it.
+/// Where names come from: a vocabulary in any form that the caller has.
 struct LabelNames {
-  std::uint64_t node_labels = 0;  // that have a name
+  std::uint64_t node_labels = 0;  // how many node labels have a name
   std::uint64_t edge_labels = 0;
-  std::function<std::string(std::uint64_t label)> node;  // asked for labels that have one only
+  std::function<std::string(std::uint64_t label)> node;  // only called for labels that have a name
   std::function<std::string(std::uint64_t label)> edge;
-  std::uint64_t node_classes = 0;  // labels from here on are definitions
+  std::uint64_t node_classes = 0;  // labels from this number on are definitions
 };
 
 struct LabelledEdge {
@@ -32,7 +31,7 @@ struct LabelledEdge {
 struct LabelledGraph {
   std::uint64_t example = 0;
   std::vector<std::uint64_t> node_labels;
-  std::vector<bool> roots;  // one a node
+  std::vector<bool> roots;  // one entry per node
   std::vector<LabelledEdge> edges;
 };
 
@@ -42,10 +41,10 @@ struct NamedGraph {
   std::vector<DrawnEdge> edges;
 };
 
-/// The name of a label that the vocabulary lacks.
+/// Stands for a label that has no name in the vocabulary.
 inline constexpr std::string_view kNoName = "?";
 
-/// REQUIRES: as many roots as nodes.
+/// REQUIRES: there are as many roots as nodes.
 NamedGraph NameGraph(const LabelledGraph& graph, const LabelNames& names);
 
 /// REQUIRES: edges join nodes that exist.
