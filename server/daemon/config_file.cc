@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-/// One file that is read.
+/// Reads one file.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
@@ -70,7 +70,7 @@ class Reader {
     return OkStatus();
   }
 
-  /// A folder, or {path: folder, index: file}.
+  /// Reads a folder, or {path: folder, index: file}.
   Result<DatasetOption> ReadDataset(const YamlEntry& entry) const {
     const auto error = [&](const YamlMark& mark, std::string_view message) {
       return Error(mark, fmt::format("datasets.{}: {}", entry.key, message));

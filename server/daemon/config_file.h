@@ -1,4 +1,4 @@
-// The configuration file of `millraced`: YAML with the options of the table as keys.
+// The configuration file of `millraced`: YAML whose keys are the options of the option table.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -10,12 +10,13 @@
 
 namespace millrace {
 
-/// What a configuration file gives. InvalidArgument "<file>:<line>:<column>: …" for unknown keys
-/// (with the nearest and all known ones), keys that are there twice, and what is not one value;
-/// NotFound if there is no such file. Values are not checked.
+/// The options in a configuration file. InvalidArgument "<file>:<line>:<column>: …" for unknown
+/// keys (the message suggests the nearest one and lists all), for keys that occur twice, and for
+/// anything that is not a single value. NotFound if there is no such file. Values are not checked
+/// here.
 Result<OptionTexts> ReadConfigFile(const std::string& path);
 
-/// The options in force as a configuration file, which reads back as the same options.
+/// The options in force, in the form of a configuration file. Reading it gives the same options.
 std::string PrintConfig(const DaemonOptions& options);
 
 }  // namespace millrace

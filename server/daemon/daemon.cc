@@ -12,10 +12,12 @@
 namespace millrace {
 namespace {
 
-/// A thread that has to go round several times a second, and has not for that long, hangs.
+/// The daemon's threads run their loops several times a second. One that has not done so for this
+/// long hangs.
 constexpr Duration kHangs = std::chrono::seconds(30);
 
-/// Null where batches are not shared. A batch that finds no place in it is copied.
+/// Null if batches are not shared. A batch for which the arena has no room is built elsewhere, and
+/// copied to its consumer.
 std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {
   if (!options.shared_memory || options.role == Role::kDispatcher) return nullptr;
   return std::make_shared<SharedArena>(options.batch_memory());
@@ -44,8 +46,8 @@ PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
   return library;
 }
 
-/// A worker in the same process tells the dispatcher of its datasets; a dispatcher alone finds out
-/// by itself.
+/// A worker in the same process tells the dispatcher about its datasets. A dispatcher without one
+/// finds out by itself.
 v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
                                 const std::string& id) {
   v1::DatasetState state;
@@ -137,8 +139,8 @@ Status Daemon::StartWorker() {
   worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;
 
-  // The port is known only once the server listens, and the server needs the worker: consumers
-  // learn the address from the worker's first report, which Start sends.
+  // The port is known only after the server has begun to listen, and the server needs the worker
+  // first. So consumers learn the address from the worker's first report, which Start sends.
   struct Late final : WorkerEndpoint {
     std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
         std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override {
@@ -255,7 +257,7 @@ void Daemon::ReloadDatasets(const DaemonOptions& options) {
   }
   dataset_ids_ = ids;
   if (worker_) worker_->DatasetsChanged();
-  // After those that are being opened already; nobody waits for either.
+  // Waits for an opener that is still at work. No other thread waits for either of them.
   opener_ = std::thread([this, before = std::move(opener_)]() mutable {
     if (before.joinable()) before.join();
     OpenDatasets();
@@ -266,7 +268,8 @@ void Daemon::DrainAndStop() {
   if (std::exchange(stopped_, true)) return;
   draining_ = true;
   if (health_) TellHealth();
-  // Nobody is owed an index: who waits for one finds another worker, or the next daemon.
+  // No index has to be finished: a session that waits for one finds another worker, or waits for
+  // the next daemon.
   library_->Stop();
   if (worker_) {
     worker_->Drain();
@@ -278,7 +281,7 @@ void Daemon::DrainAndStop() {
   while (worker_ && !worker_->Idle() && clock_->Now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // It takes its time to end, beside everything else.
+  // The exporter takes some time to end. It ends while the rest is stopped.
   std::thread metrics_end([this] { metrics_.reset(); });
   health_ticker_.reset();
   ticker_.reset();

@@ -1,5 +1,5 @@
-// The daemon put together: options in, listening servers out. No singletons: everything that
-// main.cc starts is a member here and ends with it.
+// The whole daemon: it takes options and gives listening servers. There are no singletons.
+// Everything that main.cc starts is a member here, and ends with the daemon.
 #pragma once
 
 #include <atomic>
@@ -28,9 +28,9 @@ namespace millrace {
 
 class Daemon {
  public:
-  /// Listens and starts to work. AlreadyExists for a busy port, FailedPrecondition for a state
-  /// folder in use, and so on: nothing is left behind.
-  /// `on_broken` is called, from any thread, when the daemon cannot go on and has to be stopped.
+  /// Starts to listen and to work. AlreadyExists if a port is in use, FailedPrecondition if the
+  /// state folder is in use, and so on; after an error nothing is left behind. `on_broken` is
+  /// called, from any thread, if the daemon cannot go on and has to be stopped.
   static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
                                                std::shared_ptr<Logger> log,
                                                std::function<void(const Status&)> on_broken);
@@ -38,16 +38,16 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  /// host:port of the control service, or of the batch service where there is no control service.
+  /// host:port of the control service. If there is none, that of the batch service.
   std::string address() const;
 
-  /// Takes over the datasets of `options`, while everything goes on: those that are new or have
-  /// moved are opened, and jobs that run go on with what they began with. Nothing else of it is
-  /// looked at.
+  /// Takes the datasets of `options` while everything goes on; other options are ignored. Datasets
+  /// that are new or have moved are opened. Running jobs keep the datasets that they began with.
   void ReloadDatasets(const DaemonOptions& options);
 
-  /// Ends indexing, finishes what is owed, at most for the grace time, and stops. Blocks; what
-  /// cannot be interrupted (a plan being compiled) may make it last longer: see ShutdownLimit.
+  /// Stops indexing, finishes the work that is owed, for at most the grace time, and stops. Blocks.
+  /// It may take longer if something cannot be interrupted, such as the compilation of a plan; see
+  /// ShutdownLimit.
   void DrainAndStop();
 
  private:
@@ -56,7 +56,7 @@ class Daemon {
   Status StartDispatcher();
   Status StartWorker();
   void OpenDatasets();
-  /// Metrics and health, each where an address is given.
+  /// Starts the metrics and the health server, each if it has an address.
   Status StartProbes();
   void AddMetrics(MetricSet& metrics);
   void TellHealth();
@@ -81,7 +81,7 @@ class Daemon {
   std::unique_ptr<HealthServer> health_;      // null: none
   std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
-  std::set<std::string> dataset_ids_;  // as configured now
+  std::set<std::string> dataset_ids_;  // ids in the present configuration
   bool stopped_ = false;
   std::atomic<bool> draining_{false};
 };

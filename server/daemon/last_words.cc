@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-/// Allocates nothing.
+/// Ends the process with a message. Allocates no memory.
 [[noreturn]] void EndWith(std::string_view why) {
   const auto part = [](std::string_view text) {
     return iovec{const_cast<char*>(text.data()), text.size()};

@@ -1,12 +1,13 @@
-// What a daemon says that ends by an exception, such as for want of memory or threads.
+// The message of a daemon that ends by an exception, for example because it can get no memory or no
+// threads.
 #pragma once
 
 namespace millrace {
 
-/// From now on a standard exception that nobody catches ends the process at once, with exit code 1
-/// and one line on stderr, which says what to do where memory or threads could not be had. Nothing
-/// is cleaned up: gRPC would wait for ever for a thread that it could not have. Other exceptions
-/// abort as before. For the whole process.
+/// From now on, a standard exception that nobody catches ends the process at once, with exit code 1
+/// and one line on stderr. If memory or threads were missing, the line says what to do. Nothing is
+/// cleaned up, because gRPC would wait forever for a thread that it could not get. Other exceptions
+/// abort as before. Applies to the whole process.
 void InstallLastWords();
 
 }  // namespace millrace

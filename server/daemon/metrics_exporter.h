@@ -1,4 +1,4 @@
-// Metrics over HTTP, as Prometheus reads them: GET /metrics on a port of its own.
+// Offers metrics over HTTP in the format of Prometheus: GET /metrics on a port of its own.
 //
 // Thread-safe.
 #pragma once
@@ -18,15 +18,15 @@ class MetricsExporter {
     bool dispatcher = false;
     bool worker = false;
   };
-  /// Fills in the values of the moment; called once a request, from any thread.
+  /// Fills in the present values. Called once per request, from any thread.
   using Collect = std::function<void(MetricSet&)>;
 
-  /// Listens. Shows every metric of the table that `roles` has, with type and help, also where
-  /// there is no value yet. AlreadyExists for a busy port, InvalidArgument for an address that is
-  /// none of this machine's.
+  /// Starts to listen. Shows every metric of the table that `roles` have, with type and help, even
+  /// if it has no value yet. AlreadyExists if the port is in use. InvalidArgument for an address
+  /// that this machine does not have.
   static Result<std::unique_ptr<MetricsExporter>> Start(const std::string& listen, Roles roles,
                                                         Collect collect);
-  /// Takes up to 2 s: the HTTP server looks that rarely whether it is to end.
+  /// Takes up to 2 s, because the HTTP server checks only that often whether it has to end.
   virtual ~MetricsExporter() = default;
 
   virtual int port() const = 0;

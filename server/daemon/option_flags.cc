@@ -16,7 +16,7 @@ void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags) {
   command.add_option("--dataset", flags.datasets, "ID=DIR; repeat for more");
   for (const Option& option : OptionTable()) {
     if (!option.IsOf(role)) continue;
-    // A switch that is off by default needs no value to be on.
+    // A switch that is off by default needs no value: its flag alone turns it on.
     const bool may_stand_alone = option.value.is_switch && option.otherwise.shown == "false";
     const auto set = [&flags, name = option.name, may_stand_alone](const std::string& value) {
       flags.texts.values[name] = {may_stand_alone && value.empty() ? "true" : value, ""};

@@ -1,4 +1,4 @@
-// Options as flags of a command line: one flag for each row of the table, and --dataset.
+// Options as flags of a command line: one flag for each row of the option table, and --dataset.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ class App;
 
 namespace millrace {
 
-/// What the flags of one command line gave.
+/// The values of the flags on one command line.
 struct OptionFlags {
   std::vector<std::string> datasets;  // ID=DIR
-  OptionTexts texts;                  // of all others
+  OptionTexts texts;                  // of all other flags
 
-  /// InvalidArgument for a dataset that is not ID=DIR, or is given twice.
+  /// InvalidArgument if a dataset is not ID=DIR, or is given twice.
   Result<OptionTexts> Texts() const;
 };
 
-/// Adds to `command` the flags of the options that `role` has. A flag that is given more than once
-/// has its last value. `flags` has to outlive the command.
+/// Adds the flags of the options that `role` has to `command`. If a flag is given more than once,
+/// its last value counts. `flags` has to outlive the command.
 void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags);
 
 }  // namespace millrace

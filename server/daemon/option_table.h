@@ -1,5 +1,5 @@
-// The options of `millraced`, one row each: flags, keys of the configuration file, help, checks and
-// what --print-config prints all come from it.
+// The options of `millraced`, one row for each. Their flags, keys in the configuration file, help
+// and checks all come from this table, and so does the output of --print-config.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -14,30 +14,32 @@
 
 namespace millrace {
 
-/// What holds if nobody gives an option.
+/// The value of an option that nobody gives.
 struct OptionDefault {
-  std::string shown;                                   // for help
-  std::function<std::string(const HostLimits&)> text;  // read as if given; empty: not set
-  bool fixed = false;  // an empty text is wrong then; for all others it asks for the default
+  std::string shown;                                   // for the help
+  std::function<std::string(const HostLimits&)> text;  // read like a given value; empty: not set
+  // Whether an empty value is an error. For all other options, an empty value asks for the default.
+  bool fixed = false;
 };
 
 struct Option {
-  std::string name;  // key of the configuration file, with '_'
+  std::string name;  // also its key in the configuration file; with '_'
   std::vector<Role> roles;
   OptionValue value;
   OptionDefault otherwise;
   std::string help;
 
   bool IsOf(Role role) const;
-  /// "--batch-listen".
+  /// For example "--batch-listen".
   std::string Flag() const;
-  /// In one line: what it is for, its bounds and its default.
+  /// One line with the purpose, the bounds and the default.
   std::string Help() const;
 };
 
 const std::vector<Option>& OptionTable();
 
-/// The key of the configuration file that has the datasets, by id; the flag --dataset has one each.
+/// The key in the configuration file under which datasets are listed by id. Each flag --dataset
+/// gives one dataset.
 inline constexpr const char* kDatasetsKey = "datasets";
 
 }  // namespace millrace

@@ -19,7 +19,7 @@ Status Unexpected(std::string_view expected, std::string_view text) {
   return InvalidArgument(fmt::format("expected {}, got '{}'", expected, text));
 }
 
-/// A text that `check` finds nothing wrong with.
+/// A text that has to pass `check`.
 OptionValue CheckedText(std::string DaemonOptions::*member,
                         std::function<Status(const std::string& text)> check) {
   OptionValue value;
@@ -33,7 +33,7 @@ OptionValue CheckedText(std::string DaemonOptions::*member,
   return value;
 }
 
-/// A number that `parse` gives.
+/// A number that `parse` reads.
 template <class T, class Parse>
 OptionValue Number(T DaemonOptions::*member, Bounds<T> bounds, Parse parse) {
   OptionValue value;

@@ -1,5 +1,5 @@
-// What an option holds: how text becomes its value, within what bounds, and how it is printed. One
-// function for each kind of option makes it, from the member of DaemonOptions that has the value.
+// The value of an option: how text becomes a value, its bounds, and how it is printed. There is one
+// function for each kind of option. It takes the member of DaemonOptions that holds the value.
 //
 // Immutable values; thread-safe.
 #pragma once
@@ -15,12 +15,13 @@
 namespace millrace {
 
 struct OptionValue {
-  std::string bounds;      // for help: "1 to 1024"; empty: none that it would have to say
-  bool is_switch = false;  // its flag needs no value to be on
-  /// InvalidArgument "expected …, got '…'", naming the bounds; `options` is unchanged then.
+  std::string bounds;      // for the help, such as "1 to 1024"; empty: nothing to say
+  bool is_switch = false;  // whether its flag alone, without a value, turns it on
+  /// Stores the value of `text` in `options`. InvalidArgument "expected …, got '…'" names the
+  /// bounds, and leaves `options` unchanged.
   std::function<Status(const std::string& text, const HostLimits& host, DaemonOptions& options)>
       read;
-  /// A text that `read` takes as the same value.
+  /// A text that `read` reads as the present value.
   std::function<std::string(const DaemonOptions& options)> print;
 };
 
@@ -31,14 +32,14 @@ OptionValue Switch(bool DaemonOptions::*member);
 /// A whole number.
 OptionValue Whole(int DaemonOptions::*member, int min, int max);
 OptionValue Seconds(double DaemonOptions::*member, double min, double max);
-/// Bytes such as 300MB or 4GiB, at most what the host has.
+/// A number of bytes, such as 300MB or 4GiB; at most the memory of the host.
 OptionValue Memory(std::uint64_t DaemonOptions::*member, std::uint64_t min_mib);
 OptionValue Level(LogLevel DaemonOptions::*member);
-/// host:port to listen on; port 0 is any that is free.
+/// host:port to listen on; port 0 stands for any free port.
 OptionValue ListenAddress(std::string DaemonOptions::*member);
 /// host:port to connect to.
 OptionValue PeerAddress(std::string DaemonOptions::*member);
-/// The same, or several with commas between them.
+/// The same; there may be several, with commas between.
 OptionValue PeerAddresses(std::string DaemonOptions::*member);
 /// etcd://host:port,host:port/prefix.
 OptionValue EtcdStoreAddress(std::string DaemonOptions::*member);

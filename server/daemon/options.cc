@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-/// `status` with where `text` was given, if it was in a file.
+/// Adds the place at which `text` was given to `status`, if that was in a file.
 Status At(const Status& status, const OptionText& text) {
   return text.where.empty() ? status : status.WithContext(text.where);
 }
@@ -27,12 +27,12 @@ Status ReadOption(const Option& option, const OptionTexts& texts, const HostLimi
   if (given != texts.values.end()) text = given->second;
   const bool asks_for_default = text.text.empty() && !option.otherwise.fixed;
   if (given == texts.values.end() || asks_for_default) text.text = option.otherwise.text(host);
-  if (text.text.empty() && !option.otherwise.fixed) return OkStatus();  // none
+  if (text.text.empty() && !option.otherwise.fixed) return OkStatus();  // asks for the default
   const Status read = option.value.read(text.text, host, options);
   return At(read.WithContext("option " + option.name), text);
 }
 
-/// Consumers have to be told an address that they can connect to.
+/// Checks that there is an address to which consumers can connect.
 Status CheckAdvertised(const OptionTexts& texts, const DaemonOptions& options) {
   const auto where = [&texts](const std::string& name) {
     const auto given = texts.values.find(name);

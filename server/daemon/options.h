@@ -1,5 +1,6 @@
-// What `millraced` is told, by flags, by a configuration file and by defaults, and how that becomes
-// one checked set of values. The options themselves are rows of the table in option_table.h.
+// The options of `millraced`, from flags, a configuration file and defaults, and the code that
+// makes one checked set of values of them. The options themselves are rows of the table in
+// option_table.h.
 //
 // Values and free functions; thread-compatible.
 #pragma once
@@ -19,22 +20,22 @@ namespace millrace {
 enum class Role : std::uint8_t { kDispatcher, kWorker, kServe };
 std::string_view RoleName(Role role);
 
-/// Where a dataset lies on this host.
+/// The place of a dataset on this host.
 struct DatasetOption {
   std::string path;
-  std::string index;  // empty: in the folder, or in the cache where that is read-only
+  std::string index;  // empty: in the folder, or in the cache if the folder is read-only
 };
 
-/// Options as they are in force. MakeOptions fills them in; defaults are in the table.
+/// The options in force. MakeOptions fills them in. The defaults are in the option table.
 struct DaemonOptions {
   Role role = Role::kServe;
-  std::string listen;        // control: dispatcher and serve
-  std::string batch_listen;  // batches: worker and serve
-  std::string advertise;   // address of the batch port, as consumers reach it; empty: batch_listen
-  std::string dispatcher;  // of a worker; several with commas between them
+  std::string listen;        // control port, in the roles dispatcher and serve
+  std::string batch_listen;  // batch port, in the roles worker and serve
+  std::string advertise;     // address at which consumers reach the batch port; empty: batch_listen
+  std::string dispatcher;    // for a worker; several with commas between
   std::map<std::string, DatasetOption> datasets;
-  std::string metrics_listen;      // HTTP; empty: none
-  std::string health_listen;       // gRPC; empty: none
+  std::string metrics_listen;      // HTTP; empty: no metrics
+  std::string health_listen;       // gRPC; empty: no health service
   std::string state;               // folder
   std::string store;               // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;  // bytes
@@ -47,11 +48,11 @@ struct DaemonOptions {
   bool shared_memory = false;
   bool skip_bad = false;
 
-  /// Bytes of batches that a worker may hold built and unsent.
+  /// How many bytes of built batches a worker may hold before they are sent.
   std::uint64_t batch_memory() const { return memory_limit / 4; }
 };
 
-/// What somebody gave for an option.
+/// The text that somebody gave for an option.
 struct OptionText {
   std::string text;
   std::string where;  // "<file>:<line>:<column>"; empty: on the command line
@@ -59,31 +60,31 @@ struct OptionText {
 
 struct DatasetText {
   DatasetOption dataset;
-  std::string where;  // as above
+  std::string where;  // as in OptionText
 };
 
-/// Options as they were given, before anything is checked.
+/// Options as they were given, without any check.
 struct OptionTexts {
   std::map<std::string, OptionText> values;     // by Option::name
   std::map<std::string, DatasetText> datasets;  // by id
 };
 
-/// Takes `ID=DIR` as a dataset of the command line.
+/// Adds a dataset from the command line, `ID=DIR`.
 Status AddDataset(std::string_view text, OptionTexts& texts);
 
-/// Checks and types the texts, and fills in defaults. InvalidArgument "<where>: option <name>:
-/// expected …, got …"; NotFound for a dataset without a folder.
+/// Checks the texts, converts them to values, and fills in defaults. InvalidArgument "<where>:
+/// option <name>: expected …, got …". NotFound if the folder of a dataset does not exist.
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host);
 
-/// The options of a command line: `flags` win over the configuration file, if one is given, and
-/// that wins over the defaults. Datasets of both are served.
+/// The options in force for a command line. `flags` override the configuration file, if there is
+/// one, and the file overrides the defaults. The datasets of both are served.
 Result<DaemonOptions> EffectiveOptions(Role role, const std::string& config_file,
                                        const OptionTexts& flags, const HostLimits& host);
 
-/// Names of the options, datasets aside, whose values differ.
+/// Names of the options, except the datasets, whose values differ.
 std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after);
 
-/// Where the embedded store lies if `state` does not say.
+/// The folder of the embedded store if the option `state` is not given.
 std::string DefaultStateFolder();
 
 }  // namespace millrace

@@ -30,10 +30,10 @@ class LibraryProvider final : public PlanProvider {
       if (pipeline.ok()) id = pipeline->dataset();
     }
     const auto status = library_->GetStatus(id);
-    return !status.ok() || !status->opening;  // what is wrong, compiling says
+    return !status.ok() || !status->opening;  // the error, if there is one, comes from compiling
   }
   void OpenDatasets(const std::function<void()>& on_change) override {
-    // The library keeps and logs what goes wrong; it is part of the states.
+    // The library keeps and logs the errors. They also appear in the dataset states.
     library_->OpenAll([&on_change](const std::string&, const Status&) { on_change(); });
   }
   std::map<std::string, v1::DatasetState> DatasetStates() override {
@@ -41,7 +41,7 @@ class LibraryProvider final : public PlanProvider {
     for (const std::string& id : library_->dataset_ids()) {
       if (const auto status = library_->GetStatus(id); status.ok()) {
         states[id] = ToProto(*status);
-        // The dispatcher's own are the same, where its dataset is: once a second is often.
+        // Reports come once a second, and a dispatcher with this dataset knows the list itself.
         states[id].clear_left_out();
       }
     }
@@ -73,7 +73,7 @@ class LibraryCompiler final : public PlanCompiler {
 
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& text) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
-    // Not waited for: the plans of other datasets need the thread.
+    // Fails and does not wait, because the plans of other datasets need the thread.
     if (const auto dataset = library_->GetStatus(pipeline.dataset());
         dataset.ok() && dataset->opening) {
       return Unavailable(fmt::format("dataset '{}' is being opened ({:.0f} % of its index made)",

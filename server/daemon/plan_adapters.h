@@ -1,4 +1,4 @@
-// The plan library as dispatcher and workers want to see it.
+// The plan library behind the interfaces that dispatcher and workers use.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,14 @@
 
 namespace millrace {
 
-/// What the worker's report and the dispatcher's status say of a dataset.
+/// The state of a dataset for a worker's report and a dispatcher's status.
 v1::DatasetState ToProto(const DatasetStatus& status);
 
-/// Thread-safe. Both keep the library alive.
+/// Thread-safe. Both results keep the library alive.
 std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library);
-/// `keep_plans`: a plan lives as long as its facts, so that a worker of the same process has it at
-/// once; else it is dropped when it is compiled, since a dispatcher builds no batch.
+/// `keep_plans`: whether a plan lives as long as its facts, so that a worker in the same process
+/// has it at once. Otherwise a plan is dropped after it has been compiled, because a dispatcher
+/// builds no batches.
 std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,
                                                bool keep_plans);
 

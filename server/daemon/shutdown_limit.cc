@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// For stopping itself, once nothing is owed any more.
+// Time for stopping itself, after all work that is owed is done.
 constexpr double kStopSeconds = 2;
 
 }  // namespace

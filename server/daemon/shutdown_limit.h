@@ -1,4 +1,4 @@
-// Sees to it that a daemon that was told to stop does stop.
+// Makes sure that a daemon ends after it was told to stop.
 #pragma once
 
 #include <signal.h>
@@ -11,10 +11,11 @@
 
 namespace millrace {
 
-/// From its making on, ends the process with exit code 0 when one of `signals` (which every thread
-/// has to block) comes again, or when `grace_seconds` and a little more have passed: stopping in
-/// order must not wait for what cannot be interrupted. Ending any process is safe: nothing that it
-/// has in memory matters, and files are replaced whole or not at all.
+/// From its construction on, it ends the process with exit code 0 when one of `signals` comes
+/// again, or when `grace_seconds` and a little more have passed. Every thread has to block these
+/// signals. So an orderly stop cannot hang on work that cannot be interrupted. It is safe to end
+/// any process like this: nothing in its memory has to be saved, and files are replaced completely
+/// or not at all.
 class ShutdownLimit {
  public:
   ShutdownLimit(const sigset_t& signals, double grace_seconds, std::shared_ptr<Logger> log);

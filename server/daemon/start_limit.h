@@ -1,15 +1,15 @@
-// Sees to it that a daemon that starts either listens or ends.
+// Makes sure that a starting daemon either listens soon or ends.
 #pragma once
 
 namespace millrace {
 
-/// From now on the process has 30 s: then it says so and ends with exit code 1. gRPC waits for ever
-/// for work that it would have given to a thread which it could not have, also while it ends.
-/// Needs neither memory nor a thread (it is SIGALRM's). Not thread-safe.
+/// From now on the process has 30 s to start. After that, it says so and ends with exit code 1.
+/// This is needed because gRPC waits forever if it could not get a thread for some work, even while
+/// the process ends. Needs neither memory nor a thread, because it uses SIGALRM. Not thread-safe.
 void LimitStart();
 
-/// The daemon listens: no limit any more. Not called where the start fails, so that the end of the
-/// process is within the limit too.
+/// Ends the limit, when the daemon listens. Not called if the start fails, so that the limit also
+/// holds for the end of the process.
 void EndStartLimit();
 
 }  // namespace millrace

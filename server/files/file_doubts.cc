@@ -57,7 +57,8 @@ std::vector<FileDoubts::Verdict> FileDoubts::Settle(const Compare& compare) {
 
 std::optional<Status> FileDoubts::SettleOne(std::uint32_t number, Doubt& doubt,
                                             const Compare& compare) {
-  // It may have waited for long: what has become of it otherwise, the next look tells.
+  // The file may have waited for long. If anything else has happened to it, the next look finds
+  // that.
   const FileChange before = doubt.file->Look(doubt.known);
   if (before.kind != FileChange::Kind::kTouched) return std::nullopt;
   Status status = compare(number, *doubt.file);

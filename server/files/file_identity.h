@@ -1,4 +1,4 @@
-// What tells, without reading it, whether a file is still the one that was indexed.
+// Tells whether a file is still the one that was indexed, without reading it.
 //
 // Values; free functions are thread-safe.
 #pragma once
@@ -13,29 +13,29 @@
 
 namespace millrace {
 
-/// Size, inode and times of a file. Equal identities on one host mean equal contents, short of
-/// somebody who forges times; different ones mean that the file has to be hashed.
+/// Size, inode and times of a file. On one host, equal identities mean equal contents, except if
+/// somebody forges times. If identities differ, the file has to be hashed.
 struct FileIdentity {
   std::uint64_t size = 0;
   std::uint64_t device = 0;  // not stored: numbers of devices change with a mount
   std::uint64_t inode = 0;
-  std::int64_t modified_ns = 0;  // since 1970: contents
-  std::int64_t changed_ns = 0;   // since 1970: contents or inode
+  std::int64_t modified_ns = 0;  // time of the last change of the contents, since 1970
+  std::int64_t changed_ns = 0;   // time of the last change of contents or inode, since 1970
 
   static FileIdentity Of(const struct stat& status);
 
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 
-/// The identity of what `path` leads to (links are followed). The message leaves the path to the
-/// caller. NotFound; PermissionDenied; DataLoss where it is not a regular file.
+/// The identity of the file that `path` leads to; links are followed. Messages do not contain the
+/// path; the caller adds it. NotFound. PermissionDenied. DataLoss if it is not a regular file.
 Result<FileIdentity> IdentifyFile(const std::filesystem::path& path);
 
-/// "a folder", "a named pipe", …
+/// For example "a folder" or "a named pipe".
 const char* FileKindName(mode_t mode);
 
-/// Says for which host inodes and times hold: a digest of /etc/machine-id, or of the host's name
-/// where there is none.
+/// Identifies the host for which inodes and times are valid: a digest of /etc/machine-id, or of the
+/// host's name if that file does not exist.
 Digest128 HostId();
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path) {
 Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder) {
   int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0) {
-    // Not every file system knows O_TMPFILE.
+    // Some file systems do not support O_TMPFILE.
     std::string name = (folder / ".millrace.spool.XXXXXX").string();
     fd = ::mkostemp(name.data(), O_CLOEXEC);
     if (fd < 0) return ErrnoStatus("no file can be made in " + folder.string(), errno);

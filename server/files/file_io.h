@@ -1,6 +1,6 @@
-// Whole reads and writes at a place of a file, and file descriptors that close themselves.
+// Complete reads and writes at a place in a file, and file descriptors that close themselves.
 //
-// Descriptors are for one owner; the free functions are thread-safe.
+// A descriptor has one owner. The free functions are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -29,22 +29,22 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// Opens (and with O_CREAT creates, for all to read) a file; messages name it.
+/// Opens a file. With O_CREAT, creates it, readable for everybody. Messages name the file.
 Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags);
 
-/// A new, empty file in the place of whatever `path` names; links are not followed.
+/// A new, empty file that replaces whatever has the name `path`. Links are not followed.
 Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path);
 
-/// A new file without a name, in `folder`, gone when it is closed.
+/// A new file without a name, in `folder`. It disappears when it is closed.
 Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder);
 
-/// Writes all of `bytes` from `offset`. Messages leave the file's name to the caller.
+/// Writes all of `bytes` from `offset` on. Messages do not name the file; the caller adds that.
 Status WriteAt(const FileDescriptor& file, std::span<const std::byte> bytes, std::uint64_t offset);
 
-/// Fills `bytes` from `offset`; DataLoss where the file ends before.
+/// Fills `bytes` from `offset` on. DataLoss if the file ends before.
 Status ReadAt(const FileDescriptor& file, std::span<std::byte> bytes, std::uint64_t offset);
 
-/// fsync of a file or, by its path, of a folder.
+/// fsync of a file, or of the folder with this path.
 Status SyncFile(const FileDescriptor& file);
 Status SyncFolder(const std::filesystem::path& folder);
 

@@ -16,12 +16,13 @@
 namespace millrace {
 namespace {
 
-// Seen cold with 19.5 GB in 5,030 files, an index of 1.1 GB and a disk that reads 8 MiB ahead
-// (read_ahead_kb), on two busy cores:
-// - Streaming 8,192 examples read 0.6 GB with MADV_RANDOM on the files (1,262 examples/s); half as
-//   many read 18.9 GB with MADV_NORMAL (114 examples/s) and 17.5 GB with MADV_WILLNEED (174).
-// - Compiling a plan took over 83,000 faults of a page each with MADV_RANDOM on the index and was
-//   not done after 100 s; 26 to 30 faults and 16 s at the same load with MADV_NORMAL.
+// Measured with a cold page cache, 19.5 GB in 5,030 files, an index of 1.1 GB, a disk that reads 8
+// MiB ahead (read_ahead_kb), and two busy cores:
+// - Streaming 8,192 examples with MADV_RANDOM on the files read 0.6 GB (1,262 examples/s).
+//   Streaming half as many read 18.9 GB with MADV_NORMAL (114 examples/s), and 17.5 GB with
+//   MADV_WILLNEED (174 examples/s).
+// - Compiling a plan with MADV_RANDOM on the index took over 83,000 faults of one page each, and
+//   was not done after 100 s. With MADV_NORMAL and the same load it took 26 to 30 faults and 16 s.
 int KernelAdvice(AccessPattern pattern) {
   switch (pattern) {
     case AccessPattern::kSequential:
@@ -37,7 +38,8 @@ int KernelAdvice(AccessPattern pattern) {
 }  // namespace
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPattern pattern) {
-  // Asked first by name, so that no device or pipe is opened; and again of what was opened.
+  // Checked first by name, so that no device or pipe is opened. The opened file is checked again
+  // below.
   MILLRACE_ASSIGN_OR_RETURN([[maybe_unused]] const FileIdentity named, IdentifyFile(path));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return ErrnoStatus("cannot be opened", errno);
@@ -98,12 +100,12 @@ void MappedFile::Unmap() {
 }
 
 void MappedFile::Advise(AccessPattern pattern) const {
-  // A hint: nothing is wrong where the kernel does not take it.
+  // This is only a hint. It is no error if the kernel does not accept it.
   ::madvise(const_cast<std::byte*>(data_), size_, KernelAdvice(pattern));
 }
 
 Result<std::uint64_t> MappedFile::CachedBytes() const {
-  // A piece at a time: mincore writes a byte for each page.
+  // One piece at a time, because mincore writes a byte for each page.
   constexpr std::size_t kPages = 4096;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::array<unsigned char, kPages> resident;
@@ -143,7 +145,7 @@ FileChange MappedFile::Look(const FileIdentity& known) const {
                         static_cast<double>(now->modified_ns - known.modified_ns) * 1e-9),
             *now};
   }
-  // The other time can be set; this one cannot.
+  // Programs can set the time of modification. They cannot set this one.
   if (now->changed_ns != known.changed_ns) {
     return {FileChange::Kind::kTouched, "its owner, permissions or links were changed, or more",
             *now};

@@ -1,10 +1,10 @@
-// A file mapped for reading, with what the file system said of it when it was mapped.
+// A file that is mapped for reading, with the identity that it had when it was mapped.
 //
-// The only place that maps files, and so the only one that registers them with the guard
-// (sigbus_guard.h): where bytes of a file are gone, zeros are read. Whoever computes something from
-// the bytes asks CheckIntact afterwards.
+// Only this class maps files, and so only this class registers them with the guard
+// (sigbus_guard.h). Where bytes of a file are gone, reads return zeros. So code that computes
+// something from the bytes has to call CheckIntact afterwards.
 //
-// Immutable but for moves; thread-safe. The bytes live as long as the object.
+// Immutable except for moves; thread-safe. The bytes live as long as the object.
 #pragma once
 
 #include <cstddef>
@@ -19,31 +19,31 @@
 
 namespace millrace {
 
-/// How a map is going to be read: what the kernel reads ahead follows from it.
+/// How a mapped file will be read. The kernel uses this to decide how much to read ahead.
 enum class AccessPattern : std::uint8_t {
-  kSequential,  // once, from its beginning to its end
-  kRandom,      // a few words here and there: a fault reads its page and no other
-  kMixed,       // both by turns: a fault reads what lies around it, a scan is read ahead
+  kSequential,  // once, from begin to end
+  kRandom,      // a few words here and there: a fault reads only its own page
+  kMixed,       // both in turn: a fault reads the pages around it, and a scan is read ahead
 };
 
-/// What a look at a mapped file's path finds.
+/// The result of a look at the path of a mapped file.
 struct FileChange {
   enum class Kind : std::uint8_t {
     kSame,
-    kTouched,   // only times differ: what is mapped may hold the same bytes, or others
-    kReplaced,  // the path leads elsewhere or nowhere; what is mapped stays what it was
-    kInPlace,   // what is mapped was written to, or cut off
+    kTouched,   // only times differ: the mapped bytes may be the same or not
+    kReplaced,  // the path leads to another file or to none; the mapped bytes are unchanged
+    kInPlace,   // the mapped file was written to, or cut off
   };
   Kind kind = Kind::kSame;
-  std::string what;  // for a person, where there is a change
-  FileIdentity now;  // where it is the same file
+  std::string what;  // the change, for people; empty if there is none
+  FileIdentity now;  // set if it is the same file
 };
 
 class MappedFile {
  public:
-  /// Maps the whole of a regular file. Messages leave the path to the caller (Status::WithContext).
-  /// NotFound; PermissionDenied; DataLoss for what is empty or no regular file (never blocks on a
-  /// pipe); ResourceExhausted.
+  /// Maps the whole of a regular file. Messages do not contain the path; the caller adds it
+  /// (Status::WithContext). NotFound. PermissionDenied. DataLoss for a file that is empty or not a
+  /// regular file; it never blocks on a pipe. ResourceExhausted.
   static Result<MappedFile> Open(const std::filesystem::path& path, AccessPattern pattern);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -52,20 +52,22 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
-  /// As of Open.
+  /// The identity at the time of Open.
   const FileIdentity& identity() const { return identity_; }
 
   void Advise(AccessPattern pattern) const;
-  /// Bytes that are in the page cache now, at most those of the file; ResourceExhausted.
+  /// How many bytes of the file are in the page cache now. ResourceExhausted.
   Result<std::uint64_t> CachedBytes() const;
 
-  /// Whether the path now leads to another file, to one of another size or times, or nowhere.
+  /// Whether the path now leads to another file, to none, or to a file with another size or other
+  /// times.
   bool Changed() const;
-  /// Whether what is mapped is still what it was when its identity was `known`, by size, inode and
-  /// times: one call of stat.
+  /// Whether the mapped file is still the one whose identity was `known`, by size, inode and times.
+  /// Costs one call of stat.
   FileChange Look(const FileIdentity& known) const;
   FileChange Look() const { return Look(identity_); }
-  /// DataLoss where bytes were found missing since Open: what was computed from them is worthless.
+  /// DataLoss if some bytes were missing since Open. Everything that was computed from them is
+  /// worthless.
   Status CheckIntact() const;
 
  private:

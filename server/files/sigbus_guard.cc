@@ -14,24 +14,24 @@
 namespace millrace {
 namespace {
 
-// A range, in a place that is never freed. The handler reads slots while other threads give them
-// away: `version` is odd while a slot changes, and a slot that changes is not that of the fault,
-// whose owner is at work.
+// A registered range, in memory that is never freed. The handler reads slots while other threads
+// release and take them. `version` is odd while a slot changes. The handler skips such a slot: it
+// cannot be the slot of the fault, because its owner is busy changing it.
 struct Slot {
   std::atomic<bool> taken{false};
   std::atomic<std::uint32_t> version{0};
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
-  std::atomic<std::uint64_t> damage{0};  // 1 + offset of the first fault; 0: none
+  std::atomic<std::uint64_t> damage{0};  // offset of the first fault, plus 1; 0: no fault
 };
 
 struct Table {
   Slot slots[GuardedRange::kMaxRanges];
-  std::atomic<std::size_t> used{0};   // slots beyond were never taken
-  std::atomic<std::size_t> lower{0};  // where a search for a free slot begins
+  std::atomic<std::size_t> used{0};   // slots from this number on were never taken
+  std::atomic<std::size_t> lower{0};  // the search for a free slot begins here
   std::atomic<std::uint64_t> faults{0};
-  std::uintptr_t page_bytes = 0;   // as of the installation
-  struct sigaction previous = {};  // as of the installation
+  std::uintptr_t page_bytes = 0;   // set when the guard is installed
+  struct sigaction previous = {};  // the action before the guard was installed
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -50,7 +50,7 @@ void SetRange(Slot& slot, std::uintptr_t begin, std::uintptr_t end) {
   slot.version.fetch_add(1);
 }
 
-// Async-signal-safe, as is all that it calls: on Linux mmap is a bare system call.
+// Async-signal-safe, and so is everything that it calls. On Linux, mmap is a bare system call.
 bool PutZeros(std::uintptr_t address) {
   const std::size_t used = table.used.load();
   for (std::size_t i = 0; i < used; ++i) {
@@ -60,11 +60,11 @@ bool PutZeros(std::uintptr_t address) {
     const std::uintptr_t end = slot.end.load();
     if (version % 2 != 0 || version != slot.version.load()) continue;
     if (address < begin || address >= end) continue;
-    // Marked first: who reads a zero finds the mark.
+    // Marked before the pages are replaced, so that a thread that reads a zero finds the mark.
     std::uint64_t none = 0;
     slot.damage.compare_exchange_strong(none, 1 + (address - begin));
     table.faults.fetch_add(1);
-    // To the end, so that a file has two maps at most however often it faults.
+    // Up to the end of the range, so that a file has at most two maps, however often it faults.
     const std::uintptr_t page = address / table.page_bytes * table.page_bytes;
     return ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
@@ -72,12 +72,13 @@ bool PutZeros(std::uintptr_t address) {
   return false;
 }
 
-// What SIGBUS did before.
+// Does what SIGBUS did before the guard was installed.
 void Forward(int signal, siginfo_t* info, void* context) {
   const struct sigaction& previous = table.previous;
   if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler == SIG_DFL || (previous.sa_handler == SIG_IGN && info->si_code > 0)) {
-    // A fault happens again when this returns; a signal that somebody sent has to be sent again.
+    // A fault happens again when this function returns. A signal that a process sent has to be sent
+    // again.
     struct sigaction plain = {};
     plain.sa_handler = SIG_DFL;
     ::sigaction(SIGBUS, &plain, nullptr);
@@ -89,7 +90,7 @@ void Forward(int signal, siginfo_t* info, void* context) {
 
 void OnSigbus(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  // si_addr says something only where the kernel raised the signal.
+  // si_addr is only valid if the kernel raised the signal.
   const bool fault = info->si_code > 0;
   if (!fault || !PutZeros(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
     Forward(signal, info, context);
@@ -151,8 +152,8 @@ void GuardedRange::Release() {
   Slot& slot = table.slots[slot_];
   SetRange(slot, 0, 0);
   slot.taken.store(false);
-  // Low slots first, so that a handler has few to look at. Of two at once one may be missed: it is
-  // found when the search comes round.
+  // Low slots are used first, so that the handler has few to look at. If two threads release slots
+  // at once, one slot may be missed here. The search finds it when it comes round again.
   if (slot_ < table.lower.load()) table.lower.store(slot_);
   slot_ = kNoSlot;
 }

@@ -1,15 +1,15 @@
-// Keeps a process alive that reads a mapped file whose bytes are gone: cut off under the map, or on
-// a disk that cannot read them. The kernel answers such a read with SIGBUS.
+// Keeps a process alive that reads a mapped file whose bytes are gone: the file was cut off, or its
+// disk cannot read them. The kernel answers such a read with SIGBUS.
 //
-// With the guard installed, a fault in a registered range marks the range as damaged and puts zero
-// pages there, from the page of the fault to the end of the range; the read goes on. So whatever
-// was computed from a range counts only if the range is asked afterwards and is not damaged. A
-// fault anywhere else gets what SIGBUS did before.
+// With the guard installed, a fault in a registered range marks the range as damaged. Zero pages
+// replace the range from the page of the fault to its end, and the read goes on. So results that
+// were computed from a range are valid only if the range, asked afterwards, is not damaged. A fault
+// anywhere else has the same effect as without the guard.
 //
-// The table of ranges is the one object of the process: a signal handler has no argument to find
-// another by. It has a fixed size and holds nothing but atomics, which is all that a handler may
-// read. Nothing but this file knows it, and it does nothing until main, or a test, installs the
-// handler.
+// The table of ranges is one global object, because a signal handler has no argument by which it
+// could find another one. It has a fixed size and consists only of atomics, because a handler may
+// read nothing else. Only this module uses it, and it does nothing until main, or a test, installs
+// the handler.
 //
 // Thread-safe.
 #pragma once
@@ -23,19 +23,20 @@
 
 namespace millrace {
 
-/// Installs the handler of SIGBUS. Idempotent.
+/// Installs the handler of SIGBUS. Further calls do nothing.
 void InstallSigbusGuard();
 
-/// Faults in registered ranges since the process began: while it stays, no range became damaged.
+/// The number of faults in registered ranges since the process began. While it does not change, no
+/// range becomes damaged.
 std::uint64_t SigbusFaults();
 
-/// A mapped range that the guard knows, for as long as the object lives. Move-only.
+/// A mapped range that the guard knows as long as this object lives. Move-only.
 class GuardedRange {
  public:
-  /// As many ranges as the kernel lets a process have maps by default.
+  /// Equal to the number of maps that the kernel allows a process by default.
   static constexpr std::size_t kMaxRanges = std::size_t{1} << 16;
 
-  /// `bytes` begins at a page. ResourceExhausted where kMaxRanges are registered.
+  /// `bytes` has to begin at a page. ResourceExhausted if kMaxRanges ranges are registered.
   static Result<GuardedRange> Register(std::span<const std::byte> bytes);
 
   GuardedRange() = default;
@@ -43,11 +44,11 @@ class GuardedRange {
   GuardedRange& operator=(GuardedRange&& other) noexcept;
   ~GuardedRange() { Release(); }
 
-  /// To be called before the range is unmapped: its addresses may then belong to somebody else.
+  /// Call this before the range is unmapped, because another map may then get its addresses.
   void Release();
 
-  /// Offset of the first read that found no bytes. From then on, and in reads that went on
-  /// meanwhile, zeros were read there and behind.
+  /// Offset of the first read that found no bytes; none if the range is intact. Reads at and after
+  /// that offset have returned zeros since then, even reads that had begun before.
   std::optional<std::uint64_t> damaged_at() const;
 
  private:

@@ -1,4 +1,4 @@
-// A store that forgets with its process: for tests and simulation. Fails on demand.
+// A store that loses everything with its process, for tests and simulation. It can be made to fail.
 //
 // Thread-safe.
 #pragma once
@@ -50,7 +50,7 @@ class MemoryStore final : public StateStore {
     return OkStatus();
   }
 
-  /// Every call fails with this until it is set to ok.
+  /// Every call fails with `failure`, until this is called with an ok status.
   void FailWith(Status failure) {
     MutexLock lock(mutex_);
     failure_ = std::move(failure);

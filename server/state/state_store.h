@@ -1,13 +1,13 @@
-// What is durable: the leader's term and one small record a job. Nothing read from here changes
-// which batch is delivered.
+// The durable state: the leader's term, and one small record per job. Nothing that is read from
+// here changes which batch is delivered.
 //
-// Every backend passes the same tests (tests/unit/server/state/state_store_test.cc). Codes, beside
-// those below: Unavailable, ResourceExhausted (no space), PermissionDenied: nothing was
-// acknowledged, and a later try may pass; where a network lost the answer, a later Load may find it
-// done. Internal: what is on disk cannot be known any more; nothing was acknowledged, and the
-// process has to end.
+// All stores pass the same tests (tests/unit/server/state/state_store_test.cc). Besides the codes
+// below, calls return: Unavailable, ResourceExhausted (no space) or PermissionDenied if nothing was
+// acknowledged, and a later try may succeed. If a network lost the answer, a later Load may show
+// that the write was done. Internal if nobody can know any more what is on disk; nothing was
+// acknowledged, and the process has to end.
 //
-// Thread-safe. Calls block for as long as the disk or the network does: keep them off event loops.
+// Thread-safe. Calls block as long as the disk or the network does, so keep them off event loops.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@
 
 namespace millrace {
 
-/// All that a store holds.
+/// Everything in a store.
 struct StoredState {
   std::uint64_t term = 0;
-  std::vector<v1::JobRecord> jobs;  // by name
+  std::vector<v1::JobRecord> jobs;  // sorted by name
 };
 
-/// Records of ended jobs that are kept: the newest so many, of the last so many seconds.
+/// Records of ended jobs are kept up to this number, the newest first, and up to this age.
 constexpr std::size_t kEndedRecordsKept = 1000;
 constexpr std::int64_t kEndedSecondsKept = 7 * 24 * 3600;
 
@@ -36,25 +36,25 @@ class StateStore {
 
   virtual Result<StoredState> Load() = 0;
 
-  /// Makes `term` the store's term, if it is higher than the one there; FailedPrecondition, naming
-  /// both, otherwise. Durable when it returns ok.
+  /// Sets the store's term to `term`, if that is higher than the present one. Otherwise
+  /// FailedPrecondition, with both terms. The term is durable when this returns ok.
   virtual Status CommitTerm(std::uint64_t term) = 0;
 
-  /// Writes a job's record under `term`; FailedPrecondition where the store's term is another one.
-  /// Keeps the newest 1,000 ended records of the last 7 days (by `now_unix_seconds`) and all live
-  /// ones. Durable when it returns ok.
+  /// Writes the record of a job under `term`. FailedPrecondition if the store has another term.
+  /// Keeps the records of all live jobs, and the newest 1,000 records of jobs that ended in the
+  /// last 7 days (by `now_unix_seconds`). The record is durable when this returns ok.
   virtual Status CommitJob(std::uint64_t term, const v1::JobRecord& record,
                            std::int64_t now_unix_seconds) = 0;
 };
 
-/// Not ok where `term` may not follow `present`, the store's.
+/// Not ok unless `term` may follow `present`, the store's term.
 inline Status CheckNewTerm(std::uint64_t term, std::uint64_t present) {
   if (term > present) return OkStatus();
   return FailedPrecondition("term " + std::to_string(term) + " is over: the store has term " +
                             std::to_string(present));
 }
 
-/// Not ok where `term` is not `present`, the store's.
+/// Not ok unless `term` is `present`, the store's term.
 inline Status CheckWritingTerm(std::uint64_t term, std::uint64_t present) {
   if (term == present) return OkStatus();
   return FailedPrecondition("term " + std::to_string(term) + " may not write: the store has term " +

@@ -8,8 +8,8 @@ namespace {
 
 constexpr char kDelete = '\x7f';
 
-/// The emitter takes this one control character for a printable one, which ReadYaml does not. What
-/// has it has to be in quotes.
+/// The emitter treats this control character as printable, but ReadYaml does not. So a text with
+/// this character has to be in quotes, and the character has to be escaped.
 std::string WithoutDelete(std::string text) {
   for (std::size_t at; (at = text.find(kDelete)) != std::string::npos;) {
     text.replace(at, 1, "\\x7f");
@@ -20,7 +20,8 @@ std::string WithoutDelete(std::string text) {
 }  // namespace
 
 std::string YamlText(std::string_view text) {
-  // As the only item of a list: what may stand plain there may stand plain everywhere.
+  // Written as the only item of a list: text that may stand there without quotes may stand so
+  // anywhere.
   YAML::Emitter out;
   out << YAML::Flow << YAML::BeginSeq;
   if (text.find(kDelete) != std::string_view::npos) out << YAML::DoubleQuoted;

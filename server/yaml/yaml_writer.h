@@ -1,6 +1,7 @@
-// Text as YAML, by yaml-cpp's emitter: every place that writes YAML for a person or a file.
+// Writes text as YAML with yaml-cpp's emitter. All code that writes YAML for people or files uses
+// it.
 //
-// Canonical text of pipelines is no part of this: its bytes are in digests (see canonical.h).
+// It does not write the canonical text of pipelines, whose bytes are in digests (see canonical.h).
 //
 // Pure functions.
 #pragma once
@@ -11,11 +12,11 @@
 
 namespace millrace {
 
-/// `text` as a scalar that YAML reads back as the same text, anywhere a scalar may stand: plain
-/// where that is possible, in quotes otherwise. Bytes that are no UTF-8 are replaced.
+/// `text` as a scalar that YAML reads back as the same text, wherever a scalar may stand. It has no
+/// quotes if that is possible. Bytes that are not UTF-8 are replaced.
 std::string YamlText(std::string_view text);
 
-/// `texts` as a list in one line, each in quotes: ["a", "b"].
+/// `texts` as a list on one line, with each text in quotes: ["a", "b"].
 std::string YamlList(std::span<const std::string> texts);
 
 }  // namespace millrace

@@ -24,7 +24,7 @@ void Election::Step() {
   }
   if (leading) return Renew(lease_);
   if (lease_ != 0) {
-    // An earlier leadership's: while it lives nobody else can lead.
+    // This lease is from an earlier leadership. While it lives, nobody else can lead.
     const Status ended = client_->Revoke(lease_);
     if (!ended.ok() && ended.code() != StatusCode::kNotFound) return Say(ended);
     lease_ = 0;
@@ -54,7 +54,8 @@ void Election::Renew(std::int64_t lease) {
   MutexLock lock(mutex_);
   if (create_revision_ == 0) return;
   if (renewed.code() == StatusCode::kNotFound) return End("its lease is over");
-  // An answer that comes too late renews nothing: who asked meanwhile was told that it is over.
+  // An answer that comes too late renews nothing, because callers of Leads were already told that
+  // the lease is over.
   if (clock_->Now() >= leads_until_) return End("its lease was not renewed in time");
   if (renewed.ok()) leads_until_ = sent + options_.ttl;
 }
@@ -73,7 +74,8 @@ void Election::Claim() {
   const Result<etcdserverpb::TxnResponse> response = client_->Txn(txn);
   Say(response.status());
   if (!response.ok()) return;
-  // Of a claim whose first answer was lost the second try finds the key, with this process's lease.
+  // If the answer to a first claim was lost, the second claim finds the key with this process's
+  // lease.
   const mvccpb::KeyValue* key = etcd::Found(*response, response->succeeded() ? 1 : 0);
   MutexLock lock(mutex_);
   if (key == nullptr) return;

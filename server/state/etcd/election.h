@@ -1,10 +1,11 @@
-// Which of several dispatchers leads: the one whose key is in etcd. The key hangs on a lease that
-// its owner renews; a standby looks at the key every now and then and takes it when it is gone.
+// Decides which of several dispatchers leads: the one whose key is in etcd. The key belongs to a
+// lease, which its owner renews. A standby looks at the key again and again, and claims it when it
+// is gone.
 //
 // A leader leads by its own clock: until its time to live has passed since it sent the last renewal
-// that was answered. etcd ends the lease later than that, whatever happened to the leader
-// meanwhile, so that no two lead at one time. Whoever acts as leader asks Leads before everything
-// that it does: one that slept through its time does nothing any more.
+// that was answered. etcd always ends the lease later than that, so no two dispatchers lead at the
+// same time. Code that acts as leader calls Leads before everything that it does. So a process that
+// slept through its time does nothing any more.
 //
 //   standby ── key is gone ──▶ claim (a new key, only where there is none) ──▶ leader
 //      ▲                                                                        │
@@ -27,32 +28,32 @@ namespace millrace {
 
 struct ElectionOptions {
   std::string prefix;                      // of the keys in etcd
-  std::string who;                         // for the others' messages: "host:pid at host:port"
-  Duration ttl = std::chrono::seconds(3);  // whole seconds; etcd takes no less than 2 as it is set
-  Duration step = std::chrono::milliseconds(250);  // between two steps
+  std::string who;                         // for messages to others: "host:pid at host:port"
+  Duration ttl = std::chrono::seconds(3);  // whole seconds; etcd's default minimum is 2
+  Duration step = std::chrono::milliseconds(250);  // time between two calls of Step
 };
 
-/// One candidate. Step and Resign are one thread's; the rest is thread-safe.
+/// One candidate. One thread calls Step and Resign; the rest is thread-safe.
 class Election {
  public:
-  /// `clock` has to be one of CLOCK_BOOTTIME, which counts while the machine sleeps.
+  /// `clock` has to follow CLOCK_BOOTTIME, which keeps counting while the machine sleeps.
   Election(std::shared_ptr<EtcdClient> client, ElectionOptions options,
            std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> logger);
 
-  /// As leader renews the lease; as standby looks who leads, and claims where nobody does. Blocks
-  /// for as long as etcd does. To be called every options.step.
+  /// A leader renews its lease. A standby looks who leads, and claims the leadership if nobody
+  /// does. Blocks as long as etcd does. Call it every options.step.
   void Step();
-  /// Leads no more, at once: a standby need not wait for the lease to end.
+  /// Gives up the leadership at once, so that a standby need not wait for the end of the lease.
   void Resign();
 
-  /// What this process may write with, while it leads.
+  /// The fence that makes this process's writes valid while it leads; none while it does not.
   std::optional<EtcdFence> fence() const;
-  /// Ok while this process leads by the key of `create_revision`; else Unavailable "not the leader:
-  /// <who> leads", and from then on for ever.
+  /// Ok while this process leads with the key that was created at `create_revision`. Otherwise
+  /// Unavailable "not the leader: <who> leads", and then for ever.
   Status Leads(std::int64_t create_revision) const;
-  /// The same for whoever is not the leader yet.
+  /// The same error, for a process that is not the leader yet.
   Status NotTheLeader() const;
-  /// Etcd has refused a write of that leader's.
+  /// To be called when etcd has refused a write of the leader with this key.
   void Lose(std::int64_t create_revision, const Status& why);
 
  private:
@@ -67,14 +68,14 @@ class Election {
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
 
-  std::int64_t lease_ = 0;  // of this process; 0: none
-  std::string trouble_;     // as it was said last
+  std::int64_t lease_ = 0;  // lease of this process; 0: none
+  std::string trouble_;     // the last one that was logged
 
   mutable Mutex mutex_;
   std::int64_t create_revision_ MILLRACE_GUARDED_BY(mutex_) =
       0;  // of this leader's key; 0: standby
   Time leads_until_ MILLRACE_GUARDED_BY(mutex_);
-  /// Who leads, as last seen; empty: nobody. Unset where that is not known.
+  /// Who leads, as last seen. Empty: nobody. Unset: not known.
   std::optional<std::string> leader_ MILLRACE_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// Where a state in etcd lies: etcd://host:port,host:port/prefix.
+// The address of a state in etcd: etcd://host:port,host:port/prefix.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace millrace {
 
 struct EtcdAddress {
   std::vector<std::string> endpoints;  // host:port
-  std::string prefix;                  // of all keys, with a '/' before it: "/millrace"
+  std::string prefix;                  // begins every key; has a leading '/': "/millrace"
 };
 
-/// InvalidArgument, saying what is expected. Without a prefix it is /millrace.
+/// InvalidArgument says what is expected. If there is no prefix, it is /millrace.
 Result<EtcdAddress> ParseEtcdAddress(std::string_view text);
 
 }  // namespace millrace

@@ -9,12 +9,12 @@
 namespace millrace {
 namespace {
 
-constexpr int kTimeoutMilliseconds = 1000;  // an endpoint
+constexpr int kTimeoutMilliseconds = 1000;  // per endpoint
 constexpr int kMostReceived = 256 << 20;    // bytes: a page of records, each of at most 1.5 MiB
 
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
-  // An endpoint that comes back is used at once: gRPC's own pause grows to two minutes.
+  // An endpoint that comes back is used at once. gRPC's own pause would grow to two minutes.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
@@ -22,7 +22,7 @@ grpc::ChannelArguments Arguments() {
   return arguments;
 }
 
-/// Whether another endpoint may do better.
+/// Whether another endpoint may give a better answer.
 bool IsOfEndpoint(grpc::StatusCode code) {
   switch (code) {
     case grpc::StatusCode::UNAVAILABLE:
@@ -90,10 +90,10 @@ Status EtcdClient::Call(F f) {
   for (std::size_t tries = 0; tries < endpoints_.size(); ++tries) {
     Endpoint& endpoint = *endpoints_[at];
     grpc::ClientContext context;
-    // Not by the wall clock, which may jump.
+    // The deadline does not use the wall clock, which may jump.
     context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                       gpr_time_from_millis(kTimeoutMilliseconds, GPR_TIMESPAN)));
-    // A member that has lost its quorum says so, instead of letting the call wait.
+    // With this, a member that has lost its quorum answers so, and does not let the call wait.
     context.AddMetadata("hasleader", "true");
     const grpc::Status status = f(endpoint, context);
     if (!status.ok()) why = FromEtcd(status, endpoint.address);
@@ -142,7 +142,7 @@ Status EtcdClient::KeepAlive(std::int64_t lease) {
     const auto stream = endpoint.lease.LeaseKeepAlive(&context);
     const bool answered = stream->Write(request) && stream->Read(&response);
     if (answered) {
-      // Its end says nothing that the answer did not.
+      // The end of the stream adds nothing to the answer.
       context.TryCancel();
       (void)stream->Finish();
       return grpc::Status::OK;

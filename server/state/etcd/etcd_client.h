@@ -1,8 +1,8 @@
-// An etcd v3 cluster through its own gRPC API. Calls go to one endpoint; where that does not
-// answer, to the next, so that a call is done once or, after an answer that was lost, twice:
-// callers compare before they write.
+// A client of an etcd v3 cluster, over etcd's own gRPC API. A call goes to one endpoint, and to the
+// next one if that does not answer. So if an answer is lost, a call may be done twice. Callers
+// therefore compare before they write.
 //
-// Thread-safe. Calls block, at most a second an endpoint.
+// Thread-safe. Calls block for at most a second per endpoint.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ class Status;
 
 namespace millrace {
 
-/// Codes: Unavailable where no endpoint, or no quorum, answers; ResourceExhausted where etcd is out
-/// of space, with what to do; NotFound for a lease that is over; PermissionDenied; InvalidArgument
-/// for what etcd finds too large. Messages name the endpoint.
+/// Codes: Unavailable if no endpoint or no quorum answers. ResourceExhausted if etcd is out of
+/// space, with advice. NotFound for a lease that is over. PermissionDenied. InvalidArgument if
+/// something is too large for etcd. Messages name the endpoint.
 class EtcdClient {
  public:
   explicit EtcdClient(std::vector<std::string> endpoints);
@@ -35,25 +35,26 @@ class EtcdClient {
   Result<etcdserverpb::RangeResponse> Range(const etcdserverpb::RangeRequest& request);
   Result<etcdserverpb::TxnResponse> Txn(const etcdserverpb::TxnRequest& request);
 
-  /// A new lease: its id.
+  /// Makes a new lease and returns its id.
   Result<std::int64_t> Grant(std::int64_t ttl_seconds);
-  /// Renews a lease: NotFound where it is over.
+  /// Renews a lease. NotFound if it is over.
   Status KeepAlive(std::int64_t lease);
   Status Revoke(std::int64_t lease);
 
  private:
   struct Endpoint;
 
-  /// Calls `f` (Endpoint&, grpc::ClientContext&) -> grpc::Status.
+  /// Calls `f`, a function (Endpoint&, grpc::ClientContext&) -> grpc::Status, for one endpoint
+  /// after another.
   template <class F>
   Status Call(F f);
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   Mutex mutex_;
-  std::size_t current_ MILLRACE_GUARDED_BY(mutex_) = 0;  // the one that answered last
+  std::size_t current_ MILLRACE_GUARDED_BY(mutex_) = 0;  // the endpoint that answered last
 };
 
-/// What a transaction is made of.
+/// The parts of a transaction.
 namespace etcd {
 etcdserverpb::Compare CreatedAt(const std::string& key, std::int64_t revision);
 etcdserverpb::Compare ModifiedAt(const std::string& key, std::int64_t revision);
@@ -62,7 +63,7 @@ etcdserverpb::RequestOp Get(const std::string& key);
 etcdserverpb::RequestOp Put(const std::string& key, const std::string& value,
                             std::int64_t lease = 0);
 etcdserverpb::RequestOp Delete(const std::string& key);
-/// The first key of the range that the transaction's i-th step read; null where there is none.
+/// The first key of the range that step i of the transaction read; null if there is none.
 const mvccpb::KeyValue* Found(const etcdserverpb::TxnResponse& response, int i);
 }  // namespace etcd
 

@@ -11,10 +11,10 @@ namespace {
 
 constexpr const char* kFormat = "1";
 constexpr std::int64_t kPage = 100;             // records in one answer
-constexpr std::size_t kMostDeletedAtOnce = 64;  // etcd takes 128 steps a transaction
-constexpr int kWriteTries = 3;                  // each after a write of before came late
+constexpr std::size_t kMostDeletedAtOnce = 64;  // etcd accepts 128 steps per transaction
+constexpr int kWriteTries = 3;  // a try is repeated if an earlier write arrived late
 
-/// The first key after all that begin with `prefix`.
+/// The first key after all keys that begin with `prefix`.
 std::string EndOf(std::string prefix) {
   prefix.back() = static_cast<char>(prefix.back() + 1);
   return prefix;
@@ -30,7 +30,7 @@ Result<std::uint64_t> TermOf(const mvccpb::KeyValue* kv) {
   return term;
 }
 
-/// A transaction was refused, and what was read says that it should not have been.
+/// The error if a transaction was refused although the values that it read say that it should pass.
 Status ComparesOtherwise() {
   return Unavailable("etcd compares otherwise than it reads: try again");
 }
@@ -100,7 +100,7 @@ Result<StoredState> EtcdStore::LoadAll() {
   MILLRACE_ASSIGN_OR_RETURN(state.term, TermOf(etcd::Found(first, 0)));
   MILLRACE_RETURN_IF_ERROR(CheckFormat(etcd::Found(first, 1)));
   const std::int64_t written_at = RevisionOf(etcd::Found(first, 0));
-  // Later pages are of the same revision: all is of one moment.
+  // All pages are read at the same revision, so that they show the same moment.
   page.set_revision(first.header().revision());
   std::map<std::string, std::int64_t> ended;
   etcdserverpb::RangeResponse range = first.responses(2).response_range();
@@ -151,7 +151,7 @@ Status EtcdStore::CommitTerm(std::uint64_t term) {
   const mvccpb::KeyValue* const now = etcd::Found(response, 0);
   MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t now_term, TermOf(now));
   if (now_term != term) return CheckNewTerm(term, now_term);
-  // Written after all: the first try's answer was lost. Nobody else writes under this fence.
+  // It was written: the answer to the first try was lost. Nobody else writes under this fence.
   written_at_ = RevisionOf(now);
   return OkStatus();
 }
@@ -193,7 +193,8 @@ Status EtcdStore::Write(std::uint64_t term,
     const mvccpb::KeyValue* const present = etcd::Found(response, 0);
     MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t present_term, TermOf(present));
     MILLRACE_RETURN_IF_ERROR(CheckWritingTerm(term, present_term));
-    // A write whose answer was lost came meanwhile, this one itself perhaps: once more, after it.
+    // A write whose answer was lost has arrived meanwhile; it may even be this one. Try again after
+    // it.
     written_at_ = RevisionOf(present);
   }
   return ComparesOtherwise();
@@ -208,7 +209,7 @@ Status EtcdStore::CommitJob(std::uint64_t term, const v1::JobRecord& record,
   const std::vector<std::string> stale = Stale(record, now_unix_seconds);
   const bool kept = std::find(stale.begin(), stale.end(), record.name()) == stale.end();
   MILLRACE_RETURN_IF_ERROR(Write(term, [&](etcdserverpb::TxnRequest& txn) {
-    // A transaction may name a key once.
+    // A transaction may name each key only once.
     if (kept) *txn.add_success() = etcd::Put(JobKey(record.name()), record.SerializeAsString());
     for (const std::string& name : stale) *txn.add_success() = etcd::Delete(JobKey(name));
   }));

@@ -1,11 +1,11 @@
-// The state of several dispatchers, in etcd: written by the one that leads, and by no other.
+// The state of several dispatchers, in etcd. Only the dispatcher that leads writes it.
 //
-// Every write compares the leader key's create revision with the one that made this process leader
-// (election.h). The key goes with its lease, and one that comes after it has another revision, so
-// that no write of an earlier leader passes, however late it comes. Every write also puts the term
-// key again and compares when that was written last: what one member of the cluster got, and held
-// back while another took the same or a later write, changes nothing when it comes.
-// docs/state-format.md has the keys.
+// Every write compares the create revision of the leader's key with the revision by which this
+// process became leader (election.h). That key disappears with its lease, and a later key has
+// another revision. So no write of an earlier leader succeeds, however late it arrives. Every write
+// also writes the term key again, and compares the revision of the term key's last write. So if a
+// member of the cluster has held back a write, and the same or a later write has meanwhile
+// succeeded elsewhere, the late one changes nothing. docs/state-format.md describes the keys.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,21 @@
 
 namespace millrace {
 
-/// What makes a write that of a leader.
+/// Identifies the leader that writes.
 struct EtcdFence {
-  std::string key;                   // the leader's
-  std::int64_t create_revision = 0;  // since it leads
+  std::string key;                   // of the leader
+  std::int64_t create_revision = 0;  // of that key, since it leads
 };
 
 class EtcdStore final : public StateStore {
  public:
-  /// `on_refused` is called, with why, when etcd has found that another one leads, or nobody. May
-  /// be null.
+  /// `on_refused` is called with the reason when etcd has found that another process leads, or
+  /// nobody. It may be null.
   EtcdStore(std::shared_ptr<EtcdClient> client, std::string prefix, EtcdFence fence,
             std::function<void(const Status&)> on_refused);
 
   Result<StoredState> Load() override;
-  /// FailedPrecondition also where this process leads no more.
+  /// FailedPrecondition also if this process no longer leads.
   Status CommitTerm(std::uint64_t term) override;
   Status CommitJob(std::uint64_t term, const v1::JobRecord& record,
                    std::int64_t now_unix_seconds) override;
@@ -48,16 +48,17 @@ class EtcdStore final : public StateStore {
   };
 
   Result<StoredState> LoadAll() MILLRACE_REQUIRES(mutex_);
-  /// A transaction that compares the fence; one that was refused reads term and leader.
+  /// A transaction that compares the fence. If the comparison fails, it reads the term and the
+  /// leader instead.
   etcdserverpb::TxnRequest Fenced() const;
-  /// Why `response`, to a transaction that was refused, refuses; ok where only the term differs.
+  /// Says why a transaction was refused, from its response. Ok if only the term differs.
   Status CheckFence(const etcdserverpb::TxnResponse& response) const;
   Status CheckFormat(const mvccpb::KeyValue* format) const;
   std::string JobKey(const std::string& name) const;
-  /// Does what `add` adds to a transaction, under `term`, after all writes before it.
+  /// Runs a transaction with the steps that `add` adds, under `term`, after all earlier writes.
   Status Write(std::uint64_t term, const std::function<void(etcdserverpb::TxnRequest&)>& add)
       MILLRACE_REQUIRES(mutex_);
-  /// What is too old to be kept.
+  /// The ended jobs whose records are too old to be kept.
   std::vector<std::string> Stale(const v1::JobRecord& record, std::int64_t now_unix_seconds)
       MILLRACE_REQUIRES(mutex_);
 
@@ -69,9 +70,9 @@ class EtcdStore final : public StateStore {
   const std::function<void(const Status&)> on_refused_;
 
   Mutex mutex_;
-  /// The revision of the last write, as far as is known: of the term key, 0 where there is none.
+  /// The revision of the last known write of the term key; 0 if there is no such key.
   std::optional<std::int64_t> written_at_ MILLRACE_GUARDED_BY(mutex_);
-  /// Ended jobs that etcd has, by name; unset before they were read. The leader alone changes them.
+  /// Ended jobs in etcd, by name; unset until they were read. Only the leader changes them.
   std::optional<std::map<std::string, std::int64_t>> ended_ MILLRACE_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,5 @@
-// One process at a time: an exclusive lock on a file of a folder, which ends with the process.
+// Lets only one process use a folder: an exclusive lock on a file there, which ends with the
+// process.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +11,7 @@ namespace millrace {
 
 class FolderLock {
  public:
-  /// FailedPrecondition naming the process that holds `folder`.
+  /// FailedPrecondition, with the process that holds `folder`.
   static Result<FolderLock> Take(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that goes again unless it is kept.
+/// A file that is deleted again unless it is kept.
 class Temporary {
  public:
   explicit Temporary(fs::path path) : path_(std::move(path)) { Remove(); }
@@ -42,7 +42,7 @@ class Temporary {
 Status Copy(SqliteDatabase& from, SqliteDatabase& to) {
   sqlite3_backup* backup = sqlite3_backup_init(to.handle(), "main", from.handle(), "main");
   if (backup == nullptr) return to.Error("begin the backup");
-  // All pages at once: the copy is of one moment, and the file is small.
+  // Copies all pages at once, so that the copy is of one moment. The file is small.
   const int code = sqlite3_backup_step(backup, -1);
   const int finished = sqlite3_backup_finish(backup);
   if (code == SQLITE_DONE && finished == SQLITE_OK) return OkStatus();
@@ -80,7 +80,7 @@ Result<BackupSummary> BackUpState(const fs::path& folder, const fs::path& to) {
     SqliteDatabase copy(partial.path());
     MILLRACE_RETURN_IF_ERROR(copy.Open(SqliteDatabase::Mode::kReadWrite));
     MILLRACE_RETURN_IF_ERROR(Copy(from, copy));
-    // One file, without a log beside it.
+    // So the copy is a single file, without a log next to it.
     MILLRACE_RETURN_IF_ERROR(copy.Execute("PRAGMA journal_mode=DELETE"));
     MILLRACE_RETURN_IF_ERROR(copy.CheckIntegrity());
     MILLRACE_ASSIGN_OR_RETURN(const std::int64_t term, copy.Number("SELECT term FROM leader"));
@@ -90,7 +90,7 @@ Result<BackupSummary> BackUpState(const fs::path& folder, const fs::path& to) {
   }
   MILLRACE_RETURN_IF_ERROR(Sync(partial.path(), O_RDONLY));
   summary.bytes = fs::file_size(partial.path(), error);
-  // Never over a file that came meanwhile.
+  // link never replaces a file that was created meanwhile.
   if (link(partial.path().c_str(), to.c_str()) != 0) {
     return ErrnoStatus("cannot make backup " + to.string(), errno);
   }

@@ -1,4 +1,4 @@
-// A copy of a state file as it was at one moment, made while a daemon writes to it.
+// Copies a state file as it is at one moment, while a daemon may write to it.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace millrace {
 
-/// What a backup holds.
+/// The content of a backup.
 struct BackupSummary {
   std::uint64_t term = 0;
-  std::uint64_t jobs = 0;  // records
+  std::uint64_t jobs = 0;  // number of job records
   std::uint64_t bytes = 0;
 };
 
-/// Copies the state file of `folder` to the new file `to`: wholly, checked and on disk, or not at
-/// all. The daemon goes on meanwhile. A backup is a state file: put it into a folder as `state.db`
-/// to start from it. NotFound where the folder has no state file; AlreadyExists where `to` is
-/// there; else as SqliteStore::Open.
+/// Copies the state file of `folder` to the new file `to`. The copy is complete, checked and on
+/// disk, or there is none. The daemon goes on meanwhile. A backup is a state file: to start from
+/// it, put it into a folder as `state.db`. NotFound if the folder has no state file. AlreadyExists
+/// if `to` exists. Otherwise errors are those of SqliteStore::Open.
 Result<BackupSummary> BackUpState(const std::filesystem::path& folder,
                                   const std::filesystem::path& to);
 

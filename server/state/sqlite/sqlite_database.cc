@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// A backup that begins, and a writer that ends, hold the file for moments only.
+// A backup that begins, and a writer that ends, lock the file only for moments.
 constexpr int kBusyMilliseconds = 5000;
 
 constexpr std::string_view kStartAnew =
@@ -90,7 +90,7 @@ Status SqliteDatabase::Error(std::string_view doing) {
       return ResourceExhausted(what + ": free space on its disk");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    case SQLITE_ERROR:  // our statements are right: the file is not what they are made for
+    case SQLITE_ERROR:  // our statements are right, so the file has another schema
       return DataLoss(what + ": " + std::string(kStartAnew));
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:

@@ -1,6 +1,6 @@
-// One connection to one SQLite file, with SQLite's errors as ours.
+// One connection to one SQLite file. SQLite's errors become Status values.
 //
-// Thread-compatible: one thread at a time.
+// Thread-compatible: only one thread may use it at a time.
 #pragma once
 
 #include <filesystem>
@@ -21,31 +21,32 @@ struct FinalizeStatement {
 };
 using SqliteStatement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
-/// Messages name the file. Codes: ResourceExhausted where the disk is full, DataLoss for a damaged
-/// file, PermissionDenied, Unavailable for what may pass. Internal after an fsync that failed: the
-/// kernel may have dropped what was to be written and says so only once, so that nothing the file
-/// seems to hold can be trusted before it is opened anew. Every later call fails with that too.
+/// Messages name the file. Codes: ResourceExhausted if the disk is full. DataLoss for a damaged
+/// file. PermissionDenied. Unavailable for errors that may pass. Internal after a failed fsync: the
+/// kernel may have dropped the data, and it reports that only once. So the content of the file
+/// cannot be trusted until it is opened anew. Every later call fails with that error too.
 class SqliteDatabase {
  public:
   enum class Mode { kReadWrite, kReadOnly };
 
   explicit SqliteDatabase(std::filesystem::path file) : file_(std::move(file)) {}
 
-  /// Opens the file; kReadWrite makes it where it is missing.
+  /// Opens the file. kReadWrite creates it if it does not exist.
   Status Open(Mode mode);
-  /// DataLoss, with SQLite's first finding, unless the file's pages and indexes fit each other.
+  /// DataLoss, with SQLite's first finding, if the pages and indexes of the file are not
+  /// consistent.
   Status CheckIntegrity();
 
   Status Execute(const char* sql);
   Result<SqliteStatement> Prepare(const char* sql);
-  /// Runs a statement that gives no rows.
+  /// Runs a statement that returns no rows.
   Status Finish(sqlite3_stmt* statement);
   /// The first column of the first row, as a number.
   Result<std::int64_t> Number(const char* sql);
-  /// `change` whole, or nothing of it.
+  /// Does all of `change`, or nothing of it.
   Status Transact(const std::function<Status()>& change);
 
-  /// What SQLite's last call says was wrong while `doing` that.
+  /// The error of SQLite's last call. `doing` says what was tried.
   Status Error(std::string_view doing);
 
   const std::filesystem::path& file() const { return file_; }

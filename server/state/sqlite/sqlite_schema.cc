@@ -8,8 +8,8 @@
 namespace millrace {
 namespace {
 
-/// Step i brings a file of version i to version i + 1. A step that files have gone through never
-/// changes.
+/// Step i brings a file of version i to version i + 1. A step never changes after files have gone
+/// through it.
 constexpr std::array<const char*, kStateFileVersion> kSteps = {
     R"(
 CREATE TABLE leader (id INTEGER PRIMARY KEY CHECK (id = 1), term INTEGER NOT NULL);
@@ -21,7 +21,8 @@ CREATE TABLE jobs (
   record BLOB NOT NULL  -- millrace.v1.JobRecord
 );
 )",
-    // Old records are found without reading all of them; the file says whose it is.
+    // With the index, old records are found without reading all records. The application id marks
+    // the file as ours.
     R"(
 CREATE INDEX jobs_by_end ON jobs (ended, ended_unix_seconds DESC, name);
 PRAGMA application_id=1296650835;
@@ -34,7 +35,7 @@ Status AnotherPrograms(SqliteDatabase& db, const std::string& has) {
                             has + "): give this daemon another folder by --state");
 }
 
-/// The name of a table that is not of version 1; empty where there is none.
+/// The name of a table that version 1 does not have; empty if there is none.
 Result<std::string> StrangeTable(SqliteDatabase& db, bool any) {
   MILLRACE_ASSIGN_OR_RETURN(
       const SqliteStatement select,

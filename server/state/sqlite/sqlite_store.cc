@@ -28,7 +28,7 @@ class SqliteStoreImpl final : public StateStore {
     if (stat(db_.file().c_str(), &opened_) != 0) {
       return ErrnoStatus("state file " + db_.file().string(), errno);
     }
-    // The folder's lock keeps other writers away; a backup reads beside this process.
+    // The lock on the folder keeps other writers away. A backup can read while this process writes.
     MILLRACE_RETURN_IF_ERROR(db_.Execute("PRAGMA journal_mode=WAL"));
     MILLRACE_RETURN_IF_ERROR(db_.Execute("PRAGMA synchronous=FULL"));
     MILLRACE_RETURN_IF_ERROR(db_.CheckIntegrity());
@@ -109,7 +109,8 @@ class SqliteStoreImpl final : public StateStore {
     return static_cast<std::uint64_t>(term);
   }
 
-  // A file that was deleted or replaced can still be written, and whatever is written is lost.
+  // A file that was deleted or replaced can still be written, but everything that is written is
+  // lost.
   Status CheckInPlace() MILLRACE_REQUIRES(mutex_) {
     struct stat present {};
     if (stat(db_.file().c_str(), &present) == 0 && present.st_dev == opened_.st_dev &&
@@ -124,7 +125,7 @@ class SqliteStoreImpl final : public StateStore {
   const FolderLock lock_;
   Mutex mutex_;
   SqliteDatabase db_ MILLRACE_GUARDED_BY(mutex_);
-  struct stat opened_ MILLRACE_GUARDED_BY(mutex_) {};  // the file that db_ is
+  struct stat opened_ MILLRACE_GUARDED_BY(mutex_) {};  // the file that db_ has opened
 };
 
 }  // namespace
