@@ -16,7 +16,7 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        false,
        {},
-       "1 where this dispatcher leads, else 0"},
+       "1 if this dispatcher leads, otherwise 0"},
       {kTerm, "millrace_term", kGauge, true, false, {}, "term of this dispatcher"},
       {kWorkers,
        "millrace_workers",
@@ -74,7 +74,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        false,
        {},
-       "of those, batches whose two copies differed: look at the consumer's log at once"},
+       "batches that came twice and whose two copies differed: look at the consumer's log at "
+       "once"},
       {kBatchesDelivered,
        "millrace_batches_delivered_total",
        kCounter,

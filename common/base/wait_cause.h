@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// What Session::Next waits for. The numbers are those of the protocol.
+/// The causes for which Session::Next waits. The numbers are those of the protocol.
 enum class WaitCause : std::uint8_t {
   kNone = 0,
   kAttach = 1,    // the dispatcher's Welcome

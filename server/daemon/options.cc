@@ -48,8 +48,8 @@ Status CheckAdvertised(const OptionTexts& texts, const DaemonOptions& options) {
   if (options.role == Role::kDispatcher || !IsWildcard(options.batch_listen)) {
     return OkStatus();
   }
-  return At(InvalidArgument("option advertise: needed where batch_listen is " +
-                            options.batch_listen + ": give host:port as consumers reach it"),
+  return At(InvalidArgument("option advertise: needed if batch_listen is " + options.batch_listen +
+                            ": give host:port as consumers reach it"),
             where("batch_listen"));
 }
 

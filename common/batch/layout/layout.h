@@ -51,7 +51,7 @@ enum class TensorKind : std::uint8_t {
 std::string_view TensorKindName(TensorKind kind);
 std::optional<TensorKind> TensorKindFromName(std::string_view name);
 
-/// What expansion does with the values of a packed tensor, besides widening them.
+/// The work of expansion on the values of a packed tensor, besides widening them.
 enum class Expansion : std::uint8_t {
   kWiden,       // nothing more
   kNodeOffset,  // the number of a node in its example becomes its number in the batch
@@ -119,8 +119,8 @@ struct DroppedExample {
   friend bool operator==(const DroppedExample&, const DroppedExample&) = default;
 };
 
-/// What a batch says about itself. It says nothing about the run: no lease, worker, rank or world
-/// size.
+/// The description of a batch in its header. It says nothing about the run: no lease, worker, rank
+/// or world size.
 struct BatchInfo {
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;

@@ -7,7 +7,7 @@
 // same time. Code that acts as leader calls Leads before everything that it does. So a process that
 // slept through its time does nothing any more.
 //
-//   standby ── key is gone ──▶ claim (a new key, only where there is none) ──▶ leader
+//   standby ── key is gone ──▶ claim (a new key, only if there is none)    ──▶ leader
 //      ▲                                                                        │
 //      └─── time has passed, lease is over, or a write was refused ◀── renew ◀──┘
 #pragma once

@@ -119,7 +119,7 @@ TEST_CASE("a store is an address of etcd", "[options]") {
 TEST_CASE("consumers are told an address that they can reach", "[options]") {
   for (const std::string wildcard : {"0.0.0.0:1", "[::]:1", "*:1"}) {
     CHECK(ErrorOfOption("batch_listen", wildcard) ==
-          "option advertise: needed where batch_listen is " + wildcard +
+          "option advertise: needed if batch_listen is " + wildcard +
               ": give host:port as consumers reach it");
     CHECK(ErrorOfOption("advertise", wildcard) ==
           "option advertise: expected an address that consumers can reach, got '" + wildcard + "'");
