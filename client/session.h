@@ -74,8 +74,7 @@ struct SessionOptions {
   /// halves the cost of received messages.
   bool keep_freed_memory = true;
   double connect_timeout_seconds = 30;  // until a dispatcher answers at all
-  double attach_timeout_seconds =
-      0;                           // until the first spec; 0: as long as the dispatcher says wait
+  double attach_timeout_seconds = 0;    // until spec() is known; 0: the dispatcher decides how long
   std::shared_ptr<Logger> logger;  // for events, of which there are none per batch; null: no log
 };
 
@@ -84,7 +83,7 @@ struct SessionEnvironment {
   std::shared_ptr<Connector> connector;
   std::shared_ptr<const Clock> clock;
   std::shared_ptr<Device> device;  // null: the device in SessionOptions::device
-  std::function<double()> random;  // in [0, 1)
+  std::function<double()> random;  // returns numbers in [0, 1)
   /// The longest time that the session's own thread sleeps before it reads the clock again.
   Duration longest_sleep = std::chrono::seconds(1);
 };

@@ -11,5 +11,5 @@ find_package(yaml-cpp CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)  # md5, by which the reference splits
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)  # for md5: the reference splits datasets by it
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

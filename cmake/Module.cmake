@@ -1,7 +1,7 @@
-# millrace_module(NAME [PURE | MACHINE] [MODULES ...] [LIBRARIES ...]) makes the library millrace_NAME
-# from the sources in the current folder, without main.cc. Sub-folders are modules of their own. The
-# module may include headers of the project's MODULES; LIBRARIES come from outside. A folder without
-# sources gives an interface library.
+# millrace_module(NAME [PURE | MACHINE] [MODULES ...] [LIBRARIES ...]) makes the library
+# millrace_NAME from the sources in the current folder, without main.cc. Sub-folders are modules of
+# their own. The module may include headers of the project's MODULES; LIBRARIES come from outside. A
+# folder without sources gives an interface library.
 #
 # Dependencies run one way. A module sees only modules that were declared before it; common/ sees
 # only common/, and the client library never sees server/. The build compares every #include of the
@@ -21,7 +21,7 @@ function(millrace_module name)
   cmake_parse_arguments(arg "PURE;MACHINE" "" "MODULES;LIBRARIES" ${ARGN})
   file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")  # of a program beside the module
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")  # main.cc is a program next to the module
   if(arg_MACHINE)
     set(arg_PURE TRUE)
   endif()
@@ -64,7 +64,8 @@ function(millrace_link target modules libraries)
   millrace_include_from_root(${target} PUBLIC)
 endfunction()
 
-# Headers are included by their paths in the source tree. Installed headers lie below include/millrace.
+# Headers are included by their paths in the source tree. Installed headers lie below
+# include/millrace.
 function(millrace_include_from_root target scope)
   target_include_directories(${target} ${scope}
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>

@@ -72,7 +72,7 @@ class Logger {
   }
 };
 
-/// Drops everything.
+/// A logger that drops every event.
 std::shared_ptr<Logger> MakeNullLogger();
 
 /// "debug", "info", "warning", "error" or "off".

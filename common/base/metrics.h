@@ -46,7 +46,7 @@ enum class Metric : std::size_t {
 
 enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram };
 
-/// One line of the table.
+/// One row of the table of metrics.
 struct MetricSpec {
   Metric metric;
   std::string name;

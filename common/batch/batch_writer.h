@@ -108,7 +108,7 @@ class BatchWriter {
         kNone;  // kNone, or the first tensor that its splits (or this splits tensor) cut
     std::uint64_t last_split = 0;  // the last value, if this is a splits tensor
     bool out_of_bounds = false;
-    std::int64_t bad_value = 0;  // the first one out of bounds
+    std::int64_t bad_value = 0;  // the first value that was out of bounds
   };
 
   static constexpr std::size_t kNone = ~std::size_t{0};

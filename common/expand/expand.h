@@ -42,7 +42,7 @@ RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts);
 /// Where the tensors of a delivered batch go. A device needs to know this before it expands the
 /// batch.
 struct ExpandLayout {
-  RowRange rows;  // of the packed batch
+  RowRange rows;  // the rows of the packed batch that are delivered
   DType index_dtype = DType::kInt32;
   std::vector<DType> dtypes;  // of the delivered tensors
   std::vector<std::vector<std::uint64_t>> shapes;

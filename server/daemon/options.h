@@ -36,7 +36,7 @@ struct DaemonOptions {
   std::map<std::string, DatasetOption> datasets;
   std::string metrics_listen;      // HTTP; empty: no metrics
   std::string health_listen;       // gRPC; empty: no health service
-  std::string state;               // folder
+  std::string state;               // folder of the embedded store
   std::string store;               // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;  // bytes
   int threads = 0;

@@ -127,7 +127,7 @@ struct BatchInfo {
   std::uint64_t first_example = 0;     // place in the order of the epoch
   std::uint32_t planned_examples = 0;  // examples in the range: graphs + dropped
   ExpandSpec expand;
-  std::vector<ExampleId> example_ids;   // of the graphs, in row order
+  std::vector<ExampleId> example_ids;   // ids of the graphs, in row order
   std::vector<DroppedExample> dropped;  // in the order of the range
   friend bool operator==(const BatchInfo&, const BatchInfo&) = default;
 };
@@ -136,7 +136,7 @@ struct BatchInfo {
 struct TensorPlace {
   TensorSpec spec;
   std::vector<std::uint64_t> shape;
-  std::uint64_t offset = 0;  // from the payload's begin
+  std::uint64_t offset = 0;  // from the begin of the payload
   std::uint64_t bytes = 0;   // without padding
 };
 

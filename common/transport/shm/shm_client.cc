@@ -326,7 +326,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   std::map<std::uint32_t, std::shared_ptr<const SharedView>> segments_;
   std::uint64_t last_token_ = 0;
   bool greeted_ = false;
-  std::optional<Status> closed_;  // by the worker
+  std::optional<Status> closed_;  // the status with which the worker closed the stream
 
   const std::shared_ptr<ShmStreams> streams_;
   Mutex mutex_;

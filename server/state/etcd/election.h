@@ -27,7 +27,7 @@
 namespace millrace {
 
 struct ElectionOptions {
-  std::string prefix;                      // of the keys in etcd
+  std::string prefix;                      // begins all keys in etcd
   std::string who;                         // for messages to others: "host:pid at host:port"
   Duration ttl = std::chrono::seconds(3);  // whole seconds; etcd's default minimum is 2
   Duration step = std::chrono::milliseconds(250);  // time between two calls of Step
@@ -73,7 +73,7 @@ class Election {
 
   mutable Mutex mutex_;
   std::int64_t create_revision_ MILLRACE_GUARDED_BY(mutex_) =
-      0;  // of this leader's key; 0: standby
+      0;  // revision of this leader's key; 0: standby
   Time leads_until_ MILLRACE_GUARDED_BY(mutex_);
   /// Who leads, as last seen. Empty: nobody. Unset: not known.
   std::optional<std::string> leader_ MILLRACE_GUARDED_BY(mutex_);

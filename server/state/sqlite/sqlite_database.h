@@ -59,7 +59,7 @@ class SqliteDatabase {
 
   const std::filesystem::path file_;
   std::unique_ptr<sqlite3, CloseDatabase> db_;
-  Status broken_;  // not ok: an fsync failed
+  Status broken_;  // not ok after an fsync has failed
 };
 
 }  // namespace millrace
