@@ -1,4 +1,4 @@
-// The shape of a command of `millrace`: one file cmd_NAME.cc and one line in main.cc each.
+// How a command of `millrace` is added: each command is one file cmd_NAME.cc, listed in commands.h.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,26 @@
 
 namespace millrace::cli {
 
-/// Exit codes, for every command: 0 success; 1 something failed on the way; 2 what was asked cannot
-/// be done as it stands (a path, a key, a port, a permission); 3 the data are bad.
+/// Exit codes, the same for every command:
+///   0  success
+///   1  something failed on the way
+///   2  the request cannot be met as it stands (a wrong path, key, port or permission)
+///   3  the data are bad
 int ExitCode(const Status& status);
 
-/// The tool being put together: commands add themselves to `app`, and the one that is run leaves
-/// its outcome in `outcome`.
+/// The tool while it is put together. Commands add themselves to `app`; the command that is run
+/// stores its outcome in `outcome`.
 struct Tool {
   CLI::App app;
   Status outcome;
 
-  /// Adds a command: name, one-line help, examples for --help, and what it does. Register options
-  /// on the returned App; `run` is called after parsing.
+  /// Adds a command: its name, one line of help, examples for --help, and its work. Register
+  /// options on the returned App; `run` is called after parsing.
   CLI::App* Add(const std::string& name, const std::string& help, const std::string& examples,
                 std::function<Status()> run);
 };
 
-/// Adds --address, of one dispatcher or several.
+/// Adds --address, which takes one dispatcher or several.
 void AddAddress(CLI::App* command, std::string& address);
 
 }  // namespace millrace::cli

@@ -1,4 +1,4 @@
-// Every command of `millrace`, one line each.
+// Every command of `millrace`: one declaration and one call each.
 #pragma once
 
 #include "client/cli/command.h"

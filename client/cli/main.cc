@@ -1,4 +1,5 @@
-// `millrace`: the command-line tool. Each command is a file cmd_NAME.cc and one line below.
+// `millrace`: the command-line tool. Each command is one file cmd_NAME.cc and is listed in
+// commands.h.
 
 #include <cerrno>
 #include <cstdio>
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
   try {
     tool.app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    // CLI11 says only that a command is missing.
+    // CLI11 alone would only say that a command is missing.
     std::string known;
     bool found = argc < 2 || argv[1][0] == '-';
     for (const CLI::App* command : tool.app.get_subcommands([](CLI::App*) { return true; })) {
@@ -38,7 +39,7 @@ int main(int argc, char** argv) {
     const int code = tool.app.exit(e);
     return code == 0 ? 0 : 2;
   }
-  // What was printed counts only if it arrived: a full disk shows when the buffer is written.
+  // Output counts only if it arrived: a full disk shows when the buffer is written.
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && tool.outcome.ok()) {
     tool.outcome = ErrnoStatus("standard output cannot be written", errno);
   }

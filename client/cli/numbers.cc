@@ -12,7 +12,7 @@ CLI::Validator WholeNumber(std::uint64_t min, std::uint64_t max) {
         const Result<std::uint64_t> number =
             ParseNumber<std::uint64_t>(text, {.min = min, .max = max});
         if (!number.ok()) return number.status().message();
-        text = std::to_string(*number);  // without the zeros in front that CLI11 takes for octal
+        text = std::to_string(*number);  // drops leading zeros, which CLI11 would take for octal
         return std::string();
       },
       "");

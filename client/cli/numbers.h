@@ -1,4 +1,4 @@
-// Numbers on the command line, read strictly (common/base/parse_number.h): CLI11 alone takes 010
+// Numbers on the command line, read strictly (common/base/parse_number.h). CLI11 alone takes 010
 // for 8, 0x10 for 16 and -1 for 18446744073709551615.
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace millrace::cli {
 
-/// For `transform` of an option that takes a whole number: checks it, and takes zeros in front off.
+/// For `transform` of an option that takes a whole number: checks the number and removes leading
+/// zeros.
 CLI::Validator WholeNumber(std::uint64_t min = 0,
                            std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
 
-/// Check of an option that takes seconds: from `min` to a year.
+/// For `check` of an option that takes seconds: accepts `min` to one year.
 CLI::Validator Seconds(double min = 0);
 
 /// Bounds of options that several commands have.

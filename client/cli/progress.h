@@ -1,4 +1,4 @@
-// Progress of long work: a bar on a terminal, a plain line now and then otherwise. To stderr.
+// Progress of long work, on stderr: a bar on a terminal, otherwise a plain line now and then.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 
 namespace millrace::cli {
 
-/// Thread-safe. The line is finished by the destructor.
+/// Thread-safe. The destructor finishes the line.
 class Progress {
  public:
-  /// `unit` is what is counted ("bytes" are shown in MB). `total` 0: unknown.
+  /// `unit` names what is counted; "bytes" are shown in MB. `total`: 0 means unknown.
   Progress(std::string what, std::string unit, std::uint64_t total);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -19,7 +19,7 @@ class Progress {
   void Add(std::uint64_t amount);
   void Set(std::uint64_t done);
   void SetTotal(std::uint64_t total);
-  /// A few words after the bar.
+  /// Sets a few words that stand after the bar.
   void Note(std::string text);
 
  private:

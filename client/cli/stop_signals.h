@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM as an event: what was begun is ended well.
+// Ctrl-C and SIGTERM as an event, so that work in progress can end cleanly.
 #pragma once
 
 #include <atomic>
@@ -7,9 +7,9 @@
 
 namespace millrace::cli {
 
-/// From its making on, calls `on_stop` once, on a thread of its own, when SIGINT or SIGTERM comes.
-/// Make it before any other thread: they inherit that the two are not delivered to them. A second
-/// signal ends the process at once.
+/// Calls `on_stop` once, on a thread of its own, when SIGINT or SIGTERM comes. It acts from its
+/// construction on. REQUIRES: it is made before any other thread, because other threads inherit
+/// that the two signals are not delivered to them. A second signal ends the process at once.
 class StopSignals {
  public:
   explicit StopSignals(std::function<void()> on_stop);

@@ -25,7 +25,7 @@ std::string Printable(std::string_view text) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto c = static_cast<unsigned char>(out[i]);
     if (c < 0x20 || c == 0x7F) out[i] = '?';
-    // U+0080 to U+009F, which terminals obey too.
+    // These are U+0080 to U+009F, which terminals also obey.
     if (c == 0xC2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) < 0xA0) {
       out[i] = out[i + 1] = '?';
     }

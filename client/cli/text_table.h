@@ -1,6 +1,6 @@
-// Text in columns, for a person.
+// Text in columns, for people.
 //
-// Free functions, thread-safe; a TextTable is not.
+// The free functions are thread-safe; a TextTable is not.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +10,29 @@
 
 namespace millrace::cli {
 
-/// Columns that a text takes: its code points (UTF-8), each taken for one column.
+/// Number of columns that a text takes. Each code point (UTF-8) counts as one column.
 std::size_t ColumnsOf(std::string_view text);
 
-/// The text without what would move a cursor or end a line: control characters become '?'.
+/// The text, made safe to print: control characters, which could move the cursor or end a line,
+/// become '?'.
 std::string Printable(std::string_view text);
 
-/// The text cut to `width` columns, the last one '…' where something was cut. 0: not cut.
+/// The text cut to `width` columns. If something was cut, the last column is '…'. 0: no limit.
 std::string CutTo(std::string text, std::size_t width);
 
-/// Seconds, minutes or hours, whichever a person would say: "5 s", "3 min 20 s", "2 h 10 min".
+/// A time in the unit that a person would use: "5 s", "3 min 20 s", "2 h 10 min".
 std::string Period(double seconds);
 
-/// Rows of cells; columns as wide as their widest cell, two blanks between them.
+/// Rows of cells. Each column is as wide as its widest cell; two blanks separate columns.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> heading) { rows_.push_back(std::move(heading)); }
   /// REQUIRES: as many cells as the heading has.
   void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  /// Rows without the heading.
+  /// Number of rows, without the heading.
   std::size_t size() const { return rows_.size() - 1; }
 
-  /// The heading, then the rows: one line each, without its end.
+  /// The heading, then the rows: one line each, without a newline at the end.
   std::vector<std::string> Lines() const;
 
  private:

@@ -34,7 +34,7 @@ struct BatchCommandOptions {
   std::optional<std::uint64_t> example;
 };
 
-/// A tensor of a packed batch, by name.
+/// A tensor of a packed batch, found by its name.
 class Column {
  public:
   Column(const PackedBatch& batch, std::string_view path)
@@ -76,13 +76,13 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
       batch.payload_hash().ToHex()));
 }
 
-/// The one example of a batch, by labels.
+/// The graph of a batch that holds one example, given by its labels.
 LabelledGraph GraphOf(const PackedBatch& batch) {
   const Column node_label(batch, "node_label");
   const Column edge_source(batch, "edge_source");
   const Column edge_target(batch, "edge_target");
   const Column edge_label(batch, "edge_label");
-  // The roots come first: one, or a cluster's definitions.
+  // The roots come first: one root for a proof state, or all definitions of a cluster.
   const std::int64_t roots =
       batch.Find("num_definitions") ? Column(batch, "num_definitions")[0] : 1;
   LabelledGraph graph;
@@ -139,7 +139,7 @@ Status WriteSvg(const std::string& path, const NamedGraph& graph) {
   return file ? OkStatus() : ErrnoStatus(path, errno);
 }
 
-/// The examples of the batch that the options name.
+/// The range of examples that belongs to the epoch, step and rank given in the options.
 Result<ExampleRange> RangeOf(const BatchCommandOptions& options, const StepArithmetic& steps) {
   if (options.rank >= options.world_size) {
     return InvalidArgument(fmt::format("--rank {}: expected 0 to {} with world size {}",

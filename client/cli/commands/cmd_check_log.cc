@@ -1,4 +1,5 @@
-// `millrace check-log`: holds delivery logs against what one process builds without a server.
+// `millrace check-log`: compares delivery logs with the batches that one process builds without a
+// server.
 
 #include <fstream>
 #include <map>
@@ -31,7 +32,8 @@ struct CheckLogOptions {
 
 using BatchKey = std::pair<std::uint64_t, std::uint64_t>;  // epoch, ordinal
 
-/// The logged lines by place. DataLoss for a line that is none, or a batch that came twice.
+/// Reads the lines of a log by their place. DataLoss if a line is not one of a delivery log, or if
+/// a batch is in the logs twice.
 Status ReadLog(const std::string& path, std::map<BatchKey, nlohmann::json>& lines) {
   std::ifstream in(path);
   if (!in) return NotFound("log " + path + ": no such file, or not readable");
@@ -40,7 +42,7 @@ Status ReadLog(const std::string& path, std::map<BatchKey, nlohmann::json>& line
     nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
     if (!line.is_object() || !line.contains("epoch") || !line.contains("ordinal") ||
         !line["epoch"].is_number_unsigned() || !line["ordinal"].is_number_unsigned()) {
-      return DataLoss(fmt::format("{}:{}: no line of a delivery log", path, number));
+      return DataLoss(fmt::format("{}:{}: not a line of a delivery log", path, number));
     }
     const BatchKey key{line["epoch"].get<std::uint64_t>(), line["ordinal"].get<std::uint64_t>()};
     if (!lines.emplace(key, std::move(line)).second) {
@@ -57,7 +59,7 @@ struct Tally {
   std::uint64_t dropped = 0;
 };
 
-/// Counts the line's examples. DataLoss where one came before in this epoch.
+/// Counts the line's examples. DataLoss if one of them came before in this epoch.
 Status CountExamples(const nlohmann::json& line, std::vector<bool>& seen, Tally& tally) {
   const auto count = [&](std::uint64_t id) {
     if (id >= seen.size()) seen.resize(id + 1);
@@ -77,7 +79,8 @@ Status CountExamples(const nlohmann::json& line, std::vector<bool>& seen, Tally&
   return OkStatus();
 }
 
-/// One epoch: every batch of it is in the log, with the same hash and examples.
+/// Checks one epoch: every batch of it must be in the log, with the same hash and the same
+/// examples.
 Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
                   std::map<BatchKey, nlohmann::json>& logged, BatchScratch& scratch,
                   Progress& progress, Tally& tally) {

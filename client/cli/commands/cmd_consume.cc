@@ -1,5 +1,5 @@
-// `millrace consume`: reads a job's batches as a trainer would, and says how fast they came and
-// what was waited for.
+// `millrace consume`: reads a job's batches as a trainer would. It reports how fast they came and
+// how long the ranks waited, by cause.
 
 #include <algorithm>
 #include <atomic>
@@ -71,7 +71,7 @@ std::string Waits(const SessionStats& stats, double seconds) {
   return text;
 }
 
-/// The cursor to go on from: where the rank that is furthest behind is.
+/// The rank that is furthest behind: its cursor is the one from which the job can go on.
 const RankReport* Behind(const std::vector<RankReport>& reports) {
   const RankReport* behind = nullptr;
   for (const RankReport& report : reports) {
@@ -125,7 +125,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   }
 }
 
-/// Steps that each rank will take, where that is known.
+/// Number of batches that all ranks together will take. 0: not known.
 std::uint64_t ExpectedBatches(const ConsumeOptions& options, const BatchSpec& spec) {
   const Result<StepArithmetic> steps = StepArithmetic::Create(spec.steps);
   if (!steps.ok()) return 0;
@@ -139,7 +139,8 @@ std::uint64_t ExpectedBatches(const ConsumeOptions& options, const BatchSpec& sp
 }
 
 Status WriteCursor(const std::string& path, const std::string& cursor) {
-  // Under another name first: where the disk is full the cursor of before is worth keeping.
+  // The cursor is written under another name first: if the disk is full, the earlier cursor
+  // survives.
   const std::string temporary = path + ".tmp";
   std::ofstream file(temporary);
   file << cursor << '\n';
@@ -242,7 +243,7 @@ void AddConsumeCommand(Tool& tool) {
   command->add_flag("--any-start", session.any_start, "other ranks may have other cursors");
   command
       ->add_option("--priority", session.priority,
-                   "workers divide their time between jobs that wait by it")
+                   "workers divide their time between waiting jobs in proportion to it")
       ->type_name("WEIGHT")
       ->transform(WholeNumber(1, 1000))
       ->capture_default_str();

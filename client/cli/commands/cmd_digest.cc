@@ -1,6 +1,6 @@
-// `millrace digest`: every example of a pipeline's dataset as a line in the form of the golden
-// files, or every batch of an epoch as a line of the batch log. One process, no server: what
-// distributed runs are held against.
+// `millrace digest`: prints every example of a pipeline's dataset as a line in the form of the
+// golden files, or every batch of an epoch as a line of the batch log. It runs in one process,
+// without a server; distributed runs are compared with its output.
 
 #include <cstdio>
 #include <memory>
@@ -78,7 +78,7 @@ Result<Json> Header(const std::string& dataset_id, const DatasetIndex& index,
   return header;
 }
 
-/// One line for every example of a plan's source, selected or not.
+/// Prints one line for every example of a plan's source, selected or not.
 Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full) {
   const Source& source = *plan.source();
   const bool is_definition = kind == "definition";
@@ -155,7 +155,7 @@ Status PrintBatches(Offline& offline, const DigestOptions& options) {
 Status RunDigest(const DigestOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
   if (options.epoch) return PrintBatches(offline, options);
-  // Both sources are printed: keys that only proof states have a use for must not count as unused.
+  // Both sources are printed. Keys that only proof states use must not count as unused.
   OfflineOptions both = options.offline;
   both.overrides.push_back("source=proof_states");
   MILLRACE_ASSIGN_OR_RETURN(Offline examples, Offline::Open(both));

@@ -26,7 +26,7 @@ struct DrainArguments {
   double timeout_seconds = 300;
 };
 
-/// Leases that consumers hold of the worker: none where it has left.
+/// Number of this worker's leases that consumers hold; 0 if the worker has left.
 std::uint32_t LeasesOf(const v1::ServiceStatus& status, const v1::Number& id) {
   for (const v1::WorkerStatus& worker : status.workers()) {
     if (worker.id().term() == id.term() && worker.id().n() == id.n()) return worker.leases();

@@ -28,7 +28,8 @@ Status Generate(const GenerateArguments& options) {
   GeneratorReport report;
   const auto began = std::chrono::steady_clock::now();
   {
-    // Begun with the first file, so that a folder that cannot be used leaves one line only.
+    // The progress bar begins with the first file. If the folder cannot be used, the error is then
+    // the only line printed.
     std::once_flag begun;
     std::optional<Progress> progress;
     generator.progress = [&](std::uint64_t nodes) {
@@ -64,7 +65,7 @@ void AddGenerateCommand(Tool& tool) {
                                "--proof-states 10000 --nodes 500000\n",
                                [options] { return Generate(*options); });
   GeneratorOptions& generator = options->generator;
-  command->add_option("dir", options->dir, "folder to write to; made where it does not exist")
+  command->add_option("dir", options->dir, "folder to write to; made if it does not exist")
       ->required()
       ->type_name("DIR");
   command->add_option("--nodes", generator.nodes, "nodes of all files together, about")

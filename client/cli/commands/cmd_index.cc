@@ -44,7 +44,7 @@ Status RunIndex(const IndexArguments& options) {
   IndexOptions with_progress = options.index;
   with_progress.logger = MakeStderrLogger("index", LogLevel::kInfo, false);
   with_progress.build.stop = stop.get_token();
-  // Made when there is something to do: an index that fits needs no progress.
+  // The bar is made only when there is work to do: no progress is shown for an index that fits.
   std::unique_ptr<Progress> bar;
   with_progress.build.progress = [&bar](const IndexProgress& progress) {
     if (!bar) bar = std::make_unique<Progress>("indexing", "bytes", progress.bytes_total);
@@ -92,7 +92,7 @@ void AddIndexCommand(Tool& tool) {
   command->add_option("dir", options->dir, "folder of the dataset")->required()->type_name("DIR");
   command
       ->add_option("--index", options->index.index_file,
-                   "file of the index (default: DIR/.millrace.index, or in the cache where DIR "
+                   "file of the index (default: DIR/.millrace.index, or in the cache if DIR "
                    "cannot be written)")
       ->type_name("FILE");
   command
@@ -100,7 +100,7 @@ void AddIndexCommand(Tool& tool) {
       ->transform(WholeNumber(1, kMaxThreads));
   AddSkipBad(command, options->index.build.skip_bad);
   command->add_flag("--force", options->index.force,
-                    "build even where the index fits the files, and read them all");
+                    "build even if the index fits the files, and read them all");
 }
 
 }  // namespace millrace::cli

@@ -1,4 +1,5 @@
-// `millrace inspect`: what a pipeline comes down to, what a dataset holds, what stages there are.
+// `millrace inspect`: shows a pipeline after parsing, a dataset's contents, or the stages that
+// exist.
 
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// `millrace status` and `millrace jobs`: what a running service does.
+// `millrace status` and `millrace jobs`: show what a running service does.
 
 #include <unistd.h>
 
@@ -32,7 +32,8 @@ struct StatusArguments {
 
 using Table = std::string (*)(const v1::ServiceStatus&);
 
-/// As the format says; JSON on one line where `one_line`, so that a stream of them can be read.
+/// The status in the format that the options name. With `one_line`, JSON takes one line, so that a
+/// stream of statuses can be read.
 Result<std::string> Format(const v1::ServiceStatus& status, const StatusArguments& options,
                            Table table, bool one_line) {
   if (options.format == "table") return table(status);
@@ -70,7 +71,7 @@ Status Watch(const StatusArguments& options, Table table) {
     const Status end =
         connector->WatchStatus(options.address, options.period_seconds, print, stop.get_token());
     if (end.ok()) continue;
-    // A dispatcher that is away for a while comes back: that is worth watching too.
+    // A dispatcher that is away may come back, so watching goes on.
     std::fprintf(stderr, "%s\n", end.message().c_str());
     WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
   }
@@ -129,7 +130,7 @@ void AddJobsCommand(Tool& tool) {
   AddShowOptions(command, *options);
   CLI::App* end = command->add_subcommand("end", "End a job: all its sessions are turned out");
   end->add_option("name", options->job, "name of the job")->required()->type_name("NAME");
-  end->fallthrough();  // so that --address may come after the name
+  end->fallthrough();  // allows --address after the name
 }
 
 }  // namespace millrace::cli

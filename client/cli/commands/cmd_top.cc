@@ -1,4 +1,4 @@
-// `millrace top`: what a running service does, live.
+// `millrace top`: shows what a running service does, live.
 
 #include <cerrno>
 #include <chrono>
@@ -29,7 +29,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// Between two looks at the keyboard and at the window's size.
+/// Time between two checks of the keyboard and of the window's size.
 constexpr std::chrono::milliseconds kLook(50);
 
 struct TopArguments {
@@ -46,7 +46,7 @@ TopSort SortOf(const std::string& name) {
   return TopSort::kWaited;
 }
 
-/// What the watching thread has for the drawing one. Thread-safe.
+/// Passes statuses from the thread that watches to the thread that draws. Thread-safe.
 class Mailbox {
  public:
   void Put(v1::ServiceStatus status) {
@@ -63,7 +63,7 @@ class Mailbox {
     MutexLock lock(mutex_);
     return std::exchange(status_, std::nullopt);
   }
-  /// What is wrong, empty where statuses come as they should.
+  /// Says what is wrong. Empty if statuses come as they should.
   std::string Notice(double period_seconds) {
     MutexLock lock(mutex_);
     const double silent = std::chrono::duration<double>(SteadyClock::now() - came_).count();
@@ -88,7 +88,7 @@ Status Print(const std::vector<TopLine>& frame) {
   return ErrnoStatus("standard output cannot be written", errno);
 }
 
-/// A frame a period, from the second status on; only one with `once`.
+/// Prints a frame every period, beginning with the second status. With `once` it prints only one.
 Status PrintFrames(const TopArguments& options) {
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
@@ -132,7 +132,7 @@ bool ColourWanted() {
   return no == nullptr || *no == '\0';
 }
 
-/// Draws what comes until a key or a signal ends it.
+/// Draws statuses as they come, until a key or a signal ends it.
 class Screen {
  public:
   Screen(const TopArguments& options, Terminal& terminal, Mailbox& mailbox)
@@ -142,7 +142,7 @@ class Screen {
 
   Status Run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      // What has come while paused is shown when it goes on.
+      // A status that came during a pause is shown when the pause ends.
       if (auto status = view_.paused ? std::nullopt : mailbox_.Take()) {
         history_.Add(*std::move(status));
         changed_ = true;
@@ -183,7 +183,7 @@ class Screen {
     return terminal_.Draw(lines);
   }
 
-  /// False where it is the last one.
+  /// Returns false if this key ends the program.
   bool OnKey(char key) {
     switch (key) {
       case 'q':
@@ -216,7 +216,7 @@ class Screen {
 Status ShowScreen(const TopArguments& options) {
   Terminal terminal;
   std::stop_source stop;
-  // A second signal ends the process at once: the terminal is given back by the first.
+  // The first signal gives the terminal back. A second one ends the process at once.
   const StopSignals signals([&] {
     terminal.Give();
     stop.request_stop();
@@ -248,7 +248,7 @@ void AddTopCommand(Tool& tool) {
       "top", "Watch workers, consumers and who waits for whom",
       "  millrace top --address 127.0.0.1:7700\n"
       "  millrace top --once --sort waited   # one frame as text\n"
-      "Keys: q quits, s sorts by name, rate or waiting, p pauses. Where standard output is no\n"
+      "Keys: q quits, s sorts by name, rate or waiting, p pauses. If standard output is no\n"
       "terminal, a frame comes every period as text. NO_COLOR turns colours off.\n",
       [options] {
         return options->once || !Terminal::Usable() ? PrintFrames(*options) : ShowScreen(*options);

@@ -1,4 +1,4 @@
-// `millrace trace`: a timeline of dispatcher, workers and consumers.
+// `millrace trace`: records a timeline of dispatcher, workers and consumers.
 
 #include <unistd.h>
 
@@ -20,11 +20,11 @@
 namespace millrace::cli {
 namespace {
 
-/// Spans that are kept: about 300 MB here, and as JSON what a browser can still show. With more the
-/// trace ends early.
+/// Number of spans that are kept. They take about 300 MB here, and a browser can still show them as
+/// JSON. If more come, the trace ends early.
 constexpr std::size_t kMostSpans = 2'000'000;
-/// What the dispatcher may take longer than the trace: it waits 2 s for late spans, and longer for
-/// us.
+/// Time that the dispatcher may take beyond the trace itself: it waits 2 s for late spans, and
+/// longer if we take them slowly.
 constexpr std::chrono::seconds kLateness(30);
 
 struct TraceArguments {
@@ -32,7 +32,7 @@ struct TraceArguments {
   std::uint32_t seconds = 5;
 };
 
-/// Keeps what comes until the stream ends. Thread-safe.
+/// Keeps all chunks until the stream ends. Thread-safe.
 class Receiver final : public StreamHandler<v1::TraceChunk> {
  public:
   void OnMessage(v1::TraceChunk chunk) override {
@@ -51,7 +51,7 @@ class Receiver final : public StreamHandler<v1::TraceChunk> {
     End(OkStatus());
   }
 
-  /// Waits for the end, at most so long, and gives all that has come.
+  /// Waits for the end of the stream, at most until the given time, and returns all that has come.
   Result<TraceRecording> Take(std::chrono::steady_clock::time_point until) {
     MutexLock lock(mutex_);
     while (!ended_) {
@@ -102,7 +102,7 @@ void Summarise(const TraceRecording& recording) {
 
 Status RunTrace(const TraceArguments& options) {
   const auto receiver = std::make_shared<Receiver>();
-  // An interrupted trace is shorter, and as good.
+  // An interrupted trace is shorter, but just as valid.
   const StopSignals signals([receiver] { receiver->Interrupt(); });
   const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
   Result<TraceRecording> recording = Unavailable("not begun");
@@ -118,7 +118,7 @@ Status RunTrace(const TraceArguments& options) {
   if (!recording.ok()) {
     return recording.status().WithContext("dispatcher at " + options.address);
   }
-  // Errors of writing show in stdout's state, which main looks at.
+  // Write errors are kept in the state of stdout, which main checks.
   recording->WriteJson(
       [](std::string_view piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); });
   Summarise(*recording);

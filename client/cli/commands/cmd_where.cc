@@ -1,5 +1,6 @@
-// `millrace where`: at which epoch, step, rank and row an example comes. No server; one batch an
-// epoch is built, since the row depends on what is dropped before it.
+// `millrace where`: says at which epoch, step, rank and row an example comes. It needs no server.
+// It builds one batch for each epoch, since the row depends on the examples that are dropped before
+// it.
 
 #include <algorithm>
 #include <memory>
@@ -32,7 +33,7 @@ struct Epochs {
   std::uint64_t last;
 };
 
-/// "A-B" or "A".
+/// Parses "A-B" or "A".
 Result<Epochs> ParseEpochs(const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto parse = [](const std::string& number) {
@@ -49,16 +50,15 @@ Result<Epochs> ParseEpochs(const std::string& text) {
   return Epochs{*first, *last};
 }
 
-/// Why an epoch has the example not.
+/// Says why no epoch has the example.
 std::string WhyNot(const Plan& plan, ExampleId id) {
   return fmt::format(
-      "example {} is in no epoch of this pipeline: its split label is {}, and it is of another "
-      "part "
-      "than split.take names or a filter leaves it out",
+      "example {} is in no epoch of this pipeline: its split label is {}; either split.take does "
+      "not name this label, or a filter leaves the example out",
       id.value(), plan.SplitLabel(id));
 }
 
-/// The row of a batch in which an example comes, or "-" for a dropped one.
+/// The row of the example in its batch, or "-" if it was dropped.
 std::string RowIn(const PackedBatch& batch, ExampleId id) {
   const std::vector<ExampleId>& ids = batch.info().example_ids;
   const auto found = std::find(ids.begin(), ids.end(), id);

@@ -1,5 +1,6 @@
-// The line that stands for one batch in logs: the same from `millrace digest --epoch`, which
-// computes it, and from `millrace consume --log`, which was sent it.
+// The line that stands for one batch in logs. `millrace digest --epoch` computes it; `millrace
+// consume --log` writes it for each batch that it received. Both give the same line for the same
+// batch.
 //
 // Pure functions.
 #pragma once
@@ -15,9 +16,9 @@
 namespace millrace::cli {
 
 /// One JSON object without a newline:
-/// {"epoch","step","rank","ordinal","hash","examples","dropped"}. examples: ids delivered, in row
-/// order; dropped: [[id, reason], …], a reason by its name in
-/// `names`. `hash`: XXH3-128 of the packed payload.
+/// {"epoch","step","rank","ordinal","hash","examples","dropped"}
+/// examples: the ids delivered, in row order. dropped: [[id, reason], …], each reason by its name
+/// in `names`. hash: XXH3-128 of the packed payload.
 std::string BatchLogLine(const StepArithmetic& steps, Position at, std::uint32_t rank,
                          Digest128 hash, const BatchInfo& info, const DropReasonNames& names = {});
 

@@ -17,7 +17,7 @@
 namespace millrace::cli {
 namespace {
 
-/// Lines of all ranks in one file, each complete when it is there.
+/// Writes the lines of all ranks to one file, one whole line at a time.
 class DeliveryLog {
  public:
   static Result<std::unique_ptr<DeliveryLog>> Open(const std::string& path) {
@@ -45,7 +45,8 @@ class DeliveryLog {
   std::FILE* const file_;
 };
 
-/// Where ranks in lockstep meet, step after step. Who is through or has failed leaves for good.
+/// The place where ranks in lockstep wait for each other at every step. A rank that is finished or
+/// has failed leaves for good.
 class MeetingPoint {
  public:
   explicit MeetingPoint(std::size_t ranks) : ranks_(ranks) {}
@@ -104,7 +105,8 @@ class Group final : public ConsumerGroup {
         report.rank = options_.ranks[i];
         report.status = ReadRank(*sessions_[i], i == 0 ? on_spec : nullptr, on_batch, report);
         meeting_.Leave();
-        // One rank that fails stops a training job; but each says its own reason, not this one's.
+        // One rank that fails stops a training job. But each rank reports its own reason, not this
+        // one's.
         if (!report.status.ok() && report.status.code() != StatusCode::kCancelled) Cancel();
       });
     }

@@ -1,6 +1,7 @@
-// The ranks that one `millrace consume` reads: a session and a thread each, one log for all.
+// The ranks that one `millrace consume` reads. Each rank has a session and a thread; all share one
+// log.
 //
-// Not thread-safe but for Cancel.
+// Not thread-safe, except Cancel.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@
 namespace millrace::cli {
 
 struct ConsumeOptions {
-  SessionOptions session;  // of every rank, but for `rank`
+  SessionOptions session;  // for every rank; `rank` itself is ignored
   std::vector<std::uint32_t> ranks;
-  std::uint64_t steps = 0;   // of each rank; 0: all
-  double delay_seconds = 0;  // after each batch, as a training step takes time
-  bool lockstep = false;     // no rank goes on before all have their batch
+  std::uint64_t steps = 0;   // for each rank; 0: all
+  double delay_seconds = 0;  // pause after each batch, to stand for a training step
+  bool lockstep = false;     // no rank goes on before all ranks have their batch
   std::string log_file;
   std::string out_dir;
 };
@@ -37,12 +38,13 @@ struct RankReport {
 
 class ConsumerGroup {
  public:
-  /// NotFound or PermissionDenied where log or folder cannot be written; errors of Session::Create.
+  /// NotFound or PermissionDenied if the log or the folder cannot be written; also the errors of
+  /// Session::Create.
   static Result<std::unique_ptr<ConsumerGroup>> Open(const ConsumeOptions& options);
   virtual ~ConsumerGroup() = default;
 
-  /// Reads until all ranks are through, one fails, or Cancel. `on_spec` is called once, `on_batch`
-  /// for every batch, both on any thread.
+  /// Reads until all ranks are finished, one fails, or Cancel is called. `on_spec` is called once,
+  /// `on_batch` for every batch; both may be called on any thread.
   virtual std::vector<RankReport> Run(std::function<void(const BatchSpec&)> on_spec,
                                       std::function<void(const Batch&)> on_batch) = 0;
   /// Every rank stops where it is. Thread-safe.

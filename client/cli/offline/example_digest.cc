@@ -8,7 +8,7 @@
 namespace millrace::cli {
 namespace {
 
-/// A tensor's values; empty where the batch has it not.
+/// A tensor's values. Empty if the batch does not have the tensor.
 std::span<const std::int32_t> Values(const DeliveredBatch& batch, std::string_view path) {
   const DeliveredTensor* tensor = batch.Find(path);
   if (tensor == nullptr) return {};
@@ -25,7 +25,7 @@ Json ToJson(std::span<const std::int32_t> values) {
   return Json(std::vector<std::int32_t>(values.begin(), values.end()));
 }
 
-/// Where each group of edges but the first begins.
+/// The offset at which each group of edges begins, without the first group.
 Json EdgeOffsets(std::span<const std::int32_t> labels, std::uint32_t groups) {
   std::vector<std::uint32_t> offsets(groups - 1, 0);
   std::size_t edge = 0;

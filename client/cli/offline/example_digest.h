@@ -27,9 +27,9 @@ class StreamDigest {
 
   void AddUint32(std::uint32_t value) { AddBytes(&value, sizeof(value)); }
   void AddInt64(std::int64_t value) { AddBytes(&value, sizeof(value)); }
-  /// Length in bytes, then the bytes.
+  /// Adds the length in bytes, then the bytes.
   void AddText(std::string_view text);
-  /// Length, then the values as int32.
+  /// Adds the number of values, then the values as int32.
   void AddArray(std::span<const std::int32_t> values);
   std::string Finish() const;
 
@@ -39,8 +39,8 @@ class StreamDigest {
   void* state_;
 };
 
-/// The line of an example that was built, alone in its batch with full contexts and delivered as
-/// int32. `full`: with the arrays themselves.
+/// The line of one example. REQUIRES: `batch` holds this example alone, with full contexts,
+/// delivered as int32. `full`: the line also has the arrays themselves.
 Json ExampleLine(const DeliveredBatch& batch, const ExpandSpec& expand,
                  const ExampleDescription& description, std::string_view kind, std::uint64_t id,
                  std::uint32_t split, bool full);

@@ -1,4 +1,4 @@
-// What `millrace inspect` says of a dataset's folder.
+// The report of `millrace inspect` about a dataset's folder.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace millrace::cli {
 
-/// Prints what a dataset holds (files, nodes, edges, definitions, proof states, tactics), building
-/// its index where that is missing or does not fit. `index_file` may be empty: where the index lies
-/// by itself. `skip_bad`: an index that is built leaves out bad files. Fails as OpenOrBuildIndex
-/// does.
+/// Prints a dataset's contents: files, nodes, edges, definitions, proof states, tactics. Builds the
+/// index first if it is missing or does not fit. `index_file` may be empty: the index is then at
+/// its usual place. `skip_bad`: an index that is built leaves out bad files. Errors are those of
+/// OpenOrBuildIndex.
 Status InspectDataset(const std::filesystem::path& dir, const std::filesystem::path& index_file,
                       bool skip_bad);
 

@@ -25,7 +25,7 @@ std::string OneLine(const StageConfig& stage) {
   return fmt::format("{}", fmt::join(values, ", "));
 }
 
-/// What a sample of examples turned out to be.
+/// Sums over a sample of examples.
 struct Sample {
   std::uint64_t graphs = 0;
   std::uint64_t nodes = 0;
@@ -36,7 +36,7 @@ struct Sample {
   std::map<DropReason, std::uint64_t> dropped;
 };
 
-/// Rows between two entries of a splits tensor.
+/// Number of rows between two neighbouring entries of a splits tensor.
 std::int64_t RowsOf(const PackedBatch& batch, std::string_view splits, std::size_t graph) {
   const std::optional<std::size_t> tensor = batch.Find(splits);
   if (!tensor) return 0;
@@ -109,7 +109,8 @@ std::string DescribeCounts(const PlanCounts& counts) {
   return text;
 }
 
-/// One line a tensor: what docs/batch-layout.md lists, with this plan's types and bounds.
+/// One line for each tensor: the columns of docs/batch-layout.md, with this plan's types and
+/// bounds.
 std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
   std::string text = fmt::format("\n{:<22} {:<16} {:<24} {:<8} {}\n", "tensor", "kind", "dimension",
                                  "packed", "values");

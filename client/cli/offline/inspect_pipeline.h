@@ -1,6 +1,6 @@
-// What `millrace inspect` says of pipelines: text for people, one function a part.
+// The report of `millrace inspect` about pipelines: text for people, one function for each part.
 //
-// Pure functions, but for DescribePlan, which builds a sample of examples.
+// Pure functions, except DescribePlan, which builds a sample of examples.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace millrace::cli {
 
-/// Stages with place, fingerprint and parameters, digests, canonical text, unused keys, variants.
+/// Stages with place, fingerprint and parameters; digests; the canonical text; unused keys;
+/// variants.
 std::string DescribePipeline(const Pipeline& pipeline);
 
-/// Every stage's parameters with defaults and help.
+/// The parameters of every stage, with defaults and help.
 std::string DescribeStages(const StageTable& table);
 
 struct SampleOptions {
@@ -24,8 +25,9 @@ struct SampleOptions {
   std::uint32_t world_size = 1;
 };
 
-/// Examples per split, steps, graph sizes and drops of a sample, bytes of the first batch. Errors
-/// of building; those of the step arithmetic (a batch larger than the epoch) are part of the text.
+/// Examples for each split, steps, graph sizes, drops of a sample, bytes of the first batch. Fails
+/// if building fails. Errors of the step arithmetic (for example a batch larger than the epoch)
+/// become part of the text.
 Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options);
 
 }  // namespace millrace::cli

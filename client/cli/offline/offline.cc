@@ -23,7 +23,7 @@
 namespace millrace::cli {
 namespace {
 
-/// Shows how far the index of a dataset is, from when it begins to be built.
+/// Shows the progress of a dataset's index, from the moment when its build begins.
 class IndexingProgress {
  public:
   void operator()(const std::string& dataset, const IndexProgress& progress) {
@@ -127,7 +127,7 @@ Result<std::shared_ptr<const Dataset>> Offline::OpenDataset() {
 }
 
 Result<std::shared_ptr<const Plan>> Offline::Compile(const PlanDraft& draft) {
-  // A draft that differs from the pipeline must not be taken for it: it gets digests of its own.
+  // A draft that differs from the pipeline must not be mistaken for it, so it gets its own digests.
   const Digest128 own =
       Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(), draft.source));
   return library_->Compile(draft, pipeline_.dataset(), own, own);

@@ -1,4 +1,4 @@
-// What the commands that need no server share: options, the pipeline's text, datasets and plans.
+// Code shared by commands that need no server: options, the pipeline's text, datasets and plans.
 //
 // Not thread-safe.
 #pragma once
@@ -19,12 +19,12 @@
 
 namespace millrace::cli {
 
-/// Options of every offline command. Has to live until the command has run.
+/// Options of every offline command. The object must live until the command has run.
 struct OfflineOptions {
   std::string pipeline_file;
-  std::vector<std::string> datasets;  // ID=DIR, or DIR for the pipeline's own
-  std::string index_file;             // of the pipeline's dataset
-  bool skip_bad = false;              // index without bad files
+  std::vector<std::string> datasets;  // ID=DIR, or DIR for the dataset that the pipeline names
+  std::string index_file;             // index of the pipeline's dataset
+  bool skip_bad = false;              // leave bad files out of an index
   std::string variant;
   std::vector<std::string> overrides;
 
@@ -35,8 +35,8 @@ struct OfflineOptions {
 /// A pipeline and its datasets, ready to compile.
 class Offline {
  public:
-  /// Reads and parses the pipeline. NotFound for a file that is not there, InvalidArgument for a
-  /// --dataset that is not ID=DIR and for what the pipeline says wrongly.
+  /// Reads and parses the pipeline. NotFound if the file does not exist. InvalidArgument if a
+  /// --dataset is not ID=DIR, or if the pipeline has errors.
   static Result<Offline> Open(const OfflineOptions& options);
 
   const Pipeline& pipeline() const { return pipeline_; }
@@ -45,7 +45,8 @@ class Offline {
   Result<std::shared_ptr<const Dataset>> OpenDataset();
   /// The pipeline's plan.
   Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }
-  /// The plan of a changed draft: no part of any fingerprint but the dataset's is its own.
+  /// The plan of a changed draft. Its fingerprint shares only the dataset's part with that of the
+  /// pipeline.
   Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft);
 
  private:
@@ -58,28 +59,29 @@ class Offline {
 
 inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
 
-/// A whole text file. NotFound, PermissionDenied, or InvalidArgument for a folder and for more than
-/// kMaxTextFileBytes; each names it.
+/// Reads a whole text file. NotFound; PermissionDenied; InvalidArgument if `path` is a folder or
+/// the file has more than kMaxTextFileBytes. Each message names the path.
 Result<std::string> ReadTextFile(const std::string& path);
 
-/// Reads --from: "N" (examples of the epoch that come before) or "E:N".
+/// Parses the value of --from: "N" (the number of examples of the epoch that come before) or "E:N"
+/// (the same for epoch E).
 Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch);
 
-/// Where the steps of an epoch begin: at its start, or at `from` (--from; may be empty).
-/// InvalidArgument where that lies in another epoch, OutOfRange where the epoch has no step from
-/// there on, and whatever StepArithmetic::Start refuses.
+/// The position at which the steps of an epoch begin: the start of the epoch, or `from` (the value
+/// of --from; may be empty). InvalidArgument if `from` lies in another epoch. OutOfRange if the
+/// epoch has no step from there on. Also the errors of StepArithmetic::Start.
 Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
                             std::uint64_t epoch);
 
-/// The lines that name what an index leaves out, the first kShownLeftOut, and how many it leaves
-/// out; nothing where it leaves out nothing.
+/// Lists the files that an index leaves out: their number and the first kShownLeftOut of them.
+/// Empty if the index leaves out nothing.
 std::string DescribeLeftOut(const DatasetIndex& index);
 inline constexpr std::size_t kShownLeftOut = 100;
 
-/// Registers --skip-bad of a command that may have to index.
+/// Registers --skip-bad for a command that may have to build an index.
 void AddSkipBad(CLI::App* command, bool& skip_bad);
 
-/// Writes a line to stdout. Unavailable where stdout is closed.
+/// Writes a line to stdout. Unavailable if stdout is closed.
 Status PrintLine(const std::string& line);
 
 }  // namespace millrace::cli

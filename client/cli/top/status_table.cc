@@ -41,7 +41,7 @@ std::string DatasetStateText(const v1::DatasetState& dataset) {
   return "ready";
 }
 
-/// Nothing where no dataset leaves out any.
+/// The files that datasets leave out. Empty if no dataset leaves out any.
 std::string LeftOutTable(const v1::ServiceStatus& status) {
   TextTable files({"DATASET", "FILE", "WHY"});
   for (const auto& [id, dataset] : status.datasets()) {

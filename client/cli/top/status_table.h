@@ -1,4 +1,4 @@
-// The state of a Millrace service as tables for a person.
+// The state of a Millrace service as tables for people.
 //
 // Pure functions.
 #pragma once

@@ -47,7 +47,8 @@ void Terminal::Take() {
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     keys.c_cc[VMIN] = 1;
     keys.c_cc[VTIME] = 0;
-    // Ctrl-C is a way out that gives the terminal back. These are not.
+    // Ctrl-C stays: it is a way out that gives the terminal back. Ctrl-Z and Ctrl-\ do not, so they
+    // are off.
     keys.c_cc[VSUSP] = keys.c_cc[VQUIT] = _POSIX_VDISABLE;
     keys_ = tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
   }
@@ -79,7 +80,7 @@ bool Terminal::Draw(const std::vector<std::string>& lines) {
     if (i > 0) out += "\r\n";
     out += "\033[2K" + lines[i];
   }
-  // What is left of a longer frame.
+  // Clears the rest of a longer frame that was drawn before.
   if (lines.size() < size().lines) out += "\r\n\033[J";
   MutexLock lock(mutex_);
   if (!taken_ || given_) return true;

@@ -1,7 +1,8 @@
-// A terminal as a screen: taken over while something is shown on it, given back whatever happens.
+// A terminal used as a screen: it is taken over while something is shown, and given back whatever
+// happens.
 //
-// Plain escape sequences that every terminal of the last decades obeys (ECMA-48, and xterm's
-// alternate screen); no terminal library.
+// It uses plain escape sequences that every terminal of the last decades obeys (ECMA-48, and
+// xterm's alternate screen), and no terminal library.
 #pragma once
 
 #include <atomic>
@@ -23,8 +24,8 @@ struct TerminalSize {
   friend bool operator==(const TerminalSize&, const TerminalSize&) = default;
 };
 
-/// Standard output as a screen, and standard input, where that is a terminal too, as keys. Give and
-/// Draw are thread-safe, the rest is for one thread.
+/// Standard output as a screen, and standard input as keys if it is a terminal too. Give and Draw
+/// are thread-safe; everything else is for one thread.
 class Terminal {
  public:
   /// Whether standard output is a terminal that knows escape sequences.
@@ -36,17 +37,20 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  /// Alternate screen, no cursor; keys come at once and are not shown. Nothing after Give.
+  /// Switches to the alternate screen and hides the cursor; keys then arrive at once and are not
+  /// shown. Does nothing after Give.
   void Take();
-  /// Everything as it was before Take; for good. Idempotent.
+  /// Restores everything as it was before Take, for good. Idempotent.
   void Give();
 
   TerminalSize size() const;
-  /// Shows lines, each no wider than the screen and no more than it has, and nothing else. False
-  /// where the terminal is gone. Does nothing before Take and after Give.
+  /// Shows these lines and nothing else. REQUIRES: no line is wider than the screen, and there are
+  /// no more lines than it has. False if the terminal is gone. Does nothing before Take and after
+  /// Give.
   bool Draw(const std::vector<std::string>& lines);
 
-  /// A key, or none within `patience`. '\0': the keyboard is gone for good.
+  /// Returns a key, or nothing if none comes within `patience`. '\0' means that the keyboard is
+  /// gone for good.
   std::optional<char> ReadKey(std::chrono::milliseconds patience) const;
 
  private:
@@ -54,7 +58,7 @@ class Terminal {
   bool taken_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool given_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::atomic<bool> keys_{false};
-  termios before_{};  // of the keyboard, where keys_
+  termios before_{};  // state of the keyboard before Take; valid only if keys_
 };
 
 }  // namespace millrace::cli

@@ -31,11 +31,11 @@ std::string Percent(Rate share) {
   return share ? fmt::format("{:.0f} %", 100 * std::min(*share, 1.0)) : "-";
 }
 
-/// A list of the frame: a heading and rows, of which as many are shown as there is room for.
+/// A list of the frame: a heading and rows. It shows as many rows as there is room for.
 struct List {
   std::vector<std::string> lines;  // the heading first
-  std::vector<bool> alarms;        // by row
-  bool wanted = true;              // also without rows
+  std::vector<bool> alarms;        // one for each row
+  bool wanted = true;              // shown even if it has no rows
 
   std::size_t rows() const { return lines.size() - 1; }
 };
@@ -100,7 +100,7 @@ std::string RankText(const v1::ConsumerStatus& consumer) {
                                  : fmt::format("{} ({})", consumer.rank(), consumer.replica());
 }
 
-/// Names of workers by number; an address where the number is not known.
+/// Finds the name of a worker by its number; falls back to an address if the number is not known.
 class WorkerNames {
  public:
   explicit WorkerNames(const v1::ServiceStatus& now) {
@@ -141,7 +141,7 @@ List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names
   return list;
 }
 
-/// "0, 2-5, 9"
+/// Formats numbers as "0, 2-5, 9".
 std::string Ranges(const std::set<std::uint32_t>& numbers) {
   std::string text;
   for (auto it = numbers.begin(); it != numbers.end();) {
@@ -205,7 +205,8 @@ List WaitList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {
   return list;
 }
 
-/// How many lines each list gets of `room`: no list more than it has rows, else all the same.
+/// Divides `room` lines among the lists. No list gets more lines than it has rows; all others get
+/// equally many.
 std::vector<std::size_t> Share(const std::vector<List>& lists, std::size_t room) {
   std::vector<std::size_t> given(lists.size(), 0);
   for (bool more = true; more && room > 0;) {
@@ -269,7 +270,7 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
   std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });
   std::size_t room = 0;
   for (const List& list : lists) room += list.rows();
-  // Each list also takes its heading, and a blank line before it where there is room for that.
+  // Each list also needs a line for its heading, and a blank line before it if there is room.
   bool blanks = true;
   if (view.height > 0) {
     const std::size_t taken = frame.size() + lists.size();

@@ -1,4 +1,4 @@
-// What `millrace top` shows: two statuses of a service in, lines out.
+// The frames of `millrace top`: made from two statuses of a service, as lines of text.
 //
 // Pure functions over values; a TopHistory is not thread-safe.
 #pragma once
@@ -12,21 +12,21 @@
 
 namespace millrace::cli {
 
-/// What comes first in lists: the name; what has the most batches a second; what waits most
-/// (workers: what is waited for most).
+/// The order of the lists: by name; by batches a second, most first; or by waiting, longest first
+/// (for workers: those that consumers wait for most).
 enum class TopSort { kName, kRate, kWaited };
 
-/// "name", "rate", "waited".
+/// One of "name", "rate", "waited".
 std::string TopSortName(TopSort sort);
-/// The next one, the first after the last.
+/// The next order; after the last one comes the first.
 TopSort NextSort(TopSort sort);
 
 struct TopView {
-  std::size_t width = 0;   // columns; 0: as many as the lines take
-  std::size_t height = 0;  // lines; 0: as many as there are
+  std::size_t width = 0;   // in columns; 0: no limit
+  std::size_t height = 0;  // in lines; 0: no limit
   TopSort sort = TopSort::kName;
   bool paused = false;
-  std::string notice;  // what the reader has to know of the view itself; empty: nothing
+  std::string notice;  // a notice for the reader about the view itself; empty: none
 };
 
 struct TopLine {
@@ -35,27 +35,28 @@ struct TopLine {
   Style style = Style::kPlain;
 };
 
-/// Jobs, workers, consumers and who waits for whom. Rates are differences of the cumulative figures
-/// of `before` and `now`, "-" where `before` is null or does not know the worker or session. Lists
-/// share the height fairly; what does not fit is counted in a last line such as "… 312 more".
+/// Shows jobs, workers, consumers and who waits for whom. A rate is the difference between the
+/// cumulative figures of `before` and `now`; it is "-" if `before` is null or does not know the
+/// worker or session. Lists share the height fairly. Rows that do not fit are counted in a last
+/// line such as "… 312 more".
 std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                               const TopView& view);
 
-/// The statuses that a frame needs: the newest, and one far enough before it. Peers report once a
-/// second, so that over less time a rate would jump between nothing and twice its value.
+/// Keeps the statuses that a frame needs: the newest one, and one far enough before it. Peers
+/// report once a second, so a rate over a shorter time would jump between zero and twice its value.
 class TopHistory {
  public:
   static constexpr double kApartSeconds = 1.5;
 
   void Add(v1::ServiceStatus status);
   bool empty() const { return statuses_.empty(); }
-  /// The newest one that is kApartSeconds older than now(); failing that the oldest; null where
-  /// there is only one of this dispatcher's term.
+  /// The newest status that is at least kApartSeconds older than now(). If there is none, the
+  /// oldest one. Null if there is only one status of this dispatcher's term.
   const v1::ServiceStatus* before() const {
     return statuses_.size() > 1 ? &statuses_.front() : nullptr;
   }
-  /// Whether there are two statuses; with `settled`, so far apart that no rate is missing for want
-  /// of a report in between.
+  /// Whether there are two statuses. With `settled`, they must also be so far apart that every peer
+  /// has reported between them, so that no rate is missing.
   bool MayShow(bool settled) const;
   /// REQUIRES: not empty.
   const v1::ServiceStatus& now() const { return statuses_.back(); }

@@ -14,7 +14,7 @@
 namespace millrace::cli {
 namespace {
 
-/// Workers and consumers of a status, by their numbers.
+/// The workers and consumers of a status, by their numbers.
 struct Known {
   explicit Known(const v1::ServiceStatus* status) {
     if (status == nullptr) return;
@@ -26,7 +26,8 @@ struct Known {
   std::map<Number, const v1::ConsumerStatus*> consumers;
 };
 
-/// Rates of one worker or consumer: differences over the time between the reports that they are of.
+/// Rates of one worker or consumer: the difference between two reports, divided by the time between
+/// them.
 template <class Message>
 class Difference {
  public:
@@ -37,7 +38,8 @@ class Difference {
     before_ = found->second;
     seconds_ = now.counted_seconds() - before_->counted_seconds();
   }
-  /// `figure` gives a cumulative figure of a message. None where it went back: it began anew.
+  /// The rate of one cumulative figure, which `figure` reads from a message. Nothing if the figure
+  /// went back: the process began anew.
   template <class Figure>
   Rate PerSecond(Figure figure) const {
     if (before_ == nullptr || seconds_ <= 0) return std::nullopt;
@@ -74,7 +76,7 @@ void Sort(std::vector<ConsumerRow>& rows, TopSort sort) {
 }  // namespace
 
 WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
-  // One that is not let in yet reports nothing.
+  // A consumer that is not let in yet reports nothing itself.
   if (consumer.state() == "waiting") return WaitCause::kAttach;
   return FromProto(consumer.now().cause());
 }

@@ -16,12 +16,13 @@
 
 namespace millrace::cli {
 
-/// A second; none where it is not known yet.
+/// An amount per second; nothing if it is not known yet.
 using Rate = std::optional<double>;
 
-/// What a consumer waits for now; kAttach for one that is not let in yet, which reports nothing.
+/// What a consumer waits for now. kAttach for a consumer that is not let in yet; such a consumer
+/// reports nothing itself.
 WaitCause CauseOf(const v1::ConsumerStatus& consumer);
-/// Whether it is a worker that a consumer with this cause waits for.
+/// Whether a consumer with this cause waits for a worker.
 bool ForWorker(WaitCause cause);
 
 struct WorkerRow {
@@ -29,8 +30,8 @@ struct WorkerRow {
   Rate batches;
   Rate bytes;
   Rate blocked;
-  std::string build;        // seconds a second, by stage
-  std::size_t waiters = 0;  // consumers that wait for it now
+  std::string build;        // for each stage: seconds spent in it per second
+  std::size_t waiters = 0;  // consumers that wait for this worker now
 };
 
 struct ConsumerRow {
@@ -42,8 +43,8 @@ struct ConsumerRow {
   Rate waited;
 };
 
-/// Rows of a status, whose messages have to outlive them, in the order of `sort`. `before` may be
-/// null.
+/// The rows of a status, in the order of `sort`. They refer to the messages of `now`, which must
+/// outlive them. `before` may be null.
 std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                                   TopSort sort);
 std::vector<ConsumerRow> ConsumerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,

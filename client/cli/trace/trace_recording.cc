@@ -22,8 +22,8 @@ constexpr std::array<std::string_view, kSpanKinds> kSpanKindNames = {
     "",     "lease",   "build",  "shuffle", "closure", "batch", "seal",
     "send", "receive", "gather", "expand",  "taken",   "waited"};
 
-/// Rows that a process's spans are drawn in: spans of one row do not overlap, unless one holds the
-/// other.
+/// The kinds of rows in which a process's spans are drawn. Spans in one row do not overlap, except
+/// that one may lie within another.
 enum class Track : std::uint8_t { kLeases, kBuilder, kSends, kReceives, kExpands, kLoop };
 
 Track TrackOf(SpanKind kind) {
@@ -63,7 +63,7 @@ std::string TrackName(Track track, std::uint32_t lane) {
   return {};
 }
 
-/// The kinds that a batch's flow goes through; the others lie within them.
+/// Whether the flow of a batch goes through spans of this kind. All other spans lie within these.
 bool InFlow(SpanKind kind) {
   return kind == SpanKind::kLease || kind == SpanKind::kBuild || kind == SpanKind::kSend ||
          kind == SpanKind::kReceive || kind == SpanKind::kExpand || kind == SpanKind::kTaken;
@@ -77,10 +77,10 @@ std::string Microseconds(std::int64_t ns) {
   return fmt::format("{}{}.{:03}", negative ? "-" : "", abs / 1000, abs % 1000);
 }
 
-/// A batch of one session: its session and position.
+/// One batch of one session: the session's number and the batch's position.
 using TracedBatch = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 
-/// Of a lease: more than any dispatcher gives.
+/// Limit for the batches of one lease, above what any dispatcher gives.
 constexpr std::uint32_t kMostBatches = 4096;
 
 /// A place that a flow goes through.
@@ -123,7 +123,7 @@ class Writer {
     }
   }
 
-  /// Where batches were built: to be known before the spans that follow are written.
+  /// Notes where batches were built. It must be called before the spans that follow are written.
   void Learn(const TraceRecording::ProcessKey& process, const Span& span) {
     if (span.kind == SpanKind::kBuild || span.kind == SpanKind::kSend) {
       workers_[KeyOf(span)] = processes_.at(process).name();
@@ -156,7 +156,7 @@ class Writer {
 
   void Finish(std::uint64_t dropped, std::uint64_t clock_error_ns) {
     for (const auto& [lease, stop] : leases_) {
-      // The batches of a lease that was given while others were traced.
+      // The lease is a stop of each of its batches. Batches without any other span are skipped.
       for (std::uint32_t k = 0; k < std::min(lease.detail, kMostBatches); ++k) {
         Span batch = lease;
         batch.example += k * lease.bytes;
@@ -166,7 +166,7 @@ class Writer {
     }
     std::uint64_t flow = 0;
     for (auto& [key, stops] : stops_) {
-      // In the order of a batch's way, whatever the clocks say.
+      // Stops are put in the order of a batch's way, whatever the clocks say.
       std::stable_sort(stops.begin(), stops.end(), [](const Stop& a, const Stop& b) {
         return std::tie(a.kind, a.begin) < std::tie(b.kind, b.begin);
       });
@@ -230,7 +230,7 @@ class Writer {
         add("replica", fmt::format("{}", named->session->replica()));
       }
     }
-    // A wait to be let in is for no batch.
+    // A consumer that waits to be let in waits for no batch.
     if (span.kind == SpanKind::kWaited &&
         span.detail == static_cast<std::uint32_t>(WaitCause::kAttach)) {
       return args;
@@ -258,7 +258,7 @@ class Writer {
   }
 
   int Tid(int pid, Track track, std::uint32_t lane) {
-    // One thread each takes leases and is the loop.
+    // Leases and the training loop have one thread each, so one row is enough.
     if (track == Track::kLeases || track == Track::kLoop) lane = 0;
     const auto [found, added] = tids_.try_emplace({pid, track, lane}, 0);
     if (added) {

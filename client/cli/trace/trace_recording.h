@@ -1,5 +1,5 @@
-// A trace as it came from the dispatcher, and as Chrome's JSON, which https://ui.perfetto.dev and
-// chrome://tracing show.
+// A trace as it came from the dispatcher, and its form as Chrome's JSON, which
+// https://ui.perfetto.dev and chrome://tracing show.
 //
 // Not thread-safe.
 #pragma once
@@ -21,27 +21,27 @@ namespace millrace::cli {
 
 class TraceRecording {
  public:
-  /// Role and number of a process of the trace.
+  /// Identifies a process of the trace: its role and number.
   using ProcessKey = std::pair<v1::TraceRole, Number>;
 
   void Add(v1::TraceChunk chunk);
 
   std::size_t spans() const { return spans_; }
-  /// Spans that were lost on the way here.
+  /// Number of spans that were lost before they arrived here.
   std::uint64_t dropped() const;
   std::size_t processes(v1::TraceRole role) const;
-  /// All clocks are right within this, next to the dispatcher's.
+  /// Every clock, once corrected, agrees with the dispatcher's within this many nanoseconds.
   std::uint64_t clock_error_ns() const;
 
-  /// The trace in the Trace Event Format, in pieces: a process for the dispatcher, each worker and
-  /// each consumer; a complete event (X) for each span, with the batch that it is of; flow events
-  /// (s, t, f) that tie the spans of one batch together. Times are microseconds since the trace
+  /// Writes the trace in the Trace Event Format, in pieces. It has a process for the dispatcher,
+  /// each worker and each consumer; a complete event (X) for each span, with its batch; and flow
+  /// events (s, t, f) that connect the spans of one batch. Times are microseconds since the trace
   /// began, by the dispatcher's clock.
   void WriteJson(const std::function<void(std::string_view)>& out) const;
 
  private:
   std::uint64_t began_ = 0;
-  std::map<ProcessKey, v1::TraceProcess> processes_;  // the last word about each
+  std::map<ProcessKey, v1::TraceProcess> processes_;  // the latest message about each process
   std::map<Number, v1::TraceSession> sessions_;
   std::vector<std::pair<ProcessKey, v1::Spans>> chunks_;
   std::size_t spans_ = 0;
