@@ -1,4 +1,4 @@
-// Where protobuf writes bytes that are only to be hashed.
+// A stream that protobuf writes to if the bytes are only to be hashed.
 //
 // Not thread-safe.
 #pragma once
@@ -26,7 +26,7 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
   void BackUp(int count) override { used_ -= static_cast<std::size_t>(count); }
   std::int64_t ByteCount() const override { return static_cast<std::int64_t>(hashed_ + used_); }
 
-  /// XXH3-128 of all that was written. REQUIRES: nobody holds a part of the buffer.
+  /// XXH3-128 of all bytes written. REQUIRES: no part of the buffer is in use by a writer.
   Digest128 Finish() {
     Hash();
     return hash_.Finish();
@@ -40,7 +40,7 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
   }
 
   std::vector<std::byte> buffer_ = std::vector<std::byte>(std::size_t{64} << 10);
-  std::size_t used_ = 0;  // bytes of the buffer that are written
+  std::size_t used_ = 0;  // bytes of the buffer that have been written
   std::uint64_t hashed_ = 0;
   Xxh3Stream hash_;
 };

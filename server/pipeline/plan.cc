@@ -34,7 +34,7 @@ std::string StaticBytesOf(const Source& source) {
   return bytes;
 }
 
-/// Digest of the same bytes, which are never all in memory.
+/// Digest of the same bytes, without holding all of them in memory.
 std::string StaticDigest(const Source& source) {
   HashingStream stream;
   {
@@ -44,7 +44,7 @@ std::string StaticDigest(const Source& source) {
   return stream.Finish().ToHex();
 }
 
-/// What a thread reuses between batches of one plan.
+/// Memory that a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
  public:
   PlanScratch(const CompiledPlan* plan, BatchWriter writer, std::unique_ptr<ExampleBuilder> builder)
@@ -122,8 +122,8 @@ class CompiledPlan final : public Plan {
   Permutation Order(std::uint64_t epoch) const {
     return Permutation(static_cast<std::uint64_t>(*shuffle_seed_), epoch, selection_.size());
   }
-  /// Appends examples to a batch begun in the scratch, and seals it. What was made of files that
-  /// are damaged is no batch.
+  /// Appends examples to a batch begun in the scratch, and seals it. Fails if a file that the batch
+  /// needs is damaged.
   Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
                                                    std::span<const ExampleId> examples) const;
   static Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
@@ -139,7 +139,8 @@ class CompiledPlan final : public Plan {
 };
 
 std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
-  MutexLock lock(mutex_);  // others that ask meanwhile get the same bytes
+  // Others that ask meanwhile wait, and then get the same bytes.
+  MutexLock lock(mutex_);
   std::shared_ptr<const std::string> bytes = static_bytes_.lock();
   if (bytes == nullptr) {
     bytes = std::make_shared<const std::string>(StaticBytesOf(*source_));
@@ -151,7 +152,8 @@ std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
     PlanScratch& scratch, std::span<const ExampleId> examples) const {
   Result<std::shared_ptr<const PackedBatch>> batch = Assemble(scratch, examples);
-  // After the last read, and before what went wrong with it, which it explains.
+  // The files are checked after the last read. Damage explains any other error, so it is reported
+  // first.
   MILLRACE_RETURN_IF_ERROR(source_->CheckIntact());
   return batch;
 }
@@ -244,7 +246,7 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest
   auto plan = std::make_shared<const CompiledPlan>(
       draft, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
       std::move(source), std::move(selection), std::move(memory));
-  // So that NewScratch cannot fail later.
+  // Makes sure that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeWriter().status());
   MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());
   return std::shared_ptr<const Plan>(std::move(plan));

@@ -1,7 +1,7 @@
-// A plan: pipeline + index + seed, compiled. Builds any batch from (epoch, range of the order)
+// A plan: pipeline, index and seed, compiled. It builds any batch from (epoch, range of the order)
 // alone.
 //
-// Immutable after Compile; thread-safe. Scratch space is the caller's, one a thread.
+// Immutable after Compile; thread-safe. The caller provides scratch space, one for each thread.
 #pragma once
 
 #include <cstdint>
@@ -26,27 +26,28 @@ class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
-/// Everything that a thread reuses between the batches of one plan. Not thread-safe.
+/// Memory that a thread reuses between the batches of one plan. Not thread-safe.
 class BatchScratch {
  public:
   virtual ~BatchScratch() = default;
 
-  /// Time that went into one stage of building, since the scratch was made.
+  /// Time spent in one stage of building, since the scratch was made.
   struct StageTime {
     std::string stage;
     double seconds = 0;
   };
-  /// By stage, in the order in which they run.
+  /// Times for each stage, in the order in which the stages run.
   virtual std::vector<StageTime> stage_times() const { return {}; }
 };
 
 class Plan {
  public:
-  /// FailedPrecondition or InvalidArgument with the reason where pipeline and source do not fit.
+  /// FailedPrecondition or InvalidArgument with the reason if pipeline and source do not fit
+  /// together.
   static Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline,
                                                      std::shared_ptr<const Source> source);
-  /// The same from a draft, whoever made it: the digests stand for the pipeline. Batches are built
-  /// in `memory`; null: on the heap.
+  /// Compiles a draft, from whatever source. The given digests stand for the pipeline. Batches are
+  /// built in `memory`; null: on the heap.
   static Result<std::shared_ptr<const Plan>> Compile(
       const PlanDraft& draft, Digest128 pipeline, Digest128 order_pipeline,
       std::shared_ptr<const Source> source, std::shared_ptr<BufferMemory> memory = nullptr);
@@ -57,37 +58,40 @@ class Plan {
   virtual const std::vector<TensorSpec>& tensors() const = 0;
   virtual const ExpandSpec& expand() const = 0;
   virtual const PlanCounts& counts() const = 0;
-  /// Where the examples come from; nullptr for a plan that a test made up.
+  /// The source of the examples; nullptr for a plan that a test made up.
   virtual const Source* source() const { return nullptr; }
-  /// What to keep of the plan where no batch is built; nullptr for a plan that a test made up.
+  /// The part of the plan to keep if no batch is built; nullptr for a plan that a test made up.
   virtual const PlanOutline* outline() const { return nullptr; }
-  /// Label of an example's part of the split. REQUIRES: the source has the example.
+  /// The split label of an example. REQUIRES: the source has the example.
   virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
-  /// Examples, sizes and remainder, for a world size.
+  /// The step arithmetic for a world size: number of examples, step size and remainder.
   virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
-  /// All that Welcome says, for a world size.
+  /// Everything that Welcome says, for a world size.
   virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
 
-  /// Serialized v1::Static and its digest (32 hex digits). The bytes are made when they are asked
-  /// for, and kept as long as somebody has them: some 0.1 s for a million definitions.
+  /// Serialized v1::Static, and its digest (32 hex digits). The bytes are made when somebody asks
+  /// for them, and kept as long as somebody holds them. This takes about 0.1 s for a million
+  /// definitions.
   virtual std::shared_ptr<const std::string> static_bytes() const = 0;
   virtual const std::string& static_digest() const = 0;
 
-  /// The example at a place of an epoch's order, and the place of an example (kNoPlace where the
-  /// plan does not select it). O(1) but for the rank of the selection.
+  /// ExampleAt gives the example at a place of an epoch's order. PlaceOf gives the place of an
+  /// example, or kNoPlace if the plan does not select it. Both take O(1), apart from the rank in
+  /// the selection.
   static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
   virtual ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const = 0;
   virtual std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const = 0;
 
-  /// Frees what is kept for later batches and not in use.
+  /// Frees memory that is kept for later batches and not in use.
   virtual void TrimMemory() const {}
 
-  /// Builds the batch of places [range.first, …) of an epoch. OutOfRange beyond the epoch; DataLoss
-  /// naming the file where data turn out to be damaged.
+  /// Builds the batch of the places [range.first, …) of an epoch. OutOfRange beyond the epoch;
+  /// DataLoss that names the file if its data are damaged.
   virtual Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
                                                            BatchScratch& scratch) const = 0;
-  /// The same for examples given by id, in that order (tools: `millrace batch --example`, digest).
+  /// The same for examples given by id, in that order. For tools (`millrace batch --example`,
+  /// `millrace digest`).
   virtual Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                              BatchScratch& scratch) const = 0;
   virtual std::unique_ptr<BatchScratch> NewScratch() const = 0;

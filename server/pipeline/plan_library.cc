@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-/// One dataset. `opening` is held for as long as an index is built, `mutex` for moments.
+/// One dataset. `opening` is held while an index is built, `mutex` only for moments.
 struct PlanLibrary::Entry {
   std::string id;
   DatasetLocation location;
@@ -29,7 +29,7 @@ struct PlanLibrary::Entry {
 
 namespace {
 
-/// "a, b and 3 more".
+/// Formats names as "a, b and 3 more".
 std::string Join(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 8;
   std::string text;
@@ -40,7 +40,8 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
-/// An index from when all files were good, where the bad ones are all in it.
+/// Finds an index from a time when all files were good. It is usable only if it has all files that
+/// are bad now.
 std::shared_ptr<const DatasetIndex> IndexOfBetterDays(const DatasetLocation& location,
                                                       const IndexOptions& options,
                                                       const std::vector<std::string>& bad) {
@@ -116,7 +117,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   }
   const Status stops = Unavailable(
       fmt::format("dataset '{}' is not opened any more: this process is stopping", entry.id));
-  // Left as being opened: what waits for it need not hear of a failure.
+  // The entry stays marked as being opened, so that those who wait for it do not see a failure.
   if (stop_.stop_requested()) return stops;
   std::vector<BadFile> bad_files;
   IndexOptions options;
@@ -218,7 +219,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
   {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
-      // It may be in use while its files go bad.
+      // The plan may be in use while its files become damaged.
       if (plan->source() != nullptr) MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());
       return plan;
     }
@@ -240,7 +241,7 @@ bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
   std::vector<std::shared_ptr<Entry>> looked_at;
   {
     MutexLock lock(mutex_);
-    // Where nothing but its entry holds a dataset, no plan needs it.
+    // If only its entry holds a dataset, no plan needs it.
     std::erase_if(retired_, [](const std::shared_ptr<Entry>& entry) {
       MutexLock own(entry->mutex);
       return !entry->in_progress && entry->dataset.use_count() <= 1;
@@ -274,7 +275,8 @@ bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
       MutexLock lock(entry->mutex);
       entry->error += (entry->error.empty() ? "" : "; ") + text;
       auto& damaged = entry->damaged;
-      // A damaged index is no file that a pipeline could exclude: its plans refuse by themselves.
+      // A damaged index is not a file that a pipeline could exclude. Its plans refuse by
+      // themselves.
       if (file.file == DamagedFile::kIndex) continue;
       if (std::find(damaged.begin(), damaged.end(), file.name) == damaged.end()) {
         damaged.push_back(file.name);

@@ -1,5 +1,5 @@
-// What is said of a plan by those who build no batch: who it is, its steps, its tensors. A few
-// kilobytes, whatever the dataset.
+// The facts of a plan for those who build no batch: its identity, its steps and its tensors. It
+// takes a few kilobytes, however large the dataset is.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// What tells plans apart.
+/// Identifies a plan.
 struct PlanIdentity {
   Fingerprint fingerprint;
   Fingerprint order_fingerprint;
@@ -25,7 +25,7 @@ struct PlanIdentity {
 
 class PlanOutline {
  public:
-  /// `examples`: in an epoch. The source is not kept.
+  /// `examples`: number of examples in an epoch. The source is not kept.
   PlanOutline(PlanIdentity identity, const Source& source, const BatchOptions& batch,
               std::uint64_t examples);
 
@@ -33,16 +33,16 @@ class PlanOutline {
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }
   const std::string& static_digest() const { return identity_.static_digest; }
 
-  /// InvalidArgument with the numbers where the plan does not fit the world size.
+  /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;
-  /// All that Welcome says, for a world size. Errors as above.
+  /// Everything that Welcome says, for a world size. Errors are those of Steps.
   Result<v1::Spec> Spec(std::uint32_t world_size) const;
 
  private:
   PlanIdentity identity_;
   StepOptions steps_;  // for a world size of 1
   std::uint64_t max_example_bytes_;
-  v1::Spec spec_;  // but for what the world size decides
+  v1::Spec spec_;  // without the fields that depend on the world size
 };
 
 }  // namespace millrace

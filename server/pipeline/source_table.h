@@ -1,4 +1,4 @@
-// Names of sources to what makes them. Tests add sources of their own.
+// Maps names of sources to the functions that make them. Tests add sources of their own.
 //
 // Immutable once made; thread-safe.
 #pragma once
@@ -22,14 +22,14 @@ using SourceFactory = std::function<Result<std::shared_ptr<const Source>>(
 
 class SourceTable {
  public:
-  /// Every source of the product.
+  /// The table of all sources of the product.
   static const SourceTable& Default();
 
-  /// This table with one more source.
+  /// Returns this table with one more source.
   SourceTable With(std::string name, SourceFactory factory) const;
 
-  /// The source that `draft.source` names. InvalidArgument for an unknown one, with the known ones;
-  /// errors of the factory.
+  /// Makes the source that `draft.source` names. InvalidArgument, with the known names, if the name
+  /// is unknown; errors of the factory.
   Result<std::shared_ptr<const Source>> Make(std::shared_ptr<const Dataset> dataset,
                                              const PlanDraft& draft) const;
 

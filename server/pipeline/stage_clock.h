@@ -1,6 +1,6 @@
-// What a builder thread's time goes into.
+// Measures how a builder thread spends its time.
 //
-// Not thread-safe: one a thread.
+// Not thread-safe; each thread needs its own.
 #pragma once
 
 #include <array>
@@ -14,17 +14,17 @@
 
 namespace millrace {
 
-/// The stages of a pipeline that take a worker's time, in the order in which they run. One closure
-/// is too short to be timed alone: fields count with it.
+/// The stages of a pipeline that take a worker's time, in the order in which they run. A single
+/// closure is too short to be timed alone, so kClosureStage includes the fields.
 enum TimedStage : std::size_t { kShuffleStage, kClosureStage, kBatchStage, kTimedStages };
 inline constexpr std::string_view kTimedStageNames[kTimedStages] = {"shuffle", "closure", "batch"};
 
-/// Seconds, stage after stage: three looks at the clock a batch.
+/// Sums of seconds, one for each stage. A batch takes three readings of the clock.
 class StageClock {
  public:
-  /// What comes now counts for no stage before the next Done.
+  /// Starts the clock. The time before this call counts for no stage.
   void Begin() { last_ = std::chrono::steady_clock::now(); }
-  /// All since Begin or the last Done went into this stage.
+  /// Counts the time since Begin or the last Done for this stage.
   void Done(TimedStage stage) {
     const auto now = std::chrono::steady_clock::now();
     seconds_[stage] += std::chrono::duration<double>(now - last_).count();

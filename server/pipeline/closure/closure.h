@@ -1,4 +1,4 @@
-// What a closure is made of: the words that views, builders and those who pack examples share.
+// The types of a closure. Views, builders and the code that packs examples share them.
 #pragma once
 
 #include <cstddef>
@@ -9,43 +9,44 @@
 
 namespace millrace {
 
-/// How the build of a closure ends.
+/// How the build of a closure ended.
 enum class ClosureEnd : std::uint8_t {
   kDone,
   kTooLarge,    // more than kMaxExampleNodes nodes, or kMaxExampleEdges edges
-  kUnlabelled,  // reaches a definition without label
-  kExcluded,    // reads a file that the pipeline excludes
-  kFailed,      // the view read something that cannot be; it knows what
+  kUnlabelled,  // the closure reaches a definition that has no label
+  kExcluded,    // the closure needs a file that the pipeline excludes
+  kFailed,      // the view read impossible data; its status says what
 };
 
-/// Edges a closure may have before it counts as too large: far above any real example, and what
-/// bounds the memory that a hostile file can ask for.
+/// Most edges that a closure may have; with more it is too large. The limit is far above any real
+/// example. It bounds the memory that a hostile file can ask for.
 inline constexpr std::size_t kMaxExampleEdges = std::size_t{1} << 26;
 
-/// Nodes that a closure takes. Equality with the limit, as the reference tests: more roots than the
-/// limit mean no limit but kMaxExampleNodes, beyond which an example is too large.
+/// Most nodes that a closure may have. As in the reference, a closure is full when its node count
+/// equals max_subgraph_size. If there are more roots than that, the only limit is kMaxExampleNodes,
+/// and an example beyond it is too large.
 struct NodeLimit {
   NodeLimit(std::uint32_t max_subgraph_size, std::uint32_t roots)
       : limited(max_subgraph_size >= roots), full(limited ? max_subgraph_size : kMaxExampleNodes) {}
-  bool limited;        // at `full`, further nodes are left out; else the example is too large
-  std::uint32_t full;  // nodes
+  bool limited;        // nodes beyond `full` are left out; if false, the example is too large
+  std::uint32_t full;  // most nodes
 };
 
-/// What is read of a node: its label, and which edges are its own.
+/// The data read from a node: its label and the position of its edges.
 template <class View>
 struct LoadedNode {
-  std::uint32_t label;  // View::kDefinition of every definition, whose own label is looked up later
-  std::uint32_t count;  // of edges
+  std::uint32_t label;  // View::kDefinition for every definition; its own label is looked up later
+  std::uint32_t count;  // number of edges
   typename View::EdgeAt edges;
 };
 
-/// Edges that a view copies at once, wanted or not: most nodes have no more.
+/// Number of edges that a view always copies, wanted or not. Most nodes have no more than these.
 inline constexpr std::uint32_t kEdgesAtOnce = 4;
 
-/// Numbers of the nodes that an edge of a closure joins. While the edge waits for its turn,
-/// `target` is the home of its source.
+/// The numbers of the two nodes that an edge of a closure joins. While the edge waits for its turn,
+/// `target` holds the home of its source.
 struct EdgeEnds {
-  /// The target of an edge that turned out to be none of the closure's.
+  /// The `target` of an edge that does not belong to the closure after all.
   static constexpr std::uint32_t kDropped = 0xFFFFFFFF;
 
   std::uint32_t source;
@@ -59,10 +60,11 @@ struct FoundNode {
   std::uint32_t label;
 };
 
-/// A closure: labels of the nodes in the order of their numbers, edges in the order of recording.
+/// A closure: the labels of its nodes in the order of their numbers, and its edges in the order in
+/// which they were recorded.
 struct Closure {
   ScratchArray<std::uint32_t> node_labels;
-  ScratchArray<std::uint64_t> edge_words;  // as they lie in the data: the class in the low 16 bits
+  ScratchArray<std::uint64_t> edge_words;  // as stored in the data; the low 16 bits hold the class
   ScratchArray<EdgeEnds> edge_ends;
 
   std::size_t edges() const { return edge_words.size(); }

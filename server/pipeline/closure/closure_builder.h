@@ -1,44 +1,50 @@
-// The forward closure of reference-semantics: a template over a graph view and a visited set, so
-// that the loop over a mapped file and the loop over two arrays are the same code with nothing
-// between it and the words.
+// The forward closure of reference-semantics. It is a template over a graph view and a visited set.
+// So the loop over a mapped file and the loop over two arrays are the same code, and no call stands
+// between the loop and the words that it reads.
 //
-// Nodes of a view live in homes (the files of a dataset). A view V gives
+// The nodes of a view live in homes (the files of a dataset). A view V provides
 //   V::Node                         a node; cheap to copy
-//   V::Home                         what the nodes of one home have in common
+//   V::Home                         the data that all nodes of one home share
 //   V::Target                       where an edge leads: .slot is its place in the visited set
 //   V::EdgeAt                       where the edges of a node begin
 //   V::kDefinition                  the label that Load gives to definitions, and to nothing else
-//   const Home& HomeAt(std::uint32_t), .number of a home is what it is asked for
+//   const Home& HomeAt(std::uint32_t)
+//                                   the home with this number, which is also its .number
 //   std::uint32_t HomeOf(Node)
 //   Node NodeOf(Target), const Home& HomeOf(Target)
 //   std::uint64_t Slot(Node)        REQUIRES: the node was checked
 //   bool Skips(std::uint64_t word)  whether closures leave this edge out
 //   bool Follow(std::uint64_t word, const Home& source, Target*)
 //   bool Load(const Target&, LoadedNode<V>*)
-//                                   read and check the target of an edge, or a node, once. False
-//                                   where something is out of the common, which the next two know:
-//                                   a home not open yet, edges at the very end, bad data
+//                                   read the target of an edge, or a node, once, and check it.
+//                                   False in an uncommon case: the home is not open yet, the edges
+//                                   lie at the very end, or the data are bad. The next two
+//                                   functions tell these cases apart
 //   ClosureEnd FollowAny(std::uint64_t word, const Home& source, Target*)
 //   ClosureEnd LoadAny(Node, LoadedNode<V>*)
-//                                   the same for whatever it is
+//                                   the same for every case
 //   bool Peek(std::uint64_t word, const Home& source, Target*)
 //                                   the target without opening its home; false for bad data, which
-//                                   FollowAny names
+//                                   FollowAny then names
 //   void CopyAtOnce(EdgeAt, std::uint64_t* to)
-//                                   kEdgesAtOnce edges, where Load was true
+//                                   copies kEdgesAtOnce edges. REQUIRES: Load returned true
 //   void Copy(EdgeAt, std::uint32_t count, std::uint64_t* to)
 //   void PrefetchNode(Node), void PrefetchEdges(EdgeAt), void PrefetchLabel(Node)
-//                                   hints: will be read soon
+//                                   hints that this will be read soon
 //   ClosureEnd LabelOf(Node, std::uint32_t*)
-//                                   label of a definition
+//                                   the label of a definition
 //
-// Which way an edge of a real graph goes (to a new node or to a known one, to one with edges or
-// without, the last of its node or not) is as good as random, and a branch on it is mispredicted
-// every few edges, which costs more than all else. So the edges of all nodes stand in one line; the
-// loop takes one after the other, always does what only a new node needs (number it, read it, put
-// its edges at the end of the line), and lets it count or not. The one thing that it does guess is
-// that an edge begins and ends at the root's home, as most do: then no edge waits for what the one
-// before it found.
+// An edge of a real graph may lead to a new node or to a known one, to a node with edges or
+// without; it may be the last edge of its node or not. No processor can predict this: a branch on
+// it is mispredicted every few edges, and that costs more than everything else. So the edges of all
+// nodes stand in one line, and the loop takes one after the other. For every edge it does the work
+// that only a new node needs: it numbers the node, reads it and puts its edges at the end of the
+// line. Then it either counts this work or forgets it, without a branch. The loop guesses only one
+// thing: an edge begins and ends at the root's home, as most do. So no edge waits for the result of
+// the edge before it.
+//
+// Not thread-safe: a builder belongs to a thread. It allocates nothing once it has seen the largest
+// example.
 //
 // Not thread-safe: a builder belongs to a thread. No allocation once the largest example has been
 // seen.
@@ -62,15 +68,15 @@ class ClosureBuilder {
   using Node = typename View::Node;
   static constexpr bool kTakesTurns = false;
 
-  /// `nodes`: slots of the view.
+  /// `nodes`: number of slots of the view.
   ClosureBuilder(std::uint64_t nodes, const ClosureOptions& options)
       : options_(options), visited_(nodes) {}
 
-  /// The closure of the roots, which are distinct. `closure` is undefined where the result is not
-  /// kDone.
+  /// Builds the closure of the roots. REQUIRES: the roots are distinct. `closure` is undefined if
+  /// the result is not kDone.
   ClosureEnd Build(View& view, std::span<const Node> roots, Closure& closure);
 
-  /// Number of a node in the closure built last; false where it is not in it.
+  /// Gives the number of a node in the closure built last. False if the node is not in it.
   /// REQUIRES: slot < nodes.
   bool Find(std::uint64_t slot, std::uint32_t* number) { return visited_.Find(slot, number); }
 
@@ -79,7 +85,7 @@ class ClosureBuilder {
   using Target = typename View::Target;
   using EdgeAt = typename View::EdgeAt;
 
-  /// Depth first: a node whose edges are not in the line yet.
+  /// Used depth first: a node whose edges are not in the line yet.
   struct Pending {
     EdgeAt edges;
     std::uint32_t count;
@@ -88,14 +94,14 @@ class ClosureBuilder {
 
   ClosureEnd AddRoots(View& view, std::span<const Node> roots, Closure& closure);
   ClosureEnd Expand(View& view, std::uint32_t home, Closure& closure);
-  /// Goes on from edge `*at` until something is out of the common: then *at is that edge, or the
-  /// end of the line. `home`: where most edges begin.
+  /// Goes on from edge `*at` until an uncommon case comes; *at is then that edge, or the end of the
+  /// line. `home` is the home where most edges begin.
   template <bool kStopAtDefinitions>
   void ExpandCommon(View& view, const Home& home, std::size_t* at, Closure& closure);
-  /// One edge, whatever it is.
+  /// Handles one edge, common or not.
   ClosureEnd ExpandAny(View& view, std::size_t at, Closure& closure);
-  /// A node that was found has edges to follow: puts them into the line, or depth first keeps
-  /// them for later.
+  /// Handles the edges of a newly found node. Breadth first puts them into the line; depth first
+  /// keeps them for later.
   ClosureEnd Add(const View& view, const LoadedNode<View>& loaded, std::uint32_t number,
                  Closure& closure);
   /// Puts the edges of a node at the end of the line.
@@ -106,8 +112,9 @@ class ClosureBuilder {
   bool depth_first() const { return options_.order == ClosureOrder::kDepthFirst; }
   NodeLimit limit() const { return {options_.max_subgraph_size, roots_}; }
 
-  /// Room for `edges` edges and for those that are copied without being wanted. Every node but the
-  /// roots comes with an edge, so that one check before edges are added is enough for all arrays.
+  /// Makes room for `edges` edges and for the unwanted ones that are copied with them. Every node
+  /// except the roots comes with an edge. So this one check, made before edges are added, is enough
+  /// for all arrays.
   void MakeRoom(std::size_t edges, Closure& closure) {
     const std::size_t room = closure.edge_words.capacity();
     if (edges + kEdgesAtOnce <= room && nodes_.capacity() > room + roots_) return;
@@ -131,17 +138,18 @@ class ClosureBuilder {
   ClosureOptions options_;
   Visited visited_;
   std::uint32_t roots_ = 0;
-  std::uint32_t numbered_ = 0;               // nodes of the example built last, finished or not
+  std::uint32_t numbered_ = 0;  // nodes of the example built last, even if its build failed
   ScratchArray<FoundNode<Node>> nodes_;      // by number
   ScratchArray<Pending> pending_;            // a stack
-  ScratchArray<std::uint32_t> definitions_;  // numbers
+  ScratchArray<std::uint32_t> definitions_;  // numbers of definitions
   bool any_dropped_ = false;
 };
 
 template <class View, class Visited>
 ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node> roots,
                                                 Closure& closure) {
-  visited_.Forget(numbered_ + 1);  // one may be stamped that could not be read
+  // A node may be stamped that could not be read, so one more number counts as used.
+  visited_.Forget(numbered_ + 1);
   numbered_ = 0;
   if (roots.size() > kMaxExampleNodes) return ClosureEnd::kTooLarge;
   any_dropped_ = false;
@@ -149,7 +157,7 @@ ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node
   if (end == ClosureEnd::kDone && !roots.empty()) {
     end = Expand(view, view.HomeOf(roots.front()), closure);
   }
-  // A definition without label that was met before something else ended the example comes first.
+  // A definition without label that was met earlier takes precedence over what ended the example.
   if (const ClosureEnd labelled = LabelNodes(view, closure); labelled != ClosureEnd::kDone) {
     return labelled;
   }
@@ -205,7 +213,7 @@ template <bool kStopAtDefinitions>
 [[gnu::noinline]] void ClosureBuilder<View, Visited>::ExpandCommon(View& view, const Home& home,
                                                                    std::size_t* at,
                                                                    Closure& closure) {
-  // All that the loop changes lives in this frame, where the compiler may keep it in registers.
+  // All values that the loop changes are local, so that the compiler can keep them in registers.
   auto visited = visited_.Enter();
   std::uint64_t* const words = closure.edge_words.data();
   EdgeEnds* const ends = closure.edge_ends.data();
@@ -213,7 +221,7 @@ template <bool kStopAtDefinitions>
   std::size_t end = closure.edges();
   FoundNode<Node>* const nodes = nodes_.data();
   std::uint32_t count = numbered_;
-  // Every new node brings at most kEdgesAtOnce edges here: as many as there is room for.
+  // A new node brings at most kEdgesAtOnce edges here, so the room limits the number of new nodes.
   const std::size_t room = closure.edge_words.capacity() - end;
   const auto last = static_cast<std::uint32_t>(
       std::min<std::size_t>(limit().full, count + (room - kEdgesAtOnce) / kEdgesAtOnce));
@@ -231,7 +239,7 @@ template <bool kStopAtDefinitions>
       break;
     std::uint32_t number;
     std::uint32_t is_new = visited.Number(target.slot, count, &number);
-    __asm__("" : "+r"(is_new));  // a number, and nothing to branch on
+    __asm__("" : "+r"(is_new));  // keeps it a number, so that the compiler makes no branch
     std::uint32_t edges = loaded.count & (0 - is_new);
     if (kStopAtDefinitions) edges = loaded.label == View::kDefinition ? 0 : edges;
     if (edges > kEdgesAtOnce) [[unlikely]]

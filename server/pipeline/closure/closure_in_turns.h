@@ -1,14 +1,14 @@
-// Breadth-first closures of data that lie far from the processor: the same closures as those of
-// closure_builder.h, over the same views, in steps. Several builders take turns on one thread; what
-// one asks memory for in its turn has come when it has the next one.
+// Breadth-first closures of data that lie far from the processor. They are the same closures as
+// those of closure_builder.h, over the same views, but built in steps. Several builders take turns
+// on one thread. Memory that one builder asks for in its turn has arrived when its next turn comes.
 //
-// A turn follows the edges that it has, which numbers new nodes and asks for their words; reads the
-// nodes that were asked for in an earlier turn, and asks for their edges; and puts the edges that
-// were asked for in an earlier turn into the line. Nothing waits for memory but what was found one
-// turn ago at the soonest.
+// A turn has three parts. It puts the edges that were asked for in an earlier turn into the line.
+// It follows the edges in the line, which numbers new nodes and asks for their words. It reads the
+// nodes that were asked for in an earlier turn, and asks for their edges. So nothing waits for
+// memory, except for data that were asked for only one turn ago.
 //
-// Not thread-safe: a builder belongs to a thread. No allocation once the largest example has been
-// seen.
+// Not thread-safe: a builder belongs to a thread. It allocates nothing once it has seen the largest
+// example.
 #pragma once
 
 #include <algorithm>
@@ -34,13 +34,13 @@ class ClosureInTurns {
   ClosureInTurns(std::uint64_t nodes, const ClosureOptions& options)
       : options_(options), visited_(nodes) {}
 
-  /// Begins the closure of the roots, which are distinct.
+  /// Begins the closure of the roots. REQUIRES: the roots are distinct.
   void Begin(View& view, std::span<const Node> roots, Closure& closure);
-  /// One turn. True when the closure is finished: *end says how, and `closure` is undefined where
-  /// that is not kDone.
+  /// Takes one turn. Returns true when the closure is finished: *end then says how, and `closure`
+  /// is undefined if that is not kDone.
   bool Advance(View& view, Closure& closure, ClosureEnd* end);
 
-  /// Number of a node in the closure built last; false where it is not in it.
+  /// Gives the number of a node in the closure built last. False if the node is not in it.
   /// REQUIRES: slot < nodes.
   bool Find(std::uint64_t slot, std::uint32_t* number) { return visited_.Find(slot, number); }
 
@@ -62,10 +62,10 @@ class ClosureInTurns {
   ScratchArray<Found> found_;  // by number
   std::uint32_t roots_ = 0;
   std::uint32_t numbered_ = 0;
-  std::uint32_t read_ = 0;    // nodes that are read
+  std::uint32_t read_ = 0;    // nodes that have been read
   std::uint32_t copied_ = 0;  // nodes whose edges are in the line
-  std::size_t followed_ = 0;  // edges of the line
-  std::size_t kept_ = 0;      // of these, edges of the closure, moved to the front
+  std::size_t followed_ = 0;  // edges of the line that have been followed
+  std::size_t kept_ = 0;  // those of them that belong to the closure; they are moved to the front
   ClosureEnd end_ = ClosureEnd::kDone;
 };
 
@@ -100,8 +100,8 @@ bool ClosureInTurns<View>::Advance(View& view, Closure& closure, ClosureEnd* end
   if (end_ == ClosureEnd::kDone && (copied_ < numbered_ || followed_ < closure.edges())) {
     return false;
   }
-  // What was numbered before something ended the example is read after all: a definition without
-  // label among it comes first.
+  // The nodes that were numbered before the example ended are read all the same: a definition
+  // without label among them takes precedence over what ended it.
   const ClosureEnd read = ReadNodes(view, numbered_);
   const ClosureEnd labelled = LabelNodes(view, closure);
   closure.SetEdges(kept_);
@@ -172,7 +172,7 @@ template <class View>
 ClosureEnd ClosureInTurns<View>::CopyEdges(const View& view, Closure& closure) {
   for (; copied_ < read_; ++copied_) {
     const Found& found = found_.data()[copied_];
-    // Roots are expanded whatever they are.
+    // Roots are expanded even if they are definitions.
     if (options_.stop_at_definitions && found.loaded.label == View::kDefinition &&
         copied_ >= roots_) {
       continue;

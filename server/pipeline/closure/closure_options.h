@@ -1,4 +1,4 @@
-// How closures are built.
+// Options for building closures.
 //
 // Value types.
 #pragma once
@@ -9,14 +9,14 @@ namespace millrace {
 
 enum class ClosureOrder : std::uint8_t { kBreadthFirst, kDepthFirst };
 
-/// How closures are built. All give the same batches.
+/// Ways to build closures. All of them give the same batches.
 enum class ClosureKernel : std::uint8_t {
-  kArray,    // one at a time; visited nodes are marked in an array, 4 bytes for every node there is
-  kTable,    // one at a time; visited nodes are marked in a table
-  kInTurns,  // several in turns, each with a table; breadth first only
+  kArray,    // one at a time; an array marks visited nodes, with 4 bytes for every node of the data
+  kTable,    // one at a time; a table marks visited nodes
+  kInTurns,  // several in turns, each with its own table; breadth first only
 };
-/// With more nodes than these the array of kArray leaves the processor's caches, and a table is
-/// faster.
+/// Largest number of nodes for kArray. With more nodes its array does not fit into the processor's
+/// caches, and a table is faster.
 inline constexpr std::uint64_t kMaxArrayNodes = std::uint64_t{1} << 20;
 
 struct ClosureOptions {

@@ -1,5 +1,6 @@
-// An array for hot loops that is filled and read again and again: room is made for many elements at
-// once, elements are written through a pointer without a check each, and memory is kept.
+// An array for hot loops that is filled and read again and again. Room is made for many elements at
+// once. Elements are then written through a pointer, without a check for each, and the memory is
+// kept.
 //
 // Not thread-safe.
 #pragma once
@@ -24,8 +25,8 @@ class ScratchArray {
   std::span<const T> span() const { return {data_.get(), size_}; }
 
   std::size_t capacity() const { return capacity_; }
-  /// Makes room for `count` elements in all; keeps those below size(). Pointers are good until the
-  /// next call.
+  /// Makes room for `count` elements in all, and keeps the elements below size(). Pointers to
+  /// elements are valid until the next call.
   void Reserve(std::size_t count) {
     if (count <= capacity_) return;
     const std::size_t capacity = std::max<std::size_t>(2 * count, 1024);
@@ -34,7 +35,7 @@ class ScratchArray {
     data_ = std::move(data);
     capacity_ = capacity;
   }
-  /// What lies in front of `size` was written by the caller. REQUIRES: size <= capacity().
+  /// Tells how many elements the caller has written. REQUIRES: size <= capacity().
   void SetSize(std::size_t size) { size_ = size; }
 
  private:

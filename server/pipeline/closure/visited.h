@@ -1,11 +1,12 @@
-// Visited sets of a closure: which nodes are numbered, and with which number. Both give the same
-// answers; StampedArray is faster and takes 4 bytes for every node of the data, StampedTable takes
-// memory for the nodes of the largest example only.
+// Visited sets of a closure: they say which nodes are numbered, and with which number. Both sets
+// give the same answers. StampedArray is faster and takes 4 bytes for every node of the data;
+// StampedTable takes memory only for the nodes of the largest example.
 //
-// What is stored is base + number, where `base` moves on from example to example: what earlier
-// examples left behind lies below it and counts as absent, so that nothing is cleared between them.
+// The stored value is base + number, and `base` grows from example to example. Values of earlier
+// examples lie below the base and count as absent, so nothing has to be cleared between examples.
 //
-// Not thread-safe; one a thread. No allocation once the largest example has been seen.
+// Not thread-safe; each thread needs its own. A set allocates nothing once it has seen the largest
+// example.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +23,14 @@ namespace millrace {
 
 namespace internal {
 
-/// The moving base of the stamps. Stamps of an example are base … base + numbers - 1.
+/// The moving base of the stamps. An example with n numbers has the stamps base … base + n - 1.
 class MovingBase {
  public:
-  /// Numbers that one example can have, at most.
+  /// Most numbers that one example can have.
   static constexpr std::uint32_t kMaxNumbers = 1u << 21;
 
-  /// Moves on from an example with the numbers below `used`; true where the stamps have to be
-  /// cleared now, once in about 2^32 nodes.
+  /// Moves the base past an example whose numbers are below `used`. Returns true if the stamps have
+  /// to be cleared now, which happens once in about 2^32 nodes.
   bool Advance(std::uint32_t used) {
     if (std::numeric_limits<std::uint32_t>::max() - base_ < 2 * kMaxNumbers) {
       base_ = 1;
@@ -51,27 +52,27 @@ class StampedArray {
  public:
   explicit StampedArray(std::uint64_t nodes)
       : nodes_(nodes),
-        // Zero pages of the kernel: only what is touched takes memory.
+        // The kernel gives pages of zeros: only touched pages take memory.
         stamps_(static_cast<std::uint32_t*>(std::calloc(nodes + 1, sizeof(std::uint32_t)))) {
     if (stamps_ == nullptr) throw std::bad_alloc();
   }
 
-  /// Forgets all nodes, which have been given the numbers below `used`.
+  /// Forgets all nodes. REQUIRES: their numbers are below `used`.
   void Forget(std::uint32_t used) {
     if (moving_.Advance(used)) std::fill_n(stamps_.get(), nodes_, 0);
   }
 
-  /// The set as a loop works on it: small, and to be held in the loop's own frame, so that its
-  /// parts may stay in registers. One at a time.
+  /// The set in the form that a loop uses. It is small and lives in the loop's own frame, so that
+  /// its parts can stay in registers. Only one may exist at a time.
   class Entered {
    public:
     explicit Entered(const StampedArray* set)
         : stamps_(set->stamps_.get()), base_(set->moving_.base()) {}
 
-    /// Whether a node has no number yet: then *number is `next`, else its number. Without a branch.
-    /// REQUIRES: node < nodes, next is below MovingBase::kMaxNumbers.
+    /// Returns whether the node has no number yet. *number is then `next`, otherwise the node's
+    /// number. Takes no branch. REQUIRES: node < nodes; next is below MovingBase::kMaxNumbers.
     bool Number(std::uint64_t node, std::uint32_t next, std::uint32_t* number) const {
-      // Below the base, the difference wraps round to more than any number.
+      // If the stamp is below the base, the difference wraps round to more than any number.
       *number = std::min(stamps_[node] - base_, next);
       return *number == next;
     }
@@ -81,7 +82,7 @@ class StampedArray {
       if (Number(node, next, &number)) Set(node, number);
       return number;
     }
-    /// Number of a node; false where it has none. REQUIRES: node < nodes.
+    /// Gives the number of a node. False if it has none. REQUIRES: node < nodes.
     bool Find(std::uint64_t node, std::uint32_t* number) const {
       *number = stamps_[node] - base_;
       return stamps_[node] >= base_;
@@ -106,8 +107,8 @@ class StampedArray {
 };
 
 /// Open addressing with linear probing. Every example begins with a small part of the memory, so
-/// that small examples stay in cache after a large one, and takes twice as much whenever that is
-/// half full.
+/// that small examples stay in cache after a large one. When the part in use is half full, it
+/// doubles.
 class StampedTable {
  public:
   explicit StampedTable(std::uint64_t /*nodes*/) : slots_(kSmallest) {}
@@ -118,7 +119,7 @@ class StampedTable {
     count_ = 0;
   }
 
-  /// As StampedArray::Entered, but for branches.
+  /// Same as StampedArray::Entered, but with branches.
   class Entered {
    public:
     explicit Entered(StampedTable* set) : set_(set) {}
@@ -159,7 +160,7 @@ class StampedTable {
     slots_[place] = {node, moving_.base() + number};
     if (is_new && ++count_ * 2 > mask_) Grow();
   }
-  /// Where the node lies, or would.
+  /// The slot where the node lies, or where it would be put.
   std::size_t PlaceOf(std::uint64_t node) const {
     std::size_t place = Home(node);
     while (IsNumbered(place) && slots_[place].node != node) place = (place + 1) & mask_;

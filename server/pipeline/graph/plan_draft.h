@@ -1,5 +1,5 @@
-// A plan under construction: what the stages of a pipeline say, in one place. Each stage's
-// `compile` fills its own part; Plan::Compile reads the whole.
+// A plan under construction: it collects the settings of all stages of a pipeline. Each stage's
+// `compile` fills in its own part; Plan::Compile reads the whole.
 //
 // Value type; not thread-safe.
 #pragma once
@@ -21,7 +21,7 @@ namespace millrace {
 class Pipeline;
 class Source;
 
-/// Which examples belong to the plan's numbering, and which of the numbered ones are dropped before
+/// Decides which examples the plan numbers, and which of the numbered ones are left out before
 /// anything is built.
 struct FilterOptions {
   bool exclude_none_arguments = false;
@@ -35,11 +35,11 @@ struct EdgeOptions {
   bool add_self_edges = true;
 };
 
-/// Exactly one of the sizes is given (the other is 0).
+/// Exactly one of the two sizes is given; the other is 0.
 struct BatchOptions {
   std::uint64_t size = 0;         // per rank
   std::uint64_t global_size = 0;  // per step over all ranks
-  bool keep = false;              // remainder: keep
+  bool keep = false;              // true for `remainder: keep`
 };
 
 enum class GlobalContextField : std::uint8_t { kReference, kFull, kOmitted };
@@ -49,7 +49,7 @@ struct FieldOptions {
   bool text = false;
 };
 
-/// Whether an epoch has the example. Pure; called once an example when a plan is compiled.
+/// Whether an epoch has the example. Pure. Called once for each example when a plan is compiled.
 using ExamplePredicate = std::function<bool(const Source& source, ExampleId example)>;
 
 class PlanDraft {
@@ -59,17 +59,17 @@ class PlanDraft {
 
   std::string source;                             // "proof_states", …
   SplitOptions split;                             // absent in the file: disabled
-  std::optional<std::vector<std::int64_t>> take;  // labels of the split; absent: all
+  std::optional<std::vector<std::int64_t>> take;  // labels whose examples are taken; absent: all
   FilterOptions filter;
-  std::optional<std::int64_t> shuffle_seed;  // absent: index order
+  std::optional<std::int64_t> shuffle_seed;  // absent: examples come in index order
   ClosureOptions closure;
   EdgeOptions edges;
   BatchOptions batch;
   FieldOptions fields;
-  std::vector<std::string> excluded_files;   // names in the dataset
-  std::vector<ExamplePredicate> predicates;  // of further stages; an example has to pass them all
+  std::vector<std::string> excluded_files;   // names as in the dataset
+  std::vector<ExamplePredicate> predicates;  // of further stages; an example has to pass all
 
-  std::optional<ClosureKernel> closure_kernel;  // chosen by the size of the data where absent
+  std::optional<ClosureKernel> closure_kernel;  // absent: chosen by the size of the data
 };
 
 }  // namespace millrace

@@ -1,8 +1,9 @@
-// Stages: the parts of a pipeline. A stage is one file in server/pipeline/stages and one line in
-// the stage table (stage_table.cc): name, parameters with defaults and help, version, place, and
-// its code.
+// Stages: the parts of a pipeline. A stage is one file in server/pipeline/operations and one line
+// in the stage table (stage_table.cc). It has a name, parameters with defaults and help, a version,
+// a place, and its code.
 //
-// Value types and pure functions; no clock and no randomness but what a plan's keys give.
+// Value types and pure functions. They use no clock, and no randomness except that of a plan's
+// keys.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +22,27 @@ namespace millrace {
 
 class PlanDraft;
 
-/// A parameter's value. monostate: null, or absent where the default is absence.
+/// A parameter's value. monostate stands for null, and for a parameter that is absent by default.
 using ParamValue =
     std::variant<std::monostate, bool, std::int64_t, std::string, std::vector<std::int64_t>,
                  std::vector<std::string>, std::vector<std::vector<std::string>>>;
 
 enum class ParamType : std::uint8_t { kBool, kInt, kString, kIntList, kStringList, kStringLists };
 
-/// One parameter of a stage, as the user writes it below the stage's key.
+/// One parameter of a stage. The user writes it below the stage's key.
 struct Parameter {
   std::string name;
   std::vector<ParamType> types;  // any of these is accepted; the first is the usual one
   ParamValue default_value;
   std::string help;                 // one line
-  std::optional<std::int64_t> min;  // of integers, inclusive
+  std::optional<std::int64_t> min;  // for integers, inclusive
   std::optional<std::int64_t> max;
-  std::vector<std::string> allowed;  // of strings; empty: any that is not empty
-  /// Has to be written where its stage is written; with a null default the stage has to be, too.
+  std::vector<std::string> allowed;  // for strings; empty: any string that is not empty
+  /// The parameter must be written whenever its stage is written. If its default is null, the stage
+  /// must be written too.
   bool required = false;
-  /// Order and repetition mean nothing in a list (in the inner ones, of a list of lists).
+  /// Order and repetition have no meaning in a list. For a list of lists this holds for the inner
+  /// lists.
   bool unordered = false;
 };
 
@@ -47,7 +50,7 @@ struct Parameter {
 enum class StagePlace : std::uint8_t { kPlan, kWorker, kConsumer, kDevice };
 std::string_view StagePlaceName(StagePlace place);
 
-/// The parameters of one stage of a pipeline, defaults filled in. Keys are parameter names.
+/// The parameters of one stage of a pipeline, with defaults filled in. Keys are parameter names.
 class Params {
  public:
   Params() = default;
@@ -55,11 +58,11 @@ class Params {
 
   const std::map<std::string, ParamValue>& values() const { return values_; }
   bool is_set(std::string_view name) const;
-  /// REQUIRES: the parameter exists and has this type (the pipeline's checks made sure).
+  /// REQUIRES: the parameter exists and has this type. The pipeline's checks make sure of it.
   bool GetBool(std::string_view name) const;
   std::int64_t GetInt(std::string_view name) const;
   const std::string& GetString(std::string_view name) const;
-  /// An integer counts as a list of one.
+  /// A single integer counts as a list of one.
   std::vector<std::int64_t> GetInts(std::string_view name) const;
   const std::vector<std::string>& GetStrings(std::string_view name) const;
   const std::vector<std::vector<std::string>>& GetStringLists(std::string_view name) const;
@@ -72,44 +75,46 @@ class Params {
 struct StageType {
   std::string name;  // the key in the pipeline file
   StagePlace place = StagePlace::kPlan;
-  std::uint32_t version = 1;  // rises when the same parameters give other bytes
+  std::uint32_t version = 1;  // raised when the same parameters give other bytes
   std::string help;           // one line
   std::vector<Parameter> parameters;
-  /// Names of the parameters that mean nothing with this `source:` or beside the other values. They
-  /// are accepted where written, listed as unused, and keep their defaults in the plan and its
+  /// Names the parameters that have no meaning with this `source:` or with the other values. They
+  /// may be written. They are then listed as unused, and keep their defaults in the plan and its
   /// digest.
   std::function<std::vector<std::string>(std::string_view source, const Params&)> unused;
-  /// Checks across parameters, beyond types and ranges, on the values that are used. A message that
-  /// begins with "<parameter>: " is reported at the place of that parameter.
+  /// Checks rules that concern several parameters, beyond types and ranges. It sees only values
+  /// that are used. A message that begins with "<parameter>: " is reported at the place of that
+  /// parameter.
   std::function<Status(const Params&)> check;
-  /// Puts the stage into a plan under construction, in the table's order.
+  /// Adds the stage to a plan under construction. Stages are called in the table's order.
   std::function<Status(const Params&, PlanDraft&)> compile;
-  /// A stage that is absent from the file is absent from the plan (shuffle); others are there with
-  /// their defaults. The canonical text names every present optional stage: its first parameter is
-  /// written there also at its default.
+  /// True: if the file does not have the stage, neither does the plan (shuffle). False: the plan
+  /// has the stage with its defaults. The canonical text shows that an optional stage is present:
+  /// it has the stage's first parameter even if that has its default value.
   bool optional = false;
-  /// Written `name: value`, the value being that of its only parameter (source).
+  /// True: the stage is written `name: value`, with the value of its only parameter (source).
   bool scalar = false;
-  /// False for what leaves every example in its place (exclude): no part of the order digest and of
-  /// stage fingerprints.
+  /// False if the stage leaves every example in its place (exclude). Such a stage is not part of
+  /// the order digest or of stage fingerprints.
   bool in_order = true;
-  /// Parameters of a later format: refused as not yet supported.
+  /// Parameters of a later format: they are refused as not yet supported.
   std::vector<std::string> reserved = {};
 };
 
-/// The table, in the order in which stages apply. Tests extend it.
+/// The table of stages, in the order in which they apply. Tests extend it.
 class StageTable {
  public:
-  /// Every stage of the product.
+  /// The table of all stages of the product.
   static const StageTable& Default();
   explicit StageTable(std::vector<StageType> stages) : stages_(std::move(stages)) {}
 
   std::span<const StageType> stages() const { return stages_; }
-  /// The stage, or nullptr.
+  /// The stage with this name, or nullptr.
   const StageType* Find(std::string_view name) const;
-  /// This table with one more stage, placed before the stage named `before`, which has to exist.
+  /// Returns this table with one more stage, placed before the stage named `before`. REQUIRES: that
+  /// stage exists.
   StageTable With(StageType stage, std::string_view before) const;
-  /// This table with one more name that `source:` accepts.
+  /// Returns this table with one more name that `source:` accepts.
   StageTable WithSource(std::string name) const;
 
  private:

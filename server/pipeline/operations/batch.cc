@@ -1,4 +1,4 @@
-// batch: how many examples a step holds, and what becomes of the last, incomplete one.
+// batch: how many examples a step holds, and how the last, incomplete step is handled.
 
 #include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/graph/stage.h"

@@ -1,4 +1,4 @@
-// closure: the graph of an example, found from its roots.
+// closure: how the graph of an example is found from its roots.
 
 #include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/graph/stage.h"

@@ -1,5 +1,5 @@
-// edges: how the edges of delivered batches are completed. Packed batches hold the base edges only;
-// the code lies in common/batch.
+// edges: how the edges of delivered batches are completed. Packed batches hold only the base edges;
+// the code that completes them lies in common/batch.
 
 #include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/graph/stage.h"

@@ -1,5 +1,5 @@
-// exclude: files that are never opened. Every example keeps its place, so that cursors stay good;
-// one that would read an excluded file is dropped there.
+// exclude: files that are never opened. Every example keeps its place, so that cursors stay valid.
+// An example that needs an excluded file is dropped in its place.
 
 #include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/graph/stage.h"

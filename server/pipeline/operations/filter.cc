@@ -1,4 +1,4 @@
-// filter: leaves examples out before anything is built; two of its keys also change the numbering.
+// filter: leaves examples out before they are built. Two of its keys also change the numbering.
 
 #include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/graph/stage.h"

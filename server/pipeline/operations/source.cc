@@ -1,4 +1,4 @@
-// source: what an example is.
+// source: which kind of example the plan draws.
 
 #include "server/pipeline/graph/plan_draft.h"
 #include "server/pipeline/graph/stage.h"

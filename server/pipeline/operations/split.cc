@@ -1,4 +1,4 @@
-// split: labels every example (0 train, 1 validation, …) and takes those of some labels.
+// split: labels every example (0 train, 1 validation, …) and takes the examples of some labels.
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-// The stage table. A new stage is a file in stages/ that defines a function like those below, and
-// one line here.
+// The stage table. A new stage is a file in this folder that defines a function like those below,
+// and one line here.
 
 #include "server/pipeline/graph/stage.h"
 
 namespace millrace {
 
-// In the order in which they apply.
+// Listed in the order in which they apply.
 #define MILLRACE_STAGES(STAGE) \
   STAGE(SourceStage)           \
   STAGE(SplitStage)            \

@@ -1,4 +1,4 @@
-// Filters: which numbered examples are left out before anything is built.
+// Filters: they decide which numbered examples are left out before anything is built.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-/// Adds the columns that PassesFilters reads to those that are wanted.
+/// Adds the columns that PassesFilters reads to the wanted columns.
 void AddColumnsOfFilters(const PlanDraft& draft, WantedColumns& wanted);
 
 /// Whether an example with these columns passes the filters and every predicate of further stages.
-/// (restrict_to_spine and required_tactic_occurrence are no filters of examples: they decide which
-/// examples a source numbers at all.)
+/// restrict_to_spine and required_tactic_occurrence do not act here: they decide which examples a
+/// source numbers at all.
 bool PassesFilters(const Source& source, const PlanDraft& draft, ExampleId example,
                    const ExampleColumns& columns);
 

@@ -1,6 +1,6 @@
-// A set of numbers below n with rank and select: 1.2 bits a number.
+// A set of numbers below n with rank and select. It takes 1.2 bits for each number.
 //
-// Filled, sealed, then immutable and thread-safe.
+// A set is filled, then sealed; after that it is immutable and thread-safe.
 #pragma once
 
 #include <bit>
@@ -15,18 +15,18 @@ class RankedBitmap {
 
   /// REQUIRES: number < size(), Seal not called.
   void Set(std::uint64_t number) { words_[number / 64] |= std::uint64_t{1} << (number % 64); }
-  /// Counts what is set. The set may be read from here on.
+  /// Counts the members. The set may be read from then on.
   void Seal();
 
   std::uint64_t size() const { return size_; }
-  /// Members.
+  /// Number of members.
   std::uint64_t count() const { return count_; }
   bool Test(std::uint64_t number) const { return (words_[number / 64] >> (number % 64) & 1) != 0; }
-  /// Members below `number`. REQUIRES: number <= size().
+  /// Number of members below `number`. REQUIRES: number <= size().
   std::uint64_t Rank(std::uint64_t number) const;
-  /// The member with `rank` members below it. REQUIRES: rank < count().
+  /// The member that has `rank` members below it. REQUIRES: rank < count().
   std::uint64_t Select(std::uint64_t rank) const;
-  /// The least member that is not below `number`. REQUIRES: there is one.
+  /// The smallest member that is not below `number`. REQUIRES: such a member exists.
   std::uint64_t Next(std::uint64_t number) const;
 
  private:
@@ -36,8 +36,8 @@ class RankedBitmap {
   std::uint64_t size_;
   std::uint64_t count_ = 0;
   std::vector<std::uint64_t> words_;
-  std::vector<std::uint64_t> block_ranks_;     // members before each block
-  std::vector<std::uint64_t> select_samples_;  // block of every 4,096th member
+  std::vector<std::uint64_t> block_ranks_;     // number of members before each block
+  std::vector<std::uint64_t> select_samples_;  // the block that holds every 4,096th member
 };
 
 }  // namespace millrace

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-/// Examples whose columns are read at once.
+/// Number of examples whose columns are read at once.
 constexpr std::uint64_t kChunk = 1024;
 
 Result<std::vector<bool>> TakenLabels(const PlanDraft& draft, std::uint32_t labels) {
@@ -42,7 +42,7 @@ Result<Selection> Selection::Make(const Source& source, const PlanDraft& draft) 
   selection.split_.AddColumns(wanted);
   AddColumnsOfFilters(draft, wanted);
   if (!wanted.any() && draft.predicates.empty()) {
-    // Every example is of label 0.
+    // Every example has label 0.
     counts.examples_per_split[0] = examples;
     counts.selected = taken[0] ? examples : 0;
     selection.all_ = counts.selected == examples;

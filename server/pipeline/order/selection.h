@@ -1,5 +1,6 @@
-// Which examples an epoch has: those of the labels taken that pass the filters, in order of their
-// ids. Takes 1.2 bits an example of the source, nothing where every example is selected.
+// The examples of an epoch: those that have a wanted label and pass the filters, in the order of
+// their ids. A selection takes 1.2 bits for each example of the source, and no memory if every
+// example is selected.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -17,27 +18,27 @@
 
 namespace millrace {
 
-/// How the examples of a plan are accounted for.
+/// Numbers of a plan's examples, counted at each step of the selection.
 struct PlanCounts {
-  std::uint64_t source_examples = 0;              // ids given
+  std::uint64_t source_examples = 0;              // all ids of the source
   std::vector<std::uint64_t> examples_per_split;  // by label
-  std::uint64_t filtered = 0;                     // by the filters, of the split taken
-  std::uint64_t selected = 0;                     // in an epoch
+  std::uint64_t filtered = 0;                     // left out by filters, among the wanted labels
+  std::uint64_t selected = 0;                     // in each epoch
 };
 
 class Selection {
  public:
-  /// InvalidArgument where the split does not fit the source, or `take` names no label of the
+  /// InvalidArgument if the split does not fit the source, or if `take` names no label of the
   /// split.
   static Result<Selection> Make(const Source& source, const PlanDraft& draft);
 
   const PlanCounts& counts() const { return counts_; }
-  /// Examples in an epoch.
+  /// Number of examples in an epoch.
   std::uint64_t size() const { return counts_.selected; }
 
-  /// The example of a rank among the selected. REQUIRES: rank < size().
+  /// The selected example with this rank. REQUIRES: rank < size().
   ExampleId At(std::uint64_t rank) const { return ExampleId(all_ ? rank : selected_.Select(rank)); }
-  /// The rank of an example, nothing where it is not selected.
+  /// The rank of an example; nothing if it is not selected.
   std::optional<std::uint64_t> RankOf(ExampleId example) const;
 
   const SplitLabels& split() const { return split_; }
@@ -48,7 +49,7 @@ class Selection {
   SplitLabels split_;
   PlanCounts counts_;
   bool all_ = true;
-  RankedBitmap selected_;  // unless all_
+  RankedBitmap selected_;  // used only if all_ is false
 };
 
 }  // namespace millrace

@@ -1,6 +1,6 @@
-// Which part of the split each example of a source belongs to: computed, not stored.
+// The part of the split that each example of a source belongs to. Labels are computed, not stored.
 //
-// Immutable; thread-safe. Refers to the source, which has to outlive it.
+// Immutable; thread-safe. Refers to the source, which must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ namespace millrace {
 
 class SplitLabels {
  public:
-  /// InvalidArgument where the split does not fit the source.
+  /// InvalidArgument if the split does not fit the source.
   static Result<SplitLabels> Make(const Source& source, const SplitOptions& split);
 
-  /// Labels that can occur: at least 1.
+  /// Number of labels that can occur; at least 1.
   std::uint32_t size() const { return size_; }
-  /// Label of an example. REQUIRES: the source has it.
+  /// The label of an example. REQUIRES: the source has it.
   std::uint32_t Of(const Source& source, ExampleId example) const;
 
-  /// Adds the columns that a Reader reads to those that are wanted.
+  /// Adds the columns that a Reader reads to the wanted columns.
   void AddColumns(WantedColumns& wanted) const;
 
-  /// Labels of examples in the order of their ids: neighbours tend to have one identity, which is
-  /// hashed once. Not thread-safe; refers to the labels.
+  /// Reads labels of examples in the order of their ids. Neighbours often share one identity, which
+  /// is then hashed only once. Not thread-safe; refers to the labels.
   class Reader {
    public:
     explicit Reader(const SplitLabels& labels) : labels_(labels) {}
@@ -37,7 +37,7 @@ class SplitLabels {
    private:
     const SplitLabels& labels_;
     std::optional<std::uint64_t> known_;
-    std::uint32_t label_ = 0;  // of known_
+    std::uint32_t label_ = 0;  // the label of known_
   };
 
  private:
@@ -49,7 +49,7 @@ class SplitLabels {
 
   std::uint32_t size_ = 1;
   std::optional<HashSplit> hash_;
-  std::vector<std::uint32_t> by_file_;  // of a split by files
+  std::vector<std::uint32_t> by_file_;  // labels by file; used for a split by files
 };
 
 }  // namespace millrace

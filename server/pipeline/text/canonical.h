@@ -1,5 +1,5 @@
-// The canonical form of a pipeline: the text that digests are made of, and the stages'
-// fingerprints. docs/pipeline.md, "Fingerprints", is its specification.
+// The canonical form of a pipeline: the text that digests are computed from, and the stages'
+// fingerprints. docs/pipeline.md, "Fingerprints", specifies it.
 //
 // Pure functions.
 #pragma once
@@ -14,23 +14,24 @@ namespace millrace {
 
 struct StageConfig;
 
-/// "closure.order"; for a scalar stage its name alone.
+/// For example "closure.order". A scalar stage is its name alone.
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 
-/// Whether the canonical text shows the parameter: it differs from its default, or it is the first
-/// one of an optional stage, whose presence it shows.
+/// Whether the canonical text shows the parameter. It does if the value differs from the default,
+/// or if the parameter is the first one of an optional stage: it then shows that the stage is
+/// present.
 bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params);
 
-/// The stage's part of the canonical text: `key=value` lines without newlines, of the parameters
-/// that IsCanonical and of a version above 1.
+/// The stage's part of the canonical text: `key=value` lines without newlines, one for each
+/// parameter that IsCanonical accepts, and one for a version above 1.
 std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params);
 
 enum class CanonicalScope : std::uint8_t {
   kAll,
-  kOrder,  // without the stages that leave every example in its place (exclude)
+  kOrder,  // leaves out stages that keep every example in its place (exclude)
 };
 
-/// All lines and `semantics=N`, sorted by bytes, each ended by a newline.
+/// All lines and `semantics=N`, sorted by bytes; each line ends with a newline.
 std::string CanonicalText(const std::vector<StageConfig>& stages, CanonicalScope scope);
 
 /// Sets the fingerprint of every stage of a chain.

@@ -18,7 +18,7 @@ bool Accepts(const Parameter& parameter, ParamType type) {
   return std::find(parameter.types.begin(), parameter.types.end(), type) != parameter.types.end();
 }
 
-/// Without leading zeros, which YAML 1.1 reads as octal and YAML 1.2 does not.
+/// Parses an integer without leading zeros: YAML 1.1 reads those as octal, YAML 1.2 does not.
 std::optional<std::int64_t> ParseInt(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
   const Result<std::int64_t> value =
@@ -72,7 +72,7 @@ std::string DescribeType(const Parameter& parameter, ParamType type) {
   return "a value";
 }
 
-/// Reads one value against one parameter; every function leaves the first problem in `error`.
+/// Reads one value for one parameter. Every function stores the first problem in `error`.
 class Reader {
  public:
   explicit Reader(const Parameter& parameter) : parameter_(parameter) {}
@@ -170,7 +170,7 @@ std::string QuotedList(const std::vector<std::string>& values) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-/// Levenshtein distance.
+/// The Levenshtein distance of two words.
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -220,7 +220,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
   constexpr std::size_t kLongestWord = 64;
   if (word.empty() || word.size() > kLongestWord) return "";
   std::string nearest;
-  std::size_t distance = word.size() <= 2 ? 2 : 3;  // has to be below
+  std::size_t distance = word.size() <= 2 ? 2 : 3;  // the distance has to be below this
   for (const std::string& candidate : candidates) {
     const std::size_t d = EditDistance(word, candidate);
     if (d < distance && d < candidate.size()) {

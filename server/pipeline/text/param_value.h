@@ -1,4 +1,4 @@
-// Values of stage parameters: from YAML with their checks, and as canonical text.
+// Values of stage parameters: read from YAML with checks, and written as canonical text.
 //
 // Pure functions.
 #pragma once
@@ -13,31 +13,32 @@
 
 namespace millrace {
 
-/// What is wrong with a value, and where.
+/// The error in a value, and its place.
 struct ValueError {
   YamlMark mark;
   std::string message;  // "expected …, got …"
 };
 
-/// A checked value in its normal form (a single integer where a list may stand becomes a list;
-/// unordered lists are sorted, without repetition), or why there is none.
+/// A checked value in its normal form, or the error if there is no value. Normal form: a single
+/// integer becomes a list if a list is accepted; unordered lists are sorted and have no
+/// repetitions.
 struct ReadValue {
   ParamValue value;
   std::optional<ValueError> error;
 };
 ReadValue ReadParamValue(const Parameter& parameter, const YamlNode& node);
 
-/// What a parameter accepts, for messages and help: "an integer from 1 to 1048576".
+/// Says which values a parameter accepts, for messages and help: "an integer from 1 to 1048576".
 std::string DescribeExpected(const Parameter& parameter);
 
-/// The value as one line of YAML that reads back as the same value; strings of a fixed set bare,
-/// all others quoted as in JSON.
+/// The value as one line of YAML that reads back as the same value. Strings of a fixed set stand
+/// bare; all others are quoted as in JSON.
 std::string FormatParamValue(const Parameter& parameter, const ParamValue& value);
 
-/// The candidate that a mistyped word most likely means; empty where none is near.
+/// The candidate that a mistyped word most likely means; empty if no candidate is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// " (did you mean x?)", or nothing.
+/// Returns " (did you mean x?)", or nothing.
 std::string Suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace millrace

@@ -13,7 +13,7 @@ void SetNames(const std::vector<std::string>& from, v1::Names& to) {
   to.mutable_values()->Assign(from.begin(), from.end());
 }
 
-/// REQUIRES: not null.
+/// REQUIRES: the value is not null.
 v1::ParameterValue ValueToProto(const ParamValue& value) {
   v1::ParameterValue proto;
   if (const auto* boolean = std::get_if<bool>(&value)) {

@@ -1,5 +1,5 @@
-// A user's pipeline: parsed, checked, its variant and overrides applied; its canonical text and
-// digests.
+// A user's pipeline: it is parsed and checked, and its variant and overrides are applied. It has a
+// canonical text and digests.
 //
 // Immutable value type.
 #pragma once
@@ -28,45 +28,48 @@ inline constexpr std::string_view kDatasetIdRule =
 /// One stage of a pipeline.
 struct StageConfig {
   const StageType* type = nullptr;
-  Params params;            // complete: defaults filled in, also for unused keys
-  std::string fingerprint;  // 32 hex digits: type, version, parameters that differ from their
-                            // defaults, the inputs' fingerprints
+  Params params;            // all parameters, with defaults filled in, also for unused keys
+  std::string fingerprint;  // 32 hex digits, made from type, version, parameters that differ from
+                            // their defaults, and the inputs' fingerprints
 };
 
-/// How a pipeline is given: file text, variant ("" for none) and `key=value` overrides.
+/// A pipeline as the user gives it: the file's text, a variant ("" for none) and `key=value`
+/// overrides.
 struct PipelineSource {
   std::string yaml;
   std::string variant;
   std::vector<std::string> overrides;
-  std::string name = "pipeline";  // of the file, for messages
+  std::string name = "pipeline";  // name of the file, for messages
 };
 
 class Pipeline {
  public:
-  /// InvalidArgument: "<name>:<line>:<column>: …" with the key, what was expected (the allowed
-  /// values) and what was found. The table has to outlive the result.
+  /// InvalidArgument: "<name>:<line>:<column>: …" with the key, the expected (allowed) values, and
+  /// the value found. The table must outlive the result.
   static Result<Pipeline> Parse(const PipelineSource& source,
                                 const StageTable& table = StageTable::Default());
 
   const std::string& dataset() const { return dataset_; }
-  /// "proof_states", "definitions", …
+  /// The name of the source: "proof_states", "definitions", …
   const std::string& source() const { return source_; }
   /// The chain of stages, in order.
   const std::vector<StageConfig>& stages() const { return stages_; }
-  /// The stage, or nullptr where it is absent.
+  /// The stage with this name, or nullptr if it is absent.
   const StageConfig* Find(std::string_view stage) const;
-  /// Files to exclude; their examples are dropped in their places.
+  /// Files to exclude. Their examples are dropped in their places.
   const std::vector<std::string>& excluded_files() const { return excluded_files_; }
-  /// "stage.key" that were written but have no meaning for the source or the other settings.
+  /// Each is a "stage.key" that was written but has no meaning for the source or with the other
+  /// settings.
   const std::vector<std::string>& unused_keys() const { return unused_keys_; }
   /// Names of the variants in the file.
   const std::vector<std::string>& variants() const { return variants_; }
 
-  /// Sorted `key=value` lines without defaults, unused keys and dataset id, with `semantics=N`.
+  /// Sorted `key=value` lines, with `semantics=N`. Defaults, unused keys and the dataset id are
+  /// left out.
   const std::string& canonical_text() const { return canonical_text_; }
   /// XXH3-128 of the canonical text.
   Digest128 digest() const { return digest_; }
-  /// The same with `exclude` empty: half of the order fingerprint.
+  /// The digest of the same text with an empty `exclude`. It is one half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
 
   /// The canonical graph of stages (millrace/v1/pipeline.proto).

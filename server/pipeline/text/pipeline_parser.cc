@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-/// Top-level keys of a later format.
+/// Top-level keys that only a later format has.
 constexpr std::array<std::string_view, 9> kReserved = {
     "branches", "output", "map", "pad", "cache", "select", "balance", "chunk", "repeat"};
 
@@ -36,7 +36,7 @@ const Parameter* FindParameter(const StageType& stage, std::string_view name) {
   return found == stage.parameters.end() ? nullptr : &*found;
 }
 
-/// "closure" and "order" of "closure.order"; the second is empty without a dot.
+/// Splits "closure.order" into "closure" and "order". Without a dot, the second part is empty.
 std::pair<std::string, std::string> SplitKey(const std::string& key) {
   const std::size_t dot = key.find('.');
   if (dot == std::string::npos) return {key, ""};
@@ -123,7 +123,8 @@ Status PipelineParser::ApplyVariants(const YamlEntry& variants, State& state) {
                    fmt::format("variants.{}: expected a map such as {{split.take: 1}}, got {}",
                                variant.key, variant.value->Describe()));
     }
-    // Also those that are not chosen: a mistake in a variant should not wait for its first use.
+    // Variants that are not chosen are checked too: a mistake in one should not wait for its first
+    // use.
     Layer layer{.name = source_.name};
     State changed = state;
     for (const YamlEntry& entry : variant.value->entries) {
@@ -223,7 +224,7 @@ Status PipelineParser::ApplyStage(Layer& layer, const StageType& stage, const Ya
     return ApplyParameter(layer, stage, stage.parameters.front().name, entry, state);
   }
   if (entry.value->kind == YamlNode::Kind::kNull) {
-    // Whoever writes `shuffle:` and nothing after it surely does not mean "no shuffle".
+    // A user who writes `shuffle:` and nothing after it surely does not mean "no shuffle".
     if (entry.value->scalar.empty()) {
       return Error(layer, entry.mark,
                    fmt::format("{} has no value; expected a map with the keys {}, {{}} for their "

@@ -1,11 +1,12 @@
-// From a pipeline's text, variant and overrides to a checked Pipeline, driven by the stage table.
+// Turns a pipeline's text, variant and overrides into a checked Pipeline. The stage table drives
+// the parser.
 //
-// Every layer (the file, then the variant, then each override) becomes settings of parameters; a
-// later layer's settings replace an earlier one's. What the layers leave open has its default.
-// Checks across parameters run on the outcome alone, so that a layer may repair what one before it
-// broke.
+// Every layer (the file, then the variant, then each override) becomes settings of parameters. The
+// settings of a later layer replace those of an earlier one. A parameter that no layer sets has its
+// default. Checks that concern several parameters run only on the final result, so a layer may
+// repair an error of an earlier one.
 //
-// Not thread-safe; one parser a pipeline.
+// Not thread-safe; use one parser for each pipeline.
 #pragma once
 
 #include <functional>
@@ -28,22 +29,22 @@ inline constexpr std::int64_t kPipelineFormat = 1;
 
 class PipelineParser {
  public:
-  /// Source and table have to outlive the parser.
+  /// Source and table must outlive the parser.
   PipelineParser(const PipelineSource& source, const StageTable& table)
       : source_(source), table_(table) {}
 
-  /// Once. InvalidArgument with the place.
+  /// May be called once. InvalidArgument with the place.
   Result<Pipeline> Parse();
 
  private:
   /// One text that sets parameters.
   struct Layer {
-    std::string name;                          // begins every message about it
-    bool has_lines = true;                     // its messages name line and column
-    bool is_file = false;                      // null does not reset a parameter there
-    std::map<std::string, YamlMark> set = {};  // keys that it has set, and where
+    std::string name;       // stands at the beginning of every message about the layer
+    bool has_lines = true;  // messages name line and column
+    bool is_file = false;   // in the file itself, null does not reset a parameter
+    std::map<std::string, YamlMark> set = {};  // keys that the layer has set, and where
   };
-  /// Where a value comes from, as messages say it.
+  /// The place where a value was set, in the form that messages use.
   using Origin = std::string;
   struct Written {
     ParamValue value;
@@ -71,7 +72,7 @@ class PipelineParser {
                     State& state) const;
   Status ApplyParameter(Layer& layer, const StageType& stage, std::string_view name,
                         const YamlEntry& entry, State& state) const;
-  /// Notes that the layer sets `key`; an error where it has done so before.
+  /// Notes that the layer sets `key`. Fails if the layer has set it before.
   Status Claim(Layer& layer, const std::string& key, YamlMark mark) const;
   Status UnknownKey(const Layer& layer, const YamlEntry& entry) const;
 

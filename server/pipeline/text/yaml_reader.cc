@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-/// Thrown through yaml-cpp's parser by the handler below; caught in ReadYaml.
+/// Thrown through yaml-cpp's parser by the handler below, and caught in ReadYaml.
 struct ReadError {
   YamlMark mark;
   std::string message;
@@ -46,7 +46,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     auto node = NewNode(YamlNode::Kind::kNull, mark, "", anchor);
-    // A null that is written keeps its text; where there is no value at all, other text lies there.
+    // A written null keeps its text. If there is no value at all, the text at this place is
+    // something else.
     const auto at = mark.pos < 0 ? text_.size() : static_cast<std::size_t>(mark.pos);
     const std::string_view here = text_.substr(std::min(at, text_.size()));
     for (const std::string_view written : {"~", "null", "Null", "NULL"}) {
@@ -91,8 +92,8 @@ class TreeBuilder : public YAML::EventHandler {
   struct Level {
     std::shared_ptr<YamlNode> node;
     YAML::anchor_t anchor;
-    bool has_key = false;                  // of a map: the last entry waits for its value
-    std::map<std::string, int> key_lines;  // of a map: the keys so far
+    bool has_key = false;                  // for a map: the last entry waits for its value
+    std::map<std::string, int> key_lines;  // for a map: the keys so far, and their lines
   };
 
   bool ExpectsKey() const {
@@ -143,7 +144,7 @@ class TreeBuilder : public YAML::EventHandler {
     Add(std::move(level.node));
   }
 
-  /// A finished node goes below the level that is open, under its anchor where it has one.
+  /// Adds a finished node to the open level, and stores it under its anchor if it has one.
   void Add(std::shared_ptr<YamlNode> node) {
     if (last_anchor_ != 0) anchors_[last_anchor_] = node;
     const YamlMark mark = node->mark;
@@ -172,11 +173,11 @@ class TreeBuilder : public YAML::EventHandler {
   const std::string_view text_;
   YamlPtr root_;
   std::vector<Level> levels_;
-  YAML::anchor_t last_anchor_ = 0;             // of the node to be added next
+  YAML::anchor_t last_anchor_ = 0;             // anchor of the node to be added next
   std::map<YAML::anchor_t, YamlPtr> anchors_;  // finished nodes only
 };
 
-/// Bytes of the UTF-8 sequence that `text` begins with (RFC 3629); 0 where it is none.
+/// Number of bytes of the UTF-8 sequence that `text` begins with (RFC 3629); 0 if there is none.
 std::size_t Utf8Length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -191,7 +192,8 @@ std::size_t Utf8Length(std::string_view text) {
   return overlong || out_of_range ? 0 : length;
 }
 
-/// yaml-cpp stops quietly at some control characters and passes bytes that are no UTF-8.
+/// Checks what yaml-cpp does not: it stops silently at some control characters and accepts bytes
+/// that are not UTF-8.
 void CheckText(std::string_view text) {
   if (text.size() > kMaxYamlBytes) {
     throw ReadError{{1, 1},

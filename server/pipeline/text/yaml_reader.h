@@ -1,6 +1,6 @@
-// YAML text as a tree that knows where everything was written. Stricter than yaml-cpp's own tree:
-// duplicate keys, merge keys, tags, further documents and cyclic aliases are errors, and so is text
-// that is too large, too deep, or no text at all.
+// YAML text as a tree that knows where everything was written. It is stricter than yaml-cpp's own
+// tree: duplicate keys, merge keys, tags, further documents and cyclic aliases are errors. So is
+// text that is too large, too deep, or not text at all.
 //
 // The tree is immutable; nodes are shared where the text has aliases.
 #pragma once
@@ -16,12 +16,14 @@
 
 namespace millrace {
 
-/// What a pipeline file is held to. Far above any real one; below what could exhaust a server.
+/// Limits of a pipeline file. They are far above any real file, and below what could exhaust a
+/// server.
 inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
 inline constexpr int kMaxYamlDepth = 16;
-inline constexpr std::uint64_t kMaxYamlNodes = 100'000;  // aliases counted as what they stand for
+inline constexpr std::uint64_t kMaxYamlNodes = 100'000;  // an alias counts as what it stands for
 
-/// Where something was written. 1-based; line 0: in something that has no lines.
+/// The place where something was written. Line and column count from 1; line 0: the text has no
+/// lines.
 struct YamlMark {
   int line = 0;
   int column = 0;
@@ -32,7 +34,7 @@ using YamlPtr = std::shared_ptr<const YamlNode>;
 
 struct YamlEntry {
   std::string key;
-  YamlMark mark;  // of the key
+  YamlMark mark;  // place of the key
   YamlPtr value;
 };
 
@@ -41,17 +43,17 @@ struct YamlNode {
 
   Kind kind = Kind::kNull;
   YamlMark mark;
-  std::string scalar;              // the text of a scalar
-  bool quoted = false;             // of a scalar: it can only be a string
-  std::vector<YamlPtr> items;      // of a list
-  std::vector<YamlEntry> entries;  // of a map, in the order of the text; no key twice
+  std::string scalar;              // for a scalar: its text
+  bool quoted = false;             // for a scalar: it is quoted, so it can only be a string
+  std::vector<YamlPtr> items;      // for a list
+  std::vector<YamlEntry> entries;  // for a map, in the order of the text; no key comes twice
   std::uint64_t nodes = 1;         // this one and all below it
 
-  /// "a list", "the integer 3"…: how messages call it.
+  /// Names the node for messages: "a list", "the integer 3", …
   std::string Describe() const;
 };
 
-/// The one document of `text`; a null node for an empty one. InvalidArgument
+/// Reads the only document of `text`; an empty text gives a null node. InvalidArgument
 /// "<name>:<line>:<column>: …".
 Result<YamlPtr> ReadYaml(std::string_view text, std::string_view name);
 
