@@ -122,8 +122,8 @@ class CompiledPlan final : public Plan {
   Permutation Order(std::uint64_t epoch) const {
     return Permutation(static_cast<std::uint64_t>(*shuffle_seed_), epoch, selection_.size());
   }
-  /// Appends examples to a batch begun in the scratch, and seals it. Fails if a file that the batch
-  /// needs is damaged.
+  /// Appends examples to a batch begun in the scratch, and seals it. Fails if the source
+  /// is no longer intact after the last read.
   Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
                                                    std::span<const ExampleId> examples) const;
   static Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,

@@ -32,7 +32,8 @@ Result<const FileView*> Dataset::View(FileId file) const {
   }
   Result<const FileView*> view = OpenNow(file.value());
   if (view.ok()) return view;
-  // Whatever is wrong with a file of the index, it is not the file that was indexed.
+  // If a file of the index cannot be opened, for whatever reason, it is not the file that was
+  // indexed.
   const Status& why = view.status();
   const StatusCode code =
       why.code() == StatusCode::kResourceExhausted ? why.code() : StatusCode::kDataLoss;
@@ -83,7 +84,7 @@ Result<const FileView*> Dataset::OpenNow(std::uint32_t file) const {
   auto open = std::make_unique<OpenFile>(OpenFile{std::move(graph).TakeFile(), view, file});
 
   MutexLock lock(mutex_);
-  // Two threads may have opened the same file: the first one's stays.
+  // If two threads have opened the same file, the first one's view is kept.
   if (const FileView* first = slots_[file].load(std::memory_order_relaxed)) return first;
   const FileView* const published = &open->view;
   open_.push_back(std::move(open));
@@ -109,7 +110,7 @@ void Dataset::NoteFaults() const {
 }
 
 std::vector<DamagedFile> Dataset::Damages() const {
-  // Faults are counted for the process: one anywhere is reason to look here.
+  // Faults are counted for the whole process, so any fault is a reason to check this dataset.
   if (SigbusFaults() == 0 && !any_damaged_.load()) return {};
   MutexLock lock(mutex_);
   NoteFaults();
@@ -124,7 +125,7 @@ std::string Dataset::NameOf(std::uint32_t number) const {
 }
 
 std::map<std::uint32_t, const MappedFile*> Dataset::FilesToLookAt() const {
-  std::map<std::uint32_t, const MappedFile*> files;  // they stay until the dataset goes
+  std::map<std::uint32_t, const MappedFile*> files;  // the files stay as long as the dataset
   if (const MappedFile* index = index_->file()) files.emplace(DamagedFile::kIndex, index);
   MutexLock lock(mutex_);
   for (const auto& open : open_) files.emplace(open->number, &open->file);
@@ -146,7 +147,7 @@ FileNews Dataset::CheckFiles(const std::stop_token& stop) const {
   FileNews news;
   std::vector<DamagedFile> changed;
   std::vector<DamagedFile> replaced;
-  // Without the other lock: a network file system may take its time.
+  // mutex_ is not held here: a network file system may take its time.
   for (const auto& [number, file] : files) {
     FileChange change = doubts_.Look(number, *file);
     if (change.kind == FileChange::Kind::kInPlace) {
@@ -156,7 +157,7 @@ FileNews Dataset::CheckFiles(const std::stop_token& stop) const {
     }
   }
   {
-    // Before files are hashed: batches that are being built shall know.
+    // Damage is noted before files are hashed, so that batches in progress learn of it early.
     MutexLock lock(mutex_);
     for (DamagedFile& file : changed) Note(std::move(file));
   }

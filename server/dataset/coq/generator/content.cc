@@ -8,11 +8,12 @@
 namespace millrace::generator {
 namespace {
 
-// What a proof state needs on average for closures of the intended sizes.
+// Average number of nodes per proof state. It gives closures of the intended sizes.
 constexpr std::uint64_t kNodesPerState = 19;
-// How far proofs may run ahead of that, so that the tail of their sizes is not cut.
+// Number of nodes by which proofs may exceed that average, so that the tail of their sizes is not
+// cut.
 constexpr std::uint64_t kProofSlack = 6000;
-// About one file for so many nodes has a proof state with a very large local context.
+// About one file in this many nodes has a proof state with a very large local context.
 constexpr std::uint32_t kNodesPerLargeContext = 1'000'000;
 
 class ContentBuilder {
@@ -51,13 +52,13 @@ class ContentBuilder {
   }
 
  private:
-  // Nodes that are neither definitions nor shared.
+  // Number of nodes that are neither definitions nor shared.
   std::uint64_t FreeNodes() const {
     const std::uint64_t taken = std::uint64_t{plan_.definitions} + plan_.shared();
     return plan_.nodes > taken ? plan_.nodes - taken : 0;
   }
 
-  // Proofs get what they need, but at most four fifths of the nodes; types and bodies the rest.
+  // Proofs get the nodes that they need, but at most four fifths. Types and bodies get the rest.
   ProofBuilder::Budget MakeBudget() {
     const std::uint64_t most = FreeNodes() * 4 / 5;
     const std::uint64_t share = std::min(most, plan_.states * kNodesPerState);
@@ -70,8 +71,8 @@ class ContentBuilder {
     return budget;
   }
 
-  // Each definition's weight says how much of the nodes for terms it gets, and each proof's how
-  // many of the examples.
+  // A definition's weight decides how many nodes its terms get. A proof's weight decides how many
+  // examples it gets.
   void SpreadWeights() {
     const std::uint32_t definitions = plan_.definitions;
     weights_.resize(definitions);
@@ -101,7 +102,7 @@ class ContentBuilder {
     for (NodeLabel label : kAtomLabels) graph_.Add(label);
     const std::uint32_t base = plan_.definitions;
     for (std::uint32_t number = kAtoms; number < plan_.shared(); ++number) {
-      // Halving the number keeps what a shared term reaches logarithmic.
+      // Halving the number keeps the set that a shared term reaches logarithmic in size.
       std::uint32_t lower = kAtoms + (number - kAtoms) / 2;
       if (number == kAtoms || KindOfShared(lower) != SharedKind::kTerm) lower = random_.Below(4);
       AddSharedNode(number, {base + lower, 0}, {base + number - 1, 0});
@@ -144,8 +145,9 @@ class ContentBuilder {
     }
   }
 
-  // The size that the graph has, as planned, once the definitions so far and `members` more are
-  // done. What proofs cost too much or too little, the next bodies make up for.
+  // Number of nodes that are still to be added until the graph has its planned size for the
+  // definitions so far and `members` more. If proofs have used too many or too few nodes, the next
+  // bodies make up for it.
   std::uint32_t NodesLeft(std::uint32_t first, std::uint32_t members) {
     for (std::uint32_t i = first; i < first + members; ++i) weight_done_ += weights_[i];
     const std::uint64_t planned =
@@ -197,7 +199,7 @@ class ContentBuilder {
     const std::uint32_t end = first + members;
     terms_.SetSelf(first);
     for (std::uint32_t i = first; i < end; ++i) {
-      // No term of a cluster is out of proportion: they all belong to one example.
+      // No term of a cluster is out of proportion, because all of them belong to one example.
       const Reference term = terms_.Build(std::min(part, random_.HeavyTail(8, 100, 400)));
       switch (table_.all[i].kind) {
         case DefinitionKind::kInductive:
@@ -233,10 +235,10 @@ class ContentBuilder {
   GraphBuffer& graph_;
   Random random_;
   TermBuilder terms_;
-  std::uint64_t term_nodes_ = 0;  // for types and bodies
+  std::uint64_t term_nodes_ = 0;  // nodes for types and bodies
   const ProofBuilder::Budget budget_;
   ProofBuilder proofs_;
-  std::vector<std::uint32_t> weights_;  // by definition
+  std::vector<std::uint32_t> weights_;  // one for each definition
   std::uint64_t weight_ = 0;
   std::uint64_t weight_done_ = 0;
 };

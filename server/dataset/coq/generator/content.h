@@ -1,5 +1,5 @@
-// The content of one generated file, in memory: graph, definitions, proofs. Made from the plan and
-// the file's number alone.
+// The content of one generated file, in memory: graph, definitions, proofs. It depends only on the
+// plan and the file's number.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace millrace::generator {
 
-/// What a definition has besides its line in the definition table.
+/// Data of a definition in addition to its line in the definition table.
 struct DefinitionExtra {
-  std::uint32_t first_step = 0;  // in ProofData::steps
+  std::uint32_t first_step = 0;  // position in ProofData::steps
   std::uint32_t step_count = 0;
   std::uint32_t examples = 0;
-  Reference substituted;  // of a substituted definition: what it copies
+  Reference substituted;  // for a substituted definition: the definition that it copies
 };
 
 struct FileContent {
@@ -28,16 +28,16 @@ struct FileContent {
   Scope scope;
   GraphBuffer graph;
   ProofData proofs;
-  std::vector<DefinitionExtra> extras;  // by definition
+  std::vector<DefinitionExtra> extras;  // one for each definition
   std::uint64_t examples = 0;           // outcomes of known tactics
 };
 
-/// What a node's identity and texts are made of.
+/// The key from which a node's identity and texts are made.
 inline std::uint64_t NodeKey(const Plan& plan, const FileContent& content, Reference node) {
   return Mix(plan.Key(content.scope.dependencies()[node.dependency]), node.node);
 }
 
-/// Fills `content`, which must be new.
+/// Fills in `content`. REQUIRES: `content` is new.
 void BuildContent(const Plan& plan, FileContent* content);
 
 }  // namespace millrace::generator

@@ -7,7 +7,7 @@
 namespace millrace::generator {
 namespace {
 
-// A cluster larger than any usual max_subgraph_size.
+// Larger than any usual max_subgraph_size.
 constexpr std::uint32_t kMaxCluster = 1500;
 
 class TableBuilder {
@@ -27,7 +27,7 @@ class TableBuilder {
       } else if (Left() > 8 && pick < 28) {
         SubstitutedModule(1 + random_.Below(4));
       } else {
-        // The last one can hold the file's proofs where no other can.
+        // If no other definition can hold the file's proofs, the last one must.
         Constant(Left() == 1 ? DefinitionKind::kTacticalConstant : AnyConstant());
       }
     }
@@ -74,8 +74,9 @@ class TableBuilder {
     tip_ = first;
   }
 
-  // A section's variables and constants hang off the spine; where it ends, its constants come
-  // again, generalised over the variables, on the spine. `definitions`: with those.
+  // Variables and constants of a section lie off the spine. At the end of the section, its
+  // constants come again on the spine, generalised over the variables. `definitions` counts those
+  // too.
   void Section(std::uint32_t definitions) {
     const std::uint32_t outside = tip_;
     const std::uint32_t constants = definitions * 2 / 5;
@@ -93,7 +94,7 @@ class TableBuilder {
     }
   }
 
-  // A module that is applied and left again: copies of definitions that are somewhere else.
+  // A module that is applied and left again. It copies definitions from elsewhere.
   void SubstitutedModule(std::uint32_t copies) {
     const std::uint32_t outside = tip_;
     for (std::uint32_t i = 0; i < copies; ++i) {

@@ -1,10 +1,11 @@
-// The definitions of a generated file: their kinds, clusters and `previous` chains. Made from the
-// plan alone and in microseconds, so that a file that depends on this one makes the table again
+// The definitions of a generated file: their kinds, clusters and `previous` chains. They are made
+// from the plan alone, in microseconds. So a file that depends on this one makes the table again
 // instead of reading the file.
 //
-// Definition i of a file is its node i. A mutual cluster is a run of definitions: its first is the
-// representative and the latest in the global context, as in real files: the chain goes from the
-// representative to the run's last one and then down to its second, whose `previous` is outside.
+// Definition i of a file is its node i. A mutual cluster is a run of definitions. As in real files,
+// its first definition is the representative and the latest in the global context. The chain goes
+// from the representative to the last definition of the run and then down to the second one, whose
+// `previous` lies outside.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,14 @@ namespace millrace::generator {
 
 enum class DefinitionStatus : std::uint8_t { kOriginal, kDischarged, kSubstituted };
 
-/// One definition. kNone where there is none.
+/// One definition. kNone means that there is no such definition.
 struct Definition {
   DefinitionKind kind = DefinitionKind::kManualConstant;
   DefinitionStatus status = DefinitionStatus::kOriginal;
   bool on_spine = false;
   std::uint32_t previous = kNone;
-  std::uint32_t cluster = kNone;  // the representative; itself for a constant
-  /// Of a discharged definition: the one in the section that it comes from.
+  std::uint32_t cluster = kNone;  // the representative; for a constant, the definition itself
+  /// For a discharged definition: the definition in the section that it comes from.
   std::uint32_t origin = kNone;
 };
 
@@ -34,9 +35,9 @@ struct DefinitionTable {
   std::vector<std::uint32_t> spine;       // oldest first
   std::vector<std::uint32_t> inductives;  // those on the spine that have a constructor
 
-  /// The definitions after `first` that belong to the same cluster, and `first`; 1 for a constant.
+  /// Number of definitions in the cluster that begins with `first`; 1 for a constant.
   std::uint32_t ClusterSize(std::uint32_t first) const;
-  /// Constructors of the inductive `inductive`: they follow it.
+  /// Number of constructors of an inductive. They follow it.
   std::uint32_t ConstructorCount(std::uint32_t inductive) const;
 };
 

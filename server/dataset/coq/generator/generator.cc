@@ -30,7 +30,7 @@ Status FolderError(const std::error_code& error, std::string_view what, const fs
   return FailedPrecondition(std::move(message));
 }
 
-/// Deletes the files of an earlier generated dataset; refuses where other data files lie in `dir`.
+/// Deletes the files of an earlier generated dataset. Refuses if `dir` has other data files.
 Status RemoveGenerated(const fs::path& dir) {
   const fs::path top = dir / generator::kTopFolder;
   std::error_code error;
@@ -57,7 +57,7 @@ Status RemoveGenerated(const fs::path& dir) {
   return OkStatus();
 }
 
-/// Makes `dir` a folder that holds no data file.
+/// Makes `dir` a folder without data files.
 Status PrepareFolder(const fs::path& dir, bool force) {
   std::error_code error;
   fs::create_directories(dir, error);
@@ -143,15 +143,15 @@ class Run {
     failed_.store(true, std::memory_order_relaxed);
   }
 
-  // Half a dataset would look like a damaged one. What cannot be removed stays: the first error
-  // matters more.
+  // Removes what was written, because half a dataset would look like a damaged one. Errors of
+  // removing are ignored: the first error matters more.
   void RemoveWritten() {
     std::error_code ignored;
     for (std::uint32_t i = 0; i < plan_.files(); ++i) {
       if (written_[i] != 0) fs::remove(dir_ / plan_.Name(i), ignored);
     }
     for (std::uint32_t i = 0; i < plan_.files(); i += generator::kPackageFiles) {
-      fs::remove((dir_ / plan_.Name(i)).parent_path(), ignored);  // only where it is empty
+      fs::remove((dir_ / plan_.Name(i)).parent_path(), ignored);  // fails unless it is empty
     }
     fs::remove(dir_ / generator::kTopFolder, ignored);
   }
@@ -159,7 +159,7 @@ class Run {
   const fs::path dir_;
   const GeneratorOptions options_;
   const generator::Plan plan_;
-  std::vector<char> written_;  // by file; each one is set by the thread that writes it
+  std::vector<char> written_;  // one for each file, set by the thread that writes the file
   std::atomic<bool> failed_{false};
   Mutex mutex_;
   GeneratorReport report_ MILLRACE_GUARDED_BY(mutex_);

@@ -14,7 +14,7 @@ namespace millrace::generator {
 using NodeLabel = schema::Graph::Node::Label::Which;
 using EdgeLabel = schema::EdgeClassification;
 
-/// A node as an edge names it: dependency 0 is the file itself.
+/// A node as an edge names it. Dependency 0 is the file itself.
 struct Reference {
   std::uint32_t node = 0;
   std::uint16_t dependency = 0;
@@ -34,7 +34,7 @@ struct BufferedNode {
   NodeLabel label;
   std::uint16_t children_count = 0;
   std::uint32_t first_child = 0;
-  /// Of a proof state: its number. Of a copy: the node whose identity it has. Otherwise kNone.
+  /// For a proof state: its number. For a copy: the node whose identity it shares. Otherwise kNone.
   std::uint32_t value = kNone;
 };
 
@@ -56,14 +56,14 @@ class GraphBuffer {
     return size() - 1;
   }
 
-  /// Gives a node its children; once a node.
+  /// Gives a node its children. May be called once for each node.
   void SetChildren(std::uint32_t number, std::initializer_list<BufferedEdge> children) {
     Begin(number);
     for (const BufferedEdge& child : children) edges_.push_back(child);
     End(number);
   }
 
-  /// The same in pieces: no other node's children may come in between.
+  /// The same in pieces. No other node may get children in between.
   void Begin(std::uint32_t number) {
     nodes_[number].first_child = static_cast<std::uint32_t>(edges_.size());
   }

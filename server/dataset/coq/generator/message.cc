@@ -13,13 +13,13 @@ namespace {
 
 using Label = schema::Graph::Node::Label;
 
-// No segment is smaller than this: a file of a few kilobytes has one.
+// Smallest size of a segment, so that a file of a few kilobytes has only one.
 constexpr std::size_t kMinSegmentWords = 512;
-// With so many segments the root pointer, the nodes and the edges have one each, without room for
-// anything else, and what is left has the others.
+// From this number of segments on, the root pointer, the nodes and the edges have one segment each,
+// without room for anything else. The other segments hold the rest.
 constexpr std::uint32_t kSegmentsForLists = 4;
 
-// About the size of the message without the lists of nodes and edges; never much too small.
+// Approximate size of the message without the lists of nodes and edges. Never much too small.
 std::size_t EstimateRest(const FileContent& content) {
   std::size_t words = content.extras.size() * 30 + content.proofs.steps.size() * 30 +
                       content.proofs.arguments.size() * 2;
@@ -33,7 +33,7 @@ std::size_t EstimateRest(const FileContent& content) {
   return words;
 }
 
-// The size of a segment that makes about `segments` of them.
+// The segment size that gives about `segments` segments.
 std::size_t SegmentWords(const FileContent& content, std::uint32_t segments) {
   const std::size_t rest = EstimateRest(content);
   const std::size_t lists = content.graph.nodes().size() * 3 + content.graph.edges().size();
@@ -54,7 +54,7 @@ class Writer {
         proofs_(plan, content),
         node_count_(content.graph.size()) {}
 
-  /// `lists_apart`: nodes and edges fill a segment each, and pointers to them are double-far ones.
+  /// `lists_apart`: nodes and edges fill one segment each, so that pointers to them are double-far.
   void Write(bool lists_apart) {
     message_.SetExact(lists_apart);
     auto nodes = message_.getOrphanage().newOrphan<capnp::List<schema::Graph::Node>>(node_count_);
@@ -106,7 +106,7 @@ class Writer {
     }
   }
 
-  // NodeKey of a node of this file.
+  // The NodeKey of a node of this file.
   std::uint64_t KeyOf(std::uint32_t node) const { return Mix(key_, node); }
 
   std::int64_t Identity(std::uint32_t number, const BufferedNode& node) const {
@@ -116,7 +116,7 @@ class Writer {
       case Label::SORT_SET:
       case Label::SORT_TYPE:
       case Label::CONST_EMPTY:
-        return static_cast<std::int64_t>(Mix(node.label, kGolden));  // one in all files
+        return static_cast<std::int64_t>(Mix(node.label, kGolden));  // the same in all files
       case Label::APP:
         return static_cast<std::int64_t>(KeyOf(node.value == kNone ? number : node.value));
       default:
@@ -199,7 +199,7 @@ class Writer {
         label.initInt().setValue(KeyOf(number) % 1'000'000'007);
         break;
       case Label::FLOAT:
-        // An integer and two bits behind the point: exact on every machine.
+        // An integer and two bits after the point: exact on every machine.
         label.initFloat().setValue(static_cast<double>(KeyOf(number) % 4096) / 4);
         break;
       case Label::PRIMITIVE:
@@ -279,7 +279,7 @@ class Writer {
     }
   }
 
-  // The text of a term; valid until the next one is made.
+  // The text of a term. It is valid until the next one is made.
   capnp::Text::Reader Term(std::uint64_t key) {
     text_.clear();
     AppendTerm(key, &text_);

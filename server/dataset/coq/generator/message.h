@@ -16,15 +16,15 @@
 
 namespace millrace::generator {
 
-/// A message whose segments have about the size that was asked for. Memory is zeroed by the system
-/// and touched only where it is written. Not thread-safe.
+/// A message whose segments have about the requested size. The system provides zeroed memory, which
+/// is touched only where something is written. Not thread-safe.
 class SegmentedMessage : public capnp::MessageBuilder {
  public:
   explicit SegmentedMessage(std::size_t segment_words) : segment_words_(segment_words) {}
   ~SegmentedMessage() override;
 
-  /// The next segments are exactly as large as the object that needs them: with no room for a
-  /// landing pad, so that a pointer to it from another segment is a double-far one.
+  /// The next segments are exactly as large as the objects that need them. They have no room for a
+  /// landing pad, so a pointer from another segment is double-far.
   void SetExact(bool exact) { exact_ = exact; }
 
   kj::ArrayPtr<capnp::word> allocateSegment(capnp::uint minimum_words) override;
@@ -39,12 +39,13 @@ class SegmentedMessage : public capnp::MessageBuilder {
   std::vector<std::unique_ptr<void, Free>> segments_;
 };
 
-/// The message of a file, with about `segments` segments. Throws what Cap'n Proto throws.
+/// Makes the message of a file, with about `segments` segments. Throws the exceptions of Cap'n
+/// Proto.
 std::unique_ptr<SegmentedMessage> MakeMessage(const Plan& plan, const FileContent& content,
                                               std::uint32_t segments);
 
-/// Writes a message to a file that is made or emptied; returns its size in bytes. On failure the
-/// file is removed again.
+/// Writes a message to a file, which is created or emptied first, and returns its size in bytes. If
+/// writing fails, the file is removed.
 Result<std::uint64_t> WriteMessage(capnp::MessageBuilder& message,
                                    const std::filesystem::path& file);
 

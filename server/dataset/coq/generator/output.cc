@@ -19,7 +19,7 @@ Status WriteError(int error, std::string_view what, const std::filesystem::path&
   return ResourceExhausted(status.message() + "; free some space or ask for fewer nodes");
 }
 
-// A stream into a file descriptor that keeps the first error instead of throwing it.
+// An output stream to a file descriptor. It keeps the first error instead of throwing it.
 class FileStream : public kj::OutputStream {
  public:
   explicit FileStream(int descriptor) : descriptor_(descriptor) {}

@@ -11,16 +11,17 @@ namespace millrace::generator {
 namespace {
 
 constexpr std::uint64_t kMaxFiles = 1u << 20;
-// A list's size is limited to 2^29 words by the encoding, and a node has three.
+// The encoding limits a list to 2^29 words, and a node has three words.
 constexpr std::uint64_t kMaxNodesOfFile = 1u << 26;
 constexpr std::uint64_t kMaxNodes = 4'000'000'000;
 constexpr std::uint64_t kMaxProofStates = 4'000'000'000;
-// A file's share of the whole lies between 1 and this, before the number of its proofs counts.
+// A file's weight lies between 1 and this, before the number of its proofs is taken into account.
 constexpr std::uint32_t kMaxWeight = 100;
 
 enum Purpose : std::uint64_t { kFile = 1, kWeight, kProofWeight, kDependencies };
 
-/// The part of `total` that the share [from, to) of `weight` gets; the parts add up to `total`.
+/// The part of `total` that belongs to the range [from, to) of `weight`. The parts of neighbouring
+/// ranges add up to `total`.
 std::uint64_t Part(std::uint64_t total, std::uint64_t from, std::uint64_t to,
                    std::uint64_t weight) {
   __extension__ using Wide = unsigned __int128;
@@ -78,7 +79,7 @@ void Plan::SpreadDefinitions(std::uint64_t definitions) {
 }
 
 void Plan::SpreadStatesAndNodes(std::uint64_t states, std::uint64_t nodes) {
-  // A file in five has no proofs; among the others their share differs.
+  // One file in five has no proofs. The other files get different shares.
   std::vector<std::uint32_t> proofs(files_.size(), 0);
   std::uint64_t state_weight = 0;
   std::uint64_t node_weight = 0;
@@ -183,7 +184,7 @@ Result<GeneratorOptions> CompleteGeneratorOptions(const GeneratorOptions& option
   if (all.segments < 1 || all.segments > 1000) {
     return InvalidArgument(fmt::format("segments must be from 1 to 1000, got {}", all.segments));
   }
-  // What a file gets of the nodes is decided by its weight; the largest has a few times the mean.
+  // A file's weight decides how many nodes it gets. The largest file has a few times the mean.
   const Plan plan(all);
   for (std::uint32_t i = 0; i < plan.files(); ++i) {
     if (plan.file(i).nodes > kMaxNodesOfFile) {

@@ -1,9 +1,10 @@
-// What each file of a generated dataset is, before any of it exists: its name, its numbers of
-// nodes, definitions and proof states, and the files it depends on. O(files) memory.
+// The plan of each file of a generated dataset, made before any file exists: its name, its numbers
+// of nodes, definitions and proof states, and the files that it depends on. Takes O(files) memory.
 //
-// Files come in packages (folders) of kPackageFiles. A file depends on earlier ones of its package,
-// on some of the parent package and of the first, so that a file's transitive dependencies stay a
-// few packages, as in a real library. The last file of a full package only imports the others.
+// Files come in packages (folders) of kPackageFiles files. A file depends on earlier files of its
+// package, and on some of the parent package and of the first package. So its transitive
+// dependencies stay within a few packages, as in a real library. The last file of a full package
+// only imports the others.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -17,44 +18,46 @@
 
 namespace millrace::generator {
 
-/// The folder below DIR that holds every file.
+/// The folder below DIR that holds all files.
 inline constexpr char kTopFolder[] = "generated";
 
 inline constexpr std::uint32_t kPackageFiles = 24;
 
-/// Nodes of a file that other files may mention besides definitions: the atoms (sorts and the empty
-/// constant) and up to 64 small closed terms, right after the definitions. See SharedKind.
+/// Number of atoms (sorts and the empty constant). Besides definitions, other files may mention a
+/// file's atoms and up to 64 small closed terms. All of these come right after the definitions. See
+/// SharedKind.
 inline constexpr std::uint32_t kAtoms = 5;
 
 struct FilePlan {
   std::uint32_t definitions = 0;
   std::uint32_t states = 0;
-  std::uint32_t nodes = 0;  // about
+  std::uint32_t nodes = 0;  // approximate
 
-  /// Number of shared nodes; they are the nodes [definitions, definitions + shared()).
+  /// Number of shared nodes. They are the nodes [definitions, definitions + shared()).
   std::uint32_t shared() const;
 };
 
 class Plan {
  public:
-  /// `options` as CompleteGeneratorOptions gives them.
+  /// REQUIRES: `options` come from CompleteGeneratorOptions.
   explicit Plan(const GeneratorOptions& options);
 
   std::uint32_t files() const { return static_cast<std::uint32_t>(files_.size()); }
   const FilePlan& file(std::uint32_t number) const { return files_[number]; }
   std::uint64_t seed() const { return seed_; }
-  /// Number of tactics that proofs choose from.
+  /// Number of tactics from which proofs choose.
   std::uint32_t tactics() const { return tactics_; }
-  /// The key of all randomness of a file.
+  /// The key from which all random numbers of a file are made.
   std::uint64_t Key(std::uint32_t number) const;
 
   /// The file's name in the dataset, with '/'.
   std::string Name(std::uint32_t number) const;
-  /// Whether some generated dataset has a file of this name.
+  /// Whether a generated dataset can have a file of this name.
   static bool IsName(const std::string& name);
-  /// Its module, as Coq would call it.
+  /// The file's module, in the form that Coq uses.
   std::string Module(std::uint32_t number) const;
-  /// Files by number, each once; the first is the file itself, the others come before it.
+  /// The files that a file depends on, by number, without repetition. The first is the file itself;
+  /// the others come before it in the dataset.
   std::vector<std::uint32_t> Dependencies(std::uint32_t number) const;
 
  private:

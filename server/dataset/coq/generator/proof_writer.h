@@ -1,4 +1,4 @@
-// Writes the proofs of a generated file into its message, with the texts that go with them.
+// Writes the proofs of a generated file and their texts into its message.
 //
 // Not thread-safe.
 #pragma once
@@ -18,18 +18,18 @@ inline capnp::Text::Reader AsText(const std::string& text) {
 
 class ProofWriter {
  public:
-  /// Both must outlive the writer.
+  /// Both arguments must outlive the writer.
   ProofWriter(const Plan& plan, const FileContent& content)
       : plan_(plan), content_(content), key_(plan.Key(content.file)) {}
 
-  /// Writes a definition's steps into `list`, which has as many.
+  /// Writes a definition's steps into `list`. REQUIRES: `list` has as many elements.
   void Write(const DefinitionExtra& extra, capnp::List<schema::ProofStep>::Builder list);
 
  private:
   void WriteTactic(std::uint32_t tactic, std::uint64_t key, schema::Tactic::Builder builder);
   void WriteOutcome(std::uint32_t number, schema::Outcome::Builder builder);
   void WriteState(std::uint32_t number, schema::ProofState::Builder builder);
-  // The text of a term; valid until the next one is made.
+  // The text of a term. It is valid until the next one is made.
   capnp::Text::Reader Term(std::uint64_t key);
 
   const Plan& plan_;

@@ -5,13 +5,13 @@
 namespace millrace::generator {
 namespace {
 
-// Sizes in nodes, chosen so that closures of proof states that stop at definitions have about 31
-// nodes in the mean and now and then more than 1,024.
+// Sizes in nodes. They give closures of proof states, with stop_at_definitions, about 31 nodes on
+// average and sometimes more than 1,024.
 constexpr std::uint32_t kGoalSize = 3;
-constexpr std::uint32_t kGoalTail = 64;  // of 256 an octave
+constexpr std::uint32_t kGoalTail = 64;  // of 256: the probability of each further octave
 constexpr std::uint32_t kMaxGoal = 500;
 constexpr std::uint32_t kGoalsPerLargeOne = 1500;
-constexpr std::uint32_t kLargeGoal = 700;  // up to four times as many
+constexpr std::uint32_t kLargeGoal = 700;  // up to four times this size
 constexpr std::uint32_t kTypeSize = 1;
 constexpr std::uint32_t kTypeTail = 80;
 constexpr std::uint32_t kMaxType = 300;
@@ -41,7 +41,7 @@ ProofBuilder::ProofBuilder(const Plan& plan, std::uint32_t file, GraphBuffer& gr
       large_context_due_(budget.large_context) {}
 
 void ProofBuilder::Build(Reference statement, std::uint32_t examples) {
-  if (examples == 0 && !random_.OneIn(4)) return;  // a proof that nobody recorded
+  if (examples == 0 && !random_.OneIn(4)) return;  // an unrecorded proof
   began_at_ = graph_.size();
   roots_.clear();
   open_.clear();
@@ -52,7 +52,7 @@ void ProofBuilder::Build(Reference statement, std::uint32_t examples) {
   const std::uint64_t end = examples_ + examples;
   while (examples_ < end) {
     const auto left = static_cast<std::uint32_t>(end - examples_);
-    // Base 4: tactic 0 to 3 are the most frequent ones.
+    // With base 4, the tactics 0 to 3 are the most frequent ones.
     const std::uint32_t tactic = random_.HeavyTail(4, 150, plan_.tactics() + 3) - 4;
     const std::uint32_t pick = random_.Below(256);
     if (pick < 8) {
@@ -158,7 +158,7 @@ std::uint32_t ProofBuilder::NewState(std::uint32_t parent) {
   }
   ProofStateData state = data_.states[parent];
   if (MayGrow()) {
-    // A context that came from elsewhere, or is beyond the usual, does not go on in the next
+    // A context that came from elsewhere, or is unusually large, is not continued in the next
     // states.
     if (state.root.dependency != 0 || state.context_count > 2 * kMaxNewContext) {
       state.context_count = 0;
@@ -187,7 +187,8 @@ std::uint32_t ProofBuilder::NewState(std::uint32_t parent) {
 
 void ProofBuilder::ExtendContext(ProofStateData* state, std::uint32_t count) {
   if (state->first_context + state->context_count != data_.contexts.size()) {
-    // Another state's context follows: go on behind it, with a copy.
+    // Another state's context follows this one. So this context is copied to the end and continues
+    // there.
     const std::uint32_t from = state->first_context;
     state->first_context = static_cast<std::uint32_t>(data_.contexts.size());
     for (std::uint32_t i = 0; i < state->context_count; ++i) {

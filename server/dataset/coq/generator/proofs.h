@@ -1,6 +1,6 @@
-// Proofs of a generated file: steps, their outcomes, proof states with local contexts and
-// arguments. The nodes they need go into the graph; the rest is recorded here until the message is
-// written.
+// Proofs of a generated file: steps, their outcomes, proof states with local contexts, and
+// arguments. The nodes that they need go into the graph. The rest is recorded here until the
+// message is written.
 //
 // Not thread-safe.
 #pragma once
@@ -18,7 +18,7 @@ namespace millrace::generator {
 struct ProofStateData {
   Reference root;
   Reference goal;
-  std::uint32_t first_context = 0;  // in ProofData::contexts
+  std::uint32_t first_context = 0;  // position in ProofData::contexts
   std::uint32_t context_count = 0;
   std::uint32_t id = 0;
 };
@@ -29,7 +29,7 @@ struct ArgumentData {
 };
 
 struct OutcomeData {
-  std::uint32_t before = 0;  // in ProofData::states
+  std::uint32_t before = 0;  // position in ProofData::states
   std::uint32_t first_after = 0;
   std::uint32_t after_count = 0;
   std::uint32_t first_argument = 0;
@@ -43,7 +43,7 @@ struct StepData {
   std::uint32_t outcome_count = 0;
 };
 
-/// Everything that the proofs of one file have.
+/// All proofs of one file.
 struct ProofData {
   std::vector<Reference> contexts;
   std::vector<ProofStateData> states;
@@ -52,17 +52,17 @@ struct ProofData {
   std::vector<StepData> steps;
 };
 
-/// Number of arguments that every use of a tactic has.
+/// Number of arguments of a tactic, the same for every use.
 std::uint32_t ArgumentCount(std::uint64_t seed, std::uint32_t tactic);
 
 class ProofBuilder {
  public:
   struct Budget {
-    /// What an example's proof states may cost on average, and how far proofs may run ahead of
-    /// that.
+    /// Nodes that the proof states of an example may use on average, and the number of nodes by
+    /// which proofs may exceed that.
     std::uint32_t nodes_per_state = 0;
     std::uint32_t slack = 0;
-    /// One state of the file has a local context beyond any usual max_subgraph_size.
+    /// If true, one state of the file has a local context larger than any usual max_subgraph_size.
     bool large_context = false;
   };
 
@@ -70,10 +70,11 @@ class ProofBuilder {
   ProofBuilder(const Plan& plan, std::uint32_t file, GraphBuffer& graph, Random& random,
                const Scope& scope, TermBuilder& terms, ProofData& data, const Budget& budget);
 
-  /// Adds the steps of a proof of `statement` with so many examples (outcomes of known tactics).
+  /// Adds the steps of a proof of `statement` with this number of examples (outcomes of known
+  /// tactics).
   void Build(Reference statement, std::uint32_t examples);
 
-  /// Examples of all proofs so far.
+  /// Number of examples of all proofs so far.
   std::uint64_t examples() const { return examples_; }
 
  private:
@@ -98,16 +99,16 @@ class ProofBuilder {
   ProofData& data_;
   const std::uint32_t nodes_per_state_;
   const std::uint32_t slack_;
-  const bool edges_reversed_;  // the context's edges run against the order of the context
+  const bool edges_reversed_;  // the context's edges are in reverse order
   bool large_context_due_;
   std::uint64_t examples_ = 0;
   std::uint64_t nodes_used_ = 0;  // by earlier proofs
 
-  // Of the proof under construction.
-  std::uint32_t began_at_ = 0;        // the graph's size then
+  // State of the proof under construction.
+  std::uint32_t began_at_ = 0;        // size of the graph when the proof began
   std::vector<std::uint32_t> open_;   // states that wait for a step
   std::vector<std::uint32_t> roots_;  // proof state nodes
-  std::vector<Reference> variables_;  // the context of the state at work
+  std::vector<Reference> variables_;  // the context of the current state
   std::uint32_t current_ = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace millrace::generator {
 namespace {
 
-// So many shared nodes repeat one pattern of kinds.
+// The kinds of shared nodes repeat with this period.
 constexpr std::uint32_t kPeriod = 8;
 
 }  // namespace
@@ -29,8 +29,8 @@ Scope::Scope(const Plan& plan, std::uint32_t file)
   }
   if (own().all.empty()) return;
 
-  // A definition that begins a chain requires most dependencies; the rest are required in the
-  // middle of the spine, or only mentioned.
+  // A definition that begins a chain requires most dependencies. The other dependencies are
+  // required in the middle of the spine, or only mentioned.
   Random random(Mix(plan.Key(file), 0x5C0));
   std::vector<std::uint16_t> at_once;
   std::vector<std::uint32_t> late_places;

@@ -1,6 +1,6 @@
-// What a term of a generated file may mention: the definitions before it in the global context,
-// those of the files it depends on, and the shared nodes of both. Also knows the shared nodes'
-// kinds.
+// The things that a term of a generated file may mention: definitions before it in the global
+// context, definitions of the files that its file depends on, and the shared nodes of both. The
+// scope also knows the kinds of shared nodes.
 //
 // Not thread-safe.
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace millrace::generator {
 
-/// Shared nodes are known by their number alone, so that a file can mention those of another. The
-/// first kAtoms are the atoms, in this order; later ones are terms, and every eighth is a context
-/// element followed by a proof state over it.
+/// The kind of a shared node follows from its number alone, so that a file can mention shared nodes
+/// of another file. The first kAtoms are the atoms, in this order. Later ones are terms; in every
+/// group of eight there is a context element followed by a proof state over it.
 enum class SharedKind : std::uint8_t {
   kSortSProp,
   kSortProp,
@@ -34,7 +34,7 @@ enum class SharedKind : std::uint8_t {
 };
 SharedKind KindOfShared(std::uint32_t number);
 
-/// A dependency's requirement that takes effect at a definition (`externalPrevious`).
+/// A requirement of a dependency that takes effect at a definition (`externalPrevious`).
 struct Requirement {
   std::uint32_t definition;
   std::uint16_t dependency;
@@ -49,20 +49,20 @@ class Scope {
   /// Ordered by definition.
   const std::vector<Requirement>& requirements() const { return requirements_; }
 
-  /// To be called for each cluster (or constant), by its first member, in order.
+  /// Call Enter and Leave for each cluster (or constant) in order, with its first member.
   void Enter(std::uint32_t first);
   void Leave(std::uint32_t first);
 
-  /// A definition of the scope, the recent and the basic ones more often. Where there is none yet,
-  /// an atom.
+  /// A definition of the scope; recent and basic ones are more frequent. An atom if there is no
+  /// definition yet.
   Reference AnyDefinition(Random& random) const;
-  /// An inductive with constructors; false where the scope has none.
+  /// An inductive with constructors. False if the scope has none.
   bool AnyInductive(Random& random, Reference* inductive, std::uint32_t* constructors) const;
-  /// A shared closed term or atom of this file, or of a dependency.
+  /// A shared closed term or atom, of this file or of a dependency.
   Reference AnyShared(Random& random) const;
   Reference Atom(SharedKind kind) const;
-  /// A proof state among the shared nodes of a dependency; false where there is none. Its only
-  /// context element is the node before it.
+  /// A proof state among the shared nodes of a dependency. False if there is none. Its only context
+  /// element is the node before it.
   bool ForeignProofState(Random& random, Reference* state) const;
 
  private:
@@ -71,12 +71,12 @@ class Scope {
 
   const Plan& plan_;
   const std::vector<std::uint32_t> dependencies_;
-  std::vector<DefinitionTable> tables_;  // by dependency
+  std::vector<DefinitionTable> tables_;  // one for each dependency
   std::vector<Requirement> requirements_;
   std::size_t next_requirement_ = 0;
-  std::vector<std::uint16_t> visible_;  // dependencies that terms may mention now, with definitions
+  std::vector<std::uint16_t> visible_;  // dependencies with definitions that terms may mention now
   std::vector<std::uint32_t> chain_;  // the global context of the current definition, oldest first
-  std::vector<std::uint32_t> chain_inductives_;  // clusters are never off the spine
+  std::vector<std::uint32_t> chain_inductives_;  // clusters never lie off the spine
 };
 
 }  // namespace millrace::generator

@@ -5,9 +5,9 @@
 namespace millrace::generator {
 namespace {
 
-// Deeper terms are balanced: the depth stays near this plus a logarithm, whatever the size.
+// Deeper terms are balanced, so the depth stays near this number plus a logarithm of the size.
 constexpr std::uint32_t kMaxDepth = 96;
-// The most branches of a case: a real one has one for each constructor, up to hundreds.
+// Most branches of a case. A real case has one for each constructor, up to hundreds.
 constexpr std::uint32_t kMaxBranches = 300;
 
 }  // namespace
@@ -98,7 +98,7 @@ Reference TermBuilder::Apply(std::uint32_t size) {
   graph_.SetChildren(node, {{EdgeLabel::APP_FUN, function}, {EdgeLabel::APP_ARG, argument}});
   recent_[recent_count_++ % kRecent] = {node, 0};
   if (!random_.OneIn(512)) return {node, 0};
-  // The same term once more: equal up to bisimilarity, so of the same identity.
+  // The same term once more. It is equal up to bisimilarity, so it has the same identity.
   const std::uint32_t copy = graph_.Add(NodeLabel::APP);
   graph_.SetChildren(copy, {{EdgeLabel::APP_FUN, function}, {EdgeLabel::APP_ARG, argument}});
   graph_.node(copy).value = node;

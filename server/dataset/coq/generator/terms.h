@@ -1,6 +1,7 @@
-// Builds terms of a generated file: trees of applications, binders, cases and fixpoints over what a
-// scope offers, with shared subterms and with the cycles that real terms have (a variable points at
-// its binder, a fixpoint at its functions, an existential at a proof state and a substitution).
+// Builds terms of a generated file: trees of applications, binders, cases and fixpoints over the
+// things that a scope offers. They have shared subterms, and the cycles of real terms: a variable
+// points at its binder, a fixpoint at its functions, an existential at a proof state and a
+// substitution.
 //
 // Not thread-safe.
 #pragma once
@@ -17,25 +18,26 @@ namespace millrace::generator {
 
 class TermBuilder {
  public:
-  /// All three must outlive the builder.
+  /// All three arguments must outlive the builder.
   TermBuilder(GraphBuffer& graph, Random& random, const Scope& scope)
       : graph_(graph), random_(random), scope_(scope) {}
 
-  /// Variables and proof states that terms may mention from here on: the local context and the
-  /// proof states of a proof, or nothing. The caller keeps them.
+  /// Sets the variables and proof states that terms may mention from here on: the local context and
+  /// the proof states of a proof, or nothing. The caller keeps them alive.
   void SetContext(const std::vector<Reference>* variables, std::uint32_t count) {
     variables_ = variables;
     variable_count_ = count;
   }
   void SetProofStates(const std::vector<std::uint32_t>* states) { proof_states_ = states; }
-  /// A definition that variables may stand for: the inductive of the cluster under construction.
+  /// Sets a definition that variables may stand for: the inductive of the cluster under
+  /// construction.
   void SetSelf(std::uint32_t definition) { self_ = definition; }
 
-  /// A term of about `size` new nodes; with 0 it is one that exists already. Shares subterms with
-  /// itself only.
+  /// Builds a term of about `size` new nodes; with 0 it returns one that exists already. A term
+  /// shares subterms only with itself.
   Reference Build(std::uint32_t size);
 
-  /// A node for the evar that stands for a proof state, with up to four substitutions.
+  /// Adds a node for the evar that stands for a proof state, with up to four substitutions.
   Reference Evar(Reference state, std::uint32_t substitutions);
 
  private:
@@ -43,7 +45,7 @@ class TermBuilder {
 
   struct Binder {
     std::uint32_t node;
-    std::uint32_t variable;  // its rel, kNone before the first use
+    std::uint32_t variable;  // its REL node; kNone before the first use
   };
 
   Reference Term(std::uint32_t size);
@@ -67,7 +69,7 @@ class TermBuilder {
   std::uint32_t self_ = kNone;
   std::vector<Binder> binders_;
   std::uint32_t depth_ = 0;
-  std::array<Reference, kRecent> recent_;  // subterms of the term under construction, the last ones
+  std::array<Reference, kRecent> recent_;  // the latest subterms of the term under construction
   std::uint32_t recent_count_ = 0;
 };
 

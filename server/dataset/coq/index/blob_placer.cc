@@ -16,7 +16,7 @@ void MoveRecords(const BlobPlace& place, FileBlob& blob) {
     d.steps.first += Narrow(place.first.steps);
   }
   for (ClusterRecord& c : blob.clusters) {
-    // Every definition is in one cluster: members are as many as definitions.
+    // Every definition is in exactly one cluster, so there are as many members as definitions.
     c.members.first += definitions;
     c.representative += definitions;
     c.file = place.file;

@@ -1,6 +1,6 @@
-// Moves the records of one file from the numbers that count within it to those of the index.
+// Changes the numbers in one file's records, which count within the file, to those of the index.
 //
-// Thread-safe: no state but the arguments.
+// Thread-safe: there is no state except the arguments.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 
 namespace millrace {
 
-/// Where the records of a file begin in the index, and what its own numbers stand for.
+/// The places in the index where the records of a file begin, and the meanings of the file's own
+/// numbers.
 struct BlobPlace {
   std::uint32_t file = 0;
-  BlobCounts first;                   // entries of all files before this one
-  std::uint64_t first_name = 0;       // string number of the first definition of the index
-  std::uint64_t first_name_byte = 0;  // where the name of this file's first definition begins
+  BlobCounts first;                   // number of entries of all files before this one
+  std::uint64_t first_name = 0;       // string number of the first definition name in the index
+  std::uint64_t first_name_byte = 0;  // first byte of the name of this file's first definition
   std::span<const std::uint32_t> dependencies;  // FileIds
   std::span<const std::uint32_t> tactics;       // numbers in the index of FileSummary::tactics
 };
 
-/// Rewrites the blob's numbers and writes its records to their places.
+/// Changes the blob's numbers and writes its records to their places.
 Status PlaceBlob(const BlobPlace& place, FileBlob& blob, IndexWriter& writer);
 
 }  // namespace millrace

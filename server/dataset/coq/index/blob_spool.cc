@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-// A blob is the lengths of its arrays, then the arrays.
+// A blob begins with the lengths of its arrays; the arrays follow.
 using Lengths = std::array<std::uint64_t, kBlobArrays>;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Keeps the blobs of scanned files in a nameless file until all files are known, so that memory
-// holds no more than the blobs that threads are working on.
+// Keeps the blobs of scanned files in a nameless file until all files are known. So memory holds
+// only the blobs that threads are working on.
 //
 // Thread-safe.
 #pragma once
@@ -16,11 +16,11 @@ namespace millrace {
 
 class BlobSpool {
  public:
-  /// The file lies in `folder`.
+  /// Makes the file in `folder`.
   static Result<BlobSpool> Create(const std::filesystem::path& folder);
   BlobSpool(BlobSpool&& other) noexcept : file_(std::move(other.file_)), end_(other.end_.load()) {}
 
-  /// Writes a blob and returns where it lies.
+  /// Writes a blob and returns its place.
   Result<std::uint64_t> Put(FileBlob& blob);
   Result<FileBlob> Get(std::uint64_t place) const;
 

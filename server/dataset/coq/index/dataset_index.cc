@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-// Up to this size, opening compares every section with its checksum.
+// Largest size of an index for which opening compares every section with its checksum.
 constexpr std::uint64_t kVerifyAtOpen = 8 << 20;
 
 class MappedIndex final : public DatasetIndex {
@@ -32,7 +32,7 @@ class MappedIndex final : public DatasetIndex {
 
   Status Verify() const override {
     const Status sections = VerifySections();
-    // First, since it explains whatever else is wrong.
+    // Checked first, because it explains any other error.
     MILLRACE_RETURN_IF_ERROR(file_.CheckIntact().WithContext("index " + file_.path().string()));
     return sections;
   }
@@ -115,7 +115,7 @@ class MappedIndex final : public DatasetIndex {
     MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kStringBytes, string_bytes_));
     MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kDefinitionsByNode, definitions_by_node_));
     MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kBounds, bounds));
-    // An older builder left nothing out, and said nothing of it.
+    // An older builder left nothing out and wrote no such section.
     if (Has(IndexSection::kLeftOut)) {
       MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kLeftOut, left_out_));
       MILLRACE_RETURN_IF_ERROR(Load(IndexSection::kLeftOutBytes, left_out_bytes_));
@@ -143,7 +143,8 @@ class MappedIndex final : public DatasetIndex {
     return OkStatus();
   }
 
-  // What everything else hangs on: few records, so that they are checked whatever the index's size.
+  // All other records depend on these. They are few, so they are checked however large the index
+  // is.
   Status CheckFiles() const {
     if (host_files_.size() != files_.size() || definitions_by_node_.size() != definitions_.size()) {
       return Damaged(sizeof(IndexHeader), "sections that belong together differ in length");
@@ -183,7 +184,7 @@ class MappedIndex final : public DatasetIndex {
 }  // namespace
 
 Result<std::shared_ptr<const DatasetIndex>> DatasetIndex::Open(const std::filesystem::path& file) {
-  // Compiling a plan scans sections, building batches picks records of them.
+  // Compiling a plan scans whole sections; building batches reads single records of them.
   Result<MappedFile> mapped = MappedFile::Open(file, AccessPattern::kMixed);
   if (!mapped.ok()) return mapped.status().WithContext("index " + file.string());
   auto index = std::make_shared<MappedIndex>(std::move(mapped).value());

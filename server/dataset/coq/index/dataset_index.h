@@ -1,9 +1,10 @@
-// What is known of a dataset: files in topological order, definitions, clusters, tactics, proof
-// steps, proof states with their contexts and arguments, spines. Built once (index_builder),
-// written to one file, mapped by dispatcher and workers. docs/index-format.md describes the file.
+// The index of a dataset: files in topological order, definitions, clusters, tactics, proof steps,
+// proof states with their contexts and arguments, spines. It is built once (index_builder), written
+// to one file, and mapped by dispatcher and workers. docs/index-format.md describes the file.
 //
-// The numbering is the dataset's: files topologically, definitions in file order, everything else
-// in the order of the definitions. Node labels, tactic indexes and example ids belong to a plan.
+// The numbers are the dataset's own: files are numbered topologically, definitions in file order,
+// and everything else in the order of the definitions. Node labels, tactic indexes and example ids
+// are not here; they belong to a plan.
 //
 // Immutable after Open; thread-safe.
 #pragma once
@@ -29,26 +30,27 @@ class MappedFile;  // server/files/mapped_file.h
 
 class DatasetIndex {
  public:
-  /// Maps an index file. NotFound; DataLoss where its magic, version, size or checksum is wrong
-  /// (named, with the offset); never trusts a section's bounds. Takes milliseconds whatever the
-  /// size: header and section table are always checked, sections only in files below 8 MiB (else:
-  /// Verify).
+  /// Maps an index file. NotFound. DataLoss if its magic, version, size or checksum is wrong; the
+  /// message names it, with the offset. A section's bounds are always checked. Takes milliseconds
+  /// whatever the size: header and section table are always checked, sections only in files below 8
+  /// MiB. Verify checks the sections of larger files.
   static Result<std::shared_ptr<const DatasetIndex>> Open(const std::filesystem::path& file);
 
   virtual ~DatasetIndex() = default;
 
-  /// Compares every section with its checksum: reads the whole file. DataLoss names the section.
+  /// Compares every section with its checksum, which reads the whole file. DataLoss names the
+  /// section.
   virtual Status Verify() const = 0;
 
-  /// Whether records refer to records that exist (index_check.h). Looked at at the first call, by
-  /// one thread while others wait, and remembered: one pass over the index.
+  /// Whether records refer only to records that exist (index_check.h). The first call makes one
+  /// pass over the index, while other callers wait; the result is remembered.
   Status CheckRecords() const;
 
-  /// The file that the records lie in; nullptr where they lie in memory.
+  /// The file that holds the records; nullptr if they are in memory.
   virtual const MappedFile* file() const { return nullptr; }
 
-  /// XXH3-128 over the format version and, for each file in order, name, size and digest: no times,
-  /// paths or hosts.
+  /// XXH3-128 over the format version and, for each file in order, its name, size and digest.
+  /// Times, paths and hosts have no part in it.
   Digest128 digest() const { return digest_; }
   std::uint64_t nodes() const { return nodes_; }
   std::uint64_t edges() const { return edges_; }
@@ -66,23 +68,25 @@ class DatasetIndex {
   std::span<const std::uint32_t> spines() const { return spines_; }
   std::span<const std::uint32_t> cluster_members() const { return cluster_members_; }
   std::span<const NodeRef> context_nodes() const { return context_nodes_; }
-  /// file == kNone: unresolvable.
+  /// file == kNone means that the argument could not be resolved.
   std::span<const NodeRef> arguments() const { return arguments_; }
 
-  /// One a file, and the host they hold for (see HostId in file_identity.h).
+  /// One record for each file, and the host on which they are valid (see HostId in
+  /// file_identity.h).
   std::span<const HostFileRecord> host_files() const { return host_files_; }
   Digest128 host_id() const { return host_id_; }
 
-  /// Name of a file in the dataset; empty for a number out of range.
+  /// Name of a file in the dataset. Empty if the number is out of range.
   std::string_view file_name(std::uint32_t file) const {
     return file < files_.size() ? string(files_[file].name) : std::string_view();
   }
-  /// FileRecord::definitions of this array: the file's DefinitionIds, ordered by node.
+  /// The array for FileRecord::definitions: the file's DefinitionIds, ordered by node.
   std::span<const std::uint32_t> definitions_by_node() const { return definitions_by_node_; }
 
-  /// Files of the folder that were left out, by name, and why (docs/index-format.md).
+  /// Files of the folder that were left out, with the reasons, ordered by name
+  /// (docs/index-format.md).
   std::span<const LeftOutRecord> left_out() const { return left_out_; }
-  /// Name and reason of one of them.
+  /// The name of such a file; the next function gives its reason.
   std::string_view left_out_name(const LeftOutRecord& record) const {
     return LeftOutText(record.text, record.name_bytes);
   }
@@ -90,12 +94,12 @@ class DatasetIndex {
     return LeftOutText(record.text + record.name_bytes, record.reason_bytes);
   }
 
-  /// Empty for a number out of range.
+  /// Empty if the number is out of range.
   std::string_view string(std::uint32_t number) const;
   /// The definition at a node, or kNone. O(log definitions of the file).
   std::uint32_t FindDefinition(NodeRef node) const;
-  /// The same in O(1). Made at the first call, by one thread while others wait, and shared by all
-  /// plans; 0.1 s for a million definitions.
+  /// Finds definitions in O(1). The first call makes the table, while other callers wait; all plans
+  /// share it. This takes 0.1 s for a million definitions.
   const DefinitionTable& definition_table() const {
     const DefinitionTable* const table = table_.load(std::memory_order_acquire);
     return table != nullptr ? *table : MakeTable();
@@ -124,7 +128,7 @@ class DatasetIndex {
   std::span<const NodeRef> arguments_;
   std::span<const std::uint64_t> string_offsets_;
   std::span<const char> string_bytes_;
-  std::span<const std::uint32_t> definitions_by_node_;  // DefinitionIds of a file by node
+  std::span<const std::uint32_t> definitions_by_node_;  // DefinitionIds of a file, by node
   std::span<const LeftOutRecord> left_out_;
   std::span<const char> left_out_bytes_;
 

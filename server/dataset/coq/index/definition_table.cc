@@ -12,7 +12,7 @@ DefinitionTable::DefinitionTable(std::span<const FileRecord> files,
   for (const FileRecord& file : files) bases_.push_back(bases_.back() + file.node_count);
   key_bits_ = std::max(1, static_cast<int>(std::bit_width(bases_.back())));
   std::uint64_t capacity = std::max<std::uint64_t>(16, definitions.size() + definitions.size() / 3);
-  // So that few enough nodes share a home for Slot::rest to tell them apart.
+  // Ensures that few enough nodes share a home for Slot::rest to distinguish them.
   capacity = std::max(capacity, bases_.back() >> (kMaxRestBits - 1));
   while (!Fill(definitions, capacity)) capacity += capacity / 2;
 }

@@ -1,8 +1,9 @@
-// Which definition of a dataset lies at a node: a flat table made from an index's records, 11 bytes
-// a definition. Asked for every definition that a closure meets, so one line of the cache answers.
+// Finds the definition at a node of a dataset. It is a flat table made from an index's records and
+// takes 11 bytes for each definition. It is asked for every definition that a closure meets, so a
+// single cache line gives the answer.
 //
-// Open addressing. The slot that a node belongs to and the rest of its key, which the entry keeps,
-// name the node, so that no record has to be read to be sure.
+// It uses open addressing. The home slot of a node and the rest of its key, which the entry stores,
+// identify the node. So no record has to be read for comparison.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -17,10 +18,10 @@ namespace millrace {
 
 class DefinitionTable {
  public:
-  /// Definitions that name no node of their file are left out.
+  /// Definitions with node numbers that their file does not have are left out.
   DefinitionTable(std::span<const FileRecord> files, std::span<const DefinitionRecord> definitions);
 
-  /// The definition at a node, or kNone; any node may be asked for.
+  /// The definition at a node, or kNone. Any node may be asked for.
   std::uint32_t Find(NodeRef node) const {
     if (!IsNode(node)) return kNone;
     const std::uint64_t key = Key(node);
@@ -34,7 +35,7 @@ class DefinitionTable {
     }
   }
 
-  /// Hint: Find will be called with the node soon.
+  /// Hints that Find will be called with this node soon.
   void Prefetch(NodeRef node) const {
     if (IsNode(node)) __builtin_prefetch(&slots_[Home(Key(node))]);
   }
@@ -44,8 +45,8 @@ class DefinitionTable {
   }
 
  private:
-  /// Bits of Slot::rest that tell keys of one home apart; those above count the slots between an
-  /// entry and its home.
+  /// Most bits of Slot::rest that distinguish keys of one home. The bits above them count the slots
+  /// between an entry and its home.
   static constexpr int kMaxRestBits = 24;
 
   struct Slot {
@@ -57,8 +58,8 @@ class DefinitionTable {
     return node.file + std::uint64_t{1} < bases_.size() &&
            node.node < bases_[node.file + 1] - bases_[node.file];
   }
-  /// The node's number in the dataset, spread over 64 bits: the upper key_bits_ of them differ for
-  /// any two nodes.
+  /// The node's number in the dataset, spread over 64 bits. The upper key_bits_ bits differ for any
+  /// two nodes.
   std::uint64_t Key(NodeRef node) const {
     return (bases_[node.file] + node.node) * 0x9E3779B97F4A7C15u << (64 - key_bits_);
   }
@@ -66,18 +67,19 @@ class DefinitionTable {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>(static_cast<Wide>(key) * slots_.size() >> 64);
   }
-  /// Keys of one home follow one another: their lowest bits tell them apart.
+  /// The keys of one home are consecutive, so their lowest bits distinguish them.
   std::uint32_t Rest(std::uint64_t key) const {
     return static_cast<std::uint32_t>(key >> (64 - key_bits_)) & (step_ - 1);
   }
 
-  /// False where the entries are crowded too much.
+  /// False if too many entries lie far from their homes.
   bool Fill(std::span<const DefinitionRecord> definitions, std::uint64_t capacity);
   bool Insert(NodeRef node, std::uint32_t definition);
 
-  std::vector<std::uint64_t> bases_;  // by file, and one more: nodes of all files before
+  // For each file the number of nodes of all files before it, and one more entry at the end.
+  std::vector<std::uint64_t> bases_;
   int key_bits_ = 1;
-  std::uint32_t step_ = 1;  // 2 to the power of the bits that tell keys of one home apart
+  std::uint32_t step_ = 1;  // 2^n, if n bits distinguish the keys of one home
   std::vector<Slot> slots_;
 };
 

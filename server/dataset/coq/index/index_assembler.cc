@@ -71,7 +71,8 @@ class Assembler {
   const FileSummary& FileAt(std::size_t id) const { return dataset_.summaries[order()[id]]; }
   const std::string& NameAt(std::size_t id) const { return dataset_.names[order()[id]]; }
 
-  // Where each file's records go. Numbers of records have 32 bits in the index, kNone left out.
+  // Counts where each file's records go. Numbers of records have 32 bits in the index, and kNone is
+  // not one of them.
   Status CountAll() {
     file_ids_.assign(dataset_.names.size(), kNone);
     first_.resize(order().size());
@@ -95,7 +96,8 @@ class Assembler {
     return OkStatus();
   }
 
-  // Tactics with an outcome come first; both groups are in the order in which they are met.
+  // Tactics with an outcome come first. Within both groups, tactics are numbered in the order in
+  // which they are met.
   void NumberTactics() {
     const auto number = [&](const FileTactic& tactic) {
       const auto next = static_cast<std::uint32_t>(tactics_.size());
@@ -137,7 +139,7 @@ class Assembler {
     return counts;
   }
 
-  // Strings are the names of files, the texts of tactics, and the names of definitions, in order.
+  // The strings are, in this order: names of files, texts of tactics, names of definitions.
   std::uint64_t FirstName() const { return order().size() + tactics_.size(); }
   std::uint64_t FirstNameByte() const { return file_name_bytes_ + tactic_text_bytes_; }
 
@@ -217,7 +219,8 @@ class Assembler {
     return writer.Write<IndexBounds>(IndexSection::kBounds, 0, std::span(&bounds, 1));
   }
 
-  // The names of definitions were written with them, but for the end of the last one.
+  // The names of definitions were written with their files. Only the end of the last name is
+  // missing.
   Status WriteStrings(IndexWriter& writer) const {
     std::vector<std::uint64_t> offsets;
     std::string bytes;
@@ -264,7 +267,7 @@ class Assembler {
   const std::function<void()>& sample_;
   const unsigned threads_;
 
-  std::vector<std::uint32_t> file_ids_;  // by place
+  std::vector<std::uint32_t> file_ids_;  // one for each place
   std::vector<BlobCounts> first_;        // by FileId: records of all files before
   BlobCounts all_;
   std::uint64_t nodes_ = 0;

@@ -1,6 +1,7 @@
-// The second half of building an index: from the scanned files in their order to one index file.
+// The second half of building an index: it turns the scanned files, in their order, into one index
+// file.
 //
-// Free function; uses threads of its own.
+// A free function; it uses threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +16,20 @@
 
 namespace millrace {
 
-/// A dataset whose files in `order` are all scanned and good, and need no others.
+/// A dataset whose files in `order` are all scanned and good, and depend only on each other.
 struct ScannedDataset {
-  std::vector<std::string> names;  // in any order: places count in these two
+  std::vector<std::string> names;  // in any order; a place is a position in `names` and `summaries`
   std::vector<FileSummary> summaries;
   std::vector<std::uint32_t> order;   // places, in the dataset's order of files
-  std::vector<LeftOutFile> left_out;  // by name
+  std::vector<LeftOutFile> left_out;  // ordered by name
 };
 
-/// The blob of the file at a place. Called from several threads.
+/// Gives the blob of the file at a place. Called from several threads.
 using BlobReader = std::function<Result<FileBlob>(std::uint32_t place)>;
 
-/// Numbers everything in the order of files and writes the index file `index`. `sample` is called
-/// while memory is in use. Fills in the counts and index_bytes of `report`. ResourceExhausted where
-/// the dataset has more records than an index can number, or the disk has no room.
+/// Numbers all records in the order of files and writes the index file `index`. Calls `sample`
+/// while memory is in use. Fills in the counts and index_bytes of `report`. ResourceExhausted if
+/// the dataset has more records than an index can number, or if the disk is full.
 Status AssembleIndex(const ScannedDataset& dataset, const BlobReader& blob_of,
                      const std::filesystem::path& index, const BuildOptions& options,
                      const std::function<void()>& sample, IndexReport& report);

@@ -26,7 +26,7 @@
 namespace millrace {
 namespace {
 
-// Memory of this process that is no mapped file; 0 where the system does not say.
+// Memory of this process without mapped files; 0 if the system does not tell.
 std::uint64_t OwnMemoryBytes() {
   std::ifstream status("/proc/self/status");
   std::string key;
@@ -38,12 +38,13 @@ std::uint64_t OwnMemoryBytes() {
   return 0;
 }
 
-// Where an index's neighbours lie.
+// The folder that holds an index file.
 std::filesystem::path FolderOf(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
-// The first half of building: every file by itself, then what binds them together.
+// The first half of building: scans every file by itself, then resolves the references between
+// files.
 class IndexBuilder {
  public:
   IndexBuilder(const std::filesystem::path& dir, const BuildOptions& options)
@@ -58,7 +59,8 @@ class IndexBuilder {
     std::sort(listing_.bad.begin(), listing_.bad.end(),
               [](const BadFile& a, const BadFile& b) { return NameLess(a.name, b.name); });
     dataset_.names = listing_.names;
-    // Places beyond those of the listing: they cannot be scanned, but files may name them.
+    // Places beyond those of the listing are bad files. They cannot be scanned, but other files may
+    // name them.
     for (const BadFile& file : listing_.bad) {
       AddBad(static_cast<std::uint32_t>(dataset_.names.size()), file.reason);
       dataset_.names.push_back(file.name);
@@ -93,7 +95,7 @@ class IndexBuilder {
  private:
   static constexpr std::uint64_t kNoBlob = ~std::uint64_t{0};
 
-  // Where a file's blob comes from; from nowhere where the file is bad.
+  // Where a file's blob comes from. A bad file has no source.
   struct Place {
     std::uint64_t spooled = kNoBlob;
     std::uint32_t older = kNone;  // its number in the older index
@@ -105,7 +107,7 @@ class IndexBuilder {
     return place < Count() && (places_[place].older != kNone || places_[place].spooled != kNoBlob);
   }
 
-  // The first reason is the one that is told.
+  // If a file has several reasons, only the first is kept.
   void AddBad(std::uint32_t place, std::string reason, LeftOutWhy why = LeftOutWhy::kBad) {
     MutexLock lock(mutex_);
     bad_.try_emplace(place, BadReason{std::move(reason), why});
@@ -116,7 +118,7 @@ class IndexBuilder {
     return bad_;
   }
 
-  // Fails where files are bad, or leaves them out, as the options say.
+  // Handles bad files as the options say: fails, or leaves them out.
   Status SettleBad(std::vector<BadFile>* bad_files) {
     std::map<std::uint32_t, BadReason> bad;
     bool can_go_on = true;
@@ -125,7 +127,7 @@ class IndexBuilder {
       if (!bad.empty() && options_.skip_bad) LeaveOut(bad);
       can_go_on = bad.empty() || (options_.skip_bad && !dataset_.order.empty());
       if (can_go_on) ReadTexts();
-    } while (Bad().size() != bad.size());  // a file that cannot be read any more
+    } while (Bad().size() != bad.size());  // reading a text may have found another bad file
     if (can_go_on) return OkStatus();
     std::vector<BadFile> all;
     for (const auto& [place, because] : bad) {
@@ -161,7 +163,7 @@ class IndexBuilder {
     std::erase_if(dataset_.order, [&](std::uint32_t place) { return left_out[place]; });
   }
 
-  // What ends the build at once, unlike a bad file.
+  // Notes an error that ends the whole build at once, unlike a bad file.
   void Fail(Status status) {
     MutexLock lock(mutex_);
     if (failure_.ok()) failure_ = std::move(status);
@@ -172,11 +174,11 @@ class IndexBuilder {
     return failure_;
   }
 
-  // The largest file first, so that no thread is left with it at the end.
+  // Scans the largest files first, so that no thread is left with a large one at the end.
   Status ScanAll(BlobSpool& spool) {
     NameTable names;
-    // Files that are bad already are in the dataset all the same: those that depend on them are not
-    // to blame.
+    // Files that are already known to be bad still get their names here: a file that depends on one
+    // of them names an existing file.
     for (std::uint32_t f = 0; f < dataset_.names.size(); ++f) names.emplace(dataset_.names[f], f);
 
     dataset_.summaries.resize(Count());
@@ -195,8 +197,8 @@ class IndexBuilder {
       progress.Add(listing_.identities[by_size[i]].size);
     });
     MILLRACE_RETURN_IF_ERROR(failure());
-    // How far a file's references reach is not in the older index: it has to be seen again where a
-    // file that it depends on has become smaller.
+    // The older index does not say how far a file's references reach. So a file has to be scanned
+    // again if a file that it depends on has become smaller.
     const std::vector<std::uint32_t> outgrown = Outgrown();
     ParallelFor(report_.threads, outgrown.size(), [&](std::size_t i) {
       if (!failure().ok()) return;
@@ -207,7 +209,7 @@ class IndexBuilder {
     return failure();
   }
 
-  // Takes over what the older index says of a file. False where it has to be scanned.
+  // Takes over the older index's records of a file. False if the file has to be scanned.
   bool TakeOver(std::uint32_t place, const NameTable& names) {
     if (!reuse_) return false;
     const std::uint32_t older = reuse_->Find(listing_.names[place]);
@@ -225,7 +227,7 @@ class IndexBuilder {
     return true;
   }
 
-  // Unchanged files that depend on one with fewer nodes than it had.
+  // Finds unchanged files with a dependency that now has fewer nodes than before.
   std::vector<std::uint32_t> Outgrown() const {
     std::vector<std::uint32_t> found;
     for (std::uint32_t f = 0; f < Count(); ++f) {
@@ -244,7 +246,8 @@ class IndexBuilder {
     return found;
   }
 
-  // The text of a tactic is that of the first file with it, which may have been a later one.
+  // Reads missing tactic texts. The text of a tactic comes from the first file that has it, which
+  // may have been a later file in the older index.
   void ReadTexts() {
     if (!reuse_) return;
     std::set<std::int64_t> met;
@@ -286,7 +289,7 @@ class IndexBuilder {
     peak_memory_ = std::max(peak_memory_, bytes);
   }
 
-  // References to nodes of other files, now that those files' sizes are known.
+  // Checks references to nodes of other files, now that the sizes of those files are known.
   void CheckTargets() {
     for (std::uint32_t f = 0; f < Count(); ++f) {
       if (!IsGood(f)) continue;
@@ -322,7 +325,7 @@ class IndexBuilder {
   IndexReport report_;
   DatasetListing listing_;
   ScannedDataset dataset_;
-  std::vector<Place> places_;  // one a file, in the order of the listing
+  std::vector<Place> places_;  // one for each file, in the order of the listing
   std::optional<IndexReuse> reuse_;
 
   Mutex mutex_;

@@ -24,7 +24,7 @@ bool Holds(std::span<const T> all, Slice slice) {
   return Holds(all, slice.first, slice.count);
 }
 
-/// Slices that follow one another without gaps, empty ones apart.
+/// Checks that slices follow one another without gaps. Empty slices are ignored.
 class Row {
  public:
   bool Continues(Slice slice) {
@@ -81,11 +81,12 @@ class Checker {
     return OkStatus();
   }
 
-  /// enter, exit and depth are those of the forest that `previous` makes.
+  /// Checks that enter, exit and depth describe the forest given by `previous`.
   Status CheckForest(const FileRecord& file, std::uint32_t number) {
     const std::uint32_t first = file.definitions.first;
     const auto all = Sub(index_.definitions(), file.definitions);
-    // Definitions by `enter`: each has a place of its own, behind the one before it.
+    // Sorts definitions by `enter`. Each must have its own place, after that of its previous
+    // definition.
     by_enter_.assign(all.size(), kNone);
     for (std::uint32_t d = 0; d < all.size(); ++d) {
       const DefinitionRecord& definition = all[d];
@@ -109,7 +110,7 @@ class Checker {
         return Bad("definitions", first + d, "has a wrong depth or place");
       }
     }
-    // From the leaves up: `exit` lies behind all that follow.
+    // Goes from the leaves up: `exit` must lie directly behind all descendants.
     below_.assign(all.size(), 1);
     for (std::size_t enter = all.size(); enter-- > 0;) {
       const std::uint32_t d = by_enter_[enter];
@@ -126,7 +127,7 @@ class Checker {
     return OkStatus();
   }
 
-  /// From the representative backward, and nothing else.
+  /// Checks that the spine is the chain from the representative backward, and nothing else.
   Status CheckSpine(const FileRecord& file, std::size_t f) const {
     std::uint32_t at = file.representative;
     for (const std::uint32_t definition : Sub(index_.spines(), file.spine)) {

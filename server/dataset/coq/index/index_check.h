@@ -1,6 +1,7 @@
-// Whether the records of an index refer to records that exist, and lie in the order that
-// docs/index-format.md tells: what plans rely on without looking again. Checksums find what a disk
-// did to an index; this finds what they cannot, and in large indexes what nobody has compared.
+// Checks that the records of an index refer only to records that exist, and lie in the order that
+// docs/index-format.md requires. Plans rely on this without checking again. Checksums find damage
+// done by a disk. This check finds damage that checksums cannot find, and damage in sections of
+// large indexes whose checksums nobody has compared.
 //
 // Pure function.
 #pragma once
@@ -10,8 +11,8 @@
 
 namespace millrace {
 
-/// One pass over all records; takes 8 bytes of memory for each definition of the largest file.
-/// DataLoss names the section, the record and what is wrong with it.
+/// Makes one pass over all records. Takes 8 bytes of memory for each definition of the largest
+/// file. DataLoss names the section, the record and the error.
 Status CheckRecords(const DatasetIndex& index);
 
 }  // namespace millrace

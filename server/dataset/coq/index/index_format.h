@@ -1,5 +1,5 @@
-// The index file's layout, version 1: docs/index-format.md describes it for those who write a
-// reader.
+// The layout of the index file, version 1. docs/index-format.md describes it for authors of
+// readers.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace millrace {
 
 inline constexpr char kIndexMagic[8] = {'M', 'I', 'L', 'L', 'I', 'D', 'X', '\n'};
 inline constexpr std::uint32_t kIndexVersion = 1;
-/// Sections begin at multiples of this.
+/// Every section begins at a multiple of this.
 inline constexpr std::uint64_t kSectionAlignment = 64;
 
-/// Numbers of sections, as they stand in the file. A number is never given to anything else.
+/// Numbers of sections in the file. A number is never used again for another section.
 enum class IndexSection : std::uint32_t {
   kFiles = 1,
   kHostFiles = 2,
@@ -38,7 +38,7 @@ enum class IndexSection : std::uint32_t {
   kStringBytes = 15,
   kDefinitionsByNode = 16,
   kBounds = 17,
-  kLeftOut = 18,       // may be missing in an older index: nothing was left out
+  kLeftOut = 18,       // may be missing in an older index, which left nothing out
   kLeftOutBytes = 19,  // likewise
 };
 inline constexpr std::size_t kIndexSections = 19;
@@ -63,17 +63,18 @@ struct IndexHeader {
 };
 static_assert(sizeof(IndexHeader) == 128);
 
-/// Follows the header, section_count times.
+/// Stands after the header, section_count times.
 struct SectionEntry {
   IndexSection section;
   std::uint32_t entry_bytes;
   std::uint64_t offset;    // from the beginning of the file
-  std::uint64_t count;     // entries
+  std::uint64_t count;     // number of entries
   std::uint64_t checksum;  // XXH3-64 of the section's bytes
 };
 static_assert(sizeof(SectionEntry) == 32);
 
-// What is written to the file and read back by address has no padding and one size everywhere.
+// Data that are written to the file and read back by address have no padding and the same size
+// everywhere.
 template <class T>
 inline constexpr bool kIsRecord =
     std::is_trivially_copyable_v<T>&& std::has_unique_object_representations_v<T>;
@@ -88,12 +89,13 @@ static_assert(kIsRecord<NodeRef> && sizeof(NodeRef) == 8);
 static_assert(kIsRecord<IndexBounds> && sizeof(IndexBounds) == 64);
 static_assert(kIsRecord<LeftOutRecord> && sizeof(LeftOutRecord) == 56);
 
-/// XXH3-64 of a header (its checksum taken as 0) and the table that follows it.
+/// XXH3-64 of a header (with 0 as its checksum) and the table that follows it.
 std::uint64_t HeaderChecksum(IndexHeader header, std::span<const SectionEntry> table);
 
-/// The dataset's digest, fed file by file: XXH3-128 over, little endian, the data version (uint32)
-/// and, for each file in order, the length of its name (uint32), the name, its size (uint64), and
-/// its digest (16 bytes, big endian). Nothing of the index's version, so that it outlives it.
+/// The dataset's digest, fed file by file. It is XXH3-128, in little endian, over the data version
+/// (uint32) and, for each file in order, the length of its name (uint32), the name, its size
+/// (uint64), and its digest (16 bytes, big endian). The index's version is not part of it, so the
+/// digest stays the same when that version changes.
 class DatasetDigest {
  public:
   DatasetDigest();

@@ -29,7 +29,7 @@ PlaceByName Places(const DatasetListing& listing) {
   return places;
 }
 
-// Puts the present inodes, times and host into a whole copy of an index.
+// Writes the present inodes, times and host into a complete copy of an index.
 Status PatchHostPart(const std::filesystem::path& file,
                      const std::vector<HostFileRecord>& host_files) {
   MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(file, O_RDWR));
@@ -141,7 +141,8 @@ Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
   }
   const std::filesystem::path temporary = to.string() + ".tmp";
   std::error_code error;
-  std::filesystem::remove(temporary, error);  // nothing is written through what lies there
+  // A file at this path, possibly a link, must not be written through.
+  std::filesystem::remove(temporary, error);
   std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::none, error);
   Status status = error ? ErrnoStatus("cannot be copied from " + from.string(), error.value())
                         : PatchHostPart(temporary, host_files);

@@ -1,5 +1,5 @@
-// Whether an index still fits its dataset's files, and how to make it fit where only times or
-// inodes have changed.
+// Checks whether an index still fits its dataset's files, and repairs it if only times or inodes
+// have changed.
 //
 // Free functions, thread-safe.
 #pragma once
@@ -16,33 +16,35 @@
 
 namespace millrace {
 
-/// What a look at sizes, inodes and times says of an index.
+/// The result of comparing an index with the files' names, sizes, inodes and times.
 struct IndexFreshness {
-  /// Why it does not fit, for a person; empty where names and sizes are the same.
+  /// The reason why the index does not fit, for people. Empty if names and sizes are the same.
   std::string stale;
-  /// Files (FileIds) that have to be hashed before it is known whether the index fits.
+  /// Files (FileIds) that must be hashed to find out whether the index fits.
   std::vector<std::uint32_t> touched;
 
   bool fits() const { return stale.empty() && touched.empty(); }
 };
 
-/// What an index keeps of what the file system says of a file.
+/// The part of a file's identity that an index keeps.
 HostFileRecord HostRecord(const FileIdentity& identity);
 bool SameHostRecord(const HostFileRecord& a, const HostFileRecord& b);
 
-/// Of what the index leaves out only names are compared; WhyLeftOutIsStale looks at the rest.
+/// For files that the index leaves out, only names are compared. WhyLeftOutIsStale checks the rest.
 IndexFreshness CompareWithListing(const DatasetIndex& index, const DatasetListing& listing);
 
-/// Hashes a file. Not ok where it differs from what was indexed or cannot be read; names it.
+/// Hashes a file. Fails if it differs from the indexed file or cannot be read; the message names
+/// it.
 Status HashesAsIndexed(const std::filesystem::path& dir, const DatasetIndex& index,
                        std::uint32_t file);
 
-/// Hashes the touched files. Empty where all are as indexed, else what differs, for a person.
+/// Hashes the touched files. Empty if all are as indexed; otherwise the difference, for people.
 std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& index,
                         const std::vector<std::uint32_t>& touched, const BuildOptions& options);
 
-/// Writes a copy of the index at `from` to `to` (which may be the same), with the inodes and times
-/// of `listing` and this host. REQUIRES: the index fits but for those; nobody else writes `to`.
+/// Writes a copy of the index at `from` to `to` (which may be the same path), with the inodes and
+/// times of `listing` and this host. REQUIRES: except for those, the index fits; nobody else writes
+/// `to`.
 Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
                   const std::filesystem::path& to, const DatasetListing& listing);
 

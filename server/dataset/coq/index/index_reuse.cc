@@ -14,7 +14,8 @@
 namespace millrace {
 namespace {
 
-/// The entries from the first of `slices` to the end of the last, which follow one another.
+/// The slice from the start of `first` to the end of `last`. REQUIRES: the slices between them are
+/// consecutive.
 Slice Together(Slice first, Slice last) {
   return {first.first, last.first + last.count - first.first};
 }
@@ -25,7 +26,7 @@ std::vector<T> Copy(std::span<const T> all, Slice slice) {
   return {part.begin(), part.end()};
 }
 
-/// What of the whole index's arrays a file's records fill.
+/// The parts of the index's arrays that a file's records fill.
 struct FileParts {
   Slice required_files{};
   Slice steps{};
@@ -64,7 +65,7 @@ IndexReuse::IndexReuse(std::shared_ptr<const DatasetIndex> index)
   for (std::uint32_t f = 0; f < index_->files().size(); ++f) {
     files_.emplace(index_->file_name(f), f);
   }
-  // As they are numbered: the first step with an outcome, else the first step.
+  // Same rule as for numbering: the first step with an outcome, otherwise the first step.
   for (const bool with_outcome : {true, false}) {
     for (const StepRecord& step : index_->steps()) {
       std::uint32_t& file = text_files_[step.tactic];
@@ -149,7 +150,7 @@ Status IndexReuse::Summarize(std::uint32_t file, const NameTable& names,
 
 void IndexReuse::SummarizeTactics(std::uint32_t file, FileSummary& summary) const {
   const Slice steps = Steps(index_->files()[file]);
-  std::map<std::uint32_t, std::uint32_t> numbers;  // of tactics of the index
+  std::map<std::uint32_t, std::uint32_t> numbers;  // keys are numbers of tactics in the index
   std::vector<bool> has_outcome;
   for (std::uint32_t s = steps.first; s < steps.first + steps.count; ++s) {
     const StepRecord& step = index_->steps()[s];
@@ -177,7 +178,7 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
   const FileRecord& record = index_->files()[file];
   const FileParts parts(*index_, record);
   const auto dependencies = Sub(index_->dependency_files(), record.dependencies);
-  std::map<std::uint32_t, std::uint32_t> dependency_of;  // by FileId
+  std::map<std::uint32_t, std::uint32_t> dependency_of;  // keys are FileIds
   for (std::uint32_t d = 0; d < dependencies.size(); ++d) {
     dependency_of.try_emplace(dependencies[d], d);
   }
@@ -223,7 +224,7 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
   blob.required_files = Copy(index_->required_files(), parts.required_files);
   for (std::uint32_t& f : blob.required_files) to_dependency(f);
   blob.spine = Copy(index_->spines(), record.spine);
-  // Members are as many as definitions, and lie at the same places.
+  // There are as many members as definitions, and they lie at the same places.
   blob.cluster_members = Copy(index_->cluster_members(), record.definitions);
   blob.definitions_by_node = Copy(index_->definitions_by_node(), record.definitions);
   for (auto* numbers : {&blob.spine, &blob.cluster_members, &blob.definitions_by_node}) {

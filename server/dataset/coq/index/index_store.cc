@@ -31,9 +31,9 @@ namespace fs = std::filesystem;
 using IndexPtr = std::shared_ptr<const DatasetIndex>;
 
 constexpr std::chrono::milliseconds kLockPatience(50);
-constexpr std::uint64_t kAsksBetweenWords = 1200;  // a minute
+constexpr std::uint64_t kAsksBetweenWords = 1200;  // one minute
 
-// Where the index may lie, the best place first.
+// The places where the index may lie, the best one first.
 std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
   if (!options.index_file.empty()) return {options.index_file};
   std::vector<fs::path> places = {dir / kIndexFileName};
@@ -46,8 +46,8 @@ std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
   return places;
 }
 
-// Refuses to write an index over what is none: a name that was mistyped must not cost a file. Nor
-// under the name of a dataset's file.
+// Refuses to overwrite a file that is not an index: a mistyped name must not destroy a file. Also
+// refuses names of dataset files.
 Status CheckReplaceable(const fs::path& file) {
   if (file.extension() == ".bin") {
     return InvalidArgument(file.string() +
@@ -85,7 +85,7 @@ class Store {
     }
     MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor lock, LockPlace(outcome.file));
     if (!options_.force) {
-      // The process that had the lock may have built it.
+      // Another process may have built the index while it held the lock.
       MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
       if (IndexPtr index = FindFitting(outcome)) return index;
       if (IndexPtr index = Renew(outcome.file)) return index;
@@ -94,8 +94,8 @@ class Store {
   }
 
  private:
-  // An index that fits as it is. Remembers one that may fit once touched files are hashed, and why
-  // others do not.
+  // Finds an index that fits as it is. Otherwise remembers one that may fit once touched files are
+  // hashed, and why others do not fit.
   IndexPtr FindFitting(IndexOutcome& outcome) {
     why_ = "there is none";
     renewable_.reset();
@@ -124,7 +124,7 @@ class Store {
     return nullptr;
   }
 
-  // Takes the lock of the first place that can be written, and gives that place.
+  // Takes the lock of the first place that can be written, and stores that place in `place`.
   Result<FileDescriptor> LockPlace(fs::path& place) {
     Status status = NotFound("no place for the index");
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -140,7 +140,8 @@ class Store {
           OpenFile(place.string() + ".lock", O_RDWR | O_CREAT | O_NOFOLLOW);
       if (!file.ok()) {
         status = file.status();
-        // A folder that cannot be written sends on to the cache; a full one does not.
+        // If the folder cannot be written, the cache is tried; if it is full, the error is
+        // returned.
         if (status.code() == StatusCode::kPermissionDenied) continue;
         return status;
       }
@@ -155,7 +156,7 @@ class Store {
     if (errno != EWOULDBLOCK) return ErrnoStatus(place.string() + ".lock", errno);
     logger_->Info("waiting for another process that builds the index",
                   {{"dataset", dir_.string()}, {"index", place.string()}});
-    // Asked again and again, not waited for: a wait in the kernel could not be ended.
+    // The lock is polled, because a wait in the kernel could not be interrupted.
     for (std::uint64_t asked = 1; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++asked) {
       if (errno != EWOULDBLOCK && errno != EINTR) {
         return ErrnoStatus(place.string() + ".lock", errno);
@@ -171,8 +172,8 @@ class Store {
     return OkStatus();
   }
 
-  // Hashes what was touched, and gives the index the present inodes and times; none where contents
-  // differ.
+  // Hashes the touched files, and writes the present inodes and times into the index. nullptr if
+  // contents differ.
   IndexPtr Renew(const fs::path& place) {
     if (!renewable_) return nullptr;
     why_ = HashTouched(dir_, *renewable_->index, renewable_->touched, options_.build);
@@ -199,7 +200,7 @@ class Store {
                    {"index", outcome.file.string()},
                    {"why", options_.force ? std::string("asked for") : why_}});
     BuildOptions build = options_.build;
-    // What is damaged is not carried on.
+    // Records of a damaged index are not taken over.
     if (older_ && older_->Verify().ok()) build.older = std::move(older_);
     MILLRACE_ASSIGN_OR_RETURN(outcome.report, BuildIndex(dir_, outcome.file, build, options_.bad));
     outcome.built = true;
@@ -231,8 +232,8 @@ class Store {
   const std::shared_ptr<Logger> logger_;
   const std::vector<fs::path> places_;
   DatasetListing listing_;
-  std::string why_;  // no index fits
-  IndexPtr older_;   // one that does not fit
+  std::string why_;  // why no index fits
+  IndexPtr older_;   // an index that does not fit
   std::optional<Renewable> renewable_;
 };
 
@@ -259,7 +260,8 @@ Result<IndexPtr> FindIndex(const fs::path& dir, const IndexOptions& options) {
   for (const fs::path& place : Places(dir, options)) {
     Result<IndexPtr> index = DatasetIndex::Open(place);
     if (index.ok()) {
-      // A folder that can no longer be written keeps an index of before; the cache has the new one.
+      // If the folder can no longer be written, it may have an outdated index while the cache has
+      // the new one.
       if (CompareWithListing(**index, listing).stale.empty()) return index;
       if (first == nullptr) first = *index;
     } else if (status.ok() || status.code() == StatusCode::kNotFound) {

@@ -50,7 +50,8 @@ Result<IndexWriter> IndexWriter::Create(const std::filesystem::path& path,
     offset = Aligned(offset + counts[s] * IndexEntryBytes(section));
   }
   writer.file_bytes_ = offset;
-  // Room is reserved before anything is written: a full disk shows at once, not at the end.
+  // Disk space is reserved before anything is written, so that a full disk shows at once and not at
+  // the end.
   if (const int error = ::posix_fallocate(writer.file_.get(), 0, static_cast<off_t>(offset))) {
     return ErrnoStatus(
         "no room for an index of " + std::to_string(offset) + " bytes at " + path.string(), error);

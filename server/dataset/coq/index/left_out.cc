@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxReason = 500;
 constexpr std::size_t kShownOnTheWay = 3;
 
-// The text with at most kMaxReason bytes, not cut within a character.
+// The text cut to at most kMaxReason bytes, never within a character.
 std::string Short(const std::string& text) {
   std::string whole = Escaped(text);
   if (whole.size() <= kMaxReason) return whole;
@@ -51,7 +51,7 @@ std::vector<LeftOutPlace> FindLeftOut(const FileNeeds& files,
       if (d < count && d != f) needed_by[d].push_back(f);
     }
   }
-  // By breadth: the way to the nearest bad file is the first that is found.
+  // Searches breadth first, so the first path found leads to the nearest bad file.
   std::vector<bool> left_out(count, false);
   std::vector<std::uint32_t> nearer(count, kNone);
   std::deque<std::uint32_t> reached;

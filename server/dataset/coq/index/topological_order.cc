@@ -11,7 +11,7 @@ namespace {
 
 using Graph = std::vector<std::vector<std::uint32_t>>;
 
-// What is left of `alive` after taking away, again and again, whatever `edges` leads nowhere alive.
+// Repeatedly removes from `alive` every node that has no edge to a node in `alive`.
 void StripLeaves(const Graph& edges, const Graph& reversed, std::vector<bool>& alive) {
   std::vector<std::uint32_t> degree(edges.size(), 0);
   std::vector<std::uint32_t> leaves;
@@ -47,7 +47,7 @@ TopologicalOrder OrderFiles(std::span<const OrderedFile> files) {
     }
   }
 
-  // A file's rank in (size, name) stands for both in the queue.
+  // In the queue, a file's rank stands for its size and name.
   std::vector<std::uint32_t> by_rank(count);
   std::iota(by_rank.begin(), by_rank.end(), 0u);
   std::sort(by_rank.begin(), by_rank.end(), [&](std::uint32_t a, std::uint32_t b) {

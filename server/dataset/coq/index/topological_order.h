@@ -1,6 +1,6 @@
 // The order of a dataset's files.
 //
-// Thread-safe: no state but the arguments.
+// Thread-safe: there is no state except the arguments.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// A file to be ordered.
+/// A file to be put in order.
 struct OrderedFile {
   std::uint64_t size = 0;
   std::string_view name;
@@ -19,14 +19,14 @@ struct OrderedFile {
 
 struct TopologicalOrder {
   std::vector<std::uint32_t> order;  // places in the list of files
-  /// Files on a cycle of dependencies or between two of them; those that only depend on one, and so
-  /// are not in `order` either, are left out.
+  /// Files that lie on a cycle of dependencies, or between two cycles. Files that only depend on a
+  /// cycle are not listed here, and they are not in `order` either.
   std::vector<std::uint32_t> cyclic;
 };
 
-/// Takes, among the files whose dependencies are all placed, the one with the smallest (size,
-/// name), names compared by NameLess, until none is left. A file's dependency on itself counts only
-/// where it is not the first of its dependencies. O(n log n + dependencies).
+/// Repeats until no file is left: of the files whose dependencies all have their places, takes the
+/// one with the smallest (size, name). Names are compared by NameLess. A file's dependency on
+/// itself is ignored if it is the first of its dependencies. O(n log n + dependencies).
 TopologicalOrder OrderFiles(std::span<const OrderedFile> files);
 
 }  // namespace millrace

@@ -14,7 +14,8 @@ std::uint32_t Size(const std::vector<DefinitionRecord>& v) {
   return static_cast<std::uint32_t>(v.size());
 }
 
-// The depth of every definition below the first of its chain. Each is walked over twice at most.
+// Sets every definition's depth: the length of its chain of predecessors. Walks over each
+// definition at most twice.
 Status FindDepths(std::vector<DefinitionRecord>& definitions) {
   for (DefinitionRecord& d : definitions) d.depth = kUnknown;
   std::vector<std::uint32_t> way;
@@ -35,7 +36,8 @@ Status FindDepths(std::vector<DefinitionRecord>& definitions) {
   return OkStatus();
 }
 
-// Numbers the forest in preorder: subtree sizes from the deepest up, then places from the top down.
+// Numbers the forest in preorder: sizes of subtrees from the deepest definition up, then places
+// from the top down.
 void NumberForest(std::vector<DefinitionRecord>& definitions) {
   const std::uint32_t n = Size(definitions);
   std::vector<std::uint32_t> first_of_depth(n + 1, 0);
@@ -62,7 +64,7 @@ void NumberForest(std::vector<DefinitionRecord>& definitions) {
   }
 }
 
-// The cluster of representative r: the chain from r, as far as r is named.
+// Adds the cluster of representative r: the part of the chain from r whose definitions name r.
 Status AddCluster(const std::vector<std::uint32_t>& cluster_of, std::uint32_t r, FileBlob& blob) {
   std::vector<DefinitionRecord>& definitions = blob.definitions;
   if (cluster_of[r] != r) {

@@ -23,7 +23,7 @@ std::uint32_t Count(const std::vector<T>& v) {
 
 void Raise(std::uint64_t& bound, std::uint64_t value) { bound = std::max(bound, value); }
 
-// Whether two texts are equal after removing every '@' from both.
+// Whether two texts are equal if every '@' is removed from both.
 bool EqualButForAt(std::string_view a, std::string_view b) {
   std::size_t i = 0;
   std::size_t j = 0;
@@ -70,7 +70,7 @@ class DefinitionScanner {
   }
 
  private:
-  // Number of the definition at a node, kNone where there is none.
+  // The number of the definition at a node; kNone if there is none.
   std::uint32_t NumberOf(std::uint32_t node) const {
     const auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node);
     if (found == nodes_.end() || *found != node) return kNone;
@@ -241,7 +241,8 @@ class DefinitionScanner {
       summary_.tactics.push_back({.ident = tactic.getIdent(), .base_text = {}});
       has_outcome_.push_back(false);
     }
-    // The text is that of the first step with an outcome, if there is one.
+    // The text comes from the first step with an outcome, or, if there is none, from the first
+    // step.
     if (is_new || (with_outcome && !has_outcome_[number])) {
       const std::string_view base_text = View(tactic.getBaseText());
       if (!IsUtf8(base_text)) return DataLoss("the `baseText` of its tactic is not UTF-8");
@@ -288,7 +289,7 @@ class DefinitionScanner {
     return CheckRest(outcome);
   }
 
-  // What becomes no example is checked all the same.
+  // Parts that do not become examples are checked too.
   Status CheckOutcome(const schema::Outcome::Reader& outcome) {
     MILLRACE_RETURN_IF_ERROR(CheckState(outcome.getBefore()));
     for (const auto& argument : outcome.getTacticArguments()) {
@@ -314,7 +315,7 @@ class DefinitionScanner {
     return OkStatus();
   }
 
-  // Notes a reference: anything with getDepIndex and getNodeIndex.
+  // Notes a reference: any type with getDepIndex and getNodeIndex.
   template <class Reference>
   Status Note(const Reference& reference, const char* what) {
     if (NoteTarget(summary_.targets, reference.getDepIndex(), reference.getNodeIndex(), offset_)) {
@@ -325,7 +326,7 @@ class DefinitionScanner {
   }
 
   TextRef RefTo(capnp::Text::Reader text) {
-    // An absent text is no part of the file.
+    // An absent text does not lie in the file.
     if (text.size() == 0 || !graph_.Contains(text.begin(), text.size())) return {};
     Raise(summary_.bounds.max_text_bytes, text.size());
     return {.offset = graph_.OffsetOf(text.begin()),
@@ -333,7 +334,7 @@ class DefinitionScanner {
             .reserved = 0};
   }
 
-  // Slices count in 32 bits.
+  // Numbers and counts in slices have 32 bits.
   Status CheckSizes() {
     bool fits = true;
     blob_.ForEachArray([&](const auto& array) { fits = fits && array.size() < kNone; });
@@ -344,10 +345,10 @@ class DefinitionScanner {
   const std::vector<std::uint32_t>& nodes_;
   FileSummary& summary_;
   FileBlob& blob_;
-  std::uint64_t offset_ = 0;  // of the definition being read
+  std::uint64_t offset_ = 0;  // place of the definition being read
   std::vector<std::uint32_t> cluster_of_;
   std::vector<bool> has_outcome_;
-  // Ordered: a file cannot choose keys that make it slow.
+  // An ordered map, so that a file cannot choose keys that make it slow.
   std::map<std::int64_t, std::uint32_t> tactics_;
 };
 

@@ -1,6 +1,6 @@
 // Reads the definitions of one file with their proofs, and checks every index in them.
 //
-// Thread-safe: no state but the arguments.
+// Thread-safe: there is no state except the arguments.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// Notes a reference to a node; false where the file has no such dependency.
+/// Notes a reference to a node. False if the file has no such dependency.
 inline bool NoteTarget(std::vector<FurthestTarget>& targets, std::uint32_t dependency,
                        std::uint32_t node, std::uint64_t offset) {
   if (dependency >= targets.size()) return false;
@@ -22,9 +22,9 @@ inline bool NoteTarget(std::vector<FurthestTarget>& targets, std::uint32_t depen
   return true;
 }
 
-/// Fills in all arrays of `blob` and the tactics, targets, representative and bounds of `summary`.
-/// `definition_nodes` are the nodes of the definitions' class, in order. REQUIRES: summary.targets
-/// has one entry a dependency. May throw what Cap'n Proto throws.
+/// Fills in all arrays of `blob`, and of `summary` the tactics, targets, representative and bounds.
+/// `definition_nodes` are the nodes with the definition class, in order. REQUIRES: summary.targets
+/// has one entry for each dependency. May throw the exceptions of Cap'n Proto.
 Status ScanDefinitions(GraphFile& graph, const std::vector<std::uint32_t>& definition_nodes,
                        FileSummary& summary, FileBlob& blob);
 

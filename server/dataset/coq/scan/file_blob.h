@@ -1,7 +1,7 @@
-// What the scan of one file gives: records with numbers that count within the file, to be moved to
-// their places in the index once the order of all files is known.
+// The result of scanning one file: records with numbers that count within the file. They are moved
+// to their places in the index once the order of all files is known.
 //
-// Values.
+// Value types.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-/// The records of one file, as in DatasetIndex but for: `file` of definitions and clusters is 0; of
-/// context nodes and arguments, and of roots, it is the number of the dependency, as are the
-/// entries of required_files; names of definitions are numbers in `names`; StepRecord::tactic
-/// counts in FileSummary::tactics.
+/// The records of one file, as in DatasetIndex, except for some numbers. `file` is 0 in definitions
+/// and clusters. In context nodes, arguments, roots and required_files, the file is the number of
+/// the dependency. Names of definitions are numbers in `names`. StepRecord::tactic is a position in
+/// FileSummary::tactics.
 struct FileBlob {
   std::vector<DefinitionRecord> definitions;
   std::vector<ClusterRecord> clusters;
@@ -29,7 +29,7 @@ struct FileBlob {
   std::vector<std::uint32_t> definitions_by_node;
   std::vector<NodeRef> context_nodes;
   std::vector<NodeRef> arguments;
-  std::vector<std::uint32_t> name_ends;  // in name_bytes, one a definition
+  std::vector<std::uint32_t> name_ends;  // position in name_bytes, one for each definition
   std::vector<char> name_bytes;
 
   /// Calls visit(array) for every array, always in the same order.
@@ -53,7 +53,7 @@ struct FileBlob {
 /// Number of arrays that FileBlob::ForEachArray visits.
 inline constexpr std::size_t kBlobArrays = 12;
 
-/// How much of each section of the index a file fills.
+/// Number of entries of each section of the index that belong to a file.
 struct BlobCounts {
   std::uint64_t definitions = 0;
   std::uint64_t clusters = 0;
@@ -68,30 +68,30 @@ struct BlobCounts {
   BlobCounts& operator+=(const BlobCounts& other);
 };
 
-/// The largest node of a dependency that anything in the file refers to.
+/// The largest node of a dependency to which the file refers.
 struct FurthestTarget {
-  std::uint64_t needed_nodes = 0;  // that node + 1; 0: nothing refers to the dependency
-  std::uint64_t offset = 0;        // byte of the file where the reference lies
+  std::uint64_t needed_nodes = 0;  // number of that node + 1; 0: nothing refers to the dependency
+  std::uint64_t offset = 0;        // position in the file of that reference, in bytes
 };
 
 /// A tactic as a file has it.
 struct FileTactic {
   std::int64_t ident = 0;
   std::string base_text;
-  /// Where the file's records come from an older index: the step there (IndexReuse) that the text
-  /// is still to be read from, should it be needed.
+  /// Set if the file's records come from an older index: the step in that index (IndexReuse) from
+  /// which the text is to be read if it is needed.
   std::uint32_t text_step = kNone;
 };
 
-/// What stays in memory of a file after its scan.
+/// The data of a file that stay in memory after its scan.
 struct FileSummary {
   FileIdentity identity;
   Digest128 digest;
   std::uint32_t node_count = 0;
   std::uint32_t edge_count = 0;
-  std::uint32_t representative = kNone;     // definition of the file
+  std::uint32_t representative = kNone;     // a definition of the file
   std::vector<std::uint32_t> dependencies;  // places in the listing; kNone: not in the dataset
-  std::vector<FurthestTarget> targets;      // one a dependency
+  std::vector<FurthestTarget> targets;      // one for each dependency
   std::vector<FileTactic> tactics;          // in the order in which they are met
   std::vector<std::uint32_t> tactics_with_outcomes;  // in the order of their first outcomes
   IndexBounds bounds{};

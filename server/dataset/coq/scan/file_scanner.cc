@@ -128,7 +128,7 @@ Status ScanFile(const std::filesystem::path& dir, const std::string& name, std::
     MILLRACE_RETURN_IF_ERROR(ScanDefinitions(graph, definition_nodes, summary, blob));
     return CheckOwnTargets(graph, summary.targets[0]);
   });
-  // First, since it explains whatever else is wrong.
+  // Checked first, because it explains any other error.
   MILLRACE_RETURN_IF_ERROR(graph.file().CheckIntact());
   MILLRACE_RETURN_IF_ERROR(read);
   CountBlob(blob, summary.counts);

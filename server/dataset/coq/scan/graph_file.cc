@@ -11,7 +11,8 @@
 namespace millrace {
 namespace {
 
-// More than any writer makes; keeps a damaged first word from asking for a table of gigabytes.
+// More than any writer makes. Without this limit, a damaged first word could ask for a table of
+// gigabytes.
 constexpr std::uint64_t kMaxSegments = 65536;
 
 std::uint32_t ReadUint32(std::span<const std::byte> bytes, std::uint64_t offset) {
@@ -20,8 +21,9 @@ std::uint32_t ReadUint32(std::span<const std::byte> bytes, std::uint64_t offset)
   return value;
 }
 
-// The standard framing (https://capnproto.org/encoding.html, "Serialization over a stream"): number
-// of segments - 1, each one's size in words, padding to a word, the segments; and nothing behind.
+// Checks the standard framing (https://capnproto.org/encoding.html, "Serialization over a stream"):
+// number of segments - 1, the size of each segment in words, padding to a word, the segments.
+// Nothing may follow.
 Status CheckFraming(std::span<const std::byte> bytes) {
   const std::uint64_t size = bytes.size();
   if (size < 16) {
@@ -54,8 +56,8 @@ Status CheckFraming(std::span<const std::byte> bytes) {
   return OkStatus();
 }
 
-// Base address of a list of structs whose elements are `data_bytes` of data and `pointers`
-// pointers: what Cap'n Proto's own reader says of its first element.
+// The address of the first element of a list of structs that have `data_bytes` of data and
+// `pointers` pointers. Cap'n Proto's own reader gives it.
 template <class ListReader>
 Result<const std::uint64_t*> BaseOf(const ListReader& list, const char* what,
                                     std::size_t data_bytes, unsigned pointers) {
@@ -93,8 +95,8 @@ Result<GraphFile> GraphFile::Open(MappedFile file) {
 Status GraphFile::Read() {
   const auto bytes = file_.bytes();
   capnp::ReaderOptions options;
-  // Everything is read once. What is read more often than twice is a message whose pointers overlap
-  // in order to look larger than it is.
+  // A normal reading visits everything once. If a message needs more than two readings, its
+  // pointers overlap in order to make it look larger than it is.
   options.traversalLimitInWords = bytes.size() / 8 * 2 + 8192;
   message_ = std::make_unique<GraphMessage>(
       kj::arrayPtr(reinterpret_cast<const capnp::word*>(bytes.data()), bytes.size() / 8), options);

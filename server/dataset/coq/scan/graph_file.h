@@ -1,9 +1,9 @@
-// One file of a dataset, open: framing, version and the strides of nodes and edges are checked,
-// what the graph says is not (index_builder checks it once, readers check each value that they
-// use).
+// One open file of a dataset. Framing, version and the strides of nodes and edges are checked. The
+// content of the graph is not: index_builder checks it once, and readers check each value that they
+// use.
 //
-// Opening reads the ends of the message only, whatever its size. Thread-safe for const access to
-// the words; `message()` is for one thread.
+// Opening reads only the beginning and the end of the message, whatever its size. Const access to
+// the words is thread-safe; `message()` is for one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,24 @@ namespace millrace {
 
 struct GraphMessage;  // graph_message.h
 
-/// The only data version that is read.
+/// The only data version that is supported.
 inline constexpr std::int64_t kDataVersion = 15;
 
-/// A DataLoss that begins with "at byte N: ".
+/// A DataLoss whose message begins with "at byte N: ".
 Status DataLossAt(std::uint64_t offset, const std::string& reason);
 
 class GraphFile {
  public:
-  /// DataLoss, with the byte where known, for what is not one whole message of data version 15 with
-  /// nodes of 24 and edges of 8 bytes. Messages leave the path to the caller.
+  /// DataLoss, with the byte if it is known, if the file is not one complete message of data
+  /// version 15 with nodes of 24 bytes and edges of 8 bytes. The caller adds the path to messages.
   static Result<GraphFile> Open(MappedFile file);
 
   GraphFile(GraphFile&&) noexcept;
   GraphFile& operator=(GraphFile&&) noexcept;
   ~GraphFile();
 
-  /// kNodeWords words a node, one word an edge: see node_words.h. nullptr where there are none.
+  /// kNodeWords words for each node, one word for each edge: see node_words.h. nullptr if there are
+  /// none.
   const std::uint64_t* nodes() const { return nodes_; }
   const std::uint64_t* edges() const { return edges_; }
   std::uint32_t node_count() const { return node_count_; }
@@ -43,15 +44,15 @@ class GraphFile {
   const MappedFile& file() const { return file_; }
   GraphMessage& message() { return *message_; }
 
-  /// Where a word or byte of the map lies in the file.
+  /// The position in the file of a word or byte of the map.
   std::uint64_t OffsetOf(const void* address) const {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) -
                                       file_.bytes().data());
   }
-  /// Whether the `bytes` from `address` lie in the map.
+  /// Whether all `bytes` bytes from `address` lie in the map.
   bool Contains(const void* address, std::size_t bytes) const;
 
-  /// Gives up the message and leaves the map, for those who read words only.
+  /// Drops the message and keeps the map, for those who only read words.
   MappedFile TakeFile() &&;
 
  private:

@@ -1,6 +1,7 @@
-// The Cap'n Proto side of a GraphFile: only what reads definitions and proofs includes this.
+// The Cap'n Proto side of a GraphFile. Only code that reads definitions and proofs includes this.
 //
-// Every access through a reader may throw on a damaged file: do it inside CatchCapnp.
+// Every access through a reader may throw if a file is damaged. So access it only inside
+// CatchCapnp.
 #pragma once
 
 #include <exception>
@@ -15,7 +16,7 @@
 
 namespace millrace {
 
-/// An open message. Not thread-safe: reading counts against the traversal limit.
+/// An open message. Not thread-safe: every read counts against the traversal limit.
 struct GraphMessage {
   GraphMessage(kj::ArrayPtr<const capnp::word> words, capnp::ReaderOptions options)
       : reader(words, options) {}
@@ -25,8 +26,8 @@ struct GraphMessage {
   capnp::List<schema::Graph::Node>::Reader nodes;
 };
 
-/// Runs `body` (which returns a Status) and turns what Cap'n Proto or the allocator throws into
-/// one.
+/// Runs `body`, which returns a Status. Exceptions of Cap'n Proto or the allocator become a Status
+/// too.
 template <class Body>
 Status CatchCapnp(const Body& body) {
   try {

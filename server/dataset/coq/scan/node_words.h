@@ -1,34 +1,34 @@
 // The words of nodes and edges as they lie in a mapped file (docs/dataset-format.md, "Words").
 //
-// A mapped file can change under the reader: load a word once, decode the copy, check what is
-// decoded.
+// A mapped file can change under the reader. So load a word only once, decode the copy, and check
+// the decoded values.
 #pragma once
 
 #include <cstdint>
 
 namespace millrace {
 
-/// Words (of 8 bytes) from one node to the next.
+/// Number of words (of 8 bytes) from one node to the next.
 inline constexpr std::uint32_t kNodeWords = 3;
-/// Number of classes of nodes: tags are below it.
+/// Number of node classes. Every tag is below it.
 inline constexpr std::uint32_t kNodeClasses = 26;
 /// The tag of a definition.
 inline constexpr std::uint32_t kDefinitionTag = 3;
-/// Number of classes of edges: labels are below it.
+/// Number of edge classes. Every label is below it.
 inline constexpr std::uint32_t kEdgeClasses = 44;
 /// The label of edges that closures do not follow.
 inline constexpr std::uint32_t kConstOpaqueDef = 7;
 
-/// Reads a word of a mapped file once: the compiler may neither repeat nor split the load.
+/// Reads a word of a mapped file exactly once: the compiler may neither repeat nor split the load.
 inline std::uint64_t LoadWord(const std::uint64_t* word) {
   return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-/// A node's first word. Its second one is its identity.
+/// A node's first word. The second word is the node's identity.
 struct NodeWord {
-  std::uint32_t tag;             // class
+  std::uint32_t tag;             // the node's class
   std::uint32_t children_count;  // up to 65535
-  std::uint32_t children_index;  // in edges
+  std::uint32_t children_index;  // position of the first child in the edges
 
   static NodeWord Decode(std::uint64_t word) {
     return {static_cast<std::uint32_t>(word & 0xFFFF),
@@ -39,9 +39,9 @@ struct NodeWord {
 
 /// An edge.
 struct EdgeWord {
-  std::uint32_t label;       // class
-  std::uint32_t dependency;  // number in the file's dependencies
-  std::uint32_t node;        // in that file
+  std::uint32_t label;       // the edge's class
+  std::uint32_t dependency;  // position in the file's dependencies
+  std::uint32_t node;        // node number in that file
 
   static EdgeWord Decode(std::uint64_t word) {
     return {static_cast<std::uint32_t>(word & 0xFFFF),
