@@ -22,8 +22,8 @@ Status DamagedFilesStatus(const std::string& dataset, const std::string& what,
 
 Status DamagedIndexStatus(const std::string& dataset, const DamagedFile& index) {
   return DataLoss(fmt::format(
-      "the index of dataset '{}' is damaged ({}: {}); restart what uses it, which builds "
-      "a new one where that is needed",
+      "the index of dataset '{}' is damaged ({}: {}); restart the processes that use it; they "
+      "build a new one if necessary",
       dataset, index.name, index.what));
 }
 

@@ -1,4 +1,4 @@
-// Files of a dataset that are damaged, and what a plan is told that reads them.
+// Damaged files of a dataset, and the errors of plans that read them.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -12,29 +12,29 @@
 
 namespace millrace {
 
-/// A file that is no longer, or was never, what the index says of it.
+/// A file that is no longer the indexed one, or never was.
 struct DamagedFile {
-  static constexpr std::uint32_t kIndex = 0xFFFFFFFF;  // no file: the index itself
+  static constexpr std::uint32_t kIndex = 0xFFFFFFFF;  // stands for the index itself
 
-  std::uint32_t file = kIndex;  // number in the dataset
-  std::string name;             // in the dataset; path of the index
-  std::string what;             // happened, for a person
+  std::uint32_t file = kIndex;  // the file's number in the dataset
+  std::string name;             // name in the dataset; for the index, its path
+  std::string what;             // the damage, described for people
 };
 
-/// What CheckFiles found and had not found before.
+/// Findings of CheckFiles that are new since its last call.
 struct FileNews {
   std::vector<DamagedFile> damaged;
-  std::vector<DamagedFile> replaced;  // by another file; what is mapped stays right
-  std::vector<std::string> touched;   // names; their times are others, their bytes are not
+  std::vector<DamagedFile> replaced;  // replaced by another file; the mapped one stays valid
+  std::vector<std::string> touched;   // names of files with new times but the same bytes
 };
 
-/// DataLoss with `what` happened and the `exclude` line that would let the pipeline go on without
-/// the files `needed`, which it does not exclude yet. `dataset`: as a person calls it.
+/// DataLoss that tells `what` happened. It has the `exclude` line that would let the pipeline go on
+/// without the files `needed`, which it does not exclude yet. `dataset`: the name that people use.
 Status DamagedFilesStatus(const std::string& dataset, const std::string& what,
                           std::span<const std::string> excluded,
                           std::span<const std::string> needed);
 
-/// DataLoss for a dataset whose index is damaged: no plan can be served.
+/// DataLoss for a dataset whose index is damaged: no plan over it can be served.
 Status DamagedIndexStatus(const std::string& dataset, const DamagedFile& index);
 
 }  // namespace millrace

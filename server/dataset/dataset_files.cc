@@ -21,7 +21,8 @@ class Lister {
   explicit Lister(const fs::path& dir) : dir_(dir) {}
 
   DatasetListing Run() && {
-    // A list of folders to visit instead of recursion: depth is the folder's business.
+    // Uses a list of folders to visit instead of recursion, because the folder decides how deep it
+    // is.
     std::vector<std::string> folders = {""};
     while (!folders.empty()) {
       const std::string folder = std::move(folders.back());
@@ -129,7 +130,7 @@ Result<DatasetListing> ListDataset(const fs::path& dir) {
 }
 
 bool NameLess(std::string_view a, std::string_view b) {
-  // Equal to comparing lists of parts, since a separator then sorts before every byte of a name.
+  // Same as comparing lists of parts, because here a separator sorts before every byte of a name.
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
     const auto rank = [](char c) { return c == '/' ? -1 : int{static_cast<unsigned char>(c)}; };
     return rank(x) < rank(y);

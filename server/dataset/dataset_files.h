@@ -1,6 +1,6 @@
-// The files of a dataset's folder: every *.bin below it, at any depth, and their names.
+// The files of a dataset's folder (every *.bin below it, at any depth) and their names.
 //
-// Values; free functions are thread-safe.
+// Value types; free functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,39 @@
 
 namespace millrace {
 
-/// A file that is not what it should be.
+/// A file with an error.
 struct BadFile {
-  std::string name;    // in the dataset
-  std::string reason;  // begins with "at byte N: " where a place is known
+  std::string name;    // name in the dataset
+  std::string reason;  // begins with "at byte N: " if a place is known
 
-  /// Control characters of the name are escaped: one file, one line.
+  /// Control characters in the name are escaped, so that each file takes one line.
   std::string ToString() const;
 };
 
-/// The text with what is no UTF-8, control characters and backslashes escaped: "\\x0a".
+/// The text with escapes ("\\x0a") for control characters, backslashes and bytes that are not
+/// UTF-8.
 std::string Escaped(std::string_view text);
 
-/// DataLoss naming every bad file, one a line, in the order of their names. `what` begins it.
-/// REQUIRES: not bad.empty().
+/// DataLoss that names every bad file, one on each line, ordered by name. The message begins with
+/// `what`. REQUIRES: !bad.empty().
 Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad);
 
-/// What a folder holds, ordered by name.
+/// The content of a folder, ordered by name.
 struct DatasetListing {
   std::vector<std::string> names;  // paths below the folder, with '/'
   std::vector<FileIdentity> identities;
-  std::vector<BadFile> bad;  // not regular, unreadable, names that are no UTF-8, unreadable folders
+  // Files that are not regular or cannot be read, names that are not UTF-8, folders that cannot be
+  // read.
+  std::vector<BadFile> bad;
 };
 
 /// Lists a folder. Links to files are followed, links to folders are not. NotFound,
-/// PermissionDenied or InvalidArgument, naming it, for a folder that cannot be listed or that has
-/// no
-/// *.bin file.
+/// PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be listed or
+/// has no *.bin file.
 Result<DatasetListing> ListDataset(const std::filesystem::path& dir);
 
-/// Whether two names compare as path parts, left to right: "a/c1/d.bin" before "a/c1.bin".
+/// Whether `a` comes before `b` if both are compared part by part, from left to right: "a/c1/d.bin"
+/// comes before "a/c1.bin".
 bool NameLess(std::string_view a, std::string_view b);
 
 /// Whether `text` is UTF-8 (RFC 3629: no surrogates, no overlong forms).

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kModulus = 1'000'000'007;
 
-/// md5 of `text` as a big-endian integer, modulo kModulus.
+/// The md5 of `text`, as a big-endian integer, modulo kModulus.
 std::uint64_t Md5Modulo(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int length = 0;

@@ -14,25 +14,26 @@ namespace millrace {
 
 enum class SplitMethod : std::uint8_t { kDisabled, kHash, kFilePrefix };
 
-/// Labels that a split can have, from 0.
+/// Number of labels that a split can have, counted from 0.
 inline constexpr std::uint32_t kMaxSplitLabels = 256;
 
 struct SplitOptions {
   SplitMethod method = SplitMethod::kDisabled;
-  std::vector<std::int64_t> proportions;  // hash: of label 0, 1, …; at least one, none < 0
-  std::int64_t seed = 0;                  // hash
-  std::vector<std::vector<std::string>> prefixes;  // file_prefix: of label 1, 2, …
+  std::vector<std::int64_t> proportions;  // method hash: for label 0, 1, …; at least one, none < 0
+  std::int64_t seed = 0;                  // method hash
+  std::vector<std::vector<std::string>> prefixes;  // method file_prefix: for label 1, 2, …
 
-  /// Labels that can occur: at least 1.
+  /// Number of labels that can occur; at least 1.
   std::uint32_t labels() const;
 };
 
-/// Label of a definition whose node has `identity`: md5 of "<identity as uint64>#<seed>" as a
-/// big-endian integer, modulo 1,000,000,007, over 1,000,000,007, times the sum of the proportions;
-/// the first label whose running sum of proportions is not below that.
+/// Finds the label of a definition whose node has `identity`. Takes the md5 of "<identity as
+/// uint64>#<seed>" as a big-endian integer, modulo 1,000,000,007. Divides it by 1,000,000,007 and
+/// multiplies it by the sum of the proportions. The label is the first one whose running sum of
+/// proportions is not below the result.
 class HashSplit {
  public:
-  /// InvalidArgument for no proportions, a negative one, or a sum of 0.
+  /// InvalidArgument if there are no proportions, one is negative, or their sum is 0.
   static Result<HashSplit> Create(const SplitOptions& options);
   std::uint32_t Label(std::uint64_t identity) const;
 

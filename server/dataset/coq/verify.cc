@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Files that are there, and of which the index knows nothing.
+// Files in the folder that the index does not know.
 std::vector<BadFile> UnknownFiles(const DatasetListing& listing, const DatasetIndex& index) {
   std::unordered_set<std::string_view> indexed;
   for (std::uint32_t f = 0; f < index.files().size(); ++f) indexed.insert(index.file_name(f));
@@ -30,7 +30,7 @@ std::vector<BadFile> UnknownFiles(const DatasetListing& listing, const DatasetIn
   return unknown;
 }
 
-// How a file differs from its record; empty where it does not.
+// The difference between a file and its record; empty if there is none.
 std::string Difference(const std::filesystem::path& path, const FileRecord& record) {
   const Result<MappedFile> file = MappedFile::Open(path, AccessPattern::kSequential);
   if (!file.ok()) return file.status().message();

@@ -1,4 +1,4 @@
-// Whether the files of a dataset are, byte for byte, those that were indexed.
+// Checks whether the files of a dataset are, byte for byte, those that were indexed.
 //
 // Free functions, thread-safe.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace millrace {
 
-/// Reads all files of the index, on `options.threads` threads, and compares their digests; also
-/// names files that the folder has and of which the index knows nothing, not even that it leaves
-/// them out. OK, or DataLoss naming each file that differs, is gone, or is not indexed (they also
-/// go to `bad` where it is given); Cancelled.
+/// Reads all files of the index, on `options.threads` threads, and compares their digests. Also
+/// finds files in the folder that the index neither has nor leaves out. Returns OK, or DataLoss
+/// that names each file that differs, is gone or is not indexed (these are also stored in `bad`, if
+/// it is given), or Cancelled.
 Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index,
                      const BuildOptions& options, std::vector<BadFile>* bad = nullptr);
 

@@ -1,7 +1,7 @@
-// Reads the files of a dataset ahead into the page cache, and says how much of them was there and
-// is there.
+// Reads the files of a dataset ahead into the page cache, and reports how much of them was in the
+// cache before and after.
 //
-// Free function; uses threads of its own.
+// A free function; it uses threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 namespace millrace {
 
 struct WarmOptions {
-  unsigned threads = 4;  // that read: a disk that is asked for one thing at a time is slow
+  unsigned threads = 4;  // readers; a disk that gets one request at a time is slow
   std::stop_token stop;
-  /// Called with the size of all files before any is read, and then, from several threads, with the
-  /// bytes that were read or found since the last call.
+  /// `begin` is called with the size of all files before any is read. Then `progress` is called,
+  /// from several threads, with the bytes that were read or found since its last call.
   std::function<void(std::uint64_t total)> begin;
   std::function<void(std::uint64_t bytes)> progress;
 };
@@ -26,14 +26,14 @@ struct WarmReport {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;
   std::uint64_t cached_before = 0;
-  std::uint64_t cached_after = 0;  // of all files, when the last one was read
-  std::uint64_t read = 0;          // of files that were not in the cache as a whole
+  std::uint64_t cached_after = 0;  // of all files, when the last one had been read
+  std::uint64_t read = 0;          // bytes of the files that were not completely in the cache
   double seconds = 0;
 };
 
-/// Reads every *.bin file below `dir`, and the index there if there is one, but for files that the
-/// cache has as a whole. Errors of ListDataset; DataLoss naming the bad files, after all others
-/// were read; Cancelled.
+/// Reads every *.bin file below `dir`, and the index there if there is one. Skips files that are
+/// completely in the cache. Errors of ListDataset; DataLoss that names the bad files, after all
+/// others were read; Cancelled.
 Result<WarmReport> WarmDataset(const std::filesystem::path& dir, const WarmOptions& options);
 
 }  // namespace millrace

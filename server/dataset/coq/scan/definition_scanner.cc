@@ -91,7 +91,8 @@ class DefinitionScanner {
       const std::uint32_t node = list[d];
       const auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node);
       if (found == nodes_.end() || *found != node) {
-        return DataLoss(fmt::format("the list of definitions names node {}, which is none", node));
+        return DataLoss(
+            fmt::format("the list of definitions names node {}, which is not one", node));
       }
       std::uint32_t& number =
           blob_.definitions_by_node[static_cast<std::size_t>(found - nodes_.begin())];

@@ -27,8 +27,8 @@ bool ContextTable::IsBefore(std::uint32_t ancestor, std::uint32_t definition) co
 }
 
 std::uint32_t ContextTable::FindInList(std::uint32_t list, std::uint32_t file) const {
-  // A file occurs once on the way from any list to the root, so the lists that end with it cover
-  // disjoint parts of the walk.
+  // On the way from a list to the root, a file occurs only once. So the lists that end with this
+  // file cover disjoint parts of the walk.
   const auto first = lists_of_file_.begin() + first_list_of_file_[file];
   const auto last = lists_of_file_.begin() + first_list_of_file_[file + 1];
   const std::uint32_t enter = lists_[list].enter;
@@ -60,7 +60,7 @@ void ContextTable::AppendLabels(Context context, std::vector<std::uint32_t>* out
   const std::size_t begin = out->size();
   const std::uint64_t length = Length(context);
   out->resize(begin + length);
-  // Lists are linked from their end.
+  // A list is linked from its end to its start.
   for (std::uint32_t l = context.list; l != 0; l = lists_[l].parent) {
     std::uint32_t* to = out->data() + begin + lists_[lists_[l].parent].length;
     for (const std::uint32_t definition :

@@ -1,15 +1,16 @@
-// Global contexts of a plan: which definitions were available where a definition was proved, and at
-// which position, without any context being written out.
+// Global contexts of a plan. They say which definitions were available where a definition was
+// proved, and at which position. No context is written out.
 //
 // A context is the spines of a list of required files, in order, followed by the definition's own
-// chain of predecessors. Lists of one file extend one another, so they are kept as a tree: list l
-// is its parent's list and one more file. A position is found from the tree and from the numbering
+// chain of predecessors. The lists of one file extend each other, so they are kept as a tree: list
+// l is its parent's list and one more file. A position is found from the tree and from the numbers
 // of the `previous` forest, in O(log lists that end with the file).
 //
-// Contexts are numbered by value, by first use in the order of the definitions given. The table
-// takes 4 bytes a definition, 8 a context and 28 a list.
+// Contexts with equal values share a number. Numbers follow the first use, in the order of the
+// given definitions. The table takes 4 bytes for each definition, 8 for each context and 28 for
+// each list.
 //
-// Immutable; thread-safe. Refers to the index and the labels, which have to outlive it.
+// Immutable; thread-safe. Refers to the index and the labels, which must outlive it.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -26,42 +27,42 @@ namespace millrace {
 
 class ContextTable {
  public:
-  /// `definitions`: those whose contexts are wanted, in order of first use.
+  /// `definitions`: those whose contexts are wanted, in the order of first use.
   ContextTable(const DatasetIndex& index, const NodeLabels& labels,
                std::span<const std::uint32_t> definitions);
 
-  /// Distinct contexts.
+  /// Number of distinct contexts.
   std::uint32_t size() const { return static_cast<std::uint32_t>(contexts_.size()); }
-  /// Definitions in the largest one.
+  /// Number of definitions in the largest context.
   std::uint64_t max_length() const { return max_length_; }
 
-  /// Number of a definition's context. REQUIRES: the definition is one of those given.
+  /// The number of a definition's context. REQUIRES: the definition was given to the constructor.
   std::uint32_t Id(std::uint32_t definition) const { return id_of_[definition]; }
-  /// Definitions in a context.
+  /// Number of definitions in a context.
   std::uint64_t Length(std::uint32_t context) const { return Length(contexts_[context]); }
-  /// Position of a definition in a context, or kNone.
+  /// The position of a definition in a context, or kNone.
   std::uint32_t Position(std::uint32_t context, std::uint32_t definition) const;
-  /// Appends a context's node labels, in order.
+  /// Appends the node labels of a context, in order.
   void AppendLabels(std::uint32_t context, std::vector<std::uint32_t>* out) const {
     AppendLabels(contexts_[context], out);
   }
 
-  /// Writes the v1::ContextTable that is served, as it is serialized, and its bytes.
+  /// Writes the v1::ContextTable that is served, as serialized bytes.
   void Serialize(google::protobuf::io::CodedOutputStream& out) const;
   std::size_t SerializedBytes() const;
 
  private:
-  /// A node of the tree of lists; 0 is the empty list.
+  /// A node of the tree of lists. List 0 is the empty list.
   struct List {
     std::uint32_t parent;
     std::uint32_t file;
-    std::uint32_t enter;   // in a walk of the tree; l extends m, or is m, exactly when
+    std::uint32_t enter;   // places in a walk of the tree: list l is m or extends m exactly if
     std::uint32_t exit;    // m.enter <= l.enter && l.enter < m.exit
-    std::uint64_t length;  // definitions in the spines of all its files
+    std::uint64_t length;  // definitions in the spines of all files of the list
   };
   struct Context {
     std::uint32_t list;
-    std::uint32_t start;  // first definition of the own chain, kNone
+    std::uint32_t start;  // first definition of the own chain, or kNone
   };
   class Builder;
 
@@ -69,17 +70,17 @@ class ContextTable {
   void AppendLabels(Context context, std::vector<std::uint32_t>* out) const;
   std::uint32_t FindInList(std::uint32_t list, std::uint32_t file) const;
   bool IsBefore(std::uint32_t ancestor, std::uint32_t definition) const;
-  /// Calls field(number, each) for every field of the message, each as in wire_fields.h.
+  /// Calls field(number, each) for every field of the message, with `each` as in wire_fields.h.
   template <class Field>
   void ForEachField(const Field& field) const;
 
   const DatasetIndex* index_;
   const NodeLabels* labels_;
   std::vector<List> lists_;
-  std::vector<std::uint32_t> lists_of_file_;       // lists that end with a file, by enter
+  std::vector<std::uint32_t> lists_of_file_;       // the lists that end with each file, by enter
   std::vector<std::uint32_t> first_list_of_file_;  // in lists_of_file_; one more entry than files
   std::vector<Context> contexts_;
-  std::vector<std::uint32_t> id_of_;  // by definition
+  std::vector<std::uint32_t> id_of_;  // one for each definition
   std::uint64_t max_length_ = 0;
 };
 

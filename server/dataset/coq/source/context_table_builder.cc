@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// Polynomial hash over the field of 2^61 - 1: h(s) = sum of (s[i] + 1) * kBase^i.
+// A polynomial hash over the field of 2^61 - 1: h(s) = sum of (s[i] + 1) * kBase^i.
 constexpr std::uint64_t kPrime = (std::uint64_t{1} << 61) - 1;
 constexpr std::uint64_t kBase = 0x1B7D3F8A5C96E241u % kPrime;
 
@@ -101,15 +101,15 @@ std::uint32_t ContextTable::Builder::Extend(std::uint32_t list, std::uint32_t de
   for (std::uint32_t l = list; l != 0; l = table_.lists_[l].parent) {
     seen_[table_.lists_[l].file] = run_;
   }
-  // Depth first: what a file requires comes right after it. The files still to visit, next one
-  // last.
+  // Depth first: the files that a file requires come right after it. `waiting` holds the files
+  // still to visit, the next one last.
   std::vector<std::uint32_t> waiting(required.rbegin(), required.rend());
   while (!waiting.empty()) {
     const std::uint32_t file = waiting.back();
     waiting.pop_back();
     if (seen_[file] == run_) continue;
     seen_[file] = run_;
-    // A file without spine adds nothing to any context.
+    // A file without a spine adds nothing to any context.
     if (index_.files()[file].spine.count == 0) continue;
     list = Child(list, file);
     const std::vector<std::uint32_t>& further = Requirements(file);
@@ -140,7 +140,7 @@ const std::vector<std::uint32_t>& ContextTable::Builder::Requirements(std::uint3
           Sub(index_.required_files(), index_.definitions()[definition].required_files);
       files.insert(files.end(), required.begin(), required.end());
     }
-    // Only the first of several counts.
+    // If a file occurs several times, only the first occurrence counts.
     std::vector<std::uint32_t> met;
     std::erase_if(files, [&met](std::uint32_t f) {
       if (std::find(met.begin(), met.end(), f) != met.end()) return true;
@@ -187,8 +187,8 @@ bool ContextTable::Builder::SameValue(Context a, Context b) const {
 }
 
 void ContextTable::Builder::NumberTree() {
-  // A list's number is above its parent's: one pass back gives sizes of subtrees, one pass forth
-  // the places.
+  // A list has a higher number than its parent. So one backward pass gives the sizes of subtrees,
+  // and one forward pass gives the places.
   std::vector<List>& lists = table_.lists_;
   for (List& list : lists) list.exit = 1;
   for (std::size_t l = lists.size(); l-- > 1;) lists[lists[l].parent].exit += lists[l].exit;

@@ -1,4 +1,5 @@
-// `source: definitions`: one example a cluster of definitions, its members as roots.
+// `source: definitions`: one example for each cluster of definitions. The members of the cluster
+// are its roots.
 
 #include <algorithm>
 #include <utility>
@@ -111,7 +112,7 @@ class DefinitionBuilder final : public ExampleBuilder {
 };
 
 std::unique_ptr<ExampleBuilder> DefinitionSource::NewBuilder() const {
-  index().definition_table();  // made now, not while a batch is built
+  index().definition_table();  // made here, so that it is not made while a batch is built
   return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
     return std::make_unique<DefinitionBuilder<Builder>>(*this);
   });

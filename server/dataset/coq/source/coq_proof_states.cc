@@ -22,7 +22,7 @@ ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft,
 }
 
 void ProofStateSource::MakeTensors() {
-  // Of an empty table 0 is the only value, so that types are defined.
+  // For an empty table the only value is 0, so that types are defined.
   const auto last = [](std::uint64_t count) { return std::max<std::uint64_t>(count, 1) - 1; };
   const IndexBounds& bounds = index().bounds();
   const std::uint64_t nodes = NodeBound(tables_.closure, 1);
@@ -174,8 +174,8 @@ class ProofStateBuilder final : public ExampleBuilder {
   }
 
  private:
-  /// Hints what will be read of the examples that come: first the record, then, when that has come,
-  /// what it names, and so on.
+  /// Hints which data the coming examples will need. For each example the record comes first; once
+  /// that has arrived, the data that it names follow, and so on.
   void Prefetch(std::span<const ExampleId> coming) const {
     if (coming.size() > 5) __builtin_prefetch(&source_.Outcome(coming[5]));
     if (coming.size() > 3) {
@@ -192,7 +192,7 @@ class ProofStateBuilder final : public ExampleBuilder {
     }
   }
 
-  /// The graph is built: appends the example, or drops it after all.
+  /// Called when the graph is built. Appends the example, or drops it after all.
   Status Finish(ExampleId id, BatchWriter& writer) {
     const OutcomeRecord& outcome = source_.Outcome(id);
     const StepRecord& step = source_.Step(outcome);
@@ -263,7 +263,7 @@ class ProofStateBuilder final : public ExampleBuilder {
 }  // namespace
 
 std::unique_ptr<ExampleBuilder> ProofStateSource::NewBuilder() const {
-  index().definition_table();  // made now, not while a batch is built
+  index().definition_table();  // made here, so that it is not made while a batch is built
   return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
     return std::make_unique<ProofStateBuilder<Builder>>(*this);
   });

@@ -1,4 +1,4 @@
-// `source: proof_states`: one example an outcome of a proof step whose tactic is known.
+// `source: proof_states`: one example for each outcome of a proof step whose tactic is known.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-/// Numbers of the tensors. Those of fields that the plan leaves out have no meaning.
+/// Numbers of the tensors. If the plan leaves a field out, the number of its tensor has no meaning.
 struct ProofStateColumns {
   GraphColumns graph;
   std::size_t root;
@@ -57,7 +57,8 @@ class ProofStateSource final : public Source {
   std::span<const NodeRef> Arguments(const OutcomeRecord& outcome) const {
     return Sub(index().arguments(), outcome.first_argument, outcome.argument_count);
   }
-  /// Position of an argument in the local context: the last one; -1 where it is not there.
+  /// Position of an argument in the local context. If it occurs several times, the last position;
+  /// -1 if it does not occur.
   static std::int32_t LocalPosition(std::span<const NodeRef> context, NodeRef argument);
   /// Position of an argument in the global context of a definition, or -1.
   std::int32_t GlobalPosition(std::uint32_t definition, NodeRef argument) const;
@@ -86,7 +87,7 @@ class ProofStateSource final : public Source {
   void WriteStatic(google::protobuf::io::CodedOutputStream& out) const override;
 
  private:
-  /// `definitions` is used while the source is made: those with examples.
+  /// `definitions` are those that have examples. They are used only while the source is made.
   ProofStateSource(CoqTables tables, const PlanDraft& draft,
                    std::vector<std::uint32_t> definitions);
 

@@ -1,5 +1,6 @@
-// The Coq dataset's two sources: proof_states (one example an outcome of a proof step) and
-// definitions (one example a cluster). reference-semantics and docs/pipeline.md say what they hold.
+// The two sources of a Coq dataset: proof_states (one example for each outcome of a proof step) and
+// definitions (one example for each cluster). reference-semantics and docs/pipeline.md describe the
+// examples.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -14,11 +15,11 @@ namespace millrace {
 
 class Dataset;
 
-/// `source: proof_states`. InvalidArgument for an excluded file that the dataset does not have.
+/// `source: proof_states`. InvalidArgument if an excluded file is not in the dataset.
 Result<std::shared_ptr<const Source>> MakeProofStateSource(std::shared_ptr<const Dataset> dataset,
                                                            const PlanDraft& draft);
 
-/// `source: definitions`. Errors as above.
+/// `source: definitions`. Errors as for MakeProofStateSource.
 Result<std::shared_ptr<const Source>> MakeDefinitionSource(std::shared_ptr<const Dataset> dataset,
                                                            const PlanDraft& draft);
 

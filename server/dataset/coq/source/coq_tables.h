@@ -1,5 +1,5 @@
-// What both sources of a Coq dataset share: the plan's tables over the index, what is excluded, and
-// the part of a batch that holds graphs.
+// Code shared by both sources of a Coq dataset: the plan's tables over the index, the excluded
+// files, and the part of a batch that holds graphs.
 //
 // CoqTables is immutable and thread-safe; GraphBuilder belongs to a thread.
 #pragma once
@@ -29,7 +29,7 @@ namespace millrace {
 
 /// The plan's tables over the index.
 struct CoqTables {
-  /// InvalidArgument for an excluded file that the dataset does not have.
+  /// InvalidArgument if an excluded file is not in the dataset.
   static Result<CoqTables> Make(std::shared_ptr<const Dataset> dataset, const PlanDraft& draft);
 
   const DatasetIndex& index() const { return dataset->index(); }
@@ -39,7 +39,7 @@ struct CoqTables {
   std::shared_ptr<const Dataset> dataset;
   NodeLabels labels;
   TacticTable tactics;
-  std::vector<bool> excluded;  // by file
+  std::vector<bool> excluded;  // one for each file
   ClosureOptions closure;
   ExpandSpec expand;
   ClosureKernel kernel;
@@ -54,13 +54,14 @@ struct GraphColumns {
 /// A list of tensors under construction.
 class TensorList {
  public:
-  /// Adds the tensor, with the narrowest type for [min, max]; returns its number.
+  /// Adds the tensor, with the narrowest type for [min, max], and returns its number.
   std::size_t Add(std::string path, TensorKind kind, std::string dimension, std::int64_t min,
                   std::uint64_t max, std::string splits = "",
                   Expansion expansion = Expansion::kWiden);
-  /// Adds splits: uint32, whatever the batch size, so that tools may build batches of any size.
+  /// Adds a splits tensor. Its type is uint32, whatever the batch size, so that tools can build
+  /// batches of any size.
   std::size_t AddSplits(std::string path, Expansion expansion = Expansion::kWiden);
-  /// Adds node and edge tensors with their splits. `nodes`: of the largest example.
+  /// Adds node and edge tensors with their splits. `nodes`: number of nodes of the largest example.
   GraphColumns AddGraph(std::uint64_t node_labels, std::uint64_t nodes);
 
   std::vector<TensorSpec> Take() { return std::move(tensors_); }
@@ -69,17 +70,18 @@ class TensorList {
   std::vector<TensorSpec> tensors_;
 };
 
-/// Bound of node numbers of a plan: `max_subgraph_size`, or kMaxExampleNodes where an example has
-/// more roots than that.
+/// Upper bound for node numbers of a plan: `max_subgraph_size`, or kMaxExampleNodes if an example
+/// has more roots than that.
 std::uint64_t NodeBound(const ClosureOptions& closure, std::uint64_t max_roots);
 
-/// Label counts that both sources have.
+/// The label counts that both sources report.
 v1::LabelCounts CountLabels(const CoqTables& tables);
 
-/// Closures that a thread has in hand where they take turns.
+/// Number of closures that a thread builds in turns.
 inline constexpr std::uint32_t kClosuresInTurns = 8;
 
-/// `make` called with the type of the plan's closure builder: make.template operator()<Builder>().
+/// Calls `make` with the type of the plan's closure builder, as make.template
+/// operator()<Builder>(), and returns its result.
 template <class Make>
 auto WithClosureBuilder(const CoqTables& tables, Make make) {
   switch (tables.kernel) {
@@ -93,9 +95,9 @@ auto WithClosureBuilder(const CoqTables& tables, Make make) {
   return make.template operator()<ClosureInTurns<CoqView>>();
 }
 
-/// Builds the graphs of examples, one after the other or several in turns.
+/// Builds the graphs of examples, either one after the other or several in turns.
 ///
-/// Builder: ClosureBuilder or ClosureInTurns over a CoqView.
+/// Builder: ClosureBuilder or ClosureInTurns, over a CoqView.
 template <class Builder>
 class GraphBuilder {
  public:
@@ -107,20 +109,22 @@ class GraphBuilder {
     }
   }
 
-  /// Hint: a graph with this root will be built soon.
+  /// Hints that a graph with this root will be built soon.
   void WillBuild(NodeRef root) const {
     if (view_.IsNode(root)) view_.PrefetchNode(root);
   }
 
-  /// Hint: it is the next one; its node was hinted at before.
+  /// Hints that a graph with this root will be built next. REQUIRES: WillBuild was called with it
+  /// before.
   void WillBuildNext(NodeRef root) const {
     if (view_.IsNode(root)) view_.PrefetchEdgesOf(root);
   }
 
-  /// Builds the graphs of `count` examples. `roots(i, &nodes)` gives the roots of example i (in the
-  /// empty `nodes`), or why it is dropped; `done(i, dropped)` takes its graph, with Find and
-  /// Append, or why it was dropped. Both are called in the order of i, once each, roots(i) before
-  /// done(i). The first error, of theirs or of the data, ends it.
+  /// Builds the graphs of `count` examples. `roots(i, &nodes)` puts the roots of example i into the
+  /// empty `nodes`, or returns why the example is dropped. `done(i, dropped)` then uses its graph,
+  /// through Find and Append, or learns why it was dropped. Both are called once for each i, in
+  /// order, and roots(i) comes before done(i). The first error ends the build, whether it comes
+  /// from them or from the data.
   template <class Roots, class Done>
   Status Build(std::size_t count, Roots roots, Done done) {
     std::size_t begun = 0;
@@ -138,12 +142,13 @@ class GraphBuilder {
     return OkStatus();
   }
 
-  /// Number of a node in the graph that `done` was called with; false where it is not in it.
+  /// Gives the number of a node in the graph that `done` was called for. False if the node is not
+  /// in it.
   bool Find(NodeRef node, std::uint32_t* number) {
     return view_.IsNode(node) && done_->builder.Find(view_.Slot(node), number);
   }
 
-  /// Appends that graph.
+  /// Appends the graph that `done` was called for.
   void Append(const GraphColumns& columns, BatchWriter& writer) {
     writer.Append(columns.node_label, done_->closure.node_labels.span());
     groups_.Append(done_->closure, columns.edges, writer);
@@ -157,9 +162,9 @@ class GraphBuilder {
     Closure closure;
     std::vector<NodeRef> roots;
     bool finished = false;
-    std::optional<DropReason> dropped;  // before it was built
+    std::optional<DropReason> dropped;  // set if the example is dropped before it is built
     ClosureEnd end = ClosureEnd::kDone;
-    Status status;  // where kFailed
+    Status status;  // set if the end is kFailed
   };
 
   template <class Roots>
@@ -210,7 +215,7 @@ class GraphBuilder {
 
   CoqView view_;
   EdgeGroups groups_;
-  std::vector<Graph> graphs_;  // example i lies in graph i modulo their number
+  std::vector<Graph> graphs_;  // example i is in graph i modulo their number
   Graph* done_ = nullptr;
 };
 

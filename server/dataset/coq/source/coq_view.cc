@@ -51,7 +51,7 @@ ClosureEnd CoqView::FollowAny(std::uint64_t word, const Home& source, Target* ta
   const EdgeWord edge = EdgeWord::Decode(word);
   if (edge.label >= kEdgeClasses) return FailEdge(source, "its class is unknown");
   if (edge.dependency >= source.dependency_count) {
-    return FailEdge(source, "its target's file is none of the dependencies");
+    return FailEdge(source, "its target's file is not one of the dependencies");
   }
   if (!Peek(word, source, target)) {
     return FailEdge(source, "its target lies beyond the nodes of its file");

@@ -1,9 +1,9 @@
-// The Coq dataset as a graph view for closures (see closure_builder.h): straight from the words of
-// the mapped files.
+// The Coq dataset as a graph view for closures (see closure_builder.h). It reads the words of the
+// mapped files directly.
 //
-// A file can change under the map: every word is loaded once, and what is decoded from it is
-// checked before it is used. Not thread-safe; one a thread. Refers to dataset and labels, which
-// have to outlive it.
+// A file can change while it is mapped. So every word is loaded once, and decoded values are
+// checked before they are used. Not thread-safe; each thread needs its own. Refers to dataset and
+// labels, which must outlive it.
 #pragma once
 
 #include <algorithm>
@@ -24,18 +24,19 @@ namespace millrace {
 
 class CoqView {
  public:
-  /// A file. What is not known before it is open is 0 until then.
+  /// A file. Fields are 0 until the file is open, unless their comment says otherwise.
   struct alignas(64) Home {
     const std::uint64_t* nodes = nullptr;
     const std::uint64_t* edges = nullptr;
-    const std::uint32_t* dependency_files = nullptr;  // the first one is the file itself
-    std::uint64_t node_base = 0;                      // known from the begin
-    std::uint32_t node_count = 0;                     // known from the begin
-    std::uint32_t open_nodes = 0;                     // node_count once the file is open
+    const std::uint32_t* dependency_files = nullptr;  // the first is the file itself
+    std::uint64_t node_base = 0;                      // known from the beginning
+    std::uint32_t node_count = 0;                     // known from the beginning
+    std::uint32_t open_nodes = 0;                     // equal to node_count once the file is open
     std::uint32_t dependency_count = 0;
     std::uint32_t edge_count = 0;
-    std::uint32_t copied_at_once = 0;  // kEdgesAtOnce edges lie in the file from each below this
-    std::uint32_t number = 0;          // known from the begin
+    // kEdgesAtOnce edges can be copied from any position below this.
+    std::uint32_t copied_at_once = 0;
+    std::uint32_t number = 0;  // known from the beginning
   };
   struct Target {
     const Home* home;
@@ -46,10 +47,10 @@ class CoqView {
   using EdgeAt = const std::uint64_t*;
   static constexpr std::uint32_t kDefinition = kDefinitionTag;
 
-  /// `excluded`: by file, whether its nodes must not be read.
+  /// `excluded` says for each file whether its nodes must not be read.
   CoqView(const Dataset& dataset, const NodeLabels& labels, const std::vector<bool>& excluded);
 
-  /// Whether the dataset has the node: to be asked of references that come from the index.
+  /// Whether the dataset has the node. Ask this for references that come from the index.
   bool IsNode(NodeRef node) const {
     return node.file < files_.size() && node.node < files_[node.file].node_count;
   }
@@ -82,7 +83,7 @@ class CoqView {
 
   void CopyAtOnce(const std::uint64_t* edges, std::uint64_t* to) const {
     std::memcpy(to, edges, kEdgesAtOnce * sizeof *to);
-    // What is used from here on is the copy: the file may change.
+    // Only the copy is used from here on, because the file may change.
     __asm__("" : "+m"(*reinterpret_cast<std::uint64_t(*)[kEdgesAtOnce]>(to)));
   }
   void Copy(const std::uint64_t* edges, std::uint32_t count, std::uint64_t* to) const {
@@ -96,7 +97,7 @@ class CoqView {
     return NoLabel(definition, *label);
   }
 
-  // Hints: will be read soon.
+  // The next functions are hints that this will be read soon.
   void PrefetchNode(NodeRef node) const {
     const Home& home = files_[node.file];
     if (node.node < home.open_nodes) __builtin_prefetch(NodeAt(home, node.node));
@@ -109,7 +110,7 @@ class CoqView {
   }
   void PrefetchLabel(NodeRef definition) const { labels_.Prefetch(definition); }
 
-  /// What went wrong where something returned kFailed.
+  /// The error, if a function has returned kFailed.
   const Status& status() const { return status_; }
 
  private:
@@ -121,12 +122,13 @@ class CoqView {
     return NodeWord::Decode(LoadWord(NodeAt(home, node)));
   }
 
-  /// The target of an edge; false where it cannot be, or, where it has to be, is not open.
+  /// Finds the target of an edge. False if the target is impossible, or, with kOpen, if its file is
+  /// not open.
   template <bool kOpen>
   bool Find(std::uint64_t edge, const Home& source, Target* target) const {
     const EdgeWord word = EdgeWord::Decode(edge);
     const Home* home = &source;
-    // Most edges stay in their file: class and dependency in one comparison.
+    // Most edges stay in their file. One comparison checks both class and dependency.
     if (static_cast<std::uint32_t>(edge) >= kEdgeClasses) {
       if (word.label >= kEdgeClasses || word.dependency >= source.dependency_count) [[unlikely]] {
         return false;
@@ -138,7 +140,8 @@ class CoqView {
   }
 
   [[gnu::cold]] ClosureEnd OpenFile(std::uint32_t file);
-  // Out of the loop, and by value, so that what the loop works on stays in registers.
+  // Kept out of the loop, with arguments by value, so that the loop's variables can stay in
+  // registers.
   [[gnu::cold]] ClosureEnd NoLabel(NodeRef node, std::uint32_t label);
   [[gnu::cold]] ClosureEnd Fail(NodeRef node, const char* what);
   [[gnu::cold]] ClosureEnd FailEdge(const Home& source, const char* what);

@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, kEdgeClasses> kClassNames = {
     "coFixMutual",      "coFixReturn",    "coFixFunType",      "coFixFunTerm",   "relPointer",
     "evarSubstPointer", "evarSubstTerm",  "evarSubstTarget",   "evarSubject"};
 
-// The classes of each conflatable group.
+// The classes of each group that is merged into one label.
 constexpr std::array<std::uint32_t, 9> kTypeGroup = {2, 4, 9, 15, 16, 18, 21, 33, 37};
 constexpr std::array<std::uint32_t, 7> kTermGroup = {3, 14, 17, 19, 22, 34, 38};
 
@@ -30,7 +30,7 @@ constexpr bool Contains(const std::array<std::uint32_t, n>& group, std::uint32_t
   return false;
 }
 
-/// Base label of every class, constOpaqueDef included.
+/// The base label of every class, including constOpaqueDef.
 constexpr std::array<std::uint16_t, kEdgeClasses> MakeLabels() {
   std::array<std::uint16_t, kEdgeClasses> labels{};
   std::uint16_t next = 2;
@@ -83,8 +83,8 @@ void EdgeGroups::Scatter(const Closure& closure, const EdgeColumns& columns, Bat
   const EdgeEnds* __restrict const ends = closure.edge_ends.data();
   const std::uint16_t* __restrict const label_of_class = label_of_class_.data();
   const auto label_of = [&](std::size_t e) { return label_of_class[words[e] & 0xFFFF]; };
-  // Neighbours have one label often, and counting it waits for the count before. So both halves of
-  // the edges are counted, and then placed, side by side.
+  // Neighbouring edges often have the same label, and counting one of them has to wait for the
+  // count before it. So both halves of the edges are counted, and then placed, side by side.
   Places* __restrict const places = places_.data();
   std::fill(places_.begin(), places_.end(), Places{0, 0});
   const std::size_t half = edges / 2;

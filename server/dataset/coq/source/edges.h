@@ -1,7 +1,7 @@
-// Edges of an example: base labels, and grouping by label straight into the columns of a batch.
+// The edges of an example: base labels, and grouping by label directly into the columns of a batch.
 //
-// BaseEdgeLabels and the names are pure functions; EdgeGroups belongs to a thread and keeps its
-// memory.
+// BaseEdgeLabels and the names are pure functions. An EdgeGroups belongs to one thread and keeps
+// its memory.
 #pragma once
 
 #include <array>
@@ -16,17 +16,18 @@
 
 namespace millrace {
 
-/// Labels of a dataset's edges after classes that mean the same are merged: the first conflatable
-/// group is label 0, the second label 1, every other class, in order, the next one.
+/// Number of edge labels of a dataset after classes with the same meaning are merged. The first
+/// merged group is label 0, the second is label 1, and the other classes follow in order.
 inline constexpr std::uint32_t kBaseEdgeLabels = 30;
 
-/// Base label by class. That of constOpaqueDef is one that no edge carries.
+/// The base label of each class. constOpaqueDef has one too, but no edge carries it.
 const std::array<std::uint16_t, kEdgeClasses>& BaseEdgeLabels();
 
-/// Name of each base label: that of its class; of the merged ones all names, joined by '|'.
+/// The name of each base label: the name of its class, or, for a merged label, all names joined by
+/// '|'.
 std::vector<std::string> BaseEdgeLabelNames();
 
-/// The tensors of a batch that edges go to.
+/// The tensors of a batch that hold edges.
 struct EdgeColumns {
   std::size_t source;
   std::size_t target;
@@ -35,16 +36,18 @@ struct EdgeColumns {
 
 class EdgeGroups {
  public:
-  /// `label_of_class`: below `labels`; has to outlive the object.
+  /// `label_of_class` has values below `labels`. It must outlive the object.
   EdgeGroups(std::span<const std::uint16_t> label_of_class, std::uint32_t labels)
       : label_of_class_(label_of_class), places_(labels) {}
 
-  /// Appends the edges of a closure grouped by label, in the order of recording within a label.
-  /// REQUIRES: the classes of the edges have labels; the columns are of unsigned types.
+  /// Appends the edges of a closure, grouped by label; within a label they keep the order in which
+  /// they were recorded. REQUIRES: the classes of the edges have labels; the columns have unsigned
+  /// types.
   void Append(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
 
  private:
-  /// Where the next edge of a label goes: of the first half of the edges, and of the second.
+  /// The places of the next edges of a label: one for the first half of the edges, one for the
+  /// second.
   struct Places {
     std::uint32_t first;
     std::uint32_t second;
@@ -56,7 +59,7 @@ class EdgeGroups {
   void Scatter(const Closure& closure, const EdgeColumns& columns, BatchWriter& writer);
 
   std::span<const std::uint16_t> label_of_class_;
-  std::vector<Places> places_;  // by label
+  std::vector<Places> places_;  // one for each label
 };
 
 }  // namespace millrace

@@ -6,7 +6,8 @@
 namespace millrace {
 namespace {
 
-/// Calls visit(step) for the definition's steps whose tactics the plan has and that have outcomes.
+/// Calls visit(step) for each step of the definition that has outcomes and whose tactic the plan
+/// has.
 template <class Visit>
 void ForEachStep(const DatasetIndex& index, const TacticTable& tactics, std::uint32_t definition,
                  const Visit& visit) {
@@ -20,7 +21,7 @@ void ForEachStep(const DatasetIndex& index, const TacticTable& tactics, std::uin
 ExampleTable::ExampleTable(const DatasetIndex& index, const NodeLabels& labels,
                            const TacticTable& tactics, bool restrict_to_spine,
                            std::vector<std::uint32_t>* definitions) {
-  // First how many, and from where: most plans need no more.
+  // First pass: counts the examples and notes where they begin. Most plans need no more than this.
   for (std::uint32_t label = kNodeClasses; label < labels.size(); ++label) {
     const std::uint32_t definition = labels.Definition(label);
     std::uint64_t examples = 0;
@@ -31,7 +32,7 @@ ExampleTable::ExampleTable(const DatasetIndex& index, const NodeLabels& labels,
     });
     if (examples == 0) continue;
     if (definitions != nullptr) definitions->push_back(definition);
-    // The rank of the outcome comes when all are known.
+    // first_outcome is replaced by its rank below, once all outcomes are known.
     if (restrict_to_spine) runs_.push_back({static_cast<std::uint32_t>(size_), first_outcome});
     size_ += examples;
   }

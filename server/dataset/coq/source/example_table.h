@@ -1,7 +1,8 @@
-// Which outcome of the index each proof-state example of a plan is. Nothing where the plan takes
-// all of them, else 1.2 bits an outcome, and with restrict_to_spine 8 bytes a definition.
+// Finds the outcome in the index for each proof-state example of a plan. It takes no memory if the
+// plan takes all outcomes, otherwise 1.2 bits for each outcome. With restrict_to_spine it also
+// takes 8 bytes for each definition.
 //
-// Immutable; thread-safe. Refers to the index, which has to outlive it.
+// Immutable; thread-safe. Refers to the index, which must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +17,34 @@ namespace millrace {
 
 class ExampleTable {
  public:
-  /// `definitions`, where given, receives the definitions with examples, in the order of their
-  /// examples.
+  /// `definitions`, if it is given, receives the definitions that have examples, in the order of
+  /// their examples.
   ExampleTable(const DatasetIndex& index, const NodeLabels& labels, const TacticTable& tactics,
                bool restrict_to_spine, std::vector<std::uint32_t>* definitions = nullptr);
 
   std::uint64_t size() const { return size_; }
-  /// Number of the example's outcome in the index. O(1) where the plan takes all outcomes in their
-  /// order, O(log definitions) otherwise. REQUIRES: example < size().
+  /// The number of the example's outcome in the index. O(1) if the plan takes all outcomes in their
+  /// order, otherwise O(log definitions). REQUIRES: example < size().
   std::uint32_t Outcome(std::uint64_t example) const;
 
-  /// The outcomes of examples that follow one another. Not thread-safe.
+  /// Walks over the outcomes of consecutive examples. Not thread-safe.
   class Walk {
    public:
     /// REQUIRES: first <= table.size(). Refers to the table.
     Walk(const ExampleTable& table, std::uint64_t first);
-    /// Outcome of the next example. REQUIRES: there is one.
+    /// The outcome of the next example. REQUIRES: there is one.
     std::uint32_t Next();
 
    private:
     const ExampleTable& table_;
     std::uint64_t example_;
-    std::uint64_t jump_;     // the example at which the next outcome is not the next one kept
-    std::uint64_t outcome_;  // from here on
+    std::uint64_t jump_;     // the next example whose outcome is not the next kept one
+    std::uint64_t outcome_;  // the outcome that was returned last
   };
 
  private:
-  /// The examples of one definition: from `first_example` on, the kept outcomes from rank
-  /// `first_rank` on. Outcomes have numbers below 2^32.
+  /// The examples of one definition, from `first_example` on. Their outcomes are the kept ones from
+  /// rank `first_rank` on. Numbers of outcomes are below 2^32.
   struct Run {
     std::uint32_t first_example;
     std::uint32_t first_rank;
@@ -53,9 +54,9 @@ class ExampleTable {
   std::size_t RunOf(std::uint64_t example) const;
 
   std::uint64_t size_ = 0;
-  bool all_ = true;        // example numbers are outcome numbers
-  RankedBitmap kept_;      // outcomes, unless all_
-  std::vector<Run> runs_;  // only where the order differs from the index's
+  bool all_ = true;        // example numbers equal outcome numbers
+  RankedBitmap kept_;      // the outcomes that have examples; used only if all_ is false
+  std::vector<Run> runs_;  // empty if the order is that of the index
 };
 
 }  // namespace millrace

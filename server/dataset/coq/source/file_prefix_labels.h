@@ -1,4 +1,4 @@
-// The labels of files under a split by the prefixes of their names.
+// The labels of files under a split by name prefixes.
 //
 // Pure function; thread-safe.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-/// Label of every file: the highest list with a prefix that the file's name starts with, else 0.
-/// InvalidArgument for a prefix that no file's name starts with, and for a file that depends on one
-/// with a higher label (both named).
+/// The label of every file: the number (from 1) of the last list with a prefix that the file's name
+/// starts with, or 0. InvalidArgument if some prefix fits no file's name, or if a file depends on
+/// one with a higher label (the message names both).
 Result<std::vector<std::uint32_t>> FilePrefixLabels(const DatasetIndex& index,
                                                     const SplitOptions& options);
 

@@ -13,7 +13,8 @@ using wire_fields::LengthFieldSize;
 using wire_fields::Out;
 
 class VocabularyWriter {
-  // Before those who use them, for their types to be known.
+  // These functions stand before those that use them, because their return types must be known
+  // there.
   template <class Visit>
   void ForEachName(const Visit& visit) const {
     for (std::uint32_t c = 0; c < kNodeClasses; ++c) visit(std::string_view(NodeClassName(c)));
@@ -70,7 +71,7 @@ class VocabularyWriter {
  private:
   const CoqTables& tables_;
   const DatasetIndex& index_;
-  v1::Vocabulary rest_;  // what comes after the names and identities of nodes' labels
+  v1::Vocabulary rest_;  // the fields after the names and identities of node labels
   std::size_t bytes_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The static tables of a plan (v1::Static), written as they are serialized: straight from the
-// index, with no message in between that would hold a string for every definition.
+// Writes the static tables of a plan (v1::Static) in serialized form, directly from the index. No
+// message is made in between, which would hold a string for every definition.
 //
 // Free functions, thread-safe.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace millrace {
 
-/// Writes a v1::Static with the vocabulary of `tables` and, where they are given, contexts: the
-/// bytes that the message would give. Reads the index twice.
+/// Writes a v1::Static with the vocabulary of `tables` and, if they are given, `contexts`. The
+/// bytes are those of the serialized message. Reads the index twice.
 void WriteStaticTables(const CoqTables& tables, const ContextTable* contexts,
                        google::protobuf::io::CodedOutputStream& out);
 

@@ -1,7 +1,8 @@
-// Tactics of a plan: numbered when first met with an outcome, in the order of the plan's
-// definitions; those met fewer than `required_tactic_occurrence` times are left out.
+// Tactics of a plan. They are numbered when they are first met with an outcome, in the order of the
+// plan's definitions. Tactics that are met fewer than `required_tactic_occurrence` times are left
+// out.
 //
-// Immutable; thread-safe. Refers to the index, which has to outlive it.
+// Immutable; thread-safe. Refers to the index, which must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace millrace {
 /// One tactic of a plan.
 struct PlanTactic {
   std::uint32_t record;     // number in the index
-  std::uint32_t arguments;  // of the first outcome
-  std::uint64_t count;      // steps that use it, from the first with an outcome on
+  std::uint32_t arguments;  // number of arguments of its first outcome
+  std::uint64_t count;      // steps that use it, beginning with the first that has an outcome
 };
 
 class TacticTable {
@@ -26,7 +27,7 @@ class TacticTable {
               std::uint32_t required_occurrence);
 
   std::span<const PlanTactic> tactics() const { return tactics_; }
-  /// The plan's number of a tactic of the index; kNone where the plan has it not.
+  /// The plan's number for a tactic of the index; kNone if the plan does not have the tactic.
   std::uint32_t Number(std::uint32_t record) const { return number_of_[record]; }
 
  private:

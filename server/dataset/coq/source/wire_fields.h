@@ -1,7 +1,7 @@
-// Fields of protobuf messages, written one by one as protobuf serializes them.
+// Writes the fields of protobuf messages one by one, as protobuf serializes them.
 //
-// Repeated fields come from functions that call a visitor for each value, always the same values;
-// they are called once for the size and once for the bytes.
+// The values of a repeated field come from a function that calls a visitor for each value. It is
+// called once for the size and once for the bytes. REQUIRES: it gives the same values each time.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -25,7 +25,7 @@ inline void WriteLengthTag(int field, std::size_t bytes, Out& out) {
   out.WriteVarint64(bytes);
 }
 
-/// A string or message of `bytes` bytes.
+/// Size of a field with a string or message of `bytes` bytes.
 inline std::size_t LengthFieldSize(int field, std::size_t bytes) {
   return LengthTagSize(field, bytes) + bytes;
 }
@@ -34,14 +34,14 @@ inline void WriteString(int field, std::string_view text, Out& out) {
   if (!text.empty()) out.WriteRaw(text.data(), static_cast<int>(text.size()));
 }
 
-/// Varints of a packed field. `each(visit)` calls visit(std::uint64_t).
+/// Size of the varints of a packed field. `each(visit)` calls visit(std::uint64_t).
 template <class Each>
 std::size_t PackedBytes(const Each& each) {
   std::size_t bytes = 0;
   each([&bytes](std::uint64_t value) { bytes += Out::VarintSize64(value); });
   return bytes;
 }
-/// Nothing where there is no value.
+/// Size of a packed field; 0 if it has no value.
 template <class Each>
 std::size_t PackedFieldSize(int field, const Each& each) {
   const std::size_t bytes = PackedBytes(each);
@@ -55,7 +55,7 @@ void WritePacked(int field, const Each& each, Out& out) {
   each([&out](std::uint64_t value) { out.WriteVarint64(value); });
 }
 
-/// Of a sint64 value.
+/// The encoding of a sint64 value.
 inline std::uint64_t ZigZag(std::int64_t value) { return Lite::ZigZagEncode64(value); }
 
 }  // namespace millrace::wire_fields
