@@ -39,15 +39,12 @@
 // it is mispredicted every few edges, and that costs more than everything else. So the edges of all
 // nodes stand in one line, and the loop takes one after the other. For every edge it does the work
 // that only a new node needs: it numbers the node, reads it and puts its edges at the end of the
-// line. Then it either counts this work or forgets it, without a branch. The loop guesses only one
-// thing: an edge begins and ends at the root's home, as most do. So no edge waits for the result of
+// line. Then it either counts this work or forgets it, without a branch. The loop guesses only
+// that an edge begins and ends at the root's home, as most do. So no edge waits for the result of
 // the edge before it.
 //
 // Not thread-safe: a builder belongs to a thread. It allocates nothing once it has seen the largest
 // example.
-//
-// Not thread-safe: a builder belongs to a thread. No allocation once the largest example has been
-// seen.
 #pragma once
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // tree: duplicate keys, merge keys, tags, further documents and cyclic aliases are errors. So is
 // text that is too large, too deep, or not text at all.
 //
-// The tree is immutable; nodes are shared where the text has aliases.
+// The tree is immutable; aliases in the text share nodes.
 #pragma once
 
 #include <cstddef>

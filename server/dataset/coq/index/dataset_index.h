@@ -80,7 +80,8 @@ class DatasetIndex {
   std::string_view file_name(std::uint32_t file) const {
     return file < files_.size() ? string(files_[file].name) : std::string_view();
   }
-  /// The array for FileRecord::definitions: the file's DefinitionIds, ordered by node.
+  /// For each file, the slice FileRecord::definitions of this array has the file's DefinitionIds,
+  /// ordered by node.
   std::span<const std::uint32_t> definitions_by_node() const { return definitions_by_node_; }
 
   /// Files of the folder that were left out, with the reasons, ordered by name

@@ -92,10 +92,10 @@ static_assert(kIsRecord<LeftOutRecord> && sizeof(LeftOutRecord) == 56);
 /// XXH3-64 of a header (with 0 as its checksum) and the table that follows it.
 std::uint64_t HeaderChecksum(IndexHeader header, std::span<const SectionEntry> table);
 
-/// The dataset's digest, fed file by file. It is XXH3-128, in little endian, over the data version
-/// (uint32) and, for each file in order, the length of its name (uint32), the name, its size
-/// (uint64), and its digest (16 bytes, big endian). The index's version is not part of it, so the
-/// digest stays the same when that version changes.
+/// The dataset's digest, fed file by file. It is XXH3-128 over the data version (uint32) and, for
+/// each file in order, the length of its name (uint32), the name, its size (uint64), and its digest
+/// (16 bytes, big endian). Integers are little endian. The index's version is not part of it, so
+/// the digest stays the same when that version changes.
 class DatasetDigest {
  public:
   DatasetDigest();

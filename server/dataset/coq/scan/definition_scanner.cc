@@ -92,7 +92,7 @@ class DefinitionScanner {
       const auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node);
       if (found == nodes_.end() || *found != node) {
         return DataLoss(
-            fmt::format("the list of definitions names node {}, which is not one", node));
+            fmt::format("the list of definitions names node {}, which is not a definition", node));
       }
       std::uint32_t& number =
           blob_.definitions_by_node[static_cast<std::size_t>(found - nodes_.begin())];

@@ -262,7 +262,7 @@ TEST_CASE("a list of definitions that is not the definitions is bad", "[bad]") {
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
                f.definition_list = {{0, 1, 2, 3, 4, 6}};
              }),
-             Contains("names node 6, which is not one"));
+             Contains("names node 6, which is not a definition"));
 }
 
 TEST_CASE("names that are not UTF-8 are bad", "[bad]") {
