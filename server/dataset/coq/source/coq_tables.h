@@ -114,8 +114,8 @@ class GraphBuilder {
     if (view_.IsNode(root)) view_.PrefetchNode(root);
   }
 
-  /// Hints that a graph with this root will be built next. REQUIRES: WillBuild was called with it
-  /// before.
+  /// Hints that a graph with this root will be built next. WillBuild should have been
+  /// called with it before.
   void WillBuildNext(NodeRef root) const {
     if (view_.IsNode(root)) view_.PrefetchEdgesOf(root);
   }
