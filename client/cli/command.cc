@@ -34,7 +34,7 @@ void AddAddress(CLI::App* command, std::string& address) {
   command
       ->add_option(
           "--address", address,
-          "the dispatcher's control port; of several dispatchers all, with commas between them")
+          "the control port of the dispatcher; several dispatchers have commas between them")
       ->type_name("HOST:PORT")
       ->capture_default_str()
       ->check([](const std::string& given) { return CheckAddresses("address", given).message(); });
