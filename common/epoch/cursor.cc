@@ -97,4 +97,20 @@ Result<Cursor> Cursor::Parse(std::string_view text) {
   return cursor;
 }
 
+Result<CursorEntry> Cursor::ParseOne(std::string_view text) {
+  MILLRACE_ASSIGN_OR_RETURN(const Cursor cursor, Parse(text));
+  if (cursor.entries.size() == 1) return cursor.entries[0];
+  return InvalidArgument(
+      fmt::format("a cursor with {} sources: expected 1", cursor.entries.size()));
+}
+
+Result<Position> Cursor::PlaceIn(const Fingerprint& order, std::string_view text) {
+  MILLRACE_ASSIGN_OR_RETURN(const CursorEntry entry, ParseOne(text));
+  if (entry.order == order) return entry.position;
+  return FailedPrecondition(
+      fmt::format("the cursor {} is of another order than {}: go on with the dataset and the "
+                  "pipeline that it was made with",
+                  text, order.ToString()));
+}
+
 }  // namespace millrace

@@ -38,6 +38,13 @@ struct Cursor {
   /// Reads the text that ToString writes. FailedPrecondition for another version. InvalidArgument
   /// for any other text, with the entry and what was expected.
   static Result<Cursor> Parse(std::string_view text);
+
+  /// Reads a cursor of one source. Errors of Parse; InvalidArgument where it has more.
+  static Result<CursorEntry> ParseOne(std::string_view text);
+
+  /// The place that a cursor of one source holds in `order`. Errors of ParseOne; FailedPrecondition
+  /// where it was made in another order.
+  static Result<Position> PlaceIn(const Fingerprint& order, std::string_view text);
 };
 
 }  // namespace millrace

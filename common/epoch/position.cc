@@ -82,6 +82,18 @@ Result<Position> StepArithmetic::Start(Position wanted) const {
   return wanted;
 }
 
+Result<Position> StepArithmetic::StepAt(std::uint64_t epoch, std::uint64_t step) const {
+  if (epoch > kMaxEpoch) {
+    return OutOfRange(fmt::format("epoch {}: expected an epoch of at most {}", epoch, kMaxEpoch));
+  }
+  const std::uint64_t steps = StepsFrom(0);
+  if (steps == 0) return OutOfRange(fmt::format("step {}: an epoch has no step", step));
+  if (step >= steps) {
+    return OutOfRange(fmt::format("step {}: an epoch has the steps 0 to {}", step, steps - 1));
+  }
+  return Position{epoch, step * stride_};
+}
+
 Position StepArithmetic::Next(Position at) const {
   assert(StepsFrom(at.example) > 0);
   if (StepsFrom(at.example) <= 1) return {at.epoch + 1, 0};

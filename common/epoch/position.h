@@ -76,6 +76,11 @@ class StepArithmetic {
   /// (with the numbers).
   Result<Position> Start(Position wanted) const;
 
+  /// The position of step `step` of an epoch, for steps that begin at the epoch's start. OutOfRange
+  /// for a step that the epoch does not have, and beyond kMaxEpoch.
+  Result<Position> StepAt(std::uint64_t epoch, std::uint64_t step) const;
+
+  /// What follows the step at `at`. REQUIRES: a step lies at `at`.
   /// The position after the step at `at`. REQUIRES: a step lies at `at`.
   Position Next(Position at) const;
 

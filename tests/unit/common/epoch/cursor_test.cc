@@ -59,6 +59,24 @@ TEST_CASE("a cursor without its last part is refused", "[cursor]") {
   }
 }
 
+TEST_CASE("a cursor of one source is a place in its own order only", "[cursor]") {
+  const std::string text = "v1," + kFingerprint + ":3:512";
+  const Fingerprint order = Fingerprint::FromString(kFingerprint).value();
+  CHECK(Cursor::ParseOne(text)->order == order);
+  CHECK(*Cursor::PlaceIn(order, text) == Position{3, 512});
+  Fingerprint other = order;
+  ++other.dataset.low;
+  const Status refused = Cursor::PlaceIn(other, text).status();
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(refused.message(), Catch::Contains("is of another order than " + other.ToString()));
+  CHECK(Cursor::PlaceIn(order, "x").status().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a cursor of two sources is no cursor of one", "[cursor]") {
+  const std::string text = "v1," + kFingerprint + ":3:512," + kFingerprint + ":0:0";
+  CHECK(Cursor::ParseOne(text).status() == InvalidArgument("a cursor with 2 sources: expected 1"));
+}
+
 TEST_CASE("a cursor of another version is refused as such", "[cursor]") {
   CHECK(ParseError("v2," + kFingerprint + ":3:512") ==
         "FAILED_PRECONDITION: cursor has version 2, this program reads version 1: use the release "

@@ -92,6 +92,16 @@ TEST_CASE("steps and what is left out are counted from a position", "[position]"
   CHECK(keep.LeftOut() == 0);
 }
 
+TEST_CASE("a step of an epoch has a position, and one beyond it has none", "[position]") {
+  const auto steps = Make({.examples = 70, .size = 8, .keep = true, .world_size = 4});
+  CHECK(*steps.StepAt(5, 0) == Position{5, 0});
+  CHECK(*steps.StepAt(5, 2) == Position{5, 64});
+  CHECK(steps.StepAt(5, 3).status() == OutOfRange("step 3: an epoch has the steps 0 to 2"));
+  CHECK(steps.StepAt(~std::uint64_t{0}, 0).status().code() == StatusCode::kOutOfRange);
+  CHECK(Make({.examples = 7, .size = 8}).StepAt(0, 0).status() ==
+        OutOfRange("step 0: an epoch has no step"));
+}
+
 TEST_CASE("a start where a step lies is taken as it is", "[position]") {
   CHECK(Make({.examples = 70, .size = 32}).Start({3, 38}).value() == Position{3, 38});
   CHECK(Make({.examples = 70, .size = 32, .keep = true}).Start({3, 69}).value() == Position{3, 69});
