@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "client/session/machine/stats.h"
+#include "client/session_options.h"
 #include "client/spec.h"
 #include "common/base/result.h"
 #include "common/batch/batch.h"
@@ -34,49 +35,6 @@ namespace millrace {
 class Connector;
 class DeliveredBatch;
 class Device;
-class Logger;
-
-struct SessionOptions {
-  /// host:port of the dispatcher's control port. If there are several dispatchers: all of them,
-  /// with commas between.
-  std::string address = "127.0.0.1:7700";
-  std::string job;
-  std::string pipeline;                // the YAML text; or:
-  std::string pipeline_file;           // a file with the YAML text
-  std::string variant;                 // name of a variant of the pipeline; empty: none
-  std::vector<std::string> overrides;  // key=value, applied in order
-  std::uint32_t rank = 0;
-  std::uint32_t world_size = 1;
-  std::uint32_t replica = 0;  // replicas of one rank read the same batches
-  std::uint32_t epochs = 0;   // how many to read, counting the one that it starts in; 0: no end
-  DType index_dtype = DType::kInt32;  // or kInt64
-  /// How many bytes of packed batches are received ahead of the loop. The next batch always has its
-  /// own place beyond this.
-  std::uint64_t prefetch_bytes = std::uint64_t{256} << 20;
-  /// The device that batches are delivered to: "host", or "cuda:N" for a GPU of this machine.
-  std::string device = "host";
-  /// How many batches are expanded on the device ahead of the loop, and how many bytes of them. The
-  /// next batch always has its own place beyond this number of bytes.
-  std::uint64_t expanded_batches = 2;
-  std::uint64_t expanded_bytes = std::uint64_t{1} << 30;
-  std::string cursor;      // where to start, from Session::cursor; empty: the very beginning
-  bool any_start = false;  // whether ranks may start at different cursors
-  /// The job's priority, 1 to 1,000. Workers divide their time between waiting jobs in proportion
-  /// to it.
-  std::uint32_t priority = 1;
-  bool packed = false;  // whether batches also keep their packed form
-  /// The number of parts in which each batch is delivered (Batch::Part), for training loops that
-  /// accumulate gradients. A part consists of whole examples and counts its nodes from 0.
-  std::uint32_t micro = 1;
-  /// Whether batches from workers on this host are read in shared memory, if that is possible.
-  bool shared_memory = true;
-  /// Whether malloc keeps freed memory (KeepFreedMemory). This applies to the whole process, and
-  /// halves the cost of received messages.
-  bool keep_freed_memory = true;
-  double connect_timeout_seconds = 30;  // until a dispatcher answers at all
-  double attach_timeout_seconds = 0;    // until spec() is known; 0: the dispatcher decides how long
-  std::shared_ptr<Logger> logger;  // for events, of which there are none per batch; null: no log
-};
 
 /// Things that tests can replace. For a null member, a session uses the real one.
 struct SessionEnvironment {

@@ -13,7 +13,7 @@ install(TARGETS millrace_proto millrace_services millrace_base millrace_system m
   EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
 
 foreach(header
-    client/session.h client/spec.h client/device/device.h client/session/machine/stats.h
+    client/session.h client/session_options.h client/spec.h client/device/device.h client/session/machine/stats.h
     common/base/ids.h common/base/log.h common/base/result.h common/base/time.h
     common/base/wait_cause.h common/batch/layout/drop_reasons.h
     common/system/clock.h common/system/stderr_logger.h

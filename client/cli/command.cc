@@ -1,6 +1,6 @@
 #include "client/cli/command.h"
 
-#include "common/base/addresses.h"
+#include "client/session_options.h"
 
 namespace millrace::cli {
 
@@ -31,13 +31,13 @@ CLI::App* Tool::Add(const std::string& name, const std::string& help, const std:
 }
 
 void AddAddress(CLI::App* command, std::string& address) {
-  command
-      ->add_option(
-          "--address", address,
-          "the control port of the dispatcher; several dispatchers have commas between them")
-      ->type_name("HOST:PORT")
+  const SessionOption& option = *FindSessionOption("address");
+  command->add_option("--address", address, std::string(option.help))
+      ->type_name(std::string(option.type_name))
       ->capture_default_str()
-      ->check([](const std::string& given) { return CheckAddresses("address", given).message(); });
+      ->check([&option](const std::string& given) {
+        return option.check(option.name, given).message();
+      });
 }
 
 }  // namespace millrace::cli

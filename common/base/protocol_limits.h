@@ -8,6 +8,7 @@ namespace millrace {
 
 inline constexpr std::size_t kMaxNameBytes =
     128;  // for names of jobs, datasets, fingerprints and workers
+inline constexpr std::uint32_t kMaxWorldSize = 1u << 20;  // ranks of a job
 inline constexpr std::uint32_t kMaxPriority =
     1000;  // of a job; the lowest is 1, and 0 stands for 1
 inline constexpr std::uint32_t kMaxHeldLeases = 8192;  // leases that a session names in its report

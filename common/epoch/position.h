@@ -80,7 +80,6 @@ class StepArithmetic {
   /// for a step that the epoch does not have, and beyond kMaxEpoch.
   Result<Position> StepAt(std::uint64_t epoch, std::uint64_t step) const;
 
-  /// What follows the step at `at`. REQUIRES: a step lies at `at`.
   /// The position after the step at `at`. REQUIRES: a step lies at `at`.
   Position Next(Position at) const;
 

@@ -4,6 +4,7 @@ import pytest
 from conftest import pipeline
 
 import millrace
+from millrace._reader import Wrapped
 
 DEFINITIONS = {"millrace": 1, "dataset": "data", "source": "definitions",
                "batch": {"size": 16, "remainder": "keep"}}
@@ -67,21 +68,18 @@ def test_a_state_that_one_session_cannot_take_moves_none(dataset):
     assert both.state_dict() == here
 
 
-class Interrupted:
+class Interrupted(Wrapped):
     """A reader whose batch number `at` is asked for in vain once: as by Ctrl-C."""
 
     def __init__(self, reader, at):
-        self._reader = reader
+        super().__init__(reader)
         self._left = at
-
-    def __getattr__(self, name):
-        return getattr(self._reader, name)
 
     def next(self):
         self._left -= 1
         if self._left == -1:
             raise KeyboardInterrupt
-        return self._reader.next()
+        return self.reader.next()
 
 
 def ids_of(batches):
@@ -97,7 +95,7 @@ def test_a_step_that_is_broken_off_is_given_whole_the_next_time(dataset, name, a
     session = both.sessions[name]
     if isinstance(at, str):
         at = len(both.sessions["proof"]) - (at == "last")
-    session._open = Interrupted(session._open, at)
+    session.reading.open = Interrupted(session.reading.open, at)
     given = []
     state = None
     for _ in range(2):

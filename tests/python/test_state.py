@@ -100,7 +100,7 @@ def test_a_state_that_cannot_be_leaves_the_session_where_it_is(connect, dataset)
         for wrong in (None, {}, {"version": 2, "cursor": session.cursor}):
             with pytest.raises(millrace.ConfigError, match="state_dict: expected"):
                 session.load_state_dict(wrong)
-        with pytest.raises(millrace.ConfigError, match="epoch -1"):
+        with pytest.raises(millrace.ConfigError, match="epoch: expected .* got -1"):
             session.seek(-1)
         assert next(steps)[0] == 1
         assert session.state_dict()["step"] == 2
@@ -109,14 +109,14 @@ def test_a_state_that_cannot_be_leaves_the_session_where_it_is(connect, dataset)
 def test_a_session_that_could_not_go_on_elsewhere_goes_on_where_it_was(connect):
     session = connect()
     next(iter(session.next_epoch()))
-    attach, refusals = session._attach, [millrace.JobError("no"), KeyboardInterrupt()]
+    attach, refusals = session.reading.attach, [millrace.JobError("no"), KeyboardInterrupt()]
 
-    def refuse(cursor, peek=False):
+    def refuse(cursor):
         if refusals:
             raise refusals.pop()
-        return attach(cursor, peek)
+        return attach(cursor)
 
-    session._attach = refuse
+    session.reading.attach = refuse
     with pytest.raises(KeyboardInterrupt):
         session.seek(3)
     with pytest.raises(millrace.JobError):

@@ -1,6 +1,7 @@
 """What type checkers read of the package."""
 
 import ast
+import inspect
 import pathlib
 
 import millrace
@@ -22,3 +23,12 @@ def test_the_stub_parses_and_knows_tensors():
     assert returned("Batch", "items") == "list[tuple[str, Tensor]]"
     assert returned("Tensor", "torch") == "Any"
     assert "__version__: str" in STUB.read_text().splitlines()
+
+
+def test_the_stub_knows_the_options_that_connect_passes_on():
+    (keywords,) = [one for one in ast.parse(STUB.read_text()).body
+                   if isinstance(one, ast.ClassDef) and one.name == "SessionKeywords"]
+    given = {one.target.id: ast.unparse(one.annotation) for one in keywords.body}
+    assert given["priority"] == "int" and given["packed"] == "bool"
+    assert given["connect_timeout"] == "float" and given["index_dtype"] == "str"
+    assert set(given) < set(inspect.signature(millrace.connect).parameters)

@@ -158,7 +158,7 @@ Result<ExampleRange> RangeOf(const BatchCommandOptions& options, const StepArith
 }
 
 Status RunBatch(const BatchCommandOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   std::shared_ptr<const PackedBatch> batch;

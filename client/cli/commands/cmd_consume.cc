@@ -1,5 +1,5 @@
-// `millrace consume`: reads a job's batches as a trainer would. It reports how fast they came and
-// how long the ranks waited, by cause.
+// `millrace consume`: reads a job's batches as a trainer would, and says how fast they came and
+// what was waited for.
 
 #include <algorithm>
 #include <atomic>
@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,19 +17,18 @@
 #include "client/cli/consume/consumer_group.h"
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
+#include "client/cli/session_flags.h"
 #include "client/cli/stop_signals.h"
 #include "common/base/log.h"
-#include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
-#include "common/system/stderr_logger.h"
 
 namespace millrace::cli {
 namespace {
 
-struct ConsumeArguments {
+struct Options {
   ConsumeOptions consume;
   std::string ranks = "all";
-  std::string index_dtype = "int32";
+  const CLI::Option* epochs = nullptr;
   std::string cursor_out;
   bool quiet = false;
 };
@@ -44,15 +42,15 @@ Result<std::vector<std::uint32_t>> ParseRanks(const std::string& text, std::uint
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string one = text.substr(begin, end - begin);
-    const Result<std::uint32_t> rank = ParseNumber<std::uint32_t>(one);
-    if (!rank.ok()) {
+    if (one.empty() || one.size() > 9 || one.find_first_not_of("0123456789") != std::string::npos) {
       return InvalidArgument(fmt::format("--ranks {}: expected all, or numbers like 0,1", text));
     }
-    if (*rank >= world_size || std::count(ranks.begin(), ranks.end(), *rank) != 0) {
+    const auto rank = static_cast<std::uint32_t>(std::stoul(one));
+    if (rank >= world_size || std::count(ranks.begin(), ranks.end(), rank) != 0) {
       return InvalidArgument(
           fmt::format("--ranks {}: expected each of 0 to {} at most once", text, world_size - 1));
     }
-    ranks.push_back(*rank);
+    ranks.push_back(rank);
     begin = end + 1;
   }
   return ranks;
@@ -71,7 +69,7 @@ std::string Waits(const SessionStats& stats, double seconds) {
   return text;
 }
 
-/// The rank that is furthest behind: its cursor is the one from which the job can go on.
+/// The cursor to go on from: where the rank that is furthest behind is.
 const RankReport* Behind(const std::vector<RankReport>& reports) {
   const RankReport* behind = nullptr;
   for (const RankReport& report : reports) {
@@ -85,7 +83,6 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   SessionStats sum;
   double seconds = 0;
   for (const RankReport& report : reports) {
-    if (report.attached) sum.drop_reasons = report.stats.drop_reasons;
     sum.batches += report.stats.batches;
     sum.examples += report.stats.examples;
     sum.bytes += report.stats.bytes;
@@ -108,9 +105,9 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   }
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (sum.dropped[i] == 0) continue;
-    std::printf(
-        "%s\n",
-        fmt::format("dropped as {}: {}", sum.drop_reasons.NameOf(i), sum.dropped[i]).c_str());
+    std::printf("%s\n", fmt::format("dropped as {}: {}", DropReasonName(static_cast<DropReason>(i)),
+                                    sum.dropped[i])
+                            .c_str());
   }
   if (sum.duplicates > 0) {
     std::printf("%s\n", fmt::format("copies of batches that came again: {}, of them different: {}",
@@ -125,7 +122,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   }
 }
 
-/// Number of batches that all ranks together will take. 0: not known.
+/// Steps that each rank will take, where that is known.
 std::uint64_t ExpectedBatches(const ConsumeOptions& options, const BatchSpec& spec) {
   const Result<StepArithmetic> steps = StepArithmetic::Create(spec.steps);
   if (!steps.ok()) return 0;
@@ -139,8 +136,7 @@ std::uint64_t ExpectedBatches(const ConsumeOptions& options, const BatchSpec& sp
 }
 
 Status WriteCursor(const std::string& path, const std::string& cursor) {
-  // The cursor is written under another name first: if the disk is full, the earlier cursor
-  // survives.
+  // Under another name first: where the disk is full the cursor of before is worth keeping.
   const std::string temporary = path + ".tmp";
   std::ofstream file(temporary);
   file << cursor << '\n';
@@ -151,14 +147,13 @@ Status WriteCursor(const std::string& path, const std::string& cursor) {
   return error ? ErrnoStatus("cursor file " + path, error.value()) : OkStatus();
 }
 
-Status RunConsume(ConsumeArguments options) {
+Status RunConsume(Options options) {
   ConsumeOptions& consume = options.consume;
   SessionOptions& session = consume.session;
   MILLRACE_ASSIGN_OR_RETURN(consume.ranks, ParseRanks(options.ranks, session.world_size));
-  session.index_dtype = options.index_dtype == "int64" ? DType::kInt64 : DType::kInt32;
   session.logger =
       MakeStderrLogger("consume", options.quiet ? LogLevel::kError : LogLevel::kInfo, false);
-  if (consume.steps == 0 && session.epochs == 0) session.epochs = 1;
+  if (consume.steps == 0 && options.epochs->count() == 0) session.epochs = 1;
 
   std::atomic<ConsumerGroup*> running{nullptr};
   StopSignals signals([&running] {
@@ -200,7 +195,7 @@ Status RunConsume(ConsumeArguments options) {
 }  // namespace
 
 void AddConsumeCommand(Tool& tool) {
-  const auto options = std::make_shared<ConsumeArguments>();
+  const auto options = std::make_shared<Options>();
   SessionOptions& session = options->consume.session;
   session.job = "consume";
   CLI::App* command = tool.Add(
@@ -215,42 +210,16 @@ void AddConsumeCommand(Tool& tool) {
   command->add_option("pipeline", session.pipeline_file, "the pipeline's YAML file")
       ->required()
       ->type_name("PIPELINE");
-  AddAddress(command, session.address);
-  command->add_option("--job", session.job, "name of the job")
-      ->type_name("NAME")
-      ->capture_default_str();
-  command->add_option("--world-size", session.world_size, "ranks of the job")
-      ->type_name("W")
-      ->transform(WholeNumber(1, kMaxWorldSize))
-      ->capture_default_str();
+  AddSessionFlags(command, session);
+  options->epochs = command->get_option("--epochs")->default_str("1, without --steps");
   command->add_option("--ranks", options->ranks, "ranks to read: all, or numbers like 0,1")
       ->type_name("RANKS")
       ->capture_default_str();
-  command->add_option("--replica", session.replica, "replica of the ranks")
-      ->type_name("R")
-      ->transform(WholeNumber(0, std::numeric_limits<std::uint32_t>::max()));
-  command
-      ->add_option("--epochs", session.epochs,
-                   "epochs to read, the one that is begun in included (default: 1)")
-      ->type_name("N")
-      ->transform(WholeNumber(1, std::numeric_limits<std::uint32_t>::max()));
   command->add_option("--steps", options->consume.steps, "batches of each rank, then stop")
       ->type_name("N")
       ->transform(WholeNumber(1));
-  command->add_option("--cursor", session.cursor, "where to go on")->type_name("CURSOR");
   command->add_option("--cursor-out", options->cursor_out, "file for the cursor at the end")
       ->type_name("FILE");
-  command->add_flag("--any-start", session.any_start, "other ranks may have other cursors");
-  command
-      ->add_option("--priority", session.priority,
-                   "workers divide their time between waiting jobs in proportion to it")
-      ->type_name("WEIGHT")
-      ->transform(WholeNumber(1, 1000))
-      ->capture_default_str();
-  command->add_option("--variant", session.variant, "variant of the pipeline")->type_name("NAME");
-  command->add_option("--set", session.overrides, "change one key of the pipeline, KEY=VALUE")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
   command->add_option("--out", options->consume.out_dir, "folder for every batch in packed form")
       ->type_name("DIR");
   command->add_option("--log", options->consume.log_file, "file with a line for every batch")
@@ -262,29 +231,6 @@ void AddConsumeCommand(Tool& tool) {
       ->check(Seconds());
   command->add_flag("--lockstep", options->consume.lockstep,
                     "no rank takes a batch before all have the one before");
-  command->add_flag("!--no-shared-memory", session.shared_memory,
-                    "batches over the network also from workers of this host");
-  command->add_flag("--packed", session.packed, "keep the packed form of batches too");
-  command->add_option("--index-dtype", options->index_dtype, "type of delivered numbers")
-      ->check(CLI::IsMember({"int32", "int64"}))
-      ->capture_default_str();
-  command
-      ->add_option("--prefetch-bytes", session.prefetch_bytes,
-                   "packed bytes received ahead of each rank")
-      ->type_name("BYTES")
-      ->transform(WholeNumber())
-      ->capture_default_str();
-  command
-      ->add_option("--connect-timeout", session.connect_timeout_seconds,
-                   "seconds until a dispatcher has to answer")
-      ->type_name("SECONDS")
-      ->check(Seconds())
-      ->capture_default_str();
-  command
-      ->add_option("--attach-timeout", session.attach_timeout_seconds,
-                   "seconds until the dispatcher has to let the ranks in; 0: no limit")
-      ->type_name("SECONDS")
-      ->check(Seconds());
   command->add_flag("--quiet", options->quiet, "log errors only");
 }
 

@@ -116,7 +116,7 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
   return OkStatus();
 }
 
-Status PrintAllExamples(Offline& offline, std::uint64_t full) {
+Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
   MILLRACE_ASSIGN_OR_RETURN(PlanDraft draft, PlanDraft::FromPipeline(offline.pipeline()));
   draft.take.reset();
   draft.shuffle_seed.reset();
@@ -133,7 +133,7 @@ Status PrintAllExamples(Offline& offline, std::uint64_t full) {
   return PrintExamples(*definitions, "definition", full);
 }
 
-Status PrintBatches(Offline& offline, const DigestOptions& options) {
+Status PrintBatches(LocalPlans& offline, const DigestOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(Position at, StepsBegin(steps, options.from, *options.epoch));
@@ -153,12 +153,12 @@ Status PrintBatches(Offline& offline, const DigestOptions& options) {
 }
 
 Status RunDigest(const DigestOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   if (options.epoch) return PrintBatches(offline, options);
   // Both sources are printed. Keys that only proof states use must not count as unused.
   OfflineOptions both = options.offline;
   both.overrides.push_back("source=proof_states");
-  MILLRACE_ASSIGN_OR_RETURN(Offline examples, Offline::Open(both));
+  MILLRACE_ASSIGN_OR_RETURN(LocalPlans examples, OpenOffline(both));
   return PrintAllExamples(examples, options.full);
 }
 

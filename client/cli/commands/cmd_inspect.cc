@@ -24,7 +24,7 @@ struct InspectOptions {
 };
 
 Status InspectPlan(const InspectOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_RETURN_IF_ERROR(PrintLine(DescribePipeline(offline.pipeline())));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));

@@ -75,7 +75,7 @@ std::string WhyDropped(const PackedBatch& batch, ExampleId id) {
 
 Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
-  MILLRACE_ASSIGN_OR_RETURN(Offline offline, Offline::Open(options.offline));
+  MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
   const ExampleId id(options.example);

@@ -13,17 +13,13 @@
 
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
-#include "common/base/hash.h"
-#include "common/base/log.h"
-#include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
-#include "common/system/stderr_logger.h"
 
 namespace millrace::cli {
 namespace {
 
-/// Shows the progress of a dataset's index, from the moment when its build begins.
+/// Shows how far the index of a dataset is, from when it begins to be built.
 class IndexingProgress {
  public:
   void operator()(const std::string& dataset, const IndexProgress& progress) {
@@ -39,7 +35,7 @@ class IndexingProgress {
 };
 
 Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
-  const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text);
+  const Result<std::uint64_t> number = ParseWholeNumber(text);
   if (number.ok()) return *number;
   return InvalidArgument(
       fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
@@ -83,54 +79,32 @@ Result<std::string> ReadTextFile(const std::string& path) {
   return text;
 }
 
-Result<Offline> Offline::Open(const OfflineOptions& options) {
+Result<LocalPlans> OpenOffline(const OfflineOptions& options) {
   PipelineSource source;
   MILLRACE_ASSIGN_OR_RETURN(source.yaml, ReadTextFile(options.pipeline_file));
   source.variant = options.variant;
   source.overrides = options.overrides;
   source.name = options.pipeline_file;
-  MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source));
-
-  PlanLibraryOptions library;
-  library.skip_bad = options.skip_bad;
+  LocalDatasets datasets;
+  datasets.index_file = options.index_file;
+  datasets.skip_bad = options.skip_bad;
+  datasets.advice = ": say where it lies with --dataset ID=DIR";
   for (const std::string& dataset : options.datasets) {
     const std::size_t equals = dataset.find('=');
-    const std::string id =
-        equals == std::string::npos ? pipeline.dataset() : dataset.substr(0, equals);
+    const std::string id = equals == std::string::npos ? "" : dataset.substr(0, equals);
     const std::string dir = equals == std::string::npos ? dataset : dataset.substr(equals + 1);
-    if (id.empty() || dir.empty()) {
+    if (equals == 0 || dir.empty()) {
       return InvalidArgument(fmt::format("--dataset {}: expected ID=DIR", dataset));
     }
-    if (!library.datasets.try_emplace(id, DatasetLocation{dir, {}}).second) {
+    if (!datasets.folders.try_emplace(id, dir).second) {
       return InvalidArgument(fmt::format("--dataset {}: '{}' was given before", dataset, id));
     }
   }
-  const auto own = library.datasets.find(pipeline.dataset());
-  if (own == library.datasets.end()) {
-    return InvalidArgument(
-        fmt::format("the pipeline draws from dataset '{}': say where it lies with "
-                    "--dataset {}=DIR",
-                    pipeline.dataset(), pipeline.dataset()));
-  }
-  own->second.index_file = options.index_file;
-  library.progress = [bar = std::make_shared<IndexingProgress>()](const std::string& id,
-                                                                  const IndexProgress& progress) {
+  datasets.progress = [bar = std::make_shared<IndexingProgress>()](const std::string& id,
+                                                                   const IndexProgress& progress) {
     (*bar)(id, progress);
   };
-  auto opened = std::make_unique<PlanLibrary>(
-      std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
-  return Offline(std::move(pipeline), std::move(opened));
-}
-
-Result<std::shared_ptr<const Dataset>> Offline::OpenDataset() {
-  return library_->Open(pipeline_.dataset());
-}
-
-Result<std::shared_ptr<const Plan>> Offline::Compile(const PlanDraft& draft) {
-  // A draft that differs from the pipeline must not be mistaken for it, so it gets its own digests.
-  const Digest128 own =
-      Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(), draft.source));
-  return library_->Compile(draft, pipeline_.dataset(), own, own);
+  return LocalPlans::Open(source, std::move(datasets));
 }
 
 Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch) {

@@ -1,30 +1,26 @@
-// Code shared by commands that need no server: options, the pipeline's text, datasets and plans.
+// What the commands that need no server share: their options, positions, and what they print.
 //
 // Not thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 
+#include "client/local/local_plans.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
-#include "server/pipeline/graph/plan_draft.h"
-#include "server/pipeline/plan_library.h"
-#include "server/pipeline/text/pipeline.h"
 
 namespace millrace::cli {
 
-/// Options of every offline command. The object must live until the command has run.
+/// Options of every offline command. Has to live until the command has run.
 struct OfflineOptions {
   std::string pipeline_file;
-  std::vector<std::string> datasets;  // ID=DIR, or DIR for the dataset that the pipeline names
-  std::string index_file;             // index of the pipeline's dataset
-  bool skip_bad = false;              // leave bad files out of an index
+  std::vector<std::string> datasets;  // ID=DIR, or DIR for the pipeline's own
+  std::string index_file;             // of the pipeline's dataset
+  bool skip_bad = false;              // index without bad files
   std::string variant;
   std::vector<std::string> overrides;
 
@@ -32,56 +28,34 @@ struct OfflineOptions {
   void AddTo(CLI::App* command);
 };
 
-/// A pipeline and its datasets, ready to compile.
-class Offline {
- public:
-  /// Reads and parses the pipeline. NotFound if the file does not exist. InvalidArgument if a
-  /// --dataset is not ID=DIR, or if the pipeline has errors.
-  static Result<Offline> Open(const OfflineOptions& options);
-
-  const Pipeline& pipeline() const { return pipeline_; }
-  PlanLibrary& library() { return *library_; }
-  /// The pipeline's dataset.
-  Result<std::shared_ptr<const Dataset>> OpenDataset();
-  /// The pipeline's plan.
-  Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }
-  /// The plan of a changed draft. Its fingerprint shares only the dataset's part with that of the
-  /// pipeline.
-  Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft);
-
- private:
-  Offline(Pipeline pipeline, std::unique_ptr<PlanLibrary> library)
-      : pipeline_(std::move(pipeline)), library_(std::move(library)) {}
-
-  Pipeline pipeline_;
-  std::unique_ptr<PlanLibrary> library_;
-};
+/// Reads and parses the pipeline. NotFound for a file that is not there, InvalidArgument for a
+/// --dataset that is not ID=DIR and for what the pipeline says wrongly.
+Result<LocalPlans> OpenOffline(const OfflineOptions& options);
 
 inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
 
-/// Reads a whole text file. NotFound; PermissionDenied; InvalidArgument if `path` is a folder or
-/// the file has more than kMaxTextFileBytes. Each message names the path.
+/// A whole text file. NotFound, PermissionDenied, or InvalidArgument for a folder and for more than
+/// kMaxTextFileBytes; each names it.
 Result<std::string> ReadTextFile(const std::string& path);
 
-/// Parses the value of --from: "N" (the number of examples of the epoch that come before) or "E:N"
-/// (the same for epoch E).
+/// Reads --from: "N" (examples of the epoch that come before) or "E:N".
 Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch);
 
-/// The position at which the steps of an epoch begin: the start of the epoch, or `from` (the value
-/// of --from; may be empty). InvalidArgument if `from` lies in another epoch. OutOfRange if the
-/// epoch has no step from there on. Also the errors of StepArithmetic::Start.
+/// Where the steps of an epoch begin: at its start, or at `from` (--from; may be empty).
+/// InvalidArgument where that lies in another epoch, OutOfRange where the epoch has no step from
+/// there on, and whatever StepArithmetic::Start refuses.
 Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
                             std::uint64_t epoch);
 
-/// Lists the files that an index leaves out: their number and the first kShownLeftOut of them.
-/// Empty if the index leaves out nothing.
+/// The lines that name what an index leaves out, the first kShownLeftOut, and how many it leaves
+/// out; nothing where it leaves out nothing.
 std::string DescribeLeftOut(const DatasetIndex& index);
 inline constexpr std::size_t kShownLeftOut = 100;
 
-/// Registers --skip-bad for a command that may have to build an index.
+/// Registers --skip-bad of a command that may have to index.
 void AddSkipBad(CLI::App* command, bool& skip_bad);
 
-/// Writes a line to stdout. Unavailable if stdout is closed.
+/// Writes a line to stdout. Unavailable where stdout is closed.
 Status PrintLine(const std::string& line);
 
 }  // namespace millrace::cli

@@ -14,8 +14,9 @@ import importlib
 
 from ._core import Batch, Tensor, __version__, load_batch
 from ._epoch import Epoch
+from ._open import connect, reference
 from ._pairing import zip  # noqa: A004
-from ._session import Session, connect, reference
+from ._session import Session
 from ._spec import Spec, TensorSpec
 from .errors import (
     Cancelled,

@@ -6,50 +6,43 @@ import time
 import typing
 from collections.abc import Iterator
 
-from . import _place, _repeat
 from ._core import Batch
-from .errors import DataError, Error
+from .errors import Error
 
 
 class Epoch:
     """One epoch, or what is left of it: gives (step, batch); its length is the steps left."""
 
-    def __init__(self, session, reader):
+    def __init__(self, session):
         self._session = session
-        self._reader = reader
-        self.number = reader.epoch()
-        epoch, example = session._position()
-        spec = session.spec
+        reading = session.reading
+        self._reader = reading.reader
+        self.number = self._reader.epoch()
+        epoch, example = reading.place().position
         at_end = epoch != self.number
-        self.first_step = spec.steps_per_epoch if at_end else example // spec.stride
-        self._steps = 0 if at_end else _place.steps_from(spec, example)
+        self.first_step = session.spec.steps_per_epoch if at_end else reading.places.step(example)
+        self._steps = 0 if at_end else reading.places.steps_left(example)
 
     def __len__(self) -> int:
         return self._steps
 
     def __iter__(self) -> Iterator[tuple[int, Batch | typing.Any]]:
-        session = self._session
-        timer = session._timer
+        reading = self._session.reading
+        timer = reading.timer
         following = self._reader.next
-        repeat = self._reader if isinstance(self._reader, _repeat.Repeating) else None
-        check = _validator(session) if session._validate else None
-        skipped = 0
-        # A batch that the loop, or the one that it goes on for, was given some parts of.
-        begun = session._begun_if_at(self._reader.position())
-        if begun is not None and begun.rest is None:
-            skipped = begun.given
-        else:
-            session._begun = None
-            if begun is not None:
-                given = [(begun.rest[0].step, begun.rest)]
-                del begun
-                yield given.pop()
+        check = self._session.validator()
+        # Of a batch that the loop, or the one that it goes on for, was given some parts of.
+        skipped, rest = reading.resume(self._reader.position())
+        if rest:
+            given = [(rest[0].step, rest)]
+            del rest
+            yield given.pop()
         while True:
             began = time.perf_counter()
             try:
                 batch = following()
             except Error:
-                session._broken = session._broken or self._reader is session._open
+                reading.failed(self._reader)
                 raise
             ended = time.perf_counter()
             if batch is None:
@@ -62,7 +55,7 @@ class Epoch:
             # lets go of it.
             given = [(parts_of(batch)[0].step, batch)]
             del batch
-            if repeat is not None and repeat.repeated:
+            if reading.repeated(self._reader):
                 began = time.perf_counter()
                 yield given.pop()
                 timer.alone(1, time.perf_counter() - began)
@@ -75,22 +68,21 @@ class Epoch:
 def parts(session):
     """Parts of what is left of an epoch, one by one. The session's place is that of the part: where
     the loop ends between two of them, the next one begins with those that are left."""
+    reading = session.reading
     epoch = iter(session.next_epoch())
     while True:
-        before, given = session._position(), session._parts_given()
+        before = reading.place()
+        given = before.parts_given
         item = next(epoch, None)
         if item is None:
             return
         rest = list(parts_of(item[1]))
         del item
-        after = session._reader.position()
+        after = reading.reader.position()
         while rest:
             part = rest.pop(0)
             given += 1
-            if rest and before != after:  # a batch that is repeated is no place
-                session._begun = _place.Begun(before, after, given, tuple(rest))
-            else:
-                session._begun = None
+            reading.give_part(before, after, given, tuple(rest))
             out = [part]
             del part
             yield out.pop()
@@ -99,18 +91,3 @@ def parts(session):
 def parts_of(batch):
     """A batch's parts, as a tuple; one that comes whole is its only part."""
     return batch if type(batch) is tuple else (batch,)
-
-
-def _validator(session):
-    from ._validate import check  # numpy
-
-    def run(batch):
-        for part in parts_of(batch):
-            problem = check(part, session.spec)
-            if problem is None:
-                continue
-            row, what = problem
-            where = session.provenance(part, row) if row is not None else {}
-            raise DataError(f"batch of epoch {part.epoch}, step {part.step}: {what}"
-                            + (f"; graph {row}: {where}" if where else ""))
-    return run

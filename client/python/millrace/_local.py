@@ -14,14 +14,17 @@ import weakref
 from collections.abc import Mapping
 
 from . import _binaries
-from ._session import Session, connect
+from ._open import connect
+from ._reader import Wrapped
+from ._server import Server
+from ._session import Session
 from .errors import Cancelled, ConfigError, ConnectionError, Error, InternalError  # noqa: A004
 
 _PATIENCE = 60  # seconds until the daemon listens; indexing goes on behind
 _LOOK_APART = 0.2  # seconds between two looks at whether the daemon is there
 
 
-class LocalServer:
+class LocalServer(Server):
     """`millraced serve` as a child of this process. It ends with close, with this process, or when
     nobody has it or a session of it any more.
 
@@ -168,34 +171,30 @@ class _Child:
                                "session, with this one's state_dict where it shall go on")
 
 
-class _Watched:
+class _Watched(Wrapped):
     """A reader over a local daemon: its calls say so when the daemon has ended."""
 
     def __init__(self, reader, child):
-        self._reader = reader
+        super().__init__(reader)
         self._child = child
 
-    def __getattr__(self, name):
-        method = getattr(self._reader, name)
-
-        def call(*arguments):
-            try:
-                return method(*arguments)
-            except (Cancelled, ConnectionError):
-                ended = self._child.ended()
-                if ended is None:
-                    raise
-                raise ended from None
-        return call
+    def call(self, method, *arguments):
+        try:
+            return method(*arguments)
+        except (Cancelled, ConnectionError):
+            ended = self._child.ended()
+            if ended is None:
+                raise
+            raise ended from None
 
     def cancel_if_open(self):
         """Ends what waits in the reader, on another thread."""
         with contextlib.suppress(Error):
-            self._reader.cancel()
+            self.reader.cancel()
 
     def close_if_open(self):
         with contextlib.suppress(Error):
-            self._reader.close()
+            self.reader.close()
 
 
 def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike | dict, *,
@@ -212,6 +211,5 @@ def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike
     except BaseException:
         server.close()
         raise
-    session._on_close = server.close
-    session.server = server
+    session.own(server)
     return session

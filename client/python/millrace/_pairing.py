@@ -52,7 +52,7 @@ class Pairing:
                     continue
                 if name not in readers or session.at_end:
                     readers[name] = iter(session.next_epoch())
-                before = session._position(), session._parts_given()
+                before = session.reading.place()
                 self._taken[name] = (*next(readers[name]), before)
             step = [self._taken[name][0] for name in self.sessions if name not in self._repeat][-1]
             together = [(step, {name: self._taken[name][1] for name in self.sessions})]
@@ -61,7 +61,7 @@ class Pairing:
 
     def state_dict(self):
         """One state with an entry for each session."""
-        return {name: session._state_at(*self._taken[name][2]) if name in self._taken
+        return {name: session.reading.state_at(self._taken[name][2]) if name in self._taken
                 else session.state_dict() for name, session in self.sessions.items()}
 
     def load_state_dict(self, state):
@@ -70,7 +70,7 @@ class Pairing:
             raise ConfigError(f"state_dict: expected a dict with {sorted(self.sessions)}, got "
                               f"{sorted(state) if isinstance(state, dict) else state!r}")
         for name, session in self.sessions.items():
-            session._read_state(state[name])
+            session.reading.read_state(state[name])
         for name, session in self.sessions.items():
             session.load_state_dict(state[name])
             self._taken.pop(name, None)

@@ -3,7 +3,7 @@
 import math
 import operator
 
-from . import _place
+from . import _reader
 from .errors import ConfigError
 
 
@@ -21,24 +21,21 @@ def times(repeat_first):
     return number
 
 
-class Repeating:
+class Repeating(_reader.Wrapped):
     """A reader that gives its first batch `left` times before the others.
 
     Without end (inf) there are no others: places and epochs pass as if there were, so that loops
     end where they would.
     """
 
-    def __init__(self, reader, left, spec):
-        self._reader = reader
-        self._spec = spec
+    def __init__(self, reader, left):
+        super().__init__(reader)
+        self._places = reader.places()
         self._batch = None
         self._epoch = reader.epoch()
         self._at = reader.position()  # without end: the place that is pretended
         self.left = left
         self.repeated = False  # whether the batch given last comes of here
-
-    def __getattr__(self, name):
-        return getattr(self._reader, name)
 
     def next(self):
         endless = self.left == math.inf
@@ -46,16 +43,14 @@ class Repeating:
             return None
         self.repeated = self.left > 0
         if not self.repeated:
-            return self._reader.next()
+            return self.reader.next()
         if self._batch is None:
-            self._batch = self._reader.next()
+            self._batch = self.reader.next()
             if self._batch is None:  # the end of the epoch
                 return None
         self.left -= 1
         if endless:
-            epoch, example = self._at
-            more = _place.steps_from(self._spec, example) > 1
-            self._at = (epoch, example + self._spec.stride) if more else (epoch + 1, 0)
+            self._at = self._places.next(*self._at)
         batch = self._batch
         if self.left == 0:
             self._batch = None
@@ -63,12 +58,12 @@ class Repeating:
 
     def next_epoch(self):
         if self.left != math.inf:
-            return self._reader.next_epoch()
+            return self.reader.next_epoch()
         self._epoch = self._at[0]
         return True
 
     def epoch(self):
-        return self._epoch if self.left == math.inf else self._reader.epoch()
+        return self._epoch if self.left == math.inf else self.reader.epoch()
 
     def position(self):
-        return self._at if self.left == math.inf else self._reader.position()
+        return self._at if self.left == math.inf else self.reader.position()

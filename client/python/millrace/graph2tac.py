@@ -128,8 +128,10 @@ class DataServer:
         self.rng_definitions = random.Random(rng.random())
 
     def _open(self, source, filters):
-        return PlanReader({"pipeline": json.dumps(_pipeline(self.dataset_config, source, filters)),
-                           "datasets": {"": str(self.data_dir)}})
+        reader = PlanReader({"pipeline": json.dumps(_pipeline(self.dataset_config, source, filters)),
+                             "datasets": {"": str(self.data_dir)}})
+        reader.attach()
+        return reader
 
     def _definition_names(self):
         if not self.dataset_config.restrict_to_spine:

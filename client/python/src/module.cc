@@ -13,6 +13,9 @@ NB_MODULE(_core, module) {
   millrace::python::BindCalls();
   millrace::python::BindBatch(module);
   millrace::python::BindDescriptions(module);
+  millrace::python::BindOptions(module);
+  millrace::python::BindPlaces(module);
+  millrace::python::BindReader(module);
   millrace::python::BindSessionReader(module);
   millrace::python::BindPlanReader(module);
 }

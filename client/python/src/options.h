@@ -4,35 +4,28 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
 
+#include "client/session_options.h"
 #include "common/batch/layout/layout.h"
 
 namespace millrace::python {
 
 /// Raises ConfigError: what was expected of an option, and what it got.
-[[noreturn]] void RaiseUnexpected(const char* name, const char* expected, nanobind::handle got);
+[[noreturn]] void RaiseUnexpected(std::string_view name, std::string_view expected,
+                                  nanobind::handle got);
 
 template <class T>
 constexpr const char* ExpectedText() {
-  if constexpr (std::is_same_v<T, bool>) {
-    return "True or False";
-  } else if constexpr (std::is_same_v<T, std::uint32_t>) {
-    return "a whole number from 0 to 4294967295";
-  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+  if constexpr (std::is_same_v<T, std::uint64_t>) {
     return "a whole number from 0 to 18446744073709551615";
-  } else if constexpr (std::is_same_v<T, double>) {
-    return "a number";
   } else if constexpr (std::is_same_v<T, std::string>) {
     return "a text";
-  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    return "a list of texts";
   } else {
     static_assert(std::is_same_v<T, std::map<std::string, std::string>>);
     return "a dict of texts";
@@ -55,8 +48,9 @@ void TakeOption(nanobind::dict& options, const char* name, T* to) {
   nanobind::del(options[name]);
 }
 
-/// Takes index_dtype; int32 where it is not there.
-DType TakeIndexDType(nanobind::dict& options);
+/// Takes what SessionOptionTable() has a row for. ConfigError for a value of another type or out of
+/// its bounds.
+void TakeSessionOptions(nanobind::dict& options, SessionOptions& session);
 DType ReadIndexDType(nanobind::handle value);
 
 /// Raises ConfigError where an option is left that nobody took.

@@ -1,11 +1,75 @@
-// What Python reads batches from: a session, or a plan in this process. Both look the same there.
+// What Python reads batches from: a BatchReader, and the calls inside of it.
+//
+// The GIL is held where nothing else is said.
 #pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include <nanobind/nanobind.h>
 
-#include "client/spec.h"
+#include "client/batch_reader.h"
+#include "client/python/src/batch.h"
+#include "client/python/src/calls.h"
+#include "client/python/src/errors.h"
 
 namespace millrace::python {
+
+class Reader {
+ public:
+  virtual ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  void Attach();
+  nanobind::object Next();
+  bool NextEpoch();
+  nanobind::object At(nanobind::handle epoch, nanobind::handle step);
+  nanobind::dict Spec();
+  nanobind::object Places();
+  std::uint64_t epoch();
+  nanobind::tuple position();
+  std::string waiting_why();
+  nanobind::dict Vocabulary();
+  std::vector<std::uint32_t> Context(nanobind::handle number);
+  /// A dict, or None where only the servers know.
+  nanobind::object Describe(nanobind::handle example);
+  nanobind::dict Stats();
+  /// Batches that Python holds: (epoch, step, paths of tensors held besides the batch).
+  nanobind::list Held();
+  void Cancel();
+  void Close();
+
+ protected:
+  Reader() = default;
+  /// REQUIRES: called once, by the constructor of a derived class.
+  void Open(std::unique_ptr<BatchReader> reader);
+
+  /// Raises Cancelled where the reader is closed, and JobError in a forked process that it does not
+  /// survive.
+  BatchReader& Get() const;
+  /// Runs `work` without the GIL; raises what a signal handler raised meanwhile, or its error.
+  template <class Work>
+  auto Run(Work work) {
+    auto result = calls_->Run(std::move(work));
+    RaisePending();
+    return ValueOrRaise(std::move(result));
+  }
+  nanobind::object Hold(const Batch& batch);
+
+ private:
+  void Remember(const std::shared_ptr<HeldBatch>& held);
+
+  std::unique_ptr<BatchReader> reader_;
+  std::shared_ptr<Calls> calls_;
+  pid_t process_ = 0;
+  std::vector<std::weak_ptr<HeldBatch>> held_;
+  std::size_t living_ = 0;  // of held_, when it was last cleared
+};
 
 /// A spec as a dict of plain values, and a vocabulary.
 nanobind::dict SpecDict(const BatchSpec& spec);
@@ -13,8 +77,13 @@ nanobind::dict VocabularyDict(const VocabularyTable& vocabulary);
 
 /// Registers example_svg.
 void BindDescriptions(nanobind::module_& module);
-
-/// Registers SessionReader and PlanReader.
+/// Registers Places.
+void BindPlaces(nanobind::module_& module);
+nanobind::object MakePlaces(const BatchSpec& spec);
+/// Registers session_options.
+void BindOptions(nanobind::module_& module);
+/// Registers Reader, SessionReader and PlanReader, in this order.
+void BindReader(nanobind::module_& module);
 void BindSessionReader(nanobind::module_& module);
 void BindPlanReader(nanobind::module_& module);
 

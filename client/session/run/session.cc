@@ -1,17 +1,11 @@
 #include "client/session.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <utility>
 
-#include <fmt/core.h>
-
 #include "client/device/device.h"
 #include "client/session/run/session_runner.h"
-#include "common/base/addresses.h"
-#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/epoch/cursor.h"
 #include "common/system/host.h"
@@ -23,19 +17,6 @@
 
 namespace millrace {
 namespace {
-
-Result<std::string> ReadPipeline(const SessionOptions& options) {
-  if (options.pipeline.empty() == options.pipeline_file.empty()) {
-    return InvalidArgument("a session needs a pipeline: give either its text or its file");
-  }
-  if (options.pipeline_file.empty()) return options.pipeline;
-  std::ifstream file(options.pipeline_file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.good() && !file.eof()) {
-    return NotFound(fmt::format("pipeline file {} cannot be read", options.pipeline_file));
-  }
-  return text;
-}
 
 std::function<double()> MakeRandom() {
   struct Generator {
@@ -51,42 +32,19 @@ std::function<double()> MakeRandom() {
 /// Some thirty years: as good as for ever, and no clock runs over.
 constexpr double kLongestTimeout = 1e9;
 
-Result<Duration> Timeout(const char* name, double seconds) {
-  if (!(seconds >= 0)) {
-    return InvalidArgument(
-        fmt::format("{}: expected a number of seconds from 0, got {}", name, seconds));
-  }
+Duration Timeout(double seconds) {
   return std::chrono::duration_cast<Duration>(
       std::chrono::duration<double>(std::min(seconds, kLongestTimeout)));
 }
 
 Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& options) {
   if (options.job.empty()) return InvalidArgument("a session needs the name of a job");
-  if (options.world_size == 0 || options.rank >= options.world_size) {
-    return InvalidArgument(fmt::format("rank {} of world size {}: expected 0 to {}", options.rank,
-                                       options.world_size,
-                                       options.world_size == 0 ? 0 : options.world_size - 1));
-  }
-  if (options.expanded_batches == 0) {
-    return InvalidArgument("expanded_batches: expected at least 1 batch ahead, got 0");
-  }
-  if (options.micro == 0) return InvalidArgument("micro: expected at least 1 part a batch, got 0");
-  if (options.index_dtype != DType::kInt32 && options.index_dtype != DType::kInt64) {
-    return InvalidArgument(
-        fmt::format("index dtype {}: expected int32 or int64", DTypeName(options.index_dtype)));
-  }
-  if (options.priority < 1 || options.priority > kMaxPriority) {
-    return InvalidArgument(
-        fmt::format("priority {}: expected 1 to {}", options.priority, kMaxPriority));
-  }
-  MILLRACE_RETURN_IF_ERROR(CheckAddresses("address", options.address));
+  MILLRACE_RETURN_IF_ERROR(CheckSessionOptions(options));
   client::SessionMachineOptions machine;
   machine.address = options.address;
   machine.prefetch_bytes = options.prefetch_bytes;
-  MILLRACE_ASSIGN_OR_RETURN(machine.connect_timeout,
-                            Timeout("connect_timeout", options.connect_timeout_seconds));
-  MILLRACE_ASSIGN_OR_RETURN(machine.attach_timeout,
-                            Timeout("attach_timeout", options.attach_timeout_seconds));
+  machine.connect_timeout = Timeout(options.connect_timeout_seconds);
+  machine.attach_timeout = Timeout(options.attach_timeout_seconds);
   v1::Hello& hello = machine.hello;
   hello.set_protocol(kProtocol);
   hello.set_job(options.job);
@@ -99,20 +57,16 @@ Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& optio
   hello.set_nonce(MakeNonce());
   hello.set_where(Whereabouts());
   hello.set_host_id(NetworkHostId());
-  MILLRACE_ASSIGN_OR_RETURN(*hello.mutable_pipeline()->mutable_yaml(), ReadPipeline(options));
+  MILLRACE_ASSIGN_OR_RETURN(*hello.mutable_pipeline()->mutable_yaml(), ReadPipelineText(options));
   hello.mutable_pipeline()->set_variant(options.variant);
   for (const std::string& override : options.overrides) {
     hello.mutable_pipeline()->add_overrides(override);
   }
   hello.mutable_start();
   if (!options.cursor.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(const Cursor cursor, Cursor::Parse(options.cursor));
-    if (cursor.entries.size() != 1) {
-      return InvalidArgument(
-          fmt::format("a cursor with {} sources: expected 1", cursor.entries.size()));
-    }
-    hello.set_cursor_fingerprint(cursor.entries[0].order.ToString());
-    client::ToProto(cursor.entries[0].position, hello.mutable_start());
+    MILLRACE_ASSIGN_OR_RETURN(const CursorEntry cursor, Cursor::ParseOne(options.cursor));
+    hello.set_cursor_fingerprint(cursor.order.ToString());
+    client::ToProto(cursor.position, hello.mutable_start());
   }
   return machine;
 }

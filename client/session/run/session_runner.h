@@ -22,6 +22,7 @@
 
 #include "client/session.h"
 #include "client/session/machine/session_machine.h"
+#include "client/session/run/batch_rep.h"
 #include "client/session/run/prefetcher.h"
 #include "client/session/run/static_tables.h"
 #include "common/base/log.h"
@@ -31,18 +32,6 @@
 #include "common/transport/trace_peer.h"
 
 namespace millrace {
-
-/// A batch in the loop's hands, and where it is from.
-struct Batch::Rep {
-  std::shared_ptr<const PackedBatch> packed;
-  std::vector<std::shared_ptr<const DeliveredBatch>> parts;
-  std::uint32_t part = 0;  // the one that this batch shows
-  Position position;
-  std::uint64_t step = 0;
-  std::uint64_t ordinal = 0;
-  std::uint32_t rank = 0;
-  std::shared_ptr<const void> held;  // tells the session when the last reference goes
-};
 
 class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
  public:

@@ -22,7 +22,6 @@ constexpr std::size_t kMaxDigest = 64;
 constexpr std::size_t kMaxWords = 4096;  // of what is for people: longer ones are cut
 constexpr int kMaxSemantics = 64;
 constexpr int kMaxCounters = 64;
-constexpr std::uint32_t kMaxWorldSize = 1u << 20;
 constexpr std::uint32_t kMaxReplica = 1u << 16;
 constexpr int kMaxOverrides = 256;
 constexpr int kMaxFailing = 1024;

@@ -1,0 +1,180 @@
+#include "client/local/local_reader.h"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "client/session/machine/session_actions.h"
+#include "client/session/run/batch_rep.h"
+#include "client/session/run/spec_from_proto.h"
+#include "common/epoch/cursor.h"
+#include "common/expand/expand.h"
+#include "server/dataset/source.h"
+
+namespace millrace {
+
+Result<std::unique_ptr<LocalReader>> LocalReader::Create(const SessionOptions& options,
+                                                         LocalDatasets datasets) {
+  MILLRACE_RETURN_IF_ERROR(CheckSessionOptions(options));
+  PipelineSource source;
+  MILLRACE_ASSIGN_OR_RETURN(source.yaml, ReadPipelineText(options));
+  source.variant = options.variant;
+  source.overrides = options.overrides;
+  MILLRACE_ASSIGN_OR_RETURN(LocalPlans plans, LocalPlans::Open(source, std::move(datasets)));
+  return std::unique_ptr<LocalReader>(new LocalReader(options, std::move(plans)));
+}
+
+LocalReader::LocalReader(SessionOptions options, LocalPlans plans)
+    : options_(std::move(options)), plans_(std::move(plans)) {}
+
+Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
+  MILLRACE_RETURN_IF_ERROR(RequireNotCancelled());
+  MILLRACE_ASSIGN_OR_RETURN(plan_, plans_.Compile());
+  MILLRACE_ASSIGN_OR_RETURN(steps_, plan_->Steps(options_.world_size));
+  Position wanted;
+  if (!options_.cursor.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(wanted, Cursor::PlaceIn(plan_->order_fingerprint(), options_.cursor));
+  }
+  client::Admission admission;
+  admission.fingerprint = plan_->fingerprint();
+  MILLRACE_ASSIGN_OR_RETURN(admission.start, steps_->Start(wanted));
+  MILLRACE_ASSIGN_OR_RETURN(admission.spec, plan_->Spec(options_.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(spec_, client::SpecFromProto(admission, options_.index_dtype));
+  {
+    MutexLock lock(build_mutex_);
+    scratch_ = plan_->NewScratch();
+  }
+  MutexLock lock(mutex_);
+  at_ = admission.start;
+  epoch_ = at_.epoch;
+  return OkStatus();
+}
+
+Result<std::optional<Batch>> LocalReader::Next(const Interrupt& /*interrupt*/) {
+  Position at;
+  {
+    MutexLock lock(mutex_);
+    if (at_.epoch != epoch_) return std::optional<Batch>();
+    at = at_;
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const Batch batch, BatchAtPosition(at));
+  MutexLock lock(mutex_);
+  at_ = steps_->Next(at);
+  ++stats_.batches;
+  for (std::uint32_t part = 0; part < batch.parts(); ++part) {
+    stats_.examples += batch.Part(part).graphs();
+  }
+  stats_.bytes += batch.packed()->payload().size();
+  return std::optional<Batch>(batch);
+}
+
+Result<bool> LocalReader::NextEpoch() {
+  MILLRACE_RETURN_IF_ERROR(RequireNotCancelled());
+  MutexLock lock(mutex_);
+  if (at_.epoch == epoch_) {
+    return FailedPrecondition(fmt::format(
+        "batches of epoch {} are left: take them with Next, until it gives none", epoch_));
+  }
+  epoch_ = at_.epoch;
+  return true;
+}
+
+Result<Batch> LocalReader::BatchAt(std::uint64_t epoch, std::uint64_t step,
+                                   const Interrupt& /*interrupt*/) {
+  MILLRACE_ASSIGN_OR_RETURN(const Position at, steps_->StepAt(epoch, step));
+  return BatchAtPosition(at);
+}
+
+std::uint64_t LocalReader::epoch() const {
+  MutexLock lock(mutex_);
+  return epoch_;
+}
+
+Position LocalReader::position() const {
+  MutexLock lock(mutex_);
+  return at_;
+}
+
+SessionStats LocalReader::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+Result<VocabularyTable> LocalReader::vocabulary(const Interrupt& /*interrupt*/) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, Tables());
+  return tables->vocabulary();
+}
+
+Result<std::vector<std::uint32_t>> LocalReader::context(std::uint64_t id,
+                                                        const Interrupt& /*interrupt*/) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, Tables());
+  return tables->Context(id);
+}
+
+Result<std::vector<std::uint32_t>> LocalReader::SpineLabels() {
+  MILLRACE_ASSIGN_OR_RETURN(const auto tables, Tables());
+  return tables->SpineLabels();
+}
+
+Result<std::optional<ExampleOrigin>> LocalReader::Describe(ExampleId example) const {
+  MILLRACE_RETURN_IF_ERROR(CheckExample(example));
+  ExampleDescription from = plan_->source()->Describe(example);
+  return std::optional<ExampleOrigin>({std::move(from.file), std::move(from.definition), from.step,
+                                       from.outcome, from.faithful, std::move(from.members)});
+}
+
+void LocalReader::Cancel() {
+  cancelled_ = true;
+  plans_.Stop();
+}
+
+Status LocalReader::RequireNotCancelled() const {
+  return cancelled_ ? Cancelled("the session was cancelled") : OkStatus();
+}
+
+Status LocalReader::CheckExample(ExampleId example) const {
+  const std::uint64_t examples = plan_->source()->examples();
+  if (example.value() < examples) return OkStatus();
+  return OutOfRange(fmt::format("example {}: there are {}", example.value(), examples));
+}
+
+Result<Batch> LocalReader::BatchOf(std::span<const ExampleId> examples) {
+  for (const ExampleId example : examples) MILLRACE_RETURN_IF_ERROR(CheckExample(example));
+  return Deliver({}, [&](BatchScratch& scratch) { return plan_->BatchOf(examples, scratch); });
+}
+
+Result<Batch> LocalReader::BatchAtPosition(Position at) {
+  const ExampleRange range = steps_->RankExamples(at, options_.rank);
+  return Deliver(at, [&](BatchScratch& scratch) { return plan_->Batch(at.epoch, range, scratch); });
+}
+
+Result<Batch> LocalReader::Deliver(
+    Position at,
+    const std::function<Result<std::shared_ptr<const PackedBatch>>(BatchScratch&)>& build) {
+  MILLRACE_RETURN_IF_ERROR(RequireNotCancelled());
+  auto rep = std::make_shared<Batch::Rep>();
+  MutexLock lock(build_mutex_);
+  MILLRACE_ASSIGN_OR_RETURN(rep->packed, build(*scratch_));
+  const std::size_t graphs = rep->packed->graphs();
+  for (std::uint32_t part = 0; part < options_.micro; ++part) {
+    MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, options_.index_dtype, pool_,
+                                                     RowsOfPart(graphs, part, options_.micro)));
+    rep->parts.push_back(std::move(delivered));
+  }
+  rep->position = at;
+  rep->step = steps_->Step(at);
+  rep->ordinal = steps_->Ordinal(at, options_.rank);
+  rep->rank = options_.rank;
+  return Batch(std::move(rep));
+}
+
+Result<std::shared_ptr<const client::StaticTables>> LocalReader::Tables() {
+  MutexLock lock(build_mutex_);
+  if (tables_ == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(
+        tables_, client::StaticTables::Parse(*plan_->static_bytes(), spec_.base_node_labels));
+  }
+  return tables_;
+}
+
+}  // namespace millrace

@@ -1,0 +1,88 @@
+// Batches of a plan of this process, one built after another, as a BatchReader: the same batches as
+// a session gives, without a server.
+//
+// Thread safety: as BatchReader. Batches are built one at a time.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/batch_reader.h"
+#include "client/local/local_plans.h"
+#include "client/session/run/static_tables.h"
+#include "common/batch/batch.h"
+#include "common/system/mutex.h"
+#include "server/pipeline/plan.h"
+
+namespace millrace {
+
+class LocalReader final : public BatchReader {
+ public:
+  /// Takes of `options` what is of a batch: pipeline, rank, world size, cursor, micro and the type
+  /// of index numbers. Batches keep their packed form. Errors of CheckSessionOptions,
+  /// ReadPipelineText and LocalPlans::Open.
+  static Result<std::unique_ptr<LocalReader>> Create(const SessionOptions& options,
+                                                     LocalDatasets datasets);
+
+  /// Opens the dataset, which may have to be indexed, and compiles the plan.
+  Status Attach(const Interrupt& interrupt) override;
+  const BatchSpec& spec() const override { return spec_; }
+  Result<std::optional<Batch>> Next(const Interrupt& interrupt) override;
+  Result<bool> NextEpoch() override;
+  Result<Batch> BatchAt(std::uint64_t epoch, std::uint64_t step,
+                        const Interrupt& interrupt) override;
+  std::uint64_t epoch() const override;
+  Position position() const override;
+  Result<VocabularyTable> vocabulary(const Interrupt& interrupt) override;
+  Result<std::vector<std::uint32_t>> context(std::uint64_t id, const Interrupt& interrupt) override;
+  Result<std::optional<ExampleOrigin>> Describe(ExampleId example) const override;
+  SessionStats stats() const override;
+  std::string waiting_why() const override { return {}; }
+  bool survives_fork() const override { return true; }
+  void Cancel() override;
+
+  // What only a plan can tell. REQUIRES: attached.
+
+  const Plan& plan() const { return *plan_; }
+  /// OutOfRange for an example that the source does not have.
+  Status CheckExample(ExampleId example) const;
+  /// The batch of examples given by id, in that order. OutOfRange as CheckExample.
+  Result<Batch> BatchOf(std::span<const ExampleId> examples);
+  /// Node labels of the definitions on the spine of some file.
+  Result<std::vector<std::uint32_t>> SpineLabels();
+
+ private:
+  LocalReader(SessionOptions options, LocalPlans plans);
+
+  Status RequireNotCancelled() const;
+  Result<Batch> BatchAtPosition(Position at);
+  /// The batch that `build` packs, as it is delivered at `at`.
+  Result<Batch> Deliver(
+      Position at,
+      const std::function<Result<std::shared_ptr<const PackedBatch>>(BatchScratch&)>& build);
+  Result<std::shared_ptr<const client::StaticTables>> Tables();
+
+  const SessionOptions options_;
+  LocalPlans plans_;
+  std::shared_ptr<const Plan> plan_;     // written by Attach
+  std::optional<StepArithmetic> steps_;  // written by Attach
+  BatchSpec spec_;                       // written by Attach
+  std::atomic<bool> cancelled_ = false;
+
+  Mutex build_mutex_;
+  std::unique_ptr<BatchScratch> scratch_ MILLRACE_GUARDED_BY(build_mutex_);
+  BufferPool pool_ MILLRACE_GUARDED_BY(build_mutex_);
+  std::shared_ptr<const client::StaticTables> tables_ MILLRACE_GUARDED_BY(build_mutex_);
+
+  mutable Mutex mutex_;
+  Position at_ MILLRACE_GUARDED_BY(mutex_);  // of the next step
+  std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  SessionStats stats_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace

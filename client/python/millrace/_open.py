@@ -1,0 +1,177 @@
+"""How sessions are opened: with a dispatcher, or over a plan of this process."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import os
+import typing
+
+from . import _ranks
+from ._core import PlanReader, SessionReader, session_options
+from ._server import Server
+from ._session import Session
+from .errors import ConfigError, JobError
+
+if typing.TYPE_CHECKING:
+    from ._core import SessionKeywords
+    from ._local import LocalServer
+
+_DEFAULTS = {option["name"]: option["default"] for option in session_options()}
+# What connect takes as it is: named and explained by the same table as the C++ client's options.
+_KEYWORDS = {option["name"] for option in session_options() if option["keyword"]}
+
+
+def _with_options(function):
+    """Shows in signature and help what a function passes on to the session as it is."""
+    shown = [option for option in session_options() if option["keyword"]]
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    function.__signature__ = signature.replace(parameters=own + [
+        inspect.Parameter(option["name"], inspect.Parameter.KEYWORD_ONLY,
+                          default=option["default"], annotation=type(option["default"]).__name__)
+        for option in shown])
+    function.__doc__ = (function.__doc__ or "").rstrip() + "".join(
+        f"\n    {option['name']}: {option['help']}." for option in shown) + "\n    "
+    return function
+
+
+@_with_options
+def connect(address: str | LocalServer = _DEFAULTS["address"], *,
+            pipeline: str | os.PathLike | dict, job: str | None = None, variant: str | None = None,
+            set: dict | list[str] | None = None,  # noqa: A002
+            rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
+            replica: int | None = None, cursor: str | None = None, device: object = None,
+            validate: bool = False, repeat_first: bool | int = False, log_level: str = "warning",
+            **options: typing.Unpack[SessionKeywords]) -> Session:
+    """Attaches one rank of a job to a dispatcher and gives its Session.
+
+    address: host:port of the dispatcher's control port, of several dispatchers all, with commas
+        between them; or a LocalServer.
+    pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants,
+        `set` changes single keys: {"batch.size": 64}.
+    job: the same on all ranks, and of no other training that runs now. By default MILLRACE_JOB,
+        torchrun's or Slurm's id, or a name of this session's own where there is one rank.
+    rank, world_size: by default torch.distributed's, JAX's, or RANK and WORLD_SIZE; rank="slurm" or
+        "mpi" asks for theirs. mesh: a DeviceMesh, whose data-parallel axis counts; ranks that
+        differ on its other axes read the same batches. replica: the same by a number of one's own.
+    cursor: where to go on (Session.cursor); by default the start of epoch 0.
+    device: where tensors are delivered: "cpu", or "cuda:0", a GPU of this machine.
+    log_level: of what the session says on stderr: debug, info, warning, error or off.
+    validate: holds every batch against the spec, in the host's memory. repeat_first: gives the
+        first batch again and again (True), or so often (a number): what the training does by itself.
+    """
+    if unknown := options.keys() - _KEYWORDS:
+        raise TypeError(f"connect() got an unexpected keyword argument {min(unknown)!r}")
+    server = address if isinstance(address, Server) else None
+    if server is not None:
+        address = server.address
+    place = _ranks.find(rank, world_size, mesh, replica)
+    options.update(
+        address=address, pipeline=pipeline_text(pipeline), variant=variant or "",
+        overrides=overrides(set), job=job or _default_job(place.world_size), rank=place.rank,
+        world_size=place.world_size, replica=place.replica,
+        device=str(device or _DEFAULTS["device"]), log_level=log_level)
+    _refuse_forked()
+    if validate and options["device"] not in ("cpu", "host"):
+        raise ConfigError(f"device={options['device']!r}: validate reads batches in the host's memory")
+    import logging  # a tenth of the package's import time
+
+    logging.getLogger("millrace").info(
+        "job %s: rank %d of %d (%s), replica %d, dispatcher %s", options["job"], place.rank,
+        place.world_size, place.source, place.replica, address)
+
+    def attach(at):
+        reader = SessionReader({**options, "cursor": at or ""})
+        if server is not None:
+            reader = server.watch(reader)
+        reader.attach()
+        return reader
+
+    about = {"address": address, "job": options["job"], "rank": place.rank,
+             "world_size": place.world_size, "replica": place.replica,
+             "micro": options.get("micro", _DEFAULTS["micro"])}
+    return Session(attach, cursor, about, validate=validate, repeat_first=repeat_first)
+
+
+def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | dict, *,
+              variant: str | None = None, set: dict | list[str] | None = None,  # noqa: A002
+              rank: int = _DEFAULTS["rank"], world_size: int = _DEFAULTS["world_size"],
+              cursor: str | None = None, index_dtype: str = _DEFAULTS["index_dtype"],
+              micro: int = _DEFAULTS["micro"],
+              index_file: str | os.PathLike | None = None, validate: bool = False,
+              repeat_first: bool | int = False) -> Session:
+    """A Session without a server: the same batches, built in this process, one after another.
+
+    dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id.
+    """
+    folders = dataset if isinstance(dataset, dict) else {"": dataset}
+    options = {
+        "pipeline": pipeline_text(pipeline), "variant": variant or "", "overrides": overrides(set),
+        "datasets": {name: os.fspath(folder) for name, folder in folders.items()},
+        "index_file": os.fspath(index_file) if index_file else "", "rank": rank,
+        "world_size": world_size, "micro": micro, "index_dtype": index_dtype,
+    }
+
+    def attach(at):
+        reader = PlanReader({**options, "cursor": at or ""})
+        reader.attach()
+        return reader
+
+    return Session(attach, cursor, {"address": "", "job": "", "rank": rank,
+                                    "world_size": world_size, "replica": 0, "micro": micro},
+                   validate=validate, repeat_first=repeat_first)
+
+
+def pipeline_text(pipeline):
+    """The YAML text of a path, a text or a dict."""
+    if isinstance(pipeline, dict):
+        return json.dumps(pipeline)  # JSON is YAML
+    if isinstance(pipeline, str) and ("\n" in pipeline or pipeline.lstrip().startswith("{")):
+        return pipeline
+    try:
+        with open(pipeline, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"pipeline {pipeline}: {error.strerror}", "NOT_FOUND") from error
+
+
+def overrides(changes):
+    """{"batch.size": 64} or ["batch.size=64"], as the compiled part takes them."""
+    if changes is None:
+        return []
+    if isinstance(changes, dict):
+        return [f"{key}={_yaml(value)}" for key, value in changes.items()]
+    if isinstance(changes, str) or not all(isinstance(change, str) for change in changes):
+        raise ConfigError("set=: expected a dict of keys, {'batch.size': 64}, or a list of "
+                          f"'key=value', got {changes!r}")
+    return list(changes)
+
+
+def _yaml(value):
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+_network_of = []  # the process whose threads the network library has started, once it has
+
+
+def _refuse_forked():
+    """gRPC does not survive a fork: a child of a process that used it would hang."""
+    if not _network_of:
+        _network_of.append(os.getpid())
+    elif _network_of[0] != os.getpid():
+        raise JobError(f"this process was forked from process {_network_of[0]}, which has used "
+                       "millrace: start it with the method 'spawn', or connect after the fork only")
+
+
+_nameless = itertools.count(1)  # sessions of this process that nobody gave a job's name
+
+
+def _default_job(world_size):
+    for name in ("MILLRACE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
+        if os.environ.get(name) not in (None, "", "none"):
+            return os.environ[name]
+    if world_size == 1:
+        return f"{os.uname().nodename}-{os.getpid()}-{next(_nameless)}"
+    raise ConfigError("job=: all ranks need one name, and no other training that runs now has it")

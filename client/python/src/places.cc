@@ -1,0 +1,80 @@
+// Cursors and step arithmetic, for Python: those of common/epoch.
+
+#include <string>
+
+#include <nanobind/stl/string.h>
+
+#include "client/python/src/errors.h"
+#include "client/python/src/options.h"
+#include "client/python/src/reader.h"
+#include "common/epoch/cursor.h"
+#include "common/epoch/position.h"
+
+namespace nb = nanobind;
+
+namespace millrace::python {
+namespace {
+
+/// Places of one order of examples, and the steps of one world size in it. Immutable.
+class Places {
+ public:
+  Places(const Fingerprint& order, const StepArithmetic& steps) : order_(order), steps_(steps) {}
+
+  std::string Cursor(std::uint64_t epoch, std::uint64_t example) const {
+    return millrace::Cursor{{{order_, {epoch, example}}}}.ToString();
+  }
+  nb::tuple Position(nb::handle cursor) const {
+    std::string text;
+    if (!nb::try_cast(cursor, text)) {
+      RaiseUnexpected("cursor", "v1,FINGERPRINT:EPOCH:EXAMPLE, as Session.cursor gives it", cursor);
+    }
+    return Tuple(ValueOrRaise(millrace::Cursor::PlaceIn(order_, text)));
+  }
+  nb::tuple At(nb::handle wanted_epoch, nb::handle wanted_step) const {
+    const auto epoch = ReadOption<std::uint64_t>("epoch", wanted_epoch);
+    const auto step = ReadOption<std::uint64_t>("step", wanted_step);
+    return Tuple(ValueOrRaise(steps_.StepAt(epoch, step)));
+  }
+  nb::tuple Next(std::uint64_t epoch, std::uint64_t example) const {
+    if (steps_.StepsFrom(example) == 0) {
+      Raise(OutOfRange("example " + std::to_string(example) + ": no step lies there"));
+    }
+    return Tuple(steps_.Next({epoch, example}));
+  }
+  std::uint64_t Step(std::uint64_t example) const { return steps_.Step({0, example}); }
+  std::uint64_t StepsLeft(std::uint64_t example) const { return steps_.StepsFrom(example); }
+
+ private:
+  static nb::tuple Tuple(const millrace::Position& at) {
+    return nb::make_tuple(at.epoch, at.example);
+  }
+
+  const Fingerprint order_;
+  const StepArithmetic steps_;
+};
+
+}  // namespace
+
+nb::object MakePlaces(const BatchSpec& spec) {
+  return nb::cast(Places(spec.order_fingerprint, ValueOrRaise(StepArithmetic::Create(spec.steps))));
+}
+
+void BindPlaces(nb::module_& module) {
+  nb::class_<Places>(module, "Places",
+                     "Places of one order of examples, and the steps of one world size in it. A "
+                     "position is (epoch, examples before the next step).")
+      .def("cursor", &Places::Cursor, nb::arg("epoch"), nb::arg("example"),
+           "The cursor of a position: one line of text.")
+      .def("position", &Places::Position, nb::arg("cursor").none(),
+           "The position of a cursor of this order.")
+      .def("at", &Places::At, nb::arg("epoch").none(), nb::arg("step").none(),
+           "The position of a step of an epoch.")
+      .def("next", &Places::Next, nb::arg("epoch"), nb::arg("example"),
+           "What follows the step at a position.")
+      .def("step", &Places::Step, nb::arg("example"),
+           "The step of an epoch that a position lies at, or follows.")
+      .def("steps_left", &Places::StepsLeft, nb::arg("example"),
+           "Steps of an epoch that are left from one of its examples on.");
+}
+
+}  // namespace millrace::python

@@ -1,0 +1,116 @@
+// How batches are asked for: the options of a session, declared once for C++, for `millrace
+// consume` and for Python.
+//
+// SessionOptions holds the values and their defaults. SessionOptionTable() has a row for each of
+// them: its name, what it is for, its bounds, and how it is read and printed. The command line and
+// Python ask the table, so that all three refuse the same values in the same words.
+//
+// Thread-compatible value types; the table is immutable.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/layout/layout.h"
+
+namespace millrace {
+
+class Logger;
+
+struct SessionOptions {
+  /// host:port of the dispatcher's control port. If there are several dispatchers: all of them,
+  /// with commas between.
+  std::string address = "127.0.0.1:7700";
+  std::string job;
+  std::string pipeline;                // the YAML text; or:
+  std::string pipeline_file;           // a file with the YAML text
+  std::string variant;                 // name of a variant of the pipeline; empty: none
+  std::vector<std::string> overrides;  // key=value, applied in order
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  std::uint32_t replica = 0;  // replicas of one rank read the same batches
+  std::uint32_t epochs = 0;   // how many to read, counting the one that it starts in; 0: no end
+  DType index_dtype = DType::kInt32;  // or kInt64
+  /// How many bytes of packed batches are received ahead of the loop. The next batch always has its
+  /// own place beyond this.
+  std::uint64_t prefetch_bytes = std::uint64_t{256} << 20;
+  /// The device that batches are delivered to: "host", or "cuda:N" for a GPU of this machine.
+  std::string device = "host";
+  /// How many batches are expanded on the device ahead of the loop, and how many bytes of them. The
+  /// next batch always has its own place beyond this number of bytes.
+  std::uint64_t expanded_batches = 2;
+  std::uint64_t expanded_bytes = std::uint64_t{1} << 30;
+  std::string cursor;      // where to start, from Session::cursor; empty: the very beginning
+  bool any_start = false;  // whether ranks may start at different cursors
+  /// The job's priority, 1 to 1,000. Workers divide their time between waiting jobs in proportion
+  /// to it.
+  std::uint32_t priority = 1;
+  bool packed = false;  // whether batches also keep their packed form
+  /// The number of parts in which each batch is delivered (Batch::Part), for training loops that
+  /// accumulate gradients. A part consists of whole examples and counts its nodes from 0.
+  std::uint32_t micro = 1;
+  /// Whether batches from workers on this host are read in shared memory, if that is possible.
+  bool shared_memory = true;
+  /// Whether malloc keeps freed memory (KeepFreedMemory). This applies to the whole process, and
+  /// halves the cost of received messages.
+  bool keep_freed_memory = true;
+  double connect_timeout_seconds = 30;  // until a dispatcher answers at all
+  double attach_timeout_seconds = 0;    // until spec() is known; 0: the dispatcher decides how long
+  std::shared_ptr<Logger> logger;  // for events, of which there are none per batch; null: no log
+};
+
+/// A value on its way to or from a SessionOptions. The type of index numbers travels as a text.
+using SessionOptionValue =
+    std::variant<bool, std::uint64_t, double, std::string, std::vector<std::string>>;
+
+/// One row of the table.
+struct SessionOption {
+  using Member = std::variant<bool SessionOptions::*, std::uint32_t SessionOptions::*,
+                              std::uint64_t SessionOptions::*, double SessionOptions::*,
+                              std::string SessionOptions::*,
+                              std::vector<std::string> SessionOptions::*, DType SessionOptions::*>;
+
+  std::string_view name;  // Python's keyword, and what messages call it
+  Member member;
+  std::string_view help;
+  /// Of `millrace consume`; empty: it has none. One that is on by default has a flag for off.
+  std::string_view flag = {};
+  std::string_view type_name = {};  // what help calls the flag's value
+  bool keyword = false;             // Python's connect takes it as it is
+  std::uint64_t min = 0;            // of a whole number
+  std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
+  Status (*check)(std::string_view name, std::string_view value) = nullptr;  // of a text
+
+  /// What is expected of a value: "a whole number from 1 to 1000".
+  std::string Expected() const;
+  SessionOptionValue Get(const SessionOptions& options) const;
+  /// InvalidArgument "NAME: expected …, got …" where the value is out of bounds; nothing changes
+  /// then. REQUIRES: the value has the type that Get gives.
+  Status Set(const SessionOptionValue& value, SessionOptions& options) const;
+  /// The same from a text as the command line gives it. REQUIRES: the value is neither a truth
+  /// value nor a list, which the command line reads by itself.
+  Status SetText(const std::string& text, SessionOptions& options) const;
+  /// As SetText reads it; a truth value as true or false, a list with commas.
+  std::string Print(const SessionOptions& options) const;
+};
+
+std::span<const SessionOption> SessionOptionTable();
+/// The row of that name, or nullptr.
+const SessionOption* FindSessionOption(std::string_view name);
+
+/// InvalidArgument for the first value that is out of its bounds, and for a rank that the world
+/// size does not have.
+Status CheckSessionOptions(const SessionOptions& options);
+
+/// The pipeline's text, or that of its file. InvalidArgument unless exactly one of them is given;
+/// NotFound for a file that cannot be read.
+Result<std::string> ReadPipelineText(const SessionOptions& options);
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+#include "client/local/local_plans.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/support/dataset_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+PipelineSource Source() {
+  PipelineSource source;
+  source.yaml = "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 2}\n";
+  return source;
+}
+
+Status OpenStatus(LocalDatasets datasets) {
+  return LocalPlans::Open(Source(), std::move(datasets)).status();
+}
+
+TEST_CASE("the empty id stands for the pipeline's own dataset", "[local]") {
+  const TempDir dir;
+  WriteFixture(dir.path(), SampleFile("a.bin"));
+  LocalPlans unnamed = LocalPlans::Open(Source(), {.folders = {{"", dir.path()}}}).value();
+  LocalPlans named = LocalPlans::Open(Source(), {.folders = {{"d", dir.path()}}}).value();
+  CHECK((*unnamed.Compile())->fingerprint() == (*named.Compile())->fingerprint());
+}
+
+TEST_CASE("a dataset whose folder is given twice is refused", "[local]") {
+  CHECK(OpenStatus({.folders = {{"", "/a"}, {"d", "/b"}}}) ==
+        InvalidArgument("dataset 'd' was given before: expected one folder for each dataset"));
+}
+
+TEST_CASE("without the pipeline's own dataset the message says how to give it", "[local]") {
+  CHECK(OpenStatus({.advice = ": say where it lies"}) ==
+        InvalidArgument("the pipeline draws from dataset 'd': expected its folder, got none: say "
+                        "where it lies"));
+  CHECK(OpenStatus({.folders = {{"e", "/a"}, {"f", "/b"}}}) ==
+        InvalidArgument(
+            "the pipeline draws from dataset 'd': expected its folder, got only that of e, f"));
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,94 @@
+#include "client/session_options.h"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+#include <string>
+
+namespace millrace {
+namespace {
+
+const SessionOption& Find(const std::string& name) {
+  const SessionOption* const option = FindSessionOption(name);
+  REQUIRE(option != nullptr);
+  return *option;
+}
+
+TEST_CASE("every option has a name and a flag of its own, and help", "[session_options]") {
+  std::set<std::string_view> names;
+  std::set<std::string_view> flags;
+  for (const SessionOption& option : SessionOptionTable()) {
+    CHECK(names.insert(option.name).second);
+    CHECK((option.flag.empty() || flags.insert(option.flag).second));
+    CHECK_FALSE(option.help.empty());
+    CHECK(&Find(std::string(option.name)) == &option);
+  }
+  CHECK(FindSessionOption("adress") == nullptr);
+}
+
+TEST_CASE("defaults are within their bounds, and printed as they are read", "[session_options]") {
+  const SessionOptions defaults;
+  CHECK(CheckSessionOptions(defaults).ok());
+  for (const SessionOption& option : SessionOptionTable()) {
+    SessionOptions read;
+    CHECK(option.Set(option.Get(defaults), read).ok());
+    if (option.flag.empty() || option.type_name.empty() || option.name == "overrides") continue;
+    CHECK(option.SetText(option.Print(defaults), read).ok());
+    CHECK(option.Get(read) == option.Get(defaults));
+  }
+}
+
+TEST_CASE("a number out of its bounds is refused in the same words from anywhere",
+          "[session_options]") {
+  const SessionOption& priority = Find("priority");
+  SessionOptions options;
+  CHECK(priority.Set(std::uint64_t{1001}, options) ==
+        InvalidArgument("priority: expected a whole number from 1 to 1000, got 1001"));
+  CHECK(priority.SetText("1001", options) ==
+        InvalidArgument("priority: expected a whole number from 1 to 1000, got '1001'"));
+  CHECK(options.priority == 1);
+  options.priority = 1001;
+  CHECK(CheckSessionOptions(options) ==
+        InvalidArgument("priority: expected a whole number from 1 to 1000, got 1001"));
+}
+
+TEST_CASE("a number on the command line is decimal digits and nothing else", "[session_options]") {
+  SessionOptions options;
+  for (const char* text : {"", "-1", "0x10", "1e3", " 1", "1 ", "18446744073709551616"}) {
+    CHECK(Find("prefetch_bytes").SetText(text, options).code() == StatusCode::kInvalidArgument);
+  }
+  CHECK(Find("prefetch_bytes").SetText("010", options).ok());
+  CHECK(options.prefetch_bytes == 10);
+}
+
+TEST_CASE("a time is a number of seconds from 0", "[session_options]") {
+  SessionOptions options;
+  const SessionOption& timeout = Find("connect_timeout");
+  for (const char* text : {"", "-1", "nan", "1s"}) {
+    CHECK(timeout.SetText(text, options).code() == StatusCode::kInvalidArgument);
+  }
+  CHECK(timeout.SetText("0.5", options).ok());
+  CHECK(options.connect_timeout_seconds == 0.5);
+}
+
+TEST_CASE("index numbers are of two types", "[session_options]") {
+  SessionOptions options;
+  CHECK(Find("index_dtype").SetText("int64", options).ok());
+  CHECK(options.index_dtype == DType::kInt64);
+  CHECK(Find("index_dtype").Print(options) == "int64");
+  CHECK(Find("index_dtype").SetText("int16", options) ==
+        InvalidArgument("index_dtype: expected 'int32' or 'int64', got 'int16'"));
+  options.index_dtype = DType::kUint8;
+  CHECK(CheckSessionOptions(options).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a rank that the world size does not have is refused", "[session_options]") {
+  SessionOptions options;
+  options.rank = options.world_size = 2;
+  CHECK(CheckSessionOptions(options) == InvalidArgument("rank 2 of world size 2: expected 0 to 1"));
+  options.world_size = 0;
+  CHECK(CheckSessionOptions(options).code() == StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace millrace
