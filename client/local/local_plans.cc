@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
-#include "common/base/log.h"
+#include "common/system/stderr_logger.h"
 
 namespace millrace {
 

@@ -19,7 +19,7 @@
 #include "client/cli/progress.h"
 #include "client/cli/session_flags.h"
 #include "client/cli/stop_signals.h"
-#include "common/base/log.h"
+#include "common/system/stderr_logger.h"
 #include "common/system/errno_status.h"
 
 namespace millrace::cli {
