@@ -19,7 +19,7 @@ namespace {
 
 using BidiReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-/// Writes one of `messages` after another until the other end goes.
+/// Writes `messages` in turn, again and again, until the other end closes.
 class Sender final : public BidiReactor {
  public:
   explicit Sender(const std::vector<grpc::ByteBuffer>& messages) : messages_(messages) {
@@ -73,7 +73,7 @@ void Serve(int fd, std::size_t block) {
   server->Wait();
 }
 
-/// Reads and drops; tells bytes and seconds at the end.
+/// Reads messages and drops them; reports bytes and seconds at the end.
 class Receiver final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Receiver(int fd, pid_t server, double seconds) : fd_(fd), server_(server), seconds_(seconds) {}
@@ -83,7 +83,7 @@ class Receiver final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::By
   }
   void OnReadDone(bool ok) override {
     if (!ok) _exit(1);
-    // A tenth of the time to warm up: windows, memory.
+    // The first tenth of the time is a warm-up, for flow-control windows and memory.
     if (!measuring_ && Seconds(began_) > seconds_ / 10) {
       measuring_ = true;
       began_ = std::chrono::steady_clock::now();

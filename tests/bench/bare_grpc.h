@@ -1,6 +1,6 @@
-// A bare stream of byte buffers over gRPC, from a process of its own: what moving batches over gRPC
-// cannot beat. The API is the one that common/transport uses; nothing is encoded, copied, checked
-// or looked at.
+// A bare stream of byte buffers over gRPC, from a process of its own: the upper limit for batches
+// over gRPC. It uses the same API as common/transport; nothing is encoded, copied, checked or
+// looked at.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace millrace::bench {
 
 struct BareGrpcRate {
   double bytes_per_second = 0;
-  double cpu_seconds_per_gigabyte = 0;  // both processes
+  double cpu_seconds_per_gigabyte = 0;  // of both processes together
 };
 
-/// Streams messages of `block` bytes for about `seconds`. Forks: call it before this process makes
-/// any other use of gRPC; it uses gRPC in children only.
+/// Streams messages of `block` bytes for about `seconds`. This forks: call it before this process
+/// uses gRPC in any other way. gRPC is used only in the children.
 Result<BareGrpcRate> MeasureBareGrpc(std::size_t block, double seconds);
 
 }  // namespace millrace::bench

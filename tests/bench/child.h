@@ -1,4 +1,4 @@
-// The other side of a benchmark, in a process of its own.
+// Runs the other side of a benchmark in a process of its own.
 #pragma once
 
 #include <signal.h>
@@ -10,8 +10,9 @@
 
 namespace millrace::bench {
 
-/// Runs `body(fd)` in a forked process, which ends with it; `fd` is a pipe to tell the parent a
-/// number with. Fork before anything starts threads (gRPC does with its first object).
+/// Runs `body(fd)` in a forked process, which is killed together with this object. `body` writes
+/// numbers for the parent into the pipe `fd`. Fork before anything starts threads (gRPC does with
+/// its first object).
 class Child {
  public:
   template <class Body>
@@ -40,7 +41,7 @@ class Child {
 
   pid_t pid() const { return pid_; }
 
-  /// Waits for the next number that the child tells; -1 where it has ended.
+  /// Waits for the next number that the child writes; -1 if the child has ended.
   double Hear() const {
     double number = -1;
     return read(from_, &number, sizeof number) == sizeof number ? number : -1;

@@ -1,8 +1,8 @@
-// Closure and packing: examples a second on one core, without global contexts, from warm files;
-// beside memcpy of the same payload bytes and the closure alone.
+// Closure and packing: examples a second on one core, without global contexts, from files in the
+// page cache. The program also measures memcpy of the same payload bytes, and the closure alone.
 //
-// Every batch of an epoch is built once a round, in shuffled order, so nothing is built twice in a
-// row; the bytes are checksummed outside the measured time.
+// A round builds every batch of an epoch once, in shuffled order, so that nothing is built twice in
+// a row. The bytes are checksummed outside the measured time.
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ struct Round {
   std::uint64_t edges = 0;
 };
 
-/// At most `examples` of an epoch (0: all).
+/// Builds at most `examples` examples of an epoch (0: all).
 Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t examples,
                          BatchScratch& scratch, std::uint64_t& checksum) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(1));
@@ -64,8 +64,8 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t ex
   return round;
 }
 
-/// The closures of an epoch's examples the plain way, for comparison: nodes through a hash map and
-/// a queue, edges in a vector; nothing is packed. Returns false where a file cannot be read.
+/// Computes the closures of an epoch's examples in the plain way, for comparison: nodes through a
+/// hash map and a queue, edges in a vector. Nothing is packed. Fails if a file cannot be read.
 Result<Round> PlainEpoch(const Plan& plan, const Dataset& dataset, std::uint64_t epoch,
                          std::uint64_t examples, std::uint64_t max_nodes, std::uint64_t& checksum) {
   const DatasetIndex& index = dataset.index();
@@ -113,8 +113,8 @@ Result<Round> PlainEpoch(const Plan& plan, const Dataset& dataset, std::uint64_t
   return round;
 }
 
-/// Seconds that copying `bytes` takes, in pieces as large as a batch, from cache as a batch is
-/// built.
+/// Seconds that copying `bytes` takes. Each piece is as large as a batch and lies in the cache, as
+/// a batch does while it is built.
 double CopySeconds(std::uint64_t bytes, std::uint64_t piece) {
   std::vector<char> from(piece, 1);
   std::vector<char> to(piece, 0);
@@ -181,7 +181,7 @@ Status Run(const Options& options) {
                {"best", fmt::format("{:.0f}", rate(0))},
                {"p99", fmt::format("{:.0f}", rate(0.99))}}});
   const double edges_each = static_cast<double>(best.edges) / static_cast<double>(best.examples);
-  double plain_edges = 0;  // a second
+  double plain_edges = 0;  // edges a second
   if (options.plain) {
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, library.Open("bench"));
     MILLRACE_ASSIGN_OR_RETURN(

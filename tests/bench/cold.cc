@@ -1,8 +1,9 @@
-// Batches of random examples from files that are not in the page cache: what the kernel is told of
-// the maps (madvise) and how many threads build decide how fast it goes.
+// Batches of random examples from files that are not in the page cache. Two things decide how fast
+// they are built: the advice that the kernel gets about the maps (madvise), and the number of
+// threads that build.
 //
-// Every case begins with the dataset's files dropped from the cache. To keep them from filling the
-// memory again, run it in a cgroup with a limit.
+// Every case begins with the dataset's files dropped from the cache. Run the program in a cgroup
+// with a memory limit, so that the files do not fill the memory again.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -73,7 +74,8 @@ class Maps {
     return maps;
   }
 
-  /// Out of the page tables first: what is mapped stays in the cache.
+  /// Drops the files from the page tables first, because the kernel keeps mapped pages in the
+  /// cache.
   void Drop() const {
     for (std::size_t f = 0; f < views_.size(); ++f) {
       Tell(f, MADV_DONTNEED);
@@ -105,8 +107,8 @@ struct Options {
   bool json = false;
 };
 
-/// Builds batches from place `first` of the epoch on until the time is over. Returns the place
-/// after the last one.
+/// Builds batches from place `first` of the epoch until the time is over. Returns the place after
+/// the last one.
 Result<std::uint64_t> Build(const Plan& plan, const Options& options, unsigned threads,
                             const char* advice, std::uint64_t first) {
   std::atomic<std::uint64_t> next{first};
@@ -172,7 +174,8 @@ Status Run(const Options& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto plan, library.Compile(source));
   MILLRACE_ASSIGN_OR_RETURN(const auto dataset, library.Open("data"));
   MILLRACE_ASSIGN_OR_RETURN(const Maps maps, Maps::Open(*dataset));
-  // What every case needs, and what of the index the first batches touch.
+  // Loads the parts of the index that every case needs and that the first batches would load
+  // otherwise.
   MILLRACE_RETURN_IF_ERROR(dataset->index().Verify());
   dataset->index().definition_table();
   if (!options.json) {

@@ -1,5 +1,5 @@
-// What the C++ client gives a loop: batches a second where the loop does nothing, and how long Next
-// takes where the batch is in hand. tests/python/bench holds Python's against it.
+// The C++ client in a training loop: batches a second if the loop does nothing, and how long Next
+// takes if the batch is there already. tests/python/bench measures the Python client against it.
 
 #include <unistd.h>
 
@@ -22,7 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
-/// Takes `batches` batches; with `pause` busy seconds before each. Gives the time of each Next.
+/// Takes `batches` batches, and is busy for `pause` seconds before each one. Returns the time that
+/// each Next took.
 Result<std::vector<double>> Take(Session& session, int batches, double pause) {
   std::vector<double> times;
   while (static_cast<int>(times.size()) < batches) {
@@ -45,7 +46,7 @@ Status Run(const std::string& address, const std::string& pipeline, int batches)
   options.pipeline_file = pipeline;
   options.job = fmt::format("bench-{}", getpid());
   MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Connect(options));
-  MILLRACE_RETURN_IF_ERROR(Take(*session, batches / 4, 0).status());  // warm
+  MILLRACE_RETURN_IF_ERROR(Take(*session, batches / 4, 0).status());  // warm-up
   const auto began = Clock::now();
   MILLRACE_RETURN_IF_ERROR(Take(*session, batches, 0).status());
   const double seconds = Seconds(Clock::now() - began);

@@ -1,5 +1,4 @@
-// Seconds of a core that a thread or a process has had: what others on the machine do counts
-// little.
+// CPU time of a thread or a process, in seconds. Other programs on the machine change it little.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +15,7 @@ inline double ClockSeconds(clockid_t clock) {
 inline double ThreadCpuSeconds() { return ClockSeconds(CLOCK_THREAD_CPUTIME_ID); }
 inline double ProcessCpuSeconds() { return ClockSeconds(CLOCK_PROCESS_CPUTIME_ID); }
 
-/// Of another process, which must not have been waited for; 0 where it is gone.
+/// CPU time of another process, which must not have been waited for; 0 if the process is gone.
 inline double ProcessCpuSeconds(pid_t pid) {
   clockid_t clock;
   return clock_getcpuclockid(pid, &clock) == 0 ? ClockSeconds(clock) : 0;

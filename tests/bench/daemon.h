@@ -1,4 +1,4 @@
-// Daemons as processes of their own, for benchmarks that look from outside.
+// Starts daemons as processes of their own, for benchmarks that measure from outside.
 #pragma once
 
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 namespace millrace::bench {
 
-/// A folder that goes with its owner.
+/// A temporary folder, deleted together with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -38,17 +38,17 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// What daemons of one benchmark share.
+/// Settings that all daemons of one benchmark share.
 struct Daemons {
-  std::string millraced;         // the program
+  std::string millraced;         // path of the program
   std::string dataset;           // folder of the dataset "data"
-  std::filesystem::path folder;  // for addresses and logs
+  std::filesystem::path folder;  // for files with addresses, and logs
 };
 
-/// A daemon of one role, killed with its owner.
+/// A daemon of one role, killed together with this object.
 class Daemon {
  public:
-  /// `arguments` begin with the role. Waits until it listens, at most 30 s.
+  /// `arguments` begin with the role. Waits until the daemon listens, at most 30 s.
   Daemon(const Daemons& daemons, const std::string& name, std::vector<std::string> arguments) {
     const std::filesystem::path port_file = daemons.folder / (name + ".address");
     const std::vector<std::string> common = {"--dataset", "data=" + daemons.dataset, "--port-file",
@@ -66,7 +66,7 @@ class Daemon {
       execv(argv[0], argv.data());
       _exit(127);
     }
-    // Short waits: this is part of what is measured.
+    // The waits are short because they are part of the measured time.
     for (int i = 0; i < 60'000 && address_.empty(); ++i) {
       std::ifstream(port_file) >> address_;
       if (address_.empty()) usleep(500);
@@ -89,7 +89,7 @@ class Daemon {
   std::string address_;
 };
 
-/// What daemons wrote to their logs, for a person who wonders why a benchmark failed.
+/// The logs of all daemons, for a person who wants to know why a benchmark failed.
 inline std::string DaemonLogs(const std::filesystem::path& folder) {
   std::string text;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -1,7 +1,9 @@
-// Measures what delivering to a device costs: copies from pinned memory and the expansion kernel
-// against the device's own limits, and which share of that a training's steps hide.
+// Measures what delivering batches to a device costs. Copies from pinned memory and the expansion
+// kernel are compared with the device's own limits; the program also measures how much of their
+// time is hidden behind the steps of a training.
 //
-// Without a GPU it runs over a processor's accelerator, to see that it works.
+// Without a GPU the program uses an accelerator that runs on the processor, as a check that it
+// works.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -34,7 +36,7 @@ using WallTime = std::chrono::steady_clock::time_point;
 
 struct Options {
   bench::MadeUp made_up{.batches = 16};
-  std::uint32_t large = 65'536;  // examples of the batch that the kernel's rate is taken from
+  std::uint32_t large = 65'536;  // examples in the batch that measures the kernel
   std::uint32_t rounds = 20;
   std::uint32_t steps = 200;
   double step_ms = 5;
@@ -99,7 +101,7 @@ Status WaitForAll(Accelerator& accelerator) {
   return accelerator.Synchronize(*event);
 }
 
-/// Seconds of one of `rounds` times `work`, queued one after another.
+/// Queues `work` `rounds` times and waits for all of it. Returns the seconds that one round took.
 Result<double> Queued(Accelerator& accelerator, std::uint32_t rounds,
                       const std::function<Status(std::uint32_t)>& work) {
   MILLRACE_RETURN_IF_ERROR(work(0));
@@ -136,7 +138,7 @@ Status BenchKernel(const Options& options, Machine& machine, Device& device,
     MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, dtype));
     const ExpandProgram program = MakeExpandProgram(packed, layout);
     const std::span<const std::byte> tasks = std::as_bytes(std::span(program.tasks));
-    // Outputs in turn, so that none stays in the device's cache.
+    // Two outputs are written in turn, so that neither stays in the device's cache.
     const DeviceMemory a(accelerator, layout.bytes);
     const DeviceMemory b(accelerator, layout.bytes);
     const DeviceMemory table(accelerator, tasks.size());
@@ -163,7 +165,7 @@ Status BenchKernel(const Options& options, Machine& machine, Device& device,
   return OkStatus();
 }
 
-/// Seconds of `steps` steps; each takes a batch first, where there is a device.
+/// Seconds that `steps` steps take. If there is a device, each step takes a batch first.
 Result<double> Train(const Options& options, Machine& machine,
                      const std::shared_ptr<Device>& device, const Batches& batches) {
   Mutex mutex;
@@ -205,7 +207,8 @@ Status BenchHiding(const Options& options, Machine& machine, const std::shared_p
   }
   const double alone = SecondsSince(begin);
   report.Add({"copy and expand one batch", alone / options.steps * 1e6, "us", "", 0, params});
-  // In turn, and the best of each: what else the machine does is no part of it.
+  // Both kinds run in turn and the best time of each counts, to leave out what other programs do on
+  // the machine.
   double bare = std::numeric_limits<double>::max();
   double fed = bare;
   for (int i = 0; i < kTrainings; ++i) {

@@ -1,5 +1,5 @@
-// What bench_device needs of a machine besides its accelerator: a step to hide copies under, and
-// the limits that the machine sets.
+// The parts of a machine that bench_device needs besides its accelerator: a training step that can
+// hide copies, and the machine's limits.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,21 @@ class Machine {
  public:
   virtual ~Machine() = default;
   virtual std::shared_ptr<Accelerator> accelerator() const = 0;
-  /// A step of a training that takes so long, on a stream of its own; returns when it is over.
+  /// A training step that takes `seconds`, on a stream of its own. Returns when it is over.
   virtual Status Step(double seconds) = 0;
   /// GB/s of copies of `bytes` bytes from pinned memory, one after another.
   virtual Result<double> CopyLimit(std::size_t bytes) = 0;
-  /// GB/s, read and written, of a copy of `bytes` bytes within the device's memory.
+  /// GB/s of a copy of `bytes` bytes within the device's memory; bytes read and bytes written both
+  /// count.
   virtual Result<double> MemoryLimit(std::size_t bytes) = 0;
-  /// The device's bytes.
+  /// Copies these bytes of the device to the host.
   virtual Result<std::vector<std::byte>> Fetch(std::span<const std::byte> bytes) = 0;
 };
 
-/// A processor: nothing that it measures says anything of a GPU.
+/// A machine that uses only the processor. Its figures say nothing about a GPU.
 std::unique_ptr<Machine> MakeHostMachine();
 
-/// Of a build with MILLRACE_CUDA: a GPU, or why there is none.
+/// A GPU, or the reason why there is none. Only in builds with MILLRACE_CUDA.
 Result<std::unique_ptr<Machine>> MakeGpuMachine(int number);
 
 }  // namespace millrace::bench

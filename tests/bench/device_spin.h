@@ -1,4 +1,4 @@
-// What nvcc compiles of bench_device.
+// The part of bench_device that nvcc compiles.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace millrace::bench {
 
-/// Queues a kernel that keeps one multiprocessor busy for so long and touches no memory.
+/// Queues a kernel that keeps one multiprocessor busy for `nanoseconds` and touches no memory.
 cudaError_t Spin(std::uint64_t nanoseconds, cudaStream_t stream);
 
 }  // namespace millrace::bench

@@ -1,8 +1,9 @@
-// The dispatcher at scale: lease operations a second in its state machine, on one core, and over
-// gRPC; how long they take; how soon everyone is served who comes at once; memory for each peer.
+// The dispatcher at scale. The program measures lease operations a second (in the state machine on
+// one core, and over gRPC), how long each takes, how soon everyone is served when all come at once,
+// and memory for each peer.
 //
-// A lease operation is a report of a consumer that has taken the batches of a lease, and the lease
-// that answers it.
+// In a lease operation, a consumer reports that it has taken the batches of a lease, and the
+// dispatcher answers with the next lease.
 
 #include <time.h>
 
@@ -33,13 +34,13 @@ double ThreadCpuSeconds() {
 }
 
 struct MachineResult {
-  double leases = 0;          // a second of the state machine's CPU time
-  double reports = 0;         // likewise, workers' reports counted too
-  double attach_seconds = 0;  // CPU, from the first Hello to the last Welcome
-  double worker_bytes = 0;    // of a worker
-  double consumer_bytes = 0;  // of a consumer with its leases
-  double status_seconds = 0;  // CPU, to build a status
-  double longest_event = 0;   // s, wall
+  double leases = 0;          // leases for each second of the state machine's CPU time
+  double reports = 0;         // reports, including those of workers, likewise
+  double attach_seconds = 0;  // CPU time from the first Hello to the last Welcome
+  double worker_bytes = 0;    // memory for each worker
+  double consumer_bytes = 0;  // memory for each consumer with its leases
+  double status_seconds = 0;  // CPU time to build a status
+  double longest_event = 0;   // wall time in seconds
 };
 
 /// The state machine, its clock, and a fleet that answers it.
@@ -90,7 +91,7 @@ class Machine {
         if (!consumer.FinishLease()) return Internal("a consumer's next batch is not leased");
       }
       AllReport();
-      // A round is 250 ms: one tick, and a quarter of the workers' reports.
+      // A round is 250 ms: one tick, and reports of a quarter of the workers.
       const std::uint32_t quarter = (options_.workers + 3) / 4;
       const std::uint32_t first = std::min(options_.workers, round % 4 * quarter);
       WorkersReport(first, std::min(options_.workers, first + quarter));
@@ -121,7 +122,8 @@ class Machine {
     return leases;
   }
 
-  /// Runs events, each of which returns actions, by themselves; then does what they want.
+  /// Measures `count` events, each of which returns actions; carries out the actions outside the
+  /// measured time.
   template <class Event>
   void Timed(std::uint32_t count, const Event& event) {
     std::vector<Actions> actions(count);
@@ -137,7 +139,8 @@ class Machine {
     for (Actions& some : actions) Do(std::move(some));
   }
 
-  /// Few reports at a time: the network's are just out of the parser too, and in the caches.
+  /// Only a few reports are made at a time, so that they are still in the caches. Reports from the
+  /// network are, too: the parser has just read them.
   static constexpr std::uint32_t kAtOnce = 16;
 
   void AllReport() {
@@ -190,7 +193,7 @@ class Machine {
   Status failure_;
   double cpu_ = 0;
   double longest_ = 0;
-  std::uint64_t consumer_bytes_ = 0;  // of the made-up consumers themselves
+  std::uint64_t consumer_bytes_ = 0;  // memory of the made-up consumers themselves
 };
 
 class Printer {
@@ -219,7 +222,7 @@ class Printer {
 
 Status Run(const FleetOptions& options, int rounds, double rate, double seconds, bool json) {
   const Printer print(options, json);
-  // First, while there are no threads: it forks.
+  // This comes first because it forks, and no threads may run then.
   Result<WireResult> wire = WireResult();
   if (seconds > 0) wire = RunOverGrpc(options, rate, seconds);
   if (rounds > 0) {

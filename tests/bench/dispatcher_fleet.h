@@ -1,5 +1,6 @@
 // A made-up fleet as a dispatcher sees it: workers that report once a second, and consumers that
-// take their batches in order and report what they still hold. No network, no batches.
+// take their batches in order and report which leases they still hold. There is no network, and
+// there are no batches.
 //
 // Not thread-safe.
 #pragma once
@@ -22,18 +23,18 @@ struct FleetOptions {
   std::uint32_t workers = 1000;
   std::uint32_t consumers = 1000;
   std::uint32_t jobs = 8;
-  std::uint32_t window = 32;  // batches
+  std::uint32_t window = 32;  // in batches
 
   std::uint32_t world_size() const { return (consumers + jobs - 1) / jobs; }
 };
 
-/// Plans with the sizes of a real one, of which any text gives the same.
+/// Compiles any pipeline text to the same plan, which is as large as a real one.
 std::shared_ptr<PlanCompiler> MakeBenchCompiler();
 std::string BenchFingerprint();
-/// The dataset that those plans are of.
+/// The dataset of those plans.
 v1::DatasetState BenchDataset();
 
-/// The report of a worker that is ready for the plan, where one is given.
+/// The report of a worker. If a plan is given, the worker is ready for it.
 v1::WorkRequest MakeWorkReport(std::uint32_t worker, const std::string& fingerprint);
 
 class BenchConsumer {
@@ -41,8 +42,8 @@ class BenchConsumer {
   BenchConsumer(const FleetOptions& options, std::uint32_t number);
 
   v1::AttachRequest Hello() const;
-  /// InvalidArgument where the dispatcher has broken a promise: a lease that overlaps another, that
-  /// lies before what is next, or whose batches are not this rank's.
+  /// Fails with InvalidArgument if the dispatcher has broken a promise: the lease overlaps another,
+  /// lies before the next batch, or has batches of another rank.
   Status Receive(const v1::AttachResponse& response);
 
   bool welcomed() const { return steps_.has_value(); }
@@ -50,7 +51,7 @@ class BenchConsumer {
   /// Whether leases cover the whole window.
   bool covered() const;
 
-  /// Takes all batches of the lease that is first. False where `next` is in no lease.
+  /// Takes all batches of the first lease. False if no lease has the batch `next`.
   bool FinishLease();
   v1::AttachRequest Report() const;
 
@@ -70,8 +71,8 @@ class BenchConsumer {
   const std::uint32_t number_;
   const std::uint32_t rank_;
   std::optional<StepArithmetic> steps_;
-  std::deque<Held> held_;   // in order
-  std::uint64_t next_ = 0;  // likewise
+  std::deque<Held> held_;   // in ascending order
+  std::uint64_t next_ = 0;  // in examples over all epochs
   v1::Number session_;
   v1::Number last_lease_;
   std::uint64_t received_ = 0;

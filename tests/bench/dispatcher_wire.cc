@@ -27,7 +27,7 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-/// Runs the dispatcher until its parent goes; tells the port.
+/// Runs the dispatcher until its parent ends; writes the port to `port_fd`.
 [[noreturn]] void Serve(int port_fd, int end_fd) {
   Heap::Stop();
   DispatcherOptions options;
@@ -53,7 +53,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 class ServerProcess {
  public:
-  /// Forks.
+  /// Starts the process. This forks.
   static Result<std::unique_ptr<ServerProcess>> Start() {
     int port_pipe[2];
     int end_pipe[2];
@@ -109,12 +109,12 @@ class ServerProcess {
   const int port_;
 };
 
-/// What all consumers share: what went wrong first, and what is being measured.
+/// Facts that all consumers share: the first error, and what is being measured.
 struct Shared {
   std::atomic<std::uint64_t> leases{0};
   std::atomic<std::uint32_t> welcomed{0};
-  std::atomic<std::uint32_t> covered{0};  // have had their whole window leased at least once
-  std::atomic<bool> eager{false};         // report as soon as the window is covered
+  std::atomic<std::uint32_t> covered{0};  // consumers whose whole window was leased at least once
+  std::atomic<bool> eager{false};         // whether to report as soon as the window is covered
   Mutex mutex;
   Status failure MILLRACE_GUARDED_BY(mutex);
   std::vector<float> latencies MILLRACE_GUARDED_BY(mutex);
@@ -125,7 +125,7 @@ struct Shared {
   }
 };
 
-/// A worker's or consumer's end of a stream. One write at a time, the latest message.
+/// A worker's or consumer's end of a stream. It writes one message at a time, always the latest.
 template <class Out>
 class Writer {
  public:
@@ -178,7 +178,7 @@ class WireConsumer final : public StreamHandler<v1::AttachResponse> {
     return consumer_.Hello();
   }
 
-  /// Takes a lease's batches and reports; `due` is when that should have happened.
+  /// Takes a lease's batches and reports. `due` is the time at which that should have happened.
   void Step(SteadyTime due) {
     std::optional<v1::AttachRequest> report;
     {
@@ -189,7 +189,7 @@ class WireConsumer final : public StreamHandler<v1::AttachResponse> {
     }
     writer_.Send(*std::move(report));
   }
-  /// The report of a consumer that has nothing new to say, or waits for its Welcome.
+  /// Sends the report of a consumer that has nothing new to say or waits for its Welcome.
   void Beat() {
     v1::AttachRequest report;
     report.mutable_report();
@@ -255,7 +255,7 @@ class WireWorker final : public StreamHandler<v1::WorkResponse> {
   Writer<v1::WorkRequest> writer_;
 };
 
-/// A fleet of connections, one a peer.
+/// A fleet of connections, one for each peer.
 class WireFleet {
  public:
   WireFleet(const FleetOptions& options, std::string address)
@@ -293,7 +293,7 @@ class WireFleet {
       consumer->writer().Send(consumer->Hello());
     }
   }
-  /// Everyone reports once a second from here on, spread over the second.
+  /// Makes everyone report once a second from now on; the reports are spread over the second.
   void BeginBeats() {
     beats_ = std::jthread([this](const std::stop_token& stop) {
       const std::size_t peers = workers_.size() + consumers_.size();
@@ -343,7 +343,7 @@ double At(const std::vector<float>& sorted, double share) {
       sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))]);
 }
 
-/// Reports of all consumers in turn, `rate` a second.
+/// Makes all consumers report in turn, `rate` reports a second.
 void Pace(WireFleet& fleet, double rate, double seconds) {
   const auto began = std::chrono::steady_clock::now();
   const auto count = static_cast<std::uint64_t>(rate * seconds);

@@ -1,4 +1,4 @@
-// The dispatcher behind gRPC, in a process of its own, with a fleet of streams on it.
+// The dispatcher behind gRPC, in a process of its own, with the streams of a whole fleet.
 #pragma once
 
 #include "common/base/result.h"
@@ -7,19 +7,19 @@
 namespace millrace::bench {
 
 struct WireResult {
-  double all_welcome = 0;  // s, from the first Hello to the last Welcome
-  double paced_rate = 0;   // leases/s while reports came at the rate asked for
-  double p50 = 0;          // s, from when a report was due until its leases were there
+  double all_welcome = 0;  // seconds from the first Hello to the last Welcome
+  double paced_rate = 0;   // leases a second while reports came at `rate`
+  double p50 = 0;          // seconds from when a report was due until its leases came
   double p99 = 0;
   double worst = 0;
-  double paced_cpu = 0;  // CPU seconds a second, of the dispatcher's process
-  double most_rate = 0;  // leases/s while every consumer reported as soon as it had its lease
+  double paced_cpu = 0;  // CPU seconds a second of the dispatcher's process
+  double most_rate = 0;  // leases a second if consumers report as soon as they can
   double most_cpu = 0;
-  double worker_bytes = 0;    // of the dispatcher's process, for a worker and its stream
-  double consumer_bytes = 0;  // likewise
+  double worker_bytes = 0;    // memory of the dispatcher for a worker and its stream
+  double consumer_bytes = 0;  // memory of the dispatcher for a consumer and its stream
 };
 
-/// Forks: to be called before there are threads. `rate`: lease operations a second.
+/// Forks: call it before there are threads. `rate`: lease operations a second.
 Result<WireResult> RunOverGrpc(const FleetOptions& options, double rate, double seconds);
 
 }  // namespace millrace::bench

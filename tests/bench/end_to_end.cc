@@ -1,6 +1,6 @@
-// From page cache to expanded batches in a consumer, over gRPC on loopback: `millraced serve` as a
-// process of its own, one session here. Beside it, measured in the same run: what one thread builds
-// with no network, memcpy, and one TCP stream on loopback.
+// Measures batches from the page cache to expanded batches in a consumer, over gRPC on loopback.
+// `millraced serve` is a process of its own; the session is in this process. The same run measures
+// what one thread builds with no network, memcpy, and one TCP stream on loopback.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -39,11 +39,11 @@ struct Options {
   double seconds = 10;
   std::string global_context = "none";
   bool network = false;
-  std::uint32_t consumers = 1;  // ranks, a thread each
+  std::uint32_t consumers = 1;  // ranks; each has a thread
   bool json = false;
 };
 
-/// The daemon, gone with its owner.
+/// The daemon; it ends together with this object.
 class ServeProcess {
  public:
   ServeProcess(const Options& options, const fs::path& folder) {
@@ -78,11 +78,11 @@ class ServeProcess {
 };
 
 struct Rate {
-  double examples = 0;  // a second
+  double examples = 0;  // examples a second
   double bytes = 0;
 };
 
-/// Seconds of a core that a process has had, all its threads together.
+/// CPU seconds of a process, all its threads together.
 double CpuSeconds(pid_t pid) {
   clockid_t clock;
   timespec now{};
@@ -90,7 +90,8 @@ double CpuSeconds(pid_t pid) {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// One thread, no network. Each epoch is another order, so that no batch comes twice.
+/// Builds on one thread, with no network. Each epoch has another order, so that no batch comes
+/// twice.
 Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
   PlanLibraryOptions library_options;
   library_options.datasets["data"] = {options.dataset, {}};
@@ -114,12 +115,12 @@ Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
   return Rate{total.examples / seconds, total.bytes / seconds};
 }
 
-/// What one consumer got.
+/// The figures of one consumer.
 struct Consumed {
   Rate rate;
   std::uint64_t checksum = 0;
-  double waited = 0;  // share of the time
-  // Seconds of a core a million examples; of all consumers, where there are several.
+  double waited = 0;  // share of the time that the loop waited
+  // CPU seconds for a million examples; those of all consumers together if there are several.
   double consumer_cpu = 0;
   double worker_cpu = 0;
 };
@@ -136,7 +137,7 @@ Result<Consumed> Consume(const Options& options, const std::string& yaml, const 
   MILLRACE_ASSIGN_OR_RETURN(const auto session, Session::Connect(session_options));
   Consumed consumed;
   Rate total;
-  std::uint64_t warm_up = 50;  // batches: connections, windows, page cache
+  std::uint64_t warm_up = 50;  // batches; fills connections, windows, page cache
   auto began = std::chrono::steady_clock::now();
   std::uint64_t bytes_before = 0;
   double waited_before = 0;
@@ -149,7 +150,7 @@ Result<Consumed> Consume(const Options& options, const std::string& yaml, const 
       if (!more) break;
       continue;
     }
-    // Every tensor is read once, as a trainer would.
+    // Every tensor is read once, as a trainer would do.
     for (const DeliveredTensor& tensor : batch->tensors()) {
       if (tensor.dtype == DType::kInt32) {
         for (const std::int32_t v : tensor.values<std::int32_t>())
@@ -179,7 +180,7 @@ Result<Consumed> Consume(const Options& options, const std::string& yaml, const 
   return consumed;
 }
 
-/// All consumers together; each is a rank of one job.
+/// Runs all consumers together; each is a rank of one job.
 Result<Consumed> StreamRate(const Options& options, const std::string& yaml,
                             const ServeProcess& serve) {
   std::vector<Result<Consumed>> results(options.consumers, Consumed());

@@ -1,5 +1,5 @@
-// Measures what becomes of a batch between closure and tensors: filling and sealing it, parsing,
-// hashing and expanding it, beside memcpy of as many bytes in the same run.
+// Measures the steps of a batch between closure and tensors: filling and sealing it, parsing,
+// hashing and expanding it. The same run measures memcpy of as many bytes.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace {
 
 struct Options {
   bench::MadeUp made_up;
-  std::uint32_t rounds = 20;  // over all batches
+  std::uint32_t rounds = 20;  // each goes over all batches
   std::string symmetrization = "bidirectional";
   bool self_edges = true;
   bool json = false;
@@ -37,13 +37,13 @@ std::string Processor() {
   return "unknown processor";
 }
 
-/// Times of one kind of work, one entry a batch. Rates are those of the median batch, so that other
-/// work on the machine moves them little.
+/// Times of one kind of work, one for each batch. Rates are those of the median batch, so that
+/// other work on the machine changes them little.
 class Measure {
  public:
   explicit Measure(std::string name) : name_(std::move(name)) {}
 
-  /// Runs `work`, which returns the bytes it wrote or read.
+  /// Runs `work`, which returns the number of bytes that it wrote or read.
   void Run(const std::function<std::uint64_t()>& work) {
     const auto begin = std::chrono::steady_clock::now();
     bytes_ += work();

@@ -1,5 +1,6 @@
-// Two worker processes beside one: how much a pipeline that is bound by closures gains. The
-// consumer checks the hash of every batch and expands none, so that it takes little of the machine.
+// Compares two worker processes with one: how much faster does a pipeline become if closures are
+// its bottleneck? The consumer checks the hash of every batch and expands none, so that it needs
+// little of the machine.
 
 #include <chrono>
 #include <cstdio>
@@ -24,11 +25,11 @@ struct Options {
   std::string millraced;
   std::uint32_t batch = 64;
   std::uint32_t workers = 2;
-  double seconds = 3;  // of each fleet
+  double seconds = 3;  // measured for each fleet
   bool json = false;
 };
 
-/// Expands the first batch, and gives it for every other one.
+/// Expands the first batch, and returns its tensors for every later batch.
 class FirstBatchDevice final : public Device {
  public:
   std::string_view name() const override { return "host"; }
@@ -47,7 +48,7 @@ class FirstBatchDevice final : public Device {
   std::shared_ptr<const DeliveredBatch> first_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-/// Examples a second from a fleet of `workers` processes with a thread each.
+/// Examples a second from a fleet of `workers` processes with one thread each.
 Result<double> Rate(const Options& options, std::uint32_t workers) {
   const TemporaryFolder folder;
   const Daemons daemons{options.millraced, options.dataset, folder.path()};
@@ -82,7 +83,7 @@ Result<double> Rate(const Options& options, std::uint32_t workers) {
       continue;
     }
     examples += static_cast<double>(batch->info().example_ids.size());
-    // Every worker serves, and all windows are full.
+    // By now every worker serves, and all windows are full.
     if (!warm && Seconds(began) > options.seconds / 2) {
       warm = true;
       examples = 0;

@@ -1,10 +1,10 @@
 #include "tests/bench/heap.h"
 
-// Sanitizers have operators of their own, which match what libraries allocate: nothing is counted
-// then.
+// Sanitizers have their own operators, which must match what libraries allocate. Nothing is counted
+// in their builds.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-// Out of line: the compiler would take malloc and free for a mismatch.
+// These are not inlined, because the compiler would then warn that malloc and free do not match.
 [[gnu::noinline]] void* operator new(std::size_t size) { return millrace::bench::Heap::Take(size); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
   millrace::bench::Heap::Give(memory);

@@ -1,5 +1,5 @@
-// Counts what a program holds from operator new. heap.cc has the operators: a program that counts
-// has it among its sources.
+// Counts the memory that a program holds from operator new. heap.cc defines the operators: a
+// program that counts needs heap.cc among its sources.
 #pragma once
 
 #include <malloc.h>
@@ -11,14 +11,14 @@
 
 namespace millrace::bench {
 
-/// Bytes that operator new has given and that were not given back, as malloc rounds them; and the
-/// most there were since ResetPeak.
+/// Counts the bytes that operator new has returned and that were not deleted, in the sizes to which
+/// malloc rounds; also the most since ResetPeak.
 class Heap {
  public:
   static std::uint64_t held() { return held_; }
   static std::uint64_t peak() { return peak_; }
   static void ResetPeak() { peak_ = held_.load(); }
-  /// Ends the counting, which takes time.
+  /// Ends the counting, because counting takes time.
   static void Stop() { counts_ = false; }
 
   static void* Take(std::size_t size) {

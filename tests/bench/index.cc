@@ -1,5 +1,5 @@
-// Indexing: nodes a second, one thread, warm files; beside reading and hashing the same bytes. And
-// what it takes to open the index.
+// Measures indexing: nodes a second with one thread and files in the page cache, compared with
+// reading and hashing the same bytes. Also measures opening the index.
 
 #include <cstdio>
 #include <filesystem>
@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes a second of reading every file through one buffer and hashing it: what indexing cannot
-/// beat.
+/// Bytes a second of reading every file through one buffer and hashing it: the upper limit for
+/// indexing.
 double HashBytesPerSecond(const fs::path& dir, double& total) {
   std::vector<char> buffer(1 << 20);
   total = 0;
@@ -42,8 +42,8 @@ double HashBytesPerSecond(const fs::path& dir, double& total) {
 }
 
 struct Opening {
-  double map = 0;   // s, DatasetIndex::Open
-  double find = 0;  // s, with a look at every file of the dataset
+  double map = 0;   // seconds; DatasetIndex::Open alone
+  double find = 0;  // seconds; also looks at every file of the dataset
 };
 
 Result<Opening> TimeOpening(const fs::path& dir, const fs::path& index_file) {
@@ -66,7 +66,7 @@ Status Run(const fs::path& dir, unsigned threads, int rounds, bool json) {
   std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());
   double bytes = 0;
-  HashBytesPerSecond(dir, bytes);  // warms the page cache
+  HashBytesPerSecond(dir, bytes);  // fills the page cache
   const double hash = HashBytesPerSecond(dir, bytes);
   IndexReport best;
   for (int round = 0; round < rounds; ++round) {

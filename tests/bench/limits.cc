@@ -1,5 +1,5 @@
-// What this machine can do at all: the limits that the other benchmarks are held against, each
-// without any of Millrace's code.
+// Measures the limits of this machine without any of Millrace's code. The other benchmarks are
+// compared with these limits.
 
 #include <linux/futex.h>
 #include <netinet/tcp.h>
@@ -27,7 +27,7 @@ namespace millrace::bench {
 namespace {
 
 struct Options {
-  double seconds = 2;  // of each measurement that has no natural length
+  double seconds = 2;  // for each measurement that has no natural length
   std::size_t buffer_mb = 512;
   std::uint32_t hand_overs = 50'000;
   bool json = false;
@@ -35,13 +35,13 @@ struct Options {
 
 // --- memory ---
 
-/// One cache line; its first word says which line to read next.
+/// One cache line; its first word is the number of the line to read next.
 struct alignas(64) Line {
   std::uint32_t next;
   std::array<std::uint32_t, 15> rest;
 };
 
-/// Lines in one random cycle (Sattolo), so that no walk is short.
+/// Makes lines that form one random cycle (Sattolo's algorithm), so that no walk is short.
 std::vector<Line> MakeCycle(std::size_t bytes) {
   std::vector<std::uint32_t> order(bytes / sizeof(Line));
   std::iota(order.begin(), order.end(), 0);
@@ -52,7 +52,8 @@ std::vector<Line> MakeCycle(std::size_t bytes) {
   return lines;
 }
 
-/// Lines read a second with `kWalks` independent walks: each read of a walk needs the one before.
+/// Lines read a second by `kWalks` independent walks. Each walk must finish a read before it can
+/// begin the next one.
 template <std::size_t kWalks>
 double LinesPerSecond(const std::vector<Line>& lines, double seconds) {
   std::array<std::uint32_t, kWalks> at;
@@ -154,7 +155,7 @@ void Await(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
   }
 }
 
-/// Half a round trip between two processes that wait on a futex in shared memory.
+/// Measures half a round trip between two processes that wait on a futex in shared memory.
 Status MeasureHandOver(const Options& options, const Report& report) {
   void* const memory =
       mmap(nullptr, sizeof(Exchange), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,5 @@
-// What the machine itself can do, measured in the same run as whatever is held against it.
+// Limits of the machine itself, measured in the same run as the figures that are compared with
+// them.
 #pragma once
 
 #include <arpa/inet.h>
@@ -17,7 +18,7 @@ inline double Seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
-/// Bytes a second of memcpy between two buffers larger than the caches, one thread.
+/// Bytes a second of memcpy between two buffers larger than the caches, on one thread.
 inline double MemcpyBytesPerSecond() {
   constexpr std::size_t kBytes = std::size_t{256} << 20;
   std::vector<char> from(kBytes, 1);
@@ -33,7 +34,7 @@ inline double MemcpyBytesPerSecond() {
   return best;
 }
 
-/// Bytes a second over one TCP connection on loopback, `block` bytes a send. 0 where that fails.
+/// Bytes a second over one TCP connection on loopback, `block` bytes a send. 0 if that fails.
 inline double LoopbackBytesPerSecond(std::size_t block = std::size_t{1} << 20) {
   constexpr std::size_t kBytes = std::size_t{2} << 30;
   const int listener = socket(AF_INET, SOCK_STREAM, 0);

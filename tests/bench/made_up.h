@@ -1,4 +1,4 @@
-// Batches of random examples, for programs that measure what becomes of a batch.
+// Batches of random examples, for programs that measure writing, reading or expanding batches.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 namespace millrace::bench {
 
 struct MadeUp {
-  std::uint32_t batches = 64;    // distinct ones
-  std::uint32_t examples = 512;  // of each
-  std::uint32_t nodes = 31;      // of an example, on average
+  std::uint32_t batches = 64;    // all different
+  std::uint32_t examples = 512;  // in each batch
+  std::uint32_t nodes = 31;      // in each example, on average
   double edges_per_node = 1.5;
 };
 
-/// Options of a program for them.
+/// Adds the options that describe made-up batches to a program.
 inline void AddOptions(CLI::App& app, MadeUp& made_up) {
   app.add_option("--batches", made_up.batches, "distinct batches")->check(CLI::PositiveNumber);
   app.add_option("--examples", made_up.examples, "examples a batch")->check(CLI::PositiveNumber);
@@ -31,7 +31,7 @@ inline void AddOptions(CLI::App& app, MadeUp& made_up) {
   app.add_option("--edges-per-node", made_up.edges_per_node, "base edges for each node");
 }
 
-/// The arrays that a closure builder hands to a writer, for one example.
+/// The arrays of one example, as a closure builder hands them to a writer.
 struct Example {
   std::vector<std::uint32_t> labels, sources, targets, edge_labels, context;
 };
@@ -49,7 +49,7 @@ enum : std::size_t {
   kContextSplits
 };
 
-/// Of a batch of proof states, without the columns of one number a graph.
+/// The tensors of a batch of proof states, without those that have one number for each graph.
 inline std::vector<TensorSpec> Tensors() {
   const auto make = [](std::string path, TensorKind kind, std::uint64_t max, std::string splits,
                        Expansion expansion, std::string node_splits) {
@@ -79,7 +79,7 @@ inline std::vector<TensorSpec> Tensors() {
           make("local_context_splits", K::kSplits, 1u << 24, "", E::kWiden, "")};
 }
 
-/// All examples of all batches.
+/// The examples of all batches.
 inline std::vector<Example> MakeExamples(const MadeUp& options) {
   std::mt19937 random(1);
   std::geometric_distribution<std::uint32_t> size(1.0 / options.nodes);

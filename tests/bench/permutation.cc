@@ -1,7 +1,7 @@
-// What an element of an epoch's order costs: forward, inverse, one after another (each place is the
-// value before: latency instead of throughput), and with the permutation made anew for each. The
-// limit beside them is what it replaces: a lookup at random in a table of the shuffled numbers,
-// which costs 4 bytes an example and an epoch.
+// Measures what an element of an epoch's order costs: forward, inverse, in a chain (each place is
+// the value before, which shows latency instead of throughput), and with a new permutation for each
+// element. The limit is a random lookup in a table of the shuffled numbers, which would need 4
+// bytes for each example and epoch.
 //
 // Every value enters the checksum, which is printed.
 #include "common/epoch/permutation.h"
@@ -21,7 +21,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kBlock = 1024;  // calls between two looks at the clock
+constexpr std::uint64_t kBlock = 1024;  // calls between two readings of the clock
 
 struct Options {
   std::vector<std::uint64_t> sizes = {64,        1'000,      65'535,        65'536,
@@ -33,7 +33,7 @@ struct Options {
 };
 
 struct Cost {
-  double p50 = 0;  // ns a call, over blocks
+  double p50 = 0;  // nanoseconds a call; the median of all blocks
   double p99 = 0;
 };
 
@@ -45,7 +45,7 @@ std::string Processor() {
   return "unknown processor";
 }
 
-/// `call(i)` for i = 0, 1, …, in blocks.
+/// Measures `call(i)` for i = 0, 1, …, in blocks.
 template <class Call>
 Cost Measure(std::uint64_t calls, std::uint64_t& checksum, const Call& call) {
   using Clock = std::chrono::steady_clock;
@@ -88,7 +88,7 @@ void Run(const Options& options) {
     if (n <= options.table_limit) {
       std::vector<std::uint32_t> table(n);
       for (std::uint64_t i = 0; i < n; ++i) table[i] = static_cast<std::uint32_t>(permutation(i));
-      // The places are laid out beforehand: only the lookup is measured.
+      // The places are computed beforehand, so that only the lookup is measured.
       std::vector<std::uint32_t> at(std::min(options.calls, std::uint64_t{1} << 20));
       for (std::uint64_t i = 0; i < at.size(); ++i) {
         at[i] = static_cast<std::uint32_t>(places(i % n));

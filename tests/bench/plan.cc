@@ -1,5 +1,5 @@
-// Compiling plans: how long it takes over an index that is warm, and what a plan holds, for an
-// example and for a definition.
+// Measures compiling plans: the time over an index that is in memory, and the memory of a plan, for
+// each example and for each definition.
 
 #include <time.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 struct Case {
   std::string name;
-  std::string keys;  // further lines of the pipeline
+  std::string keys;  // more lines for the pipeline
 };
 
 const std::vector<Case>& Cases() {
@@ -52,8 +52,8 @@ struct Measured {
   double cpu = 0;
   std::uint64_t held = 0;
   std::uint64_t peak = 0;
-  std::uint64_t build = 0;  // more, once a batch was built
-  std::uint64_t facts = 0;  // what a dispatcher keeps
+  std::uint64_t build = 0;  // memory that the first batches added
+  std::uint64_t facts = 0;  // memory of the facts that a dispatcher keeps
   std::uint64_t examples = 0;
 };
 

@@ -1,5 +1,5 @@
-// What a benchmark prints: a table for a person, or with --json one JSON object a line for
-// tests/bench/run, which runs the program once for every sample.
+// Prints the figures of a benchmark: as a table for a person, or with --json as one JSON object a
+// line for tests/bench/run, which runs the program once for every sample.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace millrace::bench {
 
-/// One measured number, beside what the machine allows in the same run.
+/// One measured number, with the machine's limit for it in the same run.
 struct Figure {
   using Params = std::vector<std::pair<std::string, std::string>>;
-  std::string name;  // the same in every run: what the runner groups samples by
+  std::string name;  // the runner groups samples by it: the same in every run
   double value = 0;
-  std::string unit;        // ending in "/s" where more is better; else less is better
-  std::string limit_name;  // empty: no limit
-  double limit = 0;        // in the same unit
-  Params params;           // what the figure depends on
+  std::string unit;        // ends in "/s" if more is better; otherwise less is better
+  std::string limit_name;  // empty: there is no limit
+  double limit = 0;        // in `unit`
+  Params params;           // settings that the figure depends on
 };
 
 /// Prints figures as they come. Not thread-safe.
@@ -34,7 +34,7 @@ class Report {
     std::fflush(stdout);
   }
 
-  /// A line for a person; nothing with --json.
+  /// Prints a line for a person; nothing with --json.
   void Note(std::string_view text) const {
     if (!json_) fmt::print("{}\n", text);
   }

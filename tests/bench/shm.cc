@@ -1,6 +1,7 @@
-// Shared memory between a worker process and a consumer process: the payload it carries, filled
-// once and summed once, beside the same fill and sum in one thread; and how soon a consumer runs
-// after a worker has written, beside a bare hand-over between two processes by futex.
+// Measures shared memory between a worker process and a consumer process. For the payload rate,
+// each batch is filled once and summed once; one thread does the same for comparison. The program
+// also measures how soon a consumer runs after a worker has written, compared with a bare hand-over
+// between two processes by futex.
 
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -51,7 +52,7 @@ struct Figure {
   std::string unit;
   std::string limit_name;
   double limit = 0;
-  std::string params;  // JSON
+  std::string params;  // in JSON
 };
 
 void Print(const Options& options, const Figure& f) {
@@ -68,7 +69,7 @@ void Print(const Options& options, const Figure& f) {
   std::fflush(stdout);
 }
 
-/// Content that nobody can guess or cache: a stream of numbers that begins with `seed`.
+/// Fills memory with unpredictable content: a stream of numbers that begins with `seed`.
 void Fill(std::byte* data, std::size_t bytes, std::uint64_t seed) {
   auto* const words = reinterpret_cast<std::uint64_t*>(data);
   for (std::size_t i = 0; i < bytes / 8; ++i) words[i] = seed + i * 0x9e3779b97f4a7c15;
@@ -81,14 +82,14 @@ std::uint64_t Sum(const std::byte* data, std::size_t bytes) {
   return sum;
 }
 
-/// What the processes share beside the memory that is measured.
+/// The memory that the processes share besides the payload.
 struct Board {
   std::atomic<std::uint32_t> turn{0};
   std::atomic<std::uint32_t> ready{0};
   std::atomic<std::uint64_t> sum{0};
   std::atomic<double> written{0};
   std::atomic<std::uint64_t> seen{0};
-  std::atomic<double> cpu_seconds{0};  // of the consumer
+  std::atomic<double> cpu_seconds{0};  // CPU seconds of the consumer
   double latency[1 << 20] = {};
   char socket[108] = {};
 };
@@ -110,7 +111,7 @@ void FutexSet(std::atomic<std::uint32_t>& word, std::uint32_t value) {
   syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-/// Runs `work` in a child that goes with its parent.
+/// Runs `work` in a child process, which is killed when its parent ends.
 pid_t Fork(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -171,7 +172,7 @@ class Worker final : public WorkerEndpoint, public StreamHandler<v1::WantList> {
   bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
 };
 
-/// The consumer's end, as the child runs it.
+/// The consumer's end, in the child process.
 class Consumer final : public StreamHandler<IncomingPart> {
  public:
   Consumer(Board* board, bool sum) : board_(board), sum_(sum) {}
@@ -198,14 +199,14 @@ class Consumer final : public StreamHandler<IncomingPart> {
   std::promise<void> closed_;
 };
 
-/// A worker in this process and a consumer in a child of it, while `run` writes.
+/// Calls `run` with a worker in this process while a child process consumes its parts.
 void WithConsumer(Board* board, bool sum,
                   const std::function<void(Worker&, std::shared_ptr<SharedArena>)>& run) {
   board->seen = 0;
   board->sum = 0;
   board->turn = 0;
   board->ready = 0;
-  // Before there are threads.
+  // The fork comes before there are threads.
   const pid_t child = Fork([&] {
     FutexWait(board->ready, 0);
     InProcessNetwork none(1);
@@ -239,7 +240,7 @@ bool Payload(const Options& options, Board* board, std::size_t mib) {
   std::uint64_t alone = 0;
   double alone_seconds = 0;
   {
-    // As many buffers as the worker uses below, so that the caches see the same.
+    // The thread uses as many buffers as the worker below, so that the caches are used alike.
     BufferPool pool;
     std::vector<std::shared_ptr<Buffer>> buffers;
     for (int i = 0; i < 4; ++i) buffers.push_back(pool.Acquire(bytes).value());
@@ -299,7 +300,7 @@ std::vector<double> Latencies(const Board& board, int count) {
   return {board.latency, board.latency + count};
 }
 
-/// Both ends sleep in a futex, as bare as it can be.
+/// Measures hand-overs between two processes that sleep in a futex and do nothing else.
 std::vector<double> FutexHandOvers(Board* board, int count) {
   board->turn = 0;
   const pid_t child = Fork([&] {
@@ -310,7 +311,7 @@ std::vector<double> FutexHandOvers(Board* board, int count) {
     }
   });
   for (int i = 0; i < count; ++i) {
-    usleep(50);  // until the other one sleeps
+    usleep(50);  // gives the other side time to fall asleep
     board->written = Now();
     FutexSet(board->turn, static_cast<std::uint32_t>(2 * i + 1));
     FutexWait(board->turn, static_cast<std::uint32_t>(2 * i + 1));
@@ -342,7 +343,7 @@ int Run(const Options& options) {
   for (const std::size_t mib : {1, 4, 16}) {
     if (!Payload(options, board, mib)) return 1;
   }
-  // Interleaved, so that both see the same machine.
+  // The two kinds are interleaved, so that both run under the same conditions.
   std::vector<double> futex;
   std::vector<double> shm;
   constexpr int kRounds = 4;

@@ -1,7 +1,7 @@
-// What a trainer waits for, from the session's side: the first batch of a cold daemon and of a warm
-// one, the first batch of a session that resumes far into an epoch, the step over an epoch's end,
-// also the first one of a session, and the longest wait after one of two workers was killed. Real
-// processes, loopback gRPC.
+// Measures how long a trainer waits, as its session sees it: for the first batch of a cold daemon
+// and of a warm one; for the first batch of a session that resumes far into an epoch; for the step
+// over an epoch's end, also in a new session; and the longest wait after one of two workers was
+// killed. It runs real processes over gRPC on loopback.
 
 #include <algorithm>
 #include <chrono>
@@ -31,9 +31,9 @@ struct Options {
   std::string millraced;
   std::uint32_t batch = 512;
   std::uint32_t epochs = 40;    // whose ends are measured
-  std::uint32_t sessions = 20;  // whose beginnings are measured
-  double seconds = 4;           // after the kill
-  std::uint64_t seed = 1;       // of the place to resume at
+  std::uint32_t sessions = 20;  // new sessions whose first batches and epoch end are measured
+  double seconds = 4;           // measured after the kill
+  std::uint64_t seed = 1;       // chooses the place to resume at
   bool json = false;
 };
 
@@ -66,7 +66,7 @@ class Bench {
     return Session::Connect(options);
   }
 
-  /// The next batch, over epochs' ends.
+  /// Takes the next batch, also over the end of an epoch.
   static Status Take(Session& session) {
     for (;;) {
       MILLRACE_ASSIGN_OR_RETURN(const auto batch, session.Next());
@@ -110,7 +110,7 @@ class Bench {
     return cursor.ToString();
   }
 
-  /// The step from an epoch's last batch to the next one's first, beside the mean step.
+  /// Measures the step from an epoch's last batch to the next epoch's first, beside the mean step.
   Status EpochEnds(Session& session) {
     std::vector<double> gaps;
     double steps_seconds = 0;
@@ -156,9 +156,9 @@ class Bench {
     return OkStatus();
   }
 
-  /// New sessions, one after another, at a daemon that knows their plan: from Attach to the first
-  /// batch, and the longest step from there to the second epoch, beside the mean step. REQUIRES:
-  /// EpochEnds.
+  /// Measures new sessions, one after another, at a daemon that knows their plan: the time from
+  /// Attach to the first batch, and the longest step from there to the second epoch, beside the
+  /// mean step. REQUIRES: EpochEnds was called.
   Status Beginnings(const std::string& address) {
     std::vector<double> firsts;
     std::vector<double> longests;
@@ -197,7 +197,7 @@ class Bench {
     return OkStatus();
   }
 
-  /// The longest step after one of two workers was killed, beside the mean step before.
+  /// Measures the longest step after one of two workers was killed, beside the mean step before.
   Status LoseWorker() {
     const Daemon dispatcher(
         daemons_, "dispatcher",
@@ -207,7 +207,7 @@ class Bench {
     Daemon one(daemons_, "one", worker);
     const Daemon two(daemons_, "two", worker);
     MILLRACE_ASSIGN_OR_RETURN(const auto session, Connect(dispatcher.address(), "lossy", ""));
-    // Both workers serve, and windows are full.
+    // Waits until both workers serve and all windows are full.
     const auto begun = Clock::now();
     std::uint64_t steps = 0;
     while (Seconds(begun) < options_.seconds / 2) {
@@ -235,7 +235,7 @@ class Bench {
   const fs::path folder_;
   const Daemons daemons_;
   const Report report_;
-  double mean_step_ = 0;  // seconds, within epochs
+  double mean_step_ = 0;  // in seconds, within epochs
 };
 
 Status Run(const Options& options) {

@@ -1,10 +1,10 @@
-// Moving batches over gRPC, with the transport of the daemon and the client: a process that serves
-// prebuilt payloads in parts, as a worker does, and a process that gathers each into one aligned
+// Measures moving batches over gRPC, with the transport of the daemon and the client. One process
+// serves prebuilt payloads in parts, as a worker does. The other gathers each into one aligned
 // slot, checks its XXH3-128 and reads every word of it, as a consumer does.
 //
-// No payload comes twice: at least 64 MiB of distinct random ones, each stamped with a running
-// number before it is sent again, and hashed again by the sender. That stamping and hashing is part
-// of the CPU time shown, and is shown apart as well.
+// No payload comes twice: there are at least 64 MiB of distinct random ones, and the sender stamps
+// each with a running number and hashes it again before it is sent again. The printed CPU time
+// includes this stamping and hashing, which is also printed by itself.
 
 #include <sys/mman.h>
 
@@ -38,15 +38,15 @@ namespace millrace::bench {
 namespace {
 
 struct Options {
-  double seconds = 3;  // of each payload size
+  double seconds = 3;  // for each payload size
   std::uint64_t window_mb = 32;
   std::vector<std::uint64_t> kib = {64, 1024, 4096};
   bool json = false;
 };
 
-/// What both processes see.
+/// The memory that both processes share.
 struct Shared {
-  std::atomic<double> hash_seconds{0};  // CPU of the sender's stamps and hashes
+  std::atomic<double> hash_seconds{0};  // CPU time of the sender's stamps and hashes
   std::atomic<double> hash_bytes{0};
 };
 
@@ -74,7 +74,8 @@ class PayloadMaker {
     }
   }
 
-  /// The next payload. Waits until the network has let go of the one that had its place before.
+  /// Returns the next payload. Waits until the network has released the payload that had its place
+  /// before.
   Payload Next() {
     const std::shared_ptr<Buffer>& buffer = ring_[number_ % ring_.size()];
     while (buffer.use_count() > 1) std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -95,12 +96,12 @@ class PayloadMaker {
   std::uint64_t number_ = 0;
 };
 
-/// One consumer's stream: parts of payload after payload, as far as the credit goes.
+/// Sends one consumer payload after payload, in parts, as far as the consumer's credit allows.
 class Feed final : public StreamHandler<v1::WantList> {
  public:
   explicit Feed(std::shared_ptr<Stream<OutgoingPart>> stream) : stream_(std::move(stream)) {}
 
-  /// Queues a payload; false when the stream has ended. Blocks while enough are queued.
+  /// Queues a payload; false if the stream has ended. Blocks while enough payloads are queued.
   bool Offer(Payload payload) {
     MutexLock lock(mutex_);
     while (ready_.size() >= 4 && !closed_) changed_.Wait(mutex_);
@@ -172,7 +173,7 @@ class Source final : public WorkerEndpoint {
     return NotFound("no tables here");
   }
 
-  /// The one stream, when it has come.
+  /// Waits for the one stream.
   std::shared_ptr<Feed> Wait() { return first_.get_future().get(); }
 
  private:
@@ -245,7 +246,7 @@ class Sink final : public StreamHandler<IncomingPart> {
     _exit(1);
   }
 
-  /// Reads every word; the running number says that nothing came twice.
+  /// Reads every word. The running number shows whether a payload came twice or was lost.
   void Touch() {
     std::uint64_t number = 0;
     std::memcpy(&number, slot_->data(), sizeof number);
@@ -278,7 +279,7 @@ class Sink final : public StreamHandler<IncomingPart> {
 
   double Cpu() const { return ProcessCpuSeconds() + ProcessCpuSeconds(sender_); }
 
-  /// A quarter of the window at a time.
+  /// Gives credit whenever a quarter of the window has been used.
   void GiveCredit() MILLRACE_REQUIRES(mutex_) {
     if (writing_ || !stream_ || received_ + window_ < credit_ + window_ / 4) return;
     credit_ = received_ + window_;
@@ -293,7 +294,7 @@ class Sink final : public StreamHandler<IncomingPart> {
   const Options& options_;
   const std::uint64_t window_;
   BufferPool pool_;
-  // Of the one handler call at a time:
+  // Only stream handler calls use the following fields, and these come one at a time.
   std::shared_ptr<Buffer> slot_;
   std::optional<Xxh3Stream> hash_;
   std::uint64_t next_number_ = 0;

@@ -1,10 +1,11 @@
 """Arrow Flight: DoGet of record batches of 1 MiB, server and client in processes of their own.
 
-256 MiB of distinct random payload, prepared before; served from memory by Flight's C++ alone. The
-client reads every byte: XXH3-128 of each batch, compared with that of the pass before.
+The payload is 256 MiB of distinct random bytes, prepared beforehand; Flight's C++ code alone serves
+it from memory. The client reads every byte: it compares the XXH3-128 of each batch with that of the
+pass before.
 
-Less than Millrace's wire: the sender hashes nothing, and batches stay where Flight put them
-(no aligned slot).
+This does less than Millrace's wire: the sender hashes nothing, and batches stay where Flight put
+them (Millrace gathers them in an aligned slot).
 """
 
 import subprocess

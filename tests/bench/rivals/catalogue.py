@@ -1,16 +1,16 @@
-"""The rivals: what runs, in which environment, against which of our figures, and what it does more
-or less than ours."""
+"""The rivals: the program and environment of each, our figure that it is compared with, and what it
+does more or less than ours."""
 
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Ours:
-    """The run of ours that a rival is interleaved with, and the figure of it that counts."""
+    """The run of ours that a rival is interleaved with, and its figure that is compared."""
     name: str
     program: tuple
     figure: str
-    plot: str  # name of the file that shows it beside its rivals
+    plot: str  # name of the plot that shows it and its rivals
 
 
 CLOSURE = Ours("closures and packing",
@@ -31,10 +31,10 @@ class Rival:
     name: str
     title: str
     environment: str
-    program: tuple  # script of this folder, arguments
+    program: tuple  # script of this folder, and its arguments
     ours: Ours
     note: str
-    step: str = "base"   # of the environment
+    step: str = "base"   # the step of the environment that it needs
     csr: bool = False    # reads the dataset as arrays
 
 

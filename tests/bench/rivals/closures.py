@@ -1,7 +1,7 @@
-"""Forward closures as a user of a general loader writes them: Python over arrays, with a dictionary
-of visited nodes, edges grouped by label, batches concatenated in numpy.
+"""Forward closures as a user of a general loader would write them: Python over arrays, with a
+dictionary of visited nodes, edges grouped by label, and batches concatenated in numpy.
 
-The graph comes from csr.py and lies in memory of every process that computes closures.
+csr.py makes the graph; every process that computes closures has it in memory.
 """
 
 import collections
@@ -59,7 +59,7 @@ class Closures:
 
 
 def collate(examples):
-    """One disjoint union, with splits."""
+    """Merges examples into one graph, with splits between them."""
     nodes = [e["node_label"] for e in examples]
     node_splits = np.zeros(len(examples) + 1, np.int32)
     np.cumsum([len(n) for n in nodes], out=node_splits[1:])

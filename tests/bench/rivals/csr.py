@@ -1,12 +1,12 @@
-"""The dataset as flat arrays, for rivals that know no Coq: what a user of a general loader would
-export once.
+"""The dataset as flat arrays, for rivals that cannot read Coq data: the form that a user of a
+general loader would export once.
 
     csr.py --data DIR --csr FILE.npz      (in the reference loader's environment)
 
-All nodes that proof states reach, numbered as they are met; the edges out of node x are
-targets[offsets[x]:offsets[x + 1]] with edge_labels beside them. Definitions have no edges out, as
-closures stop there, so that a plain reachability search finds what a closure holds (but for the
-size limit). `depth` is the longest distance from a root.
+The arrays have all nodes that proof states reach, numbered in the order in which they are met. The
+edges out of node x are targets[offsets[x]:offsets[x + 1]], with their labels in edge_labels.
+Definitions have no edges out, because closures stop there: a plain reachability search finds the
+nodes of a closure (but for the size limit). `depth` is the longest distance from a root.
 """
 
 import collections
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def export(data, out):
-    from reference import make_server  # only there in the reference's environment
+    from reference import make_server  # the module exists only in the reference's environment
 
     server = make_server(data)
     stop = server._definition_label
@@ -50,7 +50,7 @@ def export(data, out):
 
 
 def _depth(children, roots):
-    """Largest distance from any root to what it reaches."""
+    """Largest distance from a root to any node that it reaches."""
     deepest = 0
     for root in set(roots):
         seen = {root: 0}

@@ -1,6 +1,6 @@
 """Virtual environments for rivals, filled from PyPI, below the build folder.
 
-What cannot be installed is remembered for this run with its reason, and tried again in the next.
+If something cannot be installed, the reason is kept until this run ends. The next run tries again.
 """
 
 import dataclasses
@@ -8,25 +8,26 @@ import pathlib
 import subprocess
 import sys
 
-STEP_SECONDS = 7200  # the longest that one installation may take (some build from source)
+STEP_SECONDS = 7200  # the longest time for one installation (some build from source)
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Packages installed together. Steps of one environment stand for themselves: a rival names
-    those it needs."""
+    """Packages that are installed together. The steps of one environment are independent: a rival
+    names those that it needs."""
     name: str
     packages: tuple
     options: tuple = ()
 
 
 ENVIRONMENTS = {
-    # The reference pins TensorFlow 2.12 and what goes with it.
+    # The reference needs TensorFlow 2.12 and packages that fit it.
     "reference": (Step("base", ("graph2tac==1.0.4", "xxhash")),),
     "loaders": (
         Step("base", ("torch", "torch_geometric", "grain", "pyarrow", "igraph", "xxhash", "wheel",
                       "setuptools")),
-        # Built from source against the torch that is there: up to an hour on two busy cores.
+        # These are built from source against the installed torch, which takes up to an hour on two
+        # busy cores.
         Step("torch-sparse", ("torch-scatter", "torch-sparse"), ("--no-build-isolation",)),
         Step("pyg-lib", ("pyg-lib",)),
     ),
@@ -43,7 +44,8 @@ class Environments:
         return self._folder / name / "bin" / "python"
 
     def missing(self, name, step):
-        """Installs what is not there. None when it is; else why it cannot be."""
+        """Installs the packages that are missing. Returns None if all are there, otherwise the
+        reason."""
         wanted = [s for s in ENVIRONMENTS[name] if s.name in ("base", step)]
         for one in wanted:
             reason = self._install(name, one)

@@ -1,7 +1,7 @@
 """Grain: closures of closures.py, a shuffled MapDataset, batches of 512 made in worker processes.
 
-Less than Millrace end to end: no network, no contexts, arguments or tactics, no checksum on the
-way, no reversed and self edges.
+This does less than Millrace end to end: no network, no contexts, arguments or tactics, no checksum
+on the way, no reversed edges and no self edges.
 """
 
 import logging

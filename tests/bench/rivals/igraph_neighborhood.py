@@ -1,12 +1,12 @@
-"""igraph's `neighborhood` of proof states' roots along outgoing edges, three ways:
+"""igraph's `neighborhood` of proof states' roots along outgoing edges, in three ways:
 
-  nodes     the nodes alone, 512 roots a call: less than a closure, as it gives no edges
+  nodes     the nodes alone, 512 roots a call: less than a closure, which has edges too
   induced   a root at a time, then the induced subgraph with its edges
-  gathered  512 roots a call, then edges, labels and numbers within examples by vectorised numpy:
-            what someone who knows both well would write
+  gathered  512 roots a call, then edges, labels and numbers within examples by vectorised numpy,
+            as somebody who knows both libraries well would write it
 
-Less than Millrace: no size limit, edges not grouped by label, no contexts, arguments or tactics;
-only `gathered` makes batches.
+This does less than Millrace: no size limit, edges not grouped by label, no contexts, arguments or
+tactics; only `gathered` makes batches.
 """
 
 import itertools
@@ -55,13 +55,14 @@ class Neighborhoods:
         nodes = np.fromiter(itertools.chain.from_iterable(lists), np.int64)
         sizes = np.fromiter(map(len, lists), np.int64, len(lists))
         example = np.repeat(np.arange(len(lists)), sizes)
-        # A closure holds all that its nodes point to: its edges are all edges out of its nodes.
+        # A closure holds every node that its nodes point to, so all edges out of its nodes belong
+        # to it.
         begin = self._offsets[nodes]
         degree = self._offsets[nodes + 1] - begin
         first = np.cumsum(degree) - degree
         edges = np.repeat(begin - first, degree) + np.arange(degree.sum())
         source = np.repeat(np.arange(len(nodes)), degree)
-        # The place of each target among its example's nodes.
+        # Finds the place of each target among the nodes of its example.
         keys = example * self._count + nodes
         order = np.argsort(keys)
         wanted = example[source] * self._count + self._targets[edges]
@@ -74,7 +75,7 @@ def main():
     arrays = csr.load(parsed.csr)
     make = getattr(Neighborhoods(arrays), parsed.kind)
     roots = arrays["roots"].tolist()
-    batch = BATCH if parsed.kind != "induced" else 16  # often enough to look at the clock
+    batch = BATCH if parsed.kind != "induced" else 16  # small enough that the clock is read often
     meter = measure.Meter(parsed.seconds, one_core=True)
     order = random.Random(parsed.seed)
     while True:

@@ -1,8 +1,8 @@
-"""What every rival program shares: its options, time and CPU, checksums, and the line it prints.
+"""The parts that all rival programs share: options, time and CPU, checksums, and the printed line.
 
-A rival program measures for `--seconds` after its own set-up and a warm-up, on examples in an order
-that `--seed` shuffles, so that no sample repeats another's order. What it made is touched: every
-array enters an XXH3-128.
+A rival program measures for `--seconds` after its own set-up and a warm-up. `--seed` shuffles the
+examples, so that no two samples have the same order. Every array that the program makes is read: it
+enters an XXH3-128.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def emit(name, value, unit, **params):
 
 
 def cpu_seconds(*pids):
-    """CPU of this process, of its ended children, and of running processes `pids`."""
+    """CPU seconds of this process, of its ended children, and of the running processes `pids`."""
     total = 0.0
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         usage = resource.getrusage(who)
@@ -51,8 +51,8 @@ def cpu_seconds(*pids):
 
 class Meter:
     """Counts until the time is over. `take` says whether there is time for more. With `one_core` the
-    rate is over wall time or over CPU time of all threads, whichever is better for the rival: ours
-    is over the CPU time of one thread."""
+    rate is over wall time or over the CPU time of all threads, whichever is better for the rival.
+    Our own rate is over the CPU time of one thread."""
 
     def __init__(self, seconds, one_core=False):
         self._seconds = seconds
@@ -70,7 +70,7 @@ class Meter:
         self.nbytes = 0
 
     def touch(self, *arrays):
-        """Reads every byte of what was made."""
+        """Reads every byte of the arrays."""
         for array in arrays:
             self._hash.update(np.ascontiguousarray(array))
             self.nbytes += array.nbytes

@@ -1,14 +1,14 @@
-"""PyTorch Geometric's ways to a forward closure, one thread:
+"""PyTorch Geometric's ways to compute a forward closure, on one thread:
 
   khop      torch_geometric.utils.k_hop_subgraph (pure torch)
   neighbor  torch_sparse's neighbor_sample, the C++ kernel below NeighborLoader, called directly
   loader    NeighborLoader over it, one root a batch so that closures stay apart
 
-Every neighbour of every hop is taken, as many hops as the deepest closure needs; edges point
-backwards, as its samplers walk against them.
+The samplers take every neighbour, for as many hops as the deepest closure needs. The edges are
+stored backwards, because the samplers walk against their direction.
 
-Less than Millrace: no size limit, edges not grouped by label, nothing packed, no contexts,
-arguments or tactics.
+This does less than Millrace: no size limit, edges not grouped by label, nothing packed, no
+contexts, arguments or tactics.
 """
 
 import random
@@ -30,7 +30,7 @@ class Graph:
         self.colptr = torch.from_numpy(offsets)
         self.row = torch.from_numpy(arrays["targets"])
         col = torch.from_numpy(np.repeat(np.arange(self.count), np.diff(offsets)))
-        self.edge_index = torch.stack([self.row, col])  # from child to parent
+        self.edge_index = torch.stack([self.row, col])  # each edge leads from child to parent
         self.edge_label = torch.from_numpy(arrays["edge_labels"])
         self.node_label = torch.from_numpy(arrays["node_labels"])
         self.hops = int(arrays["depth"])

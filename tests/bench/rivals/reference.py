@@ -3,8 +3,8 @@
 `--export tfdata` measures its tf.data export instead: GraphTensors of the same examples, one by
 one.
 
-More than Millrace's closure benchmark: edges come reversed and with self edges, and each example
-carries its whole global context. Less: nothing is packed into batches.
+The loader does more than Millrace's closure benchmark: it adds reversed edges and self edges, and
+each example carries its whole global context. It also does less: nothing is packed into batches.
 """
 
 import pathlib
@@ -26,7 +26,7 @@ def make_server(data):
 
 
 def alone(server, meter):
-    """Epoch after epoch, shuffled, as its own trainer reads it without TensorFlow."""
+    """Reads epoch after epoch, shuffled, as its own trainer does without TensorFlow."""
     while True:
         for state, action, _ in server.data_train(shuffled=True):
             graph = state.graph

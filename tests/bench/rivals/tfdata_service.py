@@ -1,11 +1,12 @@
 """tf.data service: dispatcher and worker in processes of their own, elements of 1 MiB, no
 compression.
 
-The worker reads 256 MiB of distinct random records from a file in page cache, and sends each with a
-running number. The client reads every byte: XXH3-128 of each element.
+The worker reads 256 MiB of distinct random records from a file in the page cache, and sends each
+with a running number. The client reads every byte: it computes the XXH3-128 of each element.
 
-The reference's own dataset cannot be served so: it is a Python generator, which works in the process
-that made it only. Less than Millrace's wire: nobody checks what arrives.
+The reference's own dataset cannot be served in this way: it is a Python generator, which works only
+in the process that made it. This does less than Millrace's wire: nobody checks the bytes that
+arrive.
 """
 
 import os

@@ -1,8 +1,8 @@
 """PyTorch DataLoader: closures of closures.py in worker processes, batches of 512 to the main
 process through shared memory.
 
-Less than Millrace end to end: no network, no contexts, arguments or tactics, no checksum on the
-way, no reversed and self edges.
+This does less than Millrace end to end: no network, no contexts, arguments or tactics, no checksum
+on the way, no reversed edges and no self edges.
 """
 
 import numpy as np

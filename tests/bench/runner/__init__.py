@@ -1,1 +1,1 @@
-"""What tests/bench/run is made of. Python's standard library only."""
+"""The parts of tests/bench/run. They need only Python's standard library."""

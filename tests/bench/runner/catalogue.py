@@ -1,5 +1,5 @@
-"""Which programs make the table, and what the plots of their figures are called. {data} is the
-dataset, {large} a generated one. The table says which programs are not built."""
+"""The programs that make the table, and the names of the plots of their figures. {data} stands for
+the dataset, {large} for a generated one. The table also names the programs that are not built."""
 
 import dataclasses
 
@@ -8,10 +8,10 @@ import dataclasses
 class Benchmark:
     letter: str
     title: str
-    programs: tuple        # command lines without the folder; each is run once for a sample
-    quick: tuple           # the same in a few seconds, for tests
-    plots: dict            # for each unit the name of the plot that shows its figures: the subject
-    seconds: float = 120   # after which a run is given up
+    programs: tuple        # command lines without the folder; each is run once for each sample
+    quick: tuple           # the same, but ready in a few seconds, for tests
+    plots: dict            # unit -> name of the plot that shows its figures
+    seconds: float = 120   # the runner gives up a run after this time
 
 
 def closure(*arguments, rounds="100"):

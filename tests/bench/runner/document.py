@@ -1,4 +1,4 @@
-"""Puts tables and plots into a document, between two marks, and nowhere else."""
+"""Puts tables and plots into a document, only between two marks."""
 
 import pathlib
 
@@ -14,7 +14,7 @@ def replace_block(text, block):
 
 
 def update(path, block, charts):
-    """Writes plots beside the document, in plots/, and links them in the block."""
+    """Writes plots into plots/ beside the document, and links them in the block."""
     path = pathlib.Path(path)
     plots = path.parent / "plots"
     plots.mkdir(exist_ok=True)

@@ -1,5 +1,5 @@
-"""Bar charts in SVG, without a library: medians as bars, minimum to maximum as a whisker, the limit
-of the same run as a tick."""
+"""Bar charts in SVG, without a library. Bars are medians, whiskers go from minimum to maximum, and
+a tick is the limit of the same run."""
 
 import math
 from xml.sax.saxutils import escape
@@ -60,7 +60,7 @@ def bars(title, unit, rows, logarithmic=False):
 
 
 def charts(results):
-    """(file name, SVG) for every unit of every part, and for every group of rivals."""
+    """Yields (file name, SVG) for every unit of every part, and for every group of rivals."""
     for part in results["benchmarks"]:
         units = {}
         for row in part["rows"]:
@@ -92,6 +92,6 @@ def _file_name(letter, unit):
 
 
 def _wide(rows):
-    """Whether the smallest bar would be lost beside the largest, or beside its limit."""
+    """Whether the smallest bar would be too small to see beside the largest bar or its limit."""
     values = [v for row in rows for v in (row["median"], row.get("limit")) if v]
     return bool(values) and max(values) > 50 * min(values)

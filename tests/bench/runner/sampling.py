@@ -1,4 +1,5 @@
-"""One sample: a program run once, unless something else used the machine meanwhile."""
+"""Takes samples: runs a program, and rejects the run if something else used the machine
+meanwhile."""
 
 import dataclasses
 import json
@@ -10,7 +11,7 @@ import time
 
 
 class Failed(Exception):
-    """The program gave no figures; says why."""
+    """The program gave no figures; the message says why."""
 
 
 class Noisy(Exception):
@@ -18,22 +19,22 @@ class Noisy(Exception):
 
 
 def busy_seconds(stat_text, ticks_a_second=100):
-    """CPU seconds that the machine has been busy since it started, stolen time included. Interrupts
-    are left out: they serve whoever runs, the measured program most of all."""
+    """CPU seconds that the machine has been busy since it started, stolen time included. Time in
+    interrupts is left out: it may serve any program, and mostly serves the measured one."""
     fields = [int(f) for f in stat_text.splitlines()[0].split()[1:]]
     user, nice, system, steal = fields[0], fields[1], fields[2], fields[7]
     return (user + nice + system + steal) / ticks_a_second
 
 
 def own_seconds():
-    """CPU seconds of this process and of everything it started and has waited for."""
+    """CPU seconds of this process and of all processes that it started and has waited for."""
     return sum(u.ru_utime + u.ru_stime
                for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
 @dataclasses.dataclass
 class Machine:
-    """Where the clocks are read; tests give their own."""
+    """The sources of the clocks; tests replace them."""
     busy: callable = lambda: busy_seconds(open("/proc/stat").read(), os.sysconf("SC_CLK_TCK"))
     own: callable = own_seconds
     now: callable = time.monotonic
@@ -42,7 +43,7 @@ class Machine:
 
 
 def run_program(command, timeout, env=None):
-    """Figures (dicts) of one run: the JSON lines that the program prints."""
+    """Runs a command and returns its figures (dicts), from the JSON lines that it prints."""
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, start_new_session=True, env=env)
     try:
@@ -50,7 +51,7 @@ def run_program(command, timeout, env=None):
     except subprocess.TimeoutExpired:
         raise Failed(f"not within {timeout:.0f} s") from None
     finally:
-        # What it started and left behind goes too.
+        # Processes that it started and left behind are killed too.
         try:
             os.killpg(child.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -67,19 +68,19 @@ def run_program(command, timeout, env=None):
 
 class Sampler:
     """Takes samples, and rejects those during which something else used more than `most_foreign` (0
-    to 1) of all CPUs. None: takes all."""
+    to 1) of all CPUs. With None, no sample is rejected."""
 
     def __init__(self, most_foreign, most_rejected, machine=None, program=run_program):
         self.most_foreign = most_foreign
         self.most_rejected = most_rejected
         self.rejected = 0
         self.taken = 0
-        self.foreign = []  # share of each sample taken
+        self.foreign = []  # for each sample taken, the share of the CPU that others used
         self._machine = machine or Machine()
         self._program = program
 
     def attempt(self, command, timeout, env=None):
-        """Figures, or None where the sample was rejected."""
+        """Returns figures, or None if the sample was rejected."""
         machine = self._machine
         began, busy, own = machine.now(), machine.busy(), machine.own()
         figures = self._program(command, timeout, env)

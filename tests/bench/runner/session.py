@@ -1,4 +1,5 @@
-"""One run of everything: datasets, samples of ours, samples of rivals in pairs with ours."""
+"""One run of everything: datasets, our samples, and samples of rivals, each in a pair with
+ours."""
 
 import datetime
 import os
@@ -14,11 +15,11 @@ from runner.catalogue import BENCHMARKS
 from runner.sampling import Failed, Sampler
 
 RIVALS_FOLDER = pathlib.Path(__file__).resolve().parent.parent / "rivals"
-RIVAL_SECONDS = 90  # after which a rival's sample is given up: set-up, warm-up, measurement
+RIVAL_SECONDS = 90  # time limit for a rival's sample: set-up, warm-up, measurement
 
 
 class Session:
-    """`options` as tests/bench/run parses them."""
+    """`options`: as tests/bench/run parses them."""
 
     def __init__(self, options, log):
         self._options = options
@@ -47,7 +48,7 @@ class Session:
         if self._options.data:
             data = self._out / "dataset"
             shutil.rmtree(data, ignore_errors=True)
-            # A copy, so that indexes can lie in it.
+            # The data is copied, so that indexes can be written beside it.
             shutil.copytree(self._options.data, data, copy_function=shutil.copyfile)
             for folder in [data, *(p for p in data.rglob("*") if p.is_dir())]:
                 folder.chmod(0o755)
@@ -170,7 +171,7 @@ class Session:
 
 
 def machine():
-    """What the figures were measured on, in words."""
+    """Describes the machine of the figures in words."""
     model = "unknown processor"
     with open("/proc/cpuinfo") as file:
         for line in file:

@@ -1,4 +1,4 @@
-"""Many samples become rows; rows become a table. Pure functions."""
+"""Turns samples into rows, and rows into a table. Pure functions."""
 
 import statistics
 
@@ -8,7 +8,8 @@ def more_is_better(unit):
 
 
 def rows_of(samples):
-    """One row a figure's name, in the order first seen. `samples`: a list of figures for each."""
+    """Returns one row for each figure's name, in the order first seen. `samples`: a list of figures
+    for each sample."""
     rows = {}
     for figures in samples:
         for figure in figures:
@@ -17,7 +18,7 @@ def rows_of(samples):
                 "params": dict(figure["params"]), "values": [], "limits": []})
             row["values"].append(figure["value"])
             row["limits"].append(figure["limit"])
-            # What changes from run to run says nothing about the row.
+            # Parameters that change from run to run are left out of the row.
             row["params"] = {k: v for k, v in row["params"].items()
                              if figure["params"].get(k) == v}
     return [summarise(row) for row in rows.values()]
@@ -33,7 +34,7 @@ def summarise(row):
 
 
 def rival_row(rival, ours, theirs, versions):
-    """`ours` and `theirs`: a value for each pair, in the same unit."""
+    """`ours` and `theirs`: one value for each pair, in the same unit."""
     row = {"name": rival.title, "against": rival.ours.name, "note": rival.note,
            "values": theirs, "ours": ours, "versions": versions}
     row.update(min=min(theirs), median=statistics.median(theirs), max=max(theirs),
@@ -43,7 +44,7 @@ def rival_row(rival, ours, theirs, versions):
 
 
 def number(value):
-    """Three digits that count, with a k or M where that is shorter."""
+    """Formats with three significant digits, and with k, M or G if that is shorter."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             scale = 1e3 if letter == "k" else size
@@ -52,7 +53,8 @@ def number(value):
 
 
 def table(header, lines, markdown):
-    """Text columns, or a Markdown table. The first column is left-aligned, numbers right."""
+    """Text columns, or a Markdown table. The first column is left-aligned; numbers are
+    right-aligned."""
     if markdown:
         out = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
         return "\n".join(out + ["| " + " | ".join(line) + " |" for line in lines])
@@ -85,7 +87,7 @@ def rival_line(row):
 
 
 def tables(results, markdown=False):
-    """The whole as text: one table of ours, one of rivals where there are some."""
+    """Returns all as text: one table of ours, and one of rivals if there are any."""
     parts = []
     lines = []
     for part in results["benchmarks"]:
