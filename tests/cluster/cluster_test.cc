@@ -1,4 +1,4 @@
-// Whole clusters over the in-process network: what the thread sanitizer watches.
+// Whole clusters over the in-process network. The thread sanitizer runs these tests.
 
 #include <catch2/catch.hpp>
 
@@ -24,7 +24,8 @@ using test::BatchRecord;
 using test::ReadAll;
 using test::TestCluster;
 
-/// All ranks read `epochs` epochs at once, each on a thread; what each got, or its error.
+/// All ranks read `epochs` epochs at once, each on a thread. The result is what each rank got, or
+/// its error.
 class Readers {
  public:
   Readers(TestCluster& cluster, std::uint32_t world_size, std::uint64_t epochs,
@@ -243,17 +244,18 @@ class Taker {
  private:
   std::atomic<std::uint64_t> taken_{0};
   std::atomic<bool> ended_{false};
-  std::vector<std::jthread> threads_;  // joined before what they write to goes
+  std::vector<std::jthread> threads_;  // joined before the members that they write to are destroyed
 };
 
 TEST_CASE("jobs that wait for one worker get batches by their priority", "[cluster][priority]") {
-  // Weights, and bounds of the first job's batches for one of the second: half and twice the ratio.
+  // A pair of weights. For each batch of the second job, the first job must get between half and
+  // twice their ratio.
   const auto [first, second] = GENERATE(table<std::uint32_t, std::uint32_t>({{4, 1}, {1, 1}}));
   const auto ranks = GENERATE(1u, 6u);
   const double ratio = static_cast<double>(first) / second;
   TestCluster cluster;
-  // An epoch is longer than what is counted, and a build than a batch takes to its loop, so that
-  // both loops always wait.
+  // An epoch is longer than the batches that are counted, and a build takes longer than a batch
+  // needs to reach its loop. So both loops always wait.
   std::string yaml = cluster.pipeline();
   yaml.replace(yaml.find("size: 8"), 7, "size: 1");
   cluster.SetPipeline(yaml);
@@ -272,12 +274,12 @@ TEST_CASE("jobs that wait for one worker get batches by their priority", "[clust
   const auto got_a = static_cast<double>(a_got());
   const auto got_b = static_cast<double>(b_got());
   INFO(got_a << " and " << got_b << " batches");
-  CHECK(got_b > 0);  // a job of small weight gets on
+  CHECK(got_b > 0);  // a job of small weight makes progress too
   CHECK(got_a > ratio / 2 * got_b);
   CHECK(got_a < ratio * 2 * got_b);
 }
 
-/// Which processes have sent spans, by role and number.
+/// Notes which processes have sent spans, by role and number.
 class TraceReader final : public StreamHandler<v1::TraceChunk> {
  public:
   void OnMessage(v1::TraceChunk chunk) override {

@@ -1,5 +1,6 @@
-// Thousands of epochs leave the heap of a whole cluster as it is: what glibc says is in use, to the
-// byte, of dispatcher, worker and trainer together. tests/process/soak looks at real processes.
+// The heap of a whole cluster does not grow over thousands of epochs. The test reads from glibc how
+// many bytes dispatcher, worker and trainer together have in use. tests/process/soak looks at real
+// processes.
 
 #include <catch2/catch.hpp>
 
@@ -24,8 +25,9 @@ using test::ReadAll;
 using test::TestCluster;
 
 constexpr std::uint64_t kSamples = 400;
-// Allowed to grow in the last quarter: buffers that are kept for the next batches, of which a rare
-// moment may ask for one more, and little an epoch: one small allocation is 32 bytes.
+// The heap may grow by this much in the last quarter. A rare moment may need one more of the
+// buffers that are kept for the next batches; an epoch may add very little, less than one small
+// allocation, which has 32 bytes.
 constexpr std::int64_t kKeptBytes = 128 << 10;
 constexpr std::int64_t kBytesAnEpoch = 4;
 
@@ -44,7 +46,7 @@ std::int64_t EntriesOf(const char* folder) {
                        std::filesystem::directory_iterator());
 }
 
-/// The smallest of a part of the samples: what batches under way add comes and goes.
+/// The smallest of a part of the samples. Batches under way add memory only for a time.
 std::int64_t Least(const std::vector<std::int64_t>& samples, std::size_t begin, std::size_t end) {
   return *std::min_element(samples.begin() + static_cast<std::ptrdiff_t>(begin),
                            samples.begin() + static_cast<std::ptrdiff_t>(end));
@@ -58,7 +60,7 @@ TEST_CASE("twenty thousand epochs leave heap, open files and threads as they wer
   const std::uint64_t epochs = Epochs();
   const std::uint64_t each = std::max<std::uint64_t>(1, epochs / kSamples);
   TestCluster cluster;
-  // A batch or two an epoch, of a tenth of the examples.
+  // Each epoch has a batch or two, made of a tenth of the examples.
   cluster.SetPipeline(
       "millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
       "split: {method: hash, proportions: [1, 9], take: 0}\n"

@@ -1,5 +1,5 @@
-// A GPU holds the accelerator's contract, and its kernel writes the host's bytes. Skipped where
-// there is none.
+// A GPU keeps the accelerator's contract, and its kernel writes the same bytes as the host. These
+// tests are skipped if there is no GPU.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -90,7 +90,8 @@ TEST_CASE("a slot of a GPU is written to only after what a stream has queued", "
     const std::size_t bytes = batch->bytes().size();
     std::byte* seen = nullptr;
     REQUIRE(cudaMalloc(reinterpret_cast<void**>(&seen), bytes) == cudaSuccess);
-    // Work that lasts, and then a read of the batch, which is dropped before that has begun.
+    // Queues long work and then a read of the batch. The batch is dropped before the read has
+    // begun.
     batch->tensors()[0].memory.ledger->UsedOn(reinterpret_cast<std::uintptr_t>(stream));
     for (int i = 0; i < 20; ++i) (void)cudaMemsetAsync(ballast, i, kBallast, stream);
     REQUIRE(cudaMemcpyAsync(seen, batch->bytes().data(), bytes, cudaMemcpyDeviceToDevice, stream) ==

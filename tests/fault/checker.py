@@ -1,24 +1,24 @@
-"""Holds delivery logs against `millrace digest`, by itself: it shares no code with the servers, nor with
+"""Compares delivery logs with `millrace digest`. It shares no code with the servers, nor with
 `millrace check-log`.
 
-A log has a line for each batch that a consumer's loop took; the reference has the lines of an epoch as
-one process builds it without a server. E: each example of an epoch came exactly once, delivered or
-dropped with a reason. B: each batch has the reference's hash.
+A log has a line for each batch that a consumer's loop took. The reference has the lines of an epoch
+as one process builds it without a server. The checks: E, each example of an epoch came exactly
+once, delivered or dropped with a reason; B, each batch has the reference's hash.
 """
 
 import json
 
 
 class Wrong(AssertionError):
-    """What is wrong with a log, with the place."""
+    """The error that a log has, with its place."""
 
 
 FIELDS = ("epoch", "step", "rank", "ordinal", "hash", "examples", "dropped")
 
 
 def parse(text, name, torn=False):
-    """The lines of a log. A last line that is not complete is left out where `torn` (its writer was
-    killed) and wrong otherwise."""
+    """Parses the lines of a log. A last line that is not complete is left out if `torn` (the writer
+    was killed), and is an error otherwise."""
     whole, newline, rest = text.rpartition("\n")
     if rest and not torn:
         raise Wrong(f"{name}: the last line is not complete: {rest[:80]}")
@@ -39,7 +39,7 @@ def place(line):
 
 
 def check_order(lines, name):
-    """One log's batches of each rank come in order, each once."""
+    """Checks that each rank's batches come in order in a log, each once."""
     last = {}
     for line in lines:
         at = line["epoch"], line["step"]
@@ -51,8 +51,9 @@ def check_order(lines, name):
 
 
 def check_reference(lines, world_size, planned=None):
-    """What is compared with is itself whole: each place and each example once an epoch. `planned`:
-    examples of a whole epoch, where the lines begin at its start and nothing is left out."""
+    """Checks that the reference itself is whole: it has each place and each example once an epoch.
+    `planned`: the number of examples of a whole epoch, if the lines begin at its start and
+    nothing is left out."""
     places = set()
     examples = {}
     for line in lines:
@@ -77,8 +78,9 @@ def count_examples(line, seen):
 
 
 def check(delivered, expected, world_size, planned=None):
-    """E and B: `delivered` (lines of all logs of a job, those before a resume cut at its checkpoint)
-    is exactly `expected`. Gives the number of batches and examples."""
+    """Checks E and B: `delivered` is exactly `expected`. `delivered` has the lines of all logs of a
+    job; a log that was resumed is cut at its checkpoint. Returns the numbers of batches and
+    examples."""
     planned_examples = check_reference(expected, world_size, planned)
     want = {place(line): line for line in expected}
     seen = {}
@@ -105,5 +107,5 @@ def check(delivered, expected, world_size, planned=None):
 
 
 def before(lines, epoch, step):
-    """What counts of a log whose trainer resumes from (epoch, step)."""
+    """The lines of a log that count if its trainer resumes from (epoch, step)."""
     return [line for line in lines if (line["epoch"], line["step"]) < (epoch, step)]

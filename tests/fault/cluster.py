@@ -1,5 +1,5 @@
-"""Real processes under faults: the harness of tests/process, with consumers that are watched, processes
-in network namespaces, memory that is measured, and ends that are checked."""
+"""Real processes under faults: the harness of tests/process, with consumers that are watched,
+network namespaces for processes, measured memory, and checks of how processes end."""
 
 import contextlib
 import os
@@ -20,18 +20,18 @@ import checker  # noqa: E402
 
 EXAMPLES = 1500  # proof states of the dataset
 MIB = 1 << 20
-# Signals that a process dies of by its own fault.
+# Signals that kill a process because of its own error.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 
 
 class Process(harness.Process):
-    """A program; knows whether a test ended it, and how much memory it had at most."""
+    """A program. It knows whether a test ended it, and how much memory it had at most."""
 
     def __init__(self, folder, name, command, env=None):
         super().__init__(folder, name, command, env)
         self.killed = False
-        self.ours = True      # one of Millrace's, which ends well after SIGTERM
-        self.memory = 0       # bytes that are its own now: anonymous and shared, no mapped files
+        self.ours = True      # one of Millrace's programs, which ends well after SIGTERM
+        self.memory = 0       # bytes of its own: anonymous and shared, without mapped files
         self.most_memory = 0
 
     def kill(self):
@@ -49,29 +49,29 @@ class Process(harness.Process):
             self.most_memory = max(self.most_memory, self.memory)
 
     def threads_and_files(self):
-        """How many threads and open files it has."""
+        """The numbers of its threads and of its open files."""
         return (len(os.listdir(f"/proc/{self.popen.pid}/task")),
                 len(os.listdir(f"/proc/{self.popen.pid}/fd")))
 
     def error(self):
-        """Why a tool or a daemon ended, as it says itself."""
+        """The reason that a tool or a daemon printed when it ended."""
         found = re.search(r"^(millraced?: .*)", self.text(), re.M | re.S)
         return found[1] if found else ""
 
 
 class Consumer:
-    """One `millrace consume`, and when each batch of its log came."""
+    """One `millrace consume`, with the time at which each batch of its log came."""
 
     def __init__(self, process, log, delay):
         self.process = process
         self.log = log
-        self.delay = delay       # seconds of a training step
-        self.arrivals = {}       # rank: times of its batches
+        self.delay = delay       # seconds that a training step takes
+        self.arrivals = {}       # rank -> times of its batches
         self.started = time.monotonic()
         self._offset = 0
         self._rest = b""
 
-    # --- what the watcher sees ---
+    # --- for the watcher ---
 
     def look(self):
         with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as log:
@@ -85,7 +85,7 @@ class Consumer:
                 self.arrivals.setdefault(rank, []).append(now)
 
     def batches(self, rank=None):
-        """How many have come."""
+        """The number of batches that have come."""
         if rank is not None:
             return len(self.arrivals.get(rank, []))
         return sum(len(times) for times in list(self.arrivals.values()))
@@ -102,11 +102,11 @@ class Consumer:
         return longest
 
     def last(self):
-        """When the last batch came."""
+        """The time at which the last batch came."""
         return max((times[-1] for times in list(self.arrivals.values())), default=0)
 
     def resumed(self, since):
-        """How long after `since` the first batch came."""
+        """The time from `since` to the first batch after it."""
         later = [at for times in list(self.arrivals.values()) for at in times if at > since]
         check(later, f"{self.process.name}: nothing came any more")
         return min(later) - since
@@ -118,7 +118,7 @@ class Consumer:
                  f"came", self.process.popen)
 
     def wait_for_more(self, count=1):
-        """Goes on: more batches than there are now."""
+        """Waits for `count` more batches than there are now."""
         self.wait_for_batches(self.batches() + count)
 
     def expect_success(self):
@@ -126,7 +126,8 @@ class Consumer:
         self.look()
 
     def expect_error(self, *words):
-        """Ends with an error that says what has to be said; gives it."""
+        """Checks that it ends with an error that contains `words`; returns its exit code and its
+        text."""
         code = self.process.wait()
         check(code > 0, f"{self.process.name}: exit code {code}, expected an error:\n"
                         f"{self.process.text()[-1000:]}")
@@ -137,7 +138,7 @@ class Consumer:
         return code, said
 
     def lines(self):
-        """What it logged, in order for each rank."""
+        """The lines of its log; those of each rank are in order."""
         text = pathlib.Path(self.log).read_text() if pathlib.Path(self.log).exists() else ""
         lines = checker.parse(text, self.process.name, torn=self.process.killed or
                               self.process.alive())
@@ -145,7 +146,7 @@ class Consumer:
         return lines
 
     def cursor(self):
-        """Of the summary, where it ended well."""
+        """The cursor of its summary, if it ended well."""
         found = re.search(r"^cursor (\S+)$", self.process.text(), re.M)
         check(found, f"{self.process.name} gives no cursor:\n{self.process.text()[-1000:]}")
         return found[1]
@@ -174,7 +175,7 @@ class Namespace:
         ip(*arguments, prefix=self.prefix)
 
     def send_nothing_to(self, other):
-        """What goes to the other host is lost; what comes from it is not."""
+        """Drops packets to the other host; those that come from it still arrive."""
         self.ip("route", "add", "blackhole", f"{other.address}/32")
 
     def send_again_to(self, other):
@@ -187,7 +188,7 @@ class Namespace:
 
 @contextlib.contextmanager
 def binaries(**paths):
-    """What is started meanwhile is of other programs: daemon=PATH, cli=PATH."""
+    """Programs started meanwhile are these instead: daemon=PATH, cli=PATH."""
     names = {f"MILLRACE_{name.upper()}_BINARY": str(path) for name, path in paths.items()}
     before = {name: os.environ[name] for name in names}
     os.environ.update(names)
@@ -208,7 +209,7 @@ class Cluster(harness.Cluster):
         self.consumers = []
         self.proxies = []
         self.namespaces = []
-        self.env = {}            # of what is started from now on, over the runner's own
+        self.env = {}            # for programs started from now on, in addition to the runner's own
         self.prefix = []
         self.listen = "127.0.0.1"
         self._references = {}
@@ -238,7 +239,7 @@ class Cluster(harness.Cluster):
 
     @contextlib.contextmanager
     def inside(self, namespace):
-        """What is started meanwhile runs on that host."""
+        """Programs started meanwhile run on that host."""
         before = self.prefix, self.listen
         self.prefix, self.listen = namespace.prefix, namespace.address
         yield
@@ -246,7 +247,7 @@ class Cluster(harness.Cluster):
 
     @contextlib.contextmanager
     def limited(self, shell):
-        """What is started meanwhile runs after these shell commands, such as `ulimit -n 64`."""
+        """Programs started meanwhile run after these shell commands, such as `ulimit -n 64`."""
         before = self.prefix
         self.prefix = [*before, "bash", "-c", shell + '; exec "$@"', "bash"]
         yield
@@ -259,7 +260,7 @@ class Cluster(harness.Cluster):
         self.env = before
 
     def host(self):
-        """A network namespace on a bridge with those before it."""
+        """Makes a network namespace, on a bridge with the earlier ones."""
         if not self.namespaces:
             ip("link", "add", "bridge0", "type", "bridge")
             ip("addr", "add", "10.77.0.1/24", "dev", "bridge0")
@@ -269,18 +270,18 @@ class Cluster(harness.Cluster):
         return namespace
 
     def dispatcher(self, listen=None, state="state", extra=()):
-        """Its address becomes the one that others are told."""
+        """Starts a dispatcher. Programs started later use its address."""
         process, self.address = self._daemon("dispatcher", "--listen", listen or f"{self.listen}:0",
                                              "--state", self.folder / state, *extra)
         process.address = self.address
         return process
 
     def again(self, dispatcher):
-        """A dispatcher where one was."""
+        """Starts a dispatcher at the address of an earlier one."""
         return self.dispatcher(listen=dispatcher.address)
 
     def worker(self, threads=1, memory="256MiB", extra=(), proxy=None, dataset=None):
-        """A worker; consumers reach it through the proxy, where there is one."""
+        """Starts a worker. If there is a proxy, consumers reach the worker through it."""
         extra = [*extra, *(["--advertise", proxy.address] if proxy else [])]
         before, self.dataset = self.dataset, dataset or self.dataset
         process, address = self._daemon("worker", "--batch-listen", f"{self.listen}:0", "--dispatcher",
@@ -298,7 +299,8 @@ class Cluster(harness.Cluster):
 
     def consume(self, world_size=1, ranks="all", epochs=1, job="job", delay=0.005, ahead=60000,
                 network=False, cursor=None, extra=()):
-        """A consumer whose loop takes `delay` seconds a step, with `ahead` bytes received ahead."""
+        """Starts a consumer whose loop takes `delay` seconds a step. It receives `ahead` bytes
+        ahead."""
         log = self.folder / f"delivered-{self._count}.jsonl"
         arguments = ["--delay", f"{delay:.4f}", "--prefetch-bytes", ahead,
                      *(["--no-shared-memory"] if network else []),
@@ -309,7 +311,7 @@ class Cluster(harness.Cluster):
         self.consumers.append(consumer)
         return consumer
 
-    # --- what had to be delivered ---
+    # --- the batches that had to be delivered ---
 
     def reference(self, epoch, world_size, start=0, dataset=None, extra=()):
         key = epoch, world_size, start, str(dataset), tuple(extra)
@@ -323,18 +325,18 @@ class Cluster(harness.Cluster):
         self._references.clear()
 
     def expect(self, consumers, world_size, epochs=1, planned=EXAMPLES):
-        """E and B: these consumers had whole epochs from 0 on, each batch exactly once."""
+        """Checks E and B: these consumers had whole epochs from 0 on, each batch exactly once."""
         expected = [line for epoch in range(epochs) for line in self.reference(epoch, world_size)]
         delivered = [line for consumer in consumers for line in consumer.lines()]
         return checker.check(delivered, expected, world_size, planned)
 
     def expect_prefix(self, consumer, world_size):
-        """E and B of a consumer that ended early: each rank had its first batches, each once, with the
-        right bytes. Gives how many."""
+        """Checks E and B for a consumer that ended early: each rank had its first batches, each
+        once, with the right bytes. Returns the number of batches."""
         return self.check_prefix(consumer.lines(), world_size)
 
     def check_prefix(self, lines, world_size):
-        """The same of the lines of its log."""
+        """The same check for the lines of its log."""
         counts = [sum(line["rank"] == rank for line in lines) for rank in range(world_size)]
         epochs = 1 + max((line["epoch"] for line in lines), default=0)
         expected = []
@@ -346,20 +348,20 @@ class Cluster(harness.Cluster):
         return len(lines)
 
     def stop(self, consumer):
-        """Ends a job that would go on for ever."""
+        """Ends a job that would otherwise go on for ever."""
         consumer.process.terminate()
         consumer.expect_success()
 
     def fingerprint(self):
-        """Of the pipeline's order, as a cursor has it."""
+        """The fingerprint of the pipeline's order, as cursors contain it."""
         jobs = [job["fingerprint"] for job in self.status()["jobs"] if job["fingerprint"]]
         check(jobs, "status knows no fingerprint")
         return jobs[0]
 
-    # --- ends ---
+    # --- the end ---
 
     def consumer_status(self, job="job", rank=0):
-        """That rank's line of status, or None."""
+        """The status line of that rank, or None."""
         found = [c for c in self.status().get("consumers", [])
                  if c["job"] == job and c["rank"] == rank]
         return found[-1] if found else None
@@ -371,7 +373,7 @@ class Cluster(harness.Cluster):
                   f"{process.name} died of signal {-(code or 0)}:\n{process.text()[-3000:]}")
 
     def finish(self):
-        """All that still runs ends well when it is asked to."""
+        """Checks that every process that still runs ends well when it is asked to."""
         self.check_no_crash()
         running = [p for p in self.processes if p.alive()]
         for process in reversed(running):
@@ -384,7 +386,7 @@ class Cluster(harness.Cluster):
         self.check_no_crash()
 
     def check_memory(self, limit_mib, *processes):
-        """M: none had more than that."""
+        """Checks M: no process had more memory than `limit`."""
         for process in processes:
             check(process.most_memory <= limit_mib * MIB,
                   f"{process.name} had {process.most_memory / MIB:.0f} MiB, allowed {limit_mib}")

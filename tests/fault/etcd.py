@@ -1,4 +1,4 @@
-"""A real etcd cluster of three on loopback, spoken to as its JSON gateway wants it."""
+"""A real etcd cluster of three nodes on loopback, used through its JSON gateway."""
 
 import base64
 import json
@@ -40,7 +40,7 @@ class Etcd:
 
     @property
     def store(self):
-        """What `millraced --store` takes."""
+        """The address for `millraced --store`."""
         return f"etcd://{','.join(self.addresses)}/millrace"
 
     def ask(self, node, path, request):
@@ -53,7 +53,7 @@ class Etcd:
             return None
 
     def leader(self):
-        """Number of the node that leads, as another or it says."""
+        """The number of the node that says that it leads, or None."""
         for node in range(3):
             status = self.ask(node, "/v3/maintenance/status", {})
             if status and status.get("leader") == status["header"]["member_id"]:

@@ -1,12 +1,12 @@
-"""What a fault is: a numbered function over a cluster, what it has to keep, and its conditions.
+"""Defines a fault: a numbered function over a cluster, the promises to keep, and its conditions.
 
     @fault("1", "kill -9 a worker in mid-batch", keeps="E B P", conditions="two workers, …")
     def a_worker_is_killed(run):
         with run.cluster() as c: …
 
-A function fails with Failure or checker.Wrong; it raises NotBuilt for what the servers cannot do
-yet, NotRun for what needs an option of the runner and Impossible for what this machine cannot, and
-none of them counts as green.
+A function fails with Failure or checker.Wrong. It raises NotBuilt if the servers do not have the
+feature yet, NotRun if the runner was not given a needed option, and Impossible if this machine
+cannot do it; none of these counts as green.
 """
 
 import contextlib
@@ -21,20 +21,20 @@ import tempfile
 import checker
 from cluster import Cluster, Failure, check
 
-# What a build, a busy machine and the watcher's clock may add to a promised time.
+# A build, a busy machine and the watcher's clock may add this much to a promised time.
 ALLOWANCE = 1.0
 
 
 class NotBuilt(Exception):
-    """Waits for a part of the servers that is not there."""
+    """The fault needs a part of the servers that is not built yet."""
 
 
 class NotRun(Exception):
-    """Needs something that the runner was not given; says what."""
+    """The fault needs something that the runner was not given; the message says what."""
 
 
 class Impossible(Exception):
-    """Cannot be done on this machine; says why."""
+    """The fault is impossible on this machine; the message says why."""
 
 
 @dataclasses.dataclass
@@ -44,10 +44,10 @@ class Fault:
     keeps: str
     conditions: str
     function: object
-    ci: bool        # in the subset of CI
-    limit: int      # seconds for one seed
-    once: bool      # nothing in it depends on the seed
-    pending: str    # the part of the servers that it waits for: until it is there, no failure is RED
+    ci: bool        # CI runs it
+    limit: int      # time limit for one seed, in seconds
+    once: bool      # nothing in it depends on the seed, so one run is enough
+    pending: str    # the part of the servers that is missing; no failure is RED until it is there
 
 
 FAULTS = {}
@@ -100,11 +100,11 @@ class Run:
             shutil.rmtree(folder, ignore_errors=True)
 
     def note(self, what, value, unit="s"):
-        """A figure for the table: the highest of a fault's seeds is shown."""
+        """Notes a figure for the table, which shows the highest of a fault's seeds."""
         self.figures[what] = (max(value, self.figures.get(what, (0, unit))[0]), unit)
 
     def within(self, what, seconds, limit, allowance=ALLOWANCE):
-        """P: that a measured time is within its promise."""
+        """Checks P: a measured time keeps its promise."""
         self.note(what, seconds)
         allowed = (limit + allowance) * self.slack
         check(seconds <= allowed, f"{what}: {seconds:.2f} s, promised {limit:g} s "

@@ -1,13 +1,14 @@
-"""A TCP proxy that does to connections what networks do: delay, a slow rate, silence, resets, wrong bits.
+"""A TCP proxy that does to connections what networks do: delay, a slow rate, silence, resets, wrong
+bits.
 
     proxy = Proxy(seed=3)
     proxy.target = "127.0.0.1:7701"      # may be set later, and changed: new connections go there
     proxy.down.swallow = True            # from the server to the client
 
-One thread and one event loop a proxy; what is set counts for the next bytes of every connection. It
-knows HTTP/2 frames, so that single messages can be lost and repeated: `frames` of a direction, set
-before the connection is made, is a function that gets the index of a DATA frame of its connection and
-the frame, and gives the frames to pass on.
+Each proxy has one thread and one event loop. A setting counts for the next bytes of every
+connection. The proxy knows HTTP/2 frames, so that single messages can be lost or repeated: set
+`frames` of a direction before the connection is made. It is a function that gets the index of a
+DATA frame in its connection, and the frame, and returns the frames to pass on.
 """
 
 import asyncio
@@ -24,20 +25,20 @@ CHUNK = 1 << 16
 
 
 class Direction:
-    """What happens to the bytes of one direction."""
+    """The settings for the bytes of one direction, and counters."""
 
     def __init__(self):
         self.delay = 0.0       # seconds
         self.rate = 0.0        # bytes a second, all connections together; 0: no limit
-        self.swallow = False   # read, and never passed on
-        self.corrupt = 0.0     # share of the reads that one bit is changed in
+        self.swallow = False   # bytes are read but not passed on
+        self.corrupt = 0.0     # the share of reads in which one bit is changed
         self.frames = None     # see above
-        self.passed = 0        # bytes
-        self.corrupted = 0     # bits
+        self.passed = 0        # bytes passed on
+        self.corrupted = 0     # bits changed
         self._free_at = 0.0
 
     def due(self, size):
-        """When `size` bytes that came now have to leave."""
+        """The time at which `size` bytes that came now have to leave."""
         now = time.monotonic()
         if self.rate:
             self._free_at = max(self._free_at, now) + size / self.rate
@@ -68,7 +69,7 @@ class Frames:
             if len(self._buffer) < size:
                 break
             frame, self._buffer = self._buffer[:size], self._buffer[size:]
-            # The end of a stream is no message.
+            # A DATA frame that only ends a stream is no message.
             if frame[3] == DATA and not frame[4] & END_STREAM and size > 9:
                 out += self._direction.frames(self._data_frames, frame)
                 self._data_frames += 1
@@ -83,22 +84,22 @@ class Proxy:
         self.up = Direction()       # from clients to the server
         self.down = Direction()
         self.refuse = False         # new connections are reset
-        self.connections = 0        # since the start
-        self.recorded = []          # where `record`: what each connection's client sent
+        self.connections = 0        # connections since the start
+        self.recorded = []          # if `record`: what each connection's client sent
         self._record = record
-        self._buffer = buffer       # bytes of a direction of a connection that wait; 0: no limit
+        self._buffer = buffer       # bytes that may wait in a connection's direction; 0: no limit
         self._random = random.Random(seed)
         self._open = set()
         self._loop = asyncio.new_event_loop()
         self._socket = socket.create_server((listen, 0), backlog=1024)
-        if buffer:  # the kernel doubles it
+        if buffer:  # the kernel doubles the size
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer // 2)
         self.address = "%s:%d" % self._socket.getsockname()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def reset_all(self):
-        """Every connection ends with a reset, on both sides."""
+        """Ends every connection with a reset, on both sides."""
         done = threading.Event()
 
         def reset():
@@ -153,13 +154,13 @@ class Proxy:
                                  self._pass(self.down, to_reader, writer, False, None))
             self._open.discard(to_writer)
         except asyncio.CancelledError:
-            pass  # close()
+            pass  # close() was called
         finally:
             self._open.discard(writer)
 
     async def _pass(self, direction, reader, writer, from_client, record):
         queue = asyncio.Queue(maxsize=4096)
-        waiting = [0]  # bytes
+        waiting = [0]  # bytes that wait
         sender = asyncio.ensure_future(self._send(queue, writer, waiting))
         frames = Frames(direction, from_client) if direction.frames else None
         try:

@@ -1,6 +1,6 @@
-/* Loaded before libc (LD_PRELOAD): counts fsync and fdatasync of a process, and does at the n-th of them
-   what MILLRACE_SYNC_FAULT says: "kill_before:n", "kill_after:n" (SIGKILL), "fail:n" (EIO, and ever
-   after), "fail_once:n". */
+/* Loaded before libc (LD_PRELOAD): counts the calls of fsync and fdatasync of a process.
+   MILLRACE_SYNC_FAULT says what happens at the n-th call: "kill_before:n" and "kill_after:n"
+   (SIGKILL), "fail:n" (EIO, also for all later calls), "fail_once:n" (EIO). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-"""The checker finds what is wrong with a log."""
+"""The checker finds the errors in a log."""
 
 import copy
 import json
@@ -10,7 +10,7 @@ WORLD = 2
 
 
 def log(epochs=2, steps=5):
-    """A log as it should be: 2 ranks, 3 examples a batch, one of them dropped."""
+    """The lines of a correct log: 2 ranks, 3 examples a batch, one of them dropped."""
     lines = []
     for epoch in range(epochs):
         for step in range(steps):

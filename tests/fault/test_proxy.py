@@ -1,4 +1,4 @@
-"""The proxy does to real connections what it says."""
+"""The proxy does to real connections what its settings say."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from proxy import PREFACE, Proxy
 
 
 class Echo:
-    """A server that sends back what it gets."""
+    """A server that sends back the bytes that it gets."""
 
     def __init__(self):
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -130,7 +130,7 @@ class ProxyTest(unittest.TestCase):
         connection = self.connect(proxy)
         sent = PREFACE + frame(b"one") + frame(b"ping", kind=6) + frame(b"two") + frame(b"three")
         expected = PREFACE + frame(b"one") + frame(b"ping", kind=6) + frame(b"three") * 2
-        for byte in sent:  # in pieces as small as can be
+        for byte in sent:  # in pieces of one byte
             connection.sendall(bytes([byte]))
         self.assertEqual(read(connection, len(expected)), expected)
 

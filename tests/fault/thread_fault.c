@@ -1,5 +1,5 @@
-/* Loaded before libc (LD_PRELOAD): of the threads that a process begins, the two whose numbers
-   (from 0) MILLRACE_THREAD_FAULT names, "4,14", cannot be had. */
+/* Loaded before libc (LD_PRELOAD): two of the threads that a process begins cannot be started.
+   MILLRACE_THREAD_FAULT has their numbers, counted from 0: "4,14". */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-// In place of server/worker/service/builder.cc, in the test program millraced_wrong_copies alone:
-// the same builder, which changes a byte of every third batch before its digest is made, and says
-// which.
+// Replaces server/worker/service/builder.cc in the test program millraced_wrong_copies. It is the
+// same builder, but it changes a byte of every third batch before the digest is made, and prints
+// which batches it changed.
 
 #define BuildBatch BuildRightBatch
 #include "server/worker/service/builder.cc"
@@ -19,7 +19,7 @@ Result<std::shared_ptr<const BuiltBatch>> BuildBatch(const BuildQueue::Task& tas
   const PackedBatch& batch = *(*right)->batch;
   const std::span<const std::byte> labels = batch.tensor_bytes(*batch.Find("node_label"));
   if (labels.empty()) return right;
-  // Nobody else has seen the batch yet.
+  // Nobody else has seen the batch yet, so it may be changed.
   *const_cast<std::byte*>(labels.data()) ^= std::byte{1};
   auto wrong = std::make_shared<BuiltBatch>(**right);
   wrong->digest = batch.digest().ToBytes();

@@ -1,7 +1,7 @@
 // A packed batch as it comes from a network or a file: header, tensors, expansion, saved batches.
 //
-// Byte 0 of an input: 1: the header's checksum is made right; 2: the rest is read as a file of
-// `millrace batch`, whose digest is made right.
+// Byte 0 of an input is a set of flags. 1: the header's checksum is made right. 2: the rest is read
+// as a file of `millrace batch`, and its digest is made right.
 #include "common/batch/layout/batch_header.h"
 
 #include <cstring>
@@ -22,10 +22,11 @@ namespace {
 
 constexpr std::uint8_t kResealHeader = 1;
 constexpr std::uint8_t kAsFile = 2;
-// A header may ask for far more than its bytes: self edges and int64 widen them, a few times each.
+// The expanded form may be much larger than the packed bytes: self edges and int64 widen them a few
+// times each.
 constexpr std::uint64_t kMostExpanded = 100;
 
-/// The host's expansion and the kernel's say the same, and stay in their memory.
+/// Checks that the host's expansion and the kernel's are equal, and that both stay in their memory.
 void ExpandBoth(const PackedBatch& batch, DType index_dtype, std::optional<RowRange> rows,
                 BufferPool& pool) {
   const auto layout = LayOutExpanded(batch, index_dtype, rows);
@@ -100,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::shared_ptr<Buffer> buffer = pool.Acquire(bytes.size()).value();
   std::memcpy(buffer->data(), bytes.data(), bytes.size());
   if ((how & fuzz::kResealHeader) != 0 && bytes.size() >= 24) {
-    std::uint64_t header_bytes = 0;  // stands behind magic and version
+    std::uint64_t header_bytes = 0;  // comes after magic and version
     std::memcpy(&header_bytes, buffer->data() + 16, sizeof(header_bytes));
     if (header_bytes >= 8 && header_bytes <= bytes.size()) {
       test::ResealHeader(buffer->bytes().first(header_bytes));

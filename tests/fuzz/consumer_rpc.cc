@@ -1,10 +1,10 @@
-// A hostile dispatcher and hostile workers of a trainer: the session's state machine, the receiver
-// of batches, and what reads the spec and the static tables, under any sequence of their messages.
-// Whatever comes, the loop is given the steps of its rank in order, each once, and memory is
-// bounded.
+// A trainer with a hostile dispatcher and hostile workers. The input drives the session's state
+// machine, the receiver of batches, and the readers of the spec and of the static tables with any
+// sequence of messages. Whatever comes, the loop gets the steps of its rank in order, each once,
+// and memory is bounded.
 //
-// The argument of an event is a stream of batches, counted from 0 in the order of their opening, or
-// what PerformEvent says.
+// The argument of an event is the number of a stream of batches, counted from 0 in the order of
+// opening, or it has the meaning that PerformEvent gives it.
 #include <algorithm>
 #include <deque>
 
@@ -29,20 +29,20 @@ using client::StreamId;
 enum Kind : std::uint8_t {
   kAttach,
   kAttachWritten,
-  kAttachClosed,  // argument: the status's code
+  kAttachClosed,  // argument: code of the status
   kPart,
-  kPartBytes,  // as they come from the network: bytes that may be no part
+  kPartBytes,  // bytes as they come from the network; they may be no valid part
   kWritten,
   kClosed,
-  kAdvance,  // quarters of a second
-  kTake,     // as many steps as are there, at most the argument
-  kLoop,     // argument: it waits, or not
+  kAdvance,  // argument: quarters of a second
+  kTake,     // as many steps as are ready, at most the argument
+  kLoop,     // argument: whether it waits, and how many batches it holds
   kStatic,
   kLeave,
   kKinds,
 };
 
-// Of a batch, whatever its dispatcher said and its worker says: this trainer has little memory.
+// The largest batch that this trainer has memory for, whatever its dispatcher and workers say.
 constexpr std::uint64_t kMostBatchBytes = 1 << 20;
 constexpr std::uint64_t kLargestLimit = std::uint64_t{4} << 30;
 
@@ -117,7 +117,7 @@ class Victim {
       }
       case kPartBytes: {
         if (stream == nullptr) return;
-        // In slices, as a network cuts them.
+        // The bytes come in slices, as from a network.
         std::vector<grpc::Slice> slices;
         for (std::size_t at = 0; at < event.bytes.size(); at += 7) {
           slices.emplace_back(event.bytes.substr(at, 7));
@@ -143,7 +143,7 @@ class Victim {
         return;
       case kLoop:
         state_.SetWaiting(event.argument % 2 != 0, now_);
-        // It holds batches, and so it was admitted.
+        // A loop that holds batches was admitted before.
         if (state_.admission()) state_.SetLoopHolds(event.argument / 2, now_);
         return;
       case kStatic:
@@ -156,7 +156,7 @@ class Victim {
     }
   }
 
-  /// As a session's handler does.
+  /// Does what a session's handler does.
   void OnPart(StreamEntry& stream, const IncomingPart& in) {
     const bool wanted = state_.OnBatchesPart(stream.id, in.part, in.data_bytes(), now_);
     const std::uint64_t limit = state_.batch_limit_bytes();
@@ -207,7 +207,7 @@ class Victim {
     Require(now_ == end, "ticks are some time apart");
   }
 
-  /// Does what the machine wants, and looks at it.
+  /// Carries out the machine's actions, and checks its state.
   void After() {
     for (Action& action : state_.TakeActions()) {
       if (const auto* open = std::get_if<client::OpenAttach>(&action)) {
@@ -231,7 +231,7 @@ class Victim {
         }
       }
     }
-    // Of receivers, too: what a stream asks for is taken from here before its batch is whole.
+    // Receivers allocate their memory here too, before a batch is whole.
     const auto open = std::count_if(streams_.begin(), streams_.end(),
                                     [](const StreamEntry& stream) { return stream.open; });
     Require(pool_->stats().bytes_in_use <=
@@ -244,7 +244,7 @@ class Victim {
     Require(state_.window() <= client::Stock::kLargestWindow, "windows are bounded");
   }
 
-  /// With it goes what it had of a batch.
+  /// Its part of a batch is dropped with the stream.
   void Close(StreamEntry& stream) {
     stream.open = false;
     stream.receiver = client::BatchReceiver(pool_);
@@ -263,7 +263,7 @@ class Victim {
   StreamId attach_ = 0;
   bool writing_attach_ = false;
   bool left_ = false;
-  std::deque<StreamEntry> streams_;  // they stay where they are
+  std::deque<StreamEntry> streams_;  // a deque, so that entries do not move
 };
 
 }  // namespace
@@ -283,7 +283,7 @@ std::unique_ptr<google::protobuf::Message> NewMessage(std::uint8_t kind) {
 }
 
 std::vector<std::string> Seeds() {
-  // The first batches of an epoch of 60 examples, from one worker.
+  // These are the first batches of an epoch of 60 examples, from one worker.
   const std::uint64_t term = 10;
   v1::AttachResponse welcome;
   welcome.set_term(term);
@@ -387,7 +387,7 @@ std::vector<std::string> Seeds() {
   copies.push_back({kAdvance, 30, ""});
   copies.push_back(Message(kAttach, 0, welcome));
 
-  // A batch of another place than it is said to be.
+  // The parts name another place than their batch has.
   std::vector<Event> elsewhere = run;
   for (auto part : parts(10, 3, 1 << 20)) {
     client::ToProto(Position{0, 0}, part.mutable_at());

@@ -1,4 +1,4 @@
-// Text that a checkpoint brings back: cursors, fingerprints, digests.
+// Texts that a checkpoint contains: cursors, fingerprints, digests.
 #include "common/epoch/cursor.h"
 #include "common/base/ids.h"
 #include "tests/fuzz/fuzz.h"

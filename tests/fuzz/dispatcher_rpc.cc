@@ -1,8 +1,8 @@
-// Hostile consumers, workers and operators of a dispatcher: its state machine under any sequence of
-// their messages. Afterwards an honest worker and an honest trainer are served as ever.
+// A dispatcher with hostile consumers, workers and operators: its state machine under any sequence
+// of their messages. Afterwards an honest worker and an honest trainer are served as usual.
 //
-// The argument of an event is a stream, counted from 0 in the order of their opening, or what
-// PerformEvent says.
+// The argument of an event is the number of a stream, counted from 0 in the order of opening, or it
+// has the meaning that PerformEvent gives it.
 #include <algorithm>
 #include <exception>
 
@@ -22,10 +22,10 @@ enum Kind : std::uint8_t {
   kAttach,
   kWork,
   kBreak,
-  kAdvance,  // quarters of a second
+  kAdvance,  // argument: quarters of a second
   kDrain,
   kEndJob,
-  kHoldCompiles,  // argument: 0: no more
+  kHoldCompiles,  // argument: 0: compiles are no longer held
   kHoldCommits,
   kStoreFails,
   kDataset,
@@ -52,7 +52,7 @@ DispatcherOptions Limits() {
 Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) {
   try {
     return test::CompileFake(pipeline);
-  } catch (const std::exception& e) {  // a number that is none
+  } catch (const std::exception& e) {  // the text has something else where a number belongs
     return InvalidArgument(e.what());
   }
 }
@@ -65,7 +65,7 @@ class Hostile {
     PerformEvent(event);
     Answer();
     Check();
-    // What a dispatcher process does whose term is over: it leads again, under a higher one.
+    // If its term is over, a dispatcher process leads again under a higher term.
     if (!harness_.dispatcher->stepped_down().ok()) Restart();
   }
 
@@ -163,7 +163,8 @@ class Hostile {
     }
   }
 
-  /// As Harness::Advance, with longer steps, which are faster and not yet late.
+  /// Like Harness::Advance, with longer steps. They are faster, and short enough that nobody is
+  /// late.
   void Advance(Duration d) {
     for (Duration left = d; left > Duration(0); left -= seconds(1)) {
       harness_.now.time = harness_.now.time + std::min<Duration>(left, seconds(1));
@@ -328,7 +329,7 @@ std::vector<std::string> Seeds() {
   v1::EndJobRequest end;
   end.set_job("x");
 
-  // As many as there may be, of each kind, and more.
+  // More peers of each kind than the limits allow.
   std::vector<Event> crowd;
   for (std::uint8_t n = 0; n < 8; ++n) {
     crowd.push_back({kOpenConsumer, 0, ""});

@@ -7,7 +7,7 @@
 namespace millrace::fuzz {
 
 std::vector<Event> ReadEvents(const std::uint8_t* data, std::size_t size) {
-  // It would tell of every text that is no UTF-8.
+  // Otherwise protobuf would log every text that is not valid UTF-8.
   google::protobuf::SetLogHandler(nullptr);
   Input in(data, size);
   std::vector<Event> events;

@@ -1,6 +1,6 @@
-// What every target of tests/fuzz consists of: a function that survives any bytes, and valid inputs
-// to begin from. Linked with libFuzzer (preset `fuzz`), or with replay.cc, which runs the seeds and
-// the kept corpus once, as a test of every build.
+// The parts of every target of tests/fuzz: a function that survives any bytes, and valid inputs to
+// begin from. A target is linked with libFuzzer (preset `fuzz`), or with replay.cc, which runs the
+// seeds and the kept corpus once as a test of every build.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 #include "common/base/result.h"
 
-/// Runs one input. Aborts where something holds that must not.
+/// Runs one input. Aborts if a promise is broken.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace millrace::fuzz {
 
-/// Valid inputs of the target, made by the code that writes them in earnest: each target has its
-/// own.
+/// Valid inputs of the target, made by the code that writes them in production. Each target defines
+/// this.
 std::vector<std::string> Seeds();
 
-/// Writes them into `folder`, a file each.
+/// Writes the seeds into `folder`, each into a file.
 void WriteSeeds(const std::string& folder);
 
-/// Ends the process with the reason where `holds` is false: what libFuzzer takes for a crash.
+/// If `holds` is false, prints the reason and aborts, which libFuzzer counts as a crash.
 inline void Require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", what);

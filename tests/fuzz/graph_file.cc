@@ -1,5 +1,5 @@
-// A file of a dataset: framing, scan, index, and batches built of it. Beside it lies a whole one,
-// `base.bin`, that it may depend on.
+// A file of a dataset: framing, scan, index, and batches built from it. Beside it lies an intact
+// file, `base.bin`, on which it may depend.
 #include "server/dataset/coq/scan/graph_file.h"
 
 #include <filesystem>
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const std::filesystem::path index_file = dir / "index";
   const auto built = BuildIndex(dir, index_file, {.threads = 1});
-  if (!built.ok()) return 0;  // what only a comparison with the other file shows
+  if (!built.ok()) return 0;  // some errors show only in comparison with the other file
   const auto index = DatasetIndex::Open(index_file);
   fuzz::RequireOk(index.status(), "an index that was built opens");
   fuzz::RequireOk((*index)->Verify(), "an index that was built is whole");

@@ -1,5 +1,5 @@
-// Bytes of a connection to a real gRPC server, of a dispatcher or of a worker, in this process: any
-// bytes, frames of HTTP/2 with anything in them, and calls of our methods with any message.
+// Bytes of a connection to a real gRPC server of a dispatcher or a worker, in this process. They
+// are any bytes, HTTP/2 frames with any content, or calls of our methods with any message.
 // Afterwards both servers still answer an honest call.
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -21,16 +21,16 @@ namespace millrace::fuzz {
 namespace {
 
 enum Kind : std::uint8_t {
-  kFrame0,         // to 9: a frame of that type, its length right; argument: flags and stream
-  kRaw = 10,       // bytes as they are
-  kPreface,        // of HTTP/2, and empty settings
+  kFrame0,         // to 9: a frame of type 0 to 9 with the right length; argument: flags and stream
+  kRaw = 10,       // the bytes as they are
+  kPreface,        // HTTP/2's preface and empty settings
   kCall,           // headers of a call of method bytes[0], on the argument's stream
   kAttachMessage,  // a whole message of a call on the argument's stream
   kWorkMessage,
   kWantsMessage,
   kStaticMessage,
   kStatusMessage,
-  kWorker,  // the connection goes to the worker
+  kWorker,  // the connection goes to the worker instead
   kKinds,
 };
 
@@ -41,7 +41,7 @@ constexpr std::array kMethods = {
     "/millrace.v1.Dispatcher/Trace",       "/millrace.v1.Worker/StreamBatches",
     "/millrace.v1.Worker/GetStatic",       "/grpc.health.v1.Health/Check"};
 
-/// Answers every message with one, and closes what says nothing useful.
+/// Answers messages, with one answer under way at a time; closes the stream at an empty message.
 template <class In, class Out>
 class Echo final : public StreamHandler<In> {
  public:
@@ -147,7 +147,7 @@ std::uint8_t FlagsOf(std::uint8_t argument) {
 }
 
 std::string Header(std::string_view name, std::string_view value) {
-  std::string header(1, '\0');  // a literal that is not indexed
+  std::string header(1, '\0');  // HPACK: a literal that is not indexed
   header += static_cast<char>(name.size());
   header += name;
   header += static_cast<char>(value.size());
@@ -177,7 +177,7 @@ std::string BytesOf(const Event& event) {
     case kWantsMessage:
     case kStaticMessage:
     case kStatusMessage: {
-      std::string message(1, '\0');  // not compressed
+      std::string message(1, '\0');  // flag: not compressed
       for (const int shift : {24, 16, 8, 0}) {
         message += static_cast<char>(event.bytes.size() >> shift);
       }
@@ -198,14 +198,14 @@ void SetPatience(int socket, int milliseconds) {
 
 void ReadAll(int socket) {
   char buffer[4096];
-  // Some calls are answered for ever.
+  // The limit is needed because some calls are answered for ever.
   for (int n = 0; n < 64 && ::recv(socket, buffer, sizeof(buffer), 0) > 0; ++n) {
   }
 }
 
-/// Writes all, and reads until the server is silent; then says that nothing more comes (a server
-/// that hears this at once drops the messages before it), and reads until the server has had
-/// enough.
+/// Writes all bytes and reads until the server is silent. Only then it shuts down its sending side,
+/// because a server that hears this at once drops the messages before it. Then it reads until the
+/// server closes the connection or is silent for longer.
 void Exchange(int port, std::string_view bytes) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Require(socket >= 0, "a socket");
@@ -216,7 +216,8 @@ void Exchange(int port, std::string_view bytes) {
   Require(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0,
           "the server takes connections");
   SetPatience(socket, 10);
-  // So that thousands of connections a second leave no sockets behind.
+  // The socket is closed by a reset, so that thousands of connections a second leave no sockets
+  // behind.
   const linger reset{.l_onoff = 1, .l_linger = 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   while (!bytes.empty()) {
@@ -310,7 +311,7 @@ std::vector<std::string> Seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace millrace;
-  // Never destroyed: gRPC's own threads end in their own order.
+  // The world is never destroyed, because gRPC's own threads end in their own order.
   static fuzz::World& world = *new fuzz::World;
   static int runs = 0;
   bool to_worker = false;
@@ -321,7 +322,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   fuzz::Exchange(to_worker ? world.batches->port() : world.control->port(), bytes);
   fuzz::ExpectHonestService(world, *world.connector);
-  // Now and then over a connection that is new.
+  // Now and then a new connection is used too.
   if (++runs % 256 == 1) fuzz::ExpectHonestService(world, *MakeGrpcConnector({}));
   return 0;
 }

@@ -1,6 +1,6 @@
-// An index, as it may lie beside a dataset that it was not made of: opened, looked through, and
-// plans compiled over it. Checksums and the dataset's digest are made right first, unless byte 0 of
-// an input is odd, so that what they guard is reached too.
+// An index file that may not belong to the dataset beside it. It is opened and verified, and plans
+// are compiled over it. Unless byte 0 of an input is odd, checksums and the dataset's digest are
+// first made right, so that the checks behind them are reached too.
 #include "server/dataset/coq/index/index_format.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace millrace::fuzz {
 namespace {
 
-/// The same files each time, so that the corpus fits them.
+/// The files are the same each time, so that the corpus fits them.
 struct World {
   World() : dir(folder.path() / "data") {
     GeneratorOptions options;
@@ -94,7 +94,7 @@ class Sealer {
     return {};
   }
 
-  /// Digest and number of nodes, as the files' records have them.
+  /// Computes the digest and the number of nodes from the files' records.
   void Digest(const std::vector<SectionEntry>& table, IndexHeader& header) const {
     const auto offsets = Values<std::uint64_t>(table, IndexSection::kStringOffsets);
     const auto text = Values<char>(table, IndexSection::kStringBytes);

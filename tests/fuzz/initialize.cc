@@ -1,4 +1,4 @@
-// Of libFuzzer's programs: `fuzz_TARGET --seeds FOLDER` writes the target's seeds there.
+// For libFuzzer's programs: `fuzz_TARGET --seeds FOLDER` writes the target's seeds into FOLDER.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,4 +1,5 @@
-// Takes an input apart, and puts a seed together. What an input lacks is 0 or empty.
+// Takes an input apart, and puts a seed together. Reads beyond the end of an input give 0 or an
+// empty text.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace millrace::fuzz {
 
-/// The rest of an input. Thread-compatible.
+/// The part of an input that was not read yet. Thread-compatible.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size)
@@ -33,7 +34,7 @@ class Input {
     rest_.remove_prefix(taken.size());
     return taken;
   }
-  /// Up to the next `end`, which is dropped.
+  /// Takes the bytes up to the next `end`, which is dropped.
   std::string_view TakeTo(char end) {
     const std::string_view taken = Take(std::min(rest_.find(end), rest_.size()));
     Take(1);
@@ -44,7 +45,7 @@ class Input {
   std::string_view rest_;
 };
 
-/// Little endian, as Input::Number reads it.
+/// The number in little endian, as Input::Number reads it.
 inline std::string NumberBytes(std::uint64_t value, std::size_t bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xff);

@@ -65,7 +65,7 @@ double AnyReal(double now, Random& random) {
   }
 }
 
-/// Sets the field (its element `at`, where it is repeated) to something else.
+/// Sets the field to another value; if it is repeated, sets its element `at`.
 void MutateValue(Message& message, const FieldDescriptor* field, int at, Random& random) {
   const Reflection* r = message.GetReflection();
   const bool repeated = field->is_repeated();
@@ -108,7 +108,7 @@ void MutateValue(Message& message, const FieldDescriptor* field, int at, Random&
       }
       return r->SetString(&message, field, AnyText(r->GetString(message, field), random));
     default:
-      return;  // the protocol has no float
+      return;  // the protocol has no floating-point fields
   }
 #undef MILLRACE_FUZZ_NUMBER
 }
@@ -144,7 +144,7 @@ void MutateMessage(Message& message, Random& random, int depth) {
   const auto* type = message.GetDescriptor();
   if (type->field_count() == 0) return;
   const Reflection* r = message.GetReflection();
-  // Fields that are set, rather than others: those matter.
+  // Fields that are set are preferred, because they matter more.
   std::vector<const FieldDescriptor*> set;
   r->ListFields(message, &set);
   const FieldDescriptor* field =

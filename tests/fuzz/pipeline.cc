@@ -1,4 +1,4 @@
-// A pipeline as a user, or a Hello, brings it: text, variant and overrides, with zero bytes between
+// A pipeline as a user or a Hello brings it: text, variant and overrides, with zero bytes between
 // them.
 #include "server/pipeline/text/pipeline.h"
 

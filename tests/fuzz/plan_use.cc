@@ -14,7 +14,7 @@
 namespace millrace::fuzz {
 namespace {
 
-// Together they reach every column, both orders of closures, and the spine.
+// Together these reach every column, both orders of closures, and the spine.
 constexpr const char* kPipelines[] = {
     "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 16, remainder: keep}\n"
     "closure: {max_subgraph_size: 64}\nfields: {text: true, global_context: full}\n",

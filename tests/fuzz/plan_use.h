@@ -1,5 +1,5 @@
-// Compiles plans over a dataset and builds batches of them: what becomes of an index and of files
-// that got through their checks.
+// Compiles plans over a dataset and builds batches from them, to use an index and files that passed
+// their checks.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace millrace::fuzz {
 
-/// For each source, compiles a plan over `dataset` and builds and expands some batches. The first
-/// error; aborts where a batch comes out that cannot be expanded.
+/// Compiles a plan over `dataset` for each source, and builds and expands some batches. Returns the
+/// first error; aborts if a batch comes out that cannot be expanded.
 Status UseDataset(const std::shared_ptr<const Dataset>& dataset);
 
 }  // namespace millrace::fuzz

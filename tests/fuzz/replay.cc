@@ -1,6 +1,6 @@
 // Runs a target over files, without libFuzzer.
-//   replay_TARGET [FILE | FOLDER]…   its seeds, and all of these
-//   replay_TARGET --seeds FOLDER     writes its seeds there
+//   replay_TARGET [FILE | FOLDER]…   runs its seeds, and all of these
+//   replay_TARGET --seeds FOLDER     writes its seeds into FOLDER
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void Run(const std::string& name, const std::string& input) {
-  // Named first: where the target aborts, this is the line to look for.
+  // The name is printed first: if the target aborts, this line says which input it was.
   std::printf("%s (%zu bytes)\n", name.c_str(), input.size());
   std::fflush(stdout);
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());

@@ -1,6 +1,6 @@
-// What a dispatcher finds in its state folder: byte 0 of an input says whether the rest is the
-// database and its log as files (0: length of the log in 4 bytes, log, database), or records in an
-// honest database (1: name, a zero byte, length in 2 bytes, record; again and again).
+// The state folder in which a dispatcher begins. Byte 0 of an input says what the rest is. 0: the
+// database and its log as files (length of the log in 4 bytes, log, database). 1: records in an
+// honest database (name, a zero byte, length in 2 bytes, record; again and again).
 #include <sqlite3.h>
 
 #include <filesystem>
@@ -47,7 +47,7 @@ void WriteRecords(const fs::path& folder, Input in) {
   }
 }
 
-/// A dispatcher that finds these records still admits a trainer.
+/// Checks that a dispatcher that finds these records still admits a trainer.
 void Lead(const StoredState& state) {
   test::Harness harness({}, state.term + 1, state.jobs);
   harness.AddWorker("w");
@@ -72,7 +72,7 @@ void Use(const fs::path& folder) {
             "what cannot be loaded is damaged: " + state.status().message());
     return;
   }
-  // Terms go on from where they are; the last one has none after it.
+  // Terms count on from the stored one; the largest term has no successor.
   if (state->term > std::uint64_t{1} << 62) return;
   const Status begun = (*store)->CommitTerm(state->term + 1);
   if (!begun.ok()) return;

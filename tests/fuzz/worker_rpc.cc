@@ -1,8 +1,9 @@
-// Hostile consumers and a hostile dispatcher of a worker: its state machine under any sequence of
-// their messages, with a builder that builds what it says. Afterwards an honest consumer is served.
+// A worker with hostile consumers and a hostile dispatcher: its state machine under any sequence of
+// their messages. The events also say what the builder builds. Afterwards an honest consumer is
+// served.
 //
-// The argument of an event is a stream, counted from 0 in the order of their opening, or what
-// PerformEvent says.
+// The argument of an event is the number of a stream, counted from 0 in the order of opening, or it
+// has the meaning that PerformEvent gives it.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -27,11 +28,11 @@ enum Kind : std::uint8_t {
   kWorkResponse,
   kWorkWritten,
   kWorkClosed,
-  kPlan,   // of the plans that wait, the argument's; odd: it fails
-  kBuild,  // argument: hundreds of bytes of a batch
+  kPlan,   // argument: which of the waiting plans; an odd one fails
+  kBuild,  // argument: size of a batch in hundreds of bytes
   kBuildFails,
-  kAdvance,  // quarters of a second
-  kBudget,   // thousands of bytes
+  kAdvance,  // argument: quarters of a second
+  kBudget,   // argument: thousands of bytes
   kDrain,
   kKinds,
 };
@@ -71,7 +72,7 @@ class Hostile {
     }
     After();
     state_.SetMemoryBudget(kBudgetBytes);
-    // One that says nothing is left again: the next attempt is the one to answer.
+    // The worker leaves a dispatcher that says nothing, so the next attempt is the one to answer.
     WorkClosed();
     for (int n = 0; n < 280 && !work_open_; ++n) Advance(milliseconds(250));
     Require(work_open_, "a worker goes back to a dispatcher");
@@ -234,7 +235,7 @@ class Hostile {
     }
   }
 
-  /// Does what the machine wants, and looks at it.
+  /// Carries out the machine's actions, and checks its state.
   void After() {
     for (WorkerAction::Any& action : state_.TakeActions()) {
       if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {

@@ -1,11 +1,12 @@
-/* Sessions, room and pulls of docs/protocol.md, as small as they can be and still go wrong. Two ranks
- * of a job make each step together; two workers have memory for one batch each, and one of them may
- * die; what lacks in a window may be leased to any living worker (by a dispatcher, or by the consumer
- * itself). With SESSIONS: two trainers want one rank, and the dispatcher may restart between them.
+/* Sessions, room and pulls of docs/protocol.md, in the smallest form that can still go wrong. Two
+ * ranks of a job make each step together. Two workers have memory for one batch each, and one of
+ * them may die. If a window lacks a batch, it may be leased to any living worker (by a dispatcher,
+ * or by the consumer itself). With SESSIONS, two trainers want one rank instead, and the dispatcher
+ * may restart between them.
  *
- * Nothing here goes round in circles, so that what never gets stuck comes to its end: tests/model/run
- * has spin look for states in which somebody is stuck, and for assertions that do not hold. Built with
- * BUG=1 to 5 the model has a mistake in it, and spin finds each.
+ * No state comes twice in a run, so that every run in which nobody gets stuck comes to its end.
+ * tests/model/run makes spin look for states in which somebody is stuck, and for assertions that do
+ * not hold. BUG=1 to 5 builds a mistake into the model, and spin finds each of them.
  */
 #ifndef BUG
 #define BUG 0
@@ -17,11 +18,11 @@
 byte place[2];                                      /* step that a rank's loop takes next */
 bool held[6], room[6], built[6];
 byte lease[6];                                      /* 0: none; else its worker + 1 */
-byte memory[2];                                     /* batches that a worker built and did not send */
-bool dead;                                          /* worker 0 */
+byte memory[2];                                     /* batches that a worker built, not sent yet */
+bool dead;                                          /* worker 0 has died */
 
 #define LACKS(r, s) (place[r] <= (s) && (s) < place[r] + WINDOW && !held[B(r, s)])
-/* A rank has memory for one batch beside the next one: what more is sent to it needs credit. */
+/* A rank has memory for one batch besides the next one. More batches are sent only with credit. */
 #define CREDIT(r) (!held[B(r, 0)] && !held[B(r, 1)] && !held[B(r, 2)])
 #define OVER (place[0] == STEPS && place[1] == STEPS)
 
@@ -50,7 +51,8 @@ proctype Consumer(byte r) {
   od
 }
 
-/* The next one is built whatever the memory, and sent whatever the credit: a later batch goes for it. */
+/* The batch that a rank needs next is built even if memory is full, and sent even without credit.
+ * A later batch is given up for it. */
 #define BUILD(r, s) \
   atomic { lease[B(r, s)] == w + 1 && !built[B(r, s)] && !held[B(r, s)] && place[r] <= (s) && \
            (room[B(r, s)] || BUG == 1) && (memory[w] == 0 || ((s) == place[r] && BUG != 2)) -> \
@@ -71,12 +73,12 @@ proctype Worker(byte w) {
   od
 }
 
-byte number[2];                                     /* as a trainer was told first; 0: not yet */
+byte number[2];                                     /* the first number of a trainer; 0: none yet */
 byte issued, restarts;
 byte lives = 2;                                     /* the trainer that has the rank; 2: none */
-bool out[2];                                        /* told that it was taken over */
+bool out[2];                                        /* the trainer was told that it lost the rank */
 
-/* A hello, first or again: of two rivals the one with the higher number stays. */
+/* A hello, the first one or a later one. The rival with the higher number keeps the rank. */
 #define HELLO(t) \
   atomic { !out[t] && lives != (t) -> \
     if :: number[t] == 0 || BUG == 4 -> issued++; number[t] = issued :: else fi; \
@@ -89,7 +91,7 @@ proctype Trainer(byte t) {
   do
   :: HELLO(t); assert(!out[1])
   :: atomic { lives == t && restarts < 2 -> restarts++; lives = 2 }
-  :: out[t] || lives == t -> break                  /* it is told, or goes on with its batches */
+  :: out[t] || lives == t -> break                  /* it was told, or goes on with its batches */
   od
 }
 

@@ -6,11 +6,11 @@ import checker
 from cluster import EXAMPLES, check
 from fault import fault
 
-SIZE = 8  # examples a batch and rank
+SIZE = 8  # examples in each batch of a rank
 
 
 def cursor(fingerprint, epoch, step, world_size):
-    """A checkpoint after so many steps of an epoch."""
+    """The cursor of a checkpoint after `step` steps of an epoch."""
     return f"v1,{fingerprint}:{epoch}:{step * SIZE * world_size}"
 
 

@@ -10,7 +10,7 @@ from faults.workers import mixed
 
 
 def sync_fault(what, number):
-    """The environment in which a process is killed at, or gets errors from, its n-th fsync."""
+    """The environment in which a process is killed, or gets errors, at its n-th fsync."""
     shim = os.environ["MILLRACE_SYNC_FAULT_LIBRARY"]
     check(os.path.exists(shim), f"{shim} is not built: the target is sync_fault")
     return {"LD_PRELOAD": shim, "MILLRACE_SYNC_FAULT": f"{what}:{number}"}
@@ -25,7 +25,7 @@ def the_dispatcher_is_killed_at_commit_points(run):
     while not survived:
         for when in ("before", "after"):
             with run.cluster() as c:
-                listen = c.dispatcher()  # only for a port and a state folder that was used before
+                listen = c.dispatcher()  # started for a port and a used state folder only
                 if run.seed % 2:
                     shutil.rmtree(c.folder / "state")
                 listen.terminate()
@@ -167,8 +167,8 @@ def the_state_folder_is_wiped(run):
         c.again(dispatcher)
         consumer.wait_for_more(100)
         run.within("longest stall", consumer.stall(wiped), 3)
-        # On an empty folder it begins with the clock's second, which may be that of the one before: what
-        # its peers bring shows it, and it begins again above.
+        # With an empty folder a dispatcher begins with the clock's second as its term. That may be
+        # its predecessor's term. It then learns of this from its peers and begins again above it.
         wait_for(lambda: int(c.status()["term"]) > term, "F: the new dispatcher has no higher term")
         consumer.expect_success()
         c.expect([consumer], job["world_size"], 10)

@@ -8,7 +8,7 @@ from cluster import binary, check, wait_for
 from etcd import Etcd, free_ports
 from fault import NotBuilt, fault
 
-FAILOVER = 5  # seconds
+FAILOVER = 5  # seconds that a failover may take
 
 
 def need_etcd_store():
@@ -40,7 +40,7 @@ class Fleet:
                             self.etcd.store, "--grace", "5")
 
     def status(self, number):
-        """Of one dispatcher, where it leads; else None."""
+        """The status of one dispatcher if it leads, otherwise None."""
         done = subprocess.run([binary("cli"), "status", "--address", self.addresses[number], "--format",
                                "json", "--timeout", "1"], capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None

@@ -12,7 +12,7 @@ SLOWLY = {"delay": 0.02, "ahead": 30000}
 
 
 def copy(c, run, index=True):
-    """A copy of the dataset, and one of its files, by the seed."""
+    """Copies the dataset and chooses one file of it by the seed."""
     folder = c.folder / f"copy-{c._count}"
     shutil.copytree(c.dataset, folder)
     if not index:
@@ -37,7 +37,7 @@ def flip(run, file, first, last, bits=1):
 
 
 def without(c, file, folder):
-    """The options of a pipeline that excludes a file."""
+    """The options that exclude a file from a pipeline."""
     return ["--set", f"exclude.files=[{file.relative_to(folder)}]"]
 
 
@@ -56,7 +56,7 @@ def a_file_is_truncated_before_it_is_opened(run):
         code, _ = consumer.expect_error(file.name)
         check(code == 3, f"exit code {code}, expected 3")
         wait_for(lambda: file.name in str(c.status()["workers"]), "status does not name the file")
-        if (folder / ".millrace.index").exists():  # indexed when the file was good
+        if (folder / ".millrace.index").exists():  # indexed while the file was good
             excluding = c.consume(1, job="excluding", extra=without(c, file, folder))
             excluding.expect_success()
             c.dataset = good
@@ -64,10 +64,10 @@ def a_file_is_truncated_before_it_is_opened(run):
 
 
 def expect_without(c, consumer, file, folder):
-    """E and B of a job that excludes a file: its examples are dropped, in their places."""
+    """Checks E and B for a job that excludes a file: its examples are dropped, in their places."""
     expected = c.reference(0, 1, extra=without(c, file, folder))
     checker.check(consumer.lines(), expected, 1, EXAMPLES)
-    if file.name == largest(c.dataset).name:  # small ones may have none
+    if file.name == largest(c.dataset).name:  # small files may have no examples
         check(any(reason == "excluded" for line in consumer.lines() for _, reason in line["dropped"]),
               "no example of the file is dropped")
 
@@ -137,7 +137,7 @@ def bits_are_flipped(run):
         c.dispatcher()
         c.worker()
         consumer = c.consume(1, extra=["--attach-timeout", "20"])
-        if done.returncode == 0:  # the bits are data: another dataset, and a good one
+        if done.returncode == 0:  # the bit is data: the file is another one, but a good one
             consumer.expect_success()
             c.expect([consumer], 1, 1)
             run.note("seeds where the flipped file is as good", 1, "")

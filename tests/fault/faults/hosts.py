@@ -1,4 +1,4 @@
-"""What a whole host does to its processes: clocks, pauses, limits, strangers on its ports."""
+"""Faults of a whole host: clocks, pauses, limits, strangers on its ports."""
 
 import os
 import resource
@@ -25,8 +25,8 @@ def the_clock_moves(run):
     with run.cluster() as c:
         clock = c.folder / "clock"
         clock.write_text("+0d\n")
-        # Not under the others: gRPC's timers there wait for times of the clock that is moved, in the
-        # kernel, which knows nothing of it.
+        # The other processes keep the real clock. gRPC's timers there would wait for times of the
+        # moved clock, but they wait in the kernel, which does not know that clock.
         moved = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(clock),
                  "FAKETIME_CACHE_DURATION": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
                  "NO_FAKE_STAT": "1"}
@@ -73,8 +73,9 @@ def the_clock_moves(run):
 
 
 def connect_many(addresses, count, random=None):
-    """Connections that stay open: silent, or, where `random`, a third silent, a third that begins as
-    HTTP/2 and goes on at random, a third random from the start. Gives those that could be made."""
+    """Opens connections that stay open: silent ones, or a mixture if `random` (a third silent, a
+    third that begins as HTTP/2 and goes on at random, a third random from the start). Returns
+    those that could be made."""
     made = []
     for number in range(count):
         host, port = addresses[number % len(addresses)].rsplit(":", 1)
@@ -91,7 +92,7 @@ def connect_many(addresses, count, random=None):
 
 
 def read_all(connections):
-    """Takes what came, so that nobody waits for it."""
+    """Reads the bytes that came, so that no sender waits."""
     with selectors.DefaultSelector() as selector:
         for connection in connections:
             selector.register(connection, selectors.EVENT_READ)
@@ -173,7 +174,7 @@ def limits_are_low(run):
 
 
 def start_serve(c):
-    """`serve`, and the file that gets its address."""
+    """Starts `serve`; returns it and the file that will have its address."""
     port = c.folder / "port"
     return c.start("serve", os.environ["MILLRACE_DAEMON_BINARY"], "serve", "--dataset",
                    f"data={c.dataset}", "--listen", "127.0.0.1:0", "--batch-listen", "127.0.0.1:0",
@@ -182,7 +183,7 @@ def start_serve(c):
 
 
 def threads_are_missing(run):
-    """gRPC goes on without a thread that it could not have, and waits for it when it ends."""
+    """If gRPC cannot start a thread, it goes on without it, and waits for it when it ends."""
     first, second = run.random.randrange(0, 13), run.random.randrange(13, 25)
     lacks = f"without threads {first} and {second}"
     with run.cluster() as c:
@@ -203,7 +204,7 @@ def threads_are_missing(run):
 
 
 def a_start_hangs(run):
-    """As where gRPC waits for ever: a file that nobody reads."""
+    """A start hangs as if gRPC waited for ever: it writes into a pipe that nobody reads."""
     with run.cluster() as c:
         os.mkfifo(c.folder / "port.tmp")
         serve, _ = start_serve(c)
@@ -237,7 +238,7 @@ def serve_or_say_why(run, limit):
             if serve.popen.returncode == 0:
                 return
         if limit.startswith("ulimit -v") and serve.popen.returncode == -signal.SIGABRT:
-            # glibc and gRPC abort where they get no memory for a thread; they do say so.
+            # glibc and gRPC abort if they get no memory for a thread, but they do print a message.
             check(" info " not in serve.text().splitlines()[-1], f"{limit}: not a word:\n{serve.text()}")
             serve.killed = True
             run.note("aborts of glibc and gRPC", 1, "")

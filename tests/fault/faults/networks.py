@@ -1,4 +1,4 @@
-"""Networks that cut, lose, delay, repeat and change what is sent."""
+"""Networks that cut connections, and lose, delay, repeat or change bytes."""
 
 import os
 import socket
@@ -112,15 +112,16 @@ def half_open(run, up, down):
         consumer.wait_for_more(200)
         run.within("longest stall", consumer.stall(cut), 3)
         passed = proxy.down.passed
-        # A worker that failed is tried again after at most 60 s; here it failed a few times at most.
+        # A worker that failed is tried again after at most 60 s. Here it failed only a few times,
+        # so that the wait is shorter.
         wait_for(lambda: proxy.down.passed > passed + 20000, "the worker is never used again")
         c.stop(consumer)
         c.expect_prefix(consumer, len(consumer.arrivals))
 
 
 def proxied(c, run, **options):
-    """A dispatcher and a worker, each behind a proxy of its own: for the trainer, the worker's own
-    connection to the dispatcher, and batches."""
+    """A dispatcher and a worker behind three proxies: for the trainer, for the worker's own
+    connection to the dispatcher, and for batches."""
     attach, work, batches = (c.add(Proxy(run.seed * 3 + i, **options)) for i in range(3))
     return attach, work, batches
 
@@ -176,7 +177,8 @@ def repeat(random, times):
 
 
 def replay(address, data, answers):
-    """Sends a recorded connection again; keeps what comes back until the other side ends it."""
+    """Sends a recorded connection again; keeps the answers until the other side ends the
+    connection."""
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall(data)

@@ -1,4 +1,4 @@
-"""Faults whose servers, or test builds, are not there yet."""
+"""Faults for which a part of the servers, or a test build, is missing."""
 
 from fault import NotBuilt, fault
 

@@ -12,12 +12,12 @@ from faults.dispatchers import sync_fault
 
 
 def start_job(c, name):
-    """A job of one epoch, beside others."""
+    """Starts a job of one epoch, besides the others."""
     return c.consume(1, job=name, delay=0.002)
 
 
 def fill(folder):
-    """Leaves no byte."""
+    """Fills the folder's file system to the last byte."""
     with open(folder / "filler", "wb", buffering=0) as f:
         for size in (1 << 16, 1 << 12, 1 << 9, 1):
             try:
@@ -44,7 +44,7 @@ def the_state_folder_is_full(run):
         running.wait_for_batches(20)
         filled = time.monotonic()
         fill(c.folder / "state")
-        # What the log has allotted already may still take some records.
+        # The space that the log has already allotted may still take some records.
         accepted = []
         for number in range(200):
             job = start_job(c, f"job-{number}")
@@ -83,7 +83,7 @@ def the_state_folder_is_full(run):
     "at the start or when a job begins; another dispatcher then goes on"))
 def fsync_fails(run):
     with run.cluster() as c:
-        first = c.dispatcher()  # for a port, and a store with a schema
+        first = c.dispatcher()  # started for a port, and a store with a schema
         first.terminate()
         first.wait()
         number = 1 + (run.seed + 2) % 4
@@ -125,7 +125,7 @@ def contents(file):
 
 
 def memory_folder(c):
-    """A folder that is quick to write, where there may be one."""
+    """A folder in memory if the fault may mount one; it is quick to write."""
     folder = c.folder / "memory"
     folder.mkdir()
     if os.environ.get("MILLRACE_FAULT_ISOLATED"):
@@ -169,7 +169,7 @@ def the_store_is_cut(run):
         run.note("states in the tail", len(states), "")
         terms = {row[-1] for table in states[-1] if table[0] == "leader" for row in table[1]}
         term = max(terms) if terms else 0
-        # The job that ran ends with the state that it ran on.
+        # The running job ends before the state that it uses is replaced.
         c.stop(running)
         for length in run.random.sample(range(first, size), 6):
             folder = f"cut-{length}"

@@ -9,7 +9,7 @@ from cluster import EXAMPLES, check
 from fault import fault
 
 RANKS = 4
-STEPS = EXAMPLES // RANKS          # an epoch, with batches of one example
+STEPS = EXAMPLES // RANKS          # in an epoch; each batch has one example
 EPOCHS = 667
 BEGIN = re.compile(r'\{"epoch":(\d+),"step":(\d+),"rank":(\d+),')
 
@@ -19,13 +19,13 @@ class Storm:
         self.run, self.c = run, c
         self.dispatcher = c.dispatcher()
         self.workers = [c.worker(), c.worker()]
-        self.parts = []            # consumers and where the next one went on: (epoch, step)
+        self.parts = []            # each trainer, and the (epoch, step) where the next one went on
         self.fingerprint = None
         self.counts = {}
         self.start((0, 0))
 
     def start(self, at):
-        """A trainer of all ranks, from a checkpoint on."""
+        """Starts a trainer of all ranks from a checkpoint."""
         where = None
         if at != (0, 0):
             where = f"v1,{self.fingerprint}:{at[0]}:{at[1] * RANKS}"
@@ -66,7 +66,7 @@ class Storm:
         self.pause(self.dispatcher)
 
     def kill_the_trainer(self):
-        """And go on from its checkpoint, at a multiple of 50 steps."""
+        """Kills the trainer and starts it again from its checkpoint, at a multiple of 50 steps."""
         self.fingerprint = self.c.fingerprint()
         self.consumer.process.kill()
         self.consumer.look()
@@ -78,7 +78,7 @@ class Storm:
         self.start(at)
 
     def blow(self):
-        """Until the job has ended."""
+        """Injects faults until the job has ended."""
         calm = [self.kill_a_worker, self.kill_a_worker, self.stop_a_worker, self.kill_all_workers,
                 self.kill_the_dispatcher, self.kill_the_dispatcher, self.pause_a_worker,
                 self.pause_the_dispatcher]

@@ -9,7 +9,7 @@ from fault import NotRun, fault
 
 
 def older():
-    """The programs of the version before."""
+    """The programs of the version before this one."""
     folder = os.environ.get("MILLRACE_OLDER")
     if not folder:
         raise NotRun("give --older FOLDER, which has bin/millraced and bin/millrace of a build of "

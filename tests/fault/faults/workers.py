@@ -1,4 +1,4 @@
-"""Workers that die, hang, leave and are short of room."""
+"""Workers that die, hang, leave, or run out of memory."""
 
 import time
 
@@ -7,7 +7,7 @@ from fault import fault
 
 
 def mixed(run):
-    """World size and network by the seed."""
+    """Chooses the world size and the network by the seed."""
     return {"world_size": run.random.choice([1, 2, 3]), "network": run.random.random() < 0.5}
 
 
@@ -29,7 +29,7 @@ def a_worker_is_killed(run):
 @fault("1b", "the same, with a full buffer", "E B P", conditions=(
     "one of two workers gets SIGKILL or SIGSTOP; the loop has more than 5 s of batches ahead"))
 def a_worker_is_lost_with_a_full_buffer(run):
-    """Nobody waits for what is there already."""
+    """The loop need not wait, because the batches are there already."""
     with run.cluster() as c:
         c.dispatcher()
         workers = [c.worker(), c.worker()]

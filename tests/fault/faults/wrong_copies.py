@@ -1,4 +1,4 @@
-"""A worker whose batches are wrong, and say that they are right: a test program of its own."""
+"""A worker, which is a test program, sends wrong batches whose digests match them."""
 
 import re
 import urllib.request
@@ -10,7 +10,7 @@ from proxy import Proxy
 
 
 def changed(worker):
-    """(epoch, place) of the batches that the worker changed, as it says itself."""
+    """(epoch, place) of the batches that the worker changed, from its own output."""
     return {(int(epoch), int(place)) for epoch, place in
             re.findall(r"^changed epoch (\d+), place (\d+)$", worker.text(), re.M)}
 
@@ -24,7 +24,7 @@ def alarms(consumer, world_size):
 
 
 def mismatches(dispatcher):
-    """What the dispatcher's metric says."""
+    """The value of the dispatcher's metric."""
     address = re.search(r"for=metrics address=(\S+)", dispatcher.text())[1]
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         text = answer.read().decode()
@@ -32,7 +32,8 @@ def mismatches(dispatcher):
 
 
 def places(reference):
-    """(epoch, step, rank) of each batch, by (epoch, the examples before it)."""
+    """The (epoch, step, rank) of each batch; the key is (epoch, number of examples before the
+    batch)."""
     found, before = {}, {}
     for line in sorted(reference, key=lambda line: (line["epoch"], line["ordinal"])):
         found[line["epoch"], before.get(line["epoch"], 0)] = checker.place(line)
@@ -73,7 +74,7 @@ def a_worker_makes_wrong_copies(run):
                   f"the alarm at epoch {epoch}, step {step} names {workers}")
             check((epoch, step) in changed_steps, f"an alarm at epoch {epoch}, step {step}, which "
                                                   f"nobody changed")
-        # Of a changed batch either copy may have come first.
+        # Either copy of a changed batch may have come first.
         taken_wrong = [line for line in lines if checker.place(line) in may_differ
                        and line["hash"] != right[checker.place(line)]["hash"]]
         check(taken_wrong, "no wrong batch was delivered: nothing was tried")
