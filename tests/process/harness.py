@@ -1,7 +1,9 @@
-"""Real processes for tests: datasets, daemons, consumers, and the reference they are held against.
+"""Real processes for tests: datasets, daemons, consumers, and the reference that they are compared
+with.
 
-Everything of one test lives in one temporary folder and ends with it. Waiting is always for an event
-(a file, a line, an exit), never for a length of time; a limit only says that the test has failed.
+Everything of one test lives in one temporary folder and ends with it. Tests wait for events (a
+file, a line, an exit), never for a length of time. A wait ends after a limit only to say that the
+test has failed.
 """
 
 import contextlib
@@ -31,11 +33,11 @@ def binary(name):
 
 
 class Failure(AssertionError):
-    """A test's claim does not hold."""
+    """A check of the test failed."""
 
 
 class Skipped(Exception):
-    """The test needs something that is not here; says what."""
+    """The test needs something that is missing here; the message says what."""
 
 
 def check(condition, message):
@@ -44,7 +46,7 @@ def check(condition, message):
 
 
 def wait_for(condition, what, process=None):
-    """Polls until condition() is true; fails with `what` when patience runs out."""
+    """Polls until condition() is true; fails with `what` after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         result = condition()
@@ -57,7 +59,7 @@ def wait_for(condition, what, process=None):
 
 
 class Process:
-    """One running program, its output in a file."""
+    """One running program, with its output in a file."""
 
     def __init__(self, folder, name, command, env=None):
         self.name = name
@@ -70,7 +72,7 @@ class Process:
         return self.output.read_text(errors="replace")
 
     def memory_bytes(self):
-        """The page cache aside."""
+        """The memory of the process, without the page cache."""
         status = pathlib.Path(f"/proc/{self.popen.pid}/status").read_text()
         kinds = re.findall(r"^(?:RssAnon|RssShmem|VmSwap):\s+(\d+) kB", status, re.M)
         return sum(map(int, kinds)) << 10
@@ -121,7 +123,7 @@ class Cluster:
     # --- programs ---
 
     def run(self, *arguments, expect=0):
-        """Runs the command-line tool to its end; gives its standard output."""
+        """Runs the command-line tool to its end; returns its standard output."""
         done = subprocess.run([binary("cli"), *map(str, arguments)], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
                               check=False)
@@ -160,8 +162,8 @@ class Cluster:
         return process
 
     def proxy(self, delay_ms):
-        """A proxy that passes bytes on `delay_ms` later, each way: its address, and the file that
-        has to say where to before the first connection."""
+        """Starts a proxy that passes bytes on `delay_ms` later, each way. Returns its address, and
+        the file that must contain the target's address before the first connection."""
         to = self.folder / f"proxy-to-{self._count}"
         port_file = self.folder / f"proxy-port-{self._count}"
         process = self.start("proxy", binary("proxy"), "--to-file", to, "--delay-ms", delay_ms,
@@ -170,12 +172,12 @@ class Cluster:
         return port_file.read_text().strip(), to
 
     def serve_far(self, delay_ms):
-        """serve(), but consumers reach both of its ports only `delay_ms` away."""
+        """Like serve(), but consumers reach both of its ports with a delay of `delay_ms`."""
         batches, to_batches = self.proxy(delay_ms)
         control, to_control = self.proxy(delay_ms)
         process = self.serve("--advertise", batches, state="far-state")
         to_control.write_text(self.address)
-        # The line is there before the port file.
+        # The daemon prints this line before it writes the port file.
         to_batches.write_text(re.search(r"for=batches address=(\S+)", process.text())[1])
         self.address = control
         return process
@@ -188,7 +190,7 @@ class Cluster:
         process.log = log
         return process
 
-    # --- what was delivered, and what had to be ---
+    # --- delivered and expected batches ---
 
     def status(self):
         return json.loads(self.run("status", "--address", self.address, "--format", "json"))
@@ -201,7 +203,7 @@ class Cluster:
 
     @staticmethod
     def delivered(log):
-        """Complete lines of a delivery log."""
+        """The complete lines of a delivery log."""
         if not pathlib.Path(log).exists():
             return []
         text = pathlib.Path(log).read_text()
@@ -217,7 +219,8 @@ def key(line):
 
 
 def check_same(delivered, expected, what=""):
-    """Each expected batch exactly once, with the same bytes, each rank's in order."""
+    """Checks that each expected batch came exactly once, with the same bytes, and each rank's in
+    order."""
     counts = {}
     for line in delivered:
         counts[key(line)] = counts.get(key(line), 0) + 1
@@ -236,7 +239,8 @@ def check_same(delivered, expected, what=""):
 
 
 def check_examples_once(lines, what=""):
-    """Every example of an epoch at most once; gives the ids seen, dropped ones included."""
+    """Checks that every example of an epoch came at most once. Returns the ids, dropped ones
+    included."""
     seen = set()
     for line in lines:
         for example in [*line["examples"], *(d[0] for d in line["dropped"])]:

@@ -1,5 +1,5 @@
-"""The benchmark's runner: that a whole quick run works on what is built, that noise is rejected, and
-that every command of its document runs. What it measures is no test's business."""
+"""Tests the benchmark's runner: a whole quick run works on everything that is built, noise is
+rejected, and every command of its document runs. The measured values are not tested."""
 
 import json
 import os
@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tests" / "bench"))
 
 
 def run(folder, *arguments, expect=0, env=None):
-    """The runner in quick mode, in a folder of its own."""
+    """Runs the runner in quick mode, in a folder of its own."""
     command = [sys.executable, str(ROOT / "tests" / "bench" / "run"), *arguments, "--quick",
                "--build", str(BUILD), "--out", str(folder), "--rivals-folder",
                str(pathlib.Path(folder) / "rivals")]
@@ -52,7 +52,8 @@ def test_the_benchmark_rejects_samples_that_were_disturbed():
     from runner.sampling import Machine, Noisy, Sampler, busy_seconds
 
     class Clock:
-        """Ten seconds a sample on two CPUs; `others` seconds of each are someone else's."""
+        """A sample takes ten seconds on two CPUs; `others` says how many CPU seconds of each others
+        use."""
 
         def __init__(self, others):
             self.time = self.busy_time = self.own_time = 0.0
@@ -80,7 +81,7 @@ def test_the_benchmark_rejects_samples_that_were_disturbed():
         check(False, "noise was taken")
     except Noisy as error:
         check("--most-foreign" in str(error) and "3 samples were rejected" in str(error), str(error))
-    # Of a pair both count, or none.
+    # Both samples of a pair count, or neither does.
     clock = Clock([0, 3, 0, 0])
     sampler = Sampler(0.08, 2, clock.machine(), clock.program)
     sampler.pair((["a"], 1, None), (["b"], 1, None))
@@ -163,14 +164,14 @@ def test_every_command_of_the_benchmark_page_runs():
             words = shlex.split(command.replace("/data/stdlib", str(DATA))
                                 .replace("docs/benchmarks.md", str(page)))
             if words[0] in ("cmake", "ninja"):
-                continue  # the build that this test runs on
+                continue  # this test runs on that build
             check(words[0] in ("tests/bench/run", "tests/bench/rivals/run"), command)
             if words[0].endswith("rivals/run"):
                 words[1:1] = ["--rivals"]
                 words += ["--only", "none"]
             elif "--list" not in words:
                 words += ["--only", "b"]
-            # No package can be had here: the table says so, and the run goes on.
+            # The test may not load packages, so the table gives the reason and the run goes on.
             out = run(folder, *words[1:], env={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": folder})
             if "--rivals" in words:
                 check("not measured: cannot be installed here" in out, out)

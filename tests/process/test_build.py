@@ -1,4 +1,4 @@
-"""deploy/build says how far a build is, and all that goes wrong."""
+"""deploy/build prints how far a build is, and everything that goes wrong."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What a person can get wrong with the daemon and the tool, and what they are told."""
+"""Mistakes that a person can make with the daemon and the tool, and the messages for them."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ from test_streams import DATA
 
 
 def refused(command, code, *words):
-    """The command ends with `code` and one line that has all `words`."""
+    """Checks that the command ends with `code` and one line that has all `words`."""
     done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=PATIENCE, check=False)
     lines = [line for line in done.stderr.splitlines() if " info " not in line]
@@ -49,11 +49,11 @@ def test_a_state_folder_in_use_is_refused_in_one_line():
 
 def test_a_start_that_hangs_says_so_and_ends():
     with cluster(DATA) as c:
-        # Opened for writing, it waits for a reader.
+        # The daemon opens this pipe for writing and so waits for a reader.
         os.mkfifo(c.folder / "port.tmp")
         process = c.start("serve", *serve(c, "--port-file", c.folder / "port"))
         wait_for(lambda: "for=batches" in process.text(), "serve does not start", process.popen)
-        process.popen.send_signal(signal.SIGALRM)  # as when its time is over
+        process.popen.send_signal(signal.SIGALRM)  # as when the time for a start is over
         check(process.wait() == 1, f"exit code {process.popen.returncode}, expected 1")
         check("neither started nor ended within 30 s" in process.text(), process.text())
 
@@ -87,7 +87,7 @@ def test_flags_win_over_the_file_and_print_config_says_what_is_in_force():
                               timeout=PATIENCE)
         check("threads: 5" in done.stdout, done.stdout)
         check("grace: 7" in done.stdout, done.stdout)
-        # What it prints is a configuration itself.
+        # The printed configuration can itself be used as a configuration.
         config.write_text(done.stdout)
         again = subprocess.run([binary("daemon"), "serve", "--config", config, "--print-config"],
                                capture_output=True, text=True, check=True, timeout=PATIENCE)
@@ -200,7 +200,7 @@ def test_a_worker_with_another_dataset_gets_no_work_and_is_named():
 
 
 def big_dataset(folder):
-    """Takes a while to index on one thread, in many files."""
+    """A dataset of many files that takes a while to index on one thread."""
     subprocess.run([binary("cli"), "generate", folder, "--force", "--nodes", "4000000", "--files",
                     "80", "--seed", "5"], check=True, timeout=PATIENCE, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)
@@ -215,8 +215,8 @@ def index_lock(folder):
 
 
 def interrupted_while_indexing(c, name, command, number):
-    """Sends a signal while the index is being built (tried again where it was built first); checks
-    that the old index stays, and gives the process."""
+    """Sends a signal while the index is being built, and tries again if the build was faster.
+    Checks that the old index stays; returns the process."""
     data = big_dataset(c.folder / "big")
     index = data / ".millrace.index"
     before = (pathlib.Path(DATA) / ".millrace.index").read_bytes()
@@ -298,7 +298,7 @@ def test_one_dataset_that_is_being_opened_keeps_no_other_waiting():
         slow = c.folder / "slow"
         shutil.copytree(DATA, slow)
         (slow / ".millrace.index").unlink()
-        # Named so that it is the first to be opened.
+        # The name makes this dataset the first to be opened.
         datasets = ["--dataset", f"a-slow={slow}", "--dataset", f"data={DATA}"]
         slow_pipeline = c.folder / "slow.yaml"
         slow_pipeline.write_text(c.pipeline.read_text().replace("dataset: data", "dataset: a-slow"))
@@ -312,7 +312,7 @@ def test_one_dataset_that_is_being_opened_keeps_no_other_waiting():
                     "127.0.0.1:0", "--dispatcher", c.address)
             fast = c.pipeline
             c.pipeline = slow_pipeline
-            # More of them than there are threads that compile.
+            # There are more of these jobs than threads that compile.
             waiting = [c.consumer(1, job=f"slow-{i}", extra=["--set", f"shuffle.seed={i}"])
                        for i in range(4)]
             wait_for_status(c, lambda s: sum("a-slow" in j.get("why", "") and
@@ -360,7 +360,7 @@ def test_a_dispatcher_that_lost_its_state_begins_above_the_term_that_peers_have_
         first = c.dispatcher()
         first.terminate()
         check(first.wait() == 0, first.text())
-        # As a clock would that was 1,000 s ahead.
+        # The term is as if it came from a clock that was 1,000 s ahead.
         with contextlib.closing(sqlite3.connect(c.folder / "state" / "state.db")) as db, db:
             db.execute("UPDATE leader SET term = term + 1000")
         second = c.dispatcher(c.address)
@@ -373,7 +373,7 @@ def test_a_dispatcher_that_lost_its_state_begins_above_the_term_that_peers_have_
         third = c.dispatcher(c.address)
         consumer.expect_success()
         check_same(c.delivered(consumer.log), c.reference(0, 1))
-        # JSON has numbers of 64 bits as text.
+        # JSON has 64-bit numbers as text.
         check(int(c.status()["term"]) > int(ahead), f"{c.status()['term']} is not above {ahead}")
         warnings = [line for line in third.text().splitlines() if " warning " in line]
         check(len(warnings) == 1 and "began a new term" in warnings[0], third.text())

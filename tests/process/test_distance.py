@@ -1,6 +1,7 @@
-"""Streams over a long way, and past consumers that stand still: what they get, and at what rate.
+"""Streams over a long distance, and beside consumers that stand still: their batches, and their
+rate.
 
-Rates are compared between consumers that run at the same time, as shares of each other.
+Rates are compared between consumers that run at the same time, as a share of each other.
 """
 
 import os
@@ -10,17 +11,18 @@ from harness import check, check_same, cluster, wait_for
 
 DATA = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
 NETWORK = ["--no-shared-memory"]
-# A short training step. It keeps the processor from being what all wait for.
+# A short training step, so that the processor is not the bottleneck.
 STEP = ["--delay", "0.0003"]
 
 
 def lines(consumer):
-    """Batches that a consumer has logged."""
+    """The number of batches that a consumer has logged."""
     return consumer.log.read_bytes().count(b"\n") if consumer.log.exists() else 0
 
 
 def share(one, other, first, last):
-    """What `one` gets for each batch of `other`, from when both have `first` until either has `last`."""
+    """How many batches `one` gets for each batch of `other`. Counts from when both have `first`
+    until either has `last`."""
     wait_for(lambda: lines(one) >= first and lines(other) >= first, "no batches")
     begin = lines(one), lines(other)
     check(max(begin) < last, f"one was through before the other had begun: {begin}")
@@ -30,7 +32,7 @@ def share(one, other, first, last):
 
 
 def test_a_long_way_changes_no_batch_and_costs_little():
-    epochs = 160  # of 24 batches
+    epochs = 160  # each has 24 batches
     with cluster(DATA, batch="size: 64") as c:
         c.serve()
         near_address = c.address
@@ -48,12 +50,13 @@ def test_a_long_way_changes_no_batch_and_costs_little():
         check(got > 0.5, f"20 ms each way leave {got:.2f} of the rate")
 
 
-# Sanitizers keep freed memory for a while, and their own work hides what the program's costs.
+# Sanitizers keep freed memory for a while, and their own work hides the program's costs.
 SANITIZED = bool(os.environ.get("MILLRACE_TEST_SANITIZE"))
 
 
 def past_one_that_stands_still(extra):
-    """One of two consumers of a worker is stopped; the other is held against one of its own worker."""
+    """One of two consumers of a worker is stopped. The other is compared with the only consumer of
+    another worker."""
     epochs = 160
     with cluster(DATA, batch="size: 64") as c:
         c.serve(state="another-state")
@@ -61,7 +64,7 @@ def past_one_that_stands_still(extra):
         c.dispatcher()
         worker = c.worker(memory="16MiB")
         stopped = c.consumer(1, job="stopped", epochs=10000, extra=extra)
-        # Long enough for more leases than the worker has memory for.
+        # By then the consumer has used more leases than the worker has memory for.
         wait_for(lambda: lines(stopped) > 100 * 24, "no batches", stopped.popen)
         before = worker.memory_bytes()
         stopped.stop()
@@ -69,7 +72,8 @@ def past_one_that_stands_still(extra):
         c.address = alone_address
         alone = c.consumer(1, job="alone", epochs=epochs, extra=[*extra, *STEP])
         got = share(beside, alone, 5 * 24, (epochs - 1) * 24)
-        # What malloc keeps, and what a second job takes; all batches are some 80 MB.
+        # The limit leaves room for memory that malloc keeps, and for a second job. All batches
+        # together have some 80 MB.
         grown = worker.memory_bytes() - before
         if not SANITIZED:
             check(got > 0.5, f"beside one that stands still: {got:.2f} of the rate without it")

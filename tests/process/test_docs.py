@@ -15,18 +15,18 @@ from test_streams import DATA
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
                                                  for p in (ROOT / "docs").glob("*.md"))]
-# Commands that run this very test suite, or build the tree: CI runs the first, and has done the rest;
-# those of tests/bench and tests/fault have tests of their own, and CI runs tests/fuzz/run; the tests
-# of the Python package begin with pip.
+# These commands are not run. They run this very test suite or build the tree, and CI does both.
+# Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
+# tests of the Python package begin with pip.
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
            "git ", "tests/bench/", "./tests/fault/", "./tests/fuzz/", "./tests/process/soak",
            "pip install ./client/python")
-# Commands that talk to a dispatcher.
+# Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")
 
 
 def commands(page):
-    """The commands of a page's sh blocks, continuation lines joined, comments off."""
+    """The commands of a page's sh blocks, with continuation lines joined and comments removed."""
     text = (ROOT / page).read_text()
     for block in re.findall(r"```sh\n(.*?)```", text, re.S):
         for line in block.replace("\\\n", " ").splitlines():
@@ -41,7 +41,8 @@ def readme_pipeline():
 
 
 def localise(line, c):
-    """The command with what exists here. Its options and their order stay."""
+    """Replaces paths and addresses in the command by those of this machine. The options and their
+    order stay."""
     line = re.sub(r"/data/\w+", str(DATA), line)
     line = re.sub(r"(?<![\d.])(0\.0\.0\.0|127\.0\.0\.1|10\.0\.0\.\d+|HOST|localhost):7700", c.address, line)
     line = line.replace("10.0.0.2:7701", "127.0.0.1:7701")
@@ -103,7 +104,7 @@ def run_until_interrupted(arguments, page, line, c):
 
 
 def run_daemon(arguments, page, line, c):
-    """A daemon of the document starts, listens, and ends well; on free ports."""
+    """A daemon command of the document starts, listens, and ends well; it uses free ports."""
     port = c.folder / f"port-{time.monotonic_ns()}"
     role = arguments[0]
     kept = [a for a in arguments]

@@ -19,7 +19,7 @@ def test_a_drained_worker_ends_empty_and_its_consumers_go_on_elsewhere():
         check("leaving is empty" in out, out)
         state = {w["name"]: w for w in c.status()["workers"]}
         check(state["leaving"]["state"] == "draining" and state["leaving"]["leases"] == 0, str(state))
-        # Nobody misses it now.
+        # Nobody needs the worker now.
         leaving.kill()
         consumer.expect_success()
         check_same(c.delivered(consumer.log), c.reference(0, 2))
@@ -32,7 +32,7 @@ def test_draining_says_what_is_left_when_its_time_is_over():
         c.worker(extra=["--name", "only"])
         consumer = c.consumer(1, extra=SLOW)
         wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
-        consumer.stop()  # it holds its leases
+        consumer.stop()  # it keeps its leases
         refused([binary("cli"), "drain", "only", "--address", c.address, "--timeout", "0.5"], 1,
                 "only", "not empty after 0.5 s", "leases", "run this again")
         refused([binary("cli"), "drain", "other", "--address", c.address], 2, "other", "only")

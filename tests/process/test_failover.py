@@ -1,4 +1,4 @@
-"""Two dispatchers with one etcd: who leads, and what becomes of running jobs when that changes."""
+"""Two dispatchers with one etcd: which one leads, and how running jobs survive a change."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ class Etcd:
         wait_for(lambda: self.get("term") is not None, "etcd does not start", self.process.popen)
 
     def get(self, key):
-        """The value of a key of the dispatchers'; empty where there is none, None without etcd."""
+        """The value of one of the dispatchers' keys; empty if there is none, None without etcd."""
         body = json.dumps({"key": base64.b64encode(f"/millrace/{key}".encode()).decode()}).encode()
         try:
             with urllib.request.urlopen(f"http://{self.address}/v3/kv/range", body, 2) as answer:
@@ -45,7 +45,8 @@ class Etcd:
 
 
 def two_dispatchers(c, etcd):
-    """Started one after the other, so that the first one leads: processes and addresses."""
+    """Starts two dispatchers one after the other, so that the first one leads. Returns processes
+    and addresses."""
     started = []
     for name in ("first", "second"):
         port = c.folder / f"port-{name}"
@@ -68,7 +69,7 @@ def ask(address):
 
 
 def leads(address):
-    """The term of the dispatcher there, where it leads."""
+    """The term of the dispatcher at that address, if it leads."""
     done = ask(address)
     return int(json.loads(done.stdout)["term"]) if done.returncode == 0 else 0
 
@@ -89,9 +90,10 @@ def test_a_standby_takes_over_when_the_leader_is_killed_and_nobody_loses_a_batch
         after = wait_for(lambda: leads(second_at), "the standby does not take over", second.popen)
         took = time.monotonic() - since
         print(f"the standby led {took:.1f} s after the leader was killed")
-        check(took < 50, f"{took} s")  # ten times the promise, for a machine that does something else
+        check(took < 50, f"{took} s")  # ten times the promise: the machine may be busy
         check(after > before, f"term {after} after {before}")
-        # A job that begins now needs all of them: the leader, its store, and a worker that found it.
+        # A job that begins now needs everything: the leader, its store, and a worker that found the
+        # leader.
         fresh = c.consumer(1, job="fresh", log=c.folder / "fresh.jsonl")
         fresh.expect_success()
         running.expect_success()
@@ -99,7 +101,8 @@ def test_a_standby_takes_over_when_the_leader_is_killed_and_nobody_loses_a_batch
         check_same(c.delivered(fresh.log), c.reference(0, 1))
         wait_for(lambda: {"running", "fresh"} <= {j["name"] for j in c.status()["jobs"]},
                  "status lacks a job")
-        # One that stops in order leaves its place at once: the lease need not end.
+        # A dispatcher that stops in order gives up its place at once: nobody waits for its lease to
+        # end.
         again = c.start("again", binary("daemon"), "dispatcher", "--dataset", f"data={DATA}",
                         "--listen", first_at, "--store", f"etcd://{etcd.address}", "--name", "again")
         wait_for(lambda: "not the leader: second" in ask(first_at).stderr, "no standby", again.popen)
@@ -119,7 +122,8 @@ def test_a_leader_that_stood_still_closes_its_streams_and_changes_nothing_when_i
         wait_for(lambda: len(c.delivered(running.log)) > 5, "no batches", running.popen)
         first.stop()
         term = wait_for(lambda: leads(second_at), "the standby does not take over", second.popen)
-        # The job's session goes over; then the old leader wakes, with a stream that it thinks is its.
+        # The job's session moves to the new leader. Then the old leader wakes, and still has a
+        # stream that it takes for its own.
         wait_for(lambda: any(j["name"] == "running" and j["state"] == "live"
                              for j in json.loads(ask(second_at).stdout).get("jobs", [])),
                  "the session does not find the new leader", running.popen)

@@ -14,7 +14,8 @@ SLOW = ["--delay", "0.02", "--prefetch-bytes", "30000"]
 
 
 def own_dataset(c, name="mine"):
-    """A copy of the dataset in the test's folder, which may be damaged, and its largest file."""
+    """Copies the dataset into the test's folder, where it may be damaged. Returns the copy and its
+    largest file."""
     folder = c.folder / name
     shutil.copytree(DATA, folder)
     return folder, max(folder.rglob("*.bin"), key=lambda file: file.stat().st_size)
@@ -41,8 +42,8 @@ def begun(c, consumer):
 
 
 def serve_own(c):
-    """A daemon that serves a copy of the dataset, and a job that has begun: the copy's largest file,
-    both processes."""
+    """Starts a daemon that serves a copy of the dataset, and a job that has begun. Returns the
+    copy's largest file and both processes."""
     c.dataset, file = own_dataset(c)
     daemon = c.serve()
     consumer = c.consumer(1, extra=SLOW)
@@ -73,7 +74,7 @@ def test_a_file_zeroed_in_mid_epoch_ends_the_job_with_its_name():
         file, daemon, consumer = serve_own(c)
         write_zeros(file)
         expect_data_loss(consumer, daemon, file)
-        # Who asks anew is told at once; who excludes the file is served.
+        # A new job for the file fails at once; a job that excludes the file is served.
         again = c.consumer(1, job="again")
         check(again.wait() == 3 and file.name in again.text(), again.text())
         name = file.relative_to(c.dataset)
@@ -102,13 +103,13 @@ def test_the_job_goes_on_with_the_worker_whose_file_was_not_zeroed():
         damaged = worker_of(c, mine)
         consumer = c.consumer(1, extra=SLOW)
         begun(c, consumer)
-        # Files are opened when they are needed: only what is open is watched.
+        # Only open files are watched, and files are opened when they are needed.
         maps = pathlib.Path(f"/proc/{damaged.popen.pid}/maps")
         wait_for(lambda: str(file) in maps.read_text(), "the worker does not open the file")
         c.worker()
         wait_for(lambda: [w["state"] for w in c.status()["workers"]] == ["ready", "ready"],
                  "the other worker is not ready")
-        # Up to a second may pass until a change in place is seen: nothing shall be built meanwhile.
+        # A change in place may go unnoticed for up to a second, so nothing may be built meanwhile.
         consumer.stop()
         for _ in range(2):
             c.status()
@@ -164,7 +165,8 @@ def test_a_file_that_was_touched_and_is_then_overwritten_ends_the_job_with_its_n
         begun(c, consumer)
         touch(file, 5)
         wait_for(lambda: "files were touched" in daemon.text(), "nobody tells of it", daemon.popen)
-        # One byte that no batch need read, and the times of before: only its digest tells.
+        # This changes one byte that no batch need read, and sets the old times again: only the
+        # file's digest shows it.
         with open(file, "r+b") as f:
             f.seek(-1, os.SEEK_END)
             last = f.read(1)[0]
@@ -197,7 +199,7 @@ def test_the_exclude_line_of_the_error_lets_the_job_go_on_from_its_cursor():
         after, start = c.delivered(again.log), 8 * len(before)
         c.dataset = DATA
         check_same(after, c.reference(0, 1, start), "with the file excluded")
-        # Both cursors are of one order, and each example has the place that it would have had.
+        # Both cursors belong to one order, and each example keeps its place.
         orders = [f.read_text().strip().split(":")[0] for f in (at, end)]
         check(orders[0] == orders[1], f"{orders}")
         c.pipeline.write_text(whole)
@@ -218,7 +220,7 @@ def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
         folders = [own_dataset(c, name) for name in ("one", "two")]
         c.dispatcher()
         workers = [worker_of(c, folder) for folder, _ in folders]
-        # Two files of different sizes: each worker lacks another one.
+        # Each worker lacks another one of two files, which differ in size.
         files = [folders[0][1],
                  sorted(folders[1][0].rglob("*.bin"), key=lambda f: f.stat().st_size)[-2]]
         consumer = c.consumer(1, epochs=100, extra=SLOW)
@@ -232,7 +234,7 @@ def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
         cut(files[1])
         check(consumer.wait() == 3, consumer.text())
         last = consumer.text().splitlines()[-1]
-        # Each worker would serve a job that excludes its own bad file.
+        # Each worker could serve a job that excludes its own bad file.
         for file, (folder, _) in zip(files, folders):
             line = f'exclude: {{files: ["{file.relative_to(folder)}"]}}'
             check(f"write `{line}`" in last, f"{line} is not in: {last}")
@@ -246,8 +248,8 @@ def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
 
 
 def bad_dataset(c):
-    """A copy of the dataset that was never indexed, a file of it that others need, which is cut
-    off, and the names of all that --skip-bad leaves out for it."""
+    """Copies the dataset without an index, and cuts off a file that others need. Returns the copy,
+    the file, and the names of all files that --skip-bad leaves out because of it."""
     folder, _ = own_dataset(c)
     (folder / ".millrace.index").unlink()
     sizes = {file: file.read_bytes() for file in sorted(folder.rglob("*.bin"))}

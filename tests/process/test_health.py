@@ -17,12 +17,12 @@ def frame(kind, flags, stream, payload):
 
 
 def header(name, value):
-    """An HPACK literal that is not indexed."""
+    """A header as an HPACK literal that is not indexed."""
     return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
 def health(process, service):
-    """ServingStatus of one Check; None where the service is not known."""
+    """The ServingStatus that one Check returns; None if the service is not known."""
     address = wait_for(lambda: re.search(r"for=health address=(\S+)", process.text()), "no health",
                        process.popen)[1]
     host, port = address.rsplit(":", 1)

@@ -1,4 +1,4 @@
-"""What `cmake --install` gives is enough for somebody else's program."""
+"""A program of somebody else can be built with what `cmake --install` installs."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ from harness import PATIENCE, Skipped, check
 BUILD = os.environ.get("MILLRACE_BUILD_DIR", "")
 SOURCE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 
-IMAGE_SECONDS = 1400  # it builds everything anew
+IMAGE_SECONDS = 1400  # long, because everything is built anew
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)
 project(Trainer LANGUAGES C CXX)

@@ -1,4 +1,4 @@
-"""A worker keeps to its memory_limit, whatever its consumers would have it build ahead."""
+"""A worker keeps to its memory_limit, even if its consumers want it to build far ahead."""
 
 import os
 
@@ -15,8 +15,8 @@ batch: {size: 64, remainder: keep}
 
 
 def stopped_consumer(c):
-    """One that has asked for far more than the limit, as it does after some batches, and reads
-    nothing."""
+    """A consumer that has asked for far more than the limit, as it does after some batches, and
+    then reads nothing."""
     consumer = c.consumer(4, epochs=100, extra=["--prefetch-bytes", "1000000000", "--delay", "0.05"])
     wait_for(lambda: len(c.delivered(consumer.log)) > 80, "no batches", consumer.popen)
     consumer.stop()
@@ -31,7 +31,7 @@ def test_a_worker_builds_no_further_ahead_than_its_memory_limit_allows():
         c.run("generate", c.dataset, "--nodes", "2000000")
         c.pipeline.write_text(LARGE_BATCHES)
 
-        # Where the limit is large, so many are built.
+        # With a large limit, the worker does build this much.
         generous = c.serve("--memory-limit", "1GiB")
         consumer = stopped_consumer(c)
         wait_for(lambda: generous.memory_bytes() > LIMIT, "little is built ahead", generous.popen)
@@ -48,7 +48,7 @@ def test_a_worker_builds_no_further_ahead_than_its_memory_limit_allows():
             return int(worker["buffered_bytes"]) > 0.75 * int(worker["memory_limit_bytes"])
 
         wait_for(is_full, "it could build further ahead", frugal.popen)
-        # What is needed next is built all the same.
+        # The batch that is needed next is built in any case.
         before = len(c.delivered(consumer.log))
         consumer.resume()
         wait_for(lambda: seen.append(frugal.memory_bytes()) or

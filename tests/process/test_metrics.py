@@ -1,4 +1,4 @@
-"""What Prometheus and probes are told, against the table of the documentation."""
+"""Metrics and probes, compared with the table of the documentation."""
 
 import os
 import pathlib
@@ -10,7 +10,7 @@ from test_streams import DATA
 
 PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs" / "operations.md"
 PROBES = ("--metrics-listen", "127.0.0.1:0")
-# Before any job: label values that there have to be, with 0.
+# Label values that must be there before any job, with the value 0.
 FROM_THE_START = {
     "millrace_leases_granted_total": "", "millrace_self_leases_total": "",
     "millrace_leases_moved_total": 'reason="failing"',
@@ -25,7 +25,7 @@ FROM_THE_START = {
 
 
 class Scrape:
-    """One answer of /metrics: types and helps by name, values by name and labels as they stand."""
+    """One answer of /metrics: types and help texts by name, values by name and label text."""
 
     def __init__(self, process):
         address = wait_for(lambda: re.search(r"for=metrics address=(\S+)", process.text()),
@@ -42,12 +42,12 @@ class Scrape:
         return self.values[name, labels]
 
     def labels(self, name):
-        """The label names of a metric's series."""
+        """The sets of label names in a metric's series."""
         return {tuple(re.findall(r'(\w+)="', labels)) for n, labels in self.values if n == name}
 
 
 def documented():
-    """Rows of the page's table: name -> (type, labels, processes, meaning)."""
+    """The rows of the page's table: name -> (type, labels, processes, meaning)."""
     row = re.compile(r"^\| `(millrace_\w+)(?:\{([\w,]+)\})?` \| (\w+) \| ([\w, ]+) \| (.+) \|$", re.M)
     rows = {m[1]: (m[3], tuple((m[2] or "").split(",")) if m[2] else (), m[4], m[5])
             for m in row.finditer(PAGE.read_text())}
@@ -56,7 +56,8 @@ def documented():
 
 
 def check_table(scrape, *processes):
-    """The scrape has the documented metrics of the processes that are one here, and no other."""
+    """Checks that the scrape has exactly the documented metrics of the roles that run in this
+    process."""
     rows = {name: row for name, row in documented().items()
             if set(processes) & set(row[2].split(", "))}
     check(set(scrape.types) == set(rows), f"{processes}: shown and documented differ in "

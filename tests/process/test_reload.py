@@ -1,4 +1,4 @@
-"""SIGHUP: the configuration is read again while everything goes on."""
+"""SIGHUP makes a daemon read its configuration again; everything else goes on."""
 
 import signal
 
@@ -16,7 +16,7 @@ def config_of(c, level="info", more="", **datasets):
 
 
 def serve(c):
-    """A daemon that has its datasets from the configuration alone."""
+    """A daemon that knows its datasets only from the configuration."""
     port = c.folder / "port"
     daemon = c.start("serve", binary("daemon"), "serve", "--config", c.config, "--listen",
                      "127.0.0.1:0", "--batch-listen", "127.0.0.1:0", "--state", c.folder / "state",
@@ -49,7 +49,7 @@ def test_a_reload_adds_and_removes_datasets_and_changes_the_log_level_under_a_ru
         reload(daemon, "configuration reloaded", 1)
         consume(c, "second", "new").expect_success()
         wait_for(lambda: " debug " in daemon.text(), "the log level stays")
-        # The running job goes on with the dataset that is gone; nobody else gets it.
+        # The running job goes on with the removed dataset; nobody else gets that dataset.
         late = consume(c, "first", "late", ["--set", "batch.size=7"])
         check(late.wait() == 2 and "expected one of second" in late.text(), late.text())
         check(running.popen.poll() is None, "the running job is over already")

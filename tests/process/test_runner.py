@@ -1,4 +1,4 @@
-"""The runner of the tests: what it says at its end, and how it is called."""
+"""The script that runs the tests: its last lines, and its arguments."""
 
 import pathlib
 import subprocess
@@ -33,7 +33,8 @@ PASSED = ctest_case("unit: fine")
 
 
 def report(*files, checks=()):
-    """Exit code and lines for result files with these cases; None stands for a file that is missing."""
+    """Exit code and lines of the report for result files with these cases; None stands for a
+    missing file."""
     with tempfile.TemporaryDirectory() as folder:
         paths = []
         for number, cases in enumerate(files):

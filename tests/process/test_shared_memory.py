@@ -1,4 +1,5 @@
-"""Consumers of a worker's host read batches where they were built; all else is as over the network."""
+"""Consumers on a worker's host read batches where they were built; otherwise all is as over the
+network."""
 
 import os
 import pathlib
@@ -34,13 +35,14 @@ def wait_for_batches(c, consumer, count=20):
 
 
 def through_shared_memory(consumer):
-    """What the consumer's summary says."""
+    """The number of batches that the consumer's summary gives."""
     found = re.search(r"through shared memory: (\d+) batches", consumer.text())
     return int(found.group(1)) if found else 0
 
 
 def one_epoch(c, extra):
-    """Streams an epoch; the mappings seen while it ran, and the batches read in place."""
+    """Streams an epoch. Returns the mappings seen meanwhile, and the number of batches read in
+    place."""
     consumer = c.consumer(1, job=f"job{len(c.processes)}", extra=[*SLOWLY, *extra])
     wait_for_batches(c, consumer)
     mappings = shared_mappings(consumer)
@@ -147,7 +149,8 @@ def test_a_consumer_of_another_user_takes_the_network():
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         raise Skipped("another user: needs root and setpriv")
     with cluster(DATA) as c:
-        # root may read anybody's memory: the worker is somebody else's, and so is the consumer.
+        # root may read the memory of any process, so the worker and the consumer run as other
+        # users.
         c.serve()
         folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-test-", dir=c.folder))
         for path in (c.folder, folder):

@@ -1,5 +1,5 @@
-"""Long runs that stay flat: memory, open files and threads of a daemon and a trainer, epoch after
-epoch of a tiny dataset. `tests/process/soak` is the same by hand, for as long as one likes."""
+"""Long runs stay flat: memory, open files and threads of a daemon and a trainer do not grow, epoch
+after epoch of a tiny dataset. `tests/process/soak` is the same by hand, for any length of time."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import time
 
 from harness import PATIENCE, Skipped, check, cluster
 
-# One batch an epoch.
+# Each epoch has one batch.
 PIPELINE = """millrace: 1
 dataset: data
 source: proof_states
@@ -16,15 +16,15 @@ shuffle: {seed: 7}
 closure: {max_subgraph_size: 16}
 batch: {size: 64, remainder: keep}
 """
-# What is allowed to grow in the last quarter: bytes, and bytes an epoch of that quarter. Pages that
-# are touched for the first time by a rare event are the former; one small allocation that is
-# forgotten each epoch, 32 bytes with its header, is more than the latter.
+# The last quarter may add this much: bytes in all, and bytes for each of its epochs. The first
+# limit allows for pages that a rare event touches for the first time. The second limit is below one
+# small allocation forgotten in each epoch, which is 32 bytes with its header.
 ALLOWED_BYTES = 96 << 10
 ALLOWED_AN_EPOCH = 16
 
 
 def look(process):
-    """Memory but for mapped files, open files, threads of a process; None where it has ended."""
+    """Memory without mapped files, open files, and threads of a process; None if it has ended."""
     try:
         memory = process.memory_bytes()
         files, threads = (len(os.listdir(f"/proc/{process.popen.pid}/{what}"))
@@ -35,7 +35,7 @@ def look(process):
 
 
 def run_epochs(epochs, report=lambda text: None):
-    """Runs a service and a trainer for so many epochs; fails where either grows."""
+    """Runs a service and a trainer for so many epochs; fails if either of them grows."""
     with cluster(None) as c:
         c.dataset = c.folder / "tiny"
         c.run("generate", c.dataset, "--nodes", 2000, "--files", 2, "--proof-states", 40)
@@ -95,7 +95,7 @@ def test_a_long_run_by_hand_says_that_it_was_flat():
     soak = pathlib.Path(__file__).with_name("soak")
     done = subprocess.run([soak, "--epochs", "5000", "--build", os.environ["MILLRACE_BUILD_DIR"]],
                           capture_output=True, text=True, timeout=PATIENCE, check=False)
-    # So short a run may not be flat yet; that it looks is what counts.
+    # Such a short run may not be flat yet. The test only checks that it measures.
     looked = "daemon: " in done.stdout and "trainer: " in done.stdout
     check(looked and done.returncode in (0, 1), f"{done.stdout}{done.stderr}")
     done = subprocess.run([soak, "--epochs", "10"], capture_output=True, text=True,

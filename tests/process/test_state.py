@@ -37,7 +37,7 @@ def test_a_backup_is_made_beside_a_running_dispatcher_and_started_from():
         check(again.returncode == 2 and "already" in again.stderr, again.stderr)
         nothing = backup("--state", c.folder, c.folder / "other.db")
         check(nothing.returncode == 2 and "--state" in nothing.stderr, nothing.stderr)
-        # The state is lost, and the dispatcher started from its backup, under a running trainer.
+        # The state is lost while a trainer runs, and the dispatcher starts from its backup.
         before = c.status()["term"]
         first.kill()
         shutil.rmtree(c.folder / "state")
@@ -70,7 +70,7 @@ def test_a_dispatcher_recovers_a_thousand_running_jobs_in_no_time():
         took = time.monotonic() - since
         print(f"a dispatcher with {len(found)} running jobs answered after {took:.2f} s")
         check(len(found) == 1000, f"{len(found)} jobs of 1,000")
-        check(took < 10, f"{took} s")  # ten times the promise, for a machine that does something else
+        check(took < 10, f"{took} s")  # ten times the promise: the machine may be busy
 
 
 def test_a_damaged_state_file_is_refused_in_one_line_that_says_what_to_do():

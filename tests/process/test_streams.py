@@ -1,4 +1,4 @@
-"""The same batches from any fleet, through kills, restarts and resumes."""
+"""Any fleet delivers the same batches, through kills, restarts and resumes."""
 
 import os
 import pathlib
@@ -13,7 +13,8 @@ from recording_proxy import RecordingProxy, hello_priority  # noqa: E402
 DATA = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
 
 
-# A loop with steps of 5 ms and few batches received ahead, so that what dies is still needed.
+# Steps of 5 ms and few batches received ahead, so that the consumer still needs the process that
+# dies.
 LITTLE_AHEAD = ["--delay", "0.005", "--prefetch-bytes", "60000"]
 
 
@@ -139,7 +140,7 @@ def test_a_dispatcher_killed_and_restarted_in_the_middle():
 
 
 def resume(batch, remainder, first_world, steps, second_world):
-    """Some steps on one world size, then the rest of the epoch on another."""
+    """Runs some steps with one world size, then the rest of the epoch with another."""
     with cluster(DATA, batch=batch, remainder=remainder) as c:
         c.dispatcher()
         c.worker()
@@ -274,7 +275,7 @@ def test_the_priority_of_consume_reaches_the_dispatcher():
 
 
 def test_a_broken_log_is_noticed():
-    """The comparison itself can fail: a repeated line, a missing one, another hash."""
+    """Shows that the comparison can fail: for a repeated line, a missing one, and another hash."""
     with cluster(DATA) as c:
         expected = c.reference(0, 2)
         for broken in (expected + expected[-1:], expected[1:],

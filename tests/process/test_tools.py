@@ -1,4 +1,5 @@
-"""The offline commands against each other, against an independent reader, and against people's slips."""
+"""The offline commands compared with each other and with an independent reader, and wrong
+arguments."""
 
 import json
 import os
@@ -30,7 +31,7 @@ def plan_options(rng):
              "--set", f"batch.remainder={rng.choice(['keep', 'drop'])}"])
     options = size + rng.choice([[], ["--set", "shuffle=null"]])
     options += rng.choice([[], ["--set", "source=definitions"]])
-    options += rng.choice([[], ["--set", "closure.max_subgraph_size=1"]])  # cuts contexts off
+    options += rng.choice([[], ["--set", "closure.max_subgraph_size=1"]])  # cuts off contexts
     start = rng.choice([0, 0, 1, 13, 200])
     return world_size, options, rng.choice([0, 1, 5, 2**40]), ["--from", start] if start else []
 
@@ -68,7 +69,7 @@ def test_where_and_batch_say_what_digest_says():
     check(compared > 30, f"only {compared} compared")
 
 
-# --- a reader of saved batches, from docs/batch-layout.md alone ---
+# --- a reader of saved batches, written from docs/batch-layout.md alone ---
 
 FORMATS = "BHIQbhiq"
 
@@ -100,7 +101,7 @@ def read_batch(path):
 
 
 def example_of(batch, row):
-    """One example of a batch, edges completed as the page says of bidirectional."""
+    """One example of a batch, with edges completed as the page describes for bidirectional."""
     values = {}
     for tensor in batch["tensors"]:
         if tensor["splits"] == 0xFFFFFFFF:
@@ -142,7 +143,7 @@ def test_a_saved_batch_is_read_from_its_page_alone():
         check(compared > 500, f"only {compared} arrays compared")
 
 
-# --- slips ---
+# --- wrong arguments ---
 
 
 def test_slips_on_the_command_line_are_told_in_one_message_with_exit_code_2():
@@ -278,7 +279,7 @@ def test_warm_reads_what_is_not_in_the_page_cache_and_says_how_much():
         code, out, err = run("warm", data, "--threads", "1")
         check(code == 0 and f"cached now       {total} (100.0 %)" in out, f"{out}\n{err}")
         before = int(re.search(r"cached before    (\d+)", out).group(1))
-        if before < total:  # a file system in memory drops nothing
+        if before < total:  # a file system in memory has nothing to drop
             check(f"read             {files[0].stat().st_size} in" in out, f"{out}\n{err}")
 
 

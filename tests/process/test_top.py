@@ -19,7 +19,7 @@ SLOW = ["--delay", "0.02"]
 
 
 class Tty:
-    """A program in a terminal of its own."""
+    """A program that runs in a terminal of its own."""
 
     def __init__(self, command, columns=150, lines=40, env=None):
         self.master, self.slave = pty.openpty()
@@ -46,7 +46,7 @@ class Tty:
             self.output += os.read(self.master, 65536)
 
     def screen(self):
-        """The lines of the newest frame; each is written at once."""
+        """The lines of the newest frame; the program writes each frame at once."""
         self.read()
         frames = self.output.split(b"\x1b[H")
         if len(frames) < 2:
@@ -55,7 +55,7 @@ class Tty:
                 for line in frames[-1].split(b"\n")]
 
     def fresh(self):
-        """The lines of a frame that begins after this call."""
+        """Waits for a frame that begins after this call; returns its lines."""
         self.output = b""
         return wait_for(self.screen, "no frame is drawn", self.popen)
 
@@ -66,7 +66,7 @@ class Tty:
         return wait_for(there, f"{what}: {words} not on the screen", self.popen)
 
     def expect_end(self, what):
-        """It ends well and gives the terminal back."""
+        """Checks that the program ends well and restores the terminal."""
         code = wait_for(lambda: self.popen.poll() is not None, f"{what}: does not end") and \
             self.popen.returncode
         self.read()
@@ -94,7 +94,7 @@ def top(c, *arguments, **options):
 
 
 def rate_of(line):
-    """The first number with a decimal point."""
+    """The first number of the line that has a decimal point."""
     found = re.search(r"\b(\d+\.\d)\b", line)
     return float(found.group(1)) if found else 0
 

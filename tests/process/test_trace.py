@@ -1,4 +1,4 @@
-"""`millrace trace`: timelines of real processes, read as any viewer of Chrome's format would."""
+"""`millrace trace`: timelines of real processes, read as a viewer of Chrome's format reads them."""
 
 import json
 import signal
@@ -7,7 +7,8 @@ import subprocess
 from harness import PATIENCE, binary, check, cluster, wait_for
 from test_streams import DATA
 
-# Few batches ahead of the loop, so that a trace of a second has whole ways of batches.
+# Few batches are received ahead of the loop, so that a trace of one second has the whole way of
+# some batches.
 STEADY = ["--delay", "0.002", "--prefetch-bytes", "60000"]
 WAY = ["lease", "build", "shuffle", "closure", "batch", "seal", "send", "receive", "gather", "expand",
        "taken"]
@@ -29,7 +30,7 @@ class Trace:
         return [e for e in self.spans if e["name"] == name]
 
     def batches(self):
-        """Spans by job, epoch and ordinal, each by its name."""
+        """Spans by (job, epoch, ordinal), and then by name."""
         found = {}
         for span in self.spans:
             args = span["args"]
@@ -39,7 +40,7 @@ class Trace:
         return found
 
     def lease_of(self, span):
-        """The lease of a span's batch, where it was given while this was traced."""
+        """The lease of a span's batch, if it was given during the trace."""
         for lease in self.named("lease"):
             a, b = lease["args"], span["args"]
             if a["lease"] == b.get("lease") and a["job"] == b["job"] and a["rank"] == b["rank"]:
@@ -67,7 +68,7 @@ def started(consumer, c):
 
 
 def check_rows(trace):
-    """Spans of one row do not overlap, unless one holds the other."""
+    """Checks that spans of one row do not overlap, unless one contains the other."""
     by_row = {}
     for span in trace.spans:
         check((span["pid"], span["tid"]) in trace.rows, f"a row without a name: {span}")
@@ -142,12 +143,12 @@ def test_a_wait_is_in_the_trace_before_it_ends():
         c.dispatcher()
         waiting = c.consumer(1, job="early")
         wait_for(lambda: c.status()["consumers"], "no consumer", waiting.popen)
-        # No worker is there: all that it does is wait.
+        # There is no worker, so the consumer only waits.
         wait_for(lambda: take(c, 1)[0].named("waited: lease"), "no wait is seen", waiting.popen)
         c.worker()
         waiting.expect_success()
 
-        # Nothing but waiting for the one worker, which builds as it is asked to.
+        # The job only waits for the one worker, which builds batches as they are asked for.
         hungry = started(c.consumer(1, job="hungry", epochs=1000, extra=STEADY[2:]), c)
         trace, _ = take(c)
         waits = [s for s in trace.spans if s["name"].startswith("waited: ")]
@@ -193,14 +194,14 @@ def test_a_trace_that_cannot_be_is_refused():
 
         def second():
             nonlocal first
-            if first.popen.poll() is not None:  # the other one was earlier
+            if first.popen.poll() is not None:  # the other trace came first
                 first = c.start("trace", *trace_command(c, 600))
             done = subprocess.run(trace_command(c, 1), stdin=subprocess.DEVNULL,
                                   capture_output=True, text=True, timeout=PATIENCE, check=False)
             return done.returncode == 1 and "another trace is being taken" in done.stderr
 
         wait_for(second, "a second trace is not refused")
-        # One that is interrupted is whole, and one that is killed leaves the way free.
+        # An interrupted trace is whole; after a killed one, the next trace can begin.
         first.popen.send_signal(signal.SIGINT)
         first.expect_success()
         check('"displayTimeUnit"' in first.text(), first.text()[-300:])

@@ -1,10 +1,11 @@
-"""The last lines of a run of the tests: what was skipped and why, what failed, and how many passed.
+"""Prints the last lines of a test run: which tests were skipped and why, which failed, and how many
+passed.
 
   closing_report.py [--check NAME=CODE]... RESULTS.xml...
 
-Reads what CTest and pytest write for JUnit. A check is a program that counts as one test; CODE is
-how it ended. The last line is always such as `123 passed, 0 failed, 4 skipped`. Exit code 0: some
-test passed and none failed.
+Reads the JUnit files that CTest and pytest write. A check is a program that counts as one test;
+CODE is its exit code. The last line is always such as `123 passed, 0 failed, 4 skipped`. Exit code
+0: some test passed and none failed.
 """
 
 import argparse
@@ -15,9 +16,10 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-# CTest calls a test skipped, too, that it could not start. That test has failed.
+# CTest also calls a test skipped if it could not start it. Such a test has failed.
 CTEST_SKIPS = re.compile(r"SKIP_RETURN_CODE|SKIP_REGULAR_EXPRESSION_MATCHED")
-# What a test prints that cannot run here, in C++ and tests/process; and pytest, for each place.
+# The line that a skipped test prints, in C++ and in tests/process; and pytest's line for each
+# place.
 SAID = re.compile(r"^skipped: (.+)$", re.M)
 PYTEST_SAID = re.compile(r"^SKIPPED \[\d+\] (?:\S+\.py(?::\d+)?: )?(.+)$", re.M)
 HINTS = {
@@ -27,7 +29,7 @@ HINTS = {
 
 
 class Result:
-    """What became of one test. `why` is empty unless it was skipped, wholly or `in_part`."""
+    """The result of one test. `why` is empty unless it was skipped, wholly or `in_part`."""
 
     def __init__(self, name, outcome, why="", in_part=False):
         self.name = name
@@ -37,7 +39,7 @@ class Result:
 
 
 def reason(output):
-    """Why a test says that it was skipped; empty if it does not say."""
+    """The reason that a test gives for being skipped; empty if it gives none."""
     said = SAID.findall(output)[-1:] or PYTEST_SAID.findall(output)
     return "; ".join(dict.fromkeys(said))
 
@@ -79,7 +81,7 @@ def read(path):
 
 
 def merged(files):
-    """The results of several files, by test. One that only some of the runs could run has run."""
+    """The results of several files, by test. A test has run if any of the runs could run it."""
     rank = (SKIPPED, PASSED, FAILED)
     results = {}
     for file in files:
@@ -104,7 +106,7 @@ def skips(results):
 
 
 def report(results):
-    """All lines, the one with the numbers last."""
+    """All lines; the last one has the numbers."""
     count = {outcome: sum(r.outcome == outcome for r in results)
              for outcome in (PASSED, FAILED, SKIPPED)}
     numbers = [f"{count[PASSED]} passed", f"{count[FAILED]} failed"]
@@ -125,7 +127,8 @@ def read_check(text):
 
 
 def read_or_fail(path):
-    """A file that is missing or broken is a failure of its own: its run did not get to its end."""
+    """A missing or broken file counts as a failure of its own, because its run did not get to its
+    end."""
     try:
         return read(path)
     except (OSError, ElementTree.ParseError) as error:

@@ -135,7 +135,7 @@ class CsrBuilder final : public ExampleBuilder {
   CsrView view_;
   ClosureBuilder<CsrView, Visited> builder_;
   Closure closure_;
-  std::vector<std::uint16_t> labels_;  // of classes: the same numbers
+  std::vector<std::uint16_t> labels_;  // labels of classes, which equal the classes' numbers
   EdgeGroups groups_;
 };
 

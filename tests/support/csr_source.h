@@ -1,6 +1,6 @@
-// A source that has nothing to do with Coq: a graph in two arrays (offsets and targets, compressed
-// sparse rows) with labels beside them, whose examples are lists of roots. It shows that the
-// interface of sources is real, and gives tests graphs of any shape.
+// A source that has nothing to do with Coq: a graph in two arrays (offsets and targets, known as
+// compressed sparse rows) with labels beside them. Its examples are lists of roots. It shows that
+// the interface of sources does not depend on Coq, and gives tests graphs of any shape.
 //
 // CsrGraph is a value; CsrSource is immutable and thread-safe.
 #pragma once
@@ -17,16 +17,16 @@
 
 namespace millrace::test {
 
-/// Of an edge that closures do not follow.
+/// The label of an edge that closures do not follow.
 inline constexpr std::uint32_t kSkippedEdge = 0xFFFFFFFF;
 
 struct CsrGraph {
-  std::vector<std::uint32_t> offsets = {0};  // of a node's edges; one more than nodes
-  std::vector<std::uint32_t> targets;        // by edge
-  std::vector<std::uint32_t> edge_labels;    // by edge; kSkippedEdge: not followed
-  std::vector<std::uint32_t> node_labels;    // by node; kUnlabelled: closures must not reach it
-  std::vector<bool> is_definition;           // by node
-  std::vector<std::vector<std::uint32_t>> roots;  // by example
+  std::vector<std::uint32_t> offsets = {0};  // node n's edges: offsets[n] to offsets[n + 1]
+  std::vector<std::uint32_t> targets;        // one for each edge
+  std::vector<std::uint32_t> edge_labels;    // one for each edge; kSkippedEdge: not followed
+  std::vector<std::uint32_t> node_labels;    // one for each node; kUnlabelled: must not be reached
+  std::vector<bool> is_definition;           // one for each node
+  std::vector<std::vector<std::uint32_t>> roots;  // one list for each example
   std::uint32_t base_edge_labels = 1;
 
   static constexpr std::uint32_t kUnlabelled = 0xFFFFFFFF;
@@ -39,7 +39,7 @@ class CsrView {
   using Node = std::uint32_t;
   using EdgeAt = std::uint32_t;
   static constexpr std::uint32_t kDefinition = 0xFFFFFFFE;
-  /// Odd nodes live in one home, even ones in another, so that closures leave homes.
+  /// Odd nodes are in one home, even nodes in another, so that closures pass between homes.
   struct Home {
     std::uint32_t number;
   };
@@ -97,7 +97,7 @@ class CsrView {
   std::array<Home, 2> homes_{{{0}, {1}}};
 };
 
-/// `source: csr`: one example for each list of roots.
+/// The stage `source: csr`, which has one example for each list of roots.
 std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanDraft& draft);
 
 }  // namespace millrace::test

@@ -14,7 +14,7 @@
 namespace millrace::test {
 namespace {
 
-// Works for every group and struct with setDepIndex and setNodeIndex.
+// Works for every group and struct that has setDepIndex and setNodeIndex.
 template <class Builder>
 void SetRef(Builder builder, const FixtureRef& ref) {
   builder.setDepIndex(static_cast<std::uint16_t>(ref.dependency));
@@ -88,7 +88,7 @@ void FillDefinition(schema::Definition::Builder definition, const FixtureDefinit
 }
 
 void SetTag(schema::Graph::Node::Builder node, std::uint32_t tag) {
-  // The classes without a value differ in nothing but their number, which has no setter of its own.
+  // Classes without a value differ only in their number, which has no setter of its own.
   capnp::AnyStruct::Builder words(kj::mv(node));
   words.getDataSection()[0] = static_cast<kj::byte>(tag & 0xFF);
   words.getDataSection()[1] = static_cast<kj::byte>(tag >> 8);
@@ -147,7 +147,8 @@ std::vector<std::byte> Serialize(const FixtureFile& file) {
 FixtureFile SampleFile(const std::string& name, const std::vector<std::string>& dependencies) {
   const FixtureRef elsewhere = dependencies.empty() ? FixtureRef{0, 1} : FixtureRef{1, 1};
   FixtureFile file{.name = name, .dependencies = dependencies};
-  // 0 to 2: an inductive with two constructors; 3 to 5: constants; 6 on: terms and proof states.
+  // Nodes 0 to 2 are an inductive with two constructors, 3 to 5 are constants, and from 6 on there
+  // are terms and proof states.
   file.nodes = {
       {.children = {{9, {0, 6}}, {10, {0, 1}}, {10, {0, 2}}}, .identity = 100},
       {.children = {{13, {0, 0}}}, .identity = 101},
@@ -196,7 +197,7 @@ FixtureFile SampleFile(const std::string& name, const std::vector<std::string>& 
 
 void WriteBytes(const std::filesystem::path& path, const std::vector<std::byte>& bytes) {
   std::filesystem::create_directories(path.parent_path());
-  // A new file instead of the old one cut to nothing: ext4 waits for the disk after the latter.
+  // The old file is removed, not cut to length 0, because ext4 then waits for the disk.
   std::filesystem::remove(path);
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(reinterpret_cast<const char*>(bytes.data()),

@@ -1,6 +1,6 @@
-// Tiny datasets made by tests: described node by node, written as real files with several segments.
+// Tiny datasets for tests: described node by node, and written as real files with several segments.
 //
-// Values; a TempDir owns its folder.
+// The structs are values; a TempDir owns its folder.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace millrace::test {
 
-/// A node of dependency `dependency` of the file that refers to it; 0 is the file itself.
+/// A node of a dependency of the file that refers to it; dependency 0 is the file itself.
 struct FixtureRef {
   std::uint32_t dependency = 0;
   std::uint32_t node = 0;
@@ -26,7 +26,7 @@ struct FixtureEdge {
 };
 
 struct FixtureNode {
-  std::uint32_t tag = 0;  // 3 is given to the nodes of definitions
+  std::uint32_t tag = 0;  // nodes of definitions get 3
   std::vector<FixtureEdge> children;
   std::int64_t identity = 0;
 };
@@ -34,7 +34,7 @@ struct FixtureNode {
 struct FixtureOutcome {
   FixtureRef root;
   std::vector<FixtureRef> context;
-  std::vector<std::optional<FixtureRef>> arguments;  // none: unresolvable
+  std::vector<std::optional<FixtureRef>> arguments;  // nullopt: unresolvable
   std::string text = "|- True";
 };
 
@@ -50,25 +50,25 @@ struct FixtureStep {
 struct FixtureDefinition {
   std::uint32_t node = 0;
   std::string name;
-  std::optional<std::uint32_t> previous;  // a node
+  std::optional<std::uint32_t> previous;  // number of a node
   std::vector<std::uint16_t> external_previous;
   DefinitionKind kind = DefinitionKind::kManualConstant;
-  std::uint32_t cluster = 0;  // a node; for inductives, constructors and projections
+  std::uint32_t cluster = 0;  // number of a node; for inductives, constructors and projections
   std::vector<FixtureStep> steps;
-  std::optional<std::uint32_t> discharged;  // a node
+  std::optional<std::uint32_t> discharged;  // number of a node
   std::optional<FixtureRef> substituted;
 };
 
 struct FixtureFile {
-  std::string name;                       // in the dataset
+  std::string name;                       // its path in the dataset
   std::vector<std::string> dependencies;  // other files; the file itself is put before them
   std::vector<FixtureNode> nodes;
   std::vector<FixtureDefinition> definitions;
-  std::optional<std::uint32_t> representative;  // a node
+  std::optional<std::uint32_t> representative;  // number of a node
   std::int64_t version = 15;
-  std::uint32_t segment_words = 24;  // about: every segment holds at least this much
+  std::uint32_t segment_words = 24;  // approximate; every segment holds at least this many words
 
-  // For bad files: what is written instead of what follows from the above.
+  // For bad files: these replace the values that follow from the fields above.
   std::optional<std::string> own_name;
   std::optional<std::vector<std::uint32_t>> definition_list;
 };
@@ -77,17 +77,17 @@ struct FixtureFile {
 std::vector<std::byte> Serialize(const FixtureFile& file);
 
 /// A file with everything in it: a mutual cluster, constants, a proof with known and unknown
-/// tactics, contexts, local, global and unresolvable arguments; of `dependencies` it requires the
-/// first.
+/// tactics, contexts, and local, global and unresolvable arguments. It requires the first of
+/// `dependencies`.
 FixtureFile SampleFile(const std::string& name, const std::vector<std::string>& dependencies = {});
 
 void WriteBytes(const std::filesystem::path& path, const std::vector<std::byte>& bytes);
 std::vector<std::byte> ReadBytes(const std::filesystem::path& path);
 
-/// Writes the file below `dir`, with the folders that its name asks for.
+/// Writes the file below `dir`, and makes the folders that its name contains.
 void WriteFixture(const std::filesystem::path& dir, const FixtureFile& file);
 
-/// A new folder, removed with the object.
+/// A new folder, removed together with this object.
 class TempDir {
  public:
   TempDir();

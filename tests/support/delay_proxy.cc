@@ -1,10 +1,10 @@
-// A stand-in for distance: passes TCP connections on, each direction's bytes a fixed time later, as
-// fast as they come. For tests and measurements of what a round trip costs.
+// Simulates distance: passes TCP connections on, with each direction's bytes a fixed time later, as
+// fast as they come. For tests and measurements of the cost of a round trip.
 //
 //   delay_proxy --to HOST:PORT | --to-file FILE  --delay-ms 20 --port-file FILE
 //
-// One thread. Bytes of all connections that are under way are bounded; where the bound is reached,
-// the sender waits, as behind a full pipe.
+// One thread. The bytes under way in all connections are bounded; at the bound, the sender waits,
+// as behind a full pipe.
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -35,7 +35,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kBlockBytes = 256 << 10;
 
-/// A block of bytes on its way. Owns its memory, which the pool takes back.
+/// A block of bytes under way. Owns its memory, which the pool takes back.
 struct Block {
   std::unique_ptr<char[]> bytes;
   std::size_t size = 0;
@@ -43,7 +43,7 @@ struct Block {
   Clock::time_point due;
 };
 
-/// Blocks, recycled; at most `limit_bytes` of them at a time.
+/// Recycles blocks; gives out at most `limit_bytes` of them at a time.
 class BlockPool {
  public:
   explicit BlockPool(std::size_t limit_bytes) : left_(limit_bytes / kBlockBytes) {}
@@ -78,7 +78,7 @@ class Pipe {
   Pipe& operator=(const Pipe&) = delete;
 
   bool reads() const { return !ended_ && !pool_.empty(); }
-  /// Bytes, or the end of them, are due by `now`.
+  /// Whether bytes, or the end of the stream, are due by `now`.
   bool writes(Clock::time_point now) const { return !shut_ && due() <= now; }
   Clock::time_point due() const {
     if (!blocks_.empty()) return blocks_.front().due;
@@ -86,7 +86,7 @@ class Pipe {
   }
   bool done() const { return shut_; }
 
-  /// False: the connection is broken.
+  /// Returns false if the connection is broken.
   bool Read(Clock::time_point now) {
     while (reads()) {
       Block block{pool_.Take(), 0, 0, now + delay_};
@@ -136,7 +136,7 @@ class Pipe {
   Clock::time_point end_due_;
 };
 
-/// A client's connection and its own to the server. Owns both sockets.
+/// A client's connection, and the proxy's own connection to the server. Owns both sockets.
 struct Connection {
   Connection(int a, int b, Clock::duration delay, BlockPool& pool)
       : client(a), server(b), up(a, b, delay, pool), down(b, a, delay, pool) {}
@@ -158,7 +158,7 @@ void SetNoDelay(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-/// A connection to `address`; -1 where there is none.
+/// Connects to `address`; returns -1 if that fails.
 int Dial(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos) return -1;
@@ -191,7 +191,7 @@ class Proxy {
         delay_(std::chrono::microseconds(static_cast<std::int64_t>(options.delay_ms * 1e3))),
         pool_(options.limit_mib << 20) {}
 
-  /// Listens at a free port of the loopback interface and says which.
+  /// Listens on a free port of the loopback interface and prints it.
   bool Listen() {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockaddr_in where{};
@@ -244,7 +244,7 @@ class Proxy {
   }
 
  private:
-  /// False: it is over.
+  /// Returns false if the connection is over.
   static bool Serve(Connection& c, short client, short server, Clock::time_point now) {
     constexpr short kIn = POLLIN | POLLHUP | POLLERR;
     if ((client & kIn) != 0 && c.up.reads() && !c.up.Read(now)) return false;

@@ -34,7 +34,7 @@ std::string FindEtcd() {
   SkipTest("no etcd here: deploy/install-deps installs it");
 }
 
-/// A port that nobody has at the moment.
+/// A port that nobody uses at the moment.
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -48,9 +48,10 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-/// In memory where there is enough: etcd syncs every write, and takes 128 MiB a member at once.
+/// The folder is in memory if there is enough, because etcd syncs every write; each member takes
+/// 128 MiB at once.
 fs::path MakeFolder() {
-  (void)FindEtcd();  // a test that is skipped leaves nothing behind
+  (void)FindEtcd();  // comes first, so that a skipped test leaves nothing behind
   struct statvfs memory {};
   const bool enough = statvfs("/dev/shm", &memory) == 0 &&
                       memory.f_bavail * memory.f_frsize > (std::uint64_t{2} << 30);
@@ -108,7 +109,8 @@ void EtcdCluster::Start(int member) {
                                         "--initial-cluster=" + cluster,
                                         "--log-level=error"};
   if (size() == 1) {
-    // It has nobody to wait for. (Times of elections bound those of leases: see Election.)
+    // A single member waits for nobody. (Election timeouts are lower bounds of leases: see
+    // Election.)
     arguments.insert(arguments.end(), {"--heartbeat-interval=20", "--election-timeout=200"});
   }
   if (quota_bytes_ > 0) {
@@ -176,8 +178,7 @@ void EtcdCluster::WaitUntilReady() const {
   for (int i = 0; i < size(); ++i) {
     const Member& member = members_.at(static_cast<std::size_t>(i));
     if (member.pid <= 0) continue;
-    grpc::ChannelArguments
-        arguments;  // gRPC tries again after a second where nobody says otherwise
+    grpc::ChannelArguments arguments;  // otherwise gRPC tries again only after a second
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
     const auto channel =

@@ -1,4 +1,4 @@
-// Real etcd processes on free ports of loopback, which end with the test.
+// Real etcd processes on free loopback ports; they end with the test.
 //
 // Thread-compatible.
 #pragma once
@@ -13,8 +13,8 @@ namespace millrace::test {
 
 class EtcdCluster {
  public:
-  /// Starts `members` and waits until they have a leader. Skips the test where there is no etcd.
-  /// `quota_bytes`: of the database; 0: etcd's own.
+  /// Starts `members` processes and waits until they have a leader. Skips the test if etcd is not
+  /// installed. `quota_bytes`: limit of the database; 0: etcd's own limit.
   explicit EtcdCluster(int members = 1, long quota_bytes = 0);
   ~EtcdCluster();
   EtcdCluster(const EtcdCluster&) = delete;
@@ -25,11 +25,11 @@ class EtcdCluster {
   int size() const { return static_cast<int>(members_.size()); }
 
   void Kill(int member);
-  /// Starts a killed member on what it has on disk.
+  /// Starts a killed member again, with its data on disk.
   void Start(int member);
   void Pause(int member);
   void Resume(int member);
-  /// The one that leads the cluster.
+  /// The number of the member that leads the cluster.
   int Leader() const;
   /// Waits until a quorum answers.
   void WaitUntilReady() const;

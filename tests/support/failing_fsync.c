@@ -1,5 +1,5 @@
-// A library to preload into a daemon: while the file named by MILLRACE_TEST_FSYNC_FAILS is there,
-// every fsync and fdatasync fails, as on a disk that is going.
+// A library to preload into a daemon. While the file that MILLRACE_TEST_FSYNC_FAILS names exists,
+// every fsync and fdatasync fails, as on a failing disk.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

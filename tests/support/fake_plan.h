@@ -1,5 +1,5 @@
-// A plan without a dataset, for tests of whoever only passes batches on: example i of n is the one
-// number i, in index order, and a batch is its example ids.
+// A plan without a dataset, for tests of code that only passes batches on. Example i of n is the
+// number i, the order is that of the numbers, and a batch holds its example ids.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The closure and the delivered edges written from the reference page alone, sentence by sentence,
-// with no thought of speed: what the fast code is held against. Shares no code with it.
+// The closure and the delivered edges, written from the reference page alone, sentence by sentence,
+// without regard for speed. Tests compare the fast code with it. It shares no code with that.
 //
 // Pure functions.
 #pragma once
@@ -43,7 +43,7 @@ struct PlainGraph {
   std::vector<PlainTriple> recorded;
 };
 
-/// Nothing where the closure reaches a definition without label.
+/// The closure; nothing if it reaches a definition without a label.
 inline std::optional<PlainGraph> PlainClosure(const std::vector<PlainNode>& nodes,
                                               const std::vector<std::int64_t>& roots,
                                               const PlainOptions& options) {
@@ -79,8 +79,8 @@ inline std::optional<PlainGraph> PlainClosure(const std::vector<PlainNode>& node
   return graph;
 }
 
-/// The edges as the user gets them: L groups by label, completed. `symmetrization`: "none",
-/// "undirected" or "bidirectional".
+/// The delivered edges: grouped by label and completed. `symmetrization`: "none", "undirected" or
+/// "bidirectional".
 inline std::vector<PlainTriple> PlainDeliveredEdges(const PlainGraph& graph, std::int64_t labels,
                                                     const std::string& symmetrization,
                                                     bool add_self_edges) {

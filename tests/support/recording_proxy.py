@@ -1,4 +1,4 @@
-"""A TCP proxy that keeps what clients say: the bytes on the wire, for options that nothing else shows."""
+"""A TCP proxy that records the bytes of clients, for options whose effect shows nowhere else."""
 
 import contextlib
 import socket
@@ -6,8 +6,8 @@ import threading
 
 
 class RecordingProxy:
-    """Passes bytes on, both ways, until it is closed. `sent` holds those towards `to` ("host:port"),
-    of all connections."""
+    """Passes bytes on, both ways, until it is closed. `sent` has those that went to `to`
+    ("host:port"), of all connections."""
 
     def __init__(self, to):
         host, port = to.rsplit(":", 1)
@@ -22,7 +22,7 @@ class RecordingProxy:
 
     def __exit__(self, *_):
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # ends accept, which close would not
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept, which close would not do
         self._listener.close()
 
     def _accept(self):
@@ -44,7 +44,7 @@ class RecordingProxy:
 
 
 def varint_field(number, value):
-    """A field of a protobuf message, as it stands on the wire."""
+    """Encodes a field of a protobuf message as it is on the wire."""
     text = bytearray()
     for n in (number << 3, value):
         while n > 127:
@@ -55,5 +55,5 @@ def varint_field(number, value):
 
 
 def hello_priority(value):
-    """What a Hello of this priority has in it."""
+    """The bytes that a Hello with this priority contains."""
     return varint_field(17, value)

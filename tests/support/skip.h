@@ -1,4 +1,4 @@
-// How a test says that it cannot run here.
+// Lets a test say that it cannot run here.
 #pragma once
 
 #include <cstdio>
@@ -15,8 +15,8 @@ namespace millrace::test {
   std::_Exit(77);
 }
 
-/// The folder with the reference datasets and golden files, or skips: $MILLRACE_SHARED, or `shared`
-/// beside the source tree.
+/// The folder with the reference datasets and golden files: $MILLRACE_SHARED, or `shared` beside
+/// the source tree. Skips the test if there is none.
 inline std::string SharedDirOrSkip() {
   const char* from_environment = std::getenv("MILLRACE_SHARED");
   const std::string dir = from_environment != nullptr

@@ -14,7 +14,7 @@
 namespace millrace::test {
 namespace {
 
-/// The dataset of this process's tests.
+/// The dataset that all tests of this process share.
 std::filesystem::path MakeDataset() {
   const std::filesystem::path dir =
       std::filesystem::temp_directory_path() / ("millrace-cluster-" + std::to_string(getpid()));
@@ -30,7 +30,7 @@ std::filesystem::path MakeDataset() {
   return dir;
 }
 
-/// A plan whose batches take a known time.
+/// A plan whose batches take a known time to build.
 class SlowPlan final : public Plan {
  public:
   SlowPlan(std::shared_ptr<const Plan> plan, std::shared_ptr<const Clock> clock, Duration time)
@@ -71,7 +71,7 @@ class SlowPlan final : public Plan {
   const Duration time_;
 };
 
-/// Gives slow plans.
+/// Compiles plans and makes them slow.
 class SlowProvider final : public PlanProvider {
  public:
   SlowProvider(std::shared_ptr<PlanProvider> provider, std::shared_ptr<const Clock> clock,
@@ -122,7 +122,7 @@ TestCluster::~TestCluster() {
     MutexLock lock(mutex_);
     workers = workers_;
   }
-  // While time goes on: slow builds end by it.
+  // The workers are killed while the clock still runs, because slow builds need it to end.
   for (const auto& [name, worker] : workers) KillWorker(name);
   stopping_ = true;
   time_.join();
@@ -143,7 +143,8 @@ void TestCluster::RunTime() {
     }
     if (dispatcher) dispatcher->Tick();
     for (const auto& worker : workers) worker->Tick();
-    // Gives the machine to those who work: the clock runs some ten times as fast as a wall clock.
+    // The sleep leaves the processor to the other threads. The clock runs about ten times as fast
+    // as wall time.
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -1,7 +1,7 @@
 // A whole cluster inside one process: dispatcher, workers and sessions over an in-process network,
 // with a clock that runs as fast as the machine allows.
 //
-// Thread-safe where a member says so; else for the test's own thread.
+// A member is thread-safe if it says so; otherwise only the test's own thread may call it.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace millrace::test {
 
-/// One batch as a consumer got it, or as the plan builds it.
+/// One batch, as a consumer got it or as the plan builds it.
 struct BatchRecord {
   std::uint64_t epoch = 0;
   std::uint64_t ordinal = 0;
@@ -40,30 +40,31 @@ class TestCluster {
   TestCluster(const TestCluster&) = delete;
   TestCluster& operator=(const TestCluster&) = delete;
 
-  /// `memory`: bytes of batches that it may hold.
+  /// `memory`: how many bytes of batches the worker may hold.
   void AddWorker(const std::string& name, std::uint64_t memory = 64 << 20, int threads = 1);
-  /// As SIGTERM does: drained, then gone.
+  /// Stops the worker as SIGTERM does: it is drained, then it ends.
   void StopWorker(const std::string& name);
-  /// As kill -9 does.
+  /// Stops the worker as kill -9 does.
   void KillWorker(const std::string& name);
-  /// As SIGSTOP and SIGCONT do, seen from outside.
+  /// Acts as SIGSTOP and SIGCONT do, seen from outside.
   void PauseWorker(const std::string& name, bool paused);
   void KillDispatcher();
   void StartDispatcher();
 
   /// Options of a rank, with this cluster's pipeline and address.
   SessionOptions Options(std::uint32_t rank, std::uint32_t world_size) const;
-  /// A session of `who` on this network. Thread-safe.
+  /// Opens a session of `who` on this network. Thread-safe.
   Result<std::unique_ptr<Session>> Connect(const SessionOptions& options, const std::string& who);
 
-  /// What the plan itself builds for an epoch, from a position on.
+  /// The batches that the plan itself builds for an epoch, from a position on.
   std::vector<BatchRecord> Reference(std::uint64_t epoch, std::uint32_t world_size,
                                      std::uint64_t from = 0);
 
   const std::string& pipeline() const { return pipeline_; }
-  /// How long each batch takes to build, by the cluster's clock, at workers added from then on.
+  /// Sets how long each batch takes to build, by the cluster's clock, at workers added from then
+  /// on.
   void SetBuildTime(Duration time) { build_time_ = time; }
-  /// Before the first session.
+  /// Call this before the first session.
   void SetPipeline(std::string yaml) { pipeline_ = std::move(yaml); }
   Result<v1::ServiceStatus> Status();
   /// Begins a trace, which ends when the stream is dropped.
@@ -89,7 +90,7 @@ class TestCluster {
   std::thread time_;
 };
 
-/// Reads `epochs` epochs (or `steps` steps) of a session; each batch's hash is of its packed
+/// Reads `epochs` epochs (or `steps` steps) of a session. Each batch's hash is that of its packed
 /// payload.
 Result<std::vector<BatchRecord>> ReadAll(Session& session, std::uint64_t epochs,
                                          std::optional<std::uint64_t> steps = std::nullopt);
