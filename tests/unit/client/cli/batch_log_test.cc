@@ -1,4 +1,4 @@
-// The line of a delivery log, as `millrace consume --log` writes it.
+// Tests of a delivery log's lines, as `millrace consume --log` writes them.
 #include "client/cli/consume/batch_log.h"
 
 #include <catch2/catch.hpp>

@@ -38,7 +38,7 @@ bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-/// A device over a processor's accelerator, and batches received into its pinned memory.
+/// A device on the processor's accelerator, and a pool of its pinned memory for received batches.
 struct TestDevice {
   explicit TestDevice(const HostAcceleratorOptions& options = {}, DeviceLimits limits = {})
       : accelerator(std::make_shared<HostAccelerator>(options)),
@@ -68,7 +68,7 @@ TEST_CASE("a device delivers the same bytes as the host", "[device]") {
       if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
       BufferPool pool;
       const auto expected = *Expand(*packed, index_dtype, pool, rows);
-      // Read at once, without any wait: it is complete.
+      // The bytes are read at once, without any wait, so the batch must be complete.
       RC_ASSERT(SameBytes((*delivered)->bytes(), expected->bytes()));
       RC_ASSERT((*delivered)->info() == expected->info());
       RC_ASSERT((*delivered)->tensors().size() == expected->tensors().size());
@@ -91,7 +91,7 @@ TEST_CASE("the parts of a batch are copied to the device once", "[device]") {
   }
   const HostAccelerator::Counts counts = test.accelerator->counts();
   CHECK(counts.launches == 3);
-  CHECK(counts.copies == 1 + 3);  // and the tasks of each part
+  CHECK(counts.copies == 1 + 3);  // one copy of the batch, and the tasks of each part
 }
 
 TEST_CASE("a slot is written to again only after what a consumer has queued", "[device][slots]") {
@@ -115,7 +115,7 @@ TEST_CASE("a slot is written to again only after what a consumer has queued", "[
   const auto delivered = next.get();
   REQUIRE(delivered.ok());
   CHECK(SameBytes((*delivered)->bytes(), HostBytes(*second)));
-  // The work of the stream came before the event that the slot waited for.
+  // The stream's read ran before the event that the slot waited for, so it saw the first batch.
   CHECK(SameBytes(seen, HostBytes(*first)));
   CHECK(test.accelerator->counts().allocations <= 2 + 1);
 }
@@ -128,7 +128,7 @@ TEST_CASE("batches are expanded under what a consumer's streams do", "[device]")
   auto held = *test.Expand(packed);
   held->tensors()[0].memory.ledger->UsedOn(stream);
   test.accelerator->Queue(stream, [&] { gate.get_future().wait(); });
-  // A step is under way; the next batches come all the same.
+  // A step is still running, but the next batches can be expanded.
   for (int i = 0; i < 3; ++i) REQUIRE(test.Expand(packed).ok());
   gate.set_value();
 }
@@ -154,7 +154,7 @@ TEST_CASE("many threads expand and drop batches of one device", "[device]") {
           continue;
         }
         (*batch)->tensors()[0].memory.ledger->UsedOn(stream);
-        // Reads after the batch was dropped, as a GPU does.
+        // Queues a read for after the batch was dropped, as a GPU would do it.
         test.accelerator->Queue(stream,
                                 [&wrong, &want = expected[which], bytes = (*batch)->bytes()] {
                                   if (!SameBytes(bytes, want)) ++wrong;
@@ -286,7 +286,7 @@ TEST_CASE("several devices work side by side in one process", "[device]") {
   CHECK((*from_a)->bytes().data() != (*from_b)->bytes().data());
   CHECK(SameBytes((*from_a)->bytes(), (*from_b)->bytes()));
   CHECK(b.device->name() == "host:1");
-  // Pinned for one is not pinned for the other.
+  // Memory that is pinned for one device is not pinned for the other.
   CHECK_THAT(b.device->status(), Catch::Contains("1 of 1 batches were copied"));
 }
 
@@ -313,7 +313,7 @@ TEST_CASE("a session delivers through a device, from pinned memory", "[device][s
     }
   }
   CHECK(next == 60);
-  CHECK(accelerator->counts().launches >= 24);  // and what it expands ahead
+  CHECK(accelerator->counts().launches >= 24);  // batches are also expanded ahead
   CHECK(session->stats().device == "host:0 (the host's processor)");
 }
 
@@ -329,7 +329,7 @@ TEST_CASE("a device is chosen by its name", "[device]") {
     CHECK(device.status().code() == StatusCode::kInvalidArgument);
     CHECK_THAT(device.status().message(), Catch::Contains(name));
   }
-  // Which of the two depends on the build; 99 is a GPU that no machine has.
+  // The build decides which of the two codes comes. 99 is a GPU that no machine has.
   const auto gpu = MakeDevice("cuda:99");
   REQUIRE_FALSE(gpu.ok());
   CHECK((gpu.status().code() == StatusCode::kUnimplemented ||

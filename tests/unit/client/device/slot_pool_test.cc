@@ -10,7 +10,7 @@ namespace {
 
 using Limits = DeviceLimits;
 
-/// A stream of a consumer that is busy until it is let go.
+/// A stream of a consumer that stays busy until it is released.
 class BusyStream {
  public:
   explicit BusyStream(HostAccelerator& accelerator)
@@ -69,13 +69,13 @@ TEST_CASE("a busy slot is left alone while there is another, and waited for when
   Slot second = *pool.Acquire(5000);
   CHECK(second.data != data);
   CHECK(second.busy.empty());
-  // No more slots than that: a loop that runs ahead of its device takes no more memory.
+  // There are no more slots than two: a loop that runs ahead of its device takes no more memory.
   Slot third = *pool.Acquire(5000);
   CHECK(third.data == data);
   REQUIRE(third.busy.size() == 1);
   CHECK_FALSE(accelerator->Passed(*third.busy[0]));
   CHECK(pool.stats().slots == 2);
-  // Held ones are no reason to refuse one.
+  // Slots that are held do not keep the pool from adding another one.
   Slot fourth = *pool.Acquire(5000);
   CHECK(fourth.busy.empty());
   CHECK(pool.stats().slots == 3);
@@ -120,7 +120,7 @@ TEST_CASE("a device without memory says what holds it", "[device][slots]") {
   CHECK_THAT(second.status().message(),
              Catch::Contains("host:0 has no memory for a batch of 60000 bytes, beside 1 slots"));
   pool.Release(std::move(first));
-  Slot third = *pool.Acquire(90'000);  // in place of the first
+  Slot third = *pool.Acquire(90'000);  // it takes the place of the first slot
   CHECK(pool.stats().slots == 1);
   pool.Release(std::move(third));
 }

@@ -38,7 +38,7 @@ TEST_CASE("names cannot break the document", "[svg]") {
   CHECK(CountOf(svg, "&lt;&amp;&quot;&gt;") == 2);
   CHECK(svg.find("a<b") == std::string::npos);
   CHECK(svg.find('\x01') == std::string::npos);
-  CHECK(CountOf(svg, std::string(60, 'x')) == 1);  // the tooltip; the name beside it is cut
+  CHECK(CountOf(svg, std::string(60, 'x')) == 1);  // in the tooltip; the name in the picture is cut
 }
 
 TEST_CASE("a cut name does not begin within a character", "[svg]") {

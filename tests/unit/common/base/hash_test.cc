@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 TEST_CASE("the hash is XXH3-128, in pieces too", "[hash]") {
-  // From the XXH3 reference implementation, for empty input.
+  // The value comes from the XXH3 reference implementation, for empty input.
   CHECK(Xxh3(std::string_view()).ToHex() == "99aa06d3014798d86001c324468d497f");
   Xxh3Stream stream;
   const std::string text(1000, 'x');

@@ -1,4 +1,5 @@
-// Counts the calls of operator new between Begin and Seal of a writer that has written before.
+// Counts the calls of operator new between Begin and Seal of a writer that has already written a
+// batch.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <new>
@@ -47,7 +48,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 namespace millrace {
 namespace {
 
-/// One example as spans, the way a closure builder appends.
+/// One example as spans, in the form in which a closure builder appends it.
 struct Prepared {
   std::vector<std::uint32_t> labels = std::vector<std::uint32_t>(31, 5);
   std::vector<std::uint32_t> ends = std::vector<std::uint32_t>(60, 3);
@@ -102,14 +103,14 @@ TEST_CASE("a warm writer allocates nothing per example", "[batch][allocation]") 
   REQUIRE(writer.ok());
   const Prepared prepared;
 
-  CHECK(CountedWrite(*writer, tensors, prepared, 512) > 0);  // warm-up, and the counter works
+  CHECK(CountedWrite(*writer, tensors, prepared, 512) > 0);  // warm-up; the counter works
   CountedSeal(*writer);
   CHECK(CountedWrite(*writer, tensors, prepared, 512) == 0);
   const std::size_t large = CountedSeal(*writer);
   CHECK(CountedWrite(*writer, tensors, prepared, 2) == 0);
   const std::size_t small = CountedSeal(*writer);
-  // What is left is the sealed batch's description, which does not grow with the examples; the
-  // small batch needed a buffer of a new size.
+  // The remaining allocations are for the sealed batch's description, which does not grow with the
+  // examples. The small batch also needed a buffer of a new size.
   CHECK(large <= small);
   CHECK(pool.stats().allocations == 2);
 }

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-/// A folder that goes with the test.
+/// A folder that is removed together with the test.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

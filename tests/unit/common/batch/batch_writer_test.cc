@@ -24,8 +24,8 @@ std::vector<std::byte> BytesOf(const PackedBatch& batch) {
   return {batch.bytes().begin(), batch.bytes().end()};
 }
 
-/// What the tensor `path` of the packed form has to hold, by a function of an example that gives
-/// its values.
+/// The values that the tensor `path` of the packed form must hold; a function gives those of each
+/// example.
 template <class F>
 std::vector<std::int64_t> Gathered(const ModelBatch& batch, F&& values_of) {
   std::vector<std::int64_t> all;
@@ -109,7 +109,7 @@ TEST_CASE("what a writer wrote before does not show in its bytes", "[batch]") {
     earlier.plan = model.plan;
     earlier.examples = model.examples;
     std::reverse(earlier.examples.begin(), earlier.examples.end());
-    test::Fill(earlier, *writer);  // given up: Begin forgets it
+    test::Fill(earlier, *writer);  // given up; the next Begin forgets it
     test::Fill(model, *writer);
     const auto batch = writer->Seal();
     if (!batch.ok()) RC_FAIL(batch.status().ToString());

@@ -53,11 +53,12 @@ void FillGraph(const std::vector<TensorSpec>& tensors, const std::string& branch
   }
 }
 
-/// Small helpers over one generator; std distributions differ between libraries, this does not.
+/// Random choices from one generator. The distributions of std differ between libraries; these do
+/// not.
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : random_(seed) {}
-  /// In [low, high].
+  /// A number in [low, high].
   std::uint64_t Roll(std::uint64_t low, std::uint64_t high) {
     return high - low == ~std::uint64_t{0} ? random_() : low + random_() % (high - low + 1);
   }

@@ -1,4 +1,4 @@
-// Holds the writer against the bytes in docs/batch-layout.md.
+// Compares the writer's output with the bytes in docs/batch-layout.md.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
@@ -62,7 +62,7 @@ std::shared_ptr<const PackedBatch> Recorded(BufferPool& pool) {
   return *batch;
 }
 
-/// "0010  4d 49 …", 16 bytes a line.
+/// The bytes as lines of 16, such as "0010  4d 49 …".
 std::string HexDump(std::span<const std::byte> bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

@@ -53,7 +53,7 @@ TEST_CASE("every change of one character of a cursor is refused or another curso
 
 TEST_CASE("a cursor without its last part is refused", "[cursor]") {
   const std::string text = "v1," + kFingerprint + ":3:512";
-  // What is cut within the last number is a number still; nothing before it may be missing.
+  // If the last number is cut, the rest is still a number; but no text before it may be missing.
   for (std::size_t length = 0; length <= text.size() - 3; ++length) {
     CHECK_FALSE(Cursor::Parse(text.substr(0, length)).ok());
   }

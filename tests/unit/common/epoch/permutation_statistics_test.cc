@@ -1,5 +1,5 @@
-// Whether orders look like orders drawn at random: over 1,000 fixed seeds, the p-values of each
-// statistic must themselves be uniform (Kolmogorov-Smirnov at 0.1 %).
+// Tests whether orders look as if they were drawn at random: over 1,000 fixed seeds, the p-values
+// of each statistic must themselves be uniform (Kolmogorov-Smirnov at 0.1 %).
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -20,8 +20,9 @@ using test::PoissonP;
 using test::Uniform;
 
 constexpr std::uint64_t kSeeds = 1000;
-// The largest shuffle, then networks; one is an exact square, the others need cycle walking. Below,
-// chi-square is too coarse an approximation for so few values; cells are tested there too.
+// 64 is the largest size that is shuffled; larger ones use networks. One of these is an exact
+// square, the others need cycle walking. For smaller sizes chi-square is too coarse; tests of
+// single cells cover them.
 constexpr std::uint64_t kSizes[] = {64, 65, 100, 257, 1000, 4097};
 
 std::vector<std::uint64_t> Order(std::uint64_t seed, std::uint64_t epoch, std::uint64_t n) {
@@ -50,7 +51,7 @@ std::uint64_t Difference(std::uint64_t from, std::uint64_t to, std::uint64_t n) 
 }
 
 TEST_CASE("the statistics know their own distributions", "[statistics]") {
-  // Textbook quantiles.
+  // These are textbook quantiles.
   CHECK(ChiSquareP(3.841, 1) == Approx(0.05).epsilon(1e-3));
   CHECK(ChiSquareP(293.248, 255) == Approx(0.05).epsilon(1e-3));
   CHECK(ChiSquareP(210.8, 255) == Approx(0.98).epsilon(1e-2));
@@ -71,7 +72,8 @@ TEST_CASE("every small permutation is reached and equally often", "[permutation]
   for (std::uint64_t n = 2; n <= 8; ++n) {
     std::uint64_t orders = 1;
     for (std::uint64_t i = 2; i <= n; ++i) orders *= i;
-    // Of seeds, and of epochs. With 30 draws an order on average, none is missed by chance.
+    // There are as many seeds as epochs. Each order is drawn 30 times on average, so that none is
+    // missed by chance.
     const std::uint64_t side = n < 8 ? 640 : 1100;
     std::vector<std::uint64_t> counts(orders, 0);
     for (std::uint64_t seed = 0; seed < side; ++seed) {
@@ -116,10 +118,11 @@ TEST_CASE("every place has every value equally often over the seeds", "[permutat
   }
 }
 
-/// One p-value a seed: whether places and values are independent, by a table of 8 x 8 ranges.
+/// One p-value for each seed: whether places and values are independent, by a table of 8 x 8
+/// ranges.
 std::vector<double> IndependenceOfPlaceAndValue(std::uint64_t n) {
   constexpr std::uint64_t kBins = 8;
-  const std::uint64_t each = n / kBins;  // of a range; what is left over is not counted
+  const std::uint64_t each = n / kBins;  // size of a range; the places left over are not counted
   std::vector<double> p_values;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const Permutation permutation(seed, 0, n);
@@ -128,7 +131,7 @@ std::vector<double> IndependenceOfPlaceAndValue(std::uint64_t n) {
       const std::uint64_t value = permutation(i);
       if (value < each * kBins) ++cells[i / each * kBins + value / each];
     }
-    // The margins of the table are fixed: (bins - 1)^2 degrees of freedom.
+    // The margins of the table are fixed, so there are (bins - 1)^2 degrees of freedom.
     const auto size = static_cast<double>(n);
     const double statistic = ChiSquare(cells, size / (kBins * kBins)) * (size - 1) / size;
     p_values.push_back(ChiSquareP(statistic, (kBins - 1) * (kBins - 1)));
@@ -155,13 +158,13 @@ TEST_CASE("differences of neighbours are uniform", "[permutation]") {
       const auto order = Order(seed, 1, n);
       std::vector<double> counts(bins, 0);
       for (std::uint64_t i = 0; i + 1 < n; ++i) {
-        const std::uint64_t difference = Difference(order[i], order[i + 1], n) - 1;  // of n - 1
+        const std::uint64_t difference = Difference(order[i], order[i + 1], n) - 1;  // 0 to n - 2
         ++counts[difference * bins / (n - 1)];
         ++pooled[difference];
       }
       double sum = 0;
       for (std::uint64_t bin = 0; bin < bins; ++bin) {
-        // Differences of the bin: those d with d * bins / (n - 1) == bin.
+        // The bin has those differences d for which d * bins / (n - 1) == bin.
         const std::uint64_t first = (bin * (n - 1) + bins - 1) / bins;
         const std::uint64_t end = ((bin + 1) * (n - 1) + bins - 1) / bins;
         const auto expected = static_cast<double>(end - first);
@@ -171,7 +174,7 @@ TEST_CASE("differences of neighbours are uniform", "[permutation]") {
     }
     INFO("n " << n);
     CHECK(KolmogorovSmirnov(p_values) < 1);
-    // Over all seeds together: what every order has in common shows here first.
+    // All seeds are pooled here: something that all orders have in common shows here first.
     const double p = ChiSquareP(ChiSquare(pooled, kSeeds), static_cast<double>(n - 2));
     CHECK(p > 0.001);
     CHECK(p < 0.999);
@@ -181,15 +184,15 @@ TEST_CASE("differences of neighbours are uniform", "[permutation]") {
 TEST_CASE("neighbours are not correlated", "[permutation]") {
   for (const std::uint64_t n : kSizes) {
     const auto size = static_cast<double>(n);
-    double s2 = 0;  // sums of powers of the centred values; those of odd powers are 0
+    double s2 = 0;  // sums of powers of the centred values; for odd powers they are 0
     double s4 = 0;
     for (std::uint64_t i = 0; i < n; ++i) {
       const double x = static_cast<double>(i) - (size - 1) / 2;
       s2 += x * x;
       s4 += x * x * x * x;
     }
-    // A. Wald, J. Wolfowitz, "An exact test for randomness in the non-parametric case based on
-    // serial correlation", 1943.
+    // The formula is from A. Wald, J. Wolfowitz, "An exact test for randomness in the
+    // non-parametric case based on serial correlation", 1943.
     const double mean = -s2 / (size - 1);
     const double variance =
         (s2 * s2 - s4) / (size - 1) + (s2 * s2 - 2 * s4) / ((size - 1) * (size - 2)) - mean * mean;
@@ -264,7 +267,7 @@ TEST_CASE("a stretch of a long order looks like independent draws", "[permutatio
       const Permutation permutation(seed, 0, n);
       const Permutation next(seed, 1, n);
       const std::uint64_t first = seed % 2 == 0 ? 0 : n / 2;
-      std::vector<std::uint64_t> value_counts(kBins * kBins, 0);  // by quarter of the stretch too
+      std::vector<std::uint64_t> value_counts(kBins * kBins, 0);  // one row a quarter
       std::vector<std::uint64_t> difference_counts(kBins, 0);
       std::vector<std::uint64_t> move_counts(kBins, 0);
       double sum = 0;

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-/// Whether every place gives a value of its own and every value's place is found.
+/// Whether all places have different values, and the place of every value is found.
 bool IsBijection(const Permutation& permutation) {
   std::vector<bool> seen(permutation.size(), false);
   for (std::uint64_t place = 0; place < permutation.size(); ++place) {
@@ -84,7 +84,8 @@ TEST_CASE("neighbouring places of the longest orders have values of their own", 
 }
 
 TEST_CASE("every seed and epoch has an order of its own", "[permutation]") {
-  // Small numbers, numbers that differ in one bit, and both at the other's place.
+  // These are small numbers, and numbers that differ in one bit; each of them is a seed and an
+  // epoch.
   std::set<std::uint64_t> words;
   for (std::uint64_t i = 0; i < 100; ++i) words.insert({i, ~i, 0x9E3779B97F4A7C15u * i});
   for (int bit = 0; bit < 64; ++bit) words.insert(std::uint64_t{1} << bit);
@@ -107,8 +108,8 @@ TEST_CASE("orders that differ by one in size have nothing in common", "[permutat
 }
 
 TEST_CASE("a division by the reciprocal is exact at every border", "[permutation]") {
-  // The first and the last place of each row of a network, where a quotient that is off by one
-  // shows.
+  // The test visits the first and the last place of each row of a network, where a quotient that is
+  // off by one would show.
   for (const std::uint64_t n :
        {std::uint64_t{65}, std::uint64_t{4095}, (std::uint64_t{1} << 61) + 1}) {
     const Permutation permutation(9, 9, n);
@@ -120,7 +121,8 @@ TEST_CASE("a division by the reciprocal is exact at every border", "[permutation
 }
 
 TEST_CASE("the numbers never change", "[permutation]") {
-  // Part of `semantics: 1`: a difference here breaks every cursor and every recorded run.
+  // These values are part of `semantics: 1`: a difference here breaks every cursor and every
+  // recorded run.
   const auto first_eight = [](std::uint64_t seed, std::uint64_t epoch, std::uint64_t n) {
     std::vector<std::uint64_t> values;
     const Permutation permutation(seed, epoch, n);

@@ -18,10 +18,11 @@ std::string CreateError(const StepOptions& options) {
   return StepArithmetic::Create(options).status().ToString();
 }
 
-/// Options that are valid for `world_size`, for orders short enough to go through one by one.
+/// Random options that are valid for `world_size`, with orders short enough to go through one by
+/// one.
 StepOptions AnyOptions(std::uint32_t world_size, bool global, bool keep) {
   StepOptions options{.keep = keep, .world_size = world_size};
-  // 24 is divided by every world size that AnyWorldSize gives.
+  // Every world size that AnyWorldSize gives divides 24.
   if (global) {
     options.global_size = 24 * *rc::gen::inRange<std::uint64_t>(1, 3);
   } else {
@@ -118,7 +119,7 @@ TEST_CASE("an epoch without a step under drop is refused with the numbers", "[po
       "`remainder: drop` leaves out what does not fill one: use smaller batches, fewer ranks, or "
       "`remainder: keep`";
   CHECK(steps.Start({0, 0}).status().ToString() == message);
-  // No later epoch has a step either.
+  // Later epochs have no step either.
   CHECK(steps.Start({2, 5}).status().ToString() == message);
   CHECK(Make({.examples = 32, .size = 8, .world_size = 4}).Start({0, 0}).ok());
 }

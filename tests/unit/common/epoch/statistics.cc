@@ -6,8 +6,8 @@
 namespace millrace::test {
 namespace {
 
-/// The regularised upper incomplete gamma function Q(a, x): by its series below a + 1, by Lentz's
-/// continued fraction above (Numerical Recipes, section 6.2).
+/// The regularised upper incomplete gamma function Q(a, x). Below a + 1 it uses the series, above
+/// it Lentz's continued fraction (Numerical Recipes, section 6.2).
 double UpperGamma(double a, double x) {
   if (x <= 0) return 1;
   const double factor = std::exp(-x + a * std::log(x) - std::lgamma(a));

@@ -1,5 +1,5 @@
-// What the tests of the permutation need of statistics: p-values, and whether many p-values are
-// those of the hypothesis. Pure functions.
+// Statistics for the tests of the permutation: p-values, and whether many p-values agree with the
+// hypothesis. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ double ChiSquareP(double statistic, double freedom);
 /// P(X <= z) for a standard normal X.
 double NormalP(double z);
 
-/// A p-value of a Poisson(mean) count that is uniform in spite of the steps of its distribution:
-/// P(X < count) + u * P(X = count), u uniform in [0, 1).
+/// A p-value of a Poisson(mean) count. It is uniform although the distribution has steps: P(X <
+/// count) + u * P(X = count), with u uniform in [0, 1).
 double PoissonP(std::uint64_t count, double mean, double u);
 
 /// The same for a binomial count.
 double BinomialP(std::uint64_t count, std::uint64_t trials, double probability, double u);
 
-/// The distance of Kolmogorov and Smirnov between `p_values` and the uniform distribution over its
-/// critical value at 0.1 %: above 1 they are refused as uniform.
+/// The Kolmogorov-Smirnov distance between `p_values` and the uniform distribution, divided by its
+/// critical value at 0.1 %. Above 1, the values do not count as uniform.
 double KolmogorovSmirnov(std::vector<double> p_values);
 
-/// A fixed sequence of uniform numbers in [0, 1), unrelated to what is tested (xorshift64*).
+/// A fixed sequence of uniform numbers in [0, 1), unrelated to the code under test (xorshift64*).
 class Uniform {
  public:
   double Next();

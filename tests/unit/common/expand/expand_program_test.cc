@@ -16,7 +16,8 @@ namespace {
 
 using test::ModelBatch;
 
-/// A program over memory of the host. What surrounds the output is watched.
+/// Runs a program over memory of the host, and checks that the bytes around the output stay as they
+/// are.
 class Run {
  public:
   Run(const PackedBatch& packed, const ExpandLayout& layout)
@@ -76,7 +77,7 @@ TEST_CASE("the kernel writes the same bytes as the host's expansion", "[expand][
   });
 }
 
-/// Examples so large that edges and nodes fill several tiles, with examples of none between them.
+/// Examples so large that edges and nodes fill several tiles, with tiny examples between them.
 ModelBatch LargeBatch(Symmetrization symmetrization, bool self_edges) {
   std::mt19937 random(7);
   ModelBatch batch;

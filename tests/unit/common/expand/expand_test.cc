@@ -20,7 +20,7 @@ using test::ModelEdge;
 using test::ModelExample;
 using test::Values;
 
-/// One branch of the delivered form as the page has it.
+/// One branch of the delivered form, as the page describes it.
 struct Expected {
   std::vector<std::int64_t> source, target, label, edge_splits{0}, node_label, node_splits{0};
 };
@@ -146,7 +146,7 @@ TEST_CASE("the parts of a batch are what its examples alone would be", "[expand]
   });
 }
 
-/// Two examples, so that offsets count: 2 and 3 nodes, 2 and 3 edges.
+/// Two examples, so that offsets matter; they have 2 and 3 nodes, and 2 and 3 edges.
 ModelBatch TwoGraphs(Symmetrization symmetrization, bool self_edges) {
   ModelBatch batch;
   batch.plan.expand = {2, symmetrization, self_edges};
@@ -231,7 +231,7 @@ TEST_CASE("only int32 and int64 are index types", "[expand]") {
   CHECK(Expand(*packed, DType::kUint32, pool).status().code() == StatusCode::kInvalidArgument);
 }
 
-/// Expands a batch with one value of one tensor replaced in its bytes.
+/// Expands a batch after one value of one tensor was replaced in its bytes.
 Status ExpandDamaged(const ModelBatch& model, std::string_view path, std::size_t element,
                      std::uint64_t value) {
   BufferPool pool;
@@ -275,8 +275,7 @@ TEST_CASE("references that leave their example are data loss", "[expand]") {
          "tensor local_context, row 1 (example 11): node 3 of an example of 3 nodes");
 }
 
-/// A batch of one graph with one node and `edges` edges, in memory of which next to nothing is
-/// touched.
+/// A batch of one graph with one node and `edges` edges. Hardly any of its memory is touched.
 std::shared_ptr<const PackedBatch> ManyEdges(std::uint64_t edges) {
   BufferPool pool;
   ModelBatch model = TwoGraphs(Symmetrization::kBidirectional, false);
@@ -313,7 +312,7 @@ std::shared_ptr<const PackedBatch> ManyEdges(std::uint64_t edges) {
 }
 
 TEST_CASE("more rows than int32 can number are an error before any is written", "[expand]") {
-  const std::uint64_t too_many = std::uint64_t{1} << 30;  // 2^31 with their reversed edges
+  const std::uint64_t too_many = std::uint64_t{1} << 30;  // 2^31 with reversed edges
   const auto fits = LayOutExpanded(*ManyEdges(too_many - 1), DType::kInt32);
   CHECK(fits.ok());
   const auto packed = ManyEdges(too_many);
@@ -327,7 +326,7 @@ TEST_CASE("more rows than int32 can number are an error before any is written", 
 }
 
 TEST_CASE("tensors with inner dimensions are widened whole", "[expand]") {
-  // No writer makes them yet, so the header is written by hand.
+  // No writer makes such tensors yet, so the header is written by hand.
   BufferPool pool;
   std::vector<TensorPlace> places(1);
   places[0].spec.path = "features";

@@ -22,7 +22,7 @@ TEST_CASE("a process in another network namespace is on another host", "[host]")
   CHECK(NetworkHostId() == here);
   const pid_t child = fork();
   if (child == 0) {
-    // Without privileges a user namespace has to come with it.
+    // Without privileges, a new network namespace needs a new user namespace too.
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(errno);
     _exit(NetworkHostId() == here ? 255 : 0);
   }
@@ -37,7 +37,7 @@ TEST_CASE("a process in another network namespace is on another host", "[host]")
   CHECK(result == 0);
 }
 
-/// A machine's files below a folder, for ReadHostLimits.
+/// A machine's files below a temporary folder, for ReadHostLimits.
 struct FakeRoot {
   FakeRoot() {
     std::string name = (std::filesystem::temp_directory_path() / "millrace-host-XXXXXX").string();
@@ -73,10 +73,10 @@ TEST_CASE("of a cgroup (v2) and all above it the smallest limit counts", "[host]
   CHECK(root.Read().cpus_from == "affinity");
   root.Write("sys/fs/cgroup/work.slice/memory.max", "40000000");
   CHECK(root.Read().memory_bytes == 40'000'000);
-  // Another group's are nobody's business.
+  // The limits of another group do not count.
   root.Write("sys/fs/cgroup/work.slice/other/memory.max", "1000");
   CHECK(root.Read().memory_bytes == 40'000'000);
-  if (root.Read().cpus == 1) return;  // nothing is less
+  if (root.Read().cpus == 1) return;  // there is no smaller number to test
   root.Write("sys/fs/cgroup/work.slice/cpu.max", "50000 100000");
   CHECK(root.Read().cpus == 1);
   CHECK(root.Read().cpus_from == "cgroup");
@@ -102,7 +102,7 @@ TEST_CASE("limits that are no limits are none", "[host]") {
   root.Write("proc/self/cgroup", "nonsense\n:\n1:memory:a\n0::/a");
   root.Write("sys/fs/cgroup/a/memory.max", "0");
   root.Write("sys/fs/cgroup/a/cpu.max", "0 0");
-  root.Write("sys/fs/cgroup/memory.max", "9223372036854771712");  // v1's way to say none
+  root.Write("sys/fs/cgroup/memory.max", "9223372036854771712");  // cgroup v1's "no limit"
   CHECK(root.Read().memory_from == "machine");
   CHECK(root.Read().cpus_from == "affinity");
 }

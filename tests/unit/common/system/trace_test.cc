@@ -106,7 +106,7 @@ TEST_CASE("a trace ends by itself, and gives what it has", "[trace]") {
   CHECK(taken.spans.size() == 1);
   CHECK(taken.done);
   CHECK(tracer.Take(1).trace == 0);
-  tracer.Start(1, clock->Now() + seconds(1));  // an ask for what is over
+  tracer.Start(1, clock->Now() + seconds(1));  // asks for a trace that is over
   CHECK(!tracer.on());
 }
 

@@ -1,4 +1,4 @@
-// A dispatcher's and a worker's endpoint, and a connector to them, over either network.
+// Endpoints of a dispatcher and of a worker, and a connector to them, over either network.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -61,8 +61,9 @@ inline v1::AttachResponse Pulse(std::uint64_t term) {
   return response;
 }
 
-/// Whether a case runs over gRPC: over both networks, one after the other. Debian's gRPC is not
-/// built for the thread sanitizer, which sees races inside it where there are none.
+/// Makes a case run over both networks, one after the other; returns whether it is gRPC's turn.
+/// gRPC is left out with the thread sanitizer: Debian's gRPC is not built for it, so that it would
+/// report races inside gRPC that do not exist.
 inline bool AnyNetwork() {
 #ifdef MILLRACE_WITHOUT_GRPC
   return false;

@@ -1,4 +1,4 @@
-// What both networks promise, run over each of them.
+// The promises of both networks, tested over each of them.
 
 #include <catch2/catch.hpp>
 

@@ -15,7 +15,7 @@
 
 namespace millrace::test {
 
-/// Long enough for any machine; a test that waits this long has failed.
+/// Long enough for any machine; if a test waits this long, it has failed.
 inline constexpr std::chrono::seconds kPatience{30};
 
 template <class In>
@@ -42,7 +42,7 @@ class Recorder final : public StreamHandler<In> {
     changed_.NotifyAll();
   }
 
-  /// The next message, or none where the stream closed or patience ran out.
+  /// The next message; nothing if the stream closed or patience ran out.
   std::optional<In> Next() {
     MutexLock lock(mutex_);
     while (messages_.empty() && !closed_) {
@@ -71,7 +71,7 @@ class Recorder final : public StreamHandler<In> {
     }
     return closed_;
   }
-  /// Whether no call overlapped another or came after OnClosed.
+  /// Whether no call overlapped another one or came after OnClosed.
   bool calls_ok() {
     MutexLock lock(mutex_);
     return calls_ok_;
@@ -94,7 +94,7 @@ struct Accepted {
   std::shared_ptr<Recorder<In>> recorder = std::make_shared<Recorder<In>>();
 };
 
-/// Hands accepted streams to the test.
+/// Passes accepted streams to the test.
 template <class In, class Out>
 class AcceptQueue {
  public:

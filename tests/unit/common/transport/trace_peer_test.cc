@@ -97,10 +97,10 @@ TEST_CASE("after the end a peer says so once, and is silent then", "[trace]") {
   v1::AttachRequest next;
   peer.AddTo(next, {1, 2});
   CHECK(!next.has_trace());
-  peer.Obey(Ask(5, Duration{0}, 3));  // one that was on its way
+  peer.Obey(Ask(5, Duration{0}, 3));  // an ask that was still on its way
   peer.AddTo(next, {1, 2});
   CHECK(!next.has_trace());
-  peer.Obey(Ask(4, seconds(1), 4));  // another one, of another dispatcher
+  peer.Obey(Ask(4, seconds(1), 4));  // another trace, from another dispatcher
   CHECK(peer.tracer().on());
 }
 

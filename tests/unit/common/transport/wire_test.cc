@@ -28,7 +28,7 @@ OutgoingPart MakePart(std::span<const std::byte> data, std::shared_ptr<const voi
   return out;
 }
 
-/// The same bytes in other slices, as a network would deliver them.
+/// The same bytes in other slices, as a network might deliver them.
 grpc::ByteBuffer Reslice(const std::string& bytes, std::size_t slice_bytes) {
   std::vector<grpc::Slice> slices;
   for (std::size_t at = 0; at < bytes.size(); at += slice_bytes) {
@@ -85,7 +85,7 @@ TEST_CASE("a part whose data are cut short or not last is refused", "[wire]") {
   for (std::size_t length = 0; length < good.size(); ++length) {
     grpc::ByteBuffer cut = Reslice(good.substr(0, length), 64);
     Result<IncomingPart> part = wire::DecodePart(cut);
-    // A cut between two fields is a valid message of its own, but then without data.
+    // If the cut lies between two fields, the message is still valid, but it has no data.
     if (part.ok()) CHECK(part->data_bytes() == 0);
   }
   grpc::ByteBuffer more = Reslice(good + std::string("\x08\x01", 2), 64);

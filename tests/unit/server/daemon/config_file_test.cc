@@ -12,14 +12,14 @@
 namespace millrace::test {
 namespace {
 
-/// A file c.yaml in a folder of its own, which goes away with it.
+/// A file c.yaml in a folder of its own, which is removed with this object.
 class ConfigFile {
  public:
   explicit ConfigFile(const std::string& text) { Write(text); }
   void Write(const std::string& text) { std::ofstream(path()) << text; }
   std::string path() const { return dir_.path() / "c.yaml"; }
   Result<OptionTexts> Read() const { return ReadConfigFile(path()); }
-  /// Without the folder's name.
+  /// The error's text without the folder's name.
   std::string Error() const {
     const std::string message = ErrorOf(Read());
     REQUIRE(message.find(path()) == 0);
@@ -107,11 +107,11 @@ TEST_CASE("a value that is wrong is an error with its place in the file", "[conf
   const ConfigFile file("grace: 7\nthreads: 2.7\n");
   CHECK(ErrorOf(EffectiveOptions(Role::kServe, file.path(), Given({}), SomeHost())) ==
         file.path() + ":2:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
-  // What a flag replaces is not looked at.
+  // A value is not checked if a flag replaces it.
   CHECK(EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "2"}}), SomeHost()).ok());
 }
 
-/// Other values than the defaults, odd ones where any text may stand.
+/// Values that differ from the defaults; odd ones if an option takes any text.
 const std::map<std::string, std::string>& OtherValues() {
   static const std::map<std::string, std::string> values = {{"listen", "[::]:0"},
                                                             {"batch_listen", "*:7"},

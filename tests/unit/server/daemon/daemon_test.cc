@@ -33,7 +33,7 @@ TEST_CASE("each role listens, says where, and stops", "[daemon]") {
     CHECK(address.find("127.0.0.1:") == 0);
     CHECK(address != "127.0.0.1:0");
     (*daemon)->DrainAndStop();
-    (*daemon)->DrainAndStop();  // a second time is nothing
+    (*daemon)->DrainAndStop();  // a second call does nothing
   }
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("a daemon that cannot start leaves nothing behind", "[daemon]") {
   busy.listen = (*first)->address();
   CHECK(Start(busy).status().code() == StatusCode::kAlreadyExists);
   busy = Options(other, Role::kServe);
-  busy.health_listen = (*first)->address();  // the last thing that is started
+  busy.health_listen = (*first)->address();  // this listener is started last
   CHECK(Start(busy).status().code() == StatusCode::kAlreadyExists);
   CHECK(Start(Options(other, Role::kServe)).ok());
 }

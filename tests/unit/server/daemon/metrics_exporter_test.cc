@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-/// What HTTP answers to GET `path` on this host.
+/// The answer to HTTP's GET `path` on this host.
 std::string Get(int port, const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

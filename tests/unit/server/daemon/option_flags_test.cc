@@ -8,7 +8,7 @@
 namespace millrace::test {
 namespace {
 
-/// What a command line gives.
+/// The flags of a command line.
 OptionFlags Parse(const std::string& line, Role role = Role::kServe) {
   CLI::App app;
   OptionFlags flags;

@@ -1,4 +1,4 @@
-// What tests of the daemon's options share.
+// Helpers that the tests of the daemon's options share.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace millrace::test {
 
-/// 8 CPUs, 1000 MB.
+/// A host with 8 CPUs and 1000 MB.
 inline HostLimits SomeHost() {
   HostLimits host;
   host.cpus = 8;
@@ -22,7 +22,7 @@ inline HostLimits SomeHost() {
   return host;
 }
 
-/// Texts of a command line, with a dataset that is there.
+/// The texts of a command line, with a dataset that exists.
 inline OptionTexts Given(const std::map<std::string, std::string>& values) {
   OptionTexts texts;
   for (const auto& [name, text] : values) texts.values[name] = {text, ""};

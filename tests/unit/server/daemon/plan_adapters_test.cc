@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kPipeline =
     "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 2}\n";
 
-/// A library of one dataset with one file.
+/// A library of one dataset, which has one file.
 struct Library {
   Library() {
     WriteFixture(dir.path(), SampleFile("a.bin"));
@@ -84,7 +84,7 @@ TEST_CASE("whether a plan can be compiled is asked of its dataset", "[adapters]"
   *spec.mutable_pipeline() = Text(kPipeline);
   CHECK(provider->CanCompile(spec));
   spec.set_dataset("no");
-  CHECK(provider->CanCompile(spec));  // compiling says what is wrong
+  CHECK(provider->CanCompile(spec));  // the error comes only when the plan is compiled
 }
 
 TEST_CASE("a dispatcher's facts are those of the plan, kept alive or not", "[adapters]") {
@@ -102,7 +102,7 @@ TEST_CASE("plans are kept for a worker of the same process alone", "[adapters]")
   for (const bool keep_plans : {false, true}) {
     const Library of;
     const auto facts = MakePlanCompiler(of.library, keep_plans)->Compile(Text(kPipeline)).value();
-    // A plan that lives is shared; one that was dropped is made anew.
+    // A plan in use is shared; after it was dropped, it is made anew.
     std::weak_ptr<const Plan> first =
         of.library->Compile(PipelineSource{.yaml = kPipeline}).value();
     CHECK(first.expired() != keep_plans);

@@ -6,7 +6,8 @@ namespace millrace::test {
 namespace {
 
 TEST_CASE("the hash split is the reference's", "[split]") {
-  // From Python: int.from_bytes(md5(b"<identity>#<seed>").digest(), "big") % 1000000007 …
+  // The values come from Python: int.from_bytes(md5(b"<identity>#<seed>").digest(), "big") %
+  // 1000000007 …
   SplitOptions options;
   options.method = SplitMethod::kHash;
   options.proportions = {9, 1};

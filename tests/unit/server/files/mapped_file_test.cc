@@ -33,7 +33,8 @@ TEST_CASE("a mapped file notices that its path leads to something else", "[mappe
   }
 }
 
-/// What the kernel notes of the map of a file of this process (proc(5), VmFlags), or nothing.
+/// The flags that the kernel shows for this process's map of a file (proc(5), VmFlags); empty if
+/// there are none.
 std::string MapFlags(const std::filesystem::path& path) {
   std::ifstream maps("/proc/self/smaps");
   bool of_file = false;
@@ -54,7 +55,7 @@ TEST_CASE("the kernel is told how a file is going to be read", "[mapped_file]") 
     return MapFlags(path);
   };
   const std::string random = flags(AccessPattern::kRandom);
-  if (random.empty()) return;  // a kernel without smaps
+  if (random.empty()) return;  // the kernel has no smaps
   CHECK(random.find(" rr ") != std::string::npos);
   CHECK(flags(AccessPattern::kSequential).find(" sr ") != std::string::npos);
   const std::string mixed = flags(AccessPattern::kMixed);

@@ -1,5 +1,5 @@
-// No allocation per root after warm-up, and what a plan holds. A program of its own: it counts
-// every operator new.
+// A builder allocates nothing for each root after a warm-up, and a plan's memory is bounded. This
+// is a program of its own, because it counts every operator new.
 #include <malloc.h>
 #include <catch2/catch.hpp>
 
@@ -19,7 +19,7 @@ std::atomic<std::uint64_t> allocations{0};
 std::atomic<std::uint64_t> held_bytes{0};
 }  // namespace
 
-// Out of line: the compiler would take malloc and free for a mismatch.
+// These are not inlined, because the compiler would then warn that malloc and free do not match.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   void* const memory = std::malloc(size == 0 ? 1 : size);
@@ -93,13 +93,13 @@ struct Proofs {
   TempDir dir;
 };
 
-/// What is held of a plan that is compiled, beside its dataset.
+/// The memory that a compiled plan holds, without its dataset.
 std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanDraft& draft, bool outline_only) {
   PlanLibraryOptions options;
   options.datasets["d"].dir = proofs.dir.path();
   PlanLibrary library(options, MakeNullLogger());
   REQUIRE(library.Open("d").ok());
-  // What is made once, whatever the plan.
+  // The first plan also makes things that all plans share, so they are not counted.
   REQUIRE(library.Compile(draft, "d", {1, 1}, {1, 1}).ok());
   const std::uint64_t before = held_bytes;
   auto plan = library.Compile(draft, "d", {2, 2}, {2, 2});

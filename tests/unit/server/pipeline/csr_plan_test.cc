@@ -1,5 +1,6 @@
-// A source of another kind through plan and writer: the interface of sources is real, and packed
-// batches delivered again are the plain closure of the reference page.
+// Runs a source of another kind through plan and writer. This shows that the interface of sources
+// does not depend on Coq. Packed batches, when delivered, must equal the plain closure of the
+// reference page.
 #include "server/pipeline/plan.h"
 
 #include "tests/unit/server/pipeline/closure/random_graph.h"

@@ -1,5 +1,5 @@
-// What the reference loader made of the reference datasets, line by line, against the command
-// `millrace digest`: the whole way from files through index, plan, writer and expansion.
+// Compares the reference loader's output for the reference datasets with `millrace digest`, line by
+// line. This covers the whole way from files through index, plan, writer and expansion.
 
 #include <catch2/catch.hpp>
 
@@ -29,7 +29,7 @@ std::vector<Json> ReadLines(const std::filesystem::path& path) {
   return lines;
 }
 
-/// The pipeline that a golden file's settings mean.
+/// The pipeline that corresponds to a golden file's settings.
 std::string PipelineOf(const Json& header) {
   const Json& config = header["config"];
   const Json& data = config["data_config"];
@@ -68,7 +68,8 @@ std::size_t FullLines(const std::vector<Json>& lines) {
   return most;
 }
 
-/// The reference writes one zero a group for a graph with no edge at all.
+/// Removes the offsets of a graph with no edges, for which the reference writes one zero for each
+/// group.
 void DropOffsetsOfNoEdges(Json& line) {
   if (line.contains("full") && line["full"]["edge_source"].empty()) {
     line["full"].erase("edge_offsets");

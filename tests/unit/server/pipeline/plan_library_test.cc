@@ -114,7 +114,7 @@ TEST_CASE("a dataset with a damaged file serves only plans that exclude it", "[l
   CHECK(library.GetStatus("d")->damaged_files == std::vector<std::string>{"b.bin"});
 }
 
-/// Keeps what is worth a person's while, a line an event. Used by one thread.
+/// Keeps the events that a person should read, one on each line. For one thread only.
 class LineLogger final : public Logger {
  public:
   void Log(LogLevel, std::string_view event, std::initializer_list<LogField> fields) override {
@@ -152,7 +152,7 @@ TEST_CASE("a file that is changed in place ends plans that read it, also those i
     std::fstream file(u.dir / "b.bin", std::ios::binary | std::ios::in | std::ios::out);
     file.write(std::string(100, '\0').data(), 100);
   }
-  // Tests run faster than file systems count time.
+  // The time is set, because tests run faster than file systems count time.
   std::filesystem::last_write_time(
       u.dir / "b.bin", std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
   CHECK(u.library.CheckFiles());
@@ -244,7 +244,7 @@ TEST_CASE(
   REQUIRE(status.left_out.size() == 100);
   CHECK(status.left_out[0].name == "x0.bin");
   CHECK(status.left_out[0].reason == "is empty");
-  // It is not there to be excluded either.
+  // The dataset has no such file, so it cannot be excluded either.
   CHECK_FALSE(library.Compile(PipelineOf("exclude: {files: [x0.bin]}\n")).ok());
 }
 

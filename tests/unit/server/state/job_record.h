@@ -10,7 +10,7 @@ namespace millrace::test {
 
 constexpr std::int64_t kNow = 1'800'000'000;
 
-/// A live job's record, as long as a pipeline of so many bytes makes it.
+/// A live job's record; its length depends on `pipeline_bytes`.
 inline v1::JobRecord Record(const std::string& name, std::size_t pipeline_bytes = 12) {
   v1::JobRecord record;
   record.set_name(name);

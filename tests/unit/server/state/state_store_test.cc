@@ -1,4 +1,4 @@
-// What every store promises, run over each of them.
+// The promises of every store, tested with each of them.
 
 #include <catch2/catch.hpp>
 
@@ -40,7 +40,7 @@ TEMPLATE_TEST_CASE("a term may be any number of 63 bits", "[store]", EVERY_STORE
   TestType backend;
   const std::uint64_t highest = (std::uint64_t{1} << 63) - 1;
   REQUIRE(backend.store().CommitTerm(9).ok());
-  REQUIRE(backend.store().CommitTerm(10).ok());  // by number, not by text
+  REQUIRE(backend.store().CommitTerm(10).ok());  // newer by number, not by text
   REQUIRE(backend.store().CommitTerm(highest).ok());
   CHECK(backend.store().CommitTerm(highest - 1).code() == StatusCode::kFailedPrecondition);
   backend.Restart();
@@ -186,7 +186,7 @@ TEMPLATE_TEST_CASE("a thousand running jobs are recovered in no time", "[store]"
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf("recovered %zu jobs in %.0f ms\n", state->jobs.size(), took.count() * 1e3);
   CHECK(state->jobs.size() == 1000);
-  CHECK(took.count() < 10);  // ten times the promise, for a machine that does something else
+  CHECK(took.count() < 10);  // ten times the promise: the machine may be busy
 }
 
 }  // namespace

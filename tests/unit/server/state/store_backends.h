@@ -1,5 +1,5 @@
-// The backends that every test of state_store_test.cc runs over, each in its own way of starting
-// anew and of failing.
+// The backends with which every test of state_store_test.cc runs. Each starts anew and fails in its
+// own way.
 #pragma once
 
 #include <memory>
@@ -22,11 +22,11 @@ namespace millrace::test {
 
 // A backend has
 //   store()     the store under test
-//   Restart()   the store as the next process finds it
-//   Break()     nothing can be written, for a reason that may pass
-//   Mend()      it has passed
+//   Restart()   opens the store as the next process would
+//   Break()     nothing can be written from now on, for a reason that may pass
+//   Mend()      the reason has passed
 
-/// Keeps what it has in the process, so that a restart is none.
+/// Keeps its state in the process, so that Restart does nothing.
 class Memory {
  public:
   StateStore& store() { return store_; }
@@ -60,7 +60,7 @@ class Sqlite {
 };
 
 #ifndef MILLRACE_WITHOUT_GRPC
-/// One etcd, and its only dispatcher.
+/// One etcd and its only dispatcher.
 class Etcd {
  public:
   Etcd() { Restart(); }
@@ -68,7 +68,7 @@ class Etcd {
   StateStore& store() { return *store_; }
   void Restart() {
     if (election_) election_->Resign();
-    // Nobody renews in these tests.
+    // No test renews the lease, so it is long.
     ElectionOptions options{.prefix = "/test", .who = "me", .ttl = std::chrono::hours(1)};
     election_.emplace(client_, options, std::make_shared<SystemClock>(), MakeNullLogger());
     election_->Step();

@@ -1,5 +1,5 @@
-// A folder that ends with the test. In memory where that is possible, so that a thousand commits do
-// not wait for a disk: what a disk does when the power goes, faulty_vfs.h knows.
+// A folder that ends with the test. It is in memory if possible, so that a thousand commits do not
+// wait for a disk. faulty_vfs.h simulates what a disk loses if the power is cut.
 #pragma once
 
 #include <stdlib.h>

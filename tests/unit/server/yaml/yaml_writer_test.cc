@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-/// What YAML reads where `scalar` stands as a value of a map and as an item of a list.
+/// The texts that YAML reads if `scalar` is a value of a map and an item of a list.
 std::vector<std::string> ReadBack(const std::string& scalar) {
   const auto tree = ReadYaml("a: " + scalar + "  # more\nb: [x, " + scalar + "]\n", "f");
   INFO(scalar);

@@ -1,4 +1,4 @@
-// What `millrace status` shows as a table.
+// Tests of the table that `millrace status` prints.
 #include "client/cli/top/status_table.h"
 
 #include "client/cli/text_table.h"
@@ -50,7 +50,7 @@ TEST_CASE("status names what was dropped as the dispatcher does, or by its numbe
     count.set_examples(3);
     count.set_name(name);
   };
-  add(v1::TOO_LARGE, "");  // of a dispatcher that says no names
+  add(v1::TOO_LARGE, "");  // from a dispatcher that sends no names
   add(17, "too_old");
   add(18, "");
   CHECK_THAT(JobsTable(status), Contains("3 too_large, 3 too_old, 3 reason 18"));

@@ -61,8 +61,8 @@ void WaitFor(v1::ConsumerStatus& consumer, v1::WaitCause cause, std::uint64_t wo
   consumer.mutable_now()->mutable_worker()->set_n(worker);
 }
 
-/// The cells of the first line that begins with the cells of `first`; cells are parted by two or
-/// more blanks.
+/// The cells of the first line that begins with the cells of `first`. Two or more blanks separate
+/// cells.
 std::vector<std::string> Row(const std::vector<TopLine>& frame, const std::string& first) {
   for (const TopLine& line : frame) {
     std::vector<std::string> cells;
@@ -143,11 +143,11 @@ TEST_CASE("a rate that is not known yet is a dash", "[top]") {
   CHECK(Cell(TopFrame(nullptr, now, {}), "WORKER", "alpha", "BATCHES/S") == "-");
 
   v1::ServiceStatus before = At(100);
-  AddWorker(before, 2, "alpha").set_sent_batches(1);  // another process of that name
+  AddWorker(before, 2, "alpha").set_sent_batches(1);  // another process with the same name
   CHECK(Cell(TopFrame(&before, now, {}), "WORKER", "alpha", "BATCHES/S") == "-");
 
   before = At(100);
-  AddWorker(before, 1, "alpha").set_sent_batches(9);  // it began anew
+  AddWorker(before, 1, "alpha").set_sent_batches(9);  // the process counts from 0 again
   CHECK(Cell(TopFrame(&before, now, {}), "WORKER", "alpha", "BATCHES/S") == "-");
 
   before = At(100);
@@ -301,7 +301,7 @@ TEST_CASE("a history keeps what a rate needs, and begins anew with the dispatche
   for (int i = 1; i <= 20; ++i) history.Add(At(10 + 0.5 * i));
   CHECK(history.now().uptime_seconds() == 20);
   CHECK(history.before()->uptime_seconds() == 18.5);
-  history.Add(At(25));  // one alone is far enough
+  history.Add(At(25));  // one status this much later is far enough
   CHECK(history.before()->uptime_seconds() == 20);
 
   v1::ServiceStatus restarted = At(30);

@@ -57,7 +57,7 @@ v1::TraceChunk Chunk(v1::TraceRole role, std::uint64_t n, const std::string& nam
   return chunk;
 }
 
-/// A span of session 5's batch at a position, in microseconds since the trace began.
+/// Adds a span of session 5's batch at a position; times are in microseconds since the trace began.
 void AddSpan(v1::TraceChunk& chunk, SpanKind kind, std::int64_t begin, std::int64_t end,
              std::uint64_t example = 16, std::uint32_t lane = 0) {
   Span span;
@@ -106,7 +106,7 @@ TraceRecording OneBatch() {
   AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);
   dispatcher.mutable_spans()->set_bytes(0, 8);   // stride
   dispatcher.mutable_spans()->set_detail(0, 2);  // batches
-  // In any order.
+  // The chunks may come in any order.
   recording.Add(consumer);
   recording.Add(dispatcher);
   recording.Add(worker);
@@ -191,7 +191,7 @@ TEST_CASE("batches of other positions and sessions have flows of their own", "[t
     AddSpan(worker, SpanKind::kBuild, 1, 2, example);
     AddSpan(worker, SpanKind::kSend, 3, 4, example);
   }
-  AddSpan(worker, SpanKind::kBuild, 5, 6, 24);  // never sent: no flow
+  AddSpan(worker, SpanKind::kBuild, 5, 6, 24);  // never sent, so it has no flow
   recording.Add(worker);
   CHECK(Events(Json(recording), "s").size() == 3);
   CHECK(Events(Json(recording), "f").size() == 3);
@@ -236,7 +236,7 @@ TEST_CASE("times before the trace began and odd spans make valid JSON", "[trace]
   worker.mutable_spans()->set_kind(0, 4'000'000'000u);
   AddSpan(worker, SpanKind::kLease, 1, 2);
   worker.mutable_spans()->set_detail(1, 4'000'000'000u);
-  worker.mutable_spans()->set_session_n(1, 99);  // nobody knows it
+  worker.mutable_spans()->set_session_n(1, 99);  // a session that nobody knows
   recording.Add(worker);
   const auto events = Events(Json(recording), "X");
   REQUIRE(events.size() == 2);

@@ -34,8 +34,8 @@ Status ParseStatus(const std::shared_ptr<Buffer>& bytes) {
   return PackedBatch::Parse(bytes, bytes->size()).status();
 }
 
-/// Whatever the bytes are: an error, or a batch that can be expanded or refused without harm, and
-/// whose header has no other encoding.
+/// Checks that any bytes give either an error or a batch that is expanded or refused without harm.
+/// The header of such a batch must have no other encoding.
 void SurviveParsing(const std::shared_ptr<Buffer>& bytes, BufferPool& pool) {
   const auto batch = PackedBatch::Parse(bytes, bytes->size());
   if (!batch.ok()) return;
@@ -109,7 +109,7 @@ TEST_CASE("a batch cut at any length or too long is refused", "[batch_header]") 
   BufferPool pool;
   const auto batch = test::Pack(Sample(), pool);
   for (std::size_t size = 0; size < batch->bytes().size(); ++size) {
-    // A copy of that size, so that the address sanitizer sees a read beyond it.
+    // The copy has exactly that size, so that the address sanitizer sees a read beyond it.
     std::unique_ptr<std::byte[]> exact(new (std::align_val_t(64)) std::byte[size]);
     std::memcpy(exact.get(), batch->bytes().data(), size);
     const Status status = PackedBatch::Parse({exact.get(), size}, nullptr).status();
@@ -123,7 +123,8 @@ TEST_CASE("a batch cut at any length or too long is refused", "[batch_header]") 
   CHECK(ParseStatus(longer).code() == StatusCode::kDataLoss);
 }
 
-/// The error of a batch whose header word at `offset` is set to `value`, with a right checksum.
+/// The error of a batch whose header word at `offset` is replaced by `value`, with a right
+/// checksum.
 template <class T>
 std::string ErrorOf(std::size_t offset, T value) {
   BufferPool pool;
@@ -198,7 +199,7 @@ TEST_CASE("splits that do not cut their values are refused", "[batch_header]") {
   CHECK(ErrorOfSplit("a/node_splits", 1, 3).empty());
 }
 
-/// The error of the sample's payload behind a header with other tensors, `extra` bytes too long.
+/// The error of the sample's payload behind a header with other tensors; `extra` bytes too long.
 std::string ErrorWith(const std::function<void(std::vector<TensorPlace>&)>& change,
                       std::size_t extra = 0) {
   BufferPool pool;

@@ -1,5 +1,5 @@
-// That the numbers of each pair of enumerations agree is checked when they are compiled; here is
-// what becomes of a number that only newer programs know.
+// The compiler checks that the numbers of each pair of enumerations agree. These tests are about
+// numbers that only newer programs know.
 #include <catch2/catch.hpp>
 
 #include "common/transport/convert/spans.h"

@@ -1,4 +1,4 @@
-// What goes onto the wire and comes back is what it was.
+// Values are the same after they went onto the wire and back.
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 #include <catch2/catch.hpp>
@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-/// Through bytes, as the wire has it.
+/// Converts a value to bytes and back, as on the wire.
 template <class Message, class Value>
 Message Sent(const Value& value) {
   Message message;

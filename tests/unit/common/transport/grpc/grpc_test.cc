@@ -1,4 +1,4 @@
-// What only a real network can do: ports, health, errors on the wire.
+// Features that only a real network has: ports, health, errors on the wire.
 
 #include <catch2/catch.hpp>
 
@@ -29,7 +29,7 @@ using test::Recorder;
 using test::TestDispatcher;
 
 TEST_CASE("a status too long for the wire keeps its code, its beginning and its end", "[network]") {
-  // Characters that travel as three bytes each count for that.
+  // Each byte of "é" is sent as three bytes, such as %C3, and must count as three.
   const std::string filler = GENERATE("file.bin: damaged; ", "\xC3\xA9");
   std::string message = "dataset 'stdlib' has damaged files (";
   for (int i = 0; i < 5000; ++i) message += filler;
@@ -113,8 +113,8 @@ TEST_CASE("tables that are larger than they say, or than any may be, are not rea
   CHECK_THAT(end.message(), Catch::Contains(said));
 }
 
-/// Answer of grpc.health.v1.Health/Check for a service, or the whole server: its ServingStatus, -1
-/// where the call failed. The messages are so small that their bytes are written out: field 1.
+/// The ServingStatus that grpc.health.v1.Health/Check gives for a service or for the whole server;
+/// -1 if the call failed. The messages are so small that their bytes are written out: field 1.
 int CheckHealth(const std::string& address, const std::string& service = "") {
   std::string request;
   if (!service.empty()) {
@@ -181,9 +181,9 @@ TEST_CASE("a second server on a port is refused and says so", "[network]") {
 }
 
 TEST_CASE("a name is refused when the port is taken at any of its addresses", "[network]") {
-  // localhost is 127.0.0.1 or ::1 first, whichever the machine prefers: each is taken in turn.
+  // localhost means 127.0.0.1 or ::1 first, as the machine prefers, so the test takes each in turn.
   for (const std::string host : {"127.0.0.1", "[::1]"}) {
-    if (!CheckListen(host + ":0").ok()) continue;  // a machine without IPv6
+    if (!CheckListen(host + ":0").ok()) continue;  // the machine has no IPv6
     auto first = GrpcServer::Start(
         {host + ":0"}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
     REQUIRE(first.ok());

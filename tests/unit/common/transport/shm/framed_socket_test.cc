@@ -25,7 +25,7 @@ struct Pair {
     a = std::make_unique<FramedSocket>(ends[0]);
     b = std::make_unique<FramedSocket>(ends[1], files);
   }
-  /// Sends the rest and receives until `count` frames have come in all.
+  /// Sends everything that waits, and receives until there are `count` frames in all.
   Status Carry(Frames& frames, std::size_t count) {
     while (frames.size() < count) {
       if (a) a->Flush();
@@ -56,7 +56,7 @@ std::size_t OpenFiles() {
   return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
-/// Fills a's socket: what it sends now waits.
+/// Fills a's socket, so that everything sent later waits.
 std::size_t Fill(FramedSocket& socket) {
   std::size_t frames = 0;
   while (!socket.pending()) {
@@ -160,7 +160,7 @@ TEST_CASE("what was sent before the other end went arrives, and then its end", "
   Frames frames;
   CHECK(pair.Carry(frames, 2).code() == StatusCode::kUnavailable);
   CHECK(frames == Frames{{1, "last words"}});
-  // No signal, no wait.
+  // Sending raises no signal and does not wait.
   for (int i = 0; i < 100; ++i) pair.b->Send(1, Text(100'000, 0));
   CHECK_FALSE(pair.b->pending());
 }
@@ -197,7 +197,7 @@ TEST_CASE("a frame that comes byte by byte is put together", "[framed]") {
 }
 
 TEST_CASE("one end that sends on and on does not hold up the one that receives", "[framed]") {
-  constexpr std::size_t kFrameBytes = 8192;  // with the header: whole ones fill a read
+  constexpr std::size_t kFrameBytes = 8192;  // with the header, so that whole frames fill a read
   constexpr std::size_t kFrames = 4096;
   Pair pair;
   std::size_t sent = 0;
@@ -209,7 +209,7 @@ TEST_CASE("one end that sends on and on does not hold up the one that receives",
   fill();
   while (got < kFrames) {
     const std::size_t before = got;
-    // As long as it receives there is more: what came out of the socket goes in again.
+    // While it receives, there is always more: the space that a read frees is filled again.
     const Status status =
         pair.b->Receive([&](const FramedSocket::Frame&) { return ++got, fill(), OkStatus(); });
     REQUIRE(status.ok());

@@ -1,4 +1,4 @@
-// Shared memory as a worker meets it: consumers that say nonsense, stand still, or are gone.
+// Shared memory from a worker's side: consumers that send nonsense, stand still, or are gone.
 
 #include <catch2/catch.hpp>
 
@@ -36,13 +36,13 @@ int ConnectRaw(const std::string& name) {
   return file;
 }
 
-/// Sends nothing but raw frames, and reads only when told.
+/// Sends only raw frames, and reads only when told to.
 struct RawConsumer {
   explicit RawConsumer(const ShmNetwork& network) : socket(ConnectRaw(network.server->name())) {
     up = network.worker->streams.Wait();
     REQUIRE(up.stream);
   }
-  /// Frames of this type that have come, until one has.
+  /// Receives frames until one of this type has come; returns those of this type.
   std::vector<std::string> Read(std::uint32_t type) {
     std::vector<std::string> found;
     WaitFor([&] {
@@ -126,7 +126,7 @@ TEST_CASE("a consumer that does not read stops its own stream only, and can stil
   RawConsumer stopped(network);
   const auto data = network.Take(4096);
   int writes = 0;
-  // Until the socket is full: then a write stays unconfirmed.
+  // The loop fills the socket, so that a write stays unconfirmed.
   for (bool full = false; !full; ++writes) {
     stopped.up.stream->Write(Part(data, 4096));
     Opened other(network);
@@ -140,8 +140,8 @@ TEST_CASE("a consumer that does not read stops its own stream only, and can stil
   CHECK(WaitFor([&] { return data.use_count() == 1; }));
 }
 
-/// A consumer that has always said more already, and the worker's handler for it: what was read is
-/// made up for at once, by the thread that reads.
+/// A consumer that always has sent more, and the worker's handler for it. The thread that reads a
+/// message sends new ones at once.
 class Flood final : public StreamHandler<v1::WantList> {
  public:
   bool Begin(const std::string& name) {
@@ -164,7 +164,7 @@ class Flood final : public StreamHandler<v1::WantList> {
     while (!stop && !consumer_.pending()) consumer_.Send(kShmWants, wants_);
   }
 
-  // 8 KiB with its header and that of the frame: whole ones fill a read, so that none is short.
+  // The frame has 8 KiB with both headers. Whole frames fill a read, so that no read is short.
   const std::string wants_ = Wants(std::string(8181, 'f')).SerializeAsString();
   FramedSocket consumer_{MakeSocket()};
 };
@@ -197,7 +197,7 @@ TEST_CASE("a consumer that asks on and on does not hold up the others", "[shm]")
   const auto client = std::make_shared<Recorder<IncomingPart>>();
   const auto up = network.connector->StreamBatches({"worker:1", "host", name}, client);
   const auto other = worker->others->streams.Wait();
-  worker->flood->stop = true;  // before anything is required: the server's thread has to end
+  worker->flood->stop = true;  // comes before any check, because the server's thread must end
   REQUIRE(other.stream);
   other.stream->Write({});
   CHECK(client->Next().has_value());

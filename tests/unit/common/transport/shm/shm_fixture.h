@@ -1,4 +1,4 @@
-// A worker whose batches lie in shared memory, and its consumers, in one process.
+// A worker whose batches are in shared memory, and its consumers, in one process.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -23,7 +23,7 @@
 
 namespace millrace::test {
 
-/// Whether the condition comes true; looks again and again.
+/// Waits until the condition is true; returns false if it does not come true in time.
 inline bool WaitFor(const std::function<bool()>& condition) {
   const auto give_up = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
@@ -33,10 +33,10 @@ inline bool WaitFor(const std::function<bool()>& condition) {
   return true;
 }
 
-/// A socket that nobody has connected.
+/// An unconnected socket.
 inline int MakeSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
-/// Connects a socket to a server's name; false where nobody listens.
+/// Connects a socket to a server's name; false if nobody listens there.
 inline bool ConnectTo(const std::string& name, int file) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -45,10 +45,10 @@ inline bool ConnectTo(const std::string& name, int file) {
   return connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0;
 }
 
-/// A worker in shared memory, and another that is reached over the network only.
+/// A worker that uses shared memory, and another one that is reached only over the network.
 struct ShmNetwork {
   std::shared_ptr<TestWorker> worker = std::make_shared<TestWorker>();   // in shared memory
-  std::shared_ptr<TestWorker> network = std::make_shared<TestWorker>();  // the way round
+  std::shared_ptr<TestWorker> network = std::make_shared<TestWorker>();  // over the network
   InProcessNetwork in_process;
   std::shared_ptr<SharedArena> arena = std::make_shared<SharedArena>(64 << 20);
   std::unique_ptr<ShmServer> server;
@@ -65,7 +65,7 @@ struct ShmNetwork {
 
   BatchAddress address() const { return {"worker:1", "host", server->name()}; }
 
-  /// Bytes of the arena, and what they show while somebody holds them.
+  /// Takes bytes of the arena, which are free again when nobody holds them.
   std::shared_ptr<std::byte> Take(std::size_t bytes) const {
     return {arena->Allocate(bytes),
             [arena = arena, bytes](std::byte* data) { arena->Free(data, bytes); }};
@@ -85,7 +85,7 @@ inline OutgoingPart Part(const std::shared_ptr<std::byte>& data, std::size_t byt
   return out;
 }
 
-/// A consumer, the stream and the worker's end of it.
+/// A consumer, its stream, and the worker's end of the stream.
 struct Opened {
   explicit Opened(ShmNetwork& network) : Opened(network, network.address(), network.worker) {}
   Opened(ShmNetwork& network, const BatchAddress& where,

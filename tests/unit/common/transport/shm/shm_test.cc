@@ -1,5 +1,5 @@
-// Streams of batches through shared memory, the consumer in the worker's own process: what lies
-// between them is the same as between two.
+// Streams of batches through shared memory. The consumer is in the worker's own process; between
+// them everything is as between two processes.
 
 #include <catch2/catch.hpp>
 
@@ -58,7 +58,7 @@ TEST_CASE("who wants to know is told of a mapping once, and asked to forget it b
     std::atomic<int> times{0};
     std::atomic<bool> known{false};
     std::span<const std::byte> bytes;
-    std::byte last{};  // read when it is to be forgotten: it is still mapped
+    std::byte last{};  // read while the mapping is being forgotten, but still mapped
   };
   const auto mapping = std::make_shared<Mapping>();
   ShmNetwork network([mapping](std::span<const std::byte> bytes) {
@@ -86,7 +86,7 @@ TEST_CASE("who wants to know is told of a mapping once, and asked to forget it b
     CHECK(held->data.front().data() + 5000 <= mapping->bytes.data() + mapping->bytes.size());
   }
   network.connector->WaitForStreams(Connector::kStreamsEndSeconds);
-  CHECK(mapping->known);  // a part is still held
+  CHECK(mapping->known);  // the consumer still holds a part
   held.reset();
   CHECK_FALSE(mapping->known);
   CHECK(mapping->last == std::byte{'a'});
@@ -148,7 +148,7 @@ TEST_CASE("a batch outlives its stream, the server and the arena", "[shm]") {
     CHECK(o.client->WaitClosed()->code() == StatusCode::kCancelled);
     CHECK(o.server.recorder->WaitClosed()->code() == StatusCode::kCancelled);
     CHECK(o.client->calls_ok());
-    // The worker goes on building.
+    // The worker goes on with its other consumers.
     Opened other(network);
     CHECK_FALSE(lent.expired());
     CHECK(in->data.front()[4095] == std::byte{'b'});
@@ -156,7 +156,7 @@ TEST_CASE("a batch outlives its stream, the server and the arena", "[shm]") {
   CHECK(in->data.front()[4095] == std::byte{'b'});
 }
 
-/// Stays in its first message until it is let go.
+/// Stays in the call for its first message until it is released.
 class Stuck final : public StreamHandler<IncomingPart> {
  public:
   void OnMessage(IncomingPart in) override {

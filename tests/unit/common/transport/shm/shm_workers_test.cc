@@ -1,4 +1,4 @@
-// Shared memory as a consumer meets it: workers that do not answer, refuse, or say nonsense.
+// Shared memory from a consumer's side: workers that do not answer, refuse, or send nonsense.
 
 #include <catch2/catch.hpp>
 
@@ -34,7 +34,7 @@ using test::ShmNetwork;
 using test::WaitFor;
 using test::Wants;
 
-/// A file of shared memory with these seals.
+/// Makes a file of shared memory with these seals.
 int MakeMemory(std::uint64_t bytes, int seals) {
   const int file = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(ftruncate(file, static_cast<off_t>(bytes)) == 0);
@@ -42,7 +42,7 @@ int MakeMemory(std::uint64_t bytes, int seals) {
   return file;
 }
 
-/// A worker's socket without a worker.
+/// A worker's socket with no worker behind it.
 struct FakeWorker {
   FakeWorker() {
     listener = MakeSocket();
@@ -63,7 +63,7 @@ struct FakeWorker {
     socket->Send(kShmAccepted, {reinterpret_cast<const char*>(&hello), sizeof hello});
     return socket;
   }
-  /// Whether a consumer has come that was not accepted yet, or is gone again.
+  /// Whether a consumer has connected and was not accepted yet, even if it is gone again.
   bool Asked() const {
     pollfd polled{listener, POLLIN, 0};
     return poll(&polled, 1, 0) == 1;
@@ -116,7 +116,7 @@ TEST_CASE("a consumer in another network namespace takes the network", "[shm]") 
   const auto client = std::make_shared<Recorder<IncomingPart>>();
   std::shared_ptr<Stream<v1::WantList>> up;
   int error = 0;
-  // A namespace of one thread: what it opens is there, all else stays here.
+  // Only this thread enters a new namespace, so only its connections come from there.
   std::thread([&] {
     if (unshare(CLONE_NEWNET) != 0) {
       error = errno;
@@ -134,7 +134,7 @@ TEST_CASE("a consumer in another network namespace takes the network", "[shm]") 
   CHECK(server.recorder->Next()->fingerprint() == "f");
   server.stream->Write({});
   CHECK(client->Next().has_value());
-  // From here the same connector reaches the worker's socket as before.
+  // From the old namespace, the same connector still reaches the worker's socket.
   CHECK(network.worker->streams.Empty());
   Opened here(network);
 }
@@ -181,7 +181,8 @@ TEST_CASE("memory that cannot be read ends the stream, and is not tried again", 
   const std::optional<Status> end = client->WaitClosed();
   if (file >= 0) close(file);
   CHECK(end->code() == StatusCode::kUnavailable);
-  // A worker that is asked and does not answer is left after a while as well: so who was asked?
+  // A worker that does not answer is also given up after a while. So the test checks that the bad
+  // worker was not asked at all.
   for (int i = 0; i < 3; ++i) Opened(network, bad.address(), network.network);
   CHECK_FALSE(bad.Asked());
   Opened other(network);
@@ -215,7 +216,7 @@ TEST_CASE("frames that no worker sends end the stream", "[shm]") {
   CHECK(client->WaitClosed()->code() == StatusCode::kDataLoss);
 }
 
-/// Whether all threads of this process but this one wait for something.
+/// Whether all other threads of this process wait for something.
 bool OthersWait() {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     if (task.path().filename() == std::to_string(gettid())) continue;
@@ -247,7 +248,8 @@ TEST_CASE("releases that did not fit into the socket are sent when there is room
     REQUIRE(in.has_value());
     if (late) held.push_back(*std::move(in));
   }
-  // The stream's thread waits for what the worker says, which is nothing more, when late ones come.
+  // Before late parts are released, the stream's thread must wait for the worker, which sends
+  // nothing more.
   if (late) CHECK(WaitFor(OthersWait));
   held.clear();
   int fit = 0;

@@ -1,4 +1,4 @@
-// Files of an indexed dataset when they are opened.
+// Tests of opening the files of an indexed dataset.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Files that change while they are mapped: no read ends the process, and what became of a file is
-// known afterwards.
+// Files that change while they are mapped: no read ends the process, and afterwards the dataset
+// knows what happened to a file.
 #include <catch2/catch.hpp>
 
 #include <csignal>
@@ -32,7 +32,7 @@ constexpr std::size_t kPages = 8;
 
 std::size_t PageBytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-/// A file of ones.
+/// Writes a file in which every byte is 1.
 fs::path WriteOnes(const fs::path& path) {
   WriteBytes(path, std::vector<std::byte>(kPages * PageBytes(), std::byte{1}));
   return path;
@@ -49,7 +49,8 @@ void WriteAt(const fs::path& path, std::streamoff offset, const std::string& tex
   file << text;
 }
 
-/// Waits until a file that is written now gets another time: tests are faster than kernels count.
+/// Waits until a file that is written now gets a new time, because tests run faster than the
+/// kernel's clock ticks.
 void NextTick(const TempDir& dir) {
   const auto stamp = [&dir] {
     WriteBytes(dir / "tick", {std::byte{1}});
@@ -60,7 +61,7 @@ void NextTick(const TempDir& dir) {
   }
 }
 
-/// Another second of modification, later with every call.
+/// Sets another modification time, one second later with every call.
 void Touch(const fs::path& path) {
   fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
 }
@@ -83,7 +84,8 @@ TEST_CASE("a read behind the end of a file that was cut off gives zeros and mark
   CHECK(file.CheckIntact().code() == StatusCode::kDataLoss);
   CHECK_THAT(file.CheckIntact().message(),
              Contains("at byte " + std::to_string(5 * PageBytes() + 7)));
-  // Behind it without another fault, before it with one; nothing else is touched.
+  // A read behind the damage causes no further fault, a read before it causes one. Nothing else is
+  // touched.
   CHECK(ReadOnce(file, 7 * PageBytes()) == std::byte{0});
   CHECK(SigbusFaults() == faults + 1);
   CHECK(ReadOnce(file, 3 * PageBytes()) == std::byte{0});
@@ -113,7 +115,7 @@ TEST_CASE("threads that read one cut file at once all go on", "[sigbus]") {
     threads.emplace_back([&file, t] {
       for (std::size_t page = kPages; page > 0; --page) {
         ReadOnce(file, (page - 1) * PageBytes() + t);
-        // Others come and go meanwhile.
+        // Other maps come and go meanwhile.
         const MappedFile passing = Map(file.path().parent_path() / "passing");
         ReadOnce(passing, 0);
       }
@@ -194,7 +196,7 @@ TEST_CASE("a file is hashed piece by piece, and one that was cut off meanwhile i
   CHECK_THAT(HashesTo(digest, file, {}).message(), Contains("cannot be read any more"));
 }
 
-/// A file in doubt, and what hashing it is going to find.
+/// A file in doubt, and the result that hashing it will have.
 struct Doubted {
   TempDir dir;
   MappedFile file = Map(WriteOnes(dir / "a"));
@@ -264,7 +266,7 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
   for (const char* name : {"a", "b", "c"}) files.push_back(Map(WriteOnes(dir / name)));
   FileDoubts doubts(kPages * PageBytes() + 1);
   std::vector<std::uint32_t> hashed;
-  // The first is touched before every look: the others have their turns.
+  // The first file is touched before every look, but the other files have their turns too.
   for (const char* name : {"b", "c"}) Touch(dir / name);
   std::size_t settled = 0;
   for (int look = 0; look < 6; ++look) {
@@ -326,14 +328,14 @@ TEST_CASE("a dataset knows of a read that found no bytes before anybody looks", 
 TEST_CASE("a touched file that holds the same bytes is told of once and goes on", "[files]") {
   Opened o;
   Touch(o.dir / "b.bin");
-  CHECK(o.dataset->CheckFiles().touched.empty());  // a writer may be in the middle
+  CHECK(o.dataset->CheckFiles().touched.empty());  // a writer may not have finished
   const FileNews news = o.dataset->CheckFiles();
   CHECK(news.touched == std::vector<std::string>{"b.bin"});
   CHECK(news.damaged.empty());
   CHECK(news.replaced.empty());
   CHECK(o.dataset->CheckFiles().touched.empty());
   CHECK(o.dataset->Damages().empty());
-  // The new times are those that it is known by: the next change is one again.
+  // The file is now known by its new times, so the next change is news again.
   Touch(o.dir / "b.bin");
   CHECK(o.dataset->CheckFiles().touched.empty());
   CHECK(o.dataset->CheckFiles().touched.size() == 1);
@@ -361,7 +363,7 @@ TEST_CASE("a file that is written to between two looks at new times is damaged",
   Opened o;
   Touch(o.dir / "b.bin");
   CHECK(o.dataset->CheckFiles().damaged.empty());
-  // With the time that it has already, as a write has that comes at once after another.
+  // The file keeps the time that it has, as after a write that follows another one at once.
   const auto time = fs::last_write_time(o.dir / "b.bin");
   WriteAt(o.dir / "b.bin", 40, "other bytes");
   fs::last_write_time(o.dir / "b.bin", time);

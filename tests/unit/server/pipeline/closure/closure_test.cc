@@ -26,7 +26,7 @@ ClosureEnd BuildOne(ClosureInTurns<CsrView>& builder, CsrView& view,
   return end;
 }
 
-/// Builds several closures with one builder and holds each against the plain one.
+/// Builds several closures with one builder and compares each with the plain one.
 template <class Builder>
 void CheckAgainstPlain(const RandomGraph& graph, const PlainOptions& options,
                        const std::vector<std::vector<std::uint32_t>>& examples) {
@@ -47,7 +47,7 @@ void CheckAgainstPlain(const RandomGraph& graph, const PlainOptions& options,
       RC_ASSERT(ends.target == plain->recorded[e].target);
       RC_ASSERT((closure.edge_words.span()[e] & 0xFFFF) == plain->recorded[e].label);
     }
-    // Find gives the numbers of this closure, and of nothing that an earlier one left behind.
+    // Find gives the numbers of this closure, and nothing that an earlier one left behind.
     std::uint32_t found = 0;
     for (std::uint32_t n = 0; n < graph.csr.nodes(); ++n) {
       std::uint32_t number = 0;
@@ -74,7 +74,7 @@ TEST_CASE("the fast closure is the plain one, with every option and kernel", "[c
   });
 }
 
-/// The edges of a closure, grouped, as a writer with columns of these widths gets them.
+/// The grouped edges of a closure, as a writer with columns of these widths gets them.
 template <class Index, class Label>
 void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expected) {
   std::vector<TensorSpec> tensors(4);
@@ -132,7 +132,7 @@ TEST_CASE("edges are grouped by label in the order of recording, in columns of e
   });
 }
 
-/// A chain 0 → 1 → … of `nodes` nodes, one root at its begin.
+/// A chain 0 → 1 → … of `nodes` nodes, with one root at its beginning.
 CsrGraph Chain(std::uint32_t nodes) {
   CsrGraph graph;
   for (std::uint32_t n = 0; n < nodes; ++n) {
@@ -181,7 +181,7 @@ TEST_CASE("stamps start anew before they run out, and nothing is taken for visit
 }
 
 TEST_CASE("more nodes than an example may have end it", "[closure]") {
-  // As many roots as the limit allows are more than max_subgraph_size, so that nothing limits it.
+  // There are more roots than max_subgraph_size, so that it does not limit the closure.
   CsrGraph graph = Chain(kMaxExampleNodes + 2);
   const std::vector<std::uint32_t> roots = {0, 1};
   CsrView view(graph);
@@ -202,8 +202,8 @@ TEST_CASE("base edge labels are the reference's", "[edges]") {
   CHECK(labels[0] == 2);                // contextElem
   CHECK(labels[1] == 3);                // contextSubject
   CHECK(labels[5] == 4);                // constUndef
-  CHECK(labels[kConstOpaqueDef] == 6);  // which no edge carries
-  CHECK(labels[8] == 7);                // constPrimitive: constOpaqueDef has 6
+  CHECK(labels[kConstOpaqueDef] == 6);  // no edge has this label
+  CHECK(labels[8] == 7);                // constPrimitive, because constOpaqueDef has 6
   CHECK(labels[43] == 29);              // evarSubject
   const std::vector<std::string> names = BaseEdgeLabelNames();
   CHECK(names.size() == kBaseEdgeLabels);

@@ -1,4 +1,4 @@
-// Random graphs for property tests, in the form of the plain closure and in that of the fast one.
+// Random graphs for property tests, in the form for the plain closure and in that for the fast one.
 #pragma once
 
 #include <rapidcheck.h>
@@ -20,7 +20,7 @@ struct RandomGraph {
   CsrGraph csr;
 };
 
-/// A graph with `labels` base labels. With `holes`, some definitions have no label.
+/// A graph with `labels` base labels. If `holes`, some definitions have no label.
 inline RandomGraph MakeRandomGraph(std::uint32_t labels, bool holes) {
   RandomGraph graph;
   const auto nodes = *rc::gen::inRange<std::uint32_t>(1, 40);
@@ -50,7 +50,7 @@ inline RandomGraph MakeRandomGraph(std::uint32_t labels, bool holes) {
   return graph;
 }
 
-/// Some nodes of the graph, each once, at least one.
+/// Some nodes of the graph: at least one, none twice.
 inline std::vector<std::uint32_t> MakeRandomRoots(const RandomGraph& graph) {
   std::vector<std::uint32_t> nodes(graph.plain.size());
   std::iota(nodes.begin(), nodes.end(), 0);

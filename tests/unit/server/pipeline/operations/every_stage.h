@@ -1,5 +1,5 @@
-// A stage of the tests: keeps every k-th example. Shows what a stage takes: one file, and one line
-// where the table is put together.
+// A stage for tests, which keeps every k-th example. It shows what a new stage needs: one file, and
+// one line where the table is put together.
 #pragma once
 
 #include "server/pipeline/graph/plan_draft.h"
@@ -29,7 +29,7 @@ inline StageType TestEveryStage() {
   return stage;
 }
 
-/// The product's table and this stage, before shuffle.
+/// The product's table, with this stage before shuffle.
 inline StageTable TableWithTestEvery() {
   return StageTable::Default().With(TestEveryStage(), "shuffle");
 }

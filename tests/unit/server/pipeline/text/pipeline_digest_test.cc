@@ -22,7 +22,7 @@ std::vector<std::string> FingerprintsOf(const Pipeline& pipeline) {
   return fingerprints;
 }
 
-/// A random choice of settings: stage -> key -> value. Only what is used.
+/// A random choice of settings: stage -> key -> value. Only settings that have an effect are in it.
 using Settings = std::map<std::string, std::map<std::string, std::string>>;
 
 const std::map<std::string, std::map<std::string, std::string>> kDefaults = {
@@ -74,7 +74,7 @@ class Writer {
     return s;
   }
 
-  /// One of the many ways to write the same.
+  /// Writes the settings in one of the many possible ways.
   std::string Write(Settings s) {
     for (const auto& [stage, keys] : kDefaults) {
       for (const auto& [key, value] : keys) {
@@ -298,7 +298,7 @@ TEST_CASE("keys without meaning for the source are accepted, listed and in no di
                                                        "fields.text"});
   CHECK(plain.digest() == more.digest());
   CHECK(FingerprintsOf(plain) == FingerprintsOf(more));
-  // The plan must not see what the digest does not hold.
+  // Settings that are not in the digest must not reach the plan.
   CHECK_FALSE(more.Find("fields")->params.GetBool("text"));
   CHECK(DigestOf(definitions, {"filter.restrict_to_spine=true"}) != plain.digest());
 }
@@ -312,8 +312,8 @@ TEST_CASE("keys of another split method are accepted, listed and in no digest", 
 }
 
 TEST_CASE("the digests of ten pipelines stay what they are", "[pipeline]") {
-  // A change here gives every cursor and every running job another pipeline. Where the bytes of
-  // batches change, kSemantics or a stage's version has to rise, and with it these.
+  // A change here gives every cursor and every running job another pipeline. If the bytes of
+  // batches change, kSemantics or a stage's version must rise, and these values change with it.
   const std::string all =
       "millrace: 1\ndataset: stdlib\nsource: proof_states\n"
       "split: {method: hash, proportions: [9, 1], seed: 0, take: 0}\n"

@@ -1,4 +1,4 @@
-// docs/pipeline.md is held against the stage table and the parser.
+// Compares docs/pipeline.md with the stage table and the parser.
 #include <fstream>
 #include <sstream>
 
@@ -17,7 +17,7 @@ std::vector<std::string> PageLines() {
   return lines;
 }
 
-/// Contents of the fenced blocks of a language.
+/// The contents of the fenced blocks of a language.
 std::vector<std::string> Blocks(const std::string& language) {
   std::vector<std::string> blocks;
   bool inside = false;
@@ -34,7 +34,7 @@ std::vector<std::string> Blocks(const std::string& language) {
   return blocks;
 }
 
-/// The cells of the table row that describes a key; empty where there is none.
+/// The cells of the table row that describes a key; empty if there is none.
 std::vector<std::string> RowOf(const std::string& key) {
   const std::string start = "| `" + key + "` | ";
   for (const std::string& line : PageLines()) {

@@ -51,7 +51,7 @@ TEST_CASE("a value of the wrong type is refused", "[pipeline]") {
 }
 
 TEST_CASE("null in the file is no value for a parameter with a default", "[pipeline]") {
-  // The reference's configuration writes null for what is `none` here.
+  // The reference's configuration has null where this one has `none`.
   CHECK(ErrorOf(Minimal("edges: {symmetrization: null}\n")) ==
         "p.yaml:5:25: edges.symmetrization: expected one of none, undirected, bidirectional, got "
         "null");

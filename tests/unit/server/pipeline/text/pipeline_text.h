@@ -18,7 +18,7 @@ inline Result<Pipeline> ParsePipeline(std::string yaml, std::string variant = ""
                          table);
 }
 
-/// The smallest pipeline, and more lines below it.
+/// The smallest pipeline, followed by more lines.
 inline std::string Minimal(const std::string& more = "") {
   return "millrace: 1\ndataset: d\nsource: proof_states\nbatch: {size: 8}\n" + more;
 }
@@ -33,7 +33,7 @@ inline Pipeline MustParse(const std::string& yaml, const std::string& variant = 
   return *std::move(pipeline);
 }
 
-/// The message of the error that parsing gives; fails the test where it gives none.
+/// The message of the error that parsing gives; fails the test if there is no error.
 inline std::string ErrorOf(const std::string& yaml, const std::string& variant = "",
                            const std::vector<std::string>& overrides = {}) {
   const auto pipeline = ParsePipeline(yaml, variant, overrides);

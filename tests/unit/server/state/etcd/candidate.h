@@ -25,7 +25,7 @@ struct Candidate {
                  MakeNullLogger()) {}
 
   bool leads() const { return election.fence().has_value(); }
-  /// A store that writes as the leader that this one is now.
+  /// A store that writes as the leader that this dispatcher is now.
   std::unique_ptr<EtcdStore> Store() {
     REQUIRE(leads());
     const EtcdFence fence = *election.fence();
@@ -39,7 +39,8 @@ struct Candidate {
   Election election;
 };
 
-/// Steps of all candidates until `done`; seconds that took. Fails after a minute.
+/// Runs steps of all candidates until `done`; returns how many seconds that took. Fails after a
+/// minute.
 template <class Done>
 double StepUntil(std::initializer_list<Candidate*> candidates, Done done) {
   const auto begin = std::chrono::steady_clock::now();

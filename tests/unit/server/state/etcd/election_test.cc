@@ -1,4 +1,4 @@
-// Who leads, over real etcd: alone, in a cluster of three, and while etcd fails.
+// Elections over real etcd: with one candidate, in a cluster of three, and while etcd fails.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -49,21 +49,22 @@ TEST_CASE("a leader stops at the end of its time by its own clock, whatever etcd
   const std::int64_t revision = leader.election.fence()->create_revision;
   clock->Advance(seconds(99));
   CHECK(leader.election.Leads(revision).ok());
-  leader.election.Step();  // renews
+  leader.election.Step();  // renews the lease
   clock->Advance(seconds(99));
   CHECK(leader.election.Leads(revision).ok());
   clock->Advance(seconds(1));
-  // Etcd's lease has most of its time before it: it is the sleeper's own clock that tells.
+  // Most of the lease's time is left in etcd. The leader's own clock says that its time is over.
   CHECK_FALSE(leader.election.Leads(revision).ok());
   CHECK_FALSE(leader.leads());
-  // It leads again only by a new key.
+  // It can lead again only with a new key.
   leader.election.Step();
   REQUIRE(leader.leads());
   CHECK(leader.election.fence()->create_revision > revision);
   CHECK_FALSE(leader.election.Leads(revision).ok());
 }
 
-/// A clock that stands still, but for a jump after a look at it: as if what follows took so long.
+/// A clock that stands still, but jumps after one of its readings, as if the next call took so
+/// long.
 class JumpingClock final : public Clock {
  public:
   Time Now() const override {
@@ -95,7 +96,7 @@ TEST_CASE("the time of a leader counts from when a renewal was sent, not from it
   }
   SECTION("a later one") {
     leader.election.Step();
-    clock->JumpAfter(2, seconds(60));  // the first look is whether its time is over
+    clock->JumpAfter(2, seconds(60));  // the first reading checks whether the time is over
     leader.election.Step();
   }
   clock->Advance(seconds(39));
@@ -134,8 +135,8 @@ TEST_CASE(
   const std::int64_t revision = paused.election.fence()->create_revision;
   const double took = StepUntil({&standby}, [&] { return standby.leads(); });
   std::printf("a standby led after %.1f s\n", took);
-  CHECK(took > 1);   // not while the other could still lead
-  CHECK(took < 50);  // ten times the promise, for a machine that does something else
+  CHECK(took > 1);   // not while the other one could still lead
+  CHECK(took < 50);  // ten times the promise: the machine may be busy
   CHECK_FALSE(paused.election.Leads(revision).ok());
   CHECK(old_store->CommitJob(1, Record("late"), kNow).code() == StatusCode::kFailedPrecondition);
   paused.election.Step();
@@ -159,7 +160,7 @@ TEST_CASE("in a cluster of three, killing etcd's leader loses no commit, and wri
     if (!leader.election.Leads(leader.election.fence()->create_revision).ok()) return false;
     Status status = store->CommitJob(term, Record(job), kNow);
     if (status.code() == StatusCode::kFailedPrecondition) {
-      // It led anew, by another key: as a dispatcher does, with a new term.
+      // The candidate leads again with another key. It takes a new term, as a dispatcher does.
       store = leader.Store();
       if (!store->CommitTerm(++term).ok()) return false;
       status = store->CommitJob(term, Record(job), kNow);

@@ -1,4 +1,4 @@
-// The fence of the store in etcd, and what only etcd can do to it.
+// The store in etcd: its fence, and failures that only etcd has.
 #include <catch2/catch.hpp>
 
 #include <vector>
@@ -16,14 +16,15 @@ namespace {
 
 using Catch::Contains;
 
-/// Puts a key past every fence, as a person could.
+/// Writes a key without any fence, as a person could.
 void Put(EtcdClient& client, const std::string& key, const std::string& value) {
   etcdserverpb::TxnRequest txn;
   *txn.add_success() = etcd::Put(key, value);
   REQUIRE(client.Txn(txn).ok());
 }
 
-/// A member in front of another, which passes transactions on; or keeps them; or loses answers.
+/// A member in front of another one: it passes transactions on, keeps them back, or loses the
+/// answers.
 class OddMember final : public etcdserverpb::KV::Service {
  public:
   enum class Mood { kPassesOn, kKeeps, kLosesAnswers };
@@ -38,7 +39,7 @@ class OddMember final : public etcdserverpb::KV::Service {
   ~OddMember() override { server_->Shutdown(); }
 
   std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
-  /// What it kept, now: how many of them did anything.
+  /// Passes on the transactions that it kept; returns how many of them had an effect.
   int PassOnLate() {
     int done = 0;
     for (const auto& txn : kept_) {
@@ -169,7 +170,7 @@ TEST_CASE("a leader that was followed by another writes nothing any more, and kn
     CHECK_THAT(term.message(), Contains("nobody leads"));
     new_leader.election.Step();
   }
-  // Its own clock would have let it lead on for an hour.
+  // By its own clock it could have led for another hour.
   CHECK_FALSE(old_leader.election.Leads(revision).ok());
   const auto state = new_leader.Store()->Load();
   REQUIRE(state.ok());

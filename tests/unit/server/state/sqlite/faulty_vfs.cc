@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 struct FaultyVfs::State {
   struct Fault {
-    int after = -1;  // calls that still pass; -1: no fault
+    int after = -1;  // calls until the fault; -1: no fault
     int code = SQLITE_OK;
     bool for_ever = false;
   };
@@ -23,9 +23,9 @@ struct FaultyVfs::State {
   std::array<Fault, 5> faults;
   int failed = 0;
   bool remembers = false;
-  std::map<std::string, std::string> synced;  // path to content
+  std::map<std::string, std::string> synced;  // path -> content at the last sync
 
-  /// SQLITE_OK, or what this call fails with.
+  /// SQLITE_OK, or the code with which this call fails.
   int Pass(Call call) {
     Fault& fault = faults.at(static_cast<std::size_t>(call));
     if (fault.after < 0) return SQLITE_OK;
@@ -41,10 +41,10 @@ struct FaultyVfs::State {
 
 namespace {
 
-/// What SQLite sees as an open file; the real one lies behind it in the same memory.
+/// An open file as SQLite sees it. The real file comes after it in the same memory.
 struct File {
   sqlite3_file base;
-  void* owner;  // FaultyVfs::State
+  void* owner;  // a FaultyVfs::State
   const char* path;
   sqlite3_file* real;
 };
@@ -125,7 +125,7 @@ struct FaultyVfsCalls {
     file->base.pMethods = nullptr;
     if (const int code = state->Pass(Call::kOpen); code != SQLITE_OK) return code;
     file->owner = state;
-    file->path = path;  // SQLite keeps it while the file is open
+    file->path = path;  // SQLite keeps the text while the file is open
     file->real = reinterpret_cast<sqlite3_file*>(file + 1);
     const int code = state->real->xOpen(state->real, path, file->real, flags, out);
     if (file->real->pMethods == nullptr) return code;
@@ -161,7 +161,7 @@ struct FaultyVfsCalls {
 FaultyVfs::FaultyVfs(Power power) : state_(new State) {
   state_->remembers = power == Power::kMayGo;
   state_->real = sqlite3_vfs_find(nullptr);
-  state_->vfs = *state_->real;  // all that is not about files stays
+  state_->vfs = *state_->real;  // functions that are not about files stay the same
   state_->vfs.pNext = nullptr;
   state_->vfs.zName = "millrace-faulty";
   state_->vfs.pAppData = state_;

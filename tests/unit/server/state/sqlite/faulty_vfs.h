@@ -1,5 +1,5 @@
-// SQLite's file system with faults: calls that fail, and power cuts. It is the default one for as
-// long as it lives, so that the store under test opens its files through it unchanged.
+// SQLite's file system with faults: calls that fail, and power cuts. An object is SQLite's default
+// file system while it lives, so that the store under test uses it unchanged.
 //
 // Thread-compatible.
 #pragma once
@@ -15,22 +15,23 @@ class FaultyVfs {
  public:
   enum class Call { kOpen, kRead, kWrite, kSync, kTruncate };
 
-  /// `power` says whether the power will be cut: every sync costs a reading of the file then.
+  /// kMayGo: the power may be cut, so every sync also reads the file, which takes time.
   enum class Power { kStays, kMayGo };
   explicit FaultyVfs(Power power = Power::kStays);
   ~FaultyVfs();
   FaultyVfs(const FaultyVfs&) = delete;
   FaultyVfs& operator=(const FaultyVfs&) = delete;
 
-  /// The `after`-th call of this kind from now on (0: the next one) fails with the SQLite code
-  /// `code`; with `for_ever`, so do all after it. A write that fails leaves its first half.
+  /// Makes a later call of this kind fail with the SQLite code `code`: the next one if `after` is
+  /// 0, otherwise the one after so many calls. With `for_ever`, all calls after it fail too. A
+  /// write that fails still writes its first half.
   void Fail(Call call, int after, int code, bool for_ever = false);
   void Heal();
-  /// Calls that failed since Fail.
+  /// How many calls have failed since Fail.
   int failed() const;
 
-  /// What a power cut leaves of the files in `from`, in the folder `to`: of every file what its
-  /// last sync found there. REQUIRES: Power::kMayGo.
+  /// Writes into the folder `to` what a power cut leaves of the files in `from`: the content of
+  /// each at its last sync. REQUIRES: Power::kMayGo.
   void CutPower(const std::filesystem::path& from, const std::filesystem::path& to) const;
 
  private:

@@ -1,4 +1,4 @@
-// Backups of a store that is in use.
+// Backups of a store while it is in use.
 #include <catch2/catch.hpp>
 
 #include <sqlite3.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the store says that is started from a backup.
+/// The state of a store that is started from a backup.
 StoredState Restored(const fs::path& backup) {
   TemporaryFolder folder;
   fs::copy_file(backup, folder.path() / "state.db");
@@ -41,7 +41,7 @@ TEST_CASE("a backup of a store that is being written to is one moment of it", "[
   std::atomic<int> written{0};
   std::atomic<int> refused{0};
   std::thread writer([&] {
-    // Each term comes with its job, so that a backup of one moment has as many jobs, or one less.
+    // Each term is followed by its job, so that a backup has as many jobs as terms, or one less.
     for (std::uint64_t term = 2; !stop; ++term) {
       const bool ok =
           (*store)->CommitTerm(term).ok() &&

@@ -1,4 +1,4 @@
-// What a full disk, a killed process, missing rights and damaged files do to the SQLite store.
+// The SQLite store with a full disk, a killed process, missing rights, and damaged files.
 #include <catch2/catch.hpp>
 
 #include <signal.h>
@@ -29,7 +29,7 @@ v1::JobRecord RecordOfSize(const std::string& name, std::size_t bytes = 0) {
 
 bool OneLine(const std::string& text) { return text.find('\n') == std::string::npos; }
 
-/// A file system of 1 MiB; needs the right to mount.
+/// A file system of 1 MiB. It needs the right to mount.
 class SmallDisk {
  public:
   SmallDisk() {
@@ -43,7 +43,7 @@ class SmallDisk {
 
   const fs::path& path() const { return folder_.path(); }
 
-  /// Writes a file that takes all that is left.
+  /// Writes a file that takes all the space that is left.
   void Fill() const {
     std::ofstream filler(path() / "filler", std::ios::binary);
     const std::string block(512, 'x');
@@ -56,7 +56,7 @@ class SmallDisk {
   test::TemporaryFolder folder_;
 };
 
-/// Without root's rights for as long as it lives; as it is where the test is not run by root.
+/// Gives up root's rights while it lives. Does nothing if the test is not run by root.
 class Unprivileged {
  public:
   Unprivileged() : before_(geteuid()) {
@@ -70,7 +70,7 @@ class Unprivileged {
   uid_t before_;
 };
 
-/// Opens the store of `folder` in a process of its own, commits term 3 and two jobs, and stays.
+/// Another process, which opens the store of `folder`, commits term 3 and two jobs, and stays.
 class OtherProcess {
  public:
   explicit OtherProcess(const fs::path& folder) {
@@ -79,7 +79,7 @@ class OtherProcess {
     pid_ = fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
-      // A test that ends early must not leave a process behind.
+      // The process must not stay behind if the test ends early.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       auto store = SqliteStore::Open(folder);
       const bool committed = store.ok() && (*store)->CommitTerm(3).ok() &&
@@ -207,7 +207,7 @@ TEST_CASE("a damaged page is found when the store is opened, and told in one lin
       REQUIRE((*store)->CommitJob(1, RecordOfSize("job" + std::to_string(i), 2'000), 0).ok());
     }
   }
-  // Page by page: every one holds something that the check knows of.
+  // Damages one page after another; each of them holds something that the check covers.
   const fs::path file = folder.path() / "state.db";
   const auto pages = fs::file_size(file) / 4096;
   REQUIRE(pages > 10);

@@ -1,4 +1,4 @@
-// The SQLite store on a file system where calls fail and the power goes.
+// The SQLite store on a file system where calls fail and the power is cut.
 #include <catch2/catch.hpp>
 
 #include <sqlite3.h>
@@ -17,7 +17,7 @@ namespace {
 
 using Call = FaultyVfs::Call;
 
-/// What a run of commits was told.
+/// The results that the store reported in a run of commits.
 struct Told {
   std::uint64_t term = 0;        // acknowledged
   std::set<std::string> jobs;    // acknowledged
@@ -26,7 +26,8 @@ struct Told {
   bool ended_internal = false;   // and nothing was acknowledged after that
 };
 
-/// Opens the store of `folder`, and commits a term and jobs in turn. Stops at nothing but Internal.
+/// Opens the store of `folder`, and commits a term and jobs in turn. Only the error Internal ends
+/// it early.
 Told Run(const std::filesystem::path& folder) {
   Told told;
   auto opened = SqliteStore::Open(folder);
@@ -50,7 +51,8 @@ Told Run(const std::filesystem::path& folder) {
   return told;
 }
 
-/// All that was acknowledged is there, and nothing that nobody tried; whole records only.
+/// Checks that everything acknowledged is there, that nothing is there that was never tried, and
+/// that all records are whole.
 void CheckKept(const std::filesystem::path& folder, const Told& told) {
   auto store = SqliteStore::Open(folder);
   INFO(store.status().ToString());
@@ -90,7 +92,7 @@ TEST_CASE("whichever call of the file system fails, what was acknowledged is the
     INFO("call " << static_cast<int>(kind.call) << " code " << kind.code << " after " << after);
     CheckKept(folder.path(), told);
     if (!hit) {
-      // The whole run passed: that was the last call of this kind.
+      // The whole run passed, so there are no more calls of this kind.
       CHECK(told.term == 3);
       CHECK(told.jobs.size() == 3);
       break;
@@ -112,7 +114,7 @@ TEST_CASE("after an fsync that failed a store says Internal for ever, and a new 
   CHECK(failed.code() == StatusCode::kInternal);
   CHECK(failed.message().find("fsync failed") != std::string::npos);
   CHECK(failed.message().find((folder.path() / "state.db").string()) != std::string::npos);
-  // The disk works again, and what the kernel dropped is dropped.
+  // The disk works again, but the data that the kernel dropped is lost.
   CHECK((*opened)->CommitJob(1, Record("later"), kNow) == failed);
   CHECK((*opened)->CommitTerm(2) == failed);
   CHECK((*opened)->Load().status() == failed);
@@ -128,7 +130,7 @@ TEST_CASE("a power cut after a commit leaves the commit", "[sqlite]") {
   FaultyVfs vfs(FaultyVfs::Power::kMayGo);
   auto store = SqliteStore::Open(folder.path());
   REQUIRE(store.ok());
-  // More than the log holds before it is folded into the file.
+  // This is more than the log holds before it is folded into the file.
   for (std::uint64_t term = 1; term <= 60; ++term) {
     REQUIRE((*store)->CommitTerm(term).ok());
     REQUIRE((*store)->CommitJob(term, Record("job" + std::to_string(term), 65'000), kNow).ok());

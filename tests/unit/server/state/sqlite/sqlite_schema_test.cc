@@ -15,7 +15,7 @@
 namespace millrace::test {
 namespace {
 
-/// As a program of version 1 wrote it: a record of what was, never to be changed.
+/// A file as a program of version 1 wrote it. It is a record of the past and must never be changed.
 constexpr const char* kVersion1 = R"(
 PRAGMA journal_mode=WAL;
 CREATE TABLE leader (id INTEGER PRIMARY KEY CHECK (id = 1), term INTEGER NOT NULL);
@@ -65,7 +65,7 @@ TEST_CASE("a state file of version 1 is brought up to date with all that it hold
     CHECK(state->jobs[1].world_size() == 4);
     REQUIRE((*store)->CommitTerm(1235).ok());
     REQUIRE((*store)->CommitJob(1235, Record("third"), kNow + 8 * 86400).ok());
-    CHECK((*store)->Load()->jobs.size() == 2);  // `first` is too old now
+    CHECK((*store)->Load()->jobs.size() == 2);  // `first` is too old by now
   }
   CHECK(Number(file, "PRAGMA user_version") == kStateFileVersion);
   CHECK(Number(file, "PRAGMA application_id") == kStateFileApplication);

@@ -76,7 +76,7 @@ TEST_CASE("a database whose format no SQLite knows is damaged, and says what to 
   test::TemporaryFolder folder;
   REQUIRE(SqliteStore::Open(folder.path()).ok());
   std::fstream file(folder.path() / "state.db", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(44);  // the schema format, of four bytes: https://sqlite.org/fileformat.html
+  file.seekp(44);  // the schema format number, four bytes: https://sqlite.org/fileformat.html
   file.write("\0\0\0\x7f", 4);
   file.close();
   const Status status = SqliteStore::Open(folder.path()).status();
@@ -84,11 +84,12 @@ TEST_CASE("a database whose format no SQLite knows is damaged, and says what to 
   CHECK_THAT(status.message(), Catch::Contains("state.db") && Catch::Contains("move it away"));
 }
 
-/// A store's files as a crash leaves them, copied while it is open so that nothing is folded in.
+/// A store's files as a crash leaves them. They are copied while the store is open, so that the log
+/// is not yet folded in.
 struct Crashed {
   test::TemporaryFolder folder;
   std::string log;
-  std::vector<std::size_t> ends;  // bytes of the log after each commit
+  std::vector<std::size_t> ends;  // size of the log after each commit
 
   static constexpr std::uint64_t kCommits = 5;  // term 1, job 1, term 2, job 2, term 3
 
@@ -111,7 +112,7 @@ struct Crashed {
     REQUIRE(log.size() == ends.back());
   }
 
-  /// Commits that a store finds whose log is `wal`.
+  /// The number of commits that a store finds if its log is `wal`.
   std::uint64_t Recover(std::string_view wal) const {
     fs::copy_file(folder.path() / "whole", folder.path() / "state.db",
                   fs::copy_options::overwrite_existing);
@@ -128,7 +129,7 @@ struct Crashed {
 TEST_CASE("a log cut at any byte has the commits that end before the cut, and no other",
           "[sqlite]") {
   const Crashed crashed;
-  // Every byte of the last commit; elsewhere those at which something begins or ends.
+  // Cuts at every byte of the last commit; elsewhere only at bytes where something begins or ends.
   for (std::size_t cut = crashed.ends.front(); cut <= crashed.log.size(); ++cut) {
     const bool last = cut + 1 >= crashed.ends.at(Crashed::kCommits - 1);
     if (!last && (cut - 32) % (4096 + 24) > 25 && cut % 311 != 0) continue;

@@ -1,4 +1,4 @@
-// The shapes of generated graphs and definitions, counted by reading them back.
+// Reads generated datasets back, and counts the shapes of their graphs and definitions.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::set<std::uint32_t> Spine(const PlainFile& file) {
   return spine;
 }
 
-/// Whether a path leads from `from` back to it, inside its file.
+/// Whether a path leads from `from` back to itself inside its file.
 bool OnCycle(const PlainFile& file, std::uint32_t number, std::uint32_t from) {
   std::vector<std::uint32_t> open{from};
   std::set<std::uint32_t> seen;

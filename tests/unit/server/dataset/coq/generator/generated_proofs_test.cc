@@ -1,4 +1,4 @@
-// The shapes of generated proofs, and the sizes of the closures of their states.
+// The shapes of generated proofs, and the sizes of the closures of their proof states.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::string WithoutAt(std::string text) {
   return text;
 }
 
-/// What a proof of `definition` has in its global context: plainly, definition by definition.
+/// The global context of proofs of `definition`, computed plainly, definition by definition.
 class GlobalContext {
  public:
   GlobalContext(const PlainDataset& dataset, std::uint32_t file, std::uint32_t definition)
@@ -151,7 +151,8 @@ TEST_CASE("arguments are local, global, unresolvable and sometimes neither", "[g
   std::optional<GlobalContext> context;
   for (const PlainOutcome* outcome : dataset.Examples()) {
     if (outcome->arguments.empty()) continue;
-    if (++looked_at % 16 > 3 || looked_at > 16'000) continue;  // contexts are costly this way
+    // A sample is enough, because contexts are slow to compute in this way.
+    if (++looked_at % 16 > 3 || looked_at > 16'000) continue;
     if (last != PlainNode{outcome->file, outcome->definition}) {
       context.emplace(dataset, outcome->file, outcome->definition);
       last = {outcome->file, outcome->definition};

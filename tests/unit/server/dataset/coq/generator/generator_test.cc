@@ -1,5 +1,5 @@
-// What generating is, whatever the content: bytes, numbers, folders, errors; and that an index can
-// be made of it.
+// Properties of generating that do not depend on the content: bytes, numbers, folders, errors.
+// Also, an index can be made of the result.
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 #include <catch2/catch.hpp>
@@ -185,7 +185,7 @@ TEST_CASE("large files have about as many segments as asked for", "[generator]")
     CHECK(file.segments > 12);
     CHECK(file.segments < 30);
     CHECK(file.far_pointers > 0);
-    CHECK(file.double_far_pointers == 2);  // to the nodes and the edges, which fill their segments
+    CHECK(file.double_far_pointers == 2);  // to nodes and edges, which fill their segments
   }
   CHECK(large >= 3);
 }
@@ -251,7 +251,7 @@ TEST_CASE("a folder that cannot be made is named in one line", "[generator]") {
 }
 
 TEST_CASE("where writing fails, the file is named and nothing stays behind", "[generator]") {
-  // A limit on the size of files stands for a full disk: the same system call fails in its middle.
+  // A limit on the size of files simulates a full disk: the same system call fails half-way.
   TempDir dir;
   struct sigaction ignore = {};
   struct sigaction before = {};

@@ -103,8 +103,8 @@ class FileReader {
   const std::uint32_t number_;
 };
 
-// Follows pointers of the message down from the root and counts the far ones: a walk over the
-// encoding (https://capnproto.org/encoding.html), not over its readers.
+// Follows a message's pointers from the root and counts the far ones. It walks over the encoding
+// (https://capnproto.org/encoding.html) and does not use the readers.
 class FarCounter {
  public:
   FarCounter(kj::ArrayPtr<const kj::ArrayPtr<const capnp::word>> segments, PlainFile& file)

@@ -1,5 +1,5 @@
-// A dataset read with Cap'n Proto's own accessors into plain vectors, and a closure written from
-// the description of the format alone: what the generator's tests count with. Shares no code with
+// Reads a dataset with Cap'n Proto's own accessors into plain vectors, and computes closures from
+// the description of the format alone. The generator's tests count with it. It shares no code with
 // the server's readers.
 #pragma once
 
@@ -18,7 +18,7 @@ using NodeLabel = schema::Graph::Node::Label::Which;
 using EdgeLabel = schema::EdgeClassification;
 using DefinitionTag = schema::Definition::Which;
 
-/// (file, node).
+/// (number of the file, number of the node)
 using PlainNode = std::pair<std::uint32_t, std::uint32_t>;
 
 struct PlainEdge {
@@ -29,18 +29,18 @@ struct PlainEdge {
 struct PlainDefinition {
   std::uint32_t node = 0;
   std::uint32_t previous = 0;
-  std::uint32_t cluster = 0;  // a node; itself for constants
+  std::uint32_t cluster = 0;  // number of a node; a constant's own node
   DefinitionTag tag{};
   schema::Definition::Status::Which status{};
-  std::vector<std::uint32_t> required;  // files
+  std::vector<std::uint32_t> required;  // numbers of files
 };
 
 struct PlainOutcome {
   std::uint32_t file = 0;
-  std::uint32_t definition = 0;  // a node
+  std::uint32_t definition = 0;  // number of a node
   PlainNode root;
   std::vector<PlainNode> context;
-  std::vector<std::pair<bool, PlainNode>> arguments;  // resolvable
+  std::vector<std::pair<bool, PlainNode>> arguments;  // (whether it is resolvable, the node)
 };
 
 struct PlainStep {
@@ -58,10 +58,10 @@ struct PlainFile {
   std::vector<NodeLabel> labels;
   std::vector<std::int64_t> identities;
   std::vector<std::vector<PlainEdge>> children;
-  std::map<std::uint32_t, PlainDefinition> definitions;  // by node
+  std::map<std::uint32_t, PlainDefinition> definitions;  // by the number of the node
   std::vector<PlainStep> steps;
   std::uint32_t segments = 0;
-  std::uint32_t far_pointers = 0;  // of all segments' words that look like one
+  std::uint32_t far_pointers = 0;  // words in all segments that look like a far pointer
   std::uint32_t double_far_pointers = 0;
 };
 
@@ -72,13 +72,14 @@ struct PlainDataset {
   const std::vector<PlainEdge>& children(PlainNode node) const {
     return files[node.first].children[node.second];
   }
-  /// Outcomes of known tactics, in order.
+  /// The outcomes of known tactics, in order.
   std::vector<const PlainOutcome*> Examples() const;
-  /// The nodes of a breadth-first closure that stops at definitions, in order, without a limit.
+  /// The nodes of a breadth-first closure that stops at definitions, in order and without a size
+  /// limit.
   std::vector<PlainNode> Closure(PlainNode root) const;
 };
 
-/// Throws std::runtime_error where an index is out of range or a dependency is missing.
+/// Throws std::runtime_error if an index is out of range or a dependency is missing.
 PlainDataset ReadPlainDataset(const std::filesystem::path& dir);
 
 }  // namespace millrace::test

@@ -1,4 +1,4 @@
-// Files that are not what they should be: named, with a reason, and never a crash.
+// Bad files are named with a reason, and never cause a crash.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using test::FixtureFile;
 using test::SampleFile;
 using test::TempDir;
 
-// What is wrong with each file of a folder that cannot be indexed.
+// The bad files of a folder that cannot be indexed, each with its reason.
 std::vector<BadFile> BadFilesOf(const fs::path& dir) {
   std::vector<BadFile> bad;
   const Result<IndexReport> report = BuildIndex(dir, dir / "index", {}, &bad);
@@ -41,7 +41,7 @@ std::vector<BadFile> BadFilesOf(const fs::path& dir) {
   return bad;
 }
 
-// The reason why one file, among good ones, is bad.
+// The reason why one file among good ones is bad.
 std::string ReasonOf(const std::function<void(const fs::path& path)>& make) {
   const TempDir dir;
   test::WriteFixture(dir.path(), SampleFile("good.bin"));
@@ -56,7 +56,7 @@ std::string ReasonOfBytes(const std::vector<std::byte>& bytes) {
   return ReasonOf([&](const fs::path& path) { test::WriteBytes(path, bytes); });
 }
 
-// The reason why a file with one thing changed is bad.
+// The reason why a file is bad after one thing in it was changed.
 std::string ReasonOfChange(const std::function<void(FixtureFile&)>& change) {
   FixtureFile file = SampleFile("bad.bin", {"good.bin"});
   change(file);
@@ -160,7 +160,7 @@ TEST_CASE("an edge behind the last node of another file is bad", "[bad]") {
 TEST_CASE("a node's edges behind the last edge are bad", "[bad]") {
   FixtureFile file = SampleFile("bad.bin");
   std::vector<std::byte> bytes = test::Serialize(file);
-  // The node with identity 109 is the last one; its first word lies before its identity.
+  // The node with identity 109 is the last one. Its first word comes before its identity.
   const std::int64_t identity = 109;
   std::vector<std::byte> pattern(8);
   std::memcpy(pattern.data(), &identity, 8);
@@ -194,7 +194,7 @@ TEST_CASE("a context, argument or root outside the dataset is bad", "[bad]") {
                outcome(f).root = {5, 0};
              }),
              Contains("the root refers to dependency 5"));
-  // Steps of an unknown tactic give no examples, but are checked.
+  // Steps of an unknown tactic give no examples, but they are checked too.
   CHECK_THAT(ReasonOfChange([&](FixtureFile& f) {
                f.definitions[4].steps[2].outcomes[0].context[0] = {5, 0};
              }),
@@ -231,16 +231,16 @@ TEST_CASE("a chain of previous definitions that comes back to itself is bad", "[
 }
 
 TEST_CASE("a cluster that is not one chain is bad", "[bad]") {
-  // 1 is taken out of the chain 0, 1, 2.
+  // Definition 1 is taken out of the chain 0, 1, 2.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[0].previous = 2; }),
              Contains("cluster"));
-  // The same where the one that is taken out comes first in the list of definitions.
+  // The same is done, but the definition taken out comes first in the list of definitions.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
                f.definitions[0].previous = 2;
                std::swap(f.definitions[0], f.definitions[1]);
              }),
              Contains("cluster"));
-  // A member of another cluster as the representative.
+  // The representative is a member of another cluster.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[2].cluster = 1; }),
              Contains("cluster"));
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
@@ -319,7 +319,7 @@ TEST_CASE("folders that hold no dataset are named", "[bad]") {
   CHECK(BuildIndex(dir / "file", dir / "i", {}).status().code() == StatusCode::kInvalidArgument);
 }
 
-// A file of one segment, as words.
+// The words of a file that has one segment.
 std::vector<std::uint64_t> WordsOfOneSegment() {
   FixtureFile file = SampleFile("bad.bin");
   file.segment_words = 4096;
@@ -343,7 +343,8 @@ TEST_CASE("lists that claim a billion elements of no size are refused, not walke
   const std::vector<std::uint64_t> good = WordsOfOneSegment();
   int lists = 0;
   for (std::size_t i = 1; i < good.size(); ++i) {
-    // Pointers to lists of structs (https://capnproto.org/encoding.html#lists): type 1, size 7.
+    // This selects pointers to lists of structs (https://capnproto.org/encoding.html#lists): type
+    // 1, size 7.
     if ((good[i] & 3) != 1 || ((good[i] >> 32) & 7) != 7) continue;
     const std::size_t tag = i + 1 + (good[i] >> 2 & 0x3FFFFFFF);
     if (tag >= good.size() || (good[tag] & 3) != 0) continue;
@@ -389,14 +390,15 @@ TEST_CASE("every flipped byte of a file is survived: an index or a named error",
         REQUIRE_FALSE(status.message().empty());
         ++refused;
       } else if (i % 16 == 0) {
-        // What is accepted makes an index that can be read (a sample: every one waits for the
-        // disk).
+        // If a file is accepted, its index must be readable. This is a sample, because every index
+        // waits for the disk.
         REQUIRE(BuildIndex(dir.path(), dir / "index", {}).ok());
         REQUIRE(DatasetIndex::Open(dir / "index").ok());
       }
     }
   }
-  // Most bytes are pointers, numbers and classes; texts and identities may hold anything.
+  // Most bytes are pointers, numbers or classes, where a change shows. Texts and identities may
+  // hold anything.
   CHECK(refused > good.size());
 }
 

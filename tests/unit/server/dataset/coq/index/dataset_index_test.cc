@@ -1,4 +1,4 @@
-// The index of real data and of small datasets: what is in it.
+// The content of the indexes of real data and of small datasets.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::shared_ptr<const DatasetIndex> MustIndex(const fs::path& dir, const fs::pat
   return *index;
 }
 
-// The value of `"key": ` in a line of JSON, as far as these headers need it.
+// The value after `"key": ` in a line of JSON, in the form that these headers use.
 std::string JsonValue(const std::string& line, const std::string& key) {
   const std::size_t at = line.find("\"" + key + "\":");
   REQUIRE(at != std::string::npos);
@@ -175,7 +175,7 @@ TEST_CASE("the records of a file say what the file says", "[index]") {
         std::vector<std::uint32_t>{first + 4, first + 3, first, first + 1, first + 2});
   CHECK(index->definitions()[first + 5].on_spine == 0);
 
-  // The tactic 9 has the first outcome; 7 is met earlier, but without one.
+  // Tactic 9 has the first outcome. Tactic 7 comes earlier, but without an outcome.
   REQUIRE(index->tactics().size() == 2);
   CHECK(index->tactics()[0].ident == 9);
   CHECK(index->string(index->tactics()[1].base_text) == "auto");
@@ -240,7 +240,7 @@ TEST_CASE("no byte of an index can be changed unnoticed", "[index][flip]") {
     test::WriteBytes(dir / "flipped", flipped);
     const auto index = DatasetIndex::Open(dir / "flipped");
     if (index.ok()) {
-      // Between sections there is nothing to be noticed.
+      // Bytes between sections have no meaning, so a change there is not noticed.
       CHECK(bytes[i] == std::byte{0});
       ++unnoticed;
     } else {

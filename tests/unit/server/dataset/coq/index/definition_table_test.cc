@@ -1,4 +1,4 @@
-// Definitions by their nodes, in a table that holds no nodes.
+// Finds definitions by their nodes, in a table that holds no nodes.
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
 

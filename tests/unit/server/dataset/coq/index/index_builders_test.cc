@@ -1,4 +1,4 @@
-// Builders of one index side by side, stopped and killed.
+// Builders of one index that run side by side, are stopped, or are killed.
 #include <catch2/catch.hpp>
 
 #include <filesystem>
@@ -70,7 +70,7 @@ TEST_CASE("of two builders one builds, and the other waits and says so", "[index
   std::jthread other;
   IndexOptions options;
   options.build.before_publish = [&] {
-    // The index is not there yet: the other one comes now, and has to wait for this one.
+    // The index is not there yet. The other builder comes now, and has to wait for this one.
     other = std::jthread([&] {
       IndexOptions its_options;
       its_options.logger = waiting.logger;

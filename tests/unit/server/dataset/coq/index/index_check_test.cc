@@ -1,4 +1,4 @@
-// Records of an index that checksums cannot see to be wrong.
+// Wrong records of an index whose checksums are right.
 #include <catch2/catch.hpp>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Indexing again after files have changed: only those are read, and the index is the one that
-// reading all of them gives.
+// Indexing again after files have changed: only the changed files are read, but the index is the
+// same as if all files were read.
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
 
@@ -38,7 +38,7 @@ Built Index(const fs::path& dir, const fs::path& file, bool force) {
   return built;
 }
 
-/// A folder whose files change, and the index that is kept of it.
+/// A folder whose files change, and the index that is kept for it.
 class ChangingDataset {
  public:
   const TempDir& dir() const { return dir_; }
@@ -46,7 +46,8 @@ class ChangingDataset {
   void Write(const FixtureFile& file) { test::WriteFixture(dir_.path(), file); }
   void Remove(const std::string& name) { fs::remove(dir_ / name); }
 
-  /// Indexes with what was kept, and from nothing: both must say the same. Returns the former.
+  /// Indexes once with the kept index and once from nothing; both must give the same. Returns the
+  /// first.
   Built Check() {
     Built kept = Index(dir_.path(), elsewhere_ / "kept", false);
     const Built anew = Index(dir_.path(), elsewhere_ / "anew", true);
@@ -64,8 +65,8 @@ class ChangingDataset {
   const TempDir elsewhere_;
 };
 
-/// Files that depend on one another in random ways, with tactics whose texts differ from file to
-/// file and references to the last nodes of others.
+/// Files that depend on one another at random. The texts of their tactics differ from file to file,
+/// and they refer to the last nodes of other files.
 class RandomFiles {
  public:
   explicit RandomFiles(ChangingDataset& dataset) : dataset_(dataset) {
@@ -90,7 +91,7 @@ class RandomFiles {
   std::size_t size() const { return order_.size(); }
 
  private:
-  // A file depends on files that stand before it in order_, so that there is no cycle.
+  // A file depends only on files that stand before it in order_, so that there is no cycle.
   void Write(const std::string& name) {
     std::vector<std::string> dependencies;
     const auto at = std::find(order_.begin(), order_.end(), name);
@@ -145,7 +146,7 @@ TEST_CASE("an index made with an older one's records is the one made from all fi
   });
 }
 
-// Three files: b and c depend on a.
+// Three files, of which b and c depend on a.
 struct ThreeFiles : ChangingDataset {
   ThreeFiles() {
     Write(SampleFile("a.bin"));
@@ -192,7 +193,7 @@ TEST_CASE("files that depend on one that became smaller are read again", "[index
   FixtureFile a = SampleFile("a.bin");
   a.nodes.push_back({.tag = 8});
   files.Write(a);
-  CHECK(files.Anew() == 1);  // larger: they can only refer to nodes that are still there
+  CHECK(files.Anew() == 1);  // a is larger now, so all nodes that b and c refer to still exist
   files.Write(SampleFile("a.bin"));
   CHECK(files.Anew() == 3);
 }
@@ -248,7 +249,7 @@ TEST_CASE("a generated dataset is indexed again file by file", "[index_reuse]") 
   const fs::path kept = elsewhere / "kept";
   const Built first = Index(dir.path(), kept, false);
   REQUIRE(first.index.ok());
-  // The last file of the order: none depends on it.
+  // The last file of the order, on which no other depends.
   const std::string last((*first.index)->file_name(14));
   const std::vector<std::byte> bytes = test::ReadBytes(dir / last);
   fs::remove(dir / last);

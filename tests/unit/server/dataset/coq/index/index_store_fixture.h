@@ -1,4 +1,4 @@
-// A dataset of two files and a log that tests wait for, for tests of indexes on disk.
+// A dataset of two files, and a log for whose events tests can wait. For tests of indexes on disk.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace millrace::test {
 
-/// Remembers the events of a log, and tells the test of each.
+/// Remembers the events of a log, and calls the test for each.
 class RecordingLogger final : public Logger {
  public:
   void Log(LogLevel, std::string_view event, std::initializer_list<LogField> fields) override {

@@ -1,4 +1,4 @@
-// Where an index lies, and when it is built again.
+// The place of an index, and the cases in which it is built again.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Indexing without bad files: what is left out, why, and that the rest is the dataset of a folder
-// in which it does not exist.
+// Indexing without bad files: which files are left out, and why. The rest is the same dataset as
+// that of a folder without these files.
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
 
@@ -37,7 +37,8 @@ IndexOptions SkipBad() {
   return options;
 }
 
-/// Bytes of every section that does not speak of a host or of what was left out, and the digest.
+/// The digest, and the bytes of every section that does not depend on the host or on the files left
+/// out.
 std::map<std::uint32_t, std::vector<std::byte>> Contents(const fs::path& file) {
   const std::vector<std::byte> bytes = test::ReadBytes(file);
   IndexHeader header;
@@ -59,7 +60,7 @@ std::map<std::uint32_t, std::vector<std::byte>> Contents(const fs::path& file) {
   return sections;
 }
 
-/// Name and reason of what an index leaves out, one a line.
+/// The name and reason of each file that an index leaves out, one on each line.
 std::vector<std::string> LeftOut(const DatasetIndex& index) {
   std::vector<std::string> lines;
   for (const LeftOutRecord& file : index.left_out()) {
@@ -79,7 +80,7 @@ std::vector<std::string> LeftOutNames(const DatasetIndex& index) {
 
 void CutOff(const fs::path& file) { fs::resize_file(file, fs::file_size(file) / 2); }
 
-/// A folder of five files: b needs a, c needs b, and the other two need nobody else's.
+/// A folder of five files: b needs a, c needs b, and the other two need no other file.
 void WriteChain(const TempDir& dir) {
   test::WriteFixture(dir.path(), SampleFile("a.bin"));
   test::WriteFixture(dir.path(), SampleFile("x/b.bin", {"a.bin"}));
@@ -117,7 +118,7 @@ TEST_CASE("without being asked to leave them out, bad files are an error that sa
   const Opened opened = Open(dir.path());
   CHECK(opened.index.status().code() == StatusCode::kDataLoss);
   CHECK_THAT(opened.index.status().message(), Contains("a.bin: at byte") && Contains("--skip-bad"));
-  // Nor is an index that leaves some out taken for the folder's.
+  // An index that leaves out files is not used if all files are asked for.
   REQUIRE(Open(dir.path(), SkipBad()).index.ok());
   CHECK(Open(dir.path()).index.status().code() == StatusCode::kDataLoss);
 }
@@ -211,7 +212,7 @@ TEST_CASE("an index of before there was a list of what is left out is still read
   IndexHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   REQUIRE(header.section_count == 19);
-  header.section_count = 17;  // those of the list are the last ones
+  header.section_count = 17;  // the last two sections are the list of files left out
   std::vector<SectionEntry> table(header.section_count);
   std::memcpy(table.data(), bytes.data() + sizeof(header), table.size() * sizeof(SectionEntry));
   header.checksum = HeaderChecksum(header, table);
@@ -261,7 +262,7 @@ TEST_CASE("files on a cycle are left out with those that need them", "[skip_bad]
 }
 
 TEST_CASE("a file that may not be read is tried again by whoever opens the index", "[skip_bad]") {
-  if (::geteuid() != 0) return;  // nobody else can become another user
+  if (::geteuid() != 0) return;  // only root can become another user
   const TempDir dir;
   fs::permissions(dir.path(), fs::perms::all);
   WriteChain(dir);
@@ -295,7 +296,8 @@ TEST_CASE("what is left is the dataset of a folder without what is left out", "[
     const auto count = *rc::gen::inRange(2, 9);
     std::vector<std::string> names;
     for (int f = 0; f < count; ++f) {
-      // Names and sizes in no order, so that a file's place depends on both and on what it needs.
+      // Names and sizes are in no order, so that a file's place depends on both and on the files
+      // that it needs.
       const std::string name =
           std::string(*rc::gen::element("", "x/", "y/z/")) + std::to_string(97 * f % 10) + ".bin";
       std::vector<std::string> dependencies;
@@ -318,10 +320,11 @@ TEST_CASE("what is left is the dataset of a folder without what is left out", "[
     const Opened opened = Open(dir.path(), SkipBad());
     fs::copy(dir.path(), deleted.path(), fs::copy_options::recursive);
     fs::remove(deleted / kIndexFileName);
-    if (!opened.index.ok()) return;  // nothing is left: a test of its own
+    if (!opened.index.ok()) return;  // nothing is left; another test covers this
     for (const std::string& name : LeftOutNames(**opened.index)) fs::remove(deleted / name);
     for (const std::string& name : bad) RC_ASSERT(!fs::exists(deleted / name));
-    // Nothing is left out that could stay: it could not be read without what is bad.
+    // No file is left out without need: each of them depends on a bad file, so that it could not be
+    // read.
     const Opened expected = Open(deleted.path());
     RC_ASSERT(expected.index.ok());
     RC_ASSERT(Contents(dir / kIndexFileName) == Contents(deleted / kIndexFileName));

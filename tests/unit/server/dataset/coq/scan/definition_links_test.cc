@@ -14,7 +14,7 @@ namespace {
 TEST_CASE("intervals of the forest of previous definitions are its ancestors", "[links]") {
   rc::prop("x is an ancestor of y exactly when x.enter <= y.enter < x.exit", [] {
     const auto count = static_cast<std::uint32_t>(*rc::gen::inRange(1, 30));
-    // A forest in a shuffled numbering: definition number[i] follows one of those before it.
+    // A forest with shuffled numbers: the definition number[i] follows one of those before it.
     std::vector<std::uint32_t> number(count);
     for (std::uint32_t i = 0; i < count; ++i) number[i] = (i * 7 + 3) % count;
     if (count % 7 == 0) {

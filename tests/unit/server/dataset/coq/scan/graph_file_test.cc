@@ -15,7 +15,7 @@ TEST_CASE("a graph of several segments is read by its words", "[graph_file]") {
   fixture.segment_words = 4;
   test::WriteFixture(dir.path(), fixture);
   const std::vector<std::byte> bytes = test::ReadBytes(dir / "a.bin");
-  CHECK(static_cast<int>(bytes[0]) > 3);  // segments - 1
+  CHECK(static_cast<int>(bytes[0]) > 3);  // the number of segments, less one
   auto mapped = MappedFile::Open(dir / "a.bin", AccessPattern::kRandom);
   REQUIRE(mapped.ok());
   const Result<GraphFile> graph = GraphFile::Open(std::move(mapped).value());

@@ -15,7 +15,7 @@
 namespace millrace::test {
 namespace {
 
-/// The global context of a definition, by the words of the reference page.
+/// The global context of a definition, computed as the reference page describes it.
 class PlainContexts {
  public:
   PlainContexts(const FakeIndex& index, const NodeLabels& labels)
@@ -68,7 +68,7 @@ std::vector<FakeFile> RandomFiles() {
     files[f].definitions.resize(*rc::gen::inRange<std::size_t>(0, 6));
     for (std::uint32_t d = 0; d < files[f].definitions.size(); ++d) {
       FakeDefinition& definition = files[f].definitions[d];
-      // Mostly a chain, with branches and second trees.
+      // The forest is mostly a chain, with branches and second trees.
       if (d > 0 && *rc::gen::inRange(0, 6) > 0) {
         definition.previous = *rc::gen::inRange(0, 4) > 0 ? d - 1 : *rc::gen::inRange(0u, d);
       }
@@ -168,8 +168,8 @@ TEST_CASE("the served table gives every context by its own rules", "[context]") 
 }
 
 TEST_CASE("two ways to the same labels are one context", "[context]") {
-  // The second file requires the first and begins anew; a branch of the first comes after its
-  // spine.
+  // The second file requires the first and begins a new chain. A branch of the first comes after
+  // its spine.
   std::vector<FakeFile> files(2);
   files[0].definitions = {{}, {.previous = 0}, {.previous = 1}};
   files[0].representative = 1;

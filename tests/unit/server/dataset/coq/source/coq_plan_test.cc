@@ -1,4 +1,4 @@
-// Plans over small datasets of the format, and the library that makes them.
+// Plans over small datasets of the Coq format, and the library that makes them.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Two files, the second requiring the first: 3 proof states and 4 clusters each.
+/// Two files, of which the second requires the first. Each has 3 proof states and 4 clusters.
 struct TwoFiles {
   TwoFiles() {
     WriteFixture(dir.path(), SampleFile("a.bin"));
@@ -83,7 +83,8 @@ TEST_CASE("a proof state has its context, arguments, step and names", "[coq]") {
   CHECK(plan->counts().selected == 6);
   const auto batch = MustBuild(*plan);
   REQUIRE(batch->graphs() == 6);
-  // Proof state, its hypothesis, a product and a sort, and the inductive that the product names.
+  // Each graph has the proof state, its hypothesis, a product and a sort, and the inductive that
+  // the product names.
   CHECK(Values(*batch, "node_splits") == Numbers{0, 5, 10, 15, 20, 25, 30});
   CHECK(Values(*batch, "root") == Numbers(6, 0));
   CHECK(Values(*batch, "local_context") == Numbers(6, 1));
@@ -95,7 +96,8 @@ TEST_CASE("a proof state has its context, arguments, step and names", "[coq]") {
   CHECK(Values(*batch, "args_splits") == Numbers{0, 3, 6, 9, 12, 15, 18});
   CHECK(Values(*batch, "local_args") ==
         Numbers{0, -1, -1, 0, -1, -1, 0, -1, -1, 0, -1, -1, 0, -1, -1, 0, -1, -1});
-  // The own chain of a: c, T, A, B; b: the spine of a (theorem, c, T, A, B), then its own.
+  // The context of a is its own chain: c, T, A, B. That of b is the spine of a (theorem, c, T, A,
+  // B), then its own chain.
   CHECK(Values(*batch, "global_args") ==
         Numbers{-1, 2, -1, -1, 2, -1, -1, 2, -1, -1, 3, -1, -1, 3, -1, -1, 3, -1});
   CHECK(Values(*batch, "global_context") == Numbers{0, 0, 0, 1, 1, 1});
@@ -195,7 +197,8 @@ TEST_CASE("a tactic met too seldom takes its examples out of the numbering", "[c
   PlanLibrary library(At(dir.path()), MakeNullLogger());
   CHECK(MustCompile(library, Yaml(""))->counts().source_examples == 3);
   const auto plan = MustCompile(library, Yaml("filter: {required_tactic_occurrence: 2}\n"));
-  // 7 is met once: its step without outcomes comes before the first one with outcomes. 11 is, too.
+  // 7 counts as met once, because its step without outcomes comes before the first step with
+  // outcomes. The same holds for 11.
   CHECK(plan->counts().source_examples == 0);
 }
 
@@ -206,7 +209,7 @@ TEST_CASE("an excluded file's examples, and those that would read it, are droppe
   const std::string exclude = "exclude: {files: [a.bin]}\n";
   const auto plan = MustCompile(library, Yaml(exclude, "definitions"));
   const auto all = MustCompile(library, Yaml("", "definitions"));
-  // It is not even opened.
+  // The excluded file is not even opened.
   fs::remove(files.dir / "a.bin");
   const auto batch = MustBuild(*plan);
   Numbers dropped;
@@ -214,7 +217,7 @@ TEST_CASE("an excluded file's examples, and those that would read it, are droppe
     CHECK(d.reason == DropReason::kExcluded);
     dropped.push_back(static_cast<std::int64_t>(d.id.value()));
   }
-  // Of b only the constant whose term names a constructor of a.
+  // In b, only the constant is dropped whose term names a constructor of a.
   CHECK(dropped == Numbers{0, 1, 2, 3, 5});
   CHECK(plan->order_fingerprint() == all->order_fingerprint());
   CHECK(plan->fingerprint() != all->fingerprint());
@@ -237,7 +240,7 @@ TEST_CASE("a file to exclude that is not there is an error that names it", "[coq
 TEST_CASE("a definition off the spine drops the examples that reach it", "[coq]") {
   const TempDir dir;
   FixtureFile file = SampleFile("a.bin");
-  file.nodes[9].children.push_back({6, {0, 5}});  // a hypothesis names the definition off the spine
+  file.nodes[9].children.push_back({6, {0, 5}});  // names the definition off the spine
   WriteFixture(dir.path(), file);
   PlanLibrary library(At(dir.path()), MakeNullLogger());
   const auto batch = MustBuild(*MustCompile(library, Yaml("filter: {restrict_to_spine: true}\n")));
@@ -278,7 +281,7 @@ TEST_CASE("a file that changes under the map gives an error or a batch, never a 
     put(i, static_cast<char>(std::to_integer<unsigned>(good[i])));
   }
   CHECK(errors > 50);
-  // And the file put back is as good as before.
+  // After all bytes are put back, the file is as good as before.
   CHECK(states->Batch(0, {0, 6}, *state_scratch).ok());
 }
 

@@ -1,5 +1,5 @@
-// An index put together in memory: files with forests of definitions and what they require. Only
-// what contexts, labels and splits are made of.
+// An index made in memory: files with forests of definitions, and the files that they require. It
+// has only the parts that contexts, labels and splits use.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace millrace::test {
 
 struct FakeDefinition {
-  std::optional<std::uint32_t> previous;  // index in the file's list, below the own one
-  std::vector<std::uint32_t> required;    // files before this one
+  std::optional<std::uint32_t> previous;  // index in the file's list, below its own
+  std::vector<std::uint32_t> required;    // earlier files
   DefinitionKind kind = DefinitionKind::kTacticalConstant;
   std::optional<std::uint32_t> representative;  // of its cluster; absent: itself
 };
@@ -22,7 +22,7 @@ struct FakeFile {
   std::string name;
   std::vector<FakeDefinition> definitions;
   std::optional<std::uint32_t> representative;  // index in `definitions`
-  std::vector<std::uint32_t> dependencies;      // files
+  std::vector<std::uint32_t> dependencies;      // numbers of files
 };
 
 class FakeIndex final : public DatasetIndex {
