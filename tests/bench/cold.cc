@@ -205,7 +205,8 @@ int main(int argc, char** argv) {
   CLI::App app("Batches from files that are not in the page cache.");
   app.add_option("DATASET", options.dir, "folder of a dataset")->required();
   app.add_option("--index", options.index, "its index; default: in the folder");
-  app.add_option("--advice", options.advices, "what madvise is told")->capture_default_str();
+  app.add_option("--advice", options.advices, "advice for madvise, a case each")
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "numbers of threads that build")
       ->capture_default_str();
   app.add_option("--seconds", options.seconds, "each case")->capture_default_str();

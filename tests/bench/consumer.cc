@@ -62,13 +62,13 @@ Status Run(const std::string& address, const std::string& pipeline, int batches)
 }  // namespace millrace::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("what the C++ client gives a training loop");
+  CLI::App app("Measures the C++ client in a training loop.");
   std::string address;
   std::string pipeline;
   int batches = 20000;
-  app.add_option("address", address, "of a dispatcher")->required();
+  app.add_option("address", address, "address of a dispatcher")->required();
   app.add_option("pipeline", pipeline, "pipeline file")->required();
-  app.add_option("--batches", batches, "to take");
+  app.add_option("--batches", batches, "batches to take");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::bench::Run(address, pipeline, batches);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());

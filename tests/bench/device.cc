@@ -256,7 +256,7 @@ Status Bench(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Copy batches to a device and expand them there; what steps hide of it");
+  CLI::App app("Copies batches to a device and expands them there; how much of it steps hide.");
   app.option_defaults()->always_capture_default();
   millrace::bench::AddOptions(app, options.made_up);
   app.add_option("--large", options.large, "examples of the batch for rates")

@@ -268,9 +268,9 @@ int main(int argc, char** argv) {
   app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
   app.add_option("--millraced", options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);
-  app.add_option("--threads", options.threads, "of the worker");
+  app.add_option("--threads", options.threads, "threads of the worker");
   app.add_option("--batch", options.batch, "examples a batch");
-  app.add_option("--seconds", options.seconds, "to measure");
+  app.add_option("--seconds", options.seconds, "seconds to measure");
   app.add_option("--global-context", options.global_context, "reference, full or none");
   app.add_flag("--network", options.network, "over loopback gRPC, not through shared memory");
   app.add_option("--consumers", options.consumers, "ranks of the job")->check(CLI::Range(1, 64));

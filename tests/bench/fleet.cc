@@ -112,14 +112,14 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Several worker processes beside one, for a pipeline that is bound by closures.");
+  CLI::App app("Several worker processes beside one, if closures are the bottleneck.");
   app.option_defaults()->always_capture_default();
   app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
   app.add_option("--millraced", options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);
   app.add_option("--batch", options.batch, "examples a batch")->check(CLI::PositiveNumber);
-  app.add_option("--workers", options.workers, "of the larger fleet")->check(CLI::Range(1, 64));
-  app.add_option("--seconds", options.seconds, "of each fleet")->check(CLI::PositiveNumber);
+  app.add_option("--workers", options.workers, "in the larger fleet")->check(CLI::Range(1, 64));
+  app.add_option("--seconds", options.seconds, "for each fleet")->check(CLI::PositiveNumber);
   app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::bench::Run(options);

@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   bool json = false;
   CLI::App app("Index build rate, beside reading and hashing the same files.");
   app.add_option("DATASET", dir, "folder of a dataset")->required();
-  app.add_option("--threads", threads, "that index");
+  app.add_option("--threads", threads, "threads that index");
   app.add_option("--rounds", rounds, "builds; the best counts");
   app.add_flag("--json", json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);

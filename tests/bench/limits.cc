@@ -202,9 +202,9 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("What the machine can do: memory, loopback TCP, bare gRPC, a futex hand-over.");
+  CLI::App app("Limits of the machine: memory, loopback TCP, bare gRPC, a futex hand-over.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--seconds", options.seconds, "of each measurement")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "for each measurement")->check(CLI::PositiveNumber);
   app.add_option("--buffer", options.buffer_mb, "MiB that random reads go over")
       ->check(CLI::Range(1, 16384));
   app.add_option("--hand-overs", options.hand_overs, "round trips of the futex")

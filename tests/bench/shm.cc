@@ -368,7 +368,7 @@ int main(int argc, char** argv) {
   CLI::App app("Shared memory between a worker and a consumer");
   app.add_flag("--json", options.json, "one JSON object a figure");
   app.add_option("--total-mib", options.total_mib, "payload of each size, in MiB");
-  app.add_option("--hand-overs", options.hand_overs, "to measure")
+  app.add_option("--hand-overs", options.hand_overs, "hand-overs to measure")
       ->check(CLI::Range(100, 4'000'000));
   CLI11_PARSE(app, argc, argv);
   return millrace::bench::Run(options);

@@ -250,7 +250,7 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("What a trainer waits for: first batch, resume, an epoch's end, a lost worker.");
+  CLI::App app("How long a trainer waits: first batch, resume, an epoch's end, a lost worker.");
   app.option_defaults()->always_capture_default();
   app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
   app.add_option("--millraced", options.millraced, "the daemon's binary")
@@ -260,9 +260,9 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--sessions", options.sessions, "new sessions to measure")
       ->check(CLI::PositiveNumber);
-  app.add_option("--seconds", options.seconds, "to watch after the kill")
+  app.add_option("--seconds", options.seconds, "measured after the kill")
       ->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "of the order and of the step to resume at");
+  app.add_option("--seed", options.seed, "chooses the order and the step to resume at");
   app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::bench::Run(options);

@@ -376,7 +376,7 @@ int main(int argc, char** argv) {
   millrace::bench::Options options;
   CLI::App app("Payloads over loopback gRPC: gathered, checked, read; beside a bare byte stream.");
   app.option_defaults()->always_capture_default();
-  app.add_option("--seconds", options.seconds, "of each payload size")->check(CLI::PositiveNumber);
+  app.add_option("--seconds", options.seconds, "for each payload size")->check(CLI::PositiveNumber);
   app.add_option("--kib", options.kib, "payload sizes in KiB")->check(CLI::Range(1, 65536));
   app.add_option("--window", options.window_mb, "MiB under way at most")
       ->check(CLI::Range(1, 4096));

@@ -171,7 +171,7 @@ class Victim {
     const client::Verdict verdict = state_.OnBatchesArrival(stream.id, arrival, now_);
     Require(state_.held_batches() == held + (verdict == client::Verdict::kTaken ? 1 : 0) ||
                 verdict == client::Verdict::kWrong,
-            "what is taken is held");
+            "a batch that is taken is held");
     if (verdict == client::Verdict::kTaken) {
       Require(state_.holds(state_.steps().Index(arrival.at)), "a batch that is taken has a step");
       Require(
@@ -240,7 +240,7 @@ class Victim {
     if (!state_.admission()) return;
     static_cast<void>(client::SpecFromProto(*state_.admission(), DType::kInt32));
     Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
-            "I5: what is held is bounded");
+            "I5: held batches are bounded");
     Require(state_.window() <= client::Stock::kLargestWindow, "windows are bounded");
   }
 

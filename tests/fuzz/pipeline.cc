@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto pipeline = Pipeline::Parse(source);
   if (!pipeline.ok()) {
     fuzz::Require(pipeline.status().code() == StatusCode::kInvalidArgument,
-                  "what is wrong with a text is InvalidArgument");
+                  "a wrong text gives InvalidArgument");
     fuzz::Require(pipeline.status().message().size() < 64 * 1024, "a message is no copy of a text");
     return 0;
   }
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Require(proto.digest() == pipeline->digest().ToHex(), "the digest is told");
   fuzz::Require(
       pipeline->excluded_files().empty() != (pipeline->digest() != pipeline->order_digest()),
-      "the two digests differ where files are excluded, and only there");
+      "the two digests differ if files are excluded, and only then");
   const auto draft = PlanDraft::FromPipeline(*pipeline);
   const auto again = Pipeline::Parse(source);
   fuzz::Require(again.ok() && again->digest() == pipeline->digest() && draft.ok(),

@@ -264,10 +264,10 @@ class Hostile {
     Require(open <= kMaxStreams, "streams are bounded");
     Require(state_.queue().built_bytes() <=
                 std::max(state_.queue().memory_budget(), kBudgetBytes) + (1 + open) * kLargestBatch,
-            "I5: what is built and not sent is bounded");
+            "I5: batches that are built and not sent are bounded");
     Require(state_.queue().jobs() <= open, "jobs are bounded");
     Require(state_.queue().pending() <= kMaxStreams * BuildQueue::kMaxWantedBatches,
-            "what is to be built is bounded");
+            "batches that wait to be built are bounded");
   }
 
   void Write(StreamId id) {

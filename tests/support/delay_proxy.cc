@@ -281,10 +281,10 @@ class Proxy {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Passes TCP connections on, their bytes a fixed time later");
-  auto* to = app.add_option("--to", options.to, "where to, HOST:PORT");
+  CLI::App app("Passes TCP connections on, with their bytes a fixed time later");
+  auto* to = app.add_option("--to", options.to, "the target, HOST:PORT");
   auto* file = app.add_option("--to-file", options.to_file,
-                              "file that says where to, read for each connection");
+                              "file with the target, read for each connection");
   to->excludes(file);
   app.add_option("--delay-ms", options.delay_ms, "milliseconds each way")
       ->check(CLI::Range(0.0, 10'000.0));

@@ -6,7 +6,7 @@
 #include "client/python/src/options.h"
 #include "client/python/src/reader.h"
 #include "client/session/run/remote_reader.h"
-#include "common/base/log.h"
+#include "common/system/stderr_logger.h"
 
 namespace nb = nanobind;
 
