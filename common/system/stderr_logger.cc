@@ -45,8 +45,7 @@ class StderrLogger final : public Logger {
     if (!logger_.should_log(ToSpdlog(level))) return;
     std::string line;
     if (json_) {
-      line =
-          fmt::format("\"component\":{},\"event\":{}", JsonText(component_), JsonText(event));
+      line = fmt::format("\"component\":{},\"event\":{}", JsonText(component_), JsonText(event));
       for (const LogField& f : fields) {
         line += fmt::format(",{}:{}", JsonText(f.key), f.quote ? JsonText(f.value) : f.value);
       }

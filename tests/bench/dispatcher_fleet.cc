@@ -6,9 +6,9 @@
 
 #include <fmt/core.h>
 
-#include "server/dispatcher/service/plan_compiler.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
+#include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/plan_outline.h"
 
 namespace millrace::bench {

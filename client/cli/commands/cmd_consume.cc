@@ -19,8 +19,8 @@
 #include "client/cli/progress.h"
 #include "client/cli/session_flags.h"
 #include "client/cli/stop_signals.h"
-#include "common/system/stderr_logger.h"
 #include "common/system/errno_status.h"
+#include "common/system/stderr_logger.h"
 
 namespace millrace::cli {
 namespace {

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/protocol_version.h"
-#include "tests/unit/server/dispatcher/machine/harness.h"
 #include "server/dispatcher/machine/hello_check.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {
 namespace {

@@ -1,8 +1,8 @@
 // What operators ask for, and what status tells them.
 #include <catch2/catch.hpp>
 
-#include "tests/unit/server/dispatcher/machine/harness.h"
 #include "server/dispatcher/machine/status.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {
 namespace {

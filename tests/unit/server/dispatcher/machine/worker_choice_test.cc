@@ -6,8 +6,8 @@
 
 #include <rapidcheck/catch.h>
 
-#include "tests/unit/server/dispatcher/machine/harness.h"
 #include "server/dispatcher/machine/worker_choice.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {
 namespace {
