@@ -23,7 +23,7 @@ constexpr v1::DropReason Twin(DropReason reason) {
   return v1::DROP_REASON_UNSPECIFIED;
 }
 
-constexpr bool NumbersAgree() {
+constexpr bool ReasonNumbersAgree() {
   for (const DropReason reason : kNamedDropReasons) {
     if (Twin(reason) != static_cast<v1::DropReason>(reason)) return false;
   }
@@ -31,7 +31,7 @@ constexpr bool NumbersAgree() {
 }
 static_assert(v1::DropReason_ARRAYSIZE == kNamedDropReasons.size() + 1,
               "common.proto and DropReason differ");
-static_assert(NumbersAgree(), "a DropReason has another number in common.proto");
+static_assert(ReasonNumbersAgree(), "a DropReason has another number in common.proto");
 static_assert(v1::DropReason_ARRAYSIZE <= kDropReasons, "readers take no number so high");
 
 }  // namespace

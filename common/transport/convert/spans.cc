@@ -39,14 +39,14 @@ constexpr v1::SpanKind Twin(SpanKind kind) {
   return v1::SPAN_KIND_UNSPECIFIED;
 }
 
-constexpr bool NumbersAgree() {
+constexpr bool SpanNumbersAgree() {
   for (std::size_t i = 1; i < kSpanKinds; ++i) {
     if (Twin(static_cast<SpanKind>(i)) != static_cast<v1::SpanKind>(i)) return false;
   }
   return true;
 }
 static_assert(v1::SpanKind_ARRAYSIZE == kSpanKinds, "trace.proto and SpanKind differ");
-static_assert(NumbersAgree(), "a SpanKind has another number in trace.proto");
+static_assert(SpanNumbersAgree(), "a SpanKind has another number in trace.proto");
 
 }  // namespace
 

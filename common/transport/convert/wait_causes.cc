@@ -31,14 +31,14 @@ constexpr v1::WaitCause Twin(WaitCause cause) {
   return v1::WAIT_CAUSE_UNSPECIFIED;
 }
 
-constexpr bool NumbersAgree() {
+constexpr bool CauseNumbersAgree() {
   for (std::size_t i = 0; i < kWaitCauses; ++i) {
     if (Twin(static_cast<WaitCause>(i)) != static_cast<v1::WaitCause>(i)) return false;
   }
   return true;
 }
 static_assert(v1::WaitCause_ARRAYSIZE == kWaitCauses, "common.proto and WaitCause differ");
-static_assert(NumbersAgree(), "a WaitCause has another number in common.proto");
+static_assert(CauseNumbersAgree(), "a WaitCause has another number in common.proto");
 
 }  // namespace
 
