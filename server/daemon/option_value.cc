@@ -35,7 +35,7 @@ OptionValue CheckedText(std::string DaemonOptions::*member,
 
 /// A number that `parse` reads.
 template <class T, class Parse>
-OptionValue Number(T DaemonOptions::*member, Bounds<T> bounds, Parse parse) {
+OptionValue NumberValue(T DaemonOptions::*member, Bounds<T> bounds, Parse parse) {
   OptionValue value;
   value.bounds = fmt::format("{} to {}", bounds.min, bounds.max);
   value.read = [member, bounds, parse](const std::string& text, const HostLimits&,
@@ -75,16 +75,16 @@ OptionValue Switch(bool DaemonOptions::*member) {
 }
 
 OptionValue Whole(int DaemonOptions::*member, int min, int max) {
-  return Number(member, Bounds<int>{min, max}, [](const std::string& text, Bounds<int> bounds) {
-    return ParseNumber<int>(text, bounds);
-  });
+  return NumberValue(
+      member, Bounds<int>{min, max},
+      [](const std::string& text, Bounds<int> bounds) { return ParseNumber<int>(text, bounds); });
 }
 
 OptionValue Seconds(double DaemonOptions::*member, double min, double max) {
-  return Number(member, Bounds<double>{min, max},
-                [](const std::string& text, Bounds<double> bounds) {
-                  return ParseDecimal(text, bounds, "a number of seconds");
-                });
+  return NumberValue(member, Bounds<double>{min, max},
+                     [](const std::string& text, Bounds<double> bounds) {
+                       return ParseDecimal(text, bounds, "a number of seconds");
+                     });
 }
 
 OptionValue Memory(std::uint64_t DaemonOptions::*member, std::uint64_t min_mib) {
