@@ -6,16 +6,17 @@ namespace millrace::client {
 namespace {
 
 /// A session that knows two workers, and whose dispatcher then says nothing more.
-Machine Deserted() {
-  Machine m;
-  m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 1, 1), m.LeaseOf(2, 1, 1, 2)});
-  const auto opened = m.Take<OpenBatches>();
-  for (const OpenBatches& open : opened) m.Wants(open.stream);
-  m.Arrive(opened[0].stream, 0, 1);
-  m.Arrive(opened[1].stream, 1, 2);
-  return m;
-}
+class Deserted : public Machine {
+ public:
+  Deserted() {
+    Welcome();
+    Give({LeaseOf(1, 0, 1, 1), LeaseOf(2, 1, 1, 2)});
+    const auto opened = Take<OpenBatches>();
+    for (const OpenBatches& open : opened) Wants(open.stream);
+    Arrive(opened[0].stream, 0, 1);
+    Arrive(opened[1].stream, 1, 2);
+  }
+};
 
 /// Lets time pass while the workers take what they are told, and the dispatcher says nothing.
 void PassDeserted(Machine& m, Duration d) {
@@ -37,7 +38,7 @@ std::vector<HeldLease> OwnLeases(const Machine& m) {
 
 TEST_CASE("without a dispatcher a session leases its window to itself after 3 s, and no earlier",
           "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   PassDeserted(m, 2900 * kMs);
   CHECK(OwnLeases(m).empty());
   PassDeserted(m, 200 * kMs);
@@ -56,7 +57,7 @@ TEST_CASE("without a dispatcher a session leases its window to itself after 3 s,
 }
 
 TEST_CASE("both workers that it knows get a part", "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   PassDeserted(m, 3100 * kMs);
   std::set<Number> workers;
   for (const HeldLease& held : OwnLeases(m)) workers.insert(held.lease.worker.id);
@@ -64,7 +65,7 @@ TEST_CASE("both workers that it knows get a part", "[session][self]") {
 }
 
 TEST_CASE("what it leased to itself is reported as held, and not as received", "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   PassDeserted(m, 3100 * kMs);
   m.Take<SendAttach>();
   m.Welcome();  // the dispatcher is back
@@ -78,7 +79,7 @@ TEST_CASE("what it leased to itself is reported as held, and not as received", "
 
 TEST_CASE("a dispatcher that is there but gives no lease is waited for 3 s as well",
           "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   m.PassAttached(2500 * kMs);
   CHECK(OwnLeases(m).empty());
   m.PassAttached(kSecond);
@@ -87,7 +88,7 @@ TEST_CASE("a dispatcher that is there but gives no lease is waited for 3 s as we
 
 TEST_CASE("a dispatcher that is new gets a second to lease, and not another three",
           "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   PassDeserted(m, 1500 * kMs);
   m.state->OnAttachClosed(m.attach, Unavailable("reset"), m.now);
   std::optional<OpenAttach> again;
@@ -109,7 +110,7 @@ TEST_CASE("a session that knows no worker leases nothing to itself", "[session][
 
 TEST_CASE("where all its workers fail, a session tries them at most four times a second",
           "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   PassDeserted(m, 3100 * kMs);
   const std::uint64_t before = m.state->stats(m.now).self_leases;
   for (int i = 0; i < 100; ++i) {
@@ -124,7 +125,7 @@ TEST_CASE("where all its workers fail, a session tries them at most four times a
 }
 
 TEST_CASE("a worker that drains gets no lease that a session gives itself", "[session][self]") {
-  Machine m = Deserted();
+  Deserted m;
   m.Give({m.LeaseOf(3, 2, 1, 1)});
   const auto open = m.TakeLast<OpenBatches>();
   for (const auto& [id, link] : m.state->workers().all()) {
