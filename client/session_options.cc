@@ -1,7 +1,6 @@
 #include "client/session_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -11,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/addresses.h"
+#include "common/base/parse_number.h"
 #include "common/base/protocol_limits.h"
 
 namespace millrace {
@@ -220,13 +220,10 @@ Status SessionOption::Set(const SessionOptionValue& value, SessionOptions& optio
 Status SessionOption::SetText(const std::string& text, SessionOptions& options) const {
   return VisitMember(*this, [&]<class T>(T SessionOptions::*, T) -> Status {
     if constexpr (kIsWhole<T>) {
-      std::uint64_t number = 0;
-      const char* const last = text.data() + text.size();
-      const auto [end, error] = std::from_chars(text.data(), last, number);
-      if (text.empty() || error != std::errc() || end != last || number < min || number > max) {
-        return Unexpected(*this, "'" + text + "'");
-      }
-      return Set(number, options);
+      const Result<std::uint64_t> number =
+          ParseNumber<std::uint64_t>(text, {.min = min, .max = max});
+      if (!number.ok()) return Unexpected(*this, "'" + text + "'");
+      return Set(*number, options);
     } else if constexpr (std::is_same_v<T, double>) {
       char* end = nullptr;
       const double seconds = std::strtod(text.c_str(), &end);

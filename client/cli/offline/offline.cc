@@ -13,6 +13,7 @@
 
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
+#include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
 
@@ -35,7 +36,7 @@ class IndexingProgress {
 };
 
 Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
-  const Result<std::uint64_t> number = ParseWholeNumber(text);
+  const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text);
   if (number.ok()) return *number;
   return InvalidArgument(
       fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
