@@ -16,7 +16,7 @@
 namespace millrace::test {
 namespace {
 
-PipelineSource PipelineOf(const std::string& more = "", const std::string& dataset = "d") {
+PipelineSource TextOfPipeline(const std::string& more = "", const std::string& dataset = "d") {
   PipelineSource source;
   source.yaml =
       "millrace: 1\ndataset: " + dataset + "\nsource: proof_states\nbatch: {size: 2}\n" + more;
@@ -32,7 +32,7 @@ PlanLibraryOptions At(const TempDir& dir) {
 TEST_CASE("a dataset that is not configured is an error with those that are", "[library]") {
   const TempDir dir;
   PlanLibrary library(At(dir), MakeNullLogger());
-  CHECK(library.Compile(PipelineOf("", "e")).status() ==
+  CHECK(library.Compile(TextOfPipeline("", "e")).status() ==
         NotFound("dataset 'e' is not known here: expected one of d"));
   PlanLibrary empty({}, MakeNullLogger());
   CHECK(empty.Open("e").status().code() == StatusCode::kNotFound);
@@ -43,9 +43,9 @@ TEST_CASE("plans in use are shared, by what they are and not how they are writte
   const TempDir dir;
   WriteFixture(dir.path(), SampleFile("a.bin"));
   PlanLibrary library(At(dir), MakeNullLogger());
-  const auto plan = *library.Compile(PipelineOf());
-  CHECK(*library.Compile(PipelineOf("closure: {max_subgraph_size: 1024}\n")) == plan);
-  CHECK(*library.Compile(PipelineOf("closure: {max_subgraph_size: 1000}\n")) != plan);
+  const auto plan = *library.Compile(TextOfPipeline());
+  CHECK(*library.Compile(TextOfPipeline("closure: {max_subgraph_size: 1024}\n")) == plan);
+  CHECK(*library.Compile(TextOfPipeline("closure: {max_subgraph_size: 1000}\n")) != plan);
 }
 
 TEST_CASE("status tells what a dataset holds once it is open", "[library]") {
@@ -97,18 +97,18 @@ TEST_CASE("a dataset with a damaged file serves only plans that exclude it", "[l
   Fingerprint before;
   {
     PlanLibrary library(At(dir), MakeNullLogger());
-    before = (*library.Compile(PipelineOf()))->fingerprint();
+    before = (*library.Compile(TextOfPipeline()))->fingerprint();
   }
   std::vector<std::byte> bytes = ReadBytes(dir / "b.bin");
   bytes.resize(bytes.size() / 2);
   WriteBytes(dir / "b.bin", bytes);
 
   PlanLibrary library(At(dir), MakeNullLogger());
-  const Status refused = library.Compile(PipelineOf()).status();
+  const Status refused = library.Compile(TextOfPipeline()).status();
   CHECK(refused.code() == StatusCode::kDataLoss);
   CHECK(refused.message().find("b.bin") != std::string::npos);
   CHECK(refused.message().find("`exclude: {files: [\"b.bin\"]}`") != std::string::npos);
-  const auto plan = library.Compile(PipelineOf("exclude: {files: [b.bin]}\n"));
+  const auto plan = library.Compile(TextOfPipeline("exclude: {files: [b.bin]}\n"));
   REQUIRE(plan.ok());
   CHECK((*plan)->order_fingerprint() == before);
   CHECK(library.GetStatus("d")->damaged_files == std::vector<std::string>{"b.bin"});
@@ -137,7 +137,7 @@ struct InUse {
     InstallSigbusGuard();
     WriteFixture(dir.path(), SampleFile("a.bin"));
     WriteFixture(dir.path(), SampleFile("b.bin", {"a.bin"}));
-    plan = *library.Compile(PipelineOf());
+    plan = *library.Compile(TextOfPipeline());
     scratch = plan->NewScratch();
     REQUIRE(plan->Batch(0, {0, 6}, *scratch).ok());
     logger->lines.clear();
@@ -157,14 +157,14 @@ TEST_CASE("a file that is changed in place ends plans that read it, also those i
       u.dir / "b.bin", std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
   CHECK(u.library.CheckFiles());
   CHECK_FALSE(u.library.CheckFiles());
-  for (const Status& status :
-       {u.library.Compile(PipelineOf()).status(), u.plan->Batch(0, {0, 6}, *u.scratch).status()}) {
+  for (const Status& status : {u.library.Compile(TextOfPipeline()).status(),
+                               u.plan->Batch(0, {0, 6}, *u.scratch).status()}) {
     CHECK(status.code() == StatusCode::kDataLoss);
     CHECK(status.message().find("b.bin: was written to while it was in use") != std::string::npos);
     CHECK(status.message().find("`exclude: {files: [\"b.bin\"]}`") != std::string::npos);
   }
   CHECK(u.library.GetStatus("d")->damaged_files == std::vector<std::string>{"b.bin"});
-  const auto without = u.library.Compile(PipelineOf("exclude: {files: [b.bin]}\n"));
+  const auto without = u.library.Compile(TextOfPipeline("exclude: {files: [b.bin]}\n"));
   REQUIRE(without.ok());
   CHECK((*without)->Batch(0, {0, 6}, *(*without)->NewScratch()).ok());
 }
@@ -185,7 +185,7 @@ TEST_CASE("a file that is replaced by another leaves what is in use as it is", "
   std::filesystem::rename(u.dir / "new", u.dir / "b.bin");
   CHECK_FALSE(u.library.CheckFiles());
   CHECK(u.plan->Batch(0, {0, 6}, *u.scratch).ok());
-  CHECK(u.library.Compile(PipelineOf()).ok());
+  CHECK(u.library.Compile(TextOfPipeline()).ok());
 }
 
 TEST_CASE("a file that is touched leaves what is in use as it is, and is told of once",
@@ -211,8 +211,8 @@ TEST_CASE("a damaged index ends all plans of its dataset", "[library][files]") {
   std::filesystem::last_write_time(
       index, std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
   CHECK(u.library.CheckFiles());
-  CHECK(u.library.Compile(PipelineOf()).status().code() == StatusCode::kDataLoss);
-  CHECK(u.library.Compile(PipelineOf("exclude: {files: [b.bin]}\n")).status().code() ==
+  CHECK(u.library.Compile(TextOfPipeline()).status().code() == StatusCode::kDataLoss);
+  CHECK(u.library.Compile(TextOfPipeline("exclude: {files: [b.bin]}\n")).status().code() ==
         StatusCode::kDataLoss);
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a dataset damaged before it was ever indexed is not served at all", "
   WriteFixture(dir.path(), SampleFile("a.bin"));
   WriteBytes(dir / "b.bin", {});
   PlanLibrary library(At(dir), MakeNullLogger());
-  const Status status = library.Compile(PipelineOf("exclude: {files: [b.bin]}\n")).status();
+  const Status status = library.Compile(TextOfPipeline("exclude: {files: [b.bin]}\n")).status();
   CHECK(status.code() == StatusCode::kDataLoss);
   CHECK(status.message().find("b.bin") != std::string::npos);
 }
@@ -235,7 +235,7 @@ TEST_CASE(
   PlanLibraryOptions options = At(dir);
   options.skip_bad = true;
   PlanLibrary library(options, MakeNullLogger());
-  CHECK(library.Compile(PipelineOf()).ok());
+  CHECK(library.Compile(TextOfPipeline()).ok());
   const DatasetStatus status = *library.GetStatus("d");
   CHECK(status.open);
   CHECK(status.error.empty());
@@ -245,7 +245,7 @@ TEST_CASE(
   CHECK(status.left_out[0].name == "x0.bin");
   CHECK(status.left_out[0].reason == "is empty");
   // The dataset has no such file, so it cannot be excluded either.
-  CHECK_FALSE(library.Compile(PipelineOf("exclude: {files: [x0.bin]}\n")).ok());
+  CHECK_FALSE(library.Compile(TextOfPipeline("exclude: {files: [x0.bin]}\n")).ok());
 }
 
 }  // namespace
