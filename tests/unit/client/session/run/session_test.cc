@@ -138,8 +138,8 @@ TEST_CASE("a priority out of its range is refused with the range", "[session]") 
   options.priority = GENERATE(0u, 1001u);
   const Status status = Session::Create(options).status();
   CHECK(status.code() == StatusCode::kInvalidArgument);
-  CHECK(status.message() ==
-        "priority " + std::to_string(options.priority) + ": expected 1 to 1000");
+  CHECK(status.message() == "priority: expected a whole number from 1 to 1000, got " +
+                                std::to_string(options.priority));
 }
 
 TEST_CASE("a blocked call is ended by its interrupt, and the session goes on", "[session]") {
