@@ -154,9 +154,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        false,
        {"reason"},
-       "examples missing in delivered batches, by reason; other: those of newer workers that have "
-       "no "
-       "name here"},
+       "examples missing in delivered batches, by reason; other: reasons of newer workers that "
+       "the dispatcher has no name for"},
       {kLastProgress,
        "millrace_last_progress_timestamp_seconds",
        kGauge,
