@@ -106,7 +106,7 @@ def test_a_loop_left_early_goes_on_with_the_first_batch(dataset):
 
 def test_a_repeated_batch_is_validated(dataset):
     session = millrace.reference(pipeline(), dataset, repeat_first=3, validate=True)
-    session.spec = dataclasses.replace(session.spec, edge_labels=0)
+    session.reading.spec = dataclasses.replace(session.spec, edge_labels=0)
     with pytest.raises(millrace.DataError, match="is no label below 0"):
         next(iter(session.next_epoch()))
 

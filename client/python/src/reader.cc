@@ -82,9 +82,15 @@ BatchReader& Reader::Get() const {
 
 void Reader::Attach() {
   BatchReader& reader = Get();
-  const Status attached = calls_->Run([&] { return reader.Attach(PythonSignals()); });
+  DropReasonNames names;
+  const Status attached = calls_->Run([&] {
+    Status status = reader.Attach(PythonSignals());
+    if (status.ok()) names = reader.spec().drop_reasons;
+    return status;
+  });
   RaisePending();
   RaiseUnlessOk(attached);
+  drop_reasons_ = std::move(names);
 }
 
 nb::object Reader::Next() {
@@ -160,7 +166,7 @@ nb::object Reader::Hold(const Batch& batch) {
     auto held = std::make_shared<HeldBatch>(
         part.owner(), part.tensors(), part.info(), part.packed(),
         BatchPlace{part.position(), part.step(), part.ordinal(), part.rank()}, part.parts(),
-        reader_->spec().drop_reasons);
+        drop_reasons_);
     Remember(held);
     return MakeBatch(std::move(held));
   };

@@ -67,6 +67,8 @@ class Reader {
   std::unique_ptr<BatchReader> reader_;
   std::shared_ptr<Calls> calls_;
   pid_t process_ = 0;
+  /// As the spec has them. Another thread may close the reader while one makes a batch of its own.
+  DropReasonNames drop_reasons_;
   std::vector<std::weak_ptr<HeldBatch>> held_;
   std::size_t living_ = 0;  // of held_, when it was last cleared
 };
