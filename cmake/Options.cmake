@@ -49,3 +49,11 @@ if(MILLRACE_SANITIZE)
   endif()
 endif()
 install(TARGETS millrace_options EXPORT MillraceTargets)
+
+# For programs and code that run once or for people, not for each batch: -O1 compiles them in two
+# thirds of the time that -O2 takes.
+function(millrace_compile_quickly)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endforeach()
+endfunction()
