@@ -57,6 +57,7 @@ class PlanScratch final : public BatchScratch {
   StageClock& clock() { return clock_; }
 
   std::vector<StageTime> stage_times() const override { return clock_.times(); }
+  std::string_view stage() const override { return clock_.stage(); }
 
  private:
   StageClock clock_;
@@ -177,7 +178,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
-  own.clock().Begin();
+  own.clock().Begin(kShuffleStage);
   own.writer().Begin(fingerprint(), epoch, range.first, range.count);
   std::vector<ExampleId>& examples = own.examples();
   examples.clear();
@@ -209,7 +210,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
-  own.clock().Begin();
+  own.clock().Begin(kClosureStage);
   own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
   return Build(own, examples);
 }

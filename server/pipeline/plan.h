@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -26,7 +27,7 @@ class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
-/// Memory that a thread reuses between the batches of one plan. Not thread-safe.
+/// Memory that a thread reuses between the batches of one plan. Not thread-safe, except stage().
 class BatchScratch {
  public:
   virtual ~BatchScratch() = default;
@@ -38,6 +39,8 @@ class BatchScratch {
   };
   /// Times for each stage, in the order in which the stages run.
   virtual std::vector<StageTime> stage_times() const { return {}; }
+  /// The stage that runs now. Empty before a batch begins and after its last stage. Thread-safe.
+  virtual std::string_view stage() const { return {}; }
 };
 
 class Plan {

@@ -1,9 +1,10 @@
-// Measures how a builder thread spends its time.
+// Measures how a builder thread spends its time, and knows which stage it is at.
 //
-// Not thread-safe; each thread needs its own.
+// Not thread-safe, except stage(); each builder thread needs its own.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -22,13 +23,22 @@ inline constexpr std::string_view kTimedStageNames[kTimedStages] = {"shuffle", "
 /// Sums of seconds, one for each stage. A batch takes three readings of the clock.
 class StageClock {
  public:
-  /// Starts the clock. The time before this call counts for no stage.
-  void Begin() { last_ = std::chrono::steady_clock::now(); }
-  /// Counts the time since Begin or the last Done for this stage.
+  /// Starts the clock with this stage. The time before this call counts for no stage.
+  void Begin(TimedStage stage) {
+    last_ = std::chrono::steady_clock::now();
+    stage_.store(stage, std::memory_order_relaxed);
+  }
+  /// Counts the time since Begin or the last Done for this stage, and goes to the next one.
   void Done(TimedStage stage) {
     const auto now = std::chrono::steady_clock::now();
     seconds_[stage] += std::chrono::duration<double>(now - last_).count();
     last_ = now;
+    stage_.store(stage + 1, std::memory_order_relaxed);
+  }
+  /// The stage that runs now; empty if none does. Any thread may ask.
+  std::string_view stage() const {
+    const std::size_t stage = stage_.load(std::memory_order_relaxed);
+    return stage < kTimedStages ? kTimedStageNames[stage] : std::string_view();
   }
   std::vector<BatchScratch::StageTime> times() const {
     std::vector<BatchScratch::StageTime> times;
@@ -41,6 +51,7 @@ class StageClock {
  private:
   std::chrono::steady_clock::time_point last_;
   std::array<double, kTimedStages> seconds_{};
+  std::atomic<std::size_t> stage_ = kTimedStages;
 };
 
 }  // namespace millrace

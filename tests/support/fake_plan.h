@@ -2,8 +2,11 @@
 // number i, the order is that of the numbers, and a batch holds its example ids.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,6 +63,7 @@ class FakePlan final : public Plan {
                                                    BatchScratch& scratch) const override {
     const auto* own = dynamic_cast<const Scratch*>(&scratch);
     if (own != nullptr && own->plan != this) return Internal("the scratch belongs to another plan");
+    if (on_build) on_build();
     if (range.first + range.count > steps_.examples) {
       return OutOfRange("places beyond the epoch's " + std::to_string(steps_.examples));
     }
@@ -81,9 +85,15 @@ class FakePlan final : public Plan {
     return scratch;
   }
 
+  /// Called in each build before anything else, in the thread that builds. Set it before.
+  std::function<void()> on_build;
+  /// The stage that every scratch is at.
+  std::atomic<const char*> stage = "";
+
  private:
   struct Scratch final : BatchScratch {
     const FakePlan* plan = nullptr;
+    std::string_view stage() const override { return plan->stage.load(); }
   };
 
   const StepOptions steps_;

@@ -51,7 +51,8 @@ struct WorkerAction {
     std::uint64_t attempt;
     Status why;
   };
-  /// A part without data. Answered with OnSent.
+  /// A part without data. Answered with OnSent. The adapter adds the stage of the batch that Alive
+  /// says is being built.
   struct SendPart {
     BuildQueue::StreamId stream;
     v1::BatchPart part;

@@ -198,7 +198,6 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   v1::Alive& alive = *part.mutable_alive();
   if (const std::optional<Position> building = queue_.Building(id)) {
     ToProto(*building, alive.mutable_building());
-    alive.set_stage("build");
   }
   alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
   const Duration age = now - stream.wants_heard;

@@ -6,8 +6,8 @@
 // TakeActions gives in order. worker_service.h runs it in a process, tests/sim through seeded
 // histories. Every event brings the time, which never goes back.
 //
-// What the network or the file system tells, the adapter adds to a report on its way out: the
-// states of the datasets, and file lists.
+// The adapter adds to a message on its way out what only it knows: the states of the datasets and
+// file lists to a report, and the stage of a build to Alive.
 //
 // Not thread-safe.
 #pragma once

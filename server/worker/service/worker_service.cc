@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/system/nonce.h"
+#include "common/transport/convert/places.h"
 #include "server/pipeline/stage_clock.h"
 #include "server/worker/service/read_memory_use.h"
 
@@ -65,7 +66,10 @@ WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanP
 WorkerService::~WorkerService() { Stop(); }
 
 void WorkerService::Start() {
-  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { BuildLoop(); });
+  for (int i = 0; i < options_.threads; ++i) {
+    BuilderScratch& scratch = scratch_.emplace_back();
+    threads_.emplace_back([this, &scratch] { BuildLoop(scratch); });
+  }
   threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });
   threads_.emplace_back([this] { WatchLoop(); });
@@ -140,7 +144,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
     if (trace_.tracer().on()) BeginSend(batch->stream, outlet, batch->batch);
     outlet.out->Send(std::move(batch->batch));
   } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-    outlets_.at(part->stream).out->WriteControl(std::move(part->part));
+    SendPart(std::move(*part));
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
     refusals_.Count("StreamBatches", close->why);
     outlets_.at(close->stream).out->Close(close->why);  // dropped when the network says so
@@ -176,6 +180,21 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
   }
   trace_.AddTo(action.report, machine_.number());
   work_->Write(std::move(action.report));
+}
+
+void WorkerService::SendPart(WorkerAction::SendPart action) {
+  if (action.part.alive().has_building()) {
+    v1::Alive& alive = *action.part.mutable_alive();
+    alive.set_stage(FindStage(action.stream, FromProto(alive.building())));
+  }
+  outlets_.at(action.stream).out->WriteControl(std::move(action.part));
+}
+
+std::string WorkerService::FindStage(StreamId stream, Position at) {
+  for (const auto& [scratch, batch] : building_) {
+    if (batch == std::pair(stream, at)) return scratch->stage();
+  }
+  return {};
 }
 
 void WorkerService::WatchMemory() {

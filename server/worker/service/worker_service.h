@@ -18,6 +18,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/log.h"
@@ -30,6 +31,7 @@
 #include "server/pipeline/plan.h"
 #include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/batch_stream.h"
+#include "server/worker/service/builder_scratch.h"
 
 namespace millrace {
 
@@ -84,12 +86,6 @@ class WorkerService final : public WorkerEndpoint,
 
  private:
   using StreamId = WorkerMachine::StreamId;
-  /// A plan that was dropped and compiled again is another object, with scratch of its own.
-  struct PlanScratch {
-    std::weak_ptr<const Plan> plan;
-    std::unique_ptr<BatchScratch> scratch;
-  };
-  using ScratchByPlan = std::map<std::string, PlanScratch>;
   using StageTimes = std::vector<BatchScratch::StageTime>;
   /// A batch to be built, and what became of it.
   struct Build {
@@ -117,6 +113,9 @@ class WorkerService final : public WorkerEndpoint,
   void Perform() MILLRACE_REQUIRES(mutex_);
   void PerformOne(WorkerAction::Any action) MILLRACE_REQUIRES(mutex_);
   void SendWork(WorkerAction::SendWork action) MILLRACE_REQUIRES(mutex_);
+  void SendPart(WorkerAction::SendPart action) MILLRACE_REQUIRES(mutex_);
+  /// The stage at which the batch of this place is that is built for a stream. Empty if unknown.
+  std::string FindStage(StreamId stream, Position at) MILLRACE_REQUIRES(mutex_);
 
   void OnWants(StreamId id, const v1::WantList& wants);
   void OnPartWritten(StreamId id);
@@ -128,12 +127,13 @@ class WorkerService final : public WorkerEndpoint,
   /// Keeps the process within its memory limit.
   void WatchMemory() MILLRACE_REQUIRES(mutex_);
   // worker_threads.cc
-  void BuildLoop() MILLRACE_EXCLUDES(mutex_);
+  void BuildLoop(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   /// Waits for the next task whose plan is ready, and forgets scratch of plans that are gone.
   /// Nothing where the service stops.
-  std::optional<Build> TakeBuild(ScratchByPlan& scratch) MILLRACE_EXCLUDES(mutex_);
-  BuildOutcome BuildOne(const Build& build, PlanScratch& scratch) const MILLRACE_EXCLUDES(mutex_);
-  void OnBuilt(BuildOutcome outcome) MILLRACE_EXCLUDES(mutex_);
+  std::optional<Build> TakeBuild(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  BuildOutcome BuildOne(const Build& build, BuilderScratch& scratch) const
+      MILLRACE_EXCLUDES(mutex_);
+  void OnBuilt(BuildOutcome outcome, const BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   void OpenDatasets();
   void PrepareLoop();
   void WatchLoop() MILLRACE_EXCLUDES(mutex_);
@@ -167,6 +167,9 @@ class WorkerService final : public WorkerEndpoint,
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   StreamId next_stream_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::map<StreamId, Outlet> outlets_ MILLRACE_GUARDED_BY(mutex_);
+  /// The batch that each builder thread builds, by the thread's scratch.
+  std::map<const BuilderScratch*, std::pair<StreamId, Position>> building_
+      MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // that work_ is of
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);
@@ -175,6 +178,7 @@ class WorkerService final : public WorkerEndpoint,
   Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
 
+  std::deque<BuilderScratch> scratch_;  // of each builder thread; as long as the threads run
   std::vector<std::thread> threads_;
 };
 

@@ -10,14 +10,13 @@
 
 namespace millrace {
 
-void WorkerService::BuildLoop() {
-  ScratchByPlan scratch;
+void WorkerService::BuildLoop(BuilderScratch& scratch) {
   while (std::optional<Build> build = TakeBuild(scratch)) {
-    OnBuilt(BuildOne(*build, scratch[build->task.plan]));
+    OnBuilt(BuildOne(*build, scratch), scratch);
   }
 }
 
-std::optional<WorkerService::Build> WorkerService::TakeBuild(ScratchByPlan& scratch) {
+std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scratch) {
   MutexLock lock(mutex_);
   while (!stopping_) {
     std::optional<BuildQueue::Task> task = machine_.NextBuild();
@@ -31,28 +30,29 @@ std::optional<WorkerService::Build> WorkerService::TakeBuild(ScratchByPlan& scra
       Perform();
       continue;
     }
-    std::erase_if(scratch, [this](const auto& s) MILLRACE_REQUIRES(mutex_) {
-      return !machine_.plans().contains(s.first);
-    });
+    scratch.Forget([this](const std::string& plan)
+                       MILLRACE_REQUIRES(mutex_) { return !machine_.plans().contains(plan); });
+    building_[&scratch] = {task->stream, task->at};
     return Build{*std::move(task), entry->plan};
   }
   return std::nullopt;
 }
 
 WorkerService::BuildOutcome WorkerService::BuildOne(const Build& build,
-                                                    PlanScratch& scratch) const {
-  if (scratch.plan.lock() != build.plan) scratch = {build.plan, build.plan->NewScratch()};
-  BatchScratch& own = *scratch.scratch;
+                                                    BuilderScratch& scratch) const {
+  BatchScratch& own = scratch.Use(build.task.plan, build.plan);
   const StageTimes before = own.stage_times();
   const Time began = clock_->Now();
   Result<std::shared_ptr<const BuiltBatch>> built = BuildBatch(build.task, *build.plan, own);
   const Time ended = clock_->Now();
+  scratch.Done();
   return {build.task, std::move(built), began, ended, before, own.stage_times()};
 }
 
-void WorkerService::OnBuilt(BuildOutcome outcome) {
+void WorkerService::OnBuilt(BuildOutcome outcome, const BuilderScratch& scratch) {
   const auto& [task, built, began, ended, before, after] = outcome;
   MutexLock lock(mutex_);
+  building_.erase(&scratch);
   if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
   if (!built.ok()) {
     machine_.OnBuildFailed(task, built.status(), ended);

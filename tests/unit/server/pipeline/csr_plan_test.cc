@@ -9,6 +9,7 @@
 
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
+#include "server/pipeline/stage_clock.h"
 #include "server/pipeline/text/pipeline.h"
 #include "tests/unit/server/pipeline/text/pipeline_text.h"
 
@@ -203,6 +204,29 @@ TEST_CASE("a scratch says what its time went into, stage by stage", "[plan]") {
       before[i] = times[i].seconds;
     }
   }
+}
+
+TEST_CASE("a clock of stages says which one runs, from the first to the end", "[plan]") {
+  StageClock clock;
+  CHECK(clock.stage().empty());
+  clock.Begin(kShuffleStage);
+  CHECK(clock.stage() == "shuffle");
+  clock.Done(kShuffleStage);
+  CHECK(clock.stage() == "closure");
+  clock.Done(kClosureStage);
+  CHECK(clock.stage() == "batch");
+  clock.Done(kBatchStage);
+  CHECK(clock.stage().empty());
+  clock.Begin(kClosureStage);  // a batch of given examples has nothing to shuffle
+  CHECK(clock.stage() == "closure");
+}
+
+TEST_CASE("a scratch names no stage between batches", "[plan]") {
+  const auto plan = MakePlan(Singles(10), "batch: {size: 2}\n");
+  const auto scratch = plan->NewScratch();
+  CHECK(scratch->stage().empty());
+  REQUIRE(plan->Batch(0, {0, 10}, *scratch).ok());
+  CHECK(scratch->stage().empty());
 }
 
 TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {

@@ -1,6 +1,8 @@
 // A worker and its consumers.
 #include <algorithm>
+#include <future>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "common/base/protocol_version.h"
@@ -121,6 +123,37 @@ TEST_CASE("a consumer gets the plan's batches in order, within its room", "[work
     CHECK(part->part.digest() == (*expected)->digest().ToBytes());
   }
   CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
+}
+
+TEST_CASE("a consumer that waits is told the stage of the build", "[worker][alive]") {
+  Fixture f;
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  f.provider->plan->on_build = [&] {
+    begun.set_value();
+    go_on.get_future().wait();
+  };
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 1, 1));
+  REQUIRE(begun.get_future().wait_for(test::kPatience) == std::future_status::ready);
+  const auto alive = [&](const char* stage) {
+    f.provider->plan->stage = stage;
+    f.clock->Advance(std::chrono::seconds(1));
+    f.worker->Tick();
+    return consumer->Next();
+  };
+  for (const std::string stage : {"shuffle", "closure"}) {
+    const auto part = alive(stage.c_str());
+    REQUIRE(part);
+    CHECK(part->part.alive().building().example() == 0);
+    CHECK(part->part.alive().has_building());
+    CHECK(part->part.alive().stage() == stage);
+  }
+  // The plan's stages are over: the digest is under way.
+  CHECK(alive("")->part.alive().stage() == "seal");
+  go_on.set_value();
+  CHECK(consumer->Next()->data_bytes() > 0);
 }
 
 TEST_CASE("a plan that was dropped and is asked for again builds as before", "[worker]") {
