@@ -1,5 +1,5 @@
-// The pipelines that sessions ask for: which are being compiled, are ready, or are tried again, and
-// for how long the ready ones are kept.
+// The plans that sessions ask for. It has them compiled, tries again if that fails for the moment,
+// and decides for how long plans are kept.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -15,17 +15,17 @@ namespace millrace {
 
 class PlanRequests {
  public:
-  /// Both have to outlive it. `sessions` ends those whose plan cannot be compiled.
+  /// Both have to outlive it. `sessions` has to end the sessions whose plan cannot be compiled.
   PlanRequests(Transition& transition, Sessions& sessions)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
         sessions_(sessions) {}
 
-  /// Asks for a plan if nobody has; `key` is the pipeline's PlanKey. False where there are too many
-  /// plans, all of them in use or being compiled.
+  /// Asks for a plan, unless somebody has done so before. `key` is the pipeline's PlanKey. False if
+  /// there are too many plans, and all of them are in use or being compiled.
   bool Request(const std::string& key, const v1::PipelineText& pipeline);
-  /// A CompilePlan is answered.
+  /// Takes the answer to a CompilePlan.
   void OnCompiled(const std::string& key, const Result<std::shared_ptr<const PlanFacts>>& plan);
   /// A dataset of this host has this digest now.
   void OnDataset(const std::string& dataset, const std::string& digest);
@@ -34,10 +34,10 @@ class PlanRequests {
 
  private:
   void RequestAgain(const std::string& key);
-  /// Plans that no session needs, over another state of the dataset: who asks for them again means
-  /// the new one.
+  /// Forgets plans over another state of the dataset that no session needs. If a session asks for
+  /// one of them later, it means the dataset's new state.
   void ForgetOlder(const std::string& dataset, const std::string& digest);
-  /// Keys of the plans that sessions have asked for.
+  /// The keys of the plans that the present sessions have asked for.
   std::set<std::string> Used() const;
 
   Transition& transition_;
