@@ -27,7 +27,7 @@ struct SendWork {
   v1::WorkResponse message;
 };
 
-/// Closes a stream. Nothing more is sent on it, and nothing more is wanted from it.
+/// Closes a stream. Nothing more is sent on it, and what still comes on it is ignored.
 struct CloseStream {
   StreamId stream;
   Status status;

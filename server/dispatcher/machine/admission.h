@@ -1,6 +1,6 @@
 // Brings sessions from Hello to Welcome. It recognises sessions, gives them their plans, and
-// decides which may be live in a job: several sessions may want one rank, or hold the job against
-// others.
+// decides which may be live in a job. Sessions are rivals if they want the same rank. Live sessions
+// hold a job against those that do not fit them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once

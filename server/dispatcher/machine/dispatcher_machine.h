@@ -13,8 +13,8 @@
 //
 // Its parts decide. Admission brings a session from Hello to Welcome, with the help of PlanRequests
 // and JobRecords. Leasing answers reports, Fleet answers workers, and Sessions tells consumers all
-// the rest. The parts share a Transition. This class itself handles streams, terms and time, before
-// the parts are called.
+// the rest. The parts share a Transition. This class handles streams, terms and time itself, and
+// then calls the parts.
 //
 // Not thread-safe.
 #pragma once
@@ -92,8 +92,8 @@ class DispatcherMachine {
   /// down. If no clock can have given that term, the peer's stream is closed instead.
   bool Outranked(StreamId stream, const std::string& who, std::uint64_t seen);
   /// Whether a peer brings a number of this term that was not issued here. If so, this dispatcher
-  /// steps down. Two dispatchers took one term, because the store was emptied and both started
-  /// within one second of the clock.
+  /// steps down, because two dispatchers took the same term. That happens if the store is emptied
+  /// and both start within one second of the clock.
   bool ForeignNumber(const std::string& who, Number brought);
 
   Transition transition_;

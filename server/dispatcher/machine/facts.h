@@ -25,7 +25,7 @@ namespace millrace {
 /// The number that the network gives to a stream: from 1, and never used again. 0 means no stream.
 using StreamId = std::uint64_t;
 
-/// A plan that sessions have asked for, by the text of its pipeline.
+/// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
   enum class Phase { kCompiling, kReady, kRetrying };
 
@@ -96,7 +96,7 @@ struct Worker {
   StreamId stream = 0;
   Time heard;
   bool drained = false;               // an operator has told it to drain
-  std::uint64_t granted_batches = 0;  // in leases since its last report
+  std::uint64_t granted_batches = 0;  // leased to it since its last report
   /// The first difference between the worker's copy of a dataset and the dispatcher's copy.
   struct Difference {
     std::string digest;  // of the worker's copy when it was compared

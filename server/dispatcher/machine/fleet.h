@@ -30,8 +30,8 @@ class Fleet {
   Result<v1::DrainWorkerResponse> Drain(const std::string& name);
   /// Forgets the workers that have been silent for too long.
   void Tick();
-  /// Tells every worker that this dispatcher lives. A worker that does not have just the plans that
-  /// it has to keep is told these as well.
+  /// Tells every worker that this dispatcher lives. A worker is also told which plans it has to
+  /// keep, if it does not have just these.
   void Pulse();
 
  private:
@@ -39,8 +39,8 @@ class Fleet {
   void CompareFiles(Number id, const v1::WorkRequest& request);
   void Respond(const Worker& worker);
   v1::WorkResponse ResponseTo(const Worker& worker) const;
-  /// Has the worker keep the plans of jobs that may still run from before the dispatcher's start.
-  /// It serves until those plans are compiled here.
+  /// Tells the worker to keep the plans of jobs that ran before the dispatcher's start and may
+  /// still run. This is needed until those plans are compiled here.
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
   void Drop(Number id);

@@ -13,7 +13,7 @@ namespace millrace {
 /// Checks the fields of a Hello that need no plan. InvalidArgument with the numbers.
 Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options);
 
-/// Checks that a session that comes back is the one it says it is. InvalidArgument that tells both.
+/// Checks that a session that comes back is still the same. InvalidArgument that describes both.
 Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello);
 
 /// Checks the fields of a worker's report. InvalidArgument with the numbers.

@@ -29,7 +29,7 @@ struct LeaseFacts {
   Number worker;
   StepRun run;
   Time sent;          // unused if the lease is held
-  bool copy = false;  // of a late lease
+  bool copy = false;  // it is a copy of a late lease
 };
 
 /// Whether a step lies at `at`, in a session that began at `start`. False for places beyond the
@@ -42,7 +42,7 @@ Status CheckHeld(const StepArithmetic& steps, Position start, const v1::Lease& l
 
 class LeaseTable {
  public:
-  /// Takes a consumer's report. It holds exactly `held` of the leases up to `last_lease`. A later
+  /// Takes a consumer's report: it holds exactly `held` of the leases up to `last_lease`. A later
   /// lease that was sent before `lapsed` counts as lost. REQUIRES: each passed CheckHeld.
   void Report(std::vector<LeaseFacts> held, Number last_lease, Time lapsed);
   void Sent(const LeaseFacts& lease) { sent_.push_back(lease); }

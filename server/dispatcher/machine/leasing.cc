@@ -41,7 +41,7 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
 void Leasing::Hear(Number id, v1::Report report) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (!report.has_next()) {
-    // A session that waits sends such a report, only to be heard. If the session is live, its
+    // A session that waits sends such a report only to be heard. If the session is live, its
     // Welcome was lost or is still on its way. A second one does no harm.
     if (session.live) sessions_.SendWelcome(id);
     return;
@@ -144,7 +144,8 @@ Status Leasing::CheckHope(const SessionFacts& session, bool has_workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_workers && !refused) return OkStatus();
-  // After a restart, workers come back one by one. A session from before it waits for them.
+  // After a restart, workers come back one by one. A session from before the restart waits for
+  // them.
   const bool earlier = session.id.term < facts_.term();
   if (earlier && transition_.now() - facts_.booted() < options_.session_timeout) return OkStatus();
   return CheckProspects(facts_.workers(), session, transition_.now(), options_);

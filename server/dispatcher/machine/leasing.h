@@ -47,7 +47,7 @@ class Leasing {
   /// Not ok if no worker is left that can serve the session; see CheckProspects.
   Status CheckHope(const SessionFacts& session, bool has_workers) const;
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
-  /// The result is valid until the next call.
+  /// The workers that may get leases of the session. Valid until the next call.
   const WorkerSet& WorkersOf(const SessionFacts& session) const;
 
   Transition& transition_;

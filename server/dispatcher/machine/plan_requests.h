@@ -1,5 +1,5 @@
-// The plans that sessions ask for. It has them compiled, tries again if that fails for the moment,
-// and decides for how long plans are kept.
+// Manages the plans that sessions ask for. It has them compiled, tries again if that failed only
+// for the moment, and decides how long plans are kept.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -27,15 +27,16 @@ class PlanRequests {
   bool Request(const std::string& key, const v1::PipelineText& pipeline);
   /// Takes the answer to a CompilePlan.
   void OnCompiled(const std::string& key, const Result<std::shared_ptr<const PlanFacts>>& plan);
-  /// A dataset of this host has this digest now.
+  /// Takes the digest that a dataset of this host has now.
   void OnDataset(const std::string& dataset, const std::string& digest);
-  /// Forgets plans that nobody has needed for a while, and tries again those that are due.
+  /// Forgets plans that nobody has needed for a while, and compiles plans again if their retry is
+  /// due.
   void Tend();
 
  private:
   void RequestAgain(const std::string& key);
-  /// Forgets plans over another state of the dataset that no session needs. If a session asks for
-  /// one of them later, it means the dataset's new state.
+  /// Forgets plans that no session needs, if they belong to another state of the dataset. A session
+  /// that asks for one of them later gets a plan of the new state.
   void ForgetOlder(const std::string& dataset, const std::string& digest);
   /// The keys of the plans that the present sessions have asked for.
   std::set<std::string> Used() const;

@@ -8,8 +8,8 @@
 namespace millrace {
 
 /// Rates come from the reports of the last minute. The figures of a job are sums over its live
-/// sessions with replica 0, since these began. Its place is that of its slowest live session. `now`
-/// is the time of the call.
+/// sessions with replica 0, and its dropped examples are counted since these began. Its place is
+/// that of its slowest live session. `now` is the time of the call.
 v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                               Time now);
 

@@ -46,9 +46,9 @@ class Transition {
            std::vector<std::pair<std::string, std::string>> fields);
   /// Closes the stream if it is open. A consumer gets a code that tells it whether to try again.
   void Close(StreamId stream, const Status& status);
-  /// Has Admission::Settle called for the job before the event ends.
+  /// Marks the job, so that Admission::Settle is called for it before the event ends.
   void Unsettle(const std::string& job) { unsettled_.insert(job); }
-  /// Has all workers told, before the event ends, which plans and files are wanted.
+  /// Before the event ends, all workers are told which plans and files are wanted.
   void TellWorkers() { tell_workers_ = true; }
 
   // --- For the machine, around the parts ---

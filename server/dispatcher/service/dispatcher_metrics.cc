@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-/// A training loop counts as busy for at least this part of its time, even if it waits for longer.
+/// A training loop counts as busy for at least this part of its time, even if it only waits.
 constexpr double kLeastBusy = 0.01;
 
 /// The batches per second that a training loop takes while it does not wait; 0 if that is not

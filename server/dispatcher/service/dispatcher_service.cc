@@ -137,7 +137,7 @@ void DispatcherService::Loop() {
   for (auto& task : queue_->TakeAll(next_tick)) {
     if (MayLead()) task();
   }
-  (void)MayLead();  // it finds the reason that peers are given
+  (void)MayLead();  // it sets the reason that peers are given
   const Status stops =
       !lost_.ok() ? lost_
                   : Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));

@@ -31,8 +31,8 @@ namespace millrace {
 
 class ElectedDispatcher final : public RunningDispatcher {
  public:
-  /// Makes a standby that stands for election only after SetAddress. Messages call the leader by
-  /// its `name`. `clock` has to read CLOCK_BOOTTIME.
+  /// Makes a standby that stands for election only after SetAddress. Messages call this dispatcher
+  /// `name` if it leads. `clock` has to read CLOCK_BOOTTIME.
   ElectedDispatcher(const DispatcherOptions& options, const EtcdAddress& store, std::string name,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
                     std::shared_ptr<Logger> logger);
@@ -85,10 +85,10 @@ class ElectedDispatcher final : public RunningDispatcher {
   bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
 
   // Only the thread of follower_ uses these.
-  std::int64_t revision_ = 0;  // of the election's key with which service_ leads
+  std::int64_t revision_ = 0;  // of the key in etcd with which service_ leads
   Time try_again_at_;
 
-  Executor retired_{1};  // ends services, which may still have to wait for compilations
+  Executor retired_{1};  // destroys services, whose compilations may still run
   std::unique_ptr<Ticker> steps_;
   std::unique_ptr<Ticker> follower_;
 };

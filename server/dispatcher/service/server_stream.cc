@@ -16,7 +16,7 @@ bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later) {
 }
 
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
-  // A file list is sent only once each time that it is asked for, so it must not be replaced.
+  // A worker sends a file list only once for each request, so no later message may replace it.
   const auto& datasets = waiting.datasets();
   const bool lists = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
     return dataset.second.file_list_size() > 0;

@@ -1,6 +1,6 @@
 // The dispatcher's end of one stream. Messages that came in wait here for the event loop. A message
-// that goes out waits here until the one before it is written. Few messages ever wait, because a
-// later report or pulse replaces one that still waits.
+// that goes out waits here until the one before it is written. The number of messages that wait is
+// bounded, because a later report or pulse replaces one that still waits.
 //
 // Thread-safe. The event loop calls Take, Send and Close; the network calls the rest.
 #pragma once
@@ -18,19 +18,19 @@
 
 namespace millrace {
 
-/// Makes `later`, which came after `waiting`, one message with it. False if both are needed.
+/// Merges `later` into `waiting`, which came before it. False if both messages are needed.
 bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later);
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later);
 
-/// Makes `later`, which goes out after `waiting`, one message with it. False if too much waits,
-/// because the peer does not read.
+/// Merges `later` into `waiting`, which would go out before it. False if too much waits, because
+/// the peer does not read.
 bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
 bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
 
 template <class In, class Out>
 class ServerStream final : public StreamHandler<In> {
  public:
-  /// At most so many messages that cannot be made one may wait. A peer that sends more is cut off.
+  /// The most messages that may wait if they cannot be merged. A peer that sends more is cut off.
   static constexpr std::size_t kMostWaiting = 16;
 
   /// The messages that came in since the last Take, and the stream's state.

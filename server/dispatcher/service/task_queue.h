@@ -33,7 +33,7 @@ class TaskQueue {
     return std::exchange(tasks_, {});
   }
 
-  /// Ends Post. Tasks that were posted before stay in the queue.
+  /// Refuses all later tasks. Tasks that were posted before stay in the queue.
   void Close() {
     MutexLock lock(mutex_);
     closed_ = true;

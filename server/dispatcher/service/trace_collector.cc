@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-/// At most so many chunks wait for a reader: about 100 MB.
+/// The most chunks that wait for a reader. They take about 100 MB.
 constexpr std::size_t kMostWaiting = 64;
 constexpr std::size_t kOwnSpansAtOnce = 16'384;
 constexpr std::size_t kMostPeers = 40'000;
@@ -102,7 +102,7 @@ void TraceCollector::OnGone(std::uint64_t reader) {
   gone = std::move(trace_->reader);
   trace_->waiting.clear();
   trace_->writing = false;
-  // So the next Tick tells the peers to stop.
+  // With this end, the next Tick tells the peers to stop.
   trace_->until = std::min(trace_->until, clock_->Now());
   lock.Unlock();
 }
