@@ -3,7 +3,7 @@
 namespace millrace {
 
 void MergeInto(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
-  // A Welcome is the whole truth, and ends a wait.
+  // A Welcome replaces one that came before, and ends a wait.
   if (later.has_welcome()) {
     waiting.clear_welcome();
     waiting.clear_waiting();

@@ -1,5 +1,5 @@
-// What a dispatcher wants done. Its adapter (dispatcher_service, or a simulator) does it and
-// answers CompilePlan and CommitRecord with an event each.
+// The actions that a dispatcher wants done. Its adapter (dispatcher_service, or a simulator) does
+// them, and answers each CompilePlan and each CommitRecord with an event.
 #pragma once
 
 #include <string>
@@ -15,31 +15,31 @@
 
 namespace millrace {
 
-/// Messages to a consumer. Several that wait may be made one: see MergeInto.
+/// A message to a consumer. Messages that wait to be written may be merged: see MergeInto.
 struct SendAttach {
   StreamId stream;
   v1::AttachResponse message;
 };
 
-/// The whole truth for a worker: replaces one that still waits.
+/// A message to a worker. It replaces one that still waits to be written.
 struct SendWork {
   StreamId stream;
   v1::WorkResponse message;
 };
 
-/// Nothing more comes for the stream, and nothing of it is wanted.
+/// Closes a stream. Nothing more is sent on it, and what still comes on it is ignored.
 struct CloseStream {
   StreamId stream;
   Status status;
 };
 
-/// One at a time for a key. Answered with OnPlanCompiled.
+/// Compiles a plan. At most one compilation runs for a key. The answer is OnPlanCompiled.
 struct CompilePlan {
   std::string key;
   v1::PipelineText pipeline;
 };
 
-/// One at a time for a job. Answered with OnRecordCommitted.
+/// Writes a job's record. At most one write runs for a job. The answer is OnRecordCommitted.
 struct CommitRecord {
   v1::JobRecord record;
 };

@@ -50,7 +50,8 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
     brought = {};
     known = facts_.FindSessionByNonce(hello.nonce());
   }
-  // A first message that comes again makes nobody younger.
+  // If the first message of an ended session comes again, the session keeps its number. So it does
+  // not count as younger than it is.
   if (known == nullptr && !brought.is_set()) brought = facts_.EndedNumber(hello.nonce());
   if (brought.is_set() && brought <= facts_.TurnedOut(hello.job())) {
     return transition_.Close(stream,
@@ -129,7 +130,8 @@ bool Admission::Plan(Number id) {
 }
 
 std::string_view Admission::KnownCanonical(const std::string& cursor) const {
-  // By the pipeline's half: it names the options, whatever became of the dataset.
+  // Only the pipeline's half is compared. It stands for the options, even if the dataset has
+  // changed.
   const Result<Fingerprint> wanted = Fingerprint::FromString(cursor);
   if (!wanted.ok()) return {};
   for (const auto& [name, record] : facts_.records()) {
@@ -179,7 +181,8 @@ void Admission::SettleSession(Number id) {
   }
   if (session.held_up) transition_.Apply(SessionHeldUp{id, std::nullopt});
 
-  // A running job needs no store; one that begins does, also where it begins in another's place.
+  // A running job needs no store. A job that begins does, even if it begins in the place of
+  // another.
   if (session.live_before || OthersLive(session) || parts_.records.IsOnDisk(session) ||
       IsMutant(Mutant::kWelcomeBeforeCommit)) {
     return Welcome(id);

@@ -1,5 +1,6 @@
-// From Hello to Welcome: recognises sessions, plans them, and settles who may be live in a job
-// among rivals for a rank and holders of the job.
+// Brings sessions from Hello to Welcome. It recognises sessions, gives them their plans, and
+// decides which may be live in a job. Sessions are rivals if they want the same rank. Live sessions
+// hold a job against those that do not fit them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -17,7 +18,7 @@ namespace millrace {
 
 class Admission {
  public:
-  /// The parts that it calls; all have to outlive it.
+  /// The parts that Admission calls. All of them have to outlive it.
   struct Parts {
     Sessions& sessions;
     PlanRequests& plans;
@@ -30,28 +31,31 @@ class Admission {
         options_(transition.options()),
         parts_(parts) {}
 
-  /// The first message of a consumer's stream: of a new session, or of one that comes back.
-  /// REQUIRES: it passed CheckHello, and it names no other dispatcher's number or term; the stream
-  /// is open.
+  /// Takes the first message of a consumer's stream: from a new session, or from one that comes
+  /// back. REQUIRES: `hello` passed CheckHello, and names no number or term of another dispatcher;
+  /// the stream is open.
   void Greet(StreamId stream, const v1::Hello& hello);
-  /// Brings a job to where its sessions want it: lets them in, lets them wait, writes its record.
+  /// Decides on all sessions of a job: each is admitted, waits or ends. Writes the job's record.
   void Settle(const std::string& job);
   /// Unsettles the jobs in which a session waits.
   void Tick();
 
  private:
-  /// Whether there is room for one more session.
+  /// Ok if there is room for one more session.
   Status CheckLimits(const v1::Hello& hello) const;
-  /// Whether the session has its plan now. It may end the session.
+  /// Gives the session its plan if that is compiled. False if the session has to wait, or has
+  /// ended because the plan does not fit it.
   bool Plan(Number id);
   /// REQUIRES: the session has its plan.
   void SettleSession(Number id);
   void Welcome(Number id);
   /// Whether other ranks of the job are live.
   bool OthersLive(const SessionFacts& session) const;
+  /// A session for the same rank that has a higher number; nullptr if there is none.
   const SessionFacts* HigherRival(const SessionFacts& session) const;
-  /// A live session of the job that `session` cannot join.
+  /// A live session that holds the job, so that `session` cannot join; nullptr if there is none.
   const SessionFacts* Holder(const SessionFacts& session) const;
+  /// The canonical text of the pipeline that a cursor was made with; empty if it is not known.
   std::string_view KnownCanonical(const std::string& cursor) const;
 
   Transition& transition_;

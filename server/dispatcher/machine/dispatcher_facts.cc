@@ -28,7 +28,7 @@ auto& Get(Map& map, const Key& key) {
   return it->second;
 }
 
-/// Keeps a sample every 5 s, the last always, and one that is a minute old.
+/// Adds the newest sample. The older samples are kept 5 s apart and reach back for a minute.
 void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters, Time at) {
   CounterSample sample{at, counters.batches(), counters.examples(), counters.bytes(), 0};
   for (const auto& waited : counters.waited()) sample.waited_seconds += waited.seconds();
@@ -55,7 +55,7 @@ void EraseNumber(NumberIndex& index, const std::string& key, Number number) {
   if (it->second.empty()) index.erase(it);
 }
 
-/// A worker counts as failed again when it is new in the list or its time there grew.
+/// A worker has failed again if it is new in the list, or if its remaining time has grown.
 void UpdateFailing(SessionFacts& session, const v1::Report& report, Time at) {
   std::map<Number, FailingWorker> failing;
   for (const auto& f : report.failing()) {

@@ -1,6 +1,6 @@
-// All that a dispatcher knows. It changes only through Apply, one update at a time, so that a log
-// of updates applied to empty facts gives the same facts again, and so that every change has a
-// name. No decisions here: dispatcher_machine.h makes them.
+// All that a dispatcher knows. It changes only through Apply, one update at a time. So every change
+// has a name, and a log of updates that is applied to empty facts gives the same facts again.
+// The decisions are made in dispatcher_machine.h.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -19,7 +19,7 @@ namespace millrace {
 
 class DispatcherFacts {
  public:
-  /// REQUIRES: what the update names exists.
+  /// REQUIRES: everything that the update refers to exists.
   void Apply(const Update& update);
 
   std::uint64_t term() const { return term_; }
@@ -40,8 +40,8 @@ class DispatcherFacts {
   const RequestedPlan* FindPlan(const std::string& key) const;
   const SessionFacts* FindSession(Number id) const;
   const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
-  /// The number of a session of this term that has ended, by its nonce; unset where none is
-  /// remembered. The last kEndedKept are.
+  /// The number of the ended session that had this nonce; unset if none is remembered. Only the
+  /// last kEndedKept ended sessions are remembered.
   Number EndedNumber(const std::string& nonce) const;
   const Worker* FindWorker(Number id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
@@ -50,21 +50,21 @@ class DispatcherFacts {
   bool IsInherited(const std::string& job) const;
   /// Jobs that have sessions, live or waiting.
   std::size_t job_count() const { return job_sessions_.size(); }
-  /// Numbers of a job's sessions, live and waiting, lowest first.
+  /// The numbers of a job's sessions, live and waiting, lowest first.
   const std::set<Number>& SessionsOf(const std::string& job) const;
-  /// Those of them that are live.
+  /// The numbers of a job's live sessions, lowest first.
   const std::set<Number>& LiveSessionsOf(const std::string& job) const;
-  /// Those of them, live and waiting, with the rank and replica of `hello`.
+  /// The numbers of the sessions, live and waiting, that have the job, rank and replica of `hello`.
   const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
-  /// Sessions of the job up to this one were turned out by an operator.
+  /// An operator has ended the sessions of the job up to this number; unset if none has.
   Number TurnedOut(const std::string& job) const;
-  /// Leases granted in this term, copies apart.
+  /// The leases granted in this term, without copies.
   std::uint64_t leases_granted() const { return leases_granted_; }
   std::uint64_t copies_granted() const { return copies_granted_; }
-  /// Why the store refused the last write; ok where it works.
+  /// Why a write of a record has failed that is still to be repeated; ok if there is none.
   Status StoreError() const;
 
-  /// All facts as text, for comparing two states.
+  /// The main facts as text, to compare two states.
   std::string Dump() const;
 
  private:

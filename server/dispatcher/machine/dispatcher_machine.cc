@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-/// A year. No clock of a dispatcher can have given a term further ahead: a damaged or hostile
-/// message.
+/// A year, in seconds. No clock of a dispatcher can have given a term that is further ahead: such a
+/// message is damaged or hostile.
 constexpr std::uint64_t kTermsAhead = 366 * 86'400;
 
 }  // namespace
@@ -32,8 +32,8 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
       fleet_(transition_, leasing_),
       admission_(transition_, {sessions_, plans_, records_, leasing_}),
       next_pulse_(now.time + options.pulse) {
-  // Workers drop the plans that they are not told to keep: those of jobs that may still run come
-  // first.
+  // Workers drop the plans that they are not told to keep. So the plans of jobs that may still run
+  // are requested at once.
   std::vector<v1::PipelineText> running;
   for (const auto& record : records) {
     if (!record.ended()) running.push_back(record.pipeline());
@@ -57,7 +57,7 @@ Actions DispatcherMachine::OnDataset(const std::string& id, const v1::DatasetSta
                                      Moment now) {
   transition_.Begin(now);
   transition_.Apply(DatasetOpened{id, dataset});
-  transition_.TellWorkers();  // they are asked for the file lists of other digests
+  transition_.TellWorkers();  // those with another digest are asked for file lists
   plans_.OnDataset(id, dataset.digest());
   return End();
 }
@@ -128,9 +128,9 @@ void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
   if (session == nullptr) return;
   if (request.has_hello() && request.hello().nonce() != session->hello.nonce()) {
     return transition_.Close(
-        stream,
-        InvalidArgument(fmt::format(
-            "a second hello on the stream of session {}: open a stream a session", id.ToString())));
+        stream, InvalidArgument(fmt::format(
+                    "a second hello on the stream of session {}: open one stream for each session",
+                    id.ToString())));
   }
   transition_.Apply(SessionHeard{id, transition_.now()});
   if (request.has_report()) leasing_.Hear(id, std::move(*request.mutable_report()));
@@ -169,7 +169,7 @@ void DispatcherMachine::HearWorker(StreamId stream, const v1::WorkRequest& reque
 bool DispatcherMachine::Outranked(StreamId stream, const std::string& who, std::uint64_t seen) {
   const std::uint64_t term = facts().term();
   if (seen <= term || IsMutant(Mutant::kLowerTermObeyed)) return false;
-  // By the clock alone: a bound that moved with the term could be pushed on and on.
+  // The bound depends on the clock alone. If it moved with the term, peers could push it on and on.
   const auto clock =
       static_cast<std::uint64_t>(std::max<std::int64_t>(transition_.unix_seconds(), 0));
   if (seen > clock + kTermsAhead) {

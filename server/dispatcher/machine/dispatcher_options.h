@@ -16,25 +16,25 @@ struct DispatcherOptions {
   std::string backend = "sqlite";  // the store, for metrics
 
   Duration tick = std::chrono::milliseconds(250);  // between two ticks
-  Duration late_tick = std::chrono::seconds(1);    // a longer gap than tick + this is our own pause
+  Duration late_tick = std::chrono::seconds(1);    // a gap above tick + late_tick is our own pause
   Duration pulse = std::chrono::seconds(1);        // between two pulses on a stream
   Duration session_timeout =
-      std::chrono::seconds(10);  // a session ends this long after its last word
+      std::chrono::seconds(10);  // a session ends this long after its last message
   Duration attach_timeout =
       std::chrono::seconds(60);                       // how long to wait for a job that others hold
   Duration hello_timeout = std::chrono::seconds(10);  // for a stream's first message
-  Duration worker_silence = std::chrono::seconds(3);  // then a worker gets no new leases
-  Duration worker_timeout = std::chrono::seconds(60);  // then it is forgotten
-  Duration lease_lapse =
-      std::chrono::seconds(5);  // a lease sent and never acknowledged is lost then
+  Duration worker_silence =
+      std::chrono::seconds(3);  // a worker silent this long gets no new leases
+  Duration worker_timeout = std::chrono::seconds(60);  // a worker silent this long is forgotten
+  Duration lease_lapse = std::chrono::seconds(5);  // a lease not acknowledged for this long is lost
   Duration plan_linger =
       std::chrono::minutes(10);              // workers keep a plan this long after its last job
   Duration retry = std::chrono::seconds(2);  // between two tries of a store or compiler
 
   std::uint32_t max_streams = 20'000;
   std::uint32_t max_sessions = 20'000;      // live and waiting
-  std::uint32_t max_sessions_of_rank = 64;  // likewise
-  std::uint32_t max_jobs = 4096;            // that have sessions
+  std::uint32_t max_sessions_of_rank = 64;  // live and waiting
+  std::uint32_t max_jobs = 4096;            // jobs that have sessions
   std::uint32_t max_workers = 10'000;
   std::uint32_t max_plans = 64;
   std::uint32_t max_workers_of_consumer = 8;
@@ -44,7 +44,7 @@ struct DispatcherOptions {
   std::uint32_t max_pipeline_bytes = 65'536;
   std::uint32_t max_records = 1000;  // ended jobs kept in memory
 
-  std::uint64_t seed = 0;  // of the choice between workers
+  std::uint64_t seed = 0;  // for the random choice between workers
 };
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// The things a dispatcher knows about: plans, sessions, workers, jobs. Plain data; DispatcherFacts
-// holds them and is the only one that changes them.
+// The things that a dispatcher knows about: plans, sessions, workers, jobs. They are plain data.
+// DispatcherFacts holds them, and nothing else changes them.
 #pragma once
 
 #include <cstdint>
@@ -22,33 +22,33 @@
 
 namespace millrace {
 
-/// A stream as the network numbers it, from 1, never used again. 0: none.
+/// The number that the network gives to a stream: from 1, and never used again. 0 means no stream.
 using StreamId = std::uint64_t;
 
-/// A pipeline that sessions asked for, by its text.
+/// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
   enum class Phase { kCompiling, kReady, kRetrying };
 
-  std::string key;  // of the text, see PlanKey
+  std::string key;  // the PlanKey of `pipeline`
   v1::PipelineText pipeline;
   Phase phase = Phase::kCompiling;
-  std::shared_ptr<const PlanFacts> facts;  // where ready
-  std::string fingerprint;                 // where ready, as text
-  Status error;                            // where retrying
-  Time retry_at;                           // where retrying
+  std::shared_ptr<const PlanFacts> facts;  // set if ready
+  std::string fingerprint;                 // as text; set if ready
+  Status error;                            // of the last try; ok if none has failed
+  Time retry_at;                           // when to try again, if retrying
   Time used;                               // when a session last needed it
 };
 
-/// What a session was told when its plan was compiled.
+/// A compiled plan, fitted to the world size and start of one session.
 struct SessionPlan {
   std::shared_ptr<const PlanFacts> facts;
   std::string fingerprint;
   StepArithmetic steps;
-  Position start;  // of its first batch; Hello.start after step arithmetic
+  Position start;  // of its first batch, computed from Hello.start
   v1::Spec spec;
 };
 
-/// Cumulative figures of a consumer at a moment: rates are differences of two.
+/// The cumulative figures of a consumer at one moment. Rates come from the difference of two.
 struct CounterSample {
   Time at;
   std::uint64_t batches = 0;
@@ -57,11 +57,11 @@ struct CounterSample {
   double waited_seconds = 0;
 };
 
-/// A worker that a consumer says has failed it.
+/// A worker that has failed a consumer, as the consumer reports it.
 struct FailingWorker {
-  Time since;  // of its last failure, as far as reports show it
+  Time since;  // when it last failed, as far as reports show
   double remaining_seconds = 0;
-  StatusCode code = StatusCode::kOk;  // not ok: of a batch that can never come of it
+  StatusCode code = StatusCode::kOk;  // not ok: why it can never send some batch
   std::string reason;
 };
 
@@ -71,16 +71,16 @@ struct SessionFacts {
   v1::Hello hello;
   std::string plan_key;
   std::optional<SessionPlan> plan;
-  bool live = false;         // it has had a Welcome
-  bool live_before = false;  // … from this dispatcher or an earlier one
+  bool live = false;         // it has had a Welcome from this dispatcher
+  bool live_before = false;  // it has had a Welcome from this dispatcher or an earlier one
   StreamId stream = 0;
   Time opened;
   Time admitted;
-  Time heard;                              // its last word
-  std::optional<Time> held_up;             // since when others hold its job
-  std::string why;                         // what it waits for, as last told
-  std::optional<v1::Report> report;        // its last one, without held leases
-  std::optional<v1::Report> early_report;  // one that came before its plan was compiled again
+  Time heard;                              // when its last message came
+  std::optional<Time> held_up;             // since when it waits for others that hold its job
+  std::string why;                         // what it waits for, as it was last told
+  std::optional<v1::Report> report;        // its last one, without the held leases
+  std::optional<v1::Report> early_report;  // one that came before this dispatcher admitted it
   LeaseTable leases;
   std::map<Number, FailingWorker> failing;
   std::deque<CounterSample> samples;  // of the last minute, oldest first
@@ -88,48 +88,47 @@ struct SessionFacts {
   Position wanted_start() const { return FromProto(hello.start()); }
 };
 
-/// A worker, by its last report.
+/// A worker, as its last report describes it.
 struct Worker {
   Number id;
   v1::WorkRequest report;       // without file lists
-  std::set<std::string> ready;  // fingerprints
+  std::set<std::string> ready;  // fingerprints of its ready plans
   StreamId stream = 0;
   Time heard;
-  bool drained = false;               // told by an operator
-  std::uint64_t granted_batches = 0;  // since its last report
-  /// First file that differs from the dispatcher's copy, by dataset id, with the worker's digest
-  /// that this was found for.
+  bool drained = false;               // an operator has told it to drain
+  std::uint64_t granted_batches = 0;  // leased to it since its last report
+  /// The first difference between the worker's copy of a dataset and the dispatcher's copy.
   struct Difference {
-    std::string digest;
-    std::string text;
+    std::string digest;  // of the worker's copy when it was compared
+    std::string text;    // in words
   };
-  std::map<std::string, Difference> differences;
+  std::map<std::string, Difference> differences;  // by dataset id
 
   bool draining() const { return drained || report.draining(); }
 };
 
-/// The writing of a job's record.
+/// A write of a job's record that is under way or has failed.
 struct RecordWrite {
-  bool outstanding = false;
-  Status error;          // of the last try
-  Time retry_at;         // where there is an error
-  v1::JobRecord record;  // that could not be written
-  bool unknown = false;  // whether of any try the store did not say that it did nothing
+  bool outstanding = false;  // the store has not answered yet
+  Status error;              // of the last try
+  Time retry_at;             // when to try again, if there is an error
+  v1::JobRecord record;      // the one that could not be written
+  bool unknown = false;      // some try that failed may still have written it
 };
 
 struct StreamFacts {
   bool of_worker = false;
   Time opened;
-  Number owner;  // session or worker; unset before the first message
+  Number owner;  // a session or worker; unset before the first message
 };
 
-/// Fingerprints of the plans that a worker reports as ready.
+/// The fingerprints of the plans that a worker reports as ready.
 std::set<std::string> ReadyPlans(const v1::WorkRequest& report);
 
-/// Key of a pipeline text, for one compilation a text.
+/// The key of a pipeline text. Equal texts have one key, so that each text is compiled once.
 std::string PlanKey(const v1::PipelineText& pipeline);
 
-/// "rank 3 of job x", with the replica where it is not 0.
+/// "rank 3 of job x", or "rank 3, replica 1 of job x" if the replica is not 0.
 std::string RankOfJob(const v1::Hello& hello);
 
 }  // namespace millrace

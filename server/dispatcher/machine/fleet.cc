@@ -54,7 +54,7 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   if (worker.stream != stream) {
     transition_.Close(worker.stream, Cancelled("the worker has opened a newer stream"));
   }
-  // What changes the answer; everything else can wait for the next pulse.
+  // Only these changes are answered now. All others can wait for the next pulse.
   const bool answer = worker.stream != stream || !SameDigests(worker.report, request);
   const bool was_heard = IsHeard(worker, transition_.now(), options_);
   const std::set<std::string> was_ready = worker.ready;
@@ -112,7 +112,7 @@ v1::WorkResponse Fleet::ResponseTo(const Worker& worker) const {
   ToProto(worker.id, response.mutable_id());
   response.set_drain(worker.drained);
 
-  std::set<std::string> told;  // several texts may give one plan
+  std::set<std::string> told;  // several texts may give the same plan
   for (const auto& [key, plan] : facts_.plans()) {
     if (plan.phase != RequestedPlan::Phase::kReady || !Builds(worker, kSemantics)) continue;
     const auto dataset = worker.report.datasets().find(plan.facts->dataset());
@@ -181,7 +181,7 @@ Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
       meant.push_back(&worker);
     }
   }
-  // One that was killed is listed for a while beside the one that took its place.
+  // A worker that was killed is listed for a while beside the one that took its place.
   if (std::any_of(meant.begin(), meant.end(), [](const Worker* w) { return w->stream != 0; })) {
     std::erase_if(meant, [](const Worker* w) { return w->stream == 0; });
   }

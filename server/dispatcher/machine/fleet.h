@@ -1,4 +1,4 @@
-// Workers: who they are, which plans they shall keep, and whose datasets differ.
+// The workers: who they are, which plans they have to keep, and whose datasets differ from ours.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -13,23 +13,25 @@ namespace millrace {
 
 class Fleet {
  public:
-  /// Both have to outlive it. `leasing` is told when there is more to lease to.
+  /// Both have to outlive it. `leasing` is told when there are more workers that can get leases.
   Fleet(Transition& transition, Leasing& leasing)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
         leasing_(leasing) {}
 
-  /// A worker's report. REQUIRES: it passed CheckWorkRequest, and it names no other dispatcher's
-  /// number or term; the stream is open.
+  /// Takes a worker's report. REQUIRES: `request` passed CheckWorkRequest, and names no number or
+  /// term of another dispatcher; the stream is open.
   void OnReport(StreamId stream, const v1::WorkRequest& request);
-  /// Tells all workers what they shall keep.
+  /// Tells all workers which plans they have to keep.
   void RespondAll();
-  /// NotFound, naming the workers there are; FailedPrecondition where several have the name.
+  /// Drains a worker, by its name, number or address. NotFound, with the workers that there are;
+  /// FailedPrecondition if several have the name.
   Result<v1::DrainWorkerResponse> Drain(const std::string& name);
   /// Forgets the workers that have been silent for too long.
   void Tick();
-  /// Tells every worker that this dispatcher lives, and what it shall keep where it does not.
+  /// Tells every worker that this dispatcher lives. A worker is also told which plans it has to
+  /// keep, if it does not have just these.
   void Pulse();
 
  private:
@@ -37,8 +39,8 @@ class Fleet {
   void CompareFiles(Number id, const v1::WorkRequest& request);
   void Respond(const Worker& worker);
   v1::WorkResponse ResponseTo(const Worker& worker) const;
-  /// A plan of a job that may still run from before the dispatcher's start, until it is compiled
-  /// here.
+  /// Tells the worker to keep the plans of jobs that ran before the dispatcher's start and may
+  /// still run. This is needed until those plans are compiled here.
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
   void Drop(Number id);

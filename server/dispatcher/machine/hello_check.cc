@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxWhere = 256;
 constexpr std::size_t kMaxFileName = 4096;
 constexpr std::size_t kMaxDigest = 64;
-constexpr std::size_t kMaxWords = 4096;  // of what is for people: longer ones are cut
+constexpr std::size_t kMaxWords = 4096;  // in bytes, of a text for people: a longer one is cut
 constexpr int kMaxSemantics = 64;
 constexpr int kMaxCounters = 64;
 constexpr std::uint32_t kMaxReplica = 1u << 16;
@@ -31,8 +31,9 @@ constexpr int kMaxWorkerPlans = 1024;
 constexpr std::size_t kOptionsNamed = 8;
 
 bool Printable(std::string_view text) {
-  // Eight characters at a time: every lease of every report comes here. A byte b is below 0x20
-  // exactly where b - 0x20 borrows and b has no upper bit; likewise (b ^ 0x7f) - 1.
+  // Eight characters are checked at a time, because every lease of every report comes here. A byte
+  // b is below 0x20 if b - 0x20 borrows and the upper bit of b is 0. It is 0x7f if b ^ 0x7f is
+  // below 1, which is found in the same way.
   constexpr std::uint64_t kEach = 0x0101010101010101;
   const auto below = [](std::uint64_t word, std::uint64_t limit) {
     return (word - kEach * limit) & ~word & (kEach << 7);
@@ -59,7 +60,7 @@ Status CheckText(std::string_view what, std::string_view text, std::size_t longe
   return OkStatus();
 }
 
-/// Cuts what is too long, not within a character.
+/// Cuts a text that is too long, but never within a character.
 void Cut(std::string* text) {
   if (text->size() <= kMaxWords) return;
   std::size_t end = kMaxWords - 3;

@@ -8,7 +8,8 @@ namespace millrace {
 
 bool JobRecords::IsOnDisk(const SessionFacts& session) const {
   const std::string& job = session.hello.job();
-  // What a write that failed has left there is not known: a network may have lost the answer alone.
+  // A write that is under way or has failed may have changed the disk: the network may have lost
+  // only the answer.
   if (facts_.writes().contains(job)) return false;
   const v1::JobRecord* record = facts_.FindRecord(job);
   return record != nullptr && !record->ended() && session.plan &&
@@ -38,7 +39,7 @@ std::string JobRecords::Write(const SessionFacts& session) {
   }
   const Status& error = facts_.writes().at(job).error;
   if (error.ok()) return "the job's record is being written";
-  return fmt::format("the job's record cannot be written, which is tried every {:.0f} s: {}",
+  return fmt::format("the job's record cannot be written; it is tried again every {:.0f} s: {}",
                      ToSeconds(options_.retry), error.message());
 }
 
@@ -47,7 +48,8 @@ void JobRecords::WriteEnd(const std::string& job) {
   if (last == nullptr || last->ended()) {
     const auto write = facts_.writes().find(job);
     if (write == facts_.writes().end() || write->second.outstanding) return;
-    // What a store did whose answer was lost is ended as well; for so many jobs, and no more.
+    // If the store's answer was lost, the record may be on disk, so it is ended as well. This is
+    // done for max_jobs jobs at most.
     if (!write->second.unknown || facts_.writes().size() > options_.max_jobs) {
       transition_.Apply(WriteForgotten{job});
       return;
@@ -77,7 +79,7 @@ void JobRecords::Tick() {
   for (const auto& [job, write] : facts_.writes()) {
     if (!write.outstanding && transition_.now() >= write.retry_at) transition_.Unsettle(job);
   }
-  // Jobs of an earlier term that nobody came back to.
+  // Jobs of an earlier term end if nobody has come back to them.
   if (inherited_checked_ || transition_.now() - facts_.booted() < options_.session_timeout) return;
   inherited_checked_ = true;
   for (const auto& [job, record] : facts_.records()) {

@@ -1,5 +1,5 @@
-// What is on disk of a job: its record, written before the Welcome that begins the job, and again
-// at its end.
+// The records of jobs on disk. A job's record is written before the Welcome that begins the job,
+// and again when the job ends.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -19,13 +19,14 @@ class JobRecords {
   /// Whether a record on disk says that the session's job is live, with the session's plan and
   /// world size.
   bool IsOnDisk(const SessionFacts& session) const;
-  /// Writes the record of a job that `session` begins, or says why that has to wait. Never empty.
+  /// Begins to write the record of a job that `session` begins, unless that has to wait. Returns
+  /// what the session waits for; never empty.
   /// REQUIRES: the session has its plan, and its record is not on disk.
   std::string Write(const SessionFacts& session);
   /// Writes that a job without sessions has ended. A write that failed is forgotten if it cannot
-  /// have left anything on disk.
+  /// have left anything on disk, or if there are more writes than max_jobs.
   void WriteEnd(const std::string& job);
-  /// A CommitRecord is answered. REQUIRES: the store did not refuse this dispatcher's term.
+  /// Takes the answer to a CommitRecord. REQUIRES: the store did not refuse this dispatcher's term.
   void OnCommitted(const v1::JobRecord& record, const Status& status);
   /// Unsettles the jobs whose records can be written now.
   void Tick();

@@ -1,5 +1,6 @@
-// What one consumer's leases cover: those it says it holds, and those sent to it since that it has
-// not spoken of yet. Finds the gaps in its window and cuts them into shards.
+// The leases of one consumer: those that it says it holds, and those that were sent to it and that
+// it has not acknowledged yet. The table finds the gaps between them in the consumer's window.
+// CutShard cuts a gap into shards.
 //
 // Not thread-safe; part of the dispatcher's facts.
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace millrace {
 
-/// Steps of one epoch, one after another.
+/// Consecutive steps of one epoch.
 struct StepRun {
   Position at;
   std::uint32_t batches = 0;
@@ -24,34 +25,33 @@ struct StepRun {
 };
 
 struct LeaseFacts {
-  Number id;  // term 0: the consumer gave it to itself
+  Number id;  // term 0: the consumer granted it to itself
   Number worker;
   StepRun run;
-  Time sent;          // unused for held ones
-  bool copy = false;  // of a late one
+  Time sent;          // unused if the lease is held
+  bool copy = false;  // it is a copy of a late lease
 };
 
-/// Whether a step of a session that began at `start` lies at `at`. False for places beyond the
-/// epoch.
+/// Whether a step lies at `at`, in a session that began at `start`. False for places beyond the
+/// epoch's end.
 bool IsStep(const StepArithmetic& steps, Position start, Position at);
 
-/// Checks a lease that a consumer claims to hold: InvalidArgument, with the numbers, where its
-/// shard is none of a session that began at `start`. Overflow-safe for any numbers.
+/// Checks a lease that a consumer claims to hold. InvalidArgument, with the numbers, if a session
+/// that began at `start` cannot have its shard. No number makes it overflow.
 Status CheckHeld(const StepArithmetic& steps, Position start, const v1::Lease& lease);
 
 class LeaseTable {
  public:
-  /// The consumer's word: it holds exactly `held` of what it has been given up to `last_lease`.
-  /// Leases sent before `lapsed` that it has not spoken of are given up for lost. REQUIRES:
-  /// CheckHeld of each.
+  /// Takes a consumer's report: it holds exactly `held` of the leases up to `last_lease`. A later
+  /// lease that was sent before `lapsed` counts as lost. REQUIRES: each passed CheckHeld.
   void Report(std::vector<LeaseFacts> held, Number last_lease, Time lapsed);
   void Sent(const LeaseFacts& lease) { sent_.push_back(lease); }
-  /// What was on its way on a broken stream never arrives.
+  /// Forgets the leases on their way: the stream is broken, so they never arrive.
   void StreamLost() { sent_.clear(); }
   void Clear();
 
-  /// The steps among the `window` ones from `next` on that no lease covers, in order; none of
-  /// `end_epoch` or later. O(leases log leases + epochs in the window).
+  /// The steps that no lease covers, in order, among the `window` steps from `next` on. Steps of
+  /// `end_epoch` and later epochs are left out. O(leases log leases + epochs in the window).
   /// REQUIRES: a step lies at `next`, or `next` begins an epoch.
   std::vector<StepRun> Gaps(const StepArithmetic& steps, Position next, std::uint32_t window,
                             std::uint64_t end_epoch) const;
@@ -59,9 +59,9 @@ class LeaseTable {
   std::size_t size() const { return held_.size() + sent_.size(); }
   /// Whether a copy of a late lease is held or on its way.
   bool HasCopy() const;
-  /// nullptr where no such lease is held.
+  /// The held lease with this number; nullptr if there is none.
   const LeaseFacts* FindHeld(Number lease) const;
-  /// Leases given to a worker, held or on their way.
+  /// The number of leases that a worker serves, held or on their way.
   std::size_t CountFor(Number worker) const;
   void ShiftTimes(Duration by);
 
@@ -73,8 +73,8 @@ class LeaseTable {
   std::vector<LeaseFacts> sent_;
 };
 
-/// The first at most `batches` steps of `run`, as a shard of `rank`; they are removed from `run`. A
-/// cut tail step is a shard of its own. REQUIRES: run.batches > 0, batches > 0.
+/// Removes steps from the front of `run`, at most `batches`, and returns them as a shard of `rank`.
+/// A short last step of an epoch is a shard by itself. REQUIRES: run.batches > 0, batches > 0.
 v1::Shard CutShard(const StepArithmetic& steps, std::uint32_t rank, std::uint32_t batches,
                    StepRun& run);
 

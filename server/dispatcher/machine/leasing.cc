@@ -14,10 +14,10 @@
 namespace millrace {
 namespace {
 
-// Copies are at most one in so many leases, but for the first.
+// At most one copy is granted for this many leases. Only the first copy needs no leases before it.
 constexpr std::uint64_t kLeasesForACopy = 20;
 
-/// The epoch that a session wants no batch of, nor of later ones.
+/// The first epoch from which a session wants no batch.
 std::uint64_t EndEpoch(const SessionFacts& session) {
   if (session.hello.epochs() == 0) return std::numeric_limits<std::uint64_t>::max();
   return session.wanted_start().epoch + session.hello.epochs();
@@ -41,13 +41,14 @@ std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
 void Leasing::Hear(Number id, v1::Report report) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (!report.has_next()) {
-    // From one that waits: it only wants to be heard. If it waits for nothing any more, its Welcome
-    // was lost, or is on its way: a second one does no harm.
+    // A session that waits sends such a report only to be heard. If the session is live, its
+    // Welcome was lost or is still on its way. A second one does no harm.
     if (session.live) sessions_.SendWelcome(id);
     return;
   }
   if (!session.live) {
-    // Only a session that has had a Welcome has anything to say of leases; its plan comes first.
+    // Only a session that has had a Welcome can hold leases. Its report is kept until it is
+    // admitted.
     if (!session.live_before) return;
     if (Status status = CheckReportSize(report, options_); !status.ok()) {
       return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)));
@@ -60,7 +61,7 @@ void Leasing::Hear(Number id, v1::Report report) {
     return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)));
   }
   std::vector<LeaseFacts> held = HeldLeases(report);
-  // Most of a report, and not gone through again.
+  // The leases are most of a report. They are taken out, so that Trim does not go through them.
   google::protobuf::RepeatedPtrField<v1::Lease> taken;
   taken.Swap(report.mutable_held());
   Trim(report);
@@ -134,7 +135,7 @@ void Leasing::FillAll() {
   std::vector<Number> ids;
   for (const auto& [id, session] : facts_.sessions()) ids.push_back(id);
   for (const Number id : ids) {
-    // One may end with another.
+    // A session may end together with another one.
     if (facts_.FindSession(id) != nullptr) Fill(id);
   }
 }
@@ -143,7 +144,8 @@ Status Leasing::CheckHope(const SessionFacts& session, bool has_workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_workers && !refused) return OkStatus();
-  // After a restart workers come back one by one.
+  // After a restart, workers come back one by one. A session from before the restart waits for
+  // them.
   const bool earlier = session.id.term < facts_.term();
   if (earlier && transition_.now() - facts_.booted() < options_.session_timeout) return OkStatus();
   return CheckProspects(facts_.workers(), session, transition_.now(), options_);
@@ -185,7 +187,7 @@ std::string Leasing::NoWorkerWhy(const SessionFacts& session) const {
   if (facts_.workers().empty()) {
     return fmt::format("no worker has the dataset {}: no worker is connected", dataset);
   }
-  // The worker that is nearest to being ready says most.
+  // The worker that is nearest to being ready tells most about what is missing.
   const Worker* named = nullptr;
   for (const auto& [id, worker] : facts_.workers()) {
     const auto rank = [&](const Worker& w) {

@@ -1,5 +1,5 @@
-// Reports and leases: keeps the window of each live session covered with leases of workers that can
-// serve it.
+// Takes the reports of consumers and grants leases. It keeps the window of each live session
+// covered with leases on workers that can serve it.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -16,7 +16,7 @@ namespace millrace {
 
 class Leasing {
  public:
-  /// Both have to outlive it. `seed`: of the choice between workers.
+  /// Both have to outlive it. `seed` is for the random choice between workers.
   Leasing(Transition& transition, Sessions& sessions, std::uint64_t seed)
       : transition_(transition),
         facts_(transition.facts()),
@@ -24,28 +24,30 @@ class Leasing {
         sessions_(sessions),
         random_(seed) {}
 
-  /// A session's report. It may end the session, and others of its job with it.
+  /// Takes a session's report. This may end the session, and the others of its job with it.
   void Hear(Number id, v1::Report report);
-  /// Leases to every session what its window lacks: there may be workers that there were not.
+  /// Grants every session the leases that its window lacks, because there may be more workers now.
   void FillAll();
-  /// Why no worker can be leased to for this session now; empty where one can.
+  /// Why no worker can get leases of this session now; empty if one can.
   std::string NoWorkerWhy(const SessionFacts& session) const;
 
-  /// To be called before an update is applied.
+  /// Must be called before each update is applied.
   void WillApply(const Update& update);
 
  private:
   void Fill(Number id);
-  /// A lease whose consumer waits while its worker lives goes to an idle worker as well: one at a
-  /// time for a session. REQUIRES: the session has reported.
+  /// Grants a copy of a late lease to an idle worker. A lease is late if its consumer waits for it
+  /// although its worker lives. A session has at most one copy at a time. REQUIRES: the session has
+  /// reported.
   void CopyLate(Number id);
-  /// Grants a lease of the first at most `batches` steps of `run`, which are removed from it.
+  /// Removes steps from the front of `run`, at most `batches`, and grants them as a lease. The
+  /// lease is added to `response`.
   void AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy, StepRun& run,
                 v1::AttachResponse& response);
-  /// Not ok where no worker is left that can serve the session; see CheckProspects.
+  /// Not ok if no worker is left that can serve the session; see CheckProspects.
   Status CheckHope(const SessionFacts& session, bool has_workers) const;
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
-  /// Good until the next call.
+  /// The workers that may get leases of the session. Valid until the next call.
   const WorkerSet& WorkersOf(const SessionFacts& session) const;
 
   Transition& transition_;
@@ -53,7 +55,7 @@ class Leasing {
   const DispatcherOptions& options_;
   Sessions& sessions_;
   std::mt19937_64 random_;
-  mutable WorkerSets worker_sets_;  // what follows from the facts, kept
+  mutable WorkerSets worker_sets_;  // a cache of what follows from the facts
 };
 
 }  // namespace millrace

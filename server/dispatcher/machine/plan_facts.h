@@ -1,6 +1,5 @@
-// What the dispatcher knows of a compiled plan. The dispatcher builds no
-// batch: it needs fingerprints to tell jobs apart, step arithmetic to cut shards, and what Welcome
-// says.
+// The facts of a compiled plan that the dispatcher needs. The dispatcher builds no batch. It needs
+// fingerprints to tell jobs apart, step arithmetic to cut shards, and the contents of Welcome.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +18,16 @@ class PlanFacts {
   virtual ~PlanFacts() = default;
 
   virtual const Fingerprint& fingerprint() const = 0;
-  /// What a cursor of this plan holds.
+  /// The fingerprint that the cursors of this plan hold.
   virtual const Fingerprint& order_fingerprint() const = 0;
-  /// Dataset id of the pipeline.
+  /// The dataset id of the pipeline.
   virtual const std::string& dataset() const = 0;
-  /// Sorted `key=value` lines: names the options in which two pipelines differ.
+  /// The pipeline's options as sorted `key=value` lines. They show in which options two pipelines
+  /// differ.
   virtual const std::string& canonical_text() const = 0;
-  /// Digest of vocabulary and contexts, 32 hex digits.
+  /// The digest of the vocabulary and the contexts, 32 hex digits.
   virtual const std::string& static_digest() const = 0;
-  /// InvalidArgument with the numbers where the plan does not fit the world size.
+  /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
   virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
 };

@@ -49,7 +49,7 @@ void PlanRequests::OnCompiled(const std::string& key,
 
 void PlanRequests::OnDataset(const std::string& dataset, const std::string& digest) {
   ForgetOlder(dataset, digest);
-  // What could not be compiled may have waited for it.
+  // Plans that could not be compiled may have waited for this dataset.
   std::vector<std::string> again;
   for (const auto& [key, plan] : facts_.plans()) {
     if (plan.phase == RequestedPlan::Phase::kRetrying) again.push_back(key);

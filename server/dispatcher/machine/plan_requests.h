@@ -1,5 +1,5 @@
-// The pipelines that sessions ask for: which are being compiled, are ready, or are tried again, and
-// for how long the ready ones are kept.
+// Manages the plans that sessions ask for. It has them compiled, tries again if that failed only
+// for the moment, and decides how long plans are kept.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -15,29 +15,30 @@ namespace millrace {
 
 class PlanRequests {
  public:
-  /// Both have to outlive it. `sessions` ends those whose plan cannot be compiled.
+  /// Both have to outlive it. `sessions` has to end the sessions whose plan cannot be compiled.
   PlanRequests(Transition& transition, Sessions& sessions)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
         sessions_(sessions) {}
 
-  /// Asks for a plan if nobody has; `key` is the pipeline's PlanKey. False where there are too many
-  /// plans, all of them in use or being compiled.
+  /// Asks for a plan, unless somebody has done so before. `key` is the pipeline's PlanKey. False if
+  /// there are too many plans, and all of them are in use or being compiled.
   bool Request(const std::string& key, const v1::PipelineText& pipeline);
-  /// A CompilePlan is answered.
+  /// Takes the answer to a CompilePlan.
   void OnCompiled(const std::string& key, const Result<std::shared_ptr<const PlanFacts>>& plan);
-  /// A dataset of this host has this digest now.
+  /// Takes the digest that a dataset of this host has now.
   void OnDataset(const std::string& dataset, const std::string& digest);
-  /// Forgets plans that nobody has needed for a while, and tries again those that are due.
+  /// Forgets plans that nobody has needed for a while, and compiles plans again if their retry is
+  /// due.
   void Tend();
 
  private:
   void RequestAgain(const std::string& key);
-  /// Plans that no session needs, over another state of the dataset: who asks for them again means
-  /// the new one.
+  /// Forgets plans that no session needs, if they belong to another state of the dataset. A session
+  /// that asks for one of them later gets a plan of the new state.
   void ForgetOlder(const std::string& dataset, const std::string& digest);
-  /// Keys of the plans that sessions have asked for.
+  /// The keys of the plans that the present sessions have asked for.
   std::set<std::string> Used() const;
 
   Transition& transition_;

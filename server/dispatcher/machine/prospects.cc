@@ -15,7 +15,7 @@ constexpr int kNamedWorkers = 4;
 struct Prospect {
   enum class Kind { kServes, kMayServe, kOutside, kFailsForGood };
   Kind kind = Kind::kOutside;
-  Status why = OkStatus();  // where it fails for good
+  Status why = OkStatus();  // if it fails for good
 };
 
 Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
@@ -32,11 +32,12 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
       return {Kind::kFailsForGood, Status(code, plan.error())};
     }
     if (!IsHeard(worker, now, options) || plan.phase() != v1::READY) return {Kind::kMayServe};
-    if (!IsUsable(worker, session, now, options)) return {Kind::kOutside};  // out of reach
+    if (!IsUsable(worker, session, now, options))
+      return {Kind::kOutside};  // the consumer cannot reach it
     if (!refuses) return {Kind::kServes};
     return {Kind::kFailsForGood, Status(failing->second.code, failing->second.reason)};
   }
-  // It has not been told of the plan, or not said so: what it has of the dataset decides.
+  // The worker has not been told of the plan, or has not said so yet. Its dataset decides.
   const auto dataset = worker.report.datasets().find(session.plan->facts->dataset());
   if (dataset == worker.report.datasets().end()) return {Kind::kOutside};
   const v1::DatasetState& state = dataset->second;

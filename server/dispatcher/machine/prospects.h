@@ -1,4 +1,4 @@
-// Whether a session can still hope for its batches: the line between waiting and giving up.
+// Decides whether a session that lacks workers waits for them or gives up.
 //
 // Free functions over facts; thread-safe.
 #pragma once
@@ -11,10 +11,11 @@
 
 namespace millrace {
 
-/// Ok while some worker serves the session's plan or may come to: it is compiling, indexing, or
-/// silent and not forgotten. Ok, too, where none ever could: the session then waits for one.
-/// Else, where each worker that could serve the plan fails it for good, the reason, with the
-/// workers: DataLoss where files are damaged, the code of the refusal otherwise.
+/// Ok if some worker serves the session's plan, or may serve it later: it is compiling, indexing,
+/// or silent but not forgotten. Also ok if no worker can serve the plan at all: the session then
+/// waits for one. Not ok if some workers could serve the plan, but each of them fails the session
+/// for good. The message then has the reasons with the workers. The code is DataLoss if files are
+/// damaged, otherwise that of the refusal.
 Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFacts& session,
                       Time now, const DispatcherOptions& options);
 

@@ -64,7 +64,7 @@ void Sessions::Fail(Number id, const Status& status) {
 }
 
 void Sessions::FailJob(Number id, const Status& status) {
-  // All its ranks: they go step by step together, and have one plan.
+  // All ranks of the job end: they go from step to step together, and share one plan.
   const std::set<Number> ids = facts_.LiveSessionsOf(facts_.FindSession(id)->hello.job());
   for (const Number each : ids) Fail(each, status);
 }

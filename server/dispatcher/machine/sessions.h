@@ -1,4 +1,4 @@
-// What a session is told, but for its leases, and how it ends.
+// Tells sessions all that they need to know, except for their leases, and ends them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -15,18 +15,18 @@ class Sessions {
   explicit Sessions(Transition& transition)
       : transition_(transition), facts_(transition.facts()), options_(transition.options()) {}
 
-  /// All that a live session needs to begin. It does no harm if the session has had it before.
+  /// Sends all that a live session needs to begin. A second Welcome does no harm.
   void SendWelcome(Number id);
-  /// Says what the session waits for, once for each reason.
+  /// Tells the session what it waits for. A reason is not repeated until it changes.
   void Wait(Number id, const std::string& why);
-  /// The session is over: its consumer is told why.
+  /// Ends the session, and tells its consumer why.
   void Fail(Number id, const Status& status);
   /// Ends all live sessions of the session's job.
   void FailJob(Number id, const Status& status);
-  /// The session is over as its consumer wants it: a bye on `stream`.
+  /// Ends the session because its consumer has said bye on `stream`.
   void Leave(Number id, StreamId stream);
-  /// All sessions of the job are ended by an operator, also those that are away. NotFound, naming
-  /// the jobs there are.
+  /// Ends all sessions of the job for an operator, also those that are away. NotFound, with the
+  /// jobs that have sessions, if this one has none.
   Result<v1::EndJobResponse> TurnOut(const std::string& job);
   /// Ends the sessions that have been silent for too long.
   void Tick();

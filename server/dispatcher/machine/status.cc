@@ -18,7 +18,7 @@ double WaitedSeconds(const v1::Counters& counters) {
   return seconds;
 }
 
-/// Where the training loop is: the report's next, or the start.
+/// The place of the training loop: `next` of its report, or the start if there is no report.
 Position NextOf(const SessionFacts& session) {
   if (session.report) return FromProto(session.report->next());
   return session.plan ? session.plan->start : session.wanted_start();
@@ -68,7 +68,7 @@ void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
   out.set_eta_seconds(rate > 0 ? static_cast<double>(left) / rate : 0);
 }
 
-/// A job's sessions, live ones first to look at, and its record.
+/// Adds a job that has sessions. If any are live, only these count. `record` may be null.
 void AddLiveJob(const DispatcherMachine& dispatcher,
                 const std::vector<const SessionFacts*>& sessions, const v1::JobRecord* record,
                 v1::ServiceStatus& status) {
@@ -125,7 +125,7 @@ void AddEndedJob(const v1::JobRecord& record, v1::ServiceStatus& status) {
   if (!record.ended()) out.set_why("none of its sessions has come back to this dispatcher yet");
 }
 
-/// Why a worker is not ready for everything it is asked for; empty where it is.
+/// Why a worker is not ready for everything that it is asked for; empty if it is ready.
 std::string Unready(const Worker& worker) {
   for (const auto& [id, dataset] : worker.report.datasets()) {
     const auto difference = worker.differences.find(id);

@@ -1,4 +1,5 @@
-// What is going on, from the dispatcher's facts: jobs, workers, consumers, and what each waits for.
+// The status of the service, from the dispatcher's facts: its jobs, workers and consumers, and what
+// each of them waits for.
 #pragma once
 
 #include "millrace/v1/dispatcher.pb.h"
@@ -6,12 +7,13 @@
 
 namespace millrace {
 
-/// Rates are differences of reports of the last minute. A job's figures sum replica 0 of its live
-/// sessions, since they began; its place is that of the slowest. `now` is the time of the call.
+/// Rates come from the reports of the last minute. The figures of a job are sums over its live
+/// sessions with replica 0, and its dropped examples are counted since these began. Its place is
+/// that of its slowest live session. `now` is the time of the call.
 v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                               Time now);
 
-/// Events per second between the oldest and the newest sample; 0 where there are not two.
+/// Figures per second between the oldest and the newest sample; 0 if there are fewer than two.
 struct Rates {
   double batches = 0;
   double examples = 0;

@@ -19,7 +19,8 @@ bool IsNamed(v1::DropReason reason) {
   return v1::DropReason_IsValid(reason) && reason != v1::DROP_REASON_UNSPECIFIED;
 }
 
-/// Reasons that this program has no name for count as one: a label of a metric has few values.
+/// Reasons that this program has no name for count as one reason, because a metric's label must
+/// have few values.
 std::map<v1::DropReason, std::uint64_t> DroppedOf(const v1::Counters& counters) {
   std::map<v1::DropReason, std::uint64_t> dropped;
   for (const auto& d : counters.dropped()) {
@@ -95,7 +96,7 @@ void DispatcherTally::CountSelfLeases(Session& session, const SessionReported& u
   for (const LeaseFacts& lease : u.held) {
     if (lease.id.term == 0) highest = std::max(highest, lease.id.n);
   }
-  // Those between two reports have numbers too.
+  // The numbers also count the leases that came and went between two reports.
   if (!session.returned) self_leases_ += highest - session.self_leases;
   session.self_leases = highest;
 }
@@ -106,7 +107,7 @@ void DispatcherTally::CountDelivered(Session& session, const v1::Counters& count
   mismatches_ += More(before.duplicate_mismatches(), counters.duplicate_mismatches());
   Job& job = JobOf(session.job);
   if (counters.batches() > before.batches()) job.progressed = at;
-  if (session.replica != 0) return;  // the same batches again
+  if (session.replica != 0) return;  // it gets the same batches as replica 0
   job.batches += More(before.batches(), counters.batches());
   job.examples += More(before.examples(), counters.examples());
   job.bytes += More(before.bytes(), counters.bytes());

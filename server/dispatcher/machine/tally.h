@@ -1,10 +1,10 @@
-// What a dispatcher has counted since it began: the counters among its metrics. They follow from
-// its updates alone (updates.h), which it sees before they are applied, and outlive the sessions
-// that they are about.
+// The counters among a dispatcher's metrics: they say what it has counted since it began. They
+// follow from its updates (updates.h), which the tally sees before they are applied, and from its
+// commits. They outlive the sessions that they are about.
 //
-// A consumer's own counters are cumulative, so that only differences count here. A session that
-// comes back from an earlier dispatcher begins with what its first report says: what it did before
-// was counted there.
+// A consumer's own counters are cumulative, so only their differences count here. If a session
+// comes back from an earlier dispatcher, its first report adds nothing: everything in it was
+// counted there.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -19,23 +19,23 @@
 
 namespace millrace {
 
-/// "build", as millrace status names the cause.
+/// The name of a cause as `millrace status` shows it, for example "build".
 std::string CauseLabel(v1::WaitCause cause);
 
 class DispatcherTally {
  public:
-  /// Jobs whose figures are kept: beyond, those go that have no session and were heard of least
-  /// lately.
+  /// How many jobs' figures are kept. If there are more, jobs without a session are forgotten. The
+  /// job that was heard of longest ago goes first.
   static constexpr std::size_t kJobsKept = 256;
 
   /// `backend` names the store.
   explicit DispatcherTally(std::string backend) : backend_(std::move(backend)) {}
 
   void WillApply(const Update& update);
-  /// A commit took that long; `status` is what came of it.
+  /// Counts a commit that took `seconds` and ended with `status`.
   void Committed(double seconds, const Status& status);
 
-  /// `now` and `unix_seconds` are the same moment.
+  /// Adds all counters. `now` and `unix_seconds` are the same moment.
   void AddTo(MetricSet& metrics, Time now, double unix_seconds) const;
 
  private:
@@ -51,13 +51,13 @@ class DispatcherTally {
   struct Session {
     std::string job;
     std::uint32_t replica = 0;
-    bool returned = false;  // its next report begins its count
+    bool returned = false;  // its next report adds nothing to the counts
     v1::Counters counted;
-    std::uint64_t self_leases = 0;  // highest number that it gave to itself
+    std::uint64_t self_leases = 0;  // highest number of the leases that it granted itself
     std::uint64_t stride = 0;       // 0: no plan yet
-    Position granted;               // all before it has been leased once
+    Position granted;               // the end of the furthest lease that it has had
     bool failing = false;           // its last report names failing workers
-    bool late = false;              // … a late one
+    bool late = false;              // its last report names a late lease
   };
 
   void On(const TermBegun& u);
@@ -81,7 +81,7 @@ class DispatcherTally {
   std::uint64_t mismatches_ = 0;
   std::map<v1::DropReason, std::uint64_t> dropped_;
   Histogram commits_;
-  std::map<std::string, std::uint64_t> commit_errors_;  // by code, as a label has it
+  std::map<std::string, std::uint64_t> commit_errors_;  // by the label of the code
 };
 
 }  // namespace millrace

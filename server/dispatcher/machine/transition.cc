@@ -7,8 +7,9 @@
 namespace millrace {
 namespace {
 
-/// The code that a consumer acts on: it ends at ABORTED and FAILED_PRECONDITION and tries again
-/// after everything else, so an error that no second try can cure must not come as something else.
+/// The status with the code that a consumer acts on. A consumer ends at ABORTED and
+/// FAILED_PRECONDITION, and tries again after all other codes. So an error that no second try can
+/// cure becomes FAILED_PRECONDITION.
 Status ForConsumer(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
@@ -54,7 +55,7 @@ void Transition::Close(StreamId stream, const Status& status) {
 }
 
 void Transition::Begin(Moment now) {
-  // A gap between events is our own pause: nobody could be heard meanwhile.
+  // A long gap between events is a pause of this process. It could hear nobody meanwhile.
   const Duration late = now.time - now_.time - options_.tick;
   if (late > options_.late_tick) {
     Log(LogLevel::kWarning, "paused", {{"seconds", fmt::format("{:.1f}", ToSeconds(late))}});

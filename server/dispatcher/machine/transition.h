@@ -1,6 +1,6 @@
-// What one event does to a dispatcher: the updates of its facts and the actions that it causes, in
-// order. The parts of the machine decide through it: they read the facts here, change them by
-// updates, and say what they want done.
+// The effects of one event on a dispatcher: updates of its facts, and actions, in order. The parts
+// of the machine work through it. They read the facts here, change them by updates, and say which
+// actions they want done.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-/// When something happens.
+/// The time of an event.
 struct Moment {
   Time time;
   std::int64_t unix_seconds = 0;  // for job records only
@@ -44,17 +44,19 @@ class Transition {
   void Do(Action action) { actions_.push_back(std::move(action)); }
   void Log(LogLevel level, std::string event,
            std::vector<std::pair<std::string, std::string>> fields);
-  /// Nothing where the stream is not open. A consumer gets a code that makes it do the right thing.
+  /// Closes the stream if it is open. A consumer gets a code that tells it whether to try again.
   void Close(StreamId stream, const Status& status);
-  /// The job is brought to where its sessions want it before the event ends.
+  /// Marks the job, so that Admission::Settle is called for it before the event ends.
   void Unsettle(const std::string& job) { unsettled_.insert(job); }
-  /// All workers are told before the event ends which plans and files are wanted.
+  /// Before the event ends, all workers are told which plans and files are wanted.
   void TellWorkers() { tell_workers_ = true; }
 
   // --- For the machine, around the parts ---
-  /// Everybody is given the time of a pause of our own. Time never goes back.
+  /// Begins an event. If this process has paused before it, everybody gets that much more time.
+  /// Time never goes back.
   void Begin(Moment now);
-  /// The first of the unsettled jobs, which counts as settled from then on.
+  /// Takes the first of the unsettled jobs; it counts as settled from then on. Empty if there is
+  /// none.
   std::optional<std::string> TakeUnsettled();
   bool TakeTellWorkers() { return std::exchange(tell_workers_, false); }
   Actions TakeActions() { return std::exchange(actions_, {}); }

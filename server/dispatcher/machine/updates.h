@@ -1,4 +1,4 @@
-// Everything that can change what a dispatcher knows, each change with a name.
+// All the changes that a dispatcher's facts can go through. Each change has a name.
 #pragma once
 
 #include <memory>
@@ -17,9 +17,10 @@ struct TermBegun {
   std::vector<v1::JobRecord> records;
 };
 struct NumberIssued {};
+/// Everybody gets that much more time, after a pause of the dispatcher itself.
 struct TimeGranted {
   Duration by;
-};  // everyone gets that much more time
+};
 struct DatasetOpened {
   std::string id;
   v1::DatasetState dataset;
@@ -88,7 +89,7 @@ struct SessionAdmitted {
 };
 struct SessionReported {
   Number id;
-  v1::Report report;  // without held leases
+  v1::Report report;  // without the held leases
   std::vector<LeaseFacts> held;
   Time at;
   Time lapsed;
@@ -144,9 +145,10 @@ struct RecordFailed {
   Time retry_at;
 };
 
+/// Nothing of the job is left to be written.
 struct WriteForgotten {
   std::string job;
-};  // nothing is left to be written
+};
 
 using Update =
     std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,

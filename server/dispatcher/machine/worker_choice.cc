@@ -27,7 +27,7 @@ std::uint64_t Weight(Number worker, Number session) {
   return Mix(Mix(Mix(worker.term) ^ worker.n) ^ Mix(Mix(session.term) ^ session.n));
 }
 
-/// Of one builder thread; 0 before the first batch.
+/// How long one builder thread takes for a batch; 0 before the first batch.
 double ShownSecondsPerBatch(const v1::WorkRequest& report) {
   double seconds = 0;
   std::uint64_t batches = 0;
@@ -116,7 +116,7 @@ const WorkerSet& WorkerSets::Of(const SessionFacts& session,
   }
   const auto [entry, is_new] = sets_.try_emplace(session.id);
   WorkerSet& set = entry->second;
-  // Time alone takes workers out of a set, and brings none into it.
+  // If only time passes, workers can fall silent and leave a set, but none can join it.
   const bool heard = std::all_of(set.workers.begin(), set.workers.end(),
                                  [&](const Worker* w) { return IsHeard(*w, now, options); });
   if (is_new || !heard) set = MakeWorkerSet(workers, session, now, options);

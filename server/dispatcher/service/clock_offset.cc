@@ -3,7 +3,7 @@
 namespace millrace {
 namespace {
 
-/// Longer ago than any clock runs: keeps sums within bounds.
+/// Longer than any clock has run. This limit keeps sums from overflowing.
 constexpr Duration kLatest = std::chrono::hours(24 * 365 * 50);
 
 bool IsTime(Time time) { return time > Time{} && time < Time{kLatest}; }

@@ -12,10 +12,11 @@
 namespace millrace {
 namespace {
 
-/// A loop that waits for more of its time than this would take as many batches as it got.
+/// A training loop counts as busy for at least this part of its time, even if it only waits.
 constexpr double kLeastBusy = 0.01;
 
-/// Batches per second that a loop takes while it does not wait; 0 where that is not known.
+/// The batches per second that a training loop takes while it does not wait; 0 if that is not
+/// known.
 double DemandOf(const SessionFacts& session) {
   if (session.samples.size() < 2) return 0;
   const CounterSample& first = session.samples.front();

@@ -7,15 +7,15 @@
 
 namespace millrace {
 
-/// Adds all metrics of a dispatcher but those of its process. `now` is the time of the call.
+/// Adds all metrics of a dispatcher, except those of its process. `now` is the time of the call.
 void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                           const DispatcherTally& tally, Time now, double unix_seconds,
                           MetricSet& metrics);
 
-/// How many workers would keep the sessions from waiting: the batches per second that their loops
-/// take while they do not wait, over what a present worker can build, rounded up; at least 1, at
-/// most twice `present`. `present` where nothing is known yet. `worker_rate` is in batches per
-/// second, 0 where unknown.
+/// How many workers would keep the sessions from waiting. This is the batches per second that their
+/// training loops take while they do not wait, divided by `worker_rate` and rounded up. It is at
+/// least 1 and at most twice `present`. If nothing is known yet, it is `present`, but at least 1.
+/// `worker_rate` is the batches per second that one worker can build; 0 if that is not known.
 double DesiredWorkers(const std::vector<const SessionFacts*>& sessions, double worker_rate,
                       std::size_t present);
 

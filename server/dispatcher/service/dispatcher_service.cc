@@ -35,7 +35,8 @@ void WriteLog(Logger& logger, const LogEvent& e) {
   }
 }
 
-/// A stream that came in: refused, so that its peer goes elsewhere, unless the event loop takes it.
+/// A stream that came in. If the event loop never takes it, it is refused, so that its peer
+/// connects again.
 template <class StreamT>
 struct Offer {
   explicit Offer(std::shared_ptr<StreamT> offered) : stream(std::move(offered)) {}
@@ -136,7 +137,7 @@ void DispatcherService::Loop() {
   for (auto& task : queue_->TakeAll(next_tick)) {
     if (MayLead()) task();
   }
-  (void)MayLead();  // for the reason that peers are given
+  (void)MayLead();  // it sets the reason that peers are given
   const Status stops =
       !lost_.ok() ? lost_
                   : Unavailable(fmt::format("the dispatcher at {} has stopped", options_.address));
@@ -174,7 +175,7 @@ template <class StreamT, class Out>
 std::shared_ptr<StreamT> DispatcherService::Accept(
     std::map<StreamId, std::shared_ptr<StreamT>>& streams, std::shared_ptr<Stream<Out>> stream) {
   const StreamId id = ++last_stream_;
-  // The handler may outlive this service: it knows the queue, whose tasks only the loop runs.
+  // The handler may outlive this service. It only posts to the queue, whose tasks the loop runs.
   auto notify = [this, queue = queue_, id, &streams] {
     queue->Post([this, id, &streams] { Drain(streams, id); });
   };
@@ -280,7 +281,7 @@ Result<T> DispatcherService::Ask(const char* method, std::function<Result<T>()> 
   auto answer = std::make_shared<std::promise<Result<T>>>();
   auto future = answer->get_future();
   queue_->Post([answer, question = std::move(question)] { answer->set_value(question()); });
-  answer.reset();  // a task that a closed queue dropped breaks the promise
+  answer.reset();  // so that the promise breaks if a closed queue drops the task
   const bool ready = future.wait_for(kAnswerWithin) == std::future_status::ready;
   --questions_;
   if (!ready) {
@@ -341,13 +342,13 @@ void DispatcherService::Perform(Actions actions) {
   if (!leads_) BeginAnew();
 }
 
-// The store is this process's alone, so that there is no other dispatcher to go to: peers that have
-// seen a higher term saw one of an earlier store or clock. A still higher term is one that they
-// follow, and everything else comes back with them, as at a start.
+// Only this process writes to the store, so there is no other dispatcher that peers could go to. If
+// a peer has seen a higher term, that came from an earlier store or clock. Peers follow a term that
+// is still higher. They bring back all other facts, as after a start.
 void DispatcherService::BeginAnew() {
   if (beginning_ || clock_->Now() < begin_again_at_) return;
   beginning_ = true;
-  // On the thread of the records' writer: what was to be written before comes before.
+  // On the thread that writes the records, so that those that wait to be written come first.
   committer_.Post([this, queue = queue_, above = dispatcher_->seen_term()] {
     auto begun = BeginTerm(*store_, *clock_, above);
     queue->Post([this, begun = std::move(begun)] { Begun(begun); });

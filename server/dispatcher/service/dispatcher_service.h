@@ -1,14 +1,15 @@
-// A dispatcher on a network: runs the state machine on a thread of its own and does what it asks
-// for.
+// A dispatcher on a network. It runs the state machine on a thread of its own, and does what the
+// machine asks for.
 //
-// Streams and requests of the network, results of compiling and committing, and ticks become tasks
-// of one queue, which the event-loop thread runs one after another; only it touches the dispatcher.
-// The queue is bounded: a stream is in it at most once (server_stream.h), a compilation once a
-// pipeline, a commit once a job, and requests are counted. Plans are compiled and records committed
-// on executors.
+// One thread, the event loop, runs the machine's ticks and the tasks of a queue, one after another.
+// No other thread touches the machine. Streams and requests of the network become tasks of the
+// queue, and so do the results of compiling plans and of committing records, which executors do.
 //
-// Thread-safe. The network must not call a stopped service's endpoint for new streams; handlers of
-// old ones may live on and do nothing.
+// The queue is bounded. It has at most one task for each stream (server_stream.h), one for each
+// pipeline that is compiled, and one for each job whose record is committed. Requests are counted.
+//
+// Thread-safe. After the service was stopped, the network must not bring it new streams. Handlers
+// of old streams may live on; they do nothing.
 #pragma once
 
 #include <atomic>
@@ -38,20 +39,21 @@
 
 namespace millrace {
 
-/// What a dispatcher asks and tells whoever runs it. Called on any of its threads, and not after
-/// its destructor.
+/// Functions by which a dispatcher asks and tells its owner. They are called on any of its threads,
+/// but not after its destructor.
 struct DispatcherHooks {
-  /// Asked before every event. Not ok: another one may lead by now, so that the event is dropped,
-  /// all streams end with that status, and nothing is done any more. Null: it is the only one.
+  /// Asked before every event. If it is not ok, another dispatcher may lead by now. The event is
+  /// then dropped, all streams end with that status, and nothing is done any more. Null if there is
+  /// no other dispatcher.
   std::function<Status()> may_lead;
-  /// The store cannot go on (Internal): the process has to end.
+  /// Called if the store cannot go on (Internal). The process then has to end.
   std::function<void(const Status&)> on_broken_store;
 };
 
 class DispatcherService final : public RunningDispatcher {
  public:
-  /// Loads the store, commits a term above all before it, and starts the event loop. Errors of the
-  /// store. `clock` should be one of CLOCK_BOOTTIME.
+  /// Loads the store, commits a term higher than all terms before it, and starts the event loop.
+  /// Errors are those of the store. `clock` should read CLOCK_BOOTTIME.
   static Result<std::shared_ptr<DispatcherService>> Start(const DispatcherOptions& options,
                                                           std::shared_ptr<StateStore> store,
                                                           std::shared_ptr<PlanCompiler> compiler,
@@ -60,25 +62,24 @@ class DispatcherService final : public RunningDispatcher {
                                                           DispatcherHooks hooks = {});
   ~DispatcherService() override;
 
-  /// Also ends the event loop. The destructor waits for a compilation that runs.
+  /// Also ends the event loop. A compilation may still run; only the destructor waits for it.
   void Stop() override;
   void SetDataset(const std::string& id, v1::DatasetState dataset) override;
   void SetAddress(const std::string& address) override;
 
-  /// Runs a tick at the clock's present time and waits for it. For fake clocks, which have to be
-  /// moved in steps of at most options.late_tick, with a tick after each: a longer one is a pause
-  /// to the dispatcher.
+  /// Runs a tick at the clock's present time and waits for it. It is for fake clocks. Move such a
+  /// clock in steps of at most options.late_tick, with a tick after each step. The dispatcher takes
+  /// a longer step for a pause.
   void Tick();
 
-  /// The metrics of a dispatcher, filled in. Without most of them where the event loop does not
-  /// answer.
+  /// Adds the dispatcher's metrics. Most of them are missing if the event loop does not answer.
   void AddMetrics(MetricSet& metrics) override;
   /// Whether this dispatcher leads: its term has begun and no higher one is known.
   bool leads() const override { return leads_; }
-  /// When the event loop was last seen to go round.
+  /// When the event loop last went round.
   Time last_round() const override { return last_round_; }
 
-  /// A later one each time that a peer has seen a higher term than this one's.
+  /// The present term. The dispatcher begins a higher one if a peer has seen a higher one.
   std::uint64_t term() const override { return term_; }
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
@@ -92,7 +93,7 @@ class DispatcherService final : public RunningDispatcher {
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
 
  private:
-  /// A term that the store has committed, and what it had then.
+  /// A term that the store has committed, and the job records that the store had then.
   struct TermRecords {
     std::uint64_t term = 0;
     std::vector<v1::JobRecord> jobs;
@@ -104,11 +105,11 @@ class DispatcherService final : public RunningDispatcher {
                     std::shared_ptr<Logger> logger, DispatcherHooks hooks, TermRecords begun);
 
   void Loop();
-  /// Whether the next event may be handled; else the loop ends.
+  /// Whether the next event may be handled. If not, the loop ends.
   bool MayLead();
   Moment Now() const;
   void Perform(Actions actions);
-  /// Asks all peers for spans, where a trace is taken.
+  /// Asks all peers for spans, if a trace is being taken.
   void TendTrace();
   void RecordLeases(const SendAttach& action);
   void BeginAnew();
@@ -125,11 +126,12 @@ class DispatcherService final : public RunningDispatcher {
                                   std::shared_ptr<Stream<Out>> stream);
   template <class StreamT>
   void Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id);
-  /// `method` is counted where the answer is a refusal.
+  /// Runs `question` on the event loop and waits for its answer. If that is a refusal, it is
+  /// counted for `method`.
   template <class T>
   Result<T> Ask(const char* method, std::function<Result<T>()> question);
 
-  DispatcherOptions options_;  // changed by the event loop alone
+  DispatcherOptions options_;  // only the event loop changes them
   const std::shared_ptr<StateStore> store_;
   const std::shared_ptr<PlanCompiler> compiler_;
   const std::shared_ptr<const Clock> clock_;
@@ -145,14 +147,14 @@ class DispatcherService final : public RunningDispatcher {
   std::atomic<Time> last_round_;
   RefusalCounter refusals_;
 
-  // The event loop's own.
+  // Only the event loop uses these.
   DispatcherTally tally_;
-  std::optional<DispatcherMachine> dispatcher_;  // always there
+  std::optional<DispatcherMachine> dispatcher_;  // never empty
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed
-  Time begin_again_at_;     // where that failed
+  Time begin_again_at_;     // when to try again if that failed
   Status lost_;             // not ok: another one may lead
-  Time event_began_;        // the one that is handled; unset where no trace is taken
+  Time event_began_;        // when the present event began; unset if no trace is taken
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
 

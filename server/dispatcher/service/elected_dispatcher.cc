@@ -126,7 +126,7 @@ bool ElectedDispatcher::leads() const {
   return service != nullptr && service->leads();
 }
 
-// A standby has no loop that could hang: its election goes on by tickers.
+// A standby has no event loop that could hang. Tickers run its election.
 Time ElectedDispatcher::last_round() const {
   const auto service = Leading();
   return service != nullptr ? service->last_round() : clock_->Now();

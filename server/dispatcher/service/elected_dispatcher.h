@@ -1,7 +1,7 @@
-// One of several dispatchers that share a state in etcd. The one that is elected (state/election.h)
-// runs a DispatcherService of its own, with a new term; the others refuse everybody with
-// Unavailable "not the leader: <who> leads", which sends peers on to the next address that they
-// know.
+// One of several dispatchers that share a state in etcd. The one that is elected
+// (state/etcd/election.h) runs a DispatcherService of its own, with a new term. The others refuse
+// everybody with Unavailable "not the leader: <who> leads". Peers then go on to the next address
+// that they know.
 //
 //   standby ── elected ──▶ loads the state, commits a term ──▶ leads
 //      ▲                                                         │
@@ -31,17 +31,17 @@ namespace millrace {
 
 class ElectedDispatcher final : public RunningDispatcher {
  public:
-  /// A standby, until SetAddress. `name` is who leads, for messages. `clock` has to be one of
-  /// CLOCK_BOOTTIME.
+  /// Makes a standby that stands for election only after SetAddress. Messages call this dispatcher
+  /// `name` if it leads. `clock` has to read CLOCK_BOOTTIME.
   ElectedDispatcher(const DispatcherOptions& options, const EtcdAddress& store, std::string name,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
                     std::shared_ptr<Logger> logger);
   ~ElectedDispatcher() override;
 
-  /// Resigns too, so that a standby leads at once.
+  /// Also resigns, so that a standby can lead at once.
   void Stop() override;
   void SetDataset(const std::string& id, v1::DatasetState dataset) override;
-  /// Stands for election from now on.
+  /// Also stands for election from now on.
   void SetAddress(const std::string& address) override;
   std::uint64_t term() const override;
   void AddMetrics(MetricSet& metrics) override;
@@ -59,7 +59,7 @@ class ElectedDispatcher final : public RunningDispatcher {
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
 
  private:
-  /// Begins to lead, or ends it, as the election says.
+  /// Begins or ends to lead, as the election says.
   void Follow();
   void Lead(const EtcdFence& fence);
   void Retire();
@@ -80,14 +80,15 @@ class ElectedDispatcher final : public RunningDispatcher {
   mutable Mutex mutex_;
   std::shared_ptr<Election> election_ MILLRACE_GUARDED_BY(mutex_);  // null before SetAddress
   std::map<std::string, v1::DatasetState> datasets_ MILLRACE_GUARDED_BY(mutex_);
-  std::shared_ptr<DispatcherService> service_ MILLRACE_GUARDED_BY(mutex_);  // null: a standby
+  std::shared_ptr<DispatcherService> service_
+      MILLRACE_GUARDED_BY(mutex_);  // null if this is a standby
   bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
 
-  // The follower's own.
-  std::int64_t revision_ = 0;  // of the key that service_ leads by
+  // Only the thread of follower_ uses these.
+  std::int64_t revision_ = 0;  // of the key in etcd with which service_ leads
   Time try_again_at_;
 
-  Executor retired_{1};  // where services end whose plans are still being compiled
+  Executor retired_{1};  // destroys services, whose compilations may still run
   std::unique_ptr<Ticker> steps_;
   std::unique_ptr<Ticker> follower_;
 };

@@ -1,4 +1,4 @@
-// Where a dispatcher gets the facts of plans from.
+// The source of the plan facts that a dispatcher needs.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,18 @@
 
 namespace millrace {
 
-/// Makes plans of pipelines. Thread-safe.
+/// Compiles pipelines to plans. Thread-safe.
 class PlanCompiler {
  public:
   virtual ~PlanCompiler() = default;
-  /// Blocks for as long as compiling takes: called off the event loop. Unavailable where it can be
-  /// tried again later (an index is being built); any other error ends the sessions that ask.
+  /// Blocks for as long as compiling takes, so it is not called on the event loop. Unavailable or
+  /// ResourceExhausted if it can be tried again later, for example because an index is being built.
+  /// Any other error ends the sessions that ask for the plan.
   virtual Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) = 0;
 };
 
-/// The facts of a plan and the pipeline that it was compiled from. The plan itself is not needed
-/// any more.
+/// Makes the facts of a plan, from its outline and the pipeline that it was compiled from. Both are
+/// copied as far as they are needed.
 std::shared_ptr<const PlanFacts> MakePlanFacts(const Pipeline& pipeline, const PlanOutline& plan);
 
 }  // namespace millrace

@@ -1,5 +1,6 @@
-// A dispatcher as a daemon runs it: alone, with a store of its own (dispatcher_service.h), or one
-// of several that share a store, of which one leads (elected_dispatcher.h).
+// A dispatcher as a daemon runs it. Either it is alone, with a store of its own
+// (dispatcher_service.h), or it is one of several that share a store, and only one of them leads
+// (elected_dispatcher.h).
 #pragma once
 
 #include <cstdint>
@@ -14,22 +15,23 @@ namespace millrace {
 /// Thread-safe.
 class RunningDispatcher : public DispatcherEndpoint {
  public:
-  /// Ends all streams with Unavailable, which peers take as a reason to come back, or to go to
-  /// another one. Jobs stay live. Idempotent.
+  /// Ends all streams with Unavailable. Peers then come back, or go to another dispatcher. Jobs
+  /// stay live. Idempotent.
   virtual void Stop() = 0;
-  /// A dataset of this host: digest and, for naming differences, the list of its files. Again when
-  /// that changes.
+  /// Sets the state of a dataset of this host: its digest, and the list of its files, by which
+  /// differences are named. To be called again when the state changes.
   virtual void SetDataset(const std::string& id, v1::DatasetState dataset) = 0;
-  /// Where it listens, for status and messages: known only once it does.
+  /// Sets the address at which it listens, for status and messages. The address is not known before
+  /// it listens.
   virtual void SetAddress(const std::string& address) = 0;
-  /// The metrics of a dispatcher, filled in: without most of them where its event loop does not
-  /// answer, and where it does not lead.
+  /// Adds the dispatcher's metrics. Most of them are missing if its event loop does not answer, or
+  /// if it does not lead.
   virtual void AddMetrics(MetricSet& metrics) = 0;
   /// Whether this dispatcher leads: its term has begun and no higher one is known.
   virtual bool leads() const = 0;
-  /// When its event loop was last seen to go round.
+  /// When its event loop last went round.
   virtual Time last_round() const = 0;
-  /// Of the leading dispatcher in this process; 0 where it does not lead.
+  /// The term in which it leads; 0 if it does not lead.
   virtual std::uint64_t term() const = 0;
 };
 

@@ -16,7 +16,7 @@ bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later) {
 }
 
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
-  // A file list is sent once for each time it is asked for.
+  // A worker sends a file list only once for each request, so no later message may replace it.
   const auto& datasets = waiting.datasets();
   const bool lists = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
     return dataset.second.file_list_size() > 0;
@@ -33,7 +33,7 @@ bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
 }
 
 bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later) {
-  // Plans and asks are two subjects: what says nothing of one leaves it as it was.
+  // Plans and asks for traces are two subjects. Neither of them replaces the other.
   if (later.has_trace() && !later.has_id()) {
     *waiting.mutable_trace() = std::move(*later.mutable_trace());
     return true;

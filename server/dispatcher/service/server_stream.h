@@ -1,8 +1,8 @@
-// The dispatcher's end of one stream: what came in waits here for the event loop, and what goes out
-// for the write before it. Both are bounded: reports and pulses are the whole truth, so that a
-// later one stands in for one that still waits.
+// The dispatcher's end of one stream. Messages that came in wait here for the event loop. A message
+// that goes out waits here until the one before it is written. The number of messages that wait is
+// bounded, because a later report or pulse replaces one that still waits.
 //
-// Thread-safe. Send and Close are the event loop's; the rest is the network's.
+// Thread-safe. The event loop calls Take, Send and Close; the network calls the rest.
 #pragma once
 
 #include <cstddef>
@@ -18,30 +18,31 @@
 
 namespace millrace {
 
-/// Makes one message of two that came one after another. False where both are needed.
+/// Merges `later` into `waiting`, which came before it. False if both messages are needed.
 bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later);
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later);
 
-/// Makes one message of two that go out. False where a peer that does not read has too much
-/// waiting.
+/// Merges `later` into `waiting`, which would go out before it. False if too much waits, because
+/// the peer does not read.
 bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
 bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
 
 template <class In, class Out>
 class ServerStream final : public StreamHandler<In> {
  public:
-  /// More messages than this that cannot be made one are an abuse.
+  /// The most messages that may wait if they cannot be merged. A peer that sends more is cut off.
   static constexpr std::size_t kMostWaiting = 16;
 
-  /// What came in since the last Take.
+  /// The messages that came in since the last Take, and the stream's state.
   struct Inbound {
     std::deque<In> messages;
-    bool closed = false;   // after the messages
-    bool flooded = false;  // too many messages: the stream deserves no more
+    bool closed = false;   // the stream has ended after the messages
+    bool flooded = false;  // too many messages waited; later ones are dropped
   };
 
-  /// `notify` is called on the network's threads when there is something to Take, once until then;
-  /// `on_trace` there too, at once, with spans that came beside a message.
+  /// Both functions are called on the network's threads. `notify` is called when there is something
+  /// to Take, and then not again until it is taken. `on_trace` is called at once with the spans
+  /// that came with a message.
   ServerStream(StreamId id, std::shared_ptr<Stream<Out>> stream, std::function<void()> notify,
                std::function<void(v1::TraceReport)> on_trace = nullptr)
       : id_(id),
@@ -122,7 +123,7 @@ class ServerStream final : public StreamHandler<In> {
     stream->Write(std::move(message));
   }
 
-  /// What still waits to be written is dropped.
+  /// Closes the stream. A message that still waits to be written is dropped.
   void Close(const Status& status) {
     std::shared_ptr<Stream<Out>> stream;
     {

@@ -1,4 +1,4 @@
-// Tasks for one thread that runs them in order and does something else regularly.
+// A queue of tasks for one thread, which runs them in order and does other work between them.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@
 
 namespace millrace {
 
-/// Thread-safe. Posting never blocks; whoever posts sees to it that the queue stays short.
+/// Thread-safe. Post never blocks, so its callers have to see to it that the queue stays short.
 class TaskQueue {
  public:
-  /// Ignored after Close.
+  /// Adds a task. Ignored after Close.
   void Post(std::function<void()> task) {
     MutexLock lock(mutex_);
     if (closed_) return;
@@ -21,7 +21,8 @@ class TaskQueue {
     changed_.NotifyOne();
   }
 
-  /// All tasks that wait, in order; none where `until` came first.
+  /// Waits for tasks and takes all of them, in order. None if `until` comes first, or if the queue
+  /// is closed and empty.
   std::deque<std::function<void()>> TakeAll(std::chrono::steady_clock::time_point until) {
     MutexLock lock(mutex_);
     while (tasks_.empty() && !closed_) {
@@ -32,7 +33,7 @@ class TaskQueue {
     return std::exchange(tasks_, {});
   }
 
-  /// Drops nothing that was posted before.
+  /// Refuses all later tasks. Tasks that were posted before stay in the queue.
   void Close() {
     MutexLock lock(mutex_);
     closed_ = true;

@@ -9,17 +9,17 @@
 namespace millrace {
 namespace {
 
-/// Chunks that wait for a reader: about 100 MB at most.
+/// The most chunks that wait for a reader. They take about 100 MB.
 constexpr std::size_t kMostWaiting = 64;
 constexpr std::size_t kOwnSpansAtOnce = 16'384;
 constexpr std::size_t kMostPeers = 40'000;
-/// With a reader that takes its time.
+/// How long after its end a trace waits for a slow reader.
 constexpr Duration kPatience = std::chrono::seconds(15);
 
 std::uint64_t Nanoseconds(Time time) { return static_cast<std::uint64_t>(time.since_boot.count()); }
 Time FromNanoseconds(std::uint64_t ns) { return {Duration(static_cast<std::int64_t>(ns))}; }
 
-/// Longer strings of a peer are for nobody's eyes.
+/// Cuts a name that a peer has sent: nobody needs a longer one.
 std::string Cut(const std::string& name) { return name.substr(0, 256); }
 
 }  // namespace
@@ -76,7 +76,7 @@ void TraceCollector::OnRequest(std::uint64_t reader,
   Trace& trace = *trace_;
   trace.began = clock_->Now();
   trace.until = trace.began + std::chrono::seconds(request.seconds());
-  // Another one than any before it, from a dispatcher before this one too.
+  // The number is higher than all before it, also than those of earlier dispatchers.
   trace.number = last_trace_ =
       std::max(last_trace_ + 1, static_cast<std::uint64_t>(clock_->UnixSeconds()) << 20);
   trace.reader = stream;
@@ -102,7 +102,7 @@ void TraceCollector::OnGone(std::uint64_t reader) {
   gone = std::move(trace_->reader);
   trace_->waiting.clear();
   trace_->writing = false;
-  // Peers are told to stop.
+  // With this end, the next Tick tells the peers to stop.
   trace_->until = std::min(trace_->until, clock_->Now());
   lock.Unlock();
 }

@@ -1,8 +1,8 @@
-// Takes traces: asks workers and consumers to record, and passes what they send on to whoever asked
-// for the trace. It keeps nothing. docs/protocol.md, "Traces".
+// Takes traces. It asks workers and consumers to record spans, and passes these on to the reader
+// who asked for the trace. It keeps nothing. See docs/protocol.md, "Traces".
 //
-// Thread-safe. Nothing of it touches the dispatcher's state machine, whose adapter calls Tick and
-// sends the asks.
+// Thread-safe. It does not touch the dispatcher's state machine. The adapter of that machine calls
+// Tick and sends the asks.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ namespace millrace {
 class TraceCollector final : public std::enable_shared_from_this<TraceCollector> {
  public:
   static constexpr std::uint32_t kMostSeconds = 600;
-  /// How long to wait for what peers still have to send after the end.
+  /// How long to wait, after a trace's end, for spans that peers still have to send.
   static constexpr Duration kLateness = std::chrono::seconds(2);
 
   /// `name` and `host_id` are the dispatcher's own.
@@ -37,15 +37,17 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   /// The dispatcher's own spans.
   Tracer& tracer() { return tracer_; }
 
-  /// Somebody's stream: one request is expected of it.
+  /// Takes the stream of a reader, who is expected to send one request.
   std::shared_ptr<StreamHandler<v1::TraceRequest>> Accept(
       std::shared_ptr<Stream<v1::TraceChunk>> stream);
 
-  /// Passes on what is new; regularly. An ask for all `peers` streams, where a trace is being taken
-  /// or ended; none, at the cost of one relaxed load, where not.
+  /// Passes new spans on. To be called regularly. `peers` is the number of streams of workers and
+  /// consumers. While a trace is being taken or ended, it returns an ask that has to go out on all
+  /// of them. Otherwise it returns none, at the cost of one relaxed load.
   std::optional<v1::TraceAsk> Tick(const DispatcherFacts& facts, std::size_t peers);
 
-  /// A peer's report of spans, which came now. Ignored where it is of no trace that is being taken.
+  /// Takes a peer's report of spans, which came just now. Ignored if it is not for the trace that
+  /// is being taken.
   void OnReport(v1::TraceRole role, v1::TraceReport report);
 
   /// Ends a trace at once.
@@ -57,18 +59,18 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   struct Peer {
     ClockOffset clock;
     bool done = false;
-    std::uint64_t not_passed_on = 0;  // spans, since the reader was too slow
+    std::uint64_t not_passed_on = 0;  // spans that were lost because the reader was too slow
   };
   struct Trace {
     std::uint64_t number = 0;
-    std::shared_ptr<Stream<v1::TraceChunk>> reader;  // null: it has gone
+    std::shared_ptr<Stream<v1::TraceChunk>> reader;  // null if it has gone
     std::uint64_t reader_id = 0;
     bool writing = false;
     std::deque<v1::TraceChunk> waiting;
     Time began;
     Time until;
     std::map<PeerKey, Peer> peers;
-    std::set<std::pair<Number, bool>> told;  // sessions; whether with their steps
+    std::set<std::pair<Number, bool>> told;  // sessions; true if with their steps
   };
 
   void OnRequest(std::uint64_t reader, const std::shared_ptr<Stream<v1::TraceChunk>>& stream,

@@ -1,4 +1,4 @@
-// Who may attach, who waits, who is turned out.
+// Tests of who may attach, who waits and who is turned out.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -196,7 +196,7 @@ TEST_CASE("a session number of another process is not given away", "[admission]"
   CHECK(h.IsOpen(first));
   CHECK(h.IsOpen(second));
   CHECK(h.SessionOn(second) > h.SessionOn(first));
-  // From then on it comes back with the number that it was given.
+  // From then on, the session comes back with the number that it was given.
   const StreamId again =
       h.Attach(Again(h, second, HelloOptions{.rank = 1, .world_size = 2, .nonce = 'z'}));
   CHECK(h.SessionOn(again) == h.SessionOn(second));
@@ -233,7 +233,7 @@ TEST_CASE("an admitted session and its report make a new dispatcher whole",
 
   REQUIRE(h.WelcomeOn(second) != nullptr);
   CHECK(h.SessionOn(second) == h.SessionOn(first));
-  // Only what it does not hold is leased: steps 4 to 7.
+  // Only the steps that it does not hold are leased: steps 4 to 7.
   const std::vector<v1::Lease> more = h.LeasesOn(second);
   REQUIRE_FALSE(more.empty());
   CHECK(more.front().shard().position() == 32);

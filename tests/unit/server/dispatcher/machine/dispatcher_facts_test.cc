@@ -1,4 +1,4 @@
-// The facts follow from the updates, and are bounded.
+// The facts follow from the updates alone, and their size is bounded.
 #include <catch2/catch.hpp>
 
 #include "harness.h"

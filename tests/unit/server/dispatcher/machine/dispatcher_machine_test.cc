@@ -1,4 +1,4 @@
-// Streams and terms: what comes before the parts of a dispatcher.
+// Streams and terms: the checks that come before the parts of a dispatcher are called.
 #include <catch2/catch.hpp>
 
 #include "harness.h"
@@ -37,7 +37,7 @@ TEST_CASE("a worker that has a number of a higher term ends this dispatcher's", 
 }
 
 TEST_CASE("a term can be pushed no further than a year beyond the clock", "[term]") {
-  Harness h({}, 1'700'000'000 + 366 * 86'400);  // as far as peers can have pushed it
+  Harness h({}, 1'700'000'000 + 366 * 86'400);  // the highest term that peers can bring about
   v1::Hello hello = MakeHello({});
   hello.set_highest_term(h.dispatcher->facts().term() + 1);
   const StreamId stream = h.Attach(hello);

@@ -1,4 +1,4 @@
-// Workers: numbers, plans to keep, datasets that differ.
+// Workers: their numbers, the plans that they keep, and datasets that differ.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -50,7 +50,7 @@ TEST_CASE("a worker's number of this term that was not issued here ends the term
   h.Work(second, request);
   CHECK(h.ClosedWith(second).code() == StatusCode::kUnavailable);
   CHECK_FALSE(h.IsOpen(first));
-  CHECK(h.dispatcher->seen_term() == 100);  // the next is above it
+  CHECK(h.dispatcher->seen_term() == 100);  // the next term is higher
 }
 
 TEST_CASE("a number of another worker is not given away", "[work][hostile]") {
@@ -164,7 +164,7 @@ TEST_CASE("a worker that does what it shall is sent bare pulses", "[work][plans]
   CHECK_FALSE(pulse.has_id());
   CHECK(pulse.plans_size() == 0);
   CHECK(pulse.term() == 100);
-  // One that lost the plan is told again.
+  // A worker that has lost the plan is told of it again.
   h.workers[worker].clear_plans();
   h.Advance(seconds(2));
   CHECK(h.work[worker].back().plans_size() == 1);

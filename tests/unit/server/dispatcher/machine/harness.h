@@ -1,5 +1,6 @@
-// A dispatcher without network, disk and clock: events by short calls, actions kept for the test to
-// look at. Plans and commits are answered at once unless the test holds them back.
+// A dispatcher without network, disk and clock. Short calls bring it events, and its actions are
+// kept for the test to look at. Compilations and commits are answered at once, unless the test
+// holds them back.
 #pragma once
 
 #include <chrono>
@@ -18,11 +19,11 @@ namespace millrace::test {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Facts of a pipeline text of `key=value` lines: examples, size or global_size, keep, dataset. A
-/// line `error=…` is refused.
+/// Makes the facts of a pipeline whose text has `key=value` lines: examples, size or global_size,
+/// keep, dataset. InvalidArgument if there is a line `error=…`, Unavailable if there is `later=…`.
 Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline);
 
-/// "examples=80\nsize=4\n…" and what else is given.
+/// "examples=80\nsize=4\n", followed by `more`.
 std::string Yaml(const std::string& more = "");
 
 /// The digest that CompileFake gives a dataset.
@@ -54,17 +55,17 @@ class Harness {
   StreamId Attach(const HelloOptions& hello) { return Attach(MakeHello(hello)); }
   void Send(StreamId stream, const v1::AttachRequest& request);
   void Report(StreamId stream, const v1::Report& report);
-  /// A report of nothing held.
+  /// Sends a report that holds no leases.
   void Report(StreamId stream, Position next, std::uint32_t window);
   void Bye(StreamId stream);
   void Work(StreamId stream, const v1::WorkRequest& request);
   void Break(StreamId stream);
-  /// Lets time pass, with ticks; the workers of AddWorker report meanwhile, and the sessions in
+  /// Lets time pass, with ticks. Meanwhile the workers of AddWorker report, and the sessions in
   /// `talking` are heard.
   void Advance(Duration d);
-  /// The dispatcher stood still.
+  /// Lets time pass while the dispatcher stands still.
   void Pause(Duration d);
-  /// A worker that is ready for the plan of `yaml` and keeps reporting.
+  /// Adds a worker that is ready for the plan of `yaml` and keeps reporting.
   StreamId AddWorker(const std::string& name, const std::string& host_id = "w",
                      const std::string& yaml = Yaml());
   void StopWorker(StreamId stream) { workers.erase(stream); }
@@ -72,11 +73,11 @@ class Harness {
   void AnswerCompiles();
   void AnswerCommits();
   void Do(Actions actions);
-  /// A dispatcher of a higher term with what is on disk; all streams are gone.
+  /// Starts a dispatcher of the next term with the records on disk. All streams are gone.
   void Restart();
 
-  // What came of it.
-  /// The last message with a welcome, or none.
+  // Results.
+  /// The last welcome; nullptr if there is none.
   const v1::Welcome* WelcomeOn(StreamId stream) const;
   std::string WhyOn(StreamId stream) const;
   std::vector<v1::Lease> LeasesOn(StreamId stream) const;

@@ -1,4 +1,4 @@
-// What a Hello, a report and a cursor may say.
+// Tests of what a Hello, a report and a cursor may say.
 #include <catch2/catch.hpp>
 
 #include "common/base/protocol_version.h"
@@ -77,7 +77,7 @@ TEST_CASE("a session number of this term that was not issued here ends the term,
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("100.77") && Contains("another dispatcher"));
   CHECK(h.dispatcher->facts().sessions().empty());
   CHECK_FALSE(h.dispatcher->stepped_down().ok());
-  CHECK(h.dispatcher->seen_term() == 100);  // the next is above it
+  CHECK(h.dispatcher->seen_term() == 100);  // the next term is higher
 }
 
 TEST_CASE("an admitted session without a number is refused", "[hello][hostile]") {
@@ -173,7 +173,7 @@ TEST_CASE("consumers and jobs beyond their limits are told to come back, those o
   CHECK(h.ClosedWith(fourth).code() == StatusCode::kResourceExhausted);
   CHECK_THAT(h.ClosedWith(fourth).message(), Contains("3 consumers"));
   CHECK(h.IsOpen(first));
-  // What is known may come back on another stream.
+  // A known session may come back on another stream.
   h.Break(first);
   CHECK(h.IsOpen(h.Attach(HelloOptions{.job = "a"})));
 }

@@ -1,4 +1,4 @@
-// What is on disk of a job, and what a failing store stops.
+// Tests of a job's record on disk, and of what a failing store stops.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -125,7 +125,7 @@ TEST_CASE("a begin whose answer was lost is ended with the job that nobody waits
   h.disk["x"].set_name("x");  // only the answer was lost
   h.talking = {gone};
   h.store_error = ResourceExhausted("disk full");
-  h.Advance(seconds(3));  // what another try met says nothing of the first
+  h.Advance(seconds(3));  // the first try may still have written it
   h.Bye(gone);
   h.Advance(seconds(30));
   CHECK_FALSE(h.dispatcher->facts().writes().empty());

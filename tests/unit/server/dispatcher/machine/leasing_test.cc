@@ -1,4 +1,4 @@
-// Which shards a consumer gets, and of whom.
+// Tests of which shards a consumer gets, and from which workers.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -16,7 +16,7 @@ std::set<std::string> Addresses(const std::vector<v1::Lease>& leases) {
   return addresses;
 }
 
-/// Batches leased, by position within epoch 0.
+/// The number of batches in all leases.
 std::size_t Batches(const std::vector<v1::Lease>& leases) {
   std::size_t batches = 0;
   for (const auto& lease : leases) batches += lease.shard().batches();
@@ -229,7 +229,7 @@ TEST_CASE("grants count as work before the worker reports them", "[leasing][choi
     batches[lease.worker().address()] += lease.shard().batches();
   }
   CHECK(batches["w1:7701"] + batches["w2:7701"] == 256);
-  CHECK(batches["w1:7701"] >= 118);  // within one shard of the other's
+  CHECK(batches["w1:7701"] >= 118);  // the two differ by one shard at most
   CHECK(batches["w2:7701"] >= 118);
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("a consumer has at most 8 workers and keeps them", "[leasing][choice]"
   CHECK(Addresses(h.LeasesOn(stream)) == first);
 }
 
-/// A consumer of two workers that waits for the batch at its place, with what it has been leased.
+/// A consumer with two workers. It holds all its leases, and waits for the batch of the first one.
 struct Late {
   Harness h;
   StreamId busy = h.AddWorker("w1");
@@ -269,7 +269,7 @@ struct Late {
     std::erase_if(copies, [](const v1::Lease& lease) { return !lease.copy(); });
     return copies;
   }
-  /// All workers say that they have nothing to do, but for the one of the late lease.
+  /// All workers send their reports, which by default say that they have nothing to do.
   void WorkersReport() {
     for (auto& [id, report] : h.workers) h.Work(id, report);
   }

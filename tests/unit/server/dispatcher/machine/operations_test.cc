@@ -1,4 +1,4 @@
-// What operators ask for, and what status tells them.
+// Tests of what operators ask for, and of what status tells them.
 #include <catch2/catch.hpp>
 
 #include "server/dispatcher/machine/status.h"
@@ -138,7 +138,8 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
     dropped->clear_dropped();
     dropped->add_dropped()->set_reason(v1::TOO_LARGE);
     dropped->mutable_dropped(0)->set_examples(3);
-    dropped->add_dropped()->set_reason(static_cast<v1::DropReason>(17));  // of a newer worker
+    dropped->add_dropped()->set_reason(
+        static_cast<v1::DropReason>(17));  // a reason that only a newer worker knows
     dropped->mutable_dropped(1)->set_examples(2);
     h.Report(stream, report);
     h.Advance(seconds(10));

@@ -1,4 +1,4 @@
-// Which plans are compiled, again, and kept.
+// Tests of which plans are compiled, compiled again and kept.
 #include <catch2/catch.hpp>
 
 #include "harness.h"
@@ -65,7 +65,7 @@ TEST_CASE("beyond the limit of plans the one that was needed longest ago goes", 
   CHECK(transition.facts().FindPlan("first") != nullptr);
   CHECK(transition.TakeTellWorkers());
 
-  // One that a session needs stays, however old.
+  // A plan that a session needs stays, however old it is.
   v1::Hello hello = MakeHello(HelloOptions{});
   transition.Apply(SessionOpened{transition.NewNumber(), hello, "first", 0, transition.now()});
   CHECK_FALSE(ask("fourth"));

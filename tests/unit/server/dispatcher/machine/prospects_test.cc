@@ -81,7 +81,7 @@ TEST_CASE("a batch that no worker can ever build ends the job with the reason", 
   AddRefusal(h, report, "w1", code);
   AddRefusal(h, report, "w2", code);
   h.Report(stream, report);
-  // What a consumer ends at.
+  // A consumer ends only at some codes, and this is one of them.
   CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("w1 cannot"));
 }

@@ -1,4 +1,4 @@
-// What sessions are told and how they end, without a machine around them.
+// Tests of what sessions are told and how they end, without a machine around them.
 #include "server/dispatcher/machine/sessions.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@ namespace {
 
 using Catch::Contains;
 
-/// Waiting sessions, each on the stream of its number.
+/// Sessions that wait, each on a stream of its own.
 struct Waiting {
   Number Add(StreamId stream, const HelloOptions& hello) {
     transition.Apply(StreamOpened{stream, false, transition.now()});

@@ -14,7 +14,7 @@ using test::HelloOptions;
 using test::MakeHello;
 using test::seconds;
 
-/// A harness's dispatcher with a tally of all its updates.
+/// The dispatcher of a harness, with a tally of all its updates.
 struct Counted {
   Harness harness;
   DispatcherTally tally{"memory"};
@@ -120,7 +120,7 @@ TEST_CASE("leases are counted, and those given again by why", "[metrics]") {
   CHECK(c.Value(Metric::kLeasesMoved, {"failing"}) == 0);
   const auto leases = c.harness.LeasesOn(stream);
   REQUIRE_FALSE(leases.empty());
-  // Nothing of it is held: the worker failed.
+  // The consumer holds none of these leases, because the worker failed it.
   *report.mutable_last_lease() = leases.back().id();
   v1::Failing& failing = *report.add_failing();
   *failing.mutable_worker() = leases[0].worker().id();
@@ -128,7 +128,7 @@ TEST_CASE("leases are counted, and those given again by why", "[metrics]") {
   c.harness.Report(stream, report);
   CHECK(c.Value(Metric::kLeasesMoved, {"failing"}) == granted);
   CHECK(c.Value(Metric::kLeasesGranted) == 2 * granted);
-  // The window moves on: what lies behind it is leased for the first time.
+  // The window moves on. Steps beyond its old end are leased for the first time.
   report.clear_failing();
   *report.mutable_last_lease() = c.harness.LeasesOn(stream).back().id();
   report.mutable_next()->set_example(16);
@@ -186,16 +186,16 @@ TEST_CASE("jobs without sessions are forgotten beyond a number, the oldest first
 TEST_CASE("desired workers follow from the time that loops do not wait", "[metrics]") {
   SessionFacts session;
   session.live = true;
-  // 100 batches in 10 s, of which `waited` the loop waited.
+  // The loop takes 100 batches in 10 s, and waits for `waited` seconds of these.
   const auto desired = [&](double waited, double worker_rate, std::size_t present) {
     session.samples = {{Time{seconds(0)}, 0, 0, 0, 0}, {Time{seconds(10)}, 100, 0, 0, waited}};
     return DesiredWorkers({&session}, worker_rate, present);
   };
-  CHECK(desired(0, 5, 2) == 2);     // 10 a second: what two give
-  CHECK(desired(0, 20, 4) == 1);    // one is enough
-  CHECK(desired(5, 5, 2) == 4);     // it would take 20 a second
-  CHECK(desired(9.99, 5, 2) == 4);  // at most twice as many
-  CHECK(desired(5, 0, 3) == 3);     // nobody has built anything yet
+  CHECK(desired(0, 5, 2) == 2);     // the loop takes 10 a second, as many as two workers build
+  CHECK(desired(0, 20, 4) == 1);    // one worker is enough
+  CHECK(desired(5, 5, 2) == 4);     // the loop would take 20 a second
+  CHECK(desired(9.99, 5, 2) == 4);  // at most twice the present workers
+  CHECK(desired(5, 0, 3) == 3);     // no worker has built anything yet
   session.samples.pop_back();
   CHECK(DesiredWorkers({&session}, 5, 3) == 3);
   CHECK(DesiredWorkers({}, 5, 0) == 1);

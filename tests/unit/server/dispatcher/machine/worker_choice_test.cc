@@ -1,4 +1,4 @@
-// Sets of workers that are kept are those that would be made now.
+// The sets of workers that WorkerSets keeps are always those that would be made now.
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
 
@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-/// Workers that come, go, fall silent and change, and the sets of two consumers.
+/// Workers that join, leave, fall silent and change, and the sets of two consumers.
 class History {
  public:
   History() {

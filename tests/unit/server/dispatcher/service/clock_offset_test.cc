@@ -57,7 +57,7 @@ TEST_CASE("processes of one clock have no offset, unless a round trip shows one"
   clock.Add(Trip(Duration{0}, milliseconds(9), milliseconds(1), milliseconds(1)));
   CHECK(clock.offset() == Duration{0});
   CHECK(clock.error() == Duration{0});
-  // In a time namespace of its own.
+  // The peer turns out to have a time namespace of its own.
   clock.Add(Trip(seconds(5), milliseconds(1), milliseconds(1), milliseconds(1)));
   CHECK(clock.offset() == seconds(5));
   CHECK(clock.error() == milliseconds(1));

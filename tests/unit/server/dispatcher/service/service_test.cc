@@ -63,7 +63,7 @@ class FakeCompiler final : public PlanCompiler {
   std::atomic<bool> throws{false};
 };
 
-/// The network's side of a stream. Answers writes itself unless told to hold them.
+/// The network's side of a stream. A write ends when the test calls FinishWrite.
 template <class Out>
 class FakeStream final : public Stream<Out> {
  public:
@@ -88,7 +88,7 @@ class FakeStream final : public Stream<Out> {
     }
     return closed_.value_or(DeadlineExceeded("not closed"));
   }
-  /// The network is done with a write, if one is under way.
+  /// Ends the write that is under way; false if there is none.
   bool FinishWrite() {
     MutexLock lock(mutex_);
     return std::exchange(writing_, false);
@@ -134,7 +134,7 @@ v1::AttachRequest HelloRequest(const HelloOptions& options = {}) {
   return request;
 }
 
-/// Lets the network finish writes until `done` holds of what was written; false after 20 s.
+/// Lets the network finish writes until `done` is true for the messages written; false after 20 s.
 template <class In, class Out, class Done>
 bool PumpUntil(StreamHandler<In>& handler, FakeStream<Out>& stream, Done done) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
@@ -187,7 +187,7 @@ TEST_CASE("a dispatcher that hears of a higher term begins a still higher one an
   handler->OnMessage(request);
   CHECK(first->WaitForClose().code() == StatusCode::kUnavailable);
   std::uint64_t term = 0;
-  for (int i = 0; i < 10'000 && term == 0; ++i) {  // as a trainer does, until it is let in
+  for (int i = 0; i < 10'000 && term == 0; ++i) {  // it tries until it is let in, as a trainer does
     auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
     auto again = f.service->OnAttach(stream, "peer");
     again->OnMessage(request);
@@ -216,7 +216,7 @@ TEST_CASE("one write is outstanding at a time and what waits becomes one message
   stream->FinishWrite();
   handler->OnWriteDone();
   const std::size_t before = stream->written().size();
-  // The first pulse's write does not end; those of the next seconds wait as one.
+  // The write of the first pulse does not end. The pulses of the next seconds wait as one message.
   for (int i = 0; i < 12; ++i) {
     f.clock->Advance(milliseconds(500));
     handler->OnMessage(v1::AttachRequest());
@@ -262,7 +262,7 @@ TEST_CASE("a stopped dispatcher ends its streams so that peers come back, and an
   CHECK(f.service->OnGetStatus().status().code() == StatusCode::kUnavailable);
   CHECK_FALSE(f.store->state().jobs.back().ended());
   f.service.reset();
-  handler->OnMessage(v1::AttachRequest());  // of a network that has not heard
+  handler->OnMessage(v1::AttachRequest());  // the service has gone, unknown to the network
   handler->OnClosed(OkStatus());
 }
 
@@ -275,7 +275,7 @@ TEST_CASE("a dispatcher whose time is over handles no event any more, and says w
   DispatcherHooks hooks;
   hooks.may_lead = [&] { return over ? why : OkStatus(); };
   DispatcherOptions options;
-  const bool ticks = GENERATE(true, false);  // a tick finds it out, or the event itself
+  const bool ticks = GENERATE(true, false);  // whether a tick or the event finds it out
   options.tick = ticks ? milliseconds(5) : seconds(1000);
   auto service = DispatcherService::Start(options, store, std::make_shared<FakeCompiler>(), clock,
                                           MakeNullLogger(), hooks)
@@ -298,7 +298,7 @@ TEST_CASE("a dispatcher whose time is over handles no event any more, and says w
   auto third = std::make_shared<FakeStream<v1::AttachResponse>>();
   auto third_handler = service->OnAttach(third, "peer");
   CHECK(third->WaitForClose().code() == StatusCode::kUnavailable);
-  // Its time does not come back: whoever leads next begins a term of its own.
+  // Its time does not come back. The next leader begins a new term.
   over = false;
   CHECK(service->OnGetStatus().status().code() == StatusCode::kUnavailable);
   CHECK(store->state().jobs.size() == 1);

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// What a reader of traces has been sent; writes end when the test says so.
+/// A reader of traces, with the chunks that it was sent. Writes end when the test says so.
 struct FakeReader final : Stream<v1::TraceChunk> {
   void Write(v1::TraceChunk chunk) override {
     CHECK(!writing);
@@ -30,7 +30,7 @@ struct FakeReader final : Stream<v1::TraceChunk> {
 };
 
 struct TraceFixture {
-  /// A reader that has asked for so long.
+  /// A reader that has asked for a trace of `for_seconds`.
   std::shared_ptr<FakeReader> Read(std::uint32_t for_seconds) {
     auto reader = std::make_shared<FakeReader>();
     handlers.push_back(collector->Accept(reader));
@@ -39,7 +39,7 @@ struct TraceFixture {
     handlers.back()->OnMessage(std::move(request));
     return reader;
   }
-  /// Lets the newest reader take all that is to come.
+  /// Lets the newest reader take all chunks that wait.
   void Drain(FakeReader& reader) {
     while (std::exchange(reader.writing, false)) handlers.back()->OnWriteDone();
   }
@@ -160,7 +160,7 @@ TEST_CASE("a reader that goes away ends its trace", "[trace]") {
   CHECK(ask->remaining_ns() == 0);
   f.clock->Advance(TraceCollector::kLateness);
   CHECK(!f.Tick());
-  CHECK(!f.Read(5)->closed);  // the next one may have its own
+  CHECK(!f.Read(5)->closed);  // another reader may have a trace now
 }
 
 TEST_CASE("one trace is taken at a time, and none for longer than it may", "[trace]") {
