@@ -29,8 +29,7 @@ constexpr SessionOption kTable[] = {
      .check = CheckAddresses},
     {.name = "job",
      .member = &Options::job,
-     .help =
-         "name of the job: the same for all ranks, and not that of another training that runs now",
+     .help = "name of the job: the same for all ranks, and not the name of another running job",
      .flag = "--job",
      .type_name = "NAME"},
     {.name = "pipeline", .member = &Options::pipeline, .help = "the pipeline's YAML text"},

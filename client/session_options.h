@@ -1,5 +1,5 @@
-// How batches are asked for: the options of a session, declared once for C++, for `millrace
-// consume` and for Python.
+// The options of a session, which say how to ask for batches. They are declared once for C++, for
+// `millrace consume` and for Python.
 //
 // SessionOptions holds the values and their defaults. SessionOptionTable() has a row for each of
 // them: its name, what it is for, its bounds, and how it is read and printed. The command line and
@@ -29,7 +29,7 @@ struct SessionOptions {
   /// with commas between.
   std::string address = "127.0.0.1:7700";
   std::string job;
-  std::string pipeline;                // the YAML text; or:
+  std::string pipeline;                // the YAML text; if empty, pipeline_file has it
   std::string pipeline_file;           // a file with the YAML text
   std::string variant;                 // name of a variant of the pipeline; empty: none
   std::vector<std::string> overrides;  // key=value, applied in order
@@ -84,12 +84,12 @@ struct SessionOption {
   /// The flag of `millrace consume`; empty if there is none. If an option is on by default, its
   /// flag turns it off.
   std::string_view flag = {};
-  std::string_view type_name = {};  // what help calls the flag's value
+  std::string_view type_name = {};  // name of the flag's value in the help
   bool keyword = false;             // whether Python's connect takes it as it is
   std::uint64_t min = 0;            // min and max are the bounds of a whole number
   std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
-  Status (*check)(std::string_view name,
-                  std::string_view value) = nullptr;  // checks a text; null: none
+  /// Checks a text; may be null.
+  Status (*check)(std::string_view name, std::string_view value) = nullptr;
 
   /// Describes the values that are allowed: "a whole number from 1 to 1000".
   std::string Expected() const;
