@@ -11,7 +11,7 @@ namespace {
 // The window starts small and grows as batches come, since the first batches show how large a batch
 // is.
 constexpr std::uint64_t kFirstWindow = 8;
-constexpr std::uint64_t kWindowGrowth = 16;  // by so many batches for each one that came
+constexpr std::uint64_t kWindowGrowth = 16;  // in batches, for each batch that came
 constexpr std::uint64_t kLeastLeased = 8;
 // A training loop may hold the batch that it works on and the one before. These two do not make the
 // window smaller.

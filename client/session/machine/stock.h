@@ -94,7 +94,7 @@ class Stock {
   std::uint64_t loop_holds_ = 0;
   std::uint64_t reported_next_ = 0;
   std::uint64_t asked_until_ = 0;
-  std::uint64_t taken_between_reports_ = 0;  // between the last two
+  std::uint64_t taken_between_reports_ = 0;  // between the last two reports
   SessionStats taken_;                       // counts of the batches that the loop has taken
 };
 

@@ -26,7 +26,7 @@ struct WorkerLink {
 
   Time used;  // when it last had a stream, or became known
   Time failing_until;
-  Duration backoff{0};  // after the last failure; 0 after a good batch
+  Duration backoff{0};  // how long the last failure counts; 0 after a good batch
   std::string reason;   // of the last failure
   bool drains = false;  // it said so, and the dispatcher has not named it since
 
@@ -46,9 +46,9 @@ struct WorkerLink {
     bool going_away = false;
     Time heard;                         // when its last byte came, or it began to owe something
     std::uint64_t credit = 0;           // bytes granted so far; it never decreases
-    std::uint64_t used = 0;             // part of the credit that is used, as the worker says
+    std::uint64_t used = 0;             // bytes of the credit that are used, as the worker says
     std::optional<Position> receiving;  // the batch under way
-    std::uint64_t receiving_bytes = 0;  // its size
+    std::uint64_t receiving_bytes = 0;  // size of the batch under way
     bool receiving_wanted = false;      // decided at its first part
     std::optional<Position> building;   // the batch that it builds, from Alive
     std::string stage;

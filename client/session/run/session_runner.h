@@ -61,7 +61,7 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   using WallTime = std::chrono::steady_clock::time_point;
   class AttachHandler;
   class BatchesHandler;
-  /// Batches in the loop's hands, counted without the session's mutex.
+  /// Counts the batches in the loop's hands, without the session's mutex.
   struct HoldCount {
     std::atomic<std::uint64_t> batches{0};
     std::weak_ptr<SessionRunner> runner;

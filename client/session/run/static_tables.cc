@@ -69,8 +69,8 @@ Status StaticTables::Check() const {
     if (contexts_.context_list(i) >= lists) return bad("context", i);
     if (!is_definition(contexts_.context_start(i))) return bad("context", i);
   }
-  // Every chain has to end. Each definition is visited once and marked with the chain that came
-  // first; a chain that meets its own mark never ends.
+  // Every chain has to end. Each definition is visited once, and marked with the start of the walk
+  // that visits it. A walk that meets its own mark has found a cycle.
   std::vector<std::uint32_t> seen(static_cast<std::size_t>(contexts_.previous_label_size()), 0);
   for (std::uint32_t first = 0; first < seen.size(); ++first) {
     std::uint32_t at = first;
