@@ -58,8 +58,8 @@ TEST_CASE("reports in turn come at most four times and at least once a second",
 TEST_CASE("a report is not written while another write is outstanding", "[session][attach]") {
   Machine m;
   m.Welcome();
-  REQUIRE(m.Take<SendAttach>().size() ==
-          2);  // Hello, and a report whose write is never acknowledged
+  // Hello, and a report whose write is never acknowledged.
+  REQUIRE(m.Take<SendAttach>().size() == 2);
   for (int i = 0; i < 20; ++i) {
     m.Pass(100 * kMs);
     m.Pulse();

@@ -194,8 +194,8 @@ TEST_CASE("a loop that takes faster than before asks for leases once half of the
   m.state->OnAttachWritten(m.attach, m.now);
   ReportsNow(m);
   const StreamId worker = m.GiveOne(1, 0, 1000, 1);
-  std::vector<std::pair<std::uint64_t, std::uint32_t>>
-      asked;  // steps taken so far, and the window then
+  // Steps taken so far, and the window that the report then asks for.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> asked;
   for (std::uint64_t i = 0; i < 400; ++i) {
     m.Arrive(worker, i, 1);
     m.TakeBatch();

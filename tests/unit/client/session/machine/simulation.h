@@ -55,8 +55,8 @@ class Simulation {
     bool building = false;
     StreamId stream = 0;  // the session's stream to it; 0: none
     Position next;
-    std::map<std::pair<Position, Number>, bool>
-        wants;  // whether there is room for each wanted batch
+    /// Whether there is room for each wanted batch.
+    std::map<std::pair<Position, Number>, bool> wants;
     std::set<std::pair<Position, Number>> built;
     std::set<std::pair<Position, Number>> sent;
     std::uint64_t credit = 0;
@@ -107,8 +107,8 @@ class Simulation {
   StreamId attach_ = 0;
   bool dispatcher_up_ = true;
   std::uint64_t term_ = 10;
-  std::map<Number, std::pair<std::uint64_t, std::uint64_t>>
-      granted_;  // steps [first, end) by lease
+  /// The steps [first, end) of each lease.
+  std::map<Number, std::pair<std::uint64_t, std::uint64_t>> granted_;
 
   bool loop_waits_ = false;
   std::uint64_t largest_window_ = 0;
