@@ -1,7 +1,8 @@
-// What gives one rank's batches in order, wherever they are built: a session with a dispatcher
-// (remote_reader.h), or a plan of this process (client/local).
+// The interface of everything that gives one rank's batches in order. A reader takes them from a
+// session with a dispatcher (remote_reader.h), or builds them from a plan in this process
+// (client/local).
 //
-// Thread safety: one thread calls Next and NextEpoch; all else may be called from any thread.
+// Thread safety: one thread calls Next and NextEpoch; any thread may call everything else.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,12 @@
 
 namespace millrace {
 
-/// What an example is, for a person.
+/// Describes an example to a person.
 struct ExampleOrigin {
   std::string file;
-  std::string definition;                // name of its (first) definition or object
-  std::optional<std::uint32_t> step;     // of a proof
-  std::optional<std::uint32_t> outcome;  // of the step
+  std::string definition;                // name of its first definition, or of its object
+  std::optional<std::uint32_t> step;     // step of a proof
+  std::optional<std::uint32_t> outcome;  // outcome of the step
   std::optional<bool> faithful;
   std::vector<std::string> members;  // names of all definitions of a cluster
 };
@@ -36,40 +37,42 @@ class BatchReader {
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// Blocks until the first batch may be asked for. Everything below but Cancel, stats and
-  /// waiting_why REQUIRES that it succeeded.
+  /// Blocks until the reader can give its first batch. All functions below except Cancel, stats and
+  /// waiting_why REQUIRE that Attach has succeeded.
   virtual Status Attach(const Interrupt& interrupt) = 0;
 
   virtual const BatchSpec& spec() const = 0;
-  /// The next batch; none at the end of an epoch, again and again until NextEpoch. Blocks.
+  /// The next batch. At the end of an epoch it returns none, again and again until NextEpoch.
+  /// Blocks.
   virtual Result<std::optional<Batch>> Next(const Interrupt& interrupt) = 0;
-  /// Goes on to the next epoch; false where there is none to read. FailedPrecondition where batches
-  /// of this epoch are left.
+  /// Goes on to the next epoch. Returns false if there is none to read. FailedPrecondition if some
+  /// batches of this epoch were not taken.
   virtual Result<bool> NextEpoch() = 0;
-  /// This rank's batch of any step of any epoch, built for this call: the reader's own place stays.
-  /// OutOfRange for a step that an epoch does not have. Blocks.
+  /// This rank's batch of any step of any epoch. It is built for this call, and the reader's own
+  /// place does not change. OutOfRange for a step that the epoch does not have. Blocks.
   virtual Result<Batch> BatchAt(std::uint64_t epoch, std::uint64_t step,
                                 const Interrupt& interrupt) = 0;
 
-  /// The epoch that Next gives batches of.
+  /// The epoch of the batches that Next returns.
   virtual std::uint64_t epoch() const = 0;
-  /// What follows the last batch taken.
+  /// The position after the last batch that Next returned.
   virtual Position position() const = 0;
 
-  /// Names of labels and tactics, and the node labels of a global context. May block.
+  /// The names of labels and tactics, and the node labels of one global context. Both may block.
   virtual Result<VocabularyTable> vocabulary(const Interrupt& interrupt) = 0;
   virtual Result<std::vector<std::uint32_t>> context(std::uint64_t id,
                                                      const Interrupt& interrupt) = 0;
-  /// What an example is; none where only the servers know. OutOfRange for one that does not exist.
+  /// Describes an example. Returns none if only the servers know it. OutOfRange if there is no such
+  /// example.
   virtual Result<std::optional<ExampleOrigin>> Describe(ExampleId example) const = 0;
 
   virtual SessionStats stats() const = 0;
-  /// Why Attach waits; empty where it does not.
+  /// Why Attach waits; empty if it does not wait.
   virtual std::string waiting_why() const = 0;
-  /// Whether a process that is forked from this one may go on with the reader.
+  /// Whether a forked process may go on with the reader of its parent.
   virtual bool survives_fork() const = 0;
 
-  /// Ends every blocked and later call that gives batches with Cancelled.
+  /// Ends calls that give batches with Cancelled: those that are blocked now, and all later ones.
   virtual void Cancel() = 0;
 };
 

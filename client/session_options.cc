@@ -29,7 +29,7 @@ constexpr SessionOption kTable[] = {
      .check = CheckAddresses},
     {.name = "job",
      .member = &Options::job,
-     .help = "name of the job: the same for all ranks, and of no other training that runs now",
+     .help = "name of the job: the same for all ranks, and not the name of another running job",
      .flag = "--job",
      .type_name = "NAME"},
     {.name = "pipeline", .member = &Options::pipeline, .help = "the pipeline's YAML text"},
@@ -48,7 +48,7 @@ constexpr SessionOption kTable[] = {
      .type_name = "KEY=VALUE"},
     {.name = "rank",
      .member = &Options::rank,
-     .help = "whose batches these are, from 0",
+     .help = "the rank that takes the batches, counted from 0",
      .max = kMaxWorldSize - 1},
     {.name = "world_size",
      .member = &Options::world_size,
@@ -65,7 +65,7 @@ constexpr SessionOption kTable[] = {
      .max = kMaxUint32},
     {.name = "epochs",
      .member = &Options::epochs,
-     .help = "epochs to read, the one that is begun in included; 0: no end",
+     .help = "epochs to read, counting the one that it starts in; 0: no end",
      .flag = "--epochs",
      .type_name = "N",
      .max = kMaxUint32},
@@ -112,7 +112,7 @@ constexpr SessionOption kTable[] = {
      .keyword = true},
     {.name = "shared_memory",
      .member = &Options::shared_memory,
-     .help = "read batches of workers on this host where they were built, where that is possible",
+     .help = "read batches of workers on this host where they were built, if that is possible",
      .flag = "--no-shared-memory",
      .keyword = true},
     {.name = "device",
@@ -147,7 +147,7 @@ constexpr SessionOption kTable[] = {
 template <class T>
 constexpr bool kIsWhole = std::is_same_v<T, std::uint32_t> || std::is_same_v<T, std::uint64_t>;
 
-/// Calls `visit` with the member's type as a value: those of the variant are pointers to members.
+/// Calls `visit` with the pointer to the option's member, and with a value of the member's type.
 template <class Visit>
 auto VisitMember(const SessionOption& option, Visit visit) {
   return std::visit([&]<class T>(T SessionOptions::*member) { return visit(member, T()); },

@@ -1,5 +1,5 @@
-// How batches are asked for: the options of a session, declared once for C++, for `millrace
-// consume` and for Python.
+// The options of a session, which say how to ask for batches. They are declared once for C++, for
+// `millrace consume` and for Python.
 //
 // SessionOptions holds the values and their defaults. SessionOptionTable() has a row for each of
 // them: its name, what it is for, its bounds, and how it is read and printed. The command line and
@@ -29,7 +29,7 @@ struct SessionOptions {
   /// with commas between.
   std::string address = "127.0.0.1:7700";
   std::string job;
-  std::string pipeline;                // the YAML text; or:
+  std::string pipeline;                // the YAML text; if empty, pipeline_file has it
   std::string pipeline_file;           // a file with the YAML text
   std::string variant;                 // name of a variant of the pipeline; empty: none
   std::vector<std::string> overrides;  // key=value, applied in order
@@ -63,10 +63,11 @@ struct SessionOptions {
   bool keep_freed_memory = true;
   double connect_timeout_seconds = 30;  // until a dispatcher answers at all
   double attach_timeout_seconds = 0;    // until spec() is known; 0: the dispatcher decides how long
-  std::shared_ptr<Logger> logger;  // for events, of which there are none per batch; null: no log
+  std::shared_ptr<Logger> logger;       // for events, never one per batch; null: no log
 };
 
-/// A value on its way to or from a SessionOptions. The type of index numbers travels as a text.
+/// The value of an option, on its way to or from a SessionOptions. The type of index numbers is a
+/// text here.
 using SessionOptionValue =
     std::variant<bool, std::uint64_t, double, std::string, std::vector<std::string>>;
 
@@ -80,24 +81,27 @@ struct SessionOption {
   std::string_view name;  // Python's keyword, and what messages call it
   Member member;
   std::string_view help;
-  /// Of `millrace consume`; empty: it has none. One that is on by default has a flag for off.
+  /// The flag of `millrace consume`; empty if there is none. If an option is on by default, its
+  /// flag turns it off.
   std::string_view flag = {};
-  std::string_view type_name = {};  // what help calls the flag's value
-  bool keyword = false;             // Python's connect takes it as it is
-  std::uint64_t min = 0;            // of a whole number
+  std::string_view type_name = {};  // name of the flag's value in the help
+  bool keyword = false;             // whether Python's connect takes it as it is
+  std::uint64_t min = 0;            // min and max are the bounds of a whole number
   std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
-  Status (*check)(std::string_view name, std::string_view value) = nullptr;  // of a text
+  /// Checks a text; may be null.
+  Status (*check)(std::string_view name, std::string_view value) = nullptr;
 
-  /// What is expected of a value: "a whole number from 1 to 1000".
+  /// Describes the values that are allowed: "a whole number from 1 to 1000".
   std::string Expected() const;
   SessionOptionValue Get(const SessionOptions& options) const;
-  /// InvalidArgument "NAME: expected …, got …" where the value is out of bounds; nothing changes
-  /// then. REQUIRES: the value has the type that Get gives.
+  /// InvalidArgument "NAME: expected …, got …" if the value is out of bounds; then nothing changes.
+  /// REQUIRES: the value has the type that Get returns.
   Status Set(const SessionOptionValue& value, SessionOptions& options) const;
-  /// The same from a text as the command line gives it. REQUIRES: the value is neither a truth
-  /// value nor a list, which the command line reads by itself.
+  /// Sets the value from a text, as the command line gives it. REQUIRES: the option is neither a
+  /// truth value nor a list, since the command line reads those itself.
   Status SetText(const std::string& text, SessionOptions& options) const;
-  /// As SetText reads it; a truth value as true or false, a list with commas.
+  /// The value as a text that SetText can read. A truth value is printed as true or false, and a
+  /// list with commas between its texts.
   std::string Print(const SessionOptions& options) const;
 };
 
@@ -105,12 +109,12 @@ std::span<const SessionOption> SessionOptionTable();
 /// The row of that name, or nullptr.
 const SessionOption* FindSessionOption(std::string_view name);
 
-/// InvalidArgument for the first value that is out of its bounds, and for a rank that the world
-/// size does not have.
+/// InvalidArgument for the first value that is out of its bounds, and for a rank that is not less
+/// than the world size.
 Status CheckSessionOptions(const SessionOptions& options);
 
-/// The pipeline's text, or that of its file. InvalidArgument unless exactly one of them is given;
-/// NotFound for a file that cannot be read.
+/// The pipeline's text, which is given directly or in a file. InvalidArgument unless exactly one of
+/// them is given. NotFound for a file that cannot be read.
 Result<std::string> ReadPipelineText(const SessionOptions& options);
 
 }  // namespace millrace

@@ -54,7 +54,7 @@ struct TacticEntry {
   std::uint64_t count = 0;  // how often it occurs in the dataset
 };
 
-/// The names of numbers in batches. The number of an entry is its place in the list.
+/// Names for the numbers in batches. The number of an entry is its place in the list.
 struct VocabularyTable {
   std::vector<std::string> node_label_names;    // classes, then one name for each definition
   std::vector<std::int64_t> node_label_idents;  // 0 for classes

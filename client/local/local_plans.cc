@@ -38,7 +38,7 @@ Result<std::shared_ptr<const Dataset>> LocalPlans::OpenDataset() {
 }
 
 Result<std::shared_ptr<const Plan>> LocalPlans::Compile(const PlanDraft& draft) {
-  // A draft that differs from the pipeline must not be taken for it: it gets digests of its own.
+  // A draft that differs from the pipeline must not be taken for it, so it gets digests of its own.
   const Digest128 own =
       Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(), draft.source));
   return library_->Compile(draft, pipeline_.dataset(), own, own);

@@ -1,6 +1,6 @@
 // A pipeline and the datasets that it needs, ready to compile in this process.
 //
-// Not thread-safe, but for Stop.
+// Not thread-safe, except for Stop.
 #pragma once
 
 #include <filesystem>
@@ -22,27 +22,28 @@ struct LocalDatasets {
   /// Folders by dataset id; "" stands for the one that the pipeline draws from.
   std::map<std::string, std::filesystem::path> folders;
   std::filesystem::path index_file;  // of the pipeline's dataset; empty: found by itself
-  bool skip_bad = false;             // indexes leave out bad files
-  std::string advice;                // how a folder is given: the end of a message without one
+  bool skip_bad = false;             // whether indexes leave out bad files
+  std::string advice;                // says how to give a folder; ends the error for a missing one
   /// Called from several threads while an index is built; may be empty.
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
 };
 
 class LocalPlans {
  public:
-  /// InvalidArgument for what the pipeline says wrongly, for a dataset whose folder is given twice,
-  /// and where that of the pipeline's own is not given.
+  /// InvalidArgument if the pipeline has an error, if a dataset's folder is given twice, or if the
+  /// folder of the pipeline's own dataset is missing.
   static Result<LocalPlans> Open(const PipelineSource& source, LocalDatasets datasets);
 
   const Pipeline& pipeline() const { return pipeline_; }
   PlanLibrary& library() { return *library_; }
-  /// The pipeline's dataset. Indexing it may take long.
+  /// The pipeline's dataset. If it has to be indexed first, this may take long.
   Result<std::shared_ptr<const Dataset>> OpenDataset();
   /// The pipeline's plan.
   Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }
-  /// The plan of a changed draft: no part of any fingerprint but the dataset's is its own.
+  /// The plan of a changed draft. Its fingerprints have only the dataset's half in common with
+  /// those of the pipeline's plan.
   Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft);
-  /// Ends what is being indexed. Thread-safe.
+  /// Stops any indexing that is under way. Thread-safe.
   void Stop() { library_->Stop(); }
 
  private:

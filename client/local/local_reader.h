@@ -1,5 +1,5 @@
-// Batches of a plan of this process, one built after another, as a BatchReader: the same batches as
-// a session gives, without a server.
+// A BatchReader that builds the batches of a plan in this process. It gives the same batches as a
+// session, without a server.
 //
 // Thread safety: as BatchReader. Batches are built one at a time.
 #pragma once
@@ -23,13 +23,13 @@ namespace millrace {
 
 class LocalReader final : public BatchReader {
  public:
-  /// Takes of `options` what is of a batch: pipeline, rank, world size, cursor, micro and the type
-  /// of index numbers. Batches keep their packed form. Errors of CheckSessionOptions,
-  /// ReadPipelineText and LocalPlans::Open.
+  /// Uses only those options that decide about batches: pipeline, rank, world size, cursor, micro
+  /// and the type of index numbers. Batches keep their packed form. Fails as CheckSessionOptions,
+  /// ReadPipelineText and LocalPlans::Open do.
   static Result<std::unique_ptr<LocalReader>> Create(const SessionOptions& options,
                                                      LocalDatasets datasets);
 
-  /// Opens the dataset, which may have to be indexed, and compiles the plan.
+  /// Opens the dataset, after indexing it if necessary, and compiles the plan.
   Status Attach(const Interrupt& interrupt) override;
   const BatchSpec& spec() const override { return spec_; }
   Result<std::optional<Batch>> Next(const Interrupt& interrupt) override;
@@ -46,14 +46,14 @@ class LocalReader final : public BatchReader {
   bool survives_fork() const override { return true; }
   void Cancel() override;
 
-  // What only a plan can tell. REQUIRES: attached.
+  // Only a local plan can answer the following. REQUIRES: attached.
 
   const Plan& plan() const { return *plan_; }
   /// OutOfRange for an example that the source does not have.
   Status CheckExample(ExampleId example) const;
-  /// The batch of examples given by id, in that order. OutOfRange as CheckExample.
+  /// The batch of the examples with these ids, in that order. OutOfRange as for CheckExample.
   Result<Batch> BatchOf(std::span<const ExampleId> examples);
-  /// Node labels of the definitions on the spine of some file.
+  /// The node labels of the definitions on the spines of all files.
   Result<std::vector<std::uint32_t>> SpineLabels();
 
  private:
@@ -61,7 +61,7 @@ class LocalReader final : public BatchReader {
 
   Status RequireNotCancelled() const;
   Result<Batch> BatchAtPosition(Position at);
-  /// The batch that `build` packs, as it is delivered at `at`.
+  /// Calls `build` for a packed batch, and delivers it with the position `at`.
   Result<Batch> Deliver(
       Position at,
       const std::function<Result<std::shared_ptr<const PackedBatch>>(BatchScratch&)>& build);

@@ -12,16 +12,17 @@
 namespace millrace::client {
 namespace {
 
-// A dispatcher that comes back finds its consumers spread over a second, all the more the longer it
-// was away.
+// A session waits before it connects again. The pause is random, in seconds: at least
+// kShortestRetry, and less than a bound that begins at kFirstRetry and doubles up to kLongestRetry.
+// So the consumers of a dispatcher that comes back do not all connect at once.
 constexpr double kShortestRetry = 0.1;
 constexpr double kFirstRetry = 1;
 constexpr double kLongestRetry = 5;
-// A stream that lasted less than so many times the pause before it counts as a failure too: at most
-// a tenth of the time goes into coming back.
+// A stream counts as a failure too if it lasted less than this many times the pause before it. So a
+// session spends at most about a tenth of its time on reconnecting.
 constexpr int kRetryBudget = 10;
 
-/// Whether trying again cannot help.
+/// Whether a stream that ends with this code ends the session, since trying again cannot help.
 bool EndsSession(StatusCode code, bool admitted) {
   switch (code) {
     case StatusCode::kAborted:
@@ -29,7 +30,8 @@ bool EndsSession(StatusCode code, bool admitted) {
     case StatusCode::kInvalidArgument:
     case StatusCode::kDataLoss:
       return true;
-    // What a running session survives says at first contact that something was set up wrongly.
+    // A running session survives these codes. At first contact they mean that something was set up
+    // wrongly.
     case StatusCode::kNotFound:
     case StatusCode::kOutOfRange:
     case StatusCode::kUnimplemented:
@@ -79,7 +81,7 @@ void Attach::Disconnect(const Status& why, Time now) {
   last_attach_error_ = why;
   attach_.stream = 0;
   attach_.writing = attach_.heard_any = false;
-  // Longer only when all addresses were tried.
+  // The pause becomes longer only after all addresses were tried.
   const int rounds = attach_.failures / static_cast<int>(addresses_.size());
   const double longest =
       std::min(kLongestRetry, kFirstRetry * static_cast<double>(1u << std::min(rounds, 6)));
@@ -203,7 +205,7 @@ Status Attach::CheckTimes(Time now) {
                     context_.options.address, ToSeconds(context_.options.attach_timeout),
                     !waiting_why_.empty() ? waiting_why_ : last_attach_error_.message()));
   }
-  // What is over within a second is no news.
+  // A wait that is over within a second is not worth a log line.
   if (!waiting_why_.empty() && now - waiting_why_since_ >= kReportEvery) {
     const LogLevel level =
         now - waiting_began_ >= kWarnAfter ? LogLevel::kWarning : LogLevel::kInfo;

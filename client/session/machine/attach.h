@@ -1,9 +1,11 @@
-// The dispatcher's stream of a session: when it is opened, what comes on it before leases, when it
-// is given up, and when a report goes out. What a report says is others' business.
+// A session's stream to the dispatcher. This part decides when the stream is opened and given up,
+// and when a report goes out. It handles the messages that come before leases. Other parts decide
+// what a report says.
 //
-//   connect   Hello goes; a dispatcher that is lost or silent is tried again, each of its addresses
-//   waiting   the dispatcher says why it lets the session wait
-//   welcome   the session is admitted: its plan and its steps are known from then on
+//   connect   Hello is sent. If the dispatcher is lost or silent, the session tries again, at each
+//             of its addresses in turn.
+//   waiting   The dispatcher says why the session has to wait.
+//   welcome   The session is admitted. Its plan and its steps are known from then on.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -27,48 +29,50 @@ namespace millrace::client {
 class Attach {
  public:
   static constexpr Duration kReportApart = std::chrono::milliseconds(250);
-  /// What a person should hear of where it lasts: waiting to attach, a dispatcher that is lost.
+  /// A warning is logged if the session has waited to attach, or has lost the dispatcher, for this
+  /// long.
   static constexpr Duration kWarnAfter = std::chrono::seconds(5);
 
-  /// `random` gives numbers in [0, 1), for reconnecting.
+  /// `random` returns numbers in [0, 1), which spread the pauses before reconnecting.
   Attach(SessionContext& context, std::function<double()> random);
 
   void Start(Time now);
-  /// This process stood still for so long: that was no silence of the dispatcher.
+  /// This process stood still for `more`. That time does not count as silence of the dispatcher.
   void StoodStill(Duration more);
 
-  /// True where the message is of the present stream and its dispatcher leads: it is to be obeyed.
+  /// True if the message came on the present stream, from a dispatcher that leads. Only such a
+  /// message is to be obeyed.
   bool OnMessage(StreamId stream, const v1::AttachResponse& message, Time now);
-  /// Learns the workers that it names. Not ok: the session ends with that. REQUIRES: OnMessage has
-  /// just said that its message is to be obeyed.
+  /// Adds the workers that the Welcome names to `workers`. An error ends the session. REQUIRES:
+  /// OnMessage has just returned true for the message of this Welcome.
   Status OnWelcome(const v1::Welcome& welcome, WorkerBook& workers, Time now);
-  /// A lease came: the session waits for the dispatcher no longer.
+  /// A lease came, so the session no longer waits for the dispatcher.
   void OnLeased();
   void OnWritten(StreamId stream);
-  /// Not ok: the session ends with that, since trying again cannot help.
+  /// An error ends the session, since trying again cannot help.
   Status OnClosed(StreamId stream, const Status& status, bool leaving, Time now);
 
-  /// Gives a silent dispatcher up, and logs what lasts. Not ok: the session ends with that.
+  /// Gives up a silent dispatcher, and logs waits that last. An error ends the session.
   Status CheckTimes(Time now);
   bool ConnectDue(Time now) const { return attach_.stream == 0 && now >= attach_.retry_at; }
-  /// Says Hello on a new stream. `report`: where the session is admitted.
+  /// Says Hello on a new stream. `report` is set if the session is admitted.
   void Connect(std::optional<v1::Report> report, Time now);
-  /// `bye`: the session has ended, or is being left. `leases_run_short`: a report that asks for
-  /// more does not wait for its turn.
+  /// Whether a report should be sent now. `bye`: the session has ended, or its user leaves it.
+  /// `leases_run_short`: the report asks for more leases, and so does not wait for its turn.
   bool ReportDue(bool bye, bool leases_run_short, Time now) const;
   /// REQUIRES: ReportDue.
   void SendReport(bool bye, std::optional<v1::Report> report, Time now);
   void AddTimes(NextDue& next) const;
-  /// What it knows, as text for people who look for a fault.
+  /// The state of this part as text, for people who look for a fault.
   std::string Dump(Time now) const;
 
   bool has_stream() const { return attach_.stream != 0; }
-  /// The dispatcher's last word, on any stream.
+  /// When the dispatcher last said something, on any stream.
   Time heard() const { return dispatcher_heard_; }
   std::uint64_t highest_term() const { return highest_term_; }
-  /// As the dispatcher numbered it; unset before its first word.
+  /// The session's number, which the dispatcher gives. Unset until the first Waiting or Welcome.
   Number session() const { return session_; }
-  /// Why the dispatcher lets the session wait.
+  /// Why the dispatcher lets the session wait; empty if it does not wait.
   const std::string& waiting_why() const { return waiting_why_; }
   const std::optional<Admission>& admission() const { return admission_; }
   /// REQUIRES: admission().
@@ -83,11 +87,11 @@ class Attach {
     Time heard;
     Time opened;
     Time retry_at;
-    Duration pause{0};  // before it was opened
-    int failures = 0;   // in a row, of streams that did not last
-    Time lost;          // the first of them
+    Duration pause{0};  // pause before this stream was opened
+    int failures = 0;   // number of streams in a row that did not last
+    Time lost;          // when the first of them failed
     bool lost_long = false;
-    std::size_t address = 0;  // of addresses_: the one that is tried, or has the stream
+    std::size_t address = 0;  // index in addresses_: the one of the stream, or the next to try
   };
 
   const std::string& address() const { return addresses_[attach_.address]; }
@@ -95,7 +99,7 @@ class Attach {
   void StopWaiting();
 
   SessionContext& context_;
-  const std::vector<std::string> addresses_;  // of dispatchers
+  const std::vector<std::string> addresses_;  // of all dispatchers
   const std::function<double()> random_;
 
   Time started_;
@@ -109,7 +113,7 @@ class Attach {
   std::string waiting_why_;
   Time waiting_why_since_;
   Time waiting_began_;
-  std::string waiting_why_said_;  // in the log
+  std::string waiting_why_said_;  // the last reason that was logged
   LogLevel waiting_said_at_ = LogLevel::kInfo;
 
   std::optional<Admission> admission_;

@@ -1,4 +1,4 @@
-// How many bytes one worker may have on their way to a consumer.
+// Limits how many bytes one worker may have on their way to a consumer.
 #pragma once
 
 #include <algorithm>
@@ -7,27 +7,31 @@
 
 namespace millrace::client {
 
-/// Without a limit until the worker is silent while it owes batches: that is what a network looks
-/// like that holds more bytes than it passes on in that time. What is asked for again would then
-/// only wait behind what was asked for before. From then on as TCP's congestion window after a
-/// timeout: none, then as much again as has come (double in each round trip) up to half of what was
-/// on its way, then a batch more in each round trip, until it limits nothing any more.
+/// There is no limit until the worker is given up because it was silent while it owed batches. Such
+/// a silence may mean that the network holds more bytes than it passes on in that time. Batches
+/// that are asked for again would only wait behind the bytes that are already on their way.
 ///
-/// The step that the loop takes next waits for no credit: none is a limit that lets go on.
+/// After a silence the limit changes like TCP's congestion window after a timeout. It starts at 0.
+/// First it grows by as many bytes as have come, which doubles it in each round trip, until it is
+/// half of the bytes that were on their way. Then it grows by one batch in each round trip, until
+/// it is so high that it limits nothing any more.
+///
+/// A limit of 0 cannot block the session, since the step that the loop takes next needs no credit.
 ///
 /// Not thread-safe.
 class CreditLimit {
  public:
   std::uint64_t bytes() const { return bytes_; }
 
-  /// The worker was given up, with so many bytes on their way.
+  /// The worker was given up while `under_way` bytes were on their way.
   void OnSilence(std::uint64_t under_way) {
-    // Where nothing came in between it is the same silence.
+    // If nothing came since the last silence, this is still the same silence.
     if (bytes_ != 0) slow_from_ = under_way / 2;
     bytes_ = 0;
   }
 
-  /// A whole batch of so many bytes came. `enough`: what is never asked for beyond.
+  /// A whole batch of `batch_bytes` came. `enough` is the most that is ever asked for: a limit that
+  /// reaches it is lifted.
   void OnBatch(std::uint64_t batch_bytes, std::uint64_t enough) {
     if (bytes_ == kNone) return;
     const bool slow = bytes_ >= std::max(slow_from_, batch_bytes);

@@ -8,7 +8,7 @@
 namespace millrace::client {
 namespace {
 
-// As many batches in hand let a loop wait for nothing while a want list is on its way.
+// If a loop has this many batches in hand, it does not wait while a want list is on its way.
 constexpr std::uint64_t kPlenty = 16;
 
 }  // namespace
@@ -56,7 +56,7 @@ void Grants::GiveCredit() {
   std::uint64_t spoken_for = stock_.held_bytes();
   for (const auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    // Credit cannot be taken back: it counts until it is used, or its stream is closed as unused.
+    // Credit cannot be taken back. It counts until the worker has used it, or its stream is closed.
     spoken_for += link.stream.receiving_bytes + link.credit_left();
   }
   std::uint64_t free =
@@ -90,7 +90,8 @@ void Grants::OpenStreams(Time now) {
 }
 
 Duration Grants::WantsApart(const WorkerLink& link) const {
-  // A worker that was told to build what comes next, and may send it, needs not be told again.
+  // A worker that owes batches, and has the credit to send one, already knows what comes next. So
+  // it does not need the want list urgently.
   const bool knows = link.stream.owed > 0 && link.credit_left() >= stock_.largest_bytes();
   const bool next_is_due =
       waits_.waiting() && !knows && !stock_.holds(stock_.next()) && supply_.NextWorker() == &link;
@@ -102,8 +103,9 @@ bool Grants::RunsOut(const WorkerLink& link) { return link.stream.owed * 2 <= li
 bool Grants::WantsDue(const WorkerLink& link, Time now) const {
   const WorkerLink::StreamFacts& stream = link.stream;
   if (stream.id == 0 || stream.writing || !stream.stale) return false;
-  // A worker with little left to do is told at once, so that it never stands still; but not of each
-  // single batch where the loop is what all wait for, and most of the window is there.
+  // A worker with little left to do is told at once, so that it never stands still. But if most of
+  // the window is held, everybody waits for the loop. Then the worker is not told of each single
+  // batch.
   const bool plenty =
       stock_.held_batches() >= kPlenty && stock_.held_batches() * 2 > stock_.window();
   const bool runs_out = RunsOut(link) && link.room > (plenty ? stock_.window() / 8 : 0);

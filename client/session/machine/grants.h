@@ -1,7 +1,9 @@
-// What a session grants its workers: room, credit and streams, as want lists say.
+// Grants a session's workers streams, room (how many batches they may build) and credit (how many
+// bytes they may send). Want lists tell the workers about room and credit.
 //
-// Grants follow what changed: at once where a worker or a lease came or went, otherwise when a
-// worker has little left to do, or a little later for many batches together.
+// When a worker or a lease came or went, grants follow at once. After other changes they follow
+// when a worker has little left to do, or after kGrantsApart, so that one grant covers many
+// batches.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -26,9 +28,9 @@ class Grants {
   Grants(SessionContext& context, const Attach& attach, const Stock& stock, const Supply& supply,
          const Waits& waits, LeaseBook& leases, WorkerBook& workers);
 
-  // REQUIRES of these three: the session is admitted.
+  // These three functions REQUIRE that the session is admitted.
   bool Due(Time now) const;
-  /// Room, streams and credit for every lease that lacks something.
+  /// Grants room, streams and credit for every lease that lacks steps.
   void Give(Time now);
   void SendWantsWhereDue(Time now);
 

@@ -1,4 +1,4 @@
-// Leases as a consumer holds them, apart from their messages.
+// Leases as a consumer holds them, independent of their messages on the wire.
 //
 // Thread-compatible value types.
 #pragma once
@@ -24,12 +24,12 @@ struct Shard {
   std::uint32_t batches = 0;
 };
 
-/// Where a worker's batch service is.
+/// The addresses of a worker's batch service.
 struct WorkerAddress {
   Number id;
   std::string address;  // host:port
   std::string host_id;
-  std::string unix_socket;  // for consumers of the worker's host; empty: none
+  std::string unix_socket;  // for consumers on the worker's host; empty: none
 };
 
 struct Lease {
@@ -39,13 +39,13 @@ struct Lease {
   bool copy = false;
 };
 
-// Beside those below, which would hide them.
+// Without these, the functions below would hide the ones in namespace millrace.
 using millrace::FromProto;
 using millrace::ToProto;
 
 void ToProto(const Shard& shard, v1::Shard* to);
 void ToProto(const Lease& lease, v1::Lease* to);
-/// What the message says; whether it makes sense for a session is RankSteps::Check's to tell.
+/// Converts the message without any check. RankSteps::Check tells whether a lease fits a session.
 Lease FromProto(const v1::Lease& lease);
 WorkerAddress FromProto(const v1::WorkerRef& worker);
 

@@ -31,7 +31,7 @@ bool LeaseBook::Cut(std::uint64_t next, const std::function<bool(std::uint64_t)>
     while (held.lacks() && is_held(held.first)) ++held.first;
     over = over || !held.lacks();
   }
-  // Of one that lapsed before any of it came, nothing is held either.
+  // A lease that lapsed before any of its batches came ends where it begins, and is over too.
   const auto is_over = [next](const auto& entry) {
     return entry.second.end <= std::max(next, entry.second.shard_first);
   };
@@ -48,7 +48,7 @@ const std::vector<HeldLease*>& LeaseBook::ByNeed() {
     if (a->lease.copy != b->lease.copy) return b->lease.copy;
     return a->lease.id < b->lease.id;
   };
-  // Leases are issued in order of need, mostly.
+  // Leases mostly come in order of need already.
   if (!std::is_sorted(by_need_.begin(), by_need_.end(), before)) {
     std::sort(by_need_.begin(), by_need_.end(), before);
   }

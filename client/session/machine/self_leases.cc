@@ -10,7 +10,8 @@ namespace millrace::client {
 
 void SelfLeases::OnWelcome(Time now) {
   self_leasing_ = false;
-  // Its leases come in a moment; but a loop that has waited does not wait as long again.
+  // The dispatcher's leases will come in a moment. But a loop that has already waited does not wait
+  // the full time again.
   if (uncovered_since_) {
     uncovered_since_ = std::max(*uncovered_since_, now + -(kSilence - kWelcomeLeases));
   }

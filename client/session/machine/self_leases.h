@@ -1,9 +1,11 @@
-// A consumer without a dispatcher: where part of its window has had no lease for 3 s, or has none
-// and no word has come of a dispatcher for 3 s, it leases that to itself, from the workers it
-// knows. Batches are pure, and a running trainer needs no dispatcher.
+// Leases that a consumer gives itself when it gets none from the dispatcher. It does so in two
+// cases: a part of its window has had no lease for 3 s, or the part has none and no dispatcher was
+// heard for 3 s. The consumer then leases that part to itself, from the workers that it knows. Any
+// worker can build any batch, so a running trainer can go on without a dispatcher.
 //
-// Such leases are of term 0 and lie outside `last_lease`; reports name them as held, so that a
-// dispatcher that comes back leases nothing of them again. Its first word ends it.
+// Such leases have term 0, and `last_lease` does not count them. Reports name them as held, so that
+// a dispatcher that comes back does not lease their steps again. The dispatcher's next Welcome or
+// lease ends this.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -23,9 +25,9 @@ namespace millrace::client {
 
 class SelfLeases {
  public:
-  /// What a dispatcher has at least, from its Welcome to the lease of a step that lacks one.
+  /// After a Welcome, the dispatcher has at least this long to lease a step that has no lease.
   static constexpr Duration kWelcomeLeases = std::chrono::seconds(1);
-  /// Between two leases that it gives itself where all its workers fail.
+  /// The pause between two leases that the consumer gives itself, if all its workers fail.
   static constexpr Duration kSelfLeasesApart = std::chrono::milliseconds(250);
 
   SelfLeases(SessionContext& context, const Attach& attach, const Stock& stock, LeaseBook& leases,
@@ -33,12 +35,13 @@ class SelfLeases {
       : context_(context), attach_(attach), stock_(stock), leases_(leases), workers_(workers) {}
 
   void OnWelcome(Time now);
-  /// A lease of the dispatcher came.
+  /// A lease from the dispatcher came.
   void OnLeased();
-  /// Leases to itself where that is due. REQUIRES: the session is admitted.
+  /// Gives the consumer leases if they are due. REQUIRES: the session is admitted.
   void LeaseToItself(Time now);
   void AddTimes(NextDue& next) const;
-  /// Until the dispatcher's next Welcome or lease.
+  /// Whether the consumer gives itself leases. This lasts until the dispatcher's next Welcome or
+  /// lease.
   bool self_leasing() const { return self_leasing_; }
   void AddTo(SessionStats& stats) const { stats.self_leases = given_; }
 
@@ -52,8 +55,8 @@ class SelfLeases {
   LeaseBook& leases_;
   WorkerBook& workers_;
 
-  std::optional<Time> uncovered_since_;  // a step of the window that no lease covers
-  bool self_leasing_ = false;            // until the dispatcher's next Welcome or lease
+  std::optional<Time> uncovered_since_;  // since when some step of the window has no lease
+  bool self_leasing_ = false;
   Time self_leased_;
   std::uint64_t given_ = 0;
 };

@@ -1,4 +1,5 @@
-// What passes between a session's state machine and the threads, timers and streams around it.
+// The data that pass between a session's state machine and the threads, timers and streams around
+// it.
 //
 // Thread-compatible value types.
 #pragma once
@@ -18,15 +19,15 @@
 
 namespace millrace::client {
 
-/// Names one stream for as long as a session lives; 0 is none. What comes from a stream that was
-/// closed is ignored by its name.
+/// The name of one stream, unique within a session; 0 means no stream. The machine ignores events
+/// of a stream that was closed.
 using StreamId = std::uint64_t;
 
 struct OpenAttach {
   StreamId stream = 0;
   std::string address;
 };
-/// REQUIRES of the machine: no write of that stream is outstanding.
+/// The machine puts this action only if no write of that stream is outstanding.
 struct SendAttach {
   StreamId stream = 0;
   v1::AttachRequest message;
@@ -39,14 +40,15 @@ struct SendWants {
   StreamId stream = 0;
   v1::WantList message;
 };
-/// A stream of either kind. Ok: half-closed, all was said.
+/// Closes a stream of either kind. If `why` is ok, the stream is only half-closed, since the
+/// session has said everything.
 struct CloseStream {
   StreamId stream = 0;
   Status why;
 };
 using Action = std::variant<OpenAttach, SendAttach, OpenBatches, SendWants, CloseStream>;
 
-/// A complete batch, its digest checked: what the machine has to know of it.
+/// The facts that the machine needs about a complete batch whose digest was checked.
 struct Arrival {
   Number lease;
   Position at;
@@ -57,19 +59,19 @@ struct Arrival {
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;
   std::uint32_t planned_examples = 0;
-  std::uint32_t examples = 0;       // that are in it
-  std::vector<DropReason> dropped;  // one of each that is not
+  std::uint32_t examples = 0;       // examples that are in the batch
+  std::vector<DropReason> dropped;  // a reason for each planned example that is not
 };
 
-/// What becomes of an arrival.
+/// The machine's decision about an arrival.
 enum class Verdict {
   kTaken,      // it is the session's copy of that step: keep it for the loop
   kDuplicate,  // another copy came first
-  kUnwanted,   // no step that the session still lacks
+  kUnwanted,   // the session does not need that step now
   kWrong,      // not what the lease says: its worker has been given up
 };
 
-/// What a session knows since its first Welcome.
+/// The facts that a session knows from its first Welcome on.
 struct Admission {
   Fingerprint fingerprint;
   Position start;
@@ -78,11 +80,11 @@ struct Admission {
 };
 
 struct SessionMachineOptions {
-  std::string address;  // of the dispatcher; several with commas between them
-  v1::Hello hello;      // without session, admitted and highest_term
+  std::string address;  // of the dispatcher; several addresses have commas between them
+  v1::Hello hello;      // the machine sets session, admitted and highest_term
   std::uint64_t prefetch_bytes = 256u << 20;
-  Duration connect_timeout = std::chrono::seconds(30);  // to the dispatcher's first word
-  Duration attach_timeout{0};  // to the Welcome; 0: as long as the dispatcher says wait
+  Duration connect_timeout = std::chrono::seconds(30);  // until the dispatcher's first message
+  Duration attach_timeout{0};  // until the Welcome; 0: as long as the dispatcher says wait
 };
 
 }  // namespace millrace::client

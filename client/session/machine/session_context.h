@@ -1,5 +1,5 @@
-// What every part of a session's machine is given: the options, the log, the outlet for actions,
-// and the marks of what has to be told again.
+// The context that the parts of a session's machine share: the options, the log, the outlet for
+// actions, and marks that show what has to be told again.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -13,10 +13,10 @@
 
 namespace millrace::client {
 
-/// Where the parts put what is to be done, in order.
+/// Collects the actions of all parts, in order.
 class ActionOutlet {
  public:
-  /// The name of a stream that is to be opened.
+  /// A new name for a stream that is about to be opened.
   StreamId NewStream() { return ++last_stream_; }
   void Put(Action action) { actions_.push_back(std::move(action)); }
   std::vector<Action> Take() { return std::exchange(actions_, {}); }
@@ -26,18 +26,18 @@ class ActionOutlet {
   std::vector<Action> actions_;
 };
 
-/// What has changed since the dispatcher had its last report, and since room, credit and streams
-/// were given last.
+/// Marks that something has changed: since the last report to the dispatcher, or since workers were
+/// last granted room, credit and streams.
 class StaleMarks {
  public:
   void MarkReport() { report_ = true; }
   void Reported() { report_ = false; }
   bool report() const { return report_; }
 
-  /// Grants follow when a worker has little left to do, or a little later for many batches
-  /// together.
+  /// Grants follow when a worker has little left to do, or after a short pause, so that one grant
+  /// covers many batches.
   void MarkGrants() { grants_ = true; }
-  /// Grants follow at once: a worker or a lease came or went.
+  /// Grants follow at once, since a worker or a lease came or went.
   void MarkGrantsDue() { grants_due_ = true; }
   void Granted() { grants_ = grants_due_ = false; }
   bool grants() const { return grants_; }
@@ -49,7 +49,7 @@ class StaleMarks {
   bool grants_due_ = true;
 };
 
-/// One for each session; it outlives the parts.
+/// There is one for each session. It outlives the parts.
 struct SessionContext {
   const SessionMachineOptions options;
   const std::shared_ptr<Logger> logger;

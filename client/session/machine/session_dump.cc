@@ -1,4 +1,4 @@
-// What a session's state machine knows, as text for people who look for a fault.
+// Prints what a session's state machine knows, as text for people who look for a fault.
 
 #include <fmt/core.h>
 

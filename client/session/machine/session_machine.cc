@@ -7,8 +7,8 @@
 namespace millrace::client {
 namespace {
 
-// Longer between two events means that this process stood still, not that others were silent: a
-// tick is due at least once a second.
+// If more time passes between two events, this process stood still, since a tick is due at least
+// once a second. That time does not mean that others were silent.
 constexpr Duration kStoodStill = std::chrono::seconds(2);
 
 }  // namespace
@@ -108,7 +108,8 @@ void SessionMachine::SendReportWhereDue(Time now) {
   if (!attach_.ReportDue(bye, leases_run_short, now)) return;
   if (!bye) stock_.OnReport();
   std::optional<v1::Report> report = MakeReport(now);
-  // A session that waits has nothing to report, but has to be heard.
+  // A session that is not admitted yet has nothing to report. It sends an empty report, so that the
+  // dispatcher hears from it.
   if (!bye && !report) report.emplace();
   attach_.SendReport(bye, std::move(report), now);
 }

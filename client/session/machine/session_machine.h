@@ -1,18 +1,20 @@
-// The consumer's state machine: events in, actions out, time passed in; no threads, no network.
-// docs/protocol.md has its rules; the words are explained there.
+// The consumer's state machine. It takes events and the time, and returns actions. It has no
+// threads and no network. docs/protocol.md has its rules and explains the words.
 //
-// Every event is one call, after which TakeActions gives what is to be done about it, in order.
-// Time never goes back between two calls. Tick is due at NextTick(), or earlier.
+// Every event is one call. After it, TakeActions returns the actions that follow from it, in order.
+// Time never goes back between two calls. The caller calls Tick at NextTick(), or earlier.
 //
 //   dispatcher  OnAttach...   Welcome, leases and pulses come; Hello and reports go
-//   workers     OnBatches...  a stream each; parts come, want lists go
+//   workers     OnBatches...  one stream for each worker: parts come, want lists go
 //   loop        OnTaken, SetWaiting, SetLoopHolds
 //
-// The loop takes step `next` when it is held: each step of the rank, in order, once. What is held
-// and what may still come together fit the window, a number of batches that follows from
-// prefetch_bytes and the mean size seen; the step `next` always has a place beyond it.
+// The loop takes step `next` when it is held. So it takes each step of the rank once, in order. The
+// batches that are held and those that may still come fit the window together. The window is a
+// number of batches; it follows from prefetch_bytes and the mean size of the batches seen. The step
+// `next` always has a place beyond prefetch_bytes.
 //
-// The machine takes each event to the part that it concerns, and then looks what follows:
+// The machine passes each event to the part that it concerns, and then does what follows from it.
+// The parts are:
 //
 //   attach       the dispatcher's stream
 //   stock        what is held for the loop, and the window
@@ -52,15 +54,16 @@ namespace millrace::client {
 
 class SessionMachine {
  public:
-  /// `random` gives numbers in [0, 1), for reconnecting.
+  /// `random` returns numbers in [0, 1), which spread the pauses before reconnecting.
   SessionMachine(SessionMachineOptions options, std::function<double()> random,
                  std::shared_ptr<Logger> logger);
-  // The parts refer to each other.
+  // It cannot be copied, because its parts refer to each other.
   SessionMachine(const SessionMachine&) = delete;
   SessionMachine& operator=(const SessionMachine&) = delete;
 
   void Start(Time now);
-  /// Says good-bye and closes everything; left() when that is done. The machine ends with `why`.
+  /// Says good-bye and closes all streams; when that is done, left() is true. The session ends with
+  /// `why`, unless it has ended already.
   void Leave(const Status& why, Time now);
   bool left() const { return leaving_ && !attach_.has_stream(); }
 
@@ -68,13 +71,14 @@ class SessionMachine {
   void OnAttachWritten(StreamId stream, Time now);
   void OnAttachClosed(StreamId stream, const Status& status, Time now);
 
-  /// A part came, whose data are the adapter's business. False where its batch is not wanted, so
-  /// that no memory should be spent on it.
+  /// A part came. The adapter has its data, and the machine does not need them. Returns false if
+  /// the batch is not wanted, so that the adapter spends no memory on it.
   bool OnBatchesPart(StreamId stream, const v1::BatchPart& part, std::uint64_t data_bytes,
                      Time now);
   /// A whole batch came, and its digest is right.
   Verdict OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now);
-  /// What came is no batch; OutOfRange: one that is larger than batch_limit_bytes().
+  /// The data that came are no valid batch. OutOfRange: the batch is larger than
+  /// batch_limit_bytes().
   void OnBatchesBad(StreamId stream, const Status& status, Time now);
   void OnBatchesWritten(StreamId stream, Time now);
   void OnBatchesClosed(StreamId stream, const Status& status, Time now);
@@ -83,30 +87,31 @@ class SessionMachine {
   void OnTaken(Time now);
   /// The loop waits for next(), or no longer does.
   void SetWaiting(bool waiting, Time now);
-  /// Batches that the loop has taken and not let go of.
+  /// The number of batches that the loop has taken and not dropped yet.
   void SetLoopHolds(std::uint64_t batches, Time now);
 
   void Tick(Time now);
   Time NextTick() const;
   std::vector<Action> TakeActions();
 
-  /// As the dispatcher numbered it; unset before its first word.
+  /// The session's number, which the dispatcher gives. Unset until the first Waiting or Welcome.
   Number session() const { return attach_.session(); }
   /// What the loop waits for, as of the last event.
   WaitCause cause() const { return waits_.cause(); }
-  /// Not ok: the session has ended with this, for every waiter.
+  /// If this is not ok, the session has ended with it, for everybody who waits.
   const Status& status() const { return status_; }
   const std::optional<Admission>& admission() const { return attach_.admission(); }
-  /// Why the dispatcher lets the session wait.
+  /// Why the dispatcher lets the session wait; empty if it does not wait.
   const std::string& waiting_why() const { return attach_.waiting_why(); }
-  /// REQUIRES of all below: admission().
+  /// The functions from here to largest_bytes() REQUIRE admission().
   const RankSteps& steps() const { return attach_.steps(); }
   std::uint64_t next() const { return stock_.next(); }
   bool holds(std::uint64_t step) const { return stock_.holds(step); }
-  /// Batches that may be held or under way together.
+  /// The number of batches that may be held or under way together.
   std::uint64_t window() const { return stock_.window(); }
-  /// Batches from next() on that should be leased: leases cost no memory, and where the window is
-  /// small the loop would otherwise wait for the next report.
+  /// The number of batches from next() on that should be leased. It can be larger than the window.
+  /// Leases cost no memory, and with a small window the loop would otherwise wait for the next
+  /// report.
   std::uint64_t lease_window() const { return stock_.lease_window(); }
   std::uint64_t held_batches() const { return stock_.held_batches(); }
   std::uint64_t held_bytes() const { return stock_.held_bytes(); }
@@ -114,23 +119,23 @@ class SessionMachine {
   const LeaseBook& leases() const { return leases_; }
   const WorkerBook& workers() const { return workers_; }
   std::uint64_t highest_term() const { return attach_.highest_term(); }
-  /// No batch may be larger: what a receiver checks before it takes memory.
+  /// No batch may be larger than this. A receiver checks it before it takes memory.
   std::uint64_t batch_limit_bytes() const { return stock_.batch_limit_bytes(); }
 
   SessionStats stats(Time now) const { return report_.Stats(now); }
-  /// All of the above and what is known of each worker, as text for people who look for a fault.
-  /// Times are seconds before the last event.
+  /// The whole state, with what is known of each worker, as text for people who look for a fault.
+  /// Times are given as seconds before the last event.
   std::string Dump() const;
 
  private:
-  /// Every event begins with Enter and ends with Settle, which does what follows from it.
+  /// Every event begins with Enter and ends with Settle. Settle does what follows from the event.
   void Enter(Time now);
   void Settle(Time now);
-  /// The session ends with `status`, unless it has already.
+  /// Ends the session with `status`, unless it has ended already.
   void End(const Status& status);
   void CheckTimes(Time now);
   void SendReportWhereDue(Time now);
-  /// Unset before the session is admitted.
+  /// Returns none before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;
 
   SessionContext context_;

@@ -15,7 +15,7 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   for (const auto& [id, held] : leases.all()) {
     const std::uint64_t from = std::max(held.shard_first, stock.next());
     if (from >= held.end) continue;
-    // A worker's number is all that the dispatcher needs of it.
+    // The dispatcher needs only the worker's number.
     v1::Lease& lease = *report.add_held();
     ToProto(held.lease.id, lease.mutable_id());
     ToProto(attach.steps().CutTo(held.lease.shard, from, held.end), lease.mutable_shard());

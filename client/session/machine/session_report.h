@@ -1,4 +1,4 @@
-// What a session tells: its report to the dispatcher, and what its user sees.
+// Makes the report that a session sends to the dispatcher, and the statistics that its user sees.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -16,10 +16,10 @@ namespace millrace::client {
 
 class SessionReport {
  public:
-  /// The loop has waited so long: the dispatcher hears whose lease is late.
+  /// If the loop has waited for this long, the report names the lease that is late.
   static constexpr Duration kLate = std::chrono::seconds(1);
 
-  /// What it tells of.
+  /// The parts that reports describe.
   struct Parts {
     const Attach& attach;
     const Stock& stock;
@@ -37,7 +37,7 @@ class SessionReport {
   SessionStats Stats(Time now) const;
 
  private:
-  /// As of the last event.
+  /// The statistics as of the last event.
   SessionStats Counted() const;
 
   const Parts parts_;

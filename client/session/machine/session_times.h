@@ -1,4 +1,5 @@
-// Times that several parts of a session's machine keep to, and how they say when they are due.
+// Intervals that several parts of a session's machine use, and NextDue, which finds when the
+// machine has to act next.
 //
 // Thread-compatible value types.
 #pragma once
@@ -10,9 +11,10 @@
 
 namespace millrace::client {
 
-/// A dispatcher, or a worker that owes something, is given up when nothing came for so long.
+/// The session gives up a dispatcher, or a worker that owes something, if nothing came from it for
+/// this long.
 inline constexpr Duration kSilence = std::chrono::seconds(3);
-/// A session is heard, and looks at its times, at least so often.
+/// A session reports, and checks its times, at least this often.
 inline constexpr Duration kReportEvery = std::chrono::seconds(1);
 
 /// The earliest of several times after `now`, at most kReportEvery later.
@@ -20,7 +22,8 @@ class NextDue {
  public:
   explicit NextDue(Time now) : now_(now), due_(now + kReportEvery) {}
 
-  /// What is due already was looked at by the event before; it waits for a write or a word.
+  /// Ignores a time that is not after `now`. The event at `now` has already checked it; if
+  /// something is still to be done, it waits for a write or a message.
   void At(Time t) {
     if (t > now_) due_ = std::min(due_, t);
   }

@@ -1,4 +1,5 @@
-// What a session counts: deliveries, and every second that the training loop waited, by cause.
+// The statistics of a session: its deliveries, and the seconds that the training loop waited, by
+// cause.
 //
 // Thread-compatible value types.
 #pragma once
@@ -18,23 +19,23 @@ namespace millrace {
 struct SessionStats {
   std::uint64_t batches = 0;
   std::uint64_t examples = 0;  // delivered; dropped ones are counted by reason below
-  std::uint64_t bytes = 0;     // packed
+  std::uint64_t bytes = 0;     // of packed batches
   std::uint64_t in_place = 0;  // batches that were read where a worker of this host built them
   std::array<std::uint64_t, kDropReasons> dropped{};  // by DropReason
-  DropReasonNames drop_reasons;                       // their names; the plan's, once attached
-  std::array<double, kWaitCauses> waited_seconds{};   // by WaitCause
-  std::string device;            // what it is, and what goes slower than it could, and why
+  DropReasonNames drop_reasons;  // names of the reasons: the plan's, once attached
+  std::array<double, kWaitCauses> waited_seconds{};  // by WaitCause
+  std::string device;            // describes the device, and names what could be faster, and why
   std::uint64_t duplicates = 0;  // batches that came twice
-  std::uint64_t duplicate_mismatches = 0;  // ... whose digests differed
-  std::uint64_t lapsed_leases = 0;         // taken back from workers that failed
-  std::uint64_t self_leases = 0;           // given by the consumer to itself
+  std::uint64_t duplicate_mismatches = 0;  // batches that came twice with different digests
+  std::uint64_t lapsed_leases = 0;         // leases taken back from workers that failed
+  std::uint64_t self_leases = 0;           // leases that the consumer gave itself
 
-  std::uint64_t buffered_batches = 0;  // received, not taken yet
+  std::uint64_t buffered_batches = 0;  // received, but not yet taken
   std::uint64_t buffered_bytes = 0;
   WaitCause now = WaitCause::kNone;  // what the loop waits for at this moment
-  double now_seconds = 0;            // how long already
-  std::string now_worker;            // host:port, where a worker is waited for
-  std::string now_stage;             // of the build, where the worker said so
+  double now_seconds = 0;            // for how long already
+  std::string now_worker;            // host:port, if the loop waits for a worker
+  std::string now_stage;             // stage of the build, if the worker named it
 
   double total_waited_seconds() const {
     double total = 0;

@@ -8,11 +8,13 @@
 namespace millrace::client {
 namespace {
 
-// The first batches say how large a batch is; the window opens as they come.
+// The window starts small and grows as batches come, since the first batches show how large a batch
+// is.
 constexpr std::uint64_t kFirstWindow = 8;
-constexpr std::uint64_t kWindowGrowth = 16;  // batches for each that came
+constexpr std::uint64_t kWindowGrowth = 16;  // in batches, for each batch that came
 constexpr std::uint64_t kLeastLeased = 8;
-// A training loop may hold for nothing the batch that it works on and the one before.
+// A training loop may hold the batch that it works on and the one before. These two do not make the
+// window smaller.
 constexpr std::uint64_t kFreeLoopHolds = 2;
 constexpr std::uint64_t kGuessedBatchBytes = 1 << 20;
 constexpr std::uint64_t kLeastBatchLimit = 64u << 20;
@@ -109,15 +111,16 @@ std::uint64_t Stock::window() const {
 }
 
 std::uint64_t Stock::lease_window() const {
-  // As many as the loop takes until leases that the next report asks for have come, several times
-  // over; not more, since a worker that joins gets no part of what is leased already.
+  // This is several times as many batches as the loop takes before the leases that the next report
+  // asks for have come. It is not more, since a worker that joins gets no part of what is leased
+  // already.
   const std::uint64_t batches = std::max(kLeastLeased, 4 * taken_between_reports_);
   return std::min({std::max(window(), batches), kLargestWindow, attach_.steps().end() - next_});
 }
 
 bool Stock::LeasesRunShort() const {
-  // That is so each time the loop has taken half of a window, or the window has doubled. A session
-  // that begins, or a loop that takes faster than before, sends a few reports more, and no flood.
+  // This is true each time the loop has taken half of a window, or the window has doubled. So a
+  // session that begins, or a loop that becomes faster, sends only a few reports more.
   if (IsMutant(Mutant::kLeasesAskedLate)) return false;
   const std::uint64_t asked = asked_until_ - std::min(asked_until_, next_);
   return 2 * asked < lease_window();

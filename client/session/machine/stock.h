@@ -1,5 +1,6 @@
-// The batches that a session holds for its loop, and the window: how many may be held or under way
-// together. It follows from prefetch_bytes and the mean size seen.
+// The batches that a session holds for its loop, and the window. The window is the number of
+// batches that may be held or under way together. It follows from prefetch_bytes and the mean size
+// of the batches seen.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -36,22 +37,25 @@ class Stock {
 
   Stock(const SessionContext& context, const Attach& attach) : context_(context), attach_(attach) {}
 
-  /// The session was admitted.
+  /// To be called once, when the session is admitted.
   void OnAdmitted();
-  /// A copy of that step, the first, came from the worker.
+  /// Keeps a batch for the loop. It is the first copy of that step, and came from `worker`.
   void Keep(std::uint64_t step, const Arrival& arrival, Number worker);
   /// The loop takes step next(). REQUIRES: holds(next()).
   void Take();
-  /// Batches that the loop has taken and not let go of. True where that changes the window.
+  /// The number of batches that the loop has taken and not dropped yet. Returns true if the window
+  /// changes with it.
   bool SetLoopHolds(std::uint64_t batches);
-  /// A report goes out: leases are asked for as fast as the loop takes batches between two.
+  /// A report goes out. The lease window follows from the number of batches that the loop takes
+  /// between two reports.
   void OnReport();
-  /// The dispatcher has been told the place and the window, and leases that window.
+  /// The dispatcher has been told next() and lease_window(), and will lease the steps of that
+  /// window.
   void OnLeasesAsked();
 
   std::uint64_t next() const { return next_; }
   bool holds(std::uint64_t step) const { return held_.count(step) != 0; }
-  /// nullptr where the step is not held.
+  /// nullptr if the step is not held.
   const Held* Find(std::uint64_t step) const;
   /// The last steps taken, for comparison with late copies.
   const std::deque<Past>& past() const { return past_; }
@@ -59,21 +63,21 @@ class Stock {
   std::uint64_t held_bytes() const { return held_bytes_; }
   std::uint64_t largest_bytes() const { return largest_bytes_; }
   std::uint64_t loop_holds() const { return loop_holds_; }
-  /// No batch may be larger: what a receiver checks before it takes memory.
+  /// No batch may be larger than this. A receiver checks it before it takes memory.
   std::uint64_t batch_limit_bytes() const;
   void AddTo(SessionStats& stats) const;
 
-  // REQUIRES of all below: the session is admitted.
+  // The functions below REQUIRE that the session is admitted.
   double MeanBytes() const;
-  /// Batches that may be held or under way together.
+  /// The number of batches that may be held or under way together.
   std::uint64_t window() const;
-  /// Batches from next() on that should be leased.
+  /// The number of batches from next() on that should be leased.
   std::uint64_t lease_window() const;
-  /// The end of the window that the dispatcher was told last.
+  /// The end of the lease window that the dispatcher was told last.
   std::uint64_t asked_until() const { return asked_until_; }
-  /// Less than half of the present lease window has been asked for.
+  /// Whether less than half of the present lease window has been asked for.
   bool LeasesRunShort() const;
-  /// Batches of the window that may come besides those that are held.
+  /// The number of batches that may come besides those that are held.
   std::uint64_t WantedSlots() const;
 
  private:
@@ -90,8 +94,8 @@ class Stock {
   std::uint64_t loop_holds_ = 0;
   std::uint64_t reported_next_ = 0;
   std::uint64_t asked_until_ = 0;
-  std::uint64_t taken_between_reports_ = 0;  // of the last two
-  SessionStats taken_;                       // what is counted when the loop takes a batch
+  std::uint64_t taken_between_reports_ = 0;  // between the last two reports
+  SessionStats taken_;                       // counts of the batches that the loop has taken
 };
 
 }  // namespace millrace::client

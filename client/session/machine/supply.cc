@@ -13,7 +13,8 @@
 namespace millrace::client {
 namespace {
 
-// Steps around the window whose copies are still read, to be compared.
+// Copies of batches are still read, to be compared, if they are at most this many steps away from
+// the window.
 constexpr std::uint64_t kCompared = 64;
 
 }  // namespace
@@ -30,10 +31,12 @@ bool Supply::OnLeases(const v1::AttachResponse& message) {
       context_.logger->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
       continue;
     }
-    // Not held, and so over, as the next report says.
+    // This lease is not held. The next report shows that, so the dispatcher counts the lease as
+    // over.
     if (leases_.all().size() >= kMaxHeldLeases) continue;
     WorkerLink& link = workers_.Learn(lease.worker);
-    // One that drains builds nothing that it was not told before: the next report lets go of it.
+    // A worker that drains builds only what it was told before. So its new leases are not held, and
+    // the next report shows that.
     link.drains = link.stream.going_away;
     if (link.drains) continue;
     leases_.Add(lease, attach_.steps().Index(lease.shard.at));
@@ -107,7 +110,7 @@ bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   stream.receiving = at;
   stream.receiving_bytes = std::min(part.total_bytes(), stock_.batch_limit_bytes());
   stream.used = std::max(stream.used, part.credit_used());
-  // Decided once, whatever the window does while the parts come.
+  // This is decided once for each batch, even if the window changes while its parts come.
   if (part.offset() == 0) stream.receiving_wanted = Wants(at);
   const bool wanted = stream.receiving_wanted;
   if (!wanted && part.offset() + data_bytes == part.total_bytes()) {
@@ -124,7 +127,8 @@ bool Supply::Wants(Position at) const {
   if (!attach_.steps().Contains(at)) return false;
   const std::uint64_t step = attach_.steps().Index(at);
   if (step + kCompared < stock_.next()) return false;
-  // What is leased was asked for, and paid for by credit, though the window be smaller by now.
+  // A leased batch was asked for, and its bytes have used credit. So it is wanted even if the
+  // window is smaller by now.
   return step < stock_.next() + stock_.window() + kCompared || leases_.Covering(step) != nullptr;
 }
 
@@ -138,7 +142,8 @@ void Supply::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
       {{"worker", link.where.address}, {"lease", id.ToString()}, {"why", refused.message()}});
   ++lapsed_leases_;
   const auto code = static_cast<StatusCode>(refused.code());
-  // Which of the lease's batches it is, the worker does not say.
+  // The worker does not say which of the lease's batches it refuses. So the refusal holds up to the
+  // lease's end.
   if (IsRefusedForGood(code)) workers_.Refused(link, Status(code, refused.message()), held->end);
   LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
@@ -152,7 +157,8 @@ void Supply::OnGoingAway(WorkerLink& link, Time now) {
   link.stream.going_away = link.drains = true;
   link.failing_until = now + WorkerBook::kFirstBackoff;
   link.reason = "draining";
-  // What it was told to build it still sends; the rest is for others.
+  // The worker still sends the batches that it was told to build. Other workers get the other
+  // batches.
   CutLeases();
   std::uint64_t told = link.stream.owed;
   for (HeldLease* held : leases_.ByNeed()) {
@@ -233,7 +239,8 @@ void Supply::Compare(std::uint64_t step, const Digest128& first, Number first_wo
 }
 
 void Supply::OnBad(WorkerLink& link, const Status& status, Time now) {
-  // Over the limit is what the batch itself is; anything else may be the connection's fault.
+  // A batch that is over the limit once is always over it, so the worker can never deliver it. Any
+  // other error may be the fault of the connection.
   const std::optional<Position> at = link.stream.receiving;
   if (status.code() == StatusCode::kOutOfRange && at && attach_.steps().Contains(*at)) {
     workers_.Refused(link, status, attach_.steps().Index(*at) + 1);

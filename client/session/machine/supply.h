@@ -1,5 +1,5 @@
-// What workers send to a session: batches and their copies, refusals, good-byes and failures, and
-// the leases that come and lapse with them.
+// Handles what workers send to a session: batches and their copies, refusals, good-byes and
+// failures. It also handles the leases that come and lapse with them.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -19,7 +19,8 @@ namespace millrace::client {
 
 class Supply {
  public:
-  /// What a worker owes is asked for again: a want list may have been lost.
+  /// While a worker owes batches, its want list is sent again this often, since a list may have
+  /// been lost.
   static constexpr Duration kWantsEvery = std::chrono::seconds(1);
   static constexpr Duration kCloseUnused = std::chrono::seconds(10);
 
@@ -27,37 +28,40 @@ class Supply {
          WorkerBook& workers)
       : context_(context), attach_(attach), stock_(stock), leases_(leases), workers_(workers) {}
 
-  /// True where a lease among them is held from now on. REQUIRES: the session is admitted.
+  /// Returns true if at least one of the message's leases is held from now on. REQUIRES: the
+  /// session is admitted.
   bool OnLeases(const v1::AttachResponse& message);
-  /// Follows every lease to what it lacks now.
+  /// Cuts every lease to the steps that it lacks now.
   void CutLeases();
 
-  /// A part came; false where its batch is not wanted.
+  /// A part came. Returns false if its batch is not wanted.
   bool OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
   Verdict OnArrival(WorkerLink& link, const Arrival& arrival, Time now);
   void OnBad(WorkerLink& link, const Status& status, Time now);
   void OnClosed(WorkerLink& link, const Status& status, Time now);
 
-  /// Gives silent workers up, closes streams that are not used, forgets the dead.
+  /// Gives up silent workers, closes unused streams, and forgets dead workers.
   void CheckTimes(Time now);
   void AddTimes(NextDue& next) const;
-  /// This process stood still for so long: that was no silence of the workers.
+  /// This process stood still for `more`. That time does not count as silence of the workers.
   void StoodStill(Duration more, Time now);
-  /// The session has ended.
+  /// Closes the streams of all workers, since the session has ended with `why`.
   void CloseStreams(const Status& why);
 
-  /// Of the step that the loop takes next; nullptr where no lease covers it.
+  /// The worker of the step that the loop takes next. nullptr if no lease covers that step.
   const WorkerLink* NextWorker() const;
-  /// The last lease of the dispatcher; unset before the first.
+  /// The number of the last lease from the dispatcher; unset before the first lease.
   Number last_lease() const { return last_lease_; }
   void AddTo(SessionStats& stats) const;
 
  private:
   void Fail(WorkerLink& link, const Status& why, Time now);
-  /// The same, where bytes may still lie in the network: its next stream gets no credit at first.
+  /// Like Fail, for a worker whose bytes may still lie in the network. Its next stream gets no
+  /// credit at first.
   void FailSilent(WorkerLink& link, const std::string& why, Time now);
   void LapseOf(WorkerLink& link);
-  /// Want lists have been sent for a while, and none comes to the worker, which says so.
+  /// Whether the worker says that no want list reaches it, though lists have been sent to it for a
+  /// while.
   static bool DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now);
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;

@@ -1,4 +1,5 @@
-// What a session's loop waits for, since when, and how long it has waited in all, by cause.
+// Knows what a session's loop waits for and since when, and counts how long it has waited for each
+// cause.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -18,22 +19,23 @@ class Waits {
       : attach_(attach), stock_(stock), supply_(supply) {}
 
   void Start(Time now);
-  /// An event comes: the time that has passed goes to the cause as it was.
+  /// To be called first at each event. The time since the last event counts for the cause that was
+  /// found then.
   void CountUntil(Time now);
   /// The loop waits for the next step, or no longer does.
   void Set(bool waiting, Time now);
   void OnTaken(Time now) { waiting_since_ = now; }
-  /// Finds the cause anew, after an event. True where it is another one.
+  /// Finds the present cause, after an event. Returns true if it has changed.
   bool Update(bool ended, Time now);
 
   bool waiting() const { return waiting_; }
-  /// For the present step.
+  /// Since when the loop waits for the present step.
   Time waiting_since() const { return waiting_since_; }
   WaitCause cause() const { return cause_; }
   Time cause_since() const { return cause_since_; }
-  /// What was waited until the last event.
+  /// Sets the seconds that the loop had waited at the last event.
   void AddTo(SessionStats& stats) const { stats.waited_seconds = waited_seconds_; }
-  /// What is waited for now, and the time since the last event.
+  /// Adds the present wait, and the time since the last event.
   void AddNow(SessionStats& stats, Time now) const;
 
  private:

@@ -60,7 +60,7 @@ void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_nee
   }
   std::erase_if(links_, [&](const auto& entry) {
     const WorkerLink& link = entry.second;
-    // One that drains is named again by the dispatcher should it stay after all.
+    // If a draining worker stays after all, the dispatcher names it again.
     const bool gone = link.drains || now - link.used >= kForgetUnused ||
                       (link.failing_until != Time{} && now - link.failing_until >= kForgetAfter);
     return gone && link.stream.id == 0 && !is_needed(link);

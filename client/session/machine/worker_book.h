@@ -1,5 +1,5 @@
-// The workers of one consumer, as it judges them: who failed and for how long that counts, what
-// each stream owes, and what each was told.
+// The workers of one consumer, as it judges them: which of them failed and for how long that
+// counts, what each one owes, and what each one was told.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -20,21 +20,22 @@
 
 namespace millrace::client {
 
-/// One worker. The stream's facts are those of its present stream and begin anew with each.
+/// One worker. `stream` has the facts of the present stream; they begin anew with each stream.
 struct WorkerLink {
   WorkerAddress where;
 
-  Time used;  // when it had a stream last, or became known
+  Time used;  // when it last had a stream, or became known
   Time failing_until;
-  Duration backoff{0};  // of the last failure; 0 after a good batch
+  Duration backoff{0};  // how long the last failure counts; 0 after a good batch
   std::string reason;   // of the last failure
-  bool drains = false;  // as it said, and the dispatcher has not named it since
+  bool drains = false;  // it said so, and the dispatcher has not named it since
 
-  /// A batch that can never come of this worker: it said so, or what it sends cannot be taken.
+  /// A batch that this worker can never deliver: the worker said so, or the batch that it sends
+  /// cannot be accepted.
   struct Refusal {
     StatusCode code = StatusCode::kOk;
     std::string reason;
-    std::uint64_t until = 0;  // counts while a step before this one is lacking
+    std::uint64_t until = 0;  // the refusal counts until the loop has reached this step
   };
   std::optional<Refusal> refusal;
 
@@ -43,31 +44,32 @@ struct WorkerLink {
     bool heard_any = false;
     bool writing = false;
     bool going_away = false;
-    Time heard;                         // last byte, or since when it owes something
-    std::uint64_t credit = 0;           // bytes granted so far, never less
-    std::uint64_t used = 0;             // of them, as the worker says
+    Time heard;                         // when its last byte came, or it began to owe something
+    std::uint64_t credit = 0;           // bytes granted so far; it never decreases
+    std::uint64_t used = 0;             // bytes of the credit that are used, as the worker says
     std::optional<Position> receiving;  // the batch under way
-    std::uint64_t receiving_bytes = 0;  // its size
+    std::uint64_t receiving_bytes = 0;  // size of the batch under way
     bool receiving_wanted = false;      // decided at its first part
-    std::optional<Position> building;   // from Alive
+    std::optional<Position> building;   // the batch that it builds, from Alive
     std::string stage;
     std::uint32_t batches_before = 0;
     std::uint64_t owed = 0;       // batches it was told to build and has not sent
-    std::uint64_t told_room = 0;  // in the last want list
+    std::uint64_t told_room = 0;  // room in the last want list
     Position told_next;
-    Time told;           // when it was told last
-    Time telling_since;  // it owes something, and so is told at least once a second
-    bool stale = true;   // what it was told is no longer all of the truth
-    bool urgent = true;  // ... and somebody may wait for that
-    Time unused_since;   // no lease lacks anything of it
+    Time told;           // when the last want list was sent
+    Time telling_since;  // since when it owes something, and is told every second
+    bool stale = true;   // its last want list is no longer right
+    bool urgent = true;  // ... and somebody may wait for a new one
+    Time unused_since;   // since when no lease expects anything from it
 
-    /// Whether something has to come of it: batches, or that it takes what it is told.
+    /// Whether the worker owes something: batches, or that it takes the want list under way.
     bool owes() const { return owed > 0 || writing; }
   } stream;
 
   CreditLimit credit_limit;
 
-  /// Batches granted now, and bytes that may be on their way.
+  /// `room` is the number of batches granted now. credit_left() is the number of bytes that may be
+  /// on their way.
   std::uint64_t room = 0;
   std::uint64_t credit_left() const { return stream.credit - std::min(stream.credit, stream.used); }
 };
@@ -81,7 +83,8 @@ class WorkerBook {
 
   using Map = std::map<Number, WorkerLink>;
 
-  /// The worker, known from now on.
+  /// Returns the worker, which is known from now on, with this address. It no longer counts as
+  /// draining.
   WorkerLink& Learn(const WorkerAddress& worker);
   WorkerLink* Find(Number worker);
   const WorkerLink* Find(Number worker) const;
@@ -92,25 +95,27 @@ class WorkerBook {
   void Opened(WorkerLink& link, StreamId stream, Time now);
   /// Forgets the stream.
   void Closed(WorkerLink& link);
-  /// The worker is failing: for 3 s, doubling with each failure in a row to 60 s.
+  /// The worker counts as failing: for 3 s at first, and for twice as long after each failure in a
+  /// row, up to 60 s.
   void Failed(WorkerLink& link, std::string reason, Time now);
-  /// A good batch came from it.
+  /// A good batch came from the worker, so it no longer counts as failing.
   void Proved(WorkerLink& link);
-  /// Forgets workers that failed long ago and came to nothing since, those that drain and have no
-  /// stream any more, and those without one for a day: each restarted one has a new number.
+  /// Forgets a worker that has no stream in three cases: it failed long ago and has sent nothing
+  /// good since, it drains, or it has had no stream for a day. A worker for which `is_needed` is
+  /// true stays. A worker that is restarted has a new number.
   void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
-  /// The step `until` - 1, or one before it, can never come of the worker. Good batches of other
-  /// steps change nothing about that.
+  /// The worker can never deliver the step `until` - 1, or one before it. Good batches of other
+  /// steps do not change that.
   void Refused(WorkerLink& link, const Status& why, std::uint64_t until);
-  /// The worker for a lease that the consumer gives itself: of those that neither drain nor refused
-  /// what it lacks, one that does not fail it, of its own host where there is one, with the least
-  /// `load`. Where all fail: the one that failed longest ago. nullptr where none is known.
+  /// The worker for a lease that the consumer gives itself. Workers that drain, or that have
+  /// refused a lacking batch, are left out. Workers that are not failing come first; among them,
+  /// those of the own host, and then those with the least `load`. If all are failing, it is the one
+  /// whose time of failing ends first. nullptr if no worker is left.
   WorkerLink* ForSelfLease(const std::string& own_host,
                            const std::function<std::uint64_t(Number)>& load, Time now);
-  /// What the workers were told is no longer all of the truth. `urgent`: somebody may wait for
-  /// that.
+  /// The last want lists are no longer right. `urgent`: somebody may wait for new ones.
   void MarkStale(bool urgent);
-  /// Refusals of steps before `next` are over: the steps came of somebody else.
+  /// Ends refusals of steps before `next`, since those steps came from other workers.
   void ForgetRefusals(std::uint64_t next);
 
  private:

@@ -78,7 +78,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& i
   } else if (batch.slot != nullptr) {
     const std::span<std::byte> place = batch.slot->bytes().subspan(batch.received, bytes);
     wire::GatherInto(in, place);
-    // While it is in the cache.
+    // The bytes are hashed while they are still in the cache.
     batch.hash.Update(place);
   }
   batch.received += bytes;

@@ -1,8 +1,8 @@
-// Puts the parts of one stream's batches together: one batch after another, each gathered once,
-// into the memory where it stays; or left where its worker wrote it, where this process can read
-// that.
+// Puts together the parts of one stream's batches, one batch after another. Each batch is copied
+// once, into the memory where it stays. If this process can read the memory that its worker wrote,
+// the batch is left there.
 //
-// Not thread-safe: one a stream.
+// Not thread-safe. There is one receiver for each stream.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,13 @@ class BatchReceiver {
  public:
   explicit BatchReceiver(std::shared_ptr<BufferPool> pool) : pool_(std::move(pool)) {}
 
-  /// Takes a part with data. A batch when it was its last one and it was wanted; `wanted` counts
-  /// when it was its first one: memory is spent on no other. DataLoss where parts do not follow
-  /// each other, where a batch has another digest than it says, or is no batch, and OutOfRange
-  /// where it has more than `limit_bytes`; then nothing that comes after it on this stream can be
-  /// trusted. ResourceExhausted without memory.
+  /// Takes a part with data. If it is the last part of a wanted batch, returns that batch. `wanted`
+  /// counts only at the first part of a batch; a batch that is not wanted takes no memory.
+  ///
+  /// DataLoss if a part does not follow the one before, if the digest of a batch is wrong, or if
+  /// the bytes are no batch. OutOfRange if a batch has more than `limit_bytes`. After either error,
+  /// nothing more that comes on this stream can be trusted. ResourceExhausted if there is no
+  /// memory.
   Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
                                               std::uint64_t limit_bytes);
 
@@ -46,7 +48,7 @@ class BatchReceiver {
     Digest128 digest;
     bool wanted = false;
     std::shared_ptr<Buffer> slot;  // null: not wanted, or in place
-    // In place: where the batch lies, and what keeps it there.
+    // For a batch in place: where it lies, and the owners that keep it there.
     std::span<const std::byte> place;
     std::vector<std::shared_ptr<const void>> owners;
     Xxh3Stream hash;

@@ -1,4 +1,4 @@
-// What stands behind a Batch: for those that make one.
+// The contents of a Batch, for code that makes batches.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace millrace {
 
-/// A batch in the loop's hands, and where it is from.
+/// A batch that the loop holds, and its place in the epoch.
 struct Batch::Rep {
   std::shared_ptr<const PackedBatch> packed;
   std::vector<std::shared_ptr<const DeliveredBatch>> parts;
-  std::uint32_t part = 0;  // the one that this batch shows
+  std::uint32_t part = 0;  // the part that this batch shows
   Position position;
   std::uint64_t step = 0;
   std::uint64_t ordinal = 0;
   std::uint32_t rank = 0;
-  std::shared_ptr<const void> held;  // tells the session when the last reference goes
+  std::shared_ptr<const void> held;  // tells the session when the last reference is dropped
 };
 
 }  // namespace millrace

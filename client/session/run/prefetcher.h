@@ -1,9 +1,9 @@
-// The batches that a session has received and the loop has not taken, in the loop's order, and a
-// thread that expands the first of them ahead of time. A loop that waits for a batch expands it
-// itself, which saves it the wait for another thread.
+// Keeps the batches that a session has received and the loop has not taken, in the loop's order. A
+// thread expands the first of them ahead of time. A loop that waits for a batch expands it itself,
+// so that it need not wait for another thread too.
 //
-// How many are held is the state machine's affair (session_machine.h); here only ExpandDepth bounds
-// how many are expanded and not taken yet.
+// The state machine (session_machine.h) decides how many batches are held. Here, ExpandDepth only
+// limits how many are expanded and not taken yet.
 //
 // Thread-safe. The destructor waits for an expansion under way.
 #pragma once
@@ -27,7 +27,7 @@ namespace millrace::client {
 struct ExpandedBatch {
   std::shared_ptr<const PackedBatch> packed;
   std::vector<std::shared_ptr<const DeliveredBatch>> parts;  // as many as the loop asked for
-  Time expand_began;                                         // while a trace is taken
+  Time expand_began;  // both times are set only while a trace is taken
   Time expanded;
   std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
 };
@@ -35,7 +35,8 @@ struct ExpandedBatch {
 /// How far ahead of the loop batches are expanded.
 struct ExpandDepth {
   std::uint64_t batches = 2;
-  std::uint64_t bytes = std::uint64_t{1} << 30;  // delivered; the first one has its place beyond
+  /// How many bytes of them. The loop's next batch has its own place beyond this.
+  std::uint64_t bytes = std::uint64_t{1} << 30;
 };
 
 class Prefetcher {
@@ -48,14 +49,14 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// A received batch. `loop_waits`: the loop waits for it, and will be told to TakePacked by the
-  /// caller. REQUIRES: none was pushed for that step.
+  /// Adds a received batch. `loop_waits`: the loop waits for this batch, and the caller wakes it to
+  /// call TakePacked. REQUIRES: no batch was pushed for that step.
   void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch, bool loop_waits = false);
-  /// The batch of `step` where it is ready, or why it cannot be expanded. Steps are taken in order:
-  /// the next to be expanded is the one after.
+  /// The expanded batch of `step`, or the error of its expansion. Returns none if it is not ready.
+  /// Steps are taken in order: the next one is `step` + 1.
   std::optional<Result<ExpandedBatch>> TryTake(std::uint64_t step);
-  /// The batch of `step` where nobody has begun to expand it: the caller does, with Expand. Else
-  /// nullptr.
+  /// The packed batch of `step`, if nobody has begun to expand it. The caller then does that, with
+  /// Expand. Otherwise nullptr.
   std::shared_ptr<const PackedBatch> TakePacked(std::uint64_t step);
   Result<ExpandedBatch> Expand(std::shared_ptr<const PackedBatch> packed);
 

@@ -13,8 +13,8 @@
 namespace millrace {
 namespace {
 
-/// The name of a job that fetches one batch beside `job`: as much of that as there is room for,
-/// without half a character of UTF-8 at its end, and what no other has.
+/// The name of a job that fetches one batch beside `job`. It begins with as much of `job` as there
+/// is room for, and does not cut a UTF-8 character in two. Its end is unique.
 std::string PeekJob(const std::string& job) {
   const std::string own = fmt::format("/peek-{}", Xxh3(MakeNonce()).ToHex());
   std::size_t kept = std::min(job.size(), kMaxNameBytes - own.size());

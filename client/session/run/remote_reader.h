@@ -1,4 +1,4 @@
-// Batches of a session, as a BatchReader.
+// A BatchReader that gives the batches of a session.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace millrace {
 
 class RemoteReader final : public BatchReader {
  public:
-  /// Errors of Session::Create.
+  /// Fails as Session::Create does.
   static Result<std::unique_ptr<RemoteReader>> Create(const SessionOptions& options,
                                                       const SessionEnvironment& environment = {});
 
@@ -21,7 +21,7 @@ class RemoteReader final : public BatchReader {
   const BatchSpec& spec() const override { return session_->spec(); }
   Result<std::optional<Batch>> Next(const Interrupt& interrupt) override;
   Result<bool> NextEpoch() override { return session_->NextEpoch(); }
-  /// By a session with a job of its own, which ends with the call.
+  /// Fetches the batch with a second session, which has a job of its own and ends with the call.
   Result<Batch> BatchAt(std::uint64_t epoch, std::uint64_t step,
                         const Interrupt& interrupt) override;
   std::uint64_t epoch() const override { return session_->epoch(); }

@@ -29,7 +29,7 @@ std::function<double()> MakeRandom() {
   };
 }
 
-/// Some thirty years: as good as for ever, and no clock runs over.
+/// About thirty years. That is as good as for ever, and no clock overflows.
 constexpr double kLongestTimeout = 1e9;
 
 Duration Timeout(double seconds) {
@@ -98,7 +98,8 @@ std::shared_ptr<const void> Batch::owner() const { return rep_; }
 
 // --- Session ----------------------------------------------------------------------------------
 
-/// What session.h calls its runner, without saying what that is.
+/// The class behind Session::Core. session.h only declares it, so that it need not include the
+/// runner.
 class Session::Core final : public SessionRunner {
  public:
   using SessionRunner::SessionRunner;
@@ -109,7 +110,8 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   MILLRACE_ASSIGN_OR_RETURN(client::SessionMachineOptions machine, MachineOptions(options));
   SessionEnvironment real = environment;
   if (real.device == nullptr) {
-    // Besides those ahead: what the loop works on, and what its device still does.
+    // The device holds two batches besides those expanded ahead: the one that the loop works on,
+    // and the one that the device still works on.
     const DeviceLimits limits{(options.expanded_batches + 2) * options.micro,
                               std::max(DeviceLimits{}.bytes, 4 * options.expanded_bytes)};
     MILLRACE_ASSIGN_OR_RETURN(real.device, MakeDevice(options.device, limits));

@@ -1,4 +1,4 @@
-// What a training loop asks of its session: batches, and where it is.
+// The calls of a training loop to its session: for batches, and for its place.
 
 #include <optional>
 #include <stop_token>
@@ -55,7 +55,8 @@ Result<std::optional<Batch>> SessionRunner::Next(const Interrupt& interrupt) {
   bool waited = false;
   WallTime asked = std::chrono::steady_clock::now();
   Result<std::optional<Batch>> next = std::optional<Batch>();
-  std::optional<Result<client::ExpandedBatch>> expanded;  // here, of the next step
+  // The next step's batch, once it is expanded.
+  std::optional<Result<client::ExpandedBatch>> expanded;
   for (;;) {
     if (cancelled_) {
       next = Cancelled("the session was cancelled");
@@ -232,8 +233,8 @@ Result<std::shared_ptr<const client::StaticTables>> SessionRunner::Tables(
     MutexLock lock(mutex_);
     fingerprint = machine_.admission()->fingerprint.ToString();
     digest = machine_.admission()->static_digest;
-    // Later numbers joined later: an earlier worker at the same address is gone. Those that failed
-    // are asked last.
+    // Workers with later numbers joined later: an earlier worker at the same address is gone. So
+    // later numbers come first, and workers that are failing come last.
     const auto& workers = machine_.workers().all();
     const Time now = Now();
     for (const bool failing : {false, true}) {

@@ -1,4 +1,5 @@
-// A session's threads and streams: events to its state machine, and its actions to the network.
+// The threads and streams of a session. They bring events to its state machine, and perform the
+// machine's actions.
 
 #include "client/session/run/session_runner.h"
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr auto kGoodByeTime = std::chrono::seconds(1);
 
-/// What recycled memory may wait in the pool beyond the prefetched batches.
+/// How much recycled memory may wait in the pool beyond the prefetched batches.
 constexpr std::size_t kSpareBytes = std::size_t{64} << 20;
 
 }  // namespace
@@ -117,8 +118,8 @@ class SessionRunner::BatchesHandler final : public StreamHandler<IncomingPart> {
   const std::weak_ptr<SessionRunner> runner_;
   const StreamId id_;
   client::BatchReceiver receiver_;
-  Number session_;   // of the consumer
-  Time first_came_;  // the first part of the batch under way, while a trace is taken
+  Number session_;   // number of the consumer's session
+  Time first_came_;  // when the first part of the present batch came, for a trace
 };
 
 void SessionRunner::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPart& in,
@@ -207,7 +208,7 @@ void SessionRunner::Run() {
   MutexLock lock(mutex_);
   while (!stopping_) {
     if (!actions_.empty()) {
-      // All that may be performed here and now has been: the first one opens a stream.
+      // PerformActions has performed everything up to the first action that opens a stream.
       const client::Action action = std::move(actions_.front());
       actions_.pop_front();
       opening_ = true;
@@ -217,7 +218,7 @@ void SessionRunner::Run() {
       opening_ = false;
       if (opened.attach != nullptr) attach_streams_[opened.id] = std::move(opened.attach);
       if (opened.batches != nullptr) batch_streams_[opened.id] = std::move(opened.batches);
-      // It may have been refused before it was known here.
+      // The stream may have been closed before it was in the maps.
       for (const StreamId closed : std::exchange(closed_while_opening_, {})) OnStreamClosed(closed);
       PerformActions();
       continue;
@@ -291,7 +292,7 @@ void SessionRunner::Perform(client::Action action) {
       const auto it = streams.find(close->stream);
       if (it == streams.end()) return;
       it->second->Close(close->why);
-      // What was half-closed stays until the other end has read all of it.
+      // A half-closed stream stays until the other end has read all of it.
       if (!close->why.ok()) {
         dropped_.push_back(std::move(it->second));
         streams.erase(it);

@@ -1,13 +1,14 @@
 // Runs a session's state machine: its streams, its clock, and the loop that waits for batches.
 //
-// One mutex guards the machine. Whoever brings an event also performs what follows from it, except
-// opening streams and dropping them, which the session's own thread does without the mutex, since
-// the network may call back from there. Actions are performed in the machine's order.
+// One mutex guards the machine. The thread that brings an event also performs the actions that
+// follow from it, in the machine's order. Only opening and dropping streams is left to the
+// session's own thread. That thread does it without the mutex, since the network may call back from
+// there.
 //
-// Parts of batches are gathered and hashed on the network's threads without the mutex, and expanded
-// on the prefetcher's thread, or by a loop that waits for them.
+// The network's threads gather and hash the parts of batches without the mutex. The prefetcher's
+// thread expands batches. A loop that waits for a batch expands it itself.
 //
-// Thread-safe. Handlers that the network still holds after Shutdown find nothing to do.
+// Thread-safe. The network may still hold handlers after Shutdown; they do nothing then.
 #pragma once
 
 #include <atomic>
@@ -39,7 +40,7 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
                 client::SessionMachineOptions machine_options);
 
   void Start() MILLRACE_EXCLUDES(mutex_);
-  /// Says good-bye and stops all threads. Nothing else may be called afterwards but by handlers.
+  /// Says good-bye and stops all threads. Afterwards only handlers may call anything.
   void Shutdown() MILLRACE_EXCLUDES(mutex_);
 
   Status Attach(const Interrupt& interrupt) MILLRACE_EXCLUDES(mutex_);
@@ -47,7 +48,7 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   Result<bool> NextEpoch() MILLRACE_EXCLUDES(mutex_);
   void Cancel() MILLRACE_EXCLUDES(mutex_);
 
-  /// REQUIRES: attached; it does not change from then on.
+  /// REQUIRES: attached. The spec does not change from then on.
   const BatchSpec& spec() const { return spec_; }
   std::uint64_t epoch() MILLRACE_EXCLUDES(mutex_);
   Position position() MILLRACE_EXCLUDES(mutex_);
@@ -60,12 +61,12 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   using WallTime = std::chrono::steady_clock::time_point;
   class AttachHandler;
   class BatchesHandler;
-  /// Batches in the loop's hands, counted without the session's mutex.
+  /// Counts the batches in the loop's hands, without the session's mutex.
   struct HoldCount {
     std::atomic<std::uint64_t> batches{0};
     std::weak_ptr<SessionRunner> runner;
   };
-  /// A stream of one kind or the other.
+  /// A stream that was just opened. One of the two pointers is set.
   struct Opened {
     client::StreamId id = 0;
     std::shared_ptr<Stream<v1::AttachRequest>> attach;
@@ -73,7 +74,8 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   };
 
   void Run() MILLRACE_EXCLUDES(mutex_);
-  /// The static tables as a worker sends them, fetched on a thread of their own meanwhile.
+  /// Fetches the serialized static tables from a worker. A thread of its own fetches them, so that
+  /// an interrupt can end the wait.
   Result<std::string> FetchStatic(const std::string& address, const std::string& fingerprint,
                                   const std::string& digest, const Interrupt& interrupt)
       MILLRACE_EXCLUDES(mutex_);
@@ -84,21 +86,23 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   void OnStreamClosed(client::StreamId stream) MILLRACE_REQUIRES(mutex_);
   void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
   bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
-  /// Waits until something may have happened. True where `interrupt` should be asked, without the
-  /// mutex, whether the wait ends. `asked`: when it was asked last.
+  /// Waits until something may have happened. Returns true if the caller should now ask
+  /// `interrupt`, without the mutex, whether the wait ends. `asked` is the time when it was last
+  /// asked.
   bool WaitUntilAskDue(const Interrupt& interrupt, WallTime* asked) MILLRACE_REQUIRES(mutex_);
   void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) MILLRACE_REQUIRES(mutex_);
   Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
   Time Now() const { return clock_->Now(); }
 
-  // session_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
+  // These record spans for a trace (session_trace.cc). While no trace is taken, they cost no more
+  // than a load of `on`.
   Span SpanOf(SpanKind kind, std::uint64_t step) const MILLRACE_REQUIRES(mutex_);
   void RecordTaken(std::uint64_t step, const client::ExpandedBatch& expanded, Time began)
       MILLRACE_REQUIRES(mutex_);
-  /// After each event: a wait that has ended or changed its cause is a span.
+  /// Called after each event. Records a span if a wait has ended or its cause has changed.
   void NoteWait() MILLRACE_REQUIRES(mutex_);
-  /// What has been waited so far is a span: with each ask, so that a long wait shows before it
-  /// ends.
+  /// Records the wait so far as a span. It is called at each ask of a trace too, so that a long
+  /// wait shows before it ends.
   void RecordWait() MILLRACE_REQUIRES(mutex_);
 
   const SessionOptions options_;
@@ -118,12 +122,12 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   bool attached_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
-  bool loop_waits_ MILLRACE_GUARDED_BY(mutex_) = false;  // asleep in Next
+  bool loop_waits_ MILLRACE_GUARDED_BY(mutex_) = false;  // the loop sleeps in Next
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   Time sleeping_until_ MILLRACE_GUARDED_BY(mutex_);
   WaitCause noted_cause_ MILLRACE_GUARDED_BY(mutex_) = WaitCause::kNone;
   std::uint64_t noted_step_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  Time noted_since_ MILLRACE_GUARDED_BY(mutex_);  // unset: not being recorded
+  Time noted_since_ MILLRACE_GUARDED_BY(mutex_);  // unset: the wait is not being recorded
 
   std::deque<client::Action> actions_ MILLRACE_GUARDED_BY(mutex_);
   bool opening_ MILLRACE_GUARDED_BY(mutex_) = false;

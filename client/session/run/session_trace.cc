@@ -1,4 +1,4 @@
-// What a session tells a trace: batches expanded and taken, and what the loop waited for.
+// Records spans of a session for a trace: batches expanded and taken, and the waits of the loop.
 
 #include "client/session/run/session_runner.h"
 

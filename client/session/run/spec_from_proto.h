@@ -1,4 +1,4 @@
-// A plan's description, from the wire to what users see.
+// Converts a plan's description from the wire to the BatchSpec that users see.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -10,7 +10,8 @@
 
 namespace millrace::client {
 
-/// Unimplemented where a name is none that this program knows: the servers are newer.
+/// Unimplemented if the spec has a name that this program does not know, since the servers are
+/// newer.
 Result<BatchSpec> SpecFromProto(const Admission& admission, DType index_dtype);
 
 }  // namespace millrace::client

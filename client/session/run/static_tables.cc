@@ -39,7 +39,7 @@ Status StaticTables::Check() const {
   const auto lists = static_cast<std::uint32_t>(contexts_.list_parent_size());
   const auto files = static_cast<std::uint32_t>(contexts_.file_representative_size());
   const std::uint64_t labels = base_ + static_cast<std::uint64_t>(contexts_.previous_label_size());
-  // A label + 1, or 0.
+  // `label` is the label of a node plus 1, or 0 for none.
   const auto is_definition = [&](std::uint32_t label) {
     return label == 0 || (label > base_ && label <= labels);
   };
@@ -61,7 +61,7 @@ Status StaticTables::Check() const {
     if (!is_definition(contexts_.file_representative(i))) return bad("file", i);
   }
   for (int i = 1; i < contexts_.list_parent_size(); ++i) {
-    // A parent comes first, so that no list is its own ancestor.
+    // A list's parent comes before it, so that no list is its own ancestor.
     if (contexts_.list_parent(i) >= static_cast<std::uint32_t>(i)) return bad("list", i);
     if (contexts_.list_file(i) >= files) return bad("list", i);
   }
@@ -69,7 +69,8 @@ Status StaticTables::Check() const {
     if (contexts_.context_list(i) >= lists) return bad("context", i);
     if (!is_definition(contexts_.context_start(i))) return bad("context", i);
   }
-  // Chains have to end: follow each once, marking what is known to.
+  // Every chain has to end. Each definition is visited once, and marked with the start of the walk
+  // that visits it. A walk that meets its own mark has found a cycle.
   std::vector<std::uint32_t> seen(static_cast<std::size_t>(contexts_.previous_label_size()), 0);
   for (std::uint32_t first = 0; first < seen.size(); ++first) {
     std::uint32_t at = first;

@@ -16,7 +16,8 @@ namespace millrace::client {
 
 class StaticTables {
  public:
-  /// Reads a serialized v1::Static. DataLoss where it is none, or refers to what does not exist.
+  /// Reads a serialized v1::Static. DataLoss if the bytes are no such message, or if an entry
+  /// refers to something that does not exist.
   static Result<std::shared_ptr<const StaticTables>> Parse(std::string_view bytes,
                                                            std::uint64_t base_node_labels);
 
@@ -25,11 +26,12 @@ class StaticTables {
     return static_cast<std::uint64_t>(contexts_.context_list_size());
   }
 
-  /// The node labels of a context, in order: the spines of its required files, each from its
-  /// representative backward, then its own file's chain. OutOfRange for an id beyond contexts().
+  /// The node labels of a context, in order. The spines of its required files come first, each from
+  /// the file's representative backward. The chain of its own file follows. OutOfRange for an id
+  /// that is not less than contexts().
   Result<std::vector<std::uint32_t>> Context(std::uint64_t id) const;
 
-  /// Node labels of the definitions on the spine of some file, file by file. Empty where the plan
+  /// The node labels of the definitions on the spines of all files, file by file. Empty if the plan
   /// has no contexts.
   std::vector<std::uint32_t> SpineLabels() const;
 

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::uint64_t kEnough = 100'000;
 
-/// Batches of 1,000 bytes in one round trip: as many as the limit lets be on their way, one at
-/// least.
+/// Brings the batches of one round trip: as many batches of 1,000 bytes as the limit allows on
+/// their way, but at least one.
 void PassRoundTrip(CreditLimit& limit) {
   const std::uint64_t batches = std::max<std::uint64_t>(1, limit.bytes() / 1000);
   for (std::uint64_t i = 0; i < batches; ++i) limit.OnBatch(1000, kEnough);

@@ -1,4 +1,5 @@
-// A session's state machine, driven by hand: fake time, actions looked at one by one.
+// A session's state machine that a test drives by hand. Time is fake, and the test looks at each
+// action.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,7 @@
 
 namespace millrace::client {
 
-/// Log lines, for what only an operator is told.
+/// Keeps log lines, so that a test can check what only an operator is told.
 class RecordingLogger final : public Logger {
  public:
   void Log(LogLevel level, std::string_view event,
@@ -36,7 +37,7 @@ inline constexpr Duration kSecond = std::chrono::seconds(1);
 inline const Fingerprint kPlan{{1, 2}, {3, 4}};
 inline const Fingerprint kOtherPlan{{1, 2}, {3, 5}};
 
-/// What the batch of a step must say of itself.
+/// The arrival of a correct batch of a step.
 inline Arrival ArrivalOf(const RankSteps& steps, std::uint64_t step, Number lease,
                          std::uint64_t bytes = 1000) {
   Arrival a;
@@ -82,7 +83,7 @@ class Machine {
     state->Start(now);
   }
 
-  /// All actions since the last call of this kind; others stay.
+  /// Returns all actions of this kind since the last call for it. Actions of other kinds stay.
   template <class A>
   std::vector<A> Take() {
     for (Action& action : state->TakeActions()) pending.push_back(std::move(action));
@@ -105,7 +106,7 @@ class Machine {
     return std::move(all.back());
   }
 
-  /// Lets time pass as the session's thread would: a tick whenever one is due.
+  /// Lets time pass as the session's thread would, with a tick whenever one is due.
   void Pass(Duration d) {
     const Time end = now + d;
     while (now < end) {
@@ -124,7 +125,7 @@ class Machine {
     return welcome;
   }
 
-  /// Acknowledges what was sent, and brings the Welcome.
+  /// Acknowledges the write of Hello, and brings the Welcome.
   void Welcome() {
     attach = TakeLast<OpenAttach>()->stream;
     state->OnAttachWritten(attach, now);
@@ -140,8 +141,8 @@ class Machine {
     state->OnAttachMessage(attach, message, now);
   }
 
-  /// Lets time pass with a dispatcher that pulses and takes reports, and workers that take the want
-  /// lists which nobody has looked at; the last report.
+  /// Lets time pass. Meanwhile the dispatcher pulses and takes reports, and workers take the want
+  /// lists that the test has not taken. Returns the last report.
   v1::Report PassAttached(Duration d) {
     v1::Report last;
     const Time end = now + d;
@@ -183,7 +184,7 @@ class Machine {
     for (const v1::Lease& lease : leases) *message.add_leases() = lease;
     state->OnAttachMessage(attach, message, now);
   }
-  /// One lease, and the stream that it opens.
+  /// Gives one lease. Returns the stream that it opens, or 0.
   StreamId GiveOne(std::uint64_t n, std::uint64_t first_step, std::uint32_t batches,
                    std::uint64_t worker) {
     Give({LeaseOf(n, first_step, batches, worker)});
@@ -191,7 +192,7 @@ class Machine {
     return open ? open->stream : 0;
   }
 
-  /// The last want list of a stream, its write acknowledged.
+  /// Returns the last want list of a stream, and acknowledges its write.
   std::optional<v1::WantList> Wants(StreamId stream) {
     std::optional<v1::WantList> last;
     std::vector<SendWants> others;
@@ -207,7 +208,7 @@ class Machine {
     return last;
   }
 
-  /// A batch, as its one part and then as a whole.
+  /// Brings a batch: first as a single part, then as a whole.
   Verdict Arrive(StreamId stream, const Arrival& arrival, std::uint64_t credit_used = 0) {
     v1::BatchPart part;
     ToProto(arrival.lease, part.mutable_lease());

@@ -32,7 +32,9 @@ TEST_CASE("step numbers and positions are each other's inverse over the end of e
   });
 }
 
-RankSteps FiveOfTwo() {  // 23 examples, 2 ranks of 5, keep: steps at 0, 10 and a tail of 3 at 20
+/// 23 examples for 2 ranks with batches of 5, remainder kept: steps at 0 and 10, and a last step of
+/// 3 examples at 20.
+RankSteps FiveOfTwo() {
   return RankSteps(StepArithmetic::Create({23, 5, 0, true, 2}).value(), 1, {0, 0}, 2);
 }
 
@@ -51,8 +53,8 @@ TEST_CASE("a shard that is a run of this rank's steps is accepted", "[steps]") {
 TEST_CASE("a shard of another rank, beyond the epoch or off the steps is refused", "[steps]") {
   const RankSteps steps = FiveOfTwo();
   CHECK(steps.Check({{1, 0}, 10, 0, 5, 2}).code() == StatusCode::kInvalidArgument);
-  CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 3}).ok());    // the tail has another size
-  CHECK_FALSE(steps.Check({{1, 10}, 10, 15, 5, 9}).ok());  // over the end
+  CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 3}).ok());    // the last step has another size
+  CHECK_FALSE(steps.Check({{1, 10}, 10, 15, 5, 9}).ok());  // beyond the end of the epoch
   CHECK_FALSE(steps.Check({{1, 5}, 10, 10, 5, 1}).ok());
   CHECK_FALSE(steps.Check({{1, 0}, 11, 5, 5, 2}).ok());
   CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 0}).ok());

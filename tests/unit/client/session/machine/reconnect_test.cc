@@ -56,7 +56,7 @@ class Crowd {
     return static_cast<std::size_t>(std::count_if(consumers_.begin(), consumers_.end(),
                                                   [](const Consumer& c) { return c.stream != 0; }));
   }
-  /// Most streams opened within a tenth of a second, from then on.
+  /// The most streams that are opened within any tenth of a second after `from`.
   std::size_t Peak(Time from) const {
     std::size_t peak = 0;
     for (auto first = opened_.lower_bound(from); first != opened_.end(); ++first) {
@@ -79,7 +79,7 @@ class Crowd {
   struct Consumer {
     std::unique_ptr<std::mt19937_64> random;
     std::unique_ptr<SessionMachine> state;
-    StreamId stream = 0;  // that the dispatcher answers on
+    StreamId stream = 0;  // on which the dispatcher answers
   };
 
   void Close(Consumer& consumer) {
@@ -108,7 +108,7 @@ class Crowd {
   Time now_{std::chrono::seconds(1000)};
   Time hung_up_;
   std::vector<Consumer> consumers_;
-  std::map<Time, std::size_t> opened_;  // streams by time
+  std::map<Time, std::size_t> opened_;  // streams by the time of opening
 };
 
 TEST_CASE(

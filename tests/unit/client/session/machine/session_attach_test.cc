@@ -58,7 +58,8 @@ TEST_CASE("reports in turn come at most four times and at least once a second",
 TEST_CASE("a report is not written while another write is outstanding", "[session][attach]") {
   Machine m;
   m.Welcome();
-  REQUIRE(m.Take<SendAttach>().size() == 2);  // hello, and a report that is never acknowledged
+  // Hello, and a report whose write is never acknowledged.
+  REQUIRE(m.Take<SendAttach>().size() == 2);
   for (int i = 0; i < 20; ++i) {
     m.Pass(100 * kMs);
     m.Pulse();
@@ -94,7 +95,7 @@ TEST_CASE(
   CHECK(m.state->status().ok());
 }
 
-/// Seconds from the end of a stream to the next.
+/// The seconds from the end of a stream to the next stream.
 double PauseAfter(Machine& m, StreamId stream, const std::string& why) {
   const Time broke = m.now;
   m.state->OnAttachClosed(stream, Unavailable(why), m.now);
@@ -376,7 +377,7 @@ TEST_CASE("a dispatcher that stays lost is a warning, and so is its return", "[s
   m.pending.emplace_back(*again);
   m.Welcome();
   CHECK(m.logger->Has(LogLevel::kWarning, "dispatcher found"));
-  // It is there; that the next pause would still be a long one is nobody's business.
+  // The dispatcher is there. Nobody is told that the next pause would still be a long one.
   const std::size_t found = m.logger->lines.size();
   m.PassAttached(60 * kSecond);
   CHECK(m.logger->lines.size() == found);

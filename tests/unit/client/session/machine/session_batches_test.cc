@@ -95,7 +95,7 @@ TEST_CASE("what was granted before the window shrank is taken when it comes", "[
   };
   for (std::uint64_t step = 0; step < 600; ++step) REQUIRE(arrive(step, 1000));
   const std::uint64_t before = m.state->window();
-  REQUIRE(arrive(600, 100'000));  // one large batch: the window shrinks under what is in flight
+  REQUIRE(arrive(600, 100'000));  // a large one: the window shrinks while batches are under way
   REQUIRE(m.state->window() + 64 < 800);
   REQUIRE(before >= 800);
   for (std::uint64_t step = 601; step < 800; ++step) CHECK(arrive(step, 1000));
@@ -112,7 +112,7 @@ TEST_CASE("whether a batch is wanted is decided at its first part", "[session][b
   m.state->OnBatchesPart(worker, {}, 0, m.now);
   part.set_offset(1000);
   CHECK(m.state->OnBatchesPart(worker, part, 1000, m.now));
-  ToProto(m.state->steps().At(5000), part.mutable_at());  // far from anything that is leased
+  ToProto(m.state->steps().At(5000), part.mutable_at());  // far from any leased step
   part.set_offset(0);
   CHECK_FALSE(m.state->OnBatchesPart(worker, part, 1000, m.now));
   part.set_offset(1000);

@@ -1,4 +1,4 @@
-// What a session's state machine says of itself, for people.
+// The text in which a session's state machine describes itself to people.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/client/session/machine/machine.h"

@@ -76,7 +76,7 @@ TEST_CASE("a worker that takes no want list for 3 s has failed, though it owes n
   m.Arrive(worker, 1, 1);
   m.Give({m.LeaseOf(2, 2, 2, 1)});
   REQUIRE(m.Take<SendWants>().size() == 1);
-  m.Arrive(worker, 0, 1);  // whatever it had on its way
+  m.Arrive(worker, 0, 1);  // a batch that was on its way
   m.PassAttached(3500 * kMs);
   const auto closed = m.Take<CloseStream>();
   REQUIRE(closed.size() == 1);
@@ -111,12 +111,12 @@ TEST_CASE("a worker that is told and says for 3 s that it hears nothing is given
     return m.Take<CloseStream>().empty();
   };
   m.PassAttached(kSecond);
-  CHECK(alive(60'000));  // it was told a second ago: that may be on its way
+  CHECK(alive(60'000));  // it was told a second ago; the list may be on its way
   for (int i = 0; i < 10; ++i) {
     m.PassAttached(kSecond);
     CHECK(alive(2900));
   }
-  // What it said while this process stood still is old.
+  // A message that was sent while this process stood still is old, and does not count.
   m.now = m.now + 60 * kSecond;
   CHECK(alive(4000));
   m.PassAttached(2900 * kMs);
@@ -151,7 +151,7 @@ TEST_CASE("a worker that is told nothing may hear nothing", "[session][failing]"
   CHECK(m.Take<CloseStream>().empty());
   m.Give({m.LeaseOf(3, 2, 2, 1, true)});
   REQUIRE(m.Wants(streams[0].stream));
-  m.state->OnBatchesPart(streams[0].stream, part, 0, m.now);  // the list is on its way
+  m.state->OnBatchesPart(streams[0].stream, part, 0, m.now);  // the want list is on its way
   CHECK(m.Take<CloseStream>().empty());
 }
 
@@ -231,8 +231,8 @@ TEST_CASE("a refused lease lapses alone and marks the worker failing", "[session
   CHECK(OnlyFailing(report).reason() == "file x.bin is damaged");
 }
 
-/// The loop takes all steps below `steps`; those that are not held come from worker 2, on stream
-/// `other`. Gives what is reported then.
+/// The loop takes all steps below `steps`. Steps that are not held come from worker 2, on stream
+/// `other`. Returns the report after that.
 v1::Report PassSteps(Machine& m, StreamId other, std::uint64_t steps) {
   for (std::uint64_t step = m.state->next(); step < steps; ++step) {
     if (!m.state->holds(step)) m.Arrive(other, step, 2);
@@ -324,7 +324,7 @@ TEST_CASE("of a worker that drains nothing is waited for that it was not told",
   const StreamId worker = m.Take<OpenBatches>().at(0).stream;
   REQUIRE(TotalRoom(*m.Wants(worker)) == 8);
   for (std::uint64_t i = 0; i < 3; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
-  GoAway(m, worker);  // before it is told of more
+  GoAway(m, worker);  // before it is told to build more
   for (std::uint64_t i = 3; i < 8; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
   for (const auto& [id, held] : m.state->leases().all()) CHECK_FALSE(held.lacks());
 }
@@ -343,7 +343,7 @@ TEST_CASE("a worker that drains is told again of what had no room meanwhile",
   REQUIRE(TotalRoom(*m.Wants(drains)) == 4);
   GoAway(m, drains);
   m.Give({m.LeaseOf(3, 10, 6, 2)});
-  // Later batches fill the buffer: there is room for the next one alone.
+  // Later batches fill the buffer, so that only the next one has room.
   for (std::uint64_t i = 4; i < 13; ++i) {
     m.Pass(100 * kMs);
     m.Wants(other);
@@ -368,7 +368,7 @@ TEST_CASE("a lease that crosses a worker's draining is given back, not waited fo
   m.Welcome();
   const StreamId worker = m.GiveOne(1, 0, 2, 1);
   GoAway(m, worker);
-  m.Give({m.LeaseOf(2, 2, 4, 1)});  // was under way
+  m.Give({m.LeaseOf(2, 2, 4, 1)});  // was on its way already
   v1::Report report = m.PassAttached(kSecond);
   CHECK(report.last_lease().n() == 2);
   REQUIRE(report.held_size() == 1);

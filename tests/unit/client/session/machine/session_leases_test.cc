@@ -1,4 +1,4 @@
-// Leases of a session, and the window that they are for.
+// Tests of a session's leases, and of the window that they are for.
 #include <catch2/catch.hpp>
 
 #include "tests/unit/client/session/machine/machine.h"
@@ -59,7 +59,7 @@ TEST_CASE("leases that lapse without end leave nothing behind", "[session][lease
     CHECK(m.state->leases().all().size() <= 50);
     m.PassAttached(100 * kMs);
   }
-  // And so a lease of another worker is taken.
+  // So there is room to take a lease of another worker.
   m.Give({m.LeaseOf(++n, 0, 1, 2)});
   CHECK(m.state->leases().Has({m.term, n}));
 }
@@ -83,7 +83,7 @@ TEST_CASE("a lease that is no run of this rank's steps is not believed", "[sessi
   Machine m;
   m.Welcome();
   v1::Lease lease = m.LeaseOf(1, 0, 2, 1);
-  lease.mutable_shard()->set_first_example(0);  // rank 0's
+  lease.mutable_shard()->set_first_example(0);  // the place of rank 0
   m.Give({lease});
   CHECK(m.state->leases().all().empty());
   CHECK(m.Take<OpenBatches>().empty());
@@ -146,11 +146,11 @@ TEST_CASE("a small window is leased further ahead than it is built, as far as th
     m.TakeBatch();
   }
   CHECK(m.state->window() == 1);
-  CHECK(m.PassAttached(Attach::kReportApart).window() == 16);  // four times what was taken
-  CHECK(m.PassAttached(kSecond).window() == 8);                // and then nothing
+  CHECK(m.PassAttached(Attach::kReportApart).window() == 16);  // four times the batches taken
+  CHECK(m.PassAttached(kSecond).window() == 8);                // none was taken since
 }
 
-/// The reports that are sent without time going by, their writes acknowledged.
+/// Returns the reports that are sent at the present time, and acknowledges their writes.
 std::vector<v1::Report> ReportsNow(Machine& m) {
   std::vector<v1::Report> reports;
   for (auto sent = m.Take<SendAttach>(); !sent.empty(); sent = m.Take<SendAttach>()) {
@@ -179,7 +179,7 @@ TEST_CASE("a window that has more than doubled is told of at once", "[session][l
     reports.insert(reports.end(), more.begin(), more.end());
   }
   REQUIRE(reports.size() == 2);
-  CHECK(reports[1].window() == 56);  // and what is left of the 100 waits for the report in turn
+  CHECK(reports[1].window() == 56);  // the rest of the 100 waits for the next regular report
   m.PassAttached(Attach::kReportApart - 100 * kMs);
   CHECK(ReportsNow(m).empty());
 }
@@ -194,14 +194,15 @@ TEST_CASE("a loop that takes faster than before asks for leases once half of the
   m.state->OnAttachWritten(m.attach, m.now);
   ReportsNow(m);
   const StreamId worker = m.GiveOne(1, 0, 1000, 1);
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> asked;  // after so many steps, a window
+  // Steps taken so far, and the window that the report then asks for.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> asked;
   for (std::uint64_t i = 0; i < 400; ++i) {
     m.Arrive(worker, i, 1);
     m.TakeBatch();
     for (const v1::Report& report : ReportsNow(m)) asked.emplace_back(i + 1, report.window());
   }
   REQUIRE(asked.size() >= 4);
-  CHECK(asked.size() <= 8);  // windows grow, and so reports become rare
+  CHECK(asked.size() <= 8);  // windows grow, so reports become rare
   CHECK(asked[0] == std::pair<std::uint64_t, std::uint32_t>{5, 20});
   for (std::size_t i = 1; i < asked.size(); ++i) {
     const auto& [before, window] = asked[i - 1];

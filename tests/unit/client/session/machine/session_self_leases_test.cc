@@ -5,7 +5,7 @@
 namespace millrace::client {
 namespace {
 
-/// A session that knows two workers, and whose dispatcher then says nothing more.
+/// A session that knows two workers. Its dispatcher then says nothing more.
 class Deserted : public Machine {
  public:
   Deserted() {
@@ -18,7 +18,7 @@ class Deserted : public Machine {
   }
 };
 
-/// Lets time pass while the workers take what they are told, and the dispatcher says nothing.
+/// Lets time pass. The workers take what they are told, and the dispatcher says nothing.
 void PassDeserted(Machine& m, Duration d) {
   for (Duration passed{0}; passed < d; passed += 100 * kMs) {
     m.Pass(100 * kMs);
@@ -45,7 +45,7 @@ TEST_CASE("without a dispatcher a session leases its window to itself after 3 s,
   const std::vector<HeldLease> own = OwnLeases(m);
   REQUIRE_FALSE(own.empty());
   CHECK(m.state->stats(m.now).self_leases == own.size());
-  // All of the window, each step once.
+  // The own leases cover the whole window, each step once.
   std::uint64_t step = 2;
   for (const HeldLease& held : own) {
     CHECK(held.first == step);

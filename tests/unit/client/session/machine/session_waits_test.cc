@@ -22,7 +22,7 @@ TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]"
   CHECK(cause() == WaitCause::kQueue);
   ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
   alive.mutable_alive()->set_stage("closure");
-  alive.mutable_alive()->set_batches_before(7);  // later ones of its own
+  alive.mutable_alive()->set_batches_before(7);  // later batches of the same consumer
   m.state->OnBatchesPart(worker, alive, 0, m.now);
   CHECK(cause() == WaitCause::kBuild);
   CHECK(m.state->stats(m.now).now_stage == "closure");

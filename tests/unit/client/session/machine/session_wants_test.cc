@@ -100,7 +100,7 @@ TEST_CASE("what is held takes room until the loop takes it", "[session][wants][I
   m.Pass(60 * kMs);
   auto wants = m.Wants(worker);
   REQUIRE(wants);
-  CHECK(m.state->window() == 9);  // 100,000 bytes and the next one
+  CHECK(m.state->window() == 9);  // 100,000 bytes of batches, and the next one
   CHECK(TotalRoom(*wants) == 5);
   m.TakeBatch();
   m.Pass(60 * kMs);
@@ -140,7 +140,7 @@ TEST_CASE("credit never decreases, and covers no more than the free bytes", "[se
       CHECK(credit - used + m.state->held_bytes() <= m.options.prefetch_bytes);
     }
     const std::uint64_t bytes = 4000 + 1000 * i;
-    if (i > 0) used += bytes;  // the first one is `next`, and free
+    if (i > 0) used += bytes;  // the first batch is `next` and needs no credit
     Arrival arrival = ArrivalOf(m.state->steps(), i, {10, 1}, bytes);
     m.Arrive(worker, arrival, used);
   }

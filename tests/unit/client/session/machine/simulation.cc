@@ -116,7 +116,7 @@ void Simulation::PerformOne(const Action& action) {
     }
     At(Arrives(stream, true), [this, stream, message = wants->message] {
       if (open_.count(stream) == 0) return;
-      // Nothing can be written to one that has stopped reading.
+      // Nothing can be written to a worker that has stopped reading.
       if (const WorkerModel* to = WorkerOf(stream); to != nullptr && to->hung) return;
       state_->OnBatchesWritten(stream, now_);
       OnWants(stream, message);
@@ -252,7 +252,7 @@ void Simulation::OnAttach(StreamId stream, const v1::AttachRequest& message) {
   if (message.has_hello()) {
     if (FromProto(message.hello().start()) != options_.start) broken.push_back("start changed");
     if (message.hello().highest_term() > term_) broken.push_back("term from nowhere");
-    // What was on its way on the stream before counts as never sent.
+    // Messages that were on their way on the stream before count as never sent.
     const Number last = FromProto(message.report().last_lease());
     std::erase_if(granted_, [&](const auto& granted) { return granted.first > last; });
     v1::AttachResponse response;
@@ -354,7 +354,7 @@ void Simulation::RestartDispatcher() {
 
 void Simulation::Fault() {
   if (now_ >= faults_over_) {
-    // One worker that works is enough for all that follows.
+    // One working worker is enough for everything that follows.
     for (auto& worker : workers_) {
       if (worker->hung) BreakWorker(*worker, true);
     }
@@ -394,7 +394,8 @@ void Simulation::Loop() {
 
 void Simulation::CheckBounds() {
   if (!state_->admission()) return;
-  // I5. Windows narrow as batches turn out larger; what was granted before may still come.
+  // I5. Windows become smaller when batches turn out larger, but what was granted before may still
+  // come.
   largest_window_ = std::max(largest_window_, state_->window());
   std::uint64_t granted = 0;
   for (const auto& worker : workers_) {

@@ -1,5 +1,5 @@
-// A seeded world around one session's state machine: a dispatcher, workers, a network of ordered
-// streams with delays, and a loop, all with faults. Time is the world's own.
+// A seeded world around one session's state machine. It has a dispatcher, workers, a network of
+// ordered streams with delays, and a loop. All of them have faults. Time is the world's own.
 #pragma once
 
 #include <functional>
@@ -33,13 +33,14 @@ class Simulation {
  public:
   explicit Simulation(const SimulationOptions& options);
 
-  /// Runs until the session is at its end, or `limit` has passed. False for the latter.
+  /// Runs until the session is at its end, or until `limit` has passed. Returns false in the second
+  /// case.
   bool Run(Duration limit);
 
-  // What to look at afterwards.
-  std::vector<std::string> broken;   // invariants, as found
-  std::vector<std::uint64_t> taken;  // steps, in the loop's order
-  std::uint64_t steps_leased = 0;    // copies left out
+  // The results of a run.
+  std::vector<std::string> broken;   // broken invariants, in the order found
+  std::vector<std::uint64_t> taken;  // steps, in the order in which the loop took them
+  std::uint64_t steps_leased = 0;    // not counting copies
   SessionMachine& state() { return *state_; }
   const RankSteps& steps() const { return *steps_; }
   Time now() const { return now_; }
@@ -50,11 +51,12 @@ class Simulation {
   struct WorkerModel {
     WorkerAddress where;
     bool alive = true;
-    bool hung = false;  // says nothing, hears everything later
+    bool hung = false;  // says nothing now, and hears everything later
     bool building = false;
-    StreamId stream = 0;  // of the session; 0: none
+    StreamId stream = 0;  // the session's stream to it; 0: none
     Position next;
-    std::map<std::pair<Position, Number>, bool> wants;  // and whether there is room
+    /// Whether there is room for each wanted batch.
+    std::map<std::pair<Position, Number>, bool> wants;
     std::set<std::pair<Position, Number>> built;
     std::set<std::pair<Position, Number>> sent;
     std::uint64_t credit = 0;
@@ -65,7 +67,7 @@ class Simulation {
 
   void At(Time time, std::function<void()> what) { events_.emplace(time, std::move(what)); }
   void After(Duration d, std::function<void()> what) { At(now_ + d, std::move(what)); }
-  /// When a message sent now on a stream arrives: after all sent before it.
+  /// When a message that is sent now on a stream arrives: after all that were sent before it.
   Time Arrives(StreamId stream, bool up);
   Duration Milliseconds(int from, int to);
   bool Chance(double p) { return std::uniform_real_distribution<double>()(random_) < p; }
@@ -105,7 +107,8 @@ class Simulation {
   StreamId attach_ = 0;
   bool dispatcher_up_ = true;
   std::uint64_t term_ = 10;
-  std::map<Number, std::pair<std::uint64_t, std::uint64_t>> granted_;  // lease: steps [first, end)
+  /// The steps [first, end) of each lease.
+  std::map<Number, std::pair<std::uint64_t, std::uint64_t>> granted_;
 
   bool loop_waits_ = false;
   std::uint64_t largest_window_ = 0;

@@ -1,5 +1,5 @@
-// The state machine through seeded histories: killed, hung and new workers, restarted dispatchers,
-// repeated messages, copies, and a loop of changing pace.
+// Runs the state machine through seeded histories: killed, hung and new workers, restarted
+// dispatchers, repeated messages, copies, and a loop of changing pace.
 
 #include <catch2/catch.hpp>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds = 100;
 
-/// Each step of the rank in order, once, to the end of the session.
+/// Checks that the loop took each step of the rank once, in order, to the end of the session.
 void CheckAllTaken(Simulation& simulation) {
   REQUIRE(simulation.taken.size() == simulation.steps().end());
   for (std::uint64_t i = 0; i < simulation.taken.size(); ++i) {
@@ -52,8 +52,8 @@ TEST_CASE("when faults end, what is left comes as fast as one worker builds",
     REQUIRE(ended);
     const double after = ToSeconds(simulation.now() - simulation.faults_over());
     slowest = std::max(slowest, after);
-    // 77 steps of at most 30 ms, a few slow ones, the loop's pauses; 3 s to find a silent worker,
-    // 5 s to find the dispatcher again.
+    // There are 77 steps of at most 30 ms, a few slow ones, and the loop's pauses. It takes 3 s to
+    // find a silent worker, and 5 s to find the dispatcher again.
     CHECK(after < 40);
   }
   INFO("slowest " << slowest);

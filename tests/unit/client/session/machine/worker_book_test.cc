@@ -1,4 +1,4 @@
-// What a consumer remembers of workers, and for how long.
+// Tests of how long a consumer remembers workers, and of what it remembers.
 #include <catch2/catch.hpp>
 
 #include "client/session/machine/worker_book.h"

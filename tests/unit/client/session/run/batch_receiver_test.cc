@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kLimit = 1 << 20;
 
-/// A batch, cut into parts, to be spoilt.
+/// A batch that is cut into parts, which tests can damage.
 struct Sent {
   std::shared_ptr<const PackedBatch> batch = NumbersBatch(3, {40, 20});
 
@@ -34,7 +34,7 @@ struct Sent {
   }
 };
 
-/// Feeds the parts; the first error, or the last answer.
+/// Feeds the parts to the receiver. Returns the first error, or the last answer.
 Result<std::optional<ReceivedBatch>> Feed(BatchReceiver& receiver,
                                           const std::vector<IncomingPart>& parts,
                                           bool wanted = true, std::uint64_t limit = kLimit) {
@@ -86,7 +86,7 @@ TEST_CASE("a batch that is not wanted costs no memory and is not given", "[recei
   CHECK(Feed(receiver, sent.Parts(100))->has_value());
 }
 
-/// That the parts, changed, are an error that says `what`.
+/// Checks that the changed parts cause an error that says `what`.
 void CheckBad(const std::function<void(std::vector<IncomingPart>&)>& change, const char* what,
               StatusCode code = StatusCode::kDataLoss) {
   const Sent sent;
@@ -157,7 +157,7 @@ TEST_CASE("bytes that are no batch are refused though their digest is right", "[
   CHECK(receiver.OnPart(in, true, kLimit).status().code() == StatusCode::kDataLoss);
 }
 
-/// The parts as they come through shared memory: each one piece, where the worker wrote it.
+/// The parts as they come through shared memory: each is one piece, where the worker wrote it.
 std::vector<IncomingPart> InPlace(const Sent& sent, std::size_t bytes) {
   std::vector<IncomingPart> parts = sent.Parts(bytes);
   for (IncomingPart& part : parts) {

@@ -10,10 +10,10 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::size_t kPartBytes = 100;  // several parts a batch
+constexpr std::size_t kPartBytes = 100;  // several parts for each batch
 const Fingerprint kFakePlan{{1, 2}, {3, 4}};
 
-/// One write at a time, the rest in a queue.
+/// Writes one message at a time, and keeps the others in a queue.
 template <class Out>
 class Outbox {
  public:
@@ -105,7 +105,7 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
     tensor.add_dimensions("batch");
   }
 
-  /// One lease a step, for all steps of the window that were never leased.
+  /// Gives one lease for each step of the window that was never leased.
   void Fill(const v1::Report& report, v1::AttachResponse& response)
       MILLRACE_REQUIRES(service_->mutex) {
     const RankSteps steps(StepArithmetic::Create({service_->steps.examples, service_->steps.size, 0,

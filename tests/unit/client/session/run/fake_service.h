@@ -1,5 +1,5 @@
-// A dispatcher and a worker as simple as can be, for sessions over the in-process network: one
-// tensor, example i is the number i.
+// A dispatcher and a worker that are as simple as possible, for sessions over the in-process
+// network. Batches have one tensor, and example i is the number i.
 #pragma once
 
 #include <deque>
@@ -20,41 +20,41 @@ namespace millrace::client {
 inline constexpr const char* kDispatcherAddress = "dispatcher:1";
 inline constexpr const char* kWorkerAddress = "worker:1";
 
-/// The packed batch of places [range.first, …): tensor "number", int64 bounds in uint32. The first
-/// one may be dropped.
+/// The packed batch of the places in `range`. Its one tensor is "number", with int64 bounds and
+/// uint32 values. The first example may be dropped.
 std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range,
                                                 std::optional<DropReason> drops_first_as = {});
 
-/// What the fakes share, and what a test may change while they run. Thread-safe.
+/// The state that both fakes share, and that a test may change while they run. Thread-safe.
 struct FakeService {
   StepOptions steps{.examples = 60, .size = 5, .keep = true, .world_size = 1};
   std::string static_bytes;
-  std::vector<std::string> drop_reasons;     // of the spec
-  std::optional<DropReason> drops_first_as;  // the first example of every batch
+  std::vector<std::string> drop_reasons;     // drop_reasons of the spec
+  std::optional<DropReason> drops_first_as;  // why the first example of every batch is dropped
 
   Mutex mutex;
   CondVar changed;
-  bool admit MILLRACE_GUARDED_BY(mutex) = true;         // else every Hello waits
-  bool serve MILLRACE_GUARDED_BY(mutex) = true;         // else the worker sends nothing
-  Status refuse MILLRACE_GUARDED_BY(mutex);             // not ok: ends every Attach with it
-  bool damage MILLRACE_GUARDED_BY(mutex) = false;       // flip a bit of every batch
-  std::uint64_t leases MILLRACE_GUARDED_BY(mutex) = 0;  // given so far: no number comes twice
+  bool admit MILLRACE_GUARDED_BY(mutex) = true;         // false: every Hello waits
+  bool serve MILLRACE_GUARDED_BY(mutex) = true;         // false: the worker sends nothing
+  Status refuse MILLRACE_GUARDED_BY(mutex);             // not ok: every Attach ends with it
+  bool damage MILLRACE_GUARDED_BY(mutex) = false;       // whether a bit of every batch is flipped
+  std::uint64_t leases MILLRACE_GUARDED_BY(mutex) = 0;  // leases given; their numbers are unique
   int byes MILLRACE_GUARDED_BY(mutex) = 0;
   int attaches MILLRACE_GUARDED_BY(mutex) = 0;
-  int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches
+  int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches sent
   std::vector<v1::Hello> hellos MILLRACE_GUARDED_BY(mutex);
-  v1::WantList wants MILLRACE_GUARDED_BY(mutex);  // the last
+  v1::WantList wants MILLRACE_GUARDED_BY(mutex);  // the last one
   std::vector<std::shared_ptr<Stream<v1::AttachResponse>>> streams MILLRACE_GUARDED_BY(mutex);
 };
 
 std::shared_ptr<DispatcherEndpoint> MakeFakeDispatcher(std::shared_ptr<FakeService> service);
 std::shared_ptr<WorkerEndpoint> MakeFakeWorker(std::shared_ptr<FakeService> service);
 
-/// Both on a network, and sessions on it.
+/// Both fakes on an in-process network, and sessions that use them.
 class FakeWorld {
  public:
   FakeWorld();
-  /// Drops the streams that the service kept: they must not outlive the network.
+  /// Drops the streams that the service kept, since they must not outlive the network.
   ~FakeWorld();
 
   SessionOptions Options() const;

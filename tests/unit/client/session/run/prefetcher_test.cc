@@ -6,7 +6,7 @@
 namespace millrace::client {
 namespace {
 
-/// A host's device that counts.
+/// A host device that counts the batches that it expands.
 class CountingDevice final : public Device {
  public:
   std::string_view name() const override { return "host"; }
@@ -18,7 +18,7 @@ class CountingDevice final : public Device {
     changed_.NotifyAll();
     return expanded;
   }
-  /// Whether there are as many, and no more soon after.
+  /// Waits until `at` batches are expanded. Returns whether no more follow soon after.
   bool Stops(int at) {
     MutexLock lock(mutex_);
     while (expanded_ < at) changed_.Wait(mutex_);
@@ -55,7 +55,7 @@ TEST_CASE("so many batches are expanded ahead of the loop, and no more", "[prefe
 
 TEST_CASE("so many bytes are expanded ahead of the loop, the first batch whatever its size",
           "[prefetcher]") {
-  // 100 numbers as int32, with padding.
+  // A batch is 100 numbers as int32, with padding.
   Prefetching two({.batches = 6, .bytes = 449});
   CHECK(two.device->Stops(2));
   REQUIRE(two.prefetcher.TryTake(0).has_value());

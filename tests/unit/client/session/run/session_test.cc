@@ -10,7 +10,7 @@
 namespace millrace::client {
 namespace {
 
-/// The numbers of the batches that come until the end of an epoch.
+/// Reads batches until the end of an epoch, and returns their numbers.
 std::vector<std::int64_t> ReadEpoch(Session& session) {
   std::vector<std::int64_t> numbers;
   for (;;) {
@@ -120,7 +120,7 @@ TEST_CASE("a batch in parts is the batch, and counts once", "[session]") {
 TEST_CASE("job and priority of a session are told to dispatcher and workers", "[session]") {
   FakeWorld world;
   SessionOptions options = world.Options();
-  const std::uint32_t given = GENERATE(0u, 1u, 1000u);  // 0: none is
+  const std::uint32_t given = GENERATE(0u, 1u, 1000u);  // 0: no priority is given
   options.job = "heavy";
   if (given != 0) options.priority = given;
   auto session = world.Create(options);
@@ -162,12 +162,12 @@ TEST_CASE("a blocked call is ended by its interrupt, and the session goes on", "
   CHECK(session->Next(at_second).status().code() == StatusCode::kCancelled);
   CHECK(asked == 2);
   let(true, true);
-  // A worker that sent nothing does not begin by itself: another session shows that the world
+  // A worker that sent nothing does not begin by itself. Another session shows that the world
   // works.
   auto other = world.Create();
   CHECK(other->Next([] { return false; }).value().has_value());
 
-  // An interrupt is asked without the session's mutex: it may ask the session itself.
+  // The session asks an interrupt without holding its mutex, so the interrupt may call the session.
   let(true, false);
   auto asking = world.Create();
   REQUIRE(asking->Attach().ok());

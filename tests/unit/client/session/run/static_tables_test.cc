@@ -5,7 +5,8 @@
 namespace millrace::client {
 namespace {
 
-// 3 definitions of file 0 (26 <- 27 <- 28) and 2 of file 1 (29 <- 30); labels + 1, 0: none.
+// Tables with 3 definitions of file 0 (26 <- 27 <- 28) and 2 of file 1 (29 <- 30). Entries are
+// labels + 1; 0 means none.
 v1::Static Tables() {
   v1::Static tables;
   v1::ContextTable& c = *tables.mutable_contexts();
@@ -47,7 +48,7 @@ TEST_CASE("tables that refer to what does not exist are refused", "[static]") {
     return Parse(tables).status().code() == StatusCode::kDataLoss;
   };
   CHECK(bad([](v1::ContextTable& c) { c.set_previous_label(1, 99); }));
-  CHECK(bad([](v1::ContextTable& c) { c.set_previous_label(1, 3); }));  // a class
+  CHECK(bad([](v1::ContextTable& c) { c.set_previous_label(1, 3); }));  // 3 is a class
   CHECK(bad([](v1::ContextTable& c) { c.set_file_representative(0, 32); }));
   CHECK(bad([](v1::ContextTable& c) { c.set_list_file(1, 2); }));
   CHECK(bad([](v1::ContextTable& c) { c.set_context_list(0, 3); }));
