@@ -115,8 +115,8 @@ class Reading:
         return Place(begun.before, begun.given) if begun is not None else Place(at)
 
     def resume(self, position):
-        """Where the loop begins with a reader at `position`: (number of parts of the reader's next
-        batch that the loop already has, parts of the last batch that the loop has yet to get)."""
+        """The parts with which the loop begins on a reader at `position`: (number of parts of the
+        reader's next batch to skip, parts of the last batch that are still to be given)."""
         begun = self._begun_if_at(position)
         if begun is not None and begun.rest is None:
             return begun.given, ()
