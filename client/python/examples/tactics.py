@@ -26,7 +26,7 @@ PIPELINE = {
 
 
 class Tactics(torch.nn.Module):
-    """From labels of nodes and edges to scores of tactics: two rounds of messages, then the mean."""
+    """Labels of nodes and edges to scores of tactics, by two rounds of messages and a mean."""
 
     def __init__(self, spec, width=32):
         super().__init__()
