@@ -1,4 +1,4 @@
-"""Adds the options that connect takes as they are to the stub, as the type SessionKeywords.
+"""Adds the type SessionKeywords to the stub: the options that connect() passes on unchanged.
 
     stub_options.py FOLDER_OF_CORE STUB OUTPUT
 """

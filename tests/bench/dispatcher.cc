@@ -35,7 +35,7 @@ double ThreadCpuSeconds() {
 
 struct MachineResult {
   double leases = 0;          // leases for each second of the state machine's CPU time
-  double reports = 0;         // reports, including those of workers, likewise
+  double reports = 0;         // reports for each second of that time, those of workers too
   double attach_seconds = 0;  // CPU time from the first Hello to the last Welcome
   double worker_bytes = 0;    // memory for each worker
   double consumer_bytes = 0;  // memory for each consumer with its leases

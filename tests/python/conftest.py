@@ -1,4 +1,4 @@
-"""A generated dataset, a daemon over it, and the reference that batches are held against."""
+"""A generated dataset, a daemon over it, and the reference that batches are compared with."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 import millrace
 from millrace import _binaries
 
-# As the C++ tests look for them (tests/support/skip.h).
+# The folder of real datasets, looked for as in the C++ tests (tests/support/skip.h).
 SHARED = pathlib.Path(os.environ.get("MILLRACE_SHARED")
                       or pathlib.Path(__file__).resolve().parents[3] / "shared")
 
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session, exitstatus):
-    """Skipping everything is no success: the exit code says so."""
+    """Sets an exit code of its own if every test was skipped, because that is no success."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     done = {outcome for outcome in ("passed", "failed", "error") if reporter.stats.get(outcome)}
     if exitstatus == 0 and not done:
@@ -53,7 +53,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def real_dataset():
-    """mini_stdlib, whose index is kept elsewhere: its folder cannot be written."""
+    """The dataset mini_stdlib. Its folder cannot be written, so its index is kept elsewhere."""
     return SHARED / "data" / "mini_stdlib"
 
 
@@ -71,7 +71,7 @@ def pipeline(size=16, remainder="keep", **more):
 
 @pytest.fixture
 def connect(server, request):
-    """connect(pipeline, job=…, **options): sessions that are closed with the test."""
+    """connect(pipeline, job=…, **options) opens a session, which is closed when the test ends."""
     opened = []
 
     def open_session(of=None, **options):
@@ -95,13 +95,13 @@ def digest(dataset, of, epoch, world_size=1, folder=None):
 
 
 def taken(session, until):
-    """(epoch, step, hash) of every batch as far as an epoch."""
+    """(epoch, step, hash) of every batch before epoch `until`."""
     return [(epoch.number, step, batch.digest)
             for epoch in session.epochs(until) for step, batch in epoch]
 
 
 def in_a_fork(work):
-    """Exit code of a forked process that ends with what `work` gives, whatever happens."""
+    """The exit code of a forked process: what `work` returns there, or 99 if it raises."""
     child = os.fork()
     if child == 0:
         code = 99

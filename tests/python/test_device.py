@@ -1,4 +1,4 @@
-"""Devices: where tensors are delivered. What needs a GPU is skipped where there is none."""
+"""The devices that tensors are delivered to. Tests that need a GPU are skipped if there is none."""
 
 import pytest
 from conftest import pipeline
@@ -7,7 +7,7 @@ import millrace
 
 
 def on_gpu(connect, **options):
-    """A session that delivers to the first GPU, or a skip."""
+    """A session that delivers to the first GPU. Skips the test if there is no GPU."""
     try:
         return connect(pipeline(), device="cuda:0", **options)
     except millrace.ConfigError as error:

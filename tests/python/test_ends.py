@@ -1,4 +1,4 @@
-"""How sessions end: errors, closing, signals, forks."""
+"""The ends of sessions: errors, closing, signals, forks."""
 
 import gc
 import json
@@ -67,7 +67,7 @@ def test_what_a_session_did_is_known_after_its_end(connect, dataset):
 
 
 def test_cancel_ends_a_wait_of_another_thread(server):
-    # No dispatcher is asked twice: this job waits for a rank that is never there.
+    # The session reads without end, so that only the cancellation can end it.
     session = millrace.connect(server.address, pipeline=pipeline(), job="cancelled")
     threading.Timer(0.2, session.cancel).start()
     with pytest.raises(millrace.Cancelled):
@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_wait_at_once():
 
 
 def stand_still(pid):
-    """Returns when the process has stopped: a signal is only sent when kill returns."""
+    """Stops the process, and returns when all its threads stand still: kill() does not wait."""
     os.kill(pid, signal.SIGSTOP)
     threads = pathlib.Path(f"/proc/{pid}/task")
     while any(t.joinpath("stat").read_text().rpartition(")")[2].split()[0] != "T"
@@ -108,7 +108,7 @@ def stand_still(pid):
 
 
 def test_signals_are_handled_while_the_vocabulary_is_waited_for(dataset):
-    """The handler wakes the server: without it there would be no vocabulary."""
+    """The handler wakes the server. If it did not run, the vocabulary would never come."""
     with millrace.LocalServer({"data": dataset}) as server:
         session = millrace.connect(server.address, pipeline=pipeline(), job="vocabulary")
         next(iter(session.next_epoch()))  # so that a worker is known

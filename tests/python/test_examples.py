@@ -1,4 +1,4 @@
-"""The example trains, and goes on bit for bit where it was killed."""
+"""The example trains. After it was killed, it goes on bit for bit where it was."""
 
 import json
 import os
@@ -45,27 +45,27 @@ def finish(process):
 
 
 def kill(process):
-    """With all that it started: torchrun's ranks are no longer of its process group."""
+    """Kills a process and all its children. torchrun's ranks have process groups of their own."""
     parents = {}
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
         except (FileNotFoundError, ProcessLookupError):
-            pass  # gone meanwhile
+            pass  # the process has ended meanwhile
     family = [process.pid]
     for pid in family:
         family += [child for child, parent in parents.items() if parent == pid]
     for pid in family:
         os.kill(pid, signal.SIGKILL)
     process.wait()
-    process.stdout.read()  # ends when the last of them has
+    process.stdout.read()  # returns when the last process has ended
     process.stdout.close()
 
 
 @pytest.mark.parametrize("ranks, local", [(1, False), (2, False), (1, True)])
 def test_a_killed_training_goes_on_with_the_same_losses(dataset, server, tmp_path, ranks, local):
-    """Killed with no warning, resumed from its checkpoint: each loss equals, bit for bit, that of a
-    training that nothing disturbed."""
+    """The training is killed with no warning and resumed from its checkpoint. Each loss equals, bit
+    for bit, that of a training that nothing disturbed."""
     def arguments(name, epochs=2):
         at = ["--local", dataset] if local else ["--address", server.address, "--job",
                                                  f"{name}-{ranks}"]
@@ -88,7 +88,8 @@ def test_a_killed_training_goes_on_with_the_same_losses(dataset, server, tmp_pat
     after = lines(tmp_path / "killed")[len(before):]
     for line in before + after:
         assert whole[line["epoch"], line["step"]] == line["loss"], line
-    # It went on at the step after the checkpoint, which is written every five, and did all others.
+    # It went on at the step after the checkpoint, which is written every five steps, and did all
+    # other steps.
     assert before[-1]["step"] - 5 <= after[0]["step"] <= before[-1]["step"] + 1
     assert after[0]["step"] % 5 == 0 < after[0]["step"]
     assert [(line["epoch"], line["step"]) for line in after] == sorted(whole)[-len(after):]

@@ -1,4 +1,4 @@
-"""graph2tac's DataServer and ours, side by side on the real datasets: every value, dtype and order."""
+"""Compares graph2tac's DataServer with ours on the real datasets: values, dtypes and orders."""
 
 import itertools
 import pathlib
@@ -44,7 +44,7 @@ CONFIGS = {
     "one set": config(split_method="disabled", split=None),
 }
 PREFIXES = config(split_method="file_prefix", split=[
-    [f"{STDLIB}/theories/Init/{name}" for name in ("Byte", "P")],  # also of Prelude
+    [f"{STDLIB}/theories/Init/{name}" for name in ("Byte", "P")],  # P also begins Prelude
     [f"{STDLIB}/{name}" for name in ("theories/Init/Prelude", "theories/Logic", "theories/Compat",
                                      "user-contrib", "plugins")]])
 CASES = [("mini_stdlib", name) for name in CONFIGS]
@@ -97,7 +97,7 @@ def same(a, b, where=""):
 
 
 def same_each(a, b, where):
-    """Compares two iterators; where one fails the other does. How many both gave."""
+    """Compares two iterators; if one fails, the other must too. Returns how many items came."""
     for count in itertools.count():
         got = []
         for iterator in (a, b):
@@ -129,7 +129,7 @@ def test_indices_and_texts(servers):
 
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_datapoints_in_their_own_order(servers, shuffled):
-    for _ in range(2):  # a second epoch is shuffled on
+    for _ in range(2):  # the second epoch is shuffled again, from the same generator
         a, b = (server.data_train(shuffled=shuffled) for server in servers)
         assert len(a) == len(b)
         assert same_each(iter(a), iter(b), "datapoint") > 0
@@ -183,7 +183,7 @@ def test_configuration(servers, tmp_path):
 
 
 def test_an_example_that_cannot_be_built_is_an_error_in_both(folders):
-    """Its local context is cut off by the size limit."""
+    """The size limit cuts off the local contexts of some examples."""
     a, b = open_both(folders("mini_stdlib"), config(max_subgraph_size=8))
     cut = 0
     for i in a.datapoint_indices():
@@ -199,7 +199,7 @@ def test_an_example_that_cannot_be_built_is_an_error_in_both(folders):
 
 
 def test_a_graph_without_an_edge_has_graph2tacs_offsets(folders):
-    """As many as there are groups, where any other graph has one less."""
+    """Such a graph has one offset for each group of edges. Any other graph has one less."""
     a, b = open_both(folders("mini_stdlib"), config(max_subgraph_size=1, add_self_edges=False))
     lengths = {len(cluster.graph.edge_offsets) for cluster in a.def_cluster_subgraphs()}
     assert len(lengths) == 2
@@ -207,7 +207,7 @@ def test_a_graph_without_an_edge_has_graph2tacs_offsets(folders):
 
 
 def test_values_may_be_written_to(folders):
-    """Examples of one definition have equal global contexts, and each its own array."""
+    """Examples of one definition have equal global contexts, but each has an array of its own."""
     server = open_both(folders("mini_stdlib"), config())[1]
     states = (state for state, _, _ in server.data_train())
     one = next(state for state in states if len(state.context.global_context))
@@ -230,7 +230,7 @@ def test_what_graph2tac_refuses_is_refused(folders, wrong):
 
 
 def test_it_is_imported_alone(folders, tmp_path):
-    """Before graph2tac and TensorFlow, in a process of its own."""
+    """The module is imported before graph2tac and TensorFlow, in a process of its own."""
     folder = folders("propositional")
     code = f"""
 from millrace.graph2tac import TRAIN, DataServer

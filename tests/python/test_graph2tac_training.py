@@ -1,6 +1,6 @@
-"""graph2tac's own training program over its own loader and over ours: the same losses.
+"""graph2tac's training program has the same losses over its own loader and over ours.
 
-Takes minutes, most of which TensorFlow spends on tracing graph2tac's model.
+This takes minutes, most of which TensorFlow spends on tracing graph2tac's model.
 """
 
 import shutil
@@ -45,7 +45,7 @@ TRAINING = {
 
 
 def train(server_class, folder, configs):
-    """graph2tac's own training program; only the name that it imports is another one."""
+    """Runs graph2tac's training program, unchanged but for the loader that it uses."""
     tf.keras.backend.clear_session()
     tf.config.experimental.enable_op_determinism()
     losses = []
@@ -68,7 +68,7 @@ def train(server_class, folder, configs):
 
 
 def test_graph2tacs_training_has_the_same_losses(real_dataset, tmp_path):
-    """Its GNN on mini_stdlib, shuffled, with definitions beside: losses equal bit for bit."""
+    """Trains graph2tac's GNN on mini_stdlib. All losses are equal bit for bit."""
     folder = tmp_path / "mini_stdlib"
     shutil.copytree(real_dataset, folder, copy_function=shutil.copyfile)
     for name, content in TRAINING.items():

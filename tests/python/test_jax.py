@@ -33,7 +33,7 @@ def test_padding_adds_a_graph_and_changes_nothing(dataset, source):
                 cut = next(t.path for t in session.spec.tensors if t.splits == tensor.path)
                 assert (filled[len(own):] == len(padded[cut])).all()
             elif session.spec.counts_nodes(tensor.path):
-                assert (filled[len(own):] == nodes).all()  # one that was added
+                assert (filled[len(own):] == nodes).all()  # the first added node
             else:
                 assert (filled[len(own):] == 0).all()
         shapes.add(tuple(sorted((path, array.shape) for path, array in padded.items())))
@@ -79,7 +79,7 @@ def test_a_graphs_tuple_is_jraphs(dataset):
 
 
 def test_a_jraph_network_runs_on_it(dataset):
-    """What is padded changes nothing: the network gives each graph what it gives it alone."""
+    """Padding changes nothing: each graph gets the same result as in a batch of its own."""
     jraph = pytest.importorskip("jraph")
     session = millrace.reference(pipeline(4), dataset)
     _, batch = next(iter(session.next_epoch()))

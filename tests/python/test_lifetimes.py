@@ -1,4 +1,4 @@
-"""Readers end while threads are inside them, before the interpreter does, and once."""
+"""Readers end once, before the interpreter ends, even while threads are inside them."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import millrace
 
 @pytest.fixture(params=["connected", "reference"])
 def session(request, connect, dataset):
-    """A session of either kind."""
+    """A session with a daemon, or one in this process."""
     if request.param == "connected":
         return connect(packed=True)
     return millrace.reference(pipeline(), dataset)
@@ -43,7 +43,7 @@ def test_an_iterator_from_before_a_seek_says_that_its_reader_is_closed(session):
 
 
 def test_any_step_can_be_had_from_another_thread(dataset):
-    """Of one reader: what it builds batches in is its own."""
+    """Two threads use one reader. Each call builds its batch in memory of its own."""
     of = pipeline(64)
     session = millrace.reference(of, dataset)
     wanted = {step: batch.digest for step, batch in millrace.reference(of, dataset).next_epoch()}
@@ -69,7 +69,7 @@ def test_any_step_can_be_had_from_another_thread(dataset):
     assert wrong == []
 
 
-# --- in a process of its own: what is wrong there ends it ---
+# --- in processes of their own, because a fault would end the process ---
 
 
 def in_a_process(code, *arguments, rc=0):
@@ -181,7 +181,7 @@ codes = []
 for _ in range(5):
     child = os.fork()
     if child == 0:
-        sys.exit(7)  # runs what is to run at an interpreter's end
+        sys.exit(7)  # runs the functions that atexit has
     codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 done.set()
 thread.join()

@@ -1,4 +1,4 @@
-"""A daemon of one's own: it is there with the session, and gone with it."""
+"""A local daemon: it comes with its session, and goes with it."""
 
 import gc
 import json
@@ -43,7 +43,7 @@ def test_what_the_daemon_says_is_in_the_error(tmp_path):
 def test_bad_files_are_left_out_where_that_is_asked_for(dataset, tmp_path):
     folder = tmp_path / "data"
     shutil.copytree(dataset, folder)
-    bad = sorted(folder.glob("**/*.bin"))[-1]  # which nothing needs
+    bad = sorted(folder.glob("**/*.bin"))[-1]  # no other file needs this one
     os.truncate(bad, bad.stat().st_size // 2)
     with pytest.raises(millrace.Error, match=bad.name):
         millrace.local({"data": folder}, pipeline(), attach_timeout=20)
@@ -112,7 +112,8 @@ print(1 + sum(1 for epoch in session.epochs(1) for _ in epoch), len(session))
 
 
 def run_alone(code, *arguments):
-    """What a script prints, without a warning, in a process group of its own as from a terminal."""
+    """The words that a script prints. The script runs in a process group of its own, as from a
+    terminal, and must print no warning."""
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
                           text=True, timeout=120, check=False, start_new_session=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
@@ -135,12 +136,12 @@ def test_a_session_says_that_its_daemon_has_ended(dataset):
                     pass
         with pytest.raises(millrace.ConnectionError, match="the local daemon .* by signal 9"):
             session.load_state_dict(state)
-        state = session.state_dict()  # for the session that goes on
+        state = session.state_dict()  # a new session could go on with it
         assert (state["epoch"], state["step"]) >= (1, 0)
 
 
 def left_of(session):
-    """Its daemon's process and folder."""
+    """The process and the folder of the session's daemon."""
     return session.server.pid, session.server._folder
 
 

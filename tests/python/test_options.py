@@ -1,4 +1,4 @@
-"""Options that cannot be: each is named, with what was expected and what it got."""
+"""Wrong options: the error names the option, and says what was expected and what it got."""
 
 import inspect
 import json
@@ -133,5 +133,5 @@ def test_a_port_that_is_not_the_dispatchers_is_named(server, connect):
 
 
 def test_a_long_name_of_a_job_leaves_any_step_to_be_had(connect):
-    session = connect(job="ä" * 64)  # 128 bytes: as long as one may be
+    session = connect(job="ä" * 64)  # 128 bytes, the longest name that is allowed
     assert session.batch_at(0, 2).step == 2

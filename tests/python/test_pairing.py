@@ -69,7 +69,7 @@ def test_a_state_that_one_session_cannot_take_moves_none(dataset):
 
 
 class Interrupted(Wrapped):
-    """A reader whose batch number `at` is asked for in vain once: as by Ctrl-C."""
+    """A reader that Ctrl-C interrupts once, when it is asked for its batch number `at`."""
 
     def __init__(self, reader, at):
         super().__init__(reader)
@@ -103,7 +103,7 @@ def test_a_step_that_is_broken_off_is_given_whole_the_next_time(dataset, name, a
             given += [ids_of(b) for epoch in both.epochs(2) for _, b in epoch]
         except KeyboardInterrupt:
             state = both.state_dict()
-    # A comprehension that is broken off gives nothing: what it was given is known by its number.
+    # The comprehension that was interrupted gave nothing, but `at` batches had come to it.
     assert given == expected[at:]
     resumed = pair(dataset, repeat=repeat)
     resumed.load_state_dict(state)

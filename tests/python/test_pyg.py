@@ -37,12 +37,12 @@ def test_it_comes_apart_into_the_graphs_it_was_made_of(dataset, of, micro):
         again = geometric.data.Batch.from_data_list(graphs)
         compared = 0
         for tensor in session.spec.tensors:
-            # A graph counts its own nodes: PyG does not know, of other fields than edge_index.
+            # Node numbers are left out: from_data_list() shifts only those in edge_index.
             if tensor.path in data and tensor.kind != "splits" and not session.spec.counts_nodes(
                     tensor.path):
                 assert torch.equal(again[tensor.path], data[tensor.path]), tensor.path
                 compared += 1
-        assert compared >= 2  # example_id and what else the source has
+        assert compared >= 2  # example_id, and other tensors of the source
         for name in ("x", "edge_index", "edge_attr", "batch", "ptr"):
             assert torch.equal(again[name], data[name]), name
         splits, nodes = batch["edge_splits"].numpy(), batch["node_splits"].numpy()

@@ -1,4 +1,4 @@
-"""Who says which rank this process is."""
+"""The places where a process finds its rank."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_is_said(monkeypatch):
 
 
 class Mesh:
-    """What a DeviceMesh of 2 x 3 says on its device (1, 2)."""
+    """A DeviceMesh of 2 x 3, as the process at (1, 2) sees it."""
 
     mesh_dim_names = ("dp", "tp")
 

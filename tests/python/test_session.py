@@ -1,4 +1,4 @@
-"""Sessions: what is delivered, and what they say of it."""
+"""Sessions: the batches that they deliver, and what they tell about them."""
 
 import dataclasses
 import gc
@@ -100,7 +100,7 @@ def test_a_loop_left_early_goes_on_with_the_first_batch(dataset):
     session = millrace.reference(pipeline(), dataset, repeat_first=5)
     for _, (step, _) in zip(range(3), session.next_epoch()):
         assert step == 0
-    assert "(2 steps)" in session.report()  # the third was left, nobody knows when
+    assert "(2 steps)" in session.report()  # the third step has no known end
     assert [step for step, _ in session.next_epoch()] == [0, 0, *range(1, len(session))]
 
 
@@ -220,11 +220,12 @@ def test_sessions_that_nobody_named_are_of_jobs_of_their_own(connect, monkeypatc
 
 
 def test_a_greedy_loop_does_not_grow(connect):
-    """Steady memory: malloc may take a step now and then, a leak shows in every stretch of epochs."""
+    """Memory stays steady. malloc may take more now and then, but a leak would show in every
+    stretch of epochs."""
     session = connect(pipeline(64))
 
     def resident():
-        """Bytes of its own: what it has mapped of the worker's memory is the worker's."""
+        """Bytes of this process alone, without the memory of the worker that it has mapped."""
         gc.collect()
         with open("/proc/self/status") as status:
             return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))

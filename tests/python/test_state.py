@@ -1,4 +1,4 @@
-"""Where a session goes on: epochs, states, other world sizes, parts of batches."""
+"""Sessions that go on: epochs, states, other world sizes, parts of batches."""
 
 import itertools
 import threading
@@ -188,10 +188,10 @@ def test_a_state_between_parts_of_a_batch_loses_none(connect, dataset, after):
         assert resumed.state_dict() == state
         assert len(resumed.next_epoch()) == len(session.next_epoch()) == len(session) - count // 3
         assert head + ids_by_part(parts(resumed)) == expected
-        assert ids_by_part(parts(session)) == rest  # a loop that was left goes on, too
+        assert ids_by_part(parts(session)) == rest  # the first session goes on, too
         assert resumed.state_dict() == session.state_dict()
         assert resumed.state_dict()["epoch"] == 1
-        resumed.load_state_dict(state)  # by batches: the first is what is left of it
+        resumed.load_state_dict(state)  # batch by batch now; the first has only the parts left
         given = [batch for _, batch in resumed.next_epoch()]
         assert len(given[0]) == 3 - count % 3
         assert [tuple(p.example_ids) for batch in given for p in batch] == rest

@@ -49,7 +49,7 @@ def test_two_tensors_are_rows_of_one_without_a_copy(batch):
     assert (numpy.from_dlpack(edges) == array).all()
     assert edges.nbytes == array.nbytes
     with pytest.raises(BufferError, match="rows"):
-        hashlib.sha256(edges)  # wants one run of bytes
+        hashlib.sha256(edges)  # needs bytes without gaps
     with pytest.raises(millrace.ConfigError, match="stack: node_label does not continue"):
         batch.stack(["edge_source", "node_label"])
 
@@ -107,7 +107,7 @@ def test_a_batch_is_read_as_a_dict_is(batch):
     assert 5 not in batch and None not in batch and ("root",) not in batch
     with pytest.raises(KeyError, match="5: the batch has node"):
         batch[5]
-    # A Mapping is rebuilt as a dict by frameworks that move or pin what a loader gives.
+    # Frameworks that move or pin a loader's output would rebuild a Mapping as a dict.
     assert not isinstance(batch, collections.abc.Mapping)
 
 

@@ -77,7 +77,7 @@ def test_a_graph_tensor_has_a_component_for_each_graph(dataset, of, index_dtype)
 
 
 def test_a_layer_runs_on_graph_tensors(dataset):
-    """Nodes are pooled to their own graph."""
+    """The layer pools nodes to their graphs: each sum is that of the graph's own nodes."""
     tfgnn = pytest.importorskip("tensorflow_gnn")
     session = millrace.reference(pipeline(), dataset)
     batch = next(iter(millrace.tf.dataset(session, epochs=1)))

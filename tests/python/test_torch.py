@@ -51,7 +51,7 @@ def test_a_loader_counts_the_parts_of_batches(dataset):
     session = millrace.reference(pipeline(), dataset, micro=3)
     loader = torch.utils.data.DataLoader(millrace.torch.IterableDataset(session), batch_size=None)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # torch warns where a dataset is longer than its length
+        warnings.simplefilter("error")  # torch warns if a dataset gives more than its length
         given = sum(1 for _ in loader)
     assert given == len(loader) == 3 * len(session)
 
@@ -90,7 +90,7 @@ def test_the_map_is_what_is_given(connect):
 
 @pytest.mark.parametrize("taken", [0, 4, None])
 def test_a_stateful_loader_goes_on(connect, taken):
-    """From the start, from the middle and from the end of an epoch, into the next."""
+    """It goes on from the start, the middle and the end of an epoch, and into the next one."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader")
 
     def loader(job):
@@ -149,13 +149,13 @@ def trainer(tmp_path, **options):
 
 
 def ids(dataset, epochs):
-    """Of each step."""
+    """The example ids of each step."""
     session = millrace.reference(pipeline(), dataset)
     return [batch.example_ids for epoch in session.epochs(epochs) for _, batch in epoch]
 
 
 def test_lightning_goes_on_where_a_checkpoint_is(connect, dataset, tmp_path):
-    """In the middle of an epoch, and at its end."""
+    """The checkpoints are in the middle of an epoch and at its end."""
     model = lightning_model()
     from lightning.pytorch.callbacks import ModelCheckpoint
 
@@ -177,7 +177,7 @@ def test_lightning_goes_on_where_a_checkpoint_is(connect, dataset, tmp_path):
 
 
 def test_lightning_validates_on_all_of_it_each_time(connect, dataset, tmp_path):
-    """Also after its sanity check, which takes two batches and no more."""
+    """Each validation has all batches, even after the sanity check, which takes only two."""
     model = lightning_model()
     module = millrace.torch.data_module(connect(job="train"), connect(job="validate"))
     trainer(tmp_path, max_epochs=2, num_sanity_val_steps=2).fit(model, datamodule=module)
@@ -188,7 +188,7 @@ def test_lightning_validates_on_all_of_it_each_time(connect, dataset, tmp_path):
 
 
 def start_ranks(tmp_path, name, launcher, *arguments):
-    """Runs a script of this folder and gives what its ranks saw: rank -> [{"ids", "weight"}, …]."""
+    """Runs a script of the folder scripts. Returns {"ids", "weight"} of each rank, by rank."""
     done = subprocess.run(
         [sys.executable, *launcher, str(pathlib.Path(__file__).parent / "scripts" / name),
          str(tmp_path), *map(str, arguments)], capture_output=True, text=True, timeout=240,
@@ -203,7 +203,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-back
 
 @pytest.mark.parametrize("name", ["accelerate", "lightning"])
 def test_two_ranks_share_an_epoch(server, dataset, tmp_path, name):
-    """Each example once over both, and the models stay equal: their gradients are averaged."""
+    """The ranks take each example once. Their models stay equal, because gradients are averaged."""
     pytest.importorskip(name)
     script = f"{name}_ranks.py"
     # Lightning starts its second rank by itself.
@@ -218,7 +218,7 @@ def test_two_ranks_share_an_epoch(server, dataset, tmp_path, name):
 
 
 def test_accelerate_keeps_the_place(connect, dataset, tmp_path):
-    """With the model and the optimizer prepared, and the session registered."""
+    """The model and the optimizer are prepared, and the session is registered for checkpoints."""
     accelerate = pytest.importorskip("accelerate")
 
     def run(job, steps, load=None, save=None):
@@ -257,7 +257,7 @@ def test_tqdm_knows_the_length(connect):
 
 
 def test_copies_after_expansion_are_none(connect):
-    """What the model reads lies in the buffer that the batch was expanded into."""
+    """The model reads its tensors from the buffer that the batch was expanded into."""
     session = connect()
     for _, batch in session.next_epoch():
         begin = min(batch[path].data_ptr for path in batch)

@@ -1,4 +1,4 @@
-"""What type checkers read of the package."""
+"""The types of the package, as type checkers read them."""
 
 import ast
 import inspect
@@ -10,7 +10,7 @@ STUB = pathlib.Path(millrace.__file__).parent / "_core.pyi"
 
 
 def returned(kind, method):
-    """What a method of a class of the stub returns."""
+    """The type that the stub gives for the result of a class's method."""
     for one in ast.walk(ast.parse(STUB.read_text())):
         if isinstance(one, ast.ClassDef) and one.name == kind:
             (function,) = [f for f in one.body if getattr(f, "name", "") == method]

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"])
 
-# Reads a real stream before and after other users of gRPC, protobuf and absl are imported and used, and
-# then says which of these libraries are mapped.
+# Reads a real stream before and after other users of gRPC, protobuf and absl are imported and used.
+# It then says which of these libraries are mapped.
 LIVES = '''
 import importlib, json, re, sys
 
@@ -127,7 +127,8 @@ def test_it_lives_beside_other_grpcs(fresh, dataset, order, others, tmp_path):
 def test_it_lives_beside_frameworks(fresh, dataset, order, framework, tmp_path):
     if importlib.util.find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed")
-    # The framework of this environment, behind the wheel of the fresh one.
+    # The fresh environment has the wheel. This one has the framework, and comes behind it on the
+    # path.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([fresh, "-W", "ignore", "-c", LIVES, dataset, order, framework,
                            sysconfig.get_path("purelib")], capture_output=True, text=True,

@@ -3,8 +3,9 @@
     python tactics.py --local DIR                              # a daemon of its own
     torchrun --nproc-per-node 2 tactics.py --address HOST:PORT --job tactics
 
-It writes a checkpoint every few steps. Started again it goes on at the step after the last one, with
-the same losses as if it had never stopped. Needs torch and torch_geometric.
+With --checkpoint it writes a checkpoint every few steps. If it is started again, it goes on at the
+step after the last checkpoint, with the same losses as if it had never stopped. It needs torch and
+torch_geometric.
 """
 
 import argparse
@@ -25,7 +26,7 @@ PIPELINE = {
 
 
 class Tactics(torch.nn.Module):
-    """Labels of nodes and edges to scores of tactics: two rounds of messages, then the mean."""
+    """Labels of nodes and edges to scores of tactics, by two rounds of messages and a mean."""
 
     def __init__(self, spec, width=32):
         super().__init__()
@@ -44,7 +45,7 @@ class Tactics(torch.nn.Module):
 
 
 def save(path, **parts):
-    """Complete or not at all."""
+    """Writes the file completely or not at all."""
     torch.save(parts, path + ".new")
     os.replace(path + ".new", path)
 

@@ -40,8 +40,8 @@ _LOCAL = ("LocalServer", "local")
 
 
 def __getattr__(name):
-    # Adapters import their framework, and a local daemon much that a trainer does not need: only when
-    # they are asked for.
+    # These modules are imported only when they are asked for. Adapters import their framework, and
+    # the local daemon's module imports much that a trainer does not need.
     if name in _ADAPTERS:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _LOCAL:

@@ -8,7 +8,7 @@ from .errors import ConfigError
 
 
 def path(name):
-    """Where a program of the package lies; MILLRACE_BIN names another folder to look in first."""
+    """The path of a program of the package. MILLRACE_BIN names another folder to look in first."""
     folders = [pathlib.Path(__file__).parent / "bin"]
     if os.environ.get("MILLRACE_BIN"):
         folders.insert(0, pathlib.Path(os.environ["MILLRACE_BIN"]))

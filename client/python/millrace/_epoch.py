@@ -11,7 +11,8 @@ from .errors import Error
 
 
 class Epoch:
-    """One epoch, or what is left of it: gives (step, batch); its length is the steps left."""
+    """One epoch, or what is left of it. Iteration gives (step, batch). The length is the number of
+    steps left."""
 
     def __init__(self, session):
         self._session = session
@@ -31,7 +32,9 @@ class Epoch:
         timer = reading.timer
         following = self._reader.next
         check = self._session.validator()
-        # Of a batch that the loop, or the one that it goes on for, was given some parts of.
+        # An earlier loop may have taken only some parts of a batch. If the reader has yet to give
+        # that batch, its first `skipped` parts are left out. Otherwise `rest` holds the parts to
+        # come.
         skipped, rest = reading.resume(self._reader.position())
         if rest:
             given = [(rest[0].step, rest)]
@@ -51,8 +54,8 @@ class Epoch:
                 check(batch)
             if skipped:
                 batch, skipped = batch[skipped:], 0
-            # No name keeps the batch while the loop works on it: its memory is free when the loop
-            # lets go of it.
+            # No variable here keeps the batch while the loop works on it, so that its memory is
+            # free as soon as the loop drops it.
             given = [(parts_of(batch)[0].step, batch)]
             del batch
             if reading.repeated(self._reader):
@@ -66,8 +69,8 @@ class Epoch:
 
 
 def parts(session):
-    """Parts of what is left of an epoch, one by one. The session's place is that of the part: where
-    the loop ends between two of them, the next one begins with those that are left."""
+    """The parts of all batches that are left of an epoch, one by one. The session's place counts
+    parts: if the loop ends between two parts of a batch, the next loop begins with the second."""
     reading = session.reading
     epoch = iter(session.next_epoch())
     while True:
@@ -89,5 +92,5 @@ def parts(session):
 
 
 def parts_of(batch):
-    """A batch's parts, as a tuple; one that comes whole is its only part."""
+    """The parts of a batch, as a tuple. A batch that comes whole is its only part."""
     return batch if type(batch) is tuple else (batch,)

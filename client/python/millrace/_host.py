@@ -1,10 +1,10 @@
-"""Tensors read by the host, wherever they lie."""
+"""Reads tensors on the host, wherever they lie."""
 
 from .errors import ConfigError
 
 
 def values(tensor):
-    """The values of a tensor as a memoryview: its own memory, or a copy of what lies on a GPU."""
+    """The values of a tensor as a memoryview of its memory, or of a copy if it lies on a GPU."""
     if tensor.device == "cpu":
         return memoryview(tensor)
     try:

@@ -20,17 +20,18 @@ from ._server import Server
 from ._session import Session
 from .errors import Cancelled, ConfigError, ConnectionError, Error, InternalError  # noqa: A004
 
-_PATIENCE = 60  # seconds until the daemon listens; indexing goes on behind
-_LOOK_APART = 0.2  # seconds between two looks at whether the daemon is there
+_PATIENCE = 60  # seconds until the daemon must listen; it may still index its datasets then
+_LOOK_APART = 0.2  # seconds between two checks that the daemon still runs
 
 
 class LocalServer(Server):
-    """`millraced serve` as a child of this process. It ends with close, with this process, or when
-    nobody has it or a session of it any more.
+    """`millraced serve` as a child of this process. It ends on close(), with this process, or when
+    nothing refers to it or to one of its sessions any more.
 
-    datasets: folders by dataset id. state: folder that is kept; by default one that is not.
-    skip_bad: bad files, and those that need them, are left out as if they did not exist.
-    A session that is connected with the server itself as its address says so when it has ended.
+    datasets: folders by dataset id. state: a state folder, which is kept; by default a temporary
+    one. skip_bad: leaves out bad files, and files that need them, as if they did not exist.
+    Give connect() the server itself as the address. If the daemon ends, calls of the session then
+    raise an error that says so.
     """
 
     def __init__(self, datasets: Mapping[str, str | os.PathLike], *,
@@ -77,15 +78,15 @@ class LocalServer(Server):
         return self._child.process.pid
 
     def log(self) -> str:
-        """What the daemon wrote."""
+        """Everything that the daemon has written to its log."""
         return self._child.log()
 
     def close(self) -> None:
-        """Ends the daemon and removes what it left."""
+        """Ends the daemon and removes its temporary folder."""
         self._end()
 
     def watch(self, reader: object) -> object:
-        """A reader whose calls fail once the daemon has ended, instead of waiting for another."""
+        """A reader whose calls fail once the daemon has ended; they do not wait for another one."""
         return self._child.watch(reader)
 
     def __enter__(self) -> LocalServer:
@@ -96,7 +97,8 @@ class LocalServer(Server):
 
 
 class _Child:
-    """The daemon's process and its folder, apart from the LocalServer, so that both end with it."""
+    """The daemon's process and its folder. This is not the LocalServer itself, so that both can be
+    ended when the LocalServer is gone."""
 
     def __init__(self):
         self.process = None
@@ -109,8 +111,8 @@ class _Child:
 
     def start(self, command):
         with open(self.folder / "log", "wb") as log:
-            # In a session of its own: Ctrl-C in a terminal is meant for this process, and goes to
-            # all of the terminal's.
+            # The daemon gets a session of its own. Ctrl-C is meant for this process only, but a
+            # terminal sends it to the whole foreground process group.
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log,
                                             start_new_session=True)
 
@@ -119,12 +121,12 @@ class _Child:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def end(self):
-        """Ends the daemon, waits for it, and removes the folder; nothing in a forked process, whose
-        parent goes on with both."""
+        """Ends the daemon, waits for it, and removes the folder. Does nothing in a forked process,
+        because the parent still uses both."""
         if os.getpid() != self._creator:
             return
         self._ending.set()
-        for watched in self._readers():  # what is left at the end of the process says good-bye
+        for watched in self._readers():  # open sessions say good-bye to the daemon first
             watched.close_if_open()
         if self.process is not None:
             self.process.stdin.close()
@@ -160,7 +162,8 @@ class _Child:
             return list(self._watched)
 
     def ended(self):
-        """The error that says how the daemon ended, where it has and nobody here asked for it."""
+        """The error that says how the daemon ended. None if it still runs, if this process ended
+        it, or in a forked process."""
         if os.getpid() != self._creator or self._ending.is_set() or self.process.poll() is None:
             return None
         code = self.process.returncode
@@ -168,11 +171,11 @@ class _Child:
         said = self.log().strip()[-2000:]
         return ConnectionError(f"the local daemon (process {self.process.pid}) {how}"
                                f"{': ' + said if said else ', and wrote nothing'}; open another "
-                               "session, with this one's state_dict where it shall go on")
+                               "session; load this one's state_dict into it to go on")
 
 
 class _Watched(Wrapped):
-    """A reader over a local daemon: its calls say so when the daemon has ended."""
+    """A reader over a local daemon. Once the daemon has ended, its calls say how."""
 
     def __init__(self, reader, child):
         super().__init__(reader)
@@ -188,7 +191,7 @@ class _Watched(Wrapped):
             raise ended from None
 
     def cancel_if_open(self):
-        """Ends what waits in the reader, on another thread."""
+        """Ends a call of another thread that waits in the reader."""
         with contextlib.suppress(Error):
             self.reader.cancel()
 
@@ -200,10 +203,11 @@ class _Watched(Wrapped):
 def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike | dict, *,
           threads: int | None = None, state: str | os.PathLike | None = None,
           skip_bad: bool = False, **options: object) -> Session:
-    """A Session over a daemon of its own, which ends with the session, or with this process.
+    """Opens a Session over a daemon of its own. The daemon ends with the session, or with this
+    process.
 
-    datasets: folders by dataset id, {"stdlib": "/data/stdlib"}. threads, state, skip_bad: as of
-    LocalServer. Other options are connect's.
+    datasets: folders by dataset id, such as {"stdlib": "/data/stdlib"}. threads, state, skip_bad:
+    as in LocalServer. All other options are those of connect().
     """
     server = LocalServer(datasets, state=state, threads=threads, skip_bad=skip_bad)
     try:

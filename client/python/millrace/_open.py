@@ -1,4 +1,4 @@
-"""How sessions are opened: with a dispatcher, or over a plan of this process."""
+"""Opens sessions: with a dispatcher, or over a plan in this process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if typing.TYPE_CHECKING:
     from ._local import LocalServer
 
 _DEFAULTS = {option["name"]: option["default"] for option in session_options()}
-# What connect takes as it is: named and explained by the same table as the C++ client's options.
+# Options that connect passes on unchanged. The table of the C++ client's options has their names
+# and their help.
 _KEYWORDS = {option["name"] for option in session_options() if option["keyword"]}
 
 
 def _with_options(function):
-    """Shows in signature and help what a function passes on to the session as it is."""
+    """Adds the options that a function passes on unchanged to its signature and its help."""
     shown = [option for option in session_options() if option["keyword"]]
     signature = inspect.signature(function)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -47,20 +48,24 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
             **options: typing.Unpack[SessionKeywords]) -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
 
-    address: host:port of the dispatcher's control port, of several dispatchers all, with commas
-        between them; or a LocalServer.
-    pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants,
+    address: host:port of the dispatcher's control port. If there are several dispatchers, give all,
+        with commas between them. A LocalServer may stand here too.
+    pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants.
         `set` changes single keys: {"batch.size": 64}.
-    job: the same on all ranks, and of no other training that runs now. By default MILLRACE_JOB,
-        torchrun's or Slurm's id, or a name of this session's own where there is one rank.
-    rank, world_size: by default torch.distributed's, JAX's, or RANK and WORLD_SIZE; rank="slurm" or
-        "mpi" asks for theirs. mesh: a DeviceMesh, whose data-parallel axis counts; ranks that
-        differ on its other axes read the same batches. replica: the same by a number of one's own.
-    cursor: where to go on (Session.cursor); by default the start of epoch 0.
-    device: where tensors are delivered: "cpu", or "cuda:0", a GPU of this machine.
-    log_level: of what the session says on stderr: debug, info, warning, error or off.
-    validate: holds every batch against the spec, in the host's memory. repeat_first: gives the
-        first batch again and again (True), or so often (a number): what the training does by itself.
+    job: a name that is the same on all ranks, and that no other training uses now. By default
+        MILLRACE_JOB, or the id that torchrun or Slurm gives. If there is none of these and only one
+        rank, the session makes up a name of its own.
+    rank, world_size: by default those of torch.distributed or JAX, or RANK and WORLD_SIZE from the
+        environment. rank="slurm" and rank="mpi" take those of Slurm and MPI.
+    mesh: a DeviceMesh, whose data-parallel axis gives rank and world size. Processes that differ
+        only on its other axes read the same batches. replica: if there is no mesh, the number of
+        this process among those that share a rank and read the same batches.
+    cursor: the place to go on at (Session.cursor); by default the start of epoch 0.
+    device: the memory that tensors are delivered to: "cpu", or a GPU of this machine, as "cuda:0".
+    log_level: the level of the session's messages on stderr: debug, info, warning, error or off.
+    validate: checks every batch against the spec; batches must be in the host's memory.
+    repeat_first: repeats the first batch without end (True) or so many times (a number). This shows
+        how fast the training is if it never waits for a batch.
     """
     if unknown := options.keys() - _KEYWORDS:
         raise TypeError(f"connect() got an unexpected keyword argument {min(unknown)!r}")
@@ -102,7 +107,8 @@ def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | d
               micro: int = _DEFAULTS["micro"],
               index_file: str | os.PathLike | None = None, validate: bool = False,
               repeat_first: bool | int = False) -> Session:
-    """A Session without a server: the same batches, built in this process, one after another.
+    """Opens a Session without a server. It gives the same batches, and builds them in this process,
+    one after another.
 
     dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id.
     """
@@ -125,7 +131,7 @@ def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | d
 
 
 def pipeline_text(pipeline):
-    """The YAML text of a path, a text or a dict."""
+    """The YAML text of a pipeline, which is given as a path, a text or a dict."""
     if isinstance(pipeline, dict):
         return json.dumps(pipeline)  # JSON is YAML
     if isinstance(pipeline, str) and ("\n" in pipeline or pipeline.lstrip().startswith("{")):
@@ -138,7 +144,7 @@ def pipeline_text(pipeline):
 
 
 def overrides(changes):
-    """{"batch.size": 64} or ["batch.size=64"], as the compiled part takes them."""
+    """Changes of keys, {"batch.size": 64} or ["batch.size=64"], as the compiled part takes them."""
     if changes is None:
         return []
     if isinstance(changes, dict):
@@ -153,11 +159,11 @@ def _yaml(value):
     return value if isinstance(value, str) else json.dumps(value)
 
 
-_network_of = []  # the process whose threads the network library has started, once it has
+_network_of = []  # id of the process in which the network library runs; empty until it does
 
 
 def _refuse_forked():
-    """gRPC does not survive a fork: a child of a process that used it would hang."""
+    """Raises JobError in a child of a process that used gRPC: gRPC would hang after the fork."""
     if not _network_of:
         _network_of.append(os.getpid())
     elif _network_of[0] != os.getpid():
@@ -165,7 +171,7 @@ def _refuse_forked():
                        "millrace: start it with the method 'spawn', or connect after the fork only")
 
 
-_nameless = itertools.count(1)  # sessions of this process that nobody gave a job's name
+_nameless = itertools.count(1)  # numbers the sessions of this process that make up a job's name
 
 
 def _default_job(world_size):
@@ -174,4 +180,4 @@ def _default_job(world_size):
             return os.environ[name]
     if world_size == 1:
         return f"{os.uname().nodename}-{os.getpid()}-{next(_nameless)}"
-    raise ConfigError("job=: all ranks need one name, and no other training that runs now has it")
+    raise ConfigError("job=: expected one name for all ranks, which no other training uses now")

@@ -4,15 +4,15 @@ from .errors import ConfigError
 
 
 def zip(*, repeat=None, **sessions):  # noqa: A001
-    """Steps of several sessions together: {name: batch}, with one cursor for all.
+    """Reads several sessions together. A step gives {name: batch}, and one state has all places.
 
         pair = millrace.zip(proof=a, definition=b, repeat="definition")
         for epoch in pair.epochs(10):
             for step, batches in epoch:
                 batches["proof"], batches["definition"]
 
-    An epoch ends with the first session that ends its own; those named by `repeat` begin their next
-    epoch instead.
+    An epoch ends as soon as one session is at the end of its own epoch. Sessions named by `repeat`
+    begin their next epoch instead.
     """
     repeat = {repeat} if isinstance(repeat, str) else set(repeat or ())
     if unknown := repeat - set(sessions):
@@ -23,17 +23,18 @@ def zip(*, repeat=None, **sessions):  # noqa: A001
 
 
 class Pairing:
-    """Made by zip."""
+    """Several sessions that are read together; made by zip."""
 
     def __init__(self, sessions, repeat):
         self.sessions = sessions
         self._repeat = repeat
-        # (step, batch, place before it) of a step that was broken off, by a signal or an error,
-        # before the batches of all sessions had come: they belong to the next one.
+        # By name: (step, batch, place before the batch). A signal or an error can break off a step
+        # before the batches of all sessions have come. Those that came are kept here for the next
+        # step.
         self._taken = {}
 
     def epochs(self, until=None):
-        """Epochs of the sessions that are not repeated, as far as number `until`."""
+        """Epochs of the sessions that are not repeated, up to number `until` (without it)."""
         name, leader = next(item for item in self.sessions.items() if item[0] not in self._repeat)
         while True:
             number = leader.epoch if name in self._taken else leader.next_epoch().number
@@ -44,7 +45,7 @@ class Pairing:
     def _epoch(self):
         readers = {name: iter(session.next_epoch()) for name, session in self.sessions.items()
                    if name not in self._taken}
-        # Asked before any batch is taken, so that none is lost.
+        # The end is looked for before any batch is taken, so that no batch is lost.
         while not any(session.at_end for name, session in self.sessions.items()
                       if name not in self._repeat and name not in self._taken):
             for name, session in self.sessions.items():
@@ -65,7 +66,7 @@ class Pairing:
                 else session.state_dict() for name, session in self.sessions.items()}
 
     def load_state_dict(self, state):
-        """Goes on where `state` was taken: all sessions, or none where one of them cannot."""
+        """Goes on where `state` was taken. If one session's state is wrong, no session moves."""
         if not isinstance(state, dict) or set(state) != set(self.sessions):
             raise ConfigError(f"state_dict: expected a dict with {sorted(self.sessions)}, got "
                               f"{sorted(state) if isinstance(state, dict) else state!r}")

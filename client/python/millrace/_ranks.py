@@ -1,4 +1,4 @@
-"""Which rank of how many this process is, and who says so."""
+"""Finds out which rank this process is, of how many, and notes where this is from."""
 
 import dataclasses
 import operator
@@ -26,8 +26,8 @@ class Place:
 def find(rank=None, world_size=None, mesh=None, replica=None):
     """The place of this process: as given, from a mesh, or found out.
 
-    Looks at torch.distributed where it is initialised, at JAX where it has several processes, at
-    RANK and WORLD_SIZE; else there is one rank.
+    To find it out, this looks at torch.distributed if it is initialised, then at JAX if it has
+    several processes, then at RANK and WORLD_SIZE. Otherwise there is one rank.
     """
     if mesh is not None:
         if rank is not None or world_size is not None:
@@ -44,7 +44,7 @@ def find(rank=None, world_size=None, mesh=None, replica=None):
     if rank is not None:
         return Place(_whole("rank", rank), _whole("world_size", world_size), replica or 0,
                      "arguments")
-    found = _of_torch() or _of_jax() or _of_environment() or (0, 1, "nothing else: one rank")
+    found = _of_torch() or _of_jax() or _of_environment() or (0, 1, "default")
     return Place(found[0], found[1], replica or 0, found[2])
 
 
@@ -96,7 +96,8 @@ def _number(name):
 
 
 def _of_mesh(mesh):
-    """A DeviceMesh, or (mesh, name of its data-parallel axis). The other axes are replicas."""
+    """The place in `mesh`: a DeviceMesh, or (mesh, name of its data-parallel axis). Processes that
+    differ only on the other axes are replicas."""
     mesh, axis = mesh if isinstance(mesh, tuple) else (mesh, None)
     names = mesh.mesh_dim_names or ()
     if axis is None:

@@ -1,8 +1,8 @@
-"""Readers over readers: what batches come from has one interface, that of `_core.Reader`."""
+"""Readers over readers. All have the interface of `_core.Reader`."""
 
 
 class Wrapped:
-    """A reader over another one, which does all that a subclass leaves to it."""
+    """A reader over another one, which does all that a subclass does not override."""
 
     def __init__(self, reader):
         self.reader = reader

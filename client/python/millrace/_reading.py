@@ -1,4 +1,4 @@
-"""Where a session's loop is, and the reader that its batches come from."""
+"""The place of a session's loop, and the reader that its batches come from."""
 
 import dataclasses
 import typing
@@ -10,50 +10,50 @@ _STATE_VERSION = 1
 
 
 class Place(typing.NamedTuple):
-    """Where a loop is: a batch counts when all of its parts have been given."""
+    """The place of a loop. A batch counts as taken when all of its parts have been given."""
 
     position: tuple  # (epoch, examples before the next step)
-    parts_given: int = 0  # of the batch there
+    parts_given: int = 0  # of the batch at `position`
 
 
 @dataclasses.dataclass(frozen=True)
 class _Begun:
-    """A batch of which a loop was given some parts, and shall get the others."""
+    """A batch of which a loop has got the first parts, and is to get the others."""
 
     before: tuple  # position of the batch
-    after: tuple  # where the reader is while this holds
-    given: int  # parts
-    rest: tuple | None  # the others; None: the reader has yet to give the batch
+    after: tuple  # position of the reader; this object counts only while the reader is there
+    given: int  # number of parts that the loop has got
+    rest: tuple | None  # the parts to come; None: the reader has yet to give the batch
 
 
 class Reading:
     """The loop's place and the reader of one session. For the package's own modules.
 
-    attach(cursor) gives an attached reader. about: micro and world_size, which a state between two
-    parts of a batch is good for.
+    attach(cursor) gives an attached reader. about: the session's micro and world_size. A state that
+    was taken between two parts of a batch fits only a session with the same values.
     """
 
     def __init__(self, attach, cursor, about, repeat_first):
         self.attach = attach
-        self.open = None  # the reader, while there is one
+        self.open = None  # the attached reader, if there is one
         self.spec = None  # of the last reader
-        self.places = None  # cursors and steps of its order
+        self.places = None  # cursors and steps of the last reader's order
         self.timer = _report.Timer()
         self._about = {name: about[name] for name in ("micro", "world_size")}
         self._repeat_times = _repeat.times(repeat_first)
-        self._repeating = None  # the open reader, where its first batch is repeated
+        self._repeating = None  # the open reader, if its first batch is repeated
         self._begun = None
-        self._broken = False  # what was cancelled or failed gives no more batches
+        self._broken = False  # the reader was cancelled or failed, and gives no more batches
         self._closed = False
-        self._last_stats = {}  # of a reader that is closed
-        self._go_on_at = cursor  # where the reader attaches, while there is none
+        self._last_stats = {}  # of the last reader that was closed
+        self._go_on_at = cursor  # cursor for the next reader, while none is open
         self._attach_reader()
 
     # --- the reader ---
 
     @property
     def reader(self):
-        """What batches come from. Attached again where going on elsewhere has failed."""
+        """The open reader. It is attached again if going on elsewhere has failed."""
         self.refuse_closed()
         if self.open is None:
             self._attach_reader()
@@ -65,7 +65,7 @@ class Reading:
             raise Cancelled("the session is closed")
 
     def next_epoch(self):
-        """Lets the reader go on to the next epoch where nothing is left of the one at hand."""
+        """Lets the reader go on to the next epoch if nothing is left of the current one."""
         if not self.at_end():
             return
         try:
@@ -75,7 +75,7 @@ class Reading:
             raise
 
     def at_end(self):
-        """Whether all batches of the epoch at hand have been given."""
+        """Whether all batches of the current epoch have been given."""
         return self.reader.epoch() != self.place().position[0]
 
     def failed(self, reader):
@@ -83,11 +83,11 @@ class Reading:
         self._broken = self._broken or reader is self.open
 
     def repeated(self, reader):
-        """Whether the batch that `reader` gave last came again by repeat_first."""
+        """Whether the batch that `reader` gave last was one that repeat_first repeats."""
         return reader is self._repeating and reader.repeated
 
     def stats(self):
-        """What the reader counted, or the last one where there is none."""
+        """The counts of the open reader, or of the last one if none is open."""
         return self.open.stats() if self.open is not None else self._last_stats
 
     def held(self):
@@ -109,14 +109,14 @@ class Reading:
     # --- the place ---
 
     def place(self):
-        """Where the loop is."""
+        """The loop's place."""
         at = self._reader_position()
         begun = self._begun_if_at(at)
         return Place(begun.before, begun.given) if begun is not None else Place(at)
 
     def resume(self, position):
-        """What is to be given first by a reader at `position`: (parts of its next batch that the loop
-        has, parts of the last batch that it lacks)."""
+        """The parts with which the loop begins on a reader at `position`: (number of parts of the
+        reader's next batch to skip, parts of the last batch that are still to be given)."""
         begun = self._begun_if_at(position)
         if begun is not None and begun.rest is None:
             return begun.given, ()
@@ -124,15 +124,15 @@ class Reading:
         return 0, begun.rest if begun is not None else ()
 
     def give_part(self, before, after, given, rest):
-        """Notes that the loop has `given` parts of the batch at place `before`, behind which the
-        reader is at position `after`; `rest` is to come."""
-        if rest and before.position != after:  # a batch that is repeated is no place
+        """Notes that the loop has got the first `given` parts of the batch at place `before`. The
+        reader is behind that batch, at position `after`. The parts in `rest` are to come."""
+        if rest and before.position != after:  # a repeated batch has no place
             self._begun = _Begun(before.position, after, given, rest)
         else:
             self._begun = None
 
     def cursor(self, place=None):
-        """The cursor of a place, by default of the loop's."""
+        """The cursor of a place, by default that of the loop."""
         return self.places.cursor(*(place or self.place()).position)
 
     def state_at(self, place):
@@ -145,7 +145,7 @@ class Reading:
         return state
 
     def read_state(self, state):
-        """The place of a state; raises what is wrong with it, before anything is left for it."""
+        """The place of a state. Raises an Error if the state is wrong. Moves nothing."""
         if not isinstance(state, dict):
             raise ConfigError(f"state_dict: expected what state_dict() gave, got {state!r}")
         if state.get("version") != _STATE_VERSION or "cursor" not in state:
@@ -161,7 +161,7 @@ class Reading:
         return Place(self.places.position(state["cursor"]), parts)
 
     def go_on(self, place):
-        """Goes on at a place. Where that fails, the session stays where it is."""
+        """Goes on at a place. If that fails, the session stays where it is."""
         self.refuse_closed()
         begun = self._begun
         if self.open is not None:
@@ -176,12 +176,12 @@ class Reading:
         try:
             self._attach_reader()
         except BaseException:
-            # It attaches there when it is asked for more.
+            # The session attaches at its old place when it is asked for more.
             self._go_on_at, self._begun = before, begun
             raise
         self._begun = _not_yet_given(Place(self.open.position(), place.parts_given))
 
-    # --- its own ---
+    # --- for this class only ---
 
     def _attach_reader(self):
         reader = self.attach(self._go_on_at)
@@ -200,25 +200,26 @@ class Reading:
         try:
             self._last_stats = reader.stats()
         except Error:
-            pass  # in a forked process
+            pass  # a forked process cannot read them
         if self._repeating is not None:
             self._repeat_times = self._repeating.left
         reader.close()
 
     def _reader_position(self):
-        """Where the reader is, or where it will attach."""
+        """The position of the open reader, or the one at which the next reader attaches."""
         self.refuse_closed()
         reader = self.open
         return reader.position() if reader is not None else self.places.position(self._go_on_at)
 
     def _begun_if_at(self, position):
-        """The batch that was given in part, unless the loop has gone past it."""
+        """The batch that was given in part, or None if the reader has moved on since."""
         begun = self._begun
         return begun if begun is not None and begun.after == position else None
 
 
 def _not_yet_given(place):
-    """A batch that the reader has yet to give, and whose first parts shall be left out."""
+    """The batch at a place, which the reader has yet to give without its first parts. None if no
+    part is left out."""
     if not place.parts_given:
         return None
     return _Begun(place.position, place.position, place.parts_given, None)

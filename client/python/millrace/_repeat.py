@@ -1,4 +1,4 @@
-"""A first batch that comes again and again, to see what a training does by itself."""
+"""A first batch that comes again and again, to see how fast a training is if it never waits."""
 
 import math
 import operator
@@ -8,7 +8,7 @@ from .errors import ConfigError
 
 
 def times(repeat_first):
-    """How often the first batch comes besides the others: a number, or inf."""
+    """How often the first batch comes before the others: a number, or inf."""
     if repeat_first is True:
         return math.inf
     try:
@@ -24,8 +24,8 @@ def times(repeat_first):
 class Repeating(_reader.Wrapped):
     """A reader that gives its first batch `left` times before the others.
 
-    Without end (inf) there are no others: places and epochs pass as if there were, so that loops
-    end where they would.
+    If `left` is inf, the others never come. Places and epochs pass as if they came, so that loops
+    end where they would otherwise.
     """
 
     def __init__(self, reader, left):
@@ -33,9 +33,9 @@ class Repeating(_reader.Wrapped):
         self._places = reader.places()
         self._batch = None
         self._epoch = reader.epoch()
-        self._at = reader.position()  # without end: the place that is pretended
+        self._at = reader.position()  # the place that it pretends to be at if `left` is inf
         self.left = left
-        self.repeated = False  # whether the batch given last comes of here
+        self.repeated = False  # whether the batch given last was the repeated one
 
     def next(self):
         endless = self.left == math.inf

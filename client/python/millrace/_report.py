@@ -1,11 +1,12 @@
-"""What a training loop's time went into."""
+"""Reports how a training loop spent its time."""
 
 
 class Timer:
     """Counts steps and the time that the loop waited for their batches.
 
-    The loop's own time is what passes between a batch given and the next one asked for. Where it
-    only queues work for a GPU, the time that it takes without any wait is measured by repeat_first.
+    The loop's own time runs from when it gets a batch until it asks for the next one. If the loop
+    only queues work for a GPU, this is not the whole step. repeat_first measures a whole step that
+    never waits for a batch.
     """
 
     def __init__(self):
@@ -19,13 +20,13 @@ class Timer:
     def taken(self, began, ended):
         """A batch was asked for at `began` and given at `ended`."""
         if self.began is None:
-            self.began = ended  # the wait for the first batch is the start's, not a step's
+            self.began = ended  # the wait for the first batch belongs to the start, not to a step
         else:
             self.waited += ended - began
             self.ended = ended
 
     def done(self):
-        """The loop is through with a batch."""
+        """The loop has finished with a batch."""
         self.steps += 1
 
     def alone(self, steps, seconds):
@@ -62,7 +63,7 @@ def text(timer, stats, held):
         for cause, seconds in sorted(waits.items(), key=lambda item: -item[1]):
             lines.append(f"  {cause:<22} {seconds:.3f} s")
     if waits.get("slot"):
-        lines.append("the loop holds batches that no other can take the place of:")
+        lines.append("the loop holds these batches, and later ones wait for their memory:")
         for epoch, step, paths in held[:8]:
             what = ", ".join(paths) if paths else "the batch itself"
             lines.append(f"  epoch {epoch}, step {step}: {what}")

@@ -4,10 +4,10 @@ import abc
 
 
 class Server(abc.ABC):
-    """What `connect` takes as an address besides a text."""
+    """A daemon that `connect` takes as its address, instead of a text."""
 
     address: str
 
     @abc.abstractmethod
     def watch(self, reader: object) -> object:
-        """A reader whose calls fail once the daemon has ended, instead of waiting for another."""
+        """A reader whose calls fail once the daemon has ended; they do not wait for another one."""

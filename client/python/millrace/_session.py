@@ -22,21 +22,21 @@ if typing.TYPE_CHECKING:
 class Session:
     """One rank's batches, in order, each exactly once. Made by connect, local or reference.
 
-    One thread reads; all else may be called from any thread.
+    Only one thread may read. Everything else may be called from any thread.
     """
 
     def __init__(self, attach, cursor, about, *, validate=False, repeat_first=False):
         self._about = about
         self._validate = validate
         self._vocabulary = None
-        self._last_labels = None  # by file: definitions with a label in it and those before it
+        self._last_labels = None  # by file: number of labels in it and in the files before it
         self._own_server = None
-        # For the package's own modules: where the loop is, and what it reads from.
+        # For the package's own modules: the loop's place, and the reader.
         self.reading = Reading(attach, cursor, about, repeat_first)
 
     @property
     def spec(self) -> Spec:
-        """What every batch is like."""
+        """The spec that every batch keeps to."""
         return self.reading.spec
 
     # --- batches ---
@@ -46,7 +46,7 @@ class Session:
         return self.spec.steps_per_epoch
 
     def epochs(self, until: int | None = None) -> Iterator[Epoch]:
-        """Epochs from where the session is, as far as number `until` (without it); None: no end.
+        """Epochs from the session's place up to number `until` (without it); None: without end.
 
         A session that goes on in the middle of epoch 3 gives 3, …, until - 1: a loop over
         `epochs(10)` trains ten epochs in all, however often it was interrupted.
@@ -58,13 +58,13 @@ class Session:
             yield epoch
 
     def next_epoch(self) -> Epoch:
-        """What is left of the epoch at hand; the next one where nothing is."""
+        """The rest of the current epoch, or the next epoch if nothing is left."""
         self.reading.next_epoch()
         return Epoch(self)
 
     @property
     def at_end(self) -> bool:
-        """Whether all batches of the epoch at hand have been taken."""
+        """Whether all batches of the current epoch have been taken."""
         return self.reading.at_end()
 
     @property
@@ -79,16 +79,17 @@ class Session:
 
     @property
     def cursor(self) -> str:
-        """What follows the last batch taken, as one line of text; the same on all ranks."""
+        """The place after the last batch taken, as one line of text; the same on all ranks."""
         return self.reading.cursor()
 
     def state_dict(self) -> dict:
-        """Where the loop is: small, equal on all ranks after the same step. Batches that were only
-        prefetched do not count."""
+        """The loop's place, as a small dict that is equal on all ranks after the same step. Batches
+        that were only prefetched do not count."""
         return self.reading.state_at(self.reading.place())
 
     def load_state_dict(self, state: dict) -> None:
-        """Goes on where `state` was taken; the world size may be another one."""
+        """Goes on where `state` was taken. The world size may be another one, unless the state was
+        taken between two parts of a batch."""
         self.reading.go_on(self.reading.read_state(state))
 
     def seek(self, epoch: int, step: int = 0) -> None:
@@ -96,7 +97,7 @@ class Session:
         self.reading.go_on(Place(self.reading.places.at(epoch, step)))
 
     def batch_at(self, epoch: int, step: int) -> Batch | typing.Any:
-        """This rank's batch of any step, built for this call; the session's own place stays."""
+        """This rank's batch of any step, built for this call. The session does not move."""
         return self.reading.reader.at(epoch, step)
 
     # --- what batches refer to ---
@@ -113,7 +114,7 @@ class Session:
         return self.reading.reader.context(number)
 
     def provenance(self, batch: Batch, row: int) -> dict:
-        """What row `row` of a batch is, and where it comes: a dict for a person."""
+        """The example in row `row` of a batch and its origin, as a dict for a person to read."""
         ids = batch.example_ids
         if not 0 <= row < len(ids):
             raise IndexError(f"row {row}: the batch has {len(ids)} graphs")
@@ -136,8 +137,8 @@ class Session:
     # --- what it did ---
 
     def stats(self) -> dict:
-        """Counts, and seconds waited by cause, since the session was opened; also once it is
-        closed."""
+        """Counts, and seconds waited by cause, since the session was opened or last went on
+        elsewhere. A closed session still has them."""
         return self.reading.stats()
 
     def report(self) -> str:
@@ -162,11 +163,11 @@ class Session:
     # --- its end ---
 
     def cancel(self) -> None:
-        """Ends a blocked read of another thread with Cancelled, at once."""
+        """Ends a blocked read of another thread at once. That read raises Cancelled."""
         self.reading.cancel()
 
     def close(self) -> None:
-        """Says good-bye; batches that were taken stay good."""
+        """Ends the session and tells the dispatcher. Batches that were taken stay valid."""
         self.reading.close()
         if self._own_server is not None:
             self._own_server.close()
@@ -179,7 +180,7 @@ class Session:
         self.close()
 
     def _file_of(self, label):
-        """The file that a definition lies in: labels go from file to file."""
+        """The file that a definition lies in. Labels are numbered file by file."""
         if self._last_labels is None:
             self._last_labels = list(itertools.accumulate(self.vocabulary["labels_of_file"]))
         file = bisect.bisect_right(self._last_labels, label - self.spec.base_node_labels)
@@ -188,14 +189,14 @@ class Session:
     # --- for the package's own modules ---
 
     def own(self, server: LocalServer) -> None:
-        """Has `server` from now on, and closes it when it is closed itself."""
+        """Takes over `server`: the session closes it when it is closed itself."""
         self._own_server = self.server = server
 
     def validator(self):
-        """A function that raises what is wrong with a batch; None where none is wanted."""
+        """A function that raises DataError for a wrong batch; None if batches are not validated."""
         if not self._validate:
             return None
-        from ._validate import check  # numpy
+        from ._validate import check  # needs numpy
 
         def run(batch):
             for part in parts_of(batch):

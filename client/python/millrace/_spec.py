@@ -1,4 +1,4 @@
-"""What is known of every batch before the first one comes."""
+"""The facts about every batch that are known before the first one comes."""
 
 import dataclasses
 import typing
@@ -11,9 +11,9 @@ class TensorSpec:
     path: str
     kind: str  # dense, ragged_values, splits, string_bytes or table_reference
     dtype: str  # as delivered: int32, int64, or uint8 for the bytes of strings
-    packed_dtype: str  # as it travels
+    packed_dtype: str  # as it travels over the network
     dimensions: tuple  # outermost first: "batch", "nodes", "edges", …
-    splits: str  # path of the tensor that cuts this one; empty: rows are graphs
+    splits: str  # path of the tensor that cuts this one; empty: each row is a graph
     expansion: str  # widen, node_offset (numbers of nodes), edge_source, edge_target, edge_label, …
     min: int  # bounds of the packed values, inclusive
     max: int
@@ -30,7 +30,7 @@ class EdgeGroup(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """What every batch of a session is like."""
+    """The facts that hold for every batch of a session."""
 
     tensors: tuple
     source: str  # proof_states, definitions, …
@@ -45,14 +45,14 @@ class Spec:
     add_self_edges: bool
     base_edge_labels: int
     edge_labels: int  # of delivered edges
-    node_labels: int  # classes and definitions
-    base_node_labels: int  # classes
+    node_labels: int  # of classes and of definitions together
+    base_node_labels: int  # of classes
     tactics: int
     contexts: int
-    max_batch_bytes: int  # upper estimate of a packed batch; 0: unknown
+    max_batch_bytes: int  # upper estimate for a packed batch; 0: unknown
     fingerprint: str
-    order_fingerprint: str  # what a cursor holds
-    start: tuple  # (epoch, examples before it) of the first batch
+    order_fingerprint: str  # the one that cursors hold
+    start: tuple  # (epoch, examples before the first batch)
 
     def __getitem__(self, path):
         for tensor in self.tensors:
@@ -67,7 +67,7 @@ class Spec:
 
     @property
     def edges(self):
-        """The groups of edges that belong together."""
+        """One EdgeGroup for each kind of edges."""
         groups = []
         for splits in self.tensors:
             if splits.expansion != "edge_splits":
@@ -79,7 +79,7 @@ class Spec:
 
     @property
     def node_splits(self):
-        """Path of the splits that number nodes."""
+        """Path of the splits that cut nodes into graphs."""
         return next(t.splits for t in self.tensors if t.splits and t.dimensions[0] == "nodes")
 
     @property
@@ -88,7 +88,7 @@ class Spec:
         return tuple(t.path for t in self.tensors if t.splits == self.node_splits)
 
     def counts_nodes(self, path):
-        """Whether the values of a tensor are numbers of nodes, counted across the batch."""
+        """Whether the values of a tensor are node numbers, which count across the batch."""
         return self[path].expansion in ("node_offset", "edge_source", "edge_target")
 
 

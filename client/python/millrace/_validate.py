@@ -1,10 +1,11 @@
-"""Holds a batch against its spec. Needs numpy."""
+"""Checks a batch against its spec. Needs numpy."""
 
 import numpy
 
 
 def check(batch, spec):
-    """None, or (row or None, what is wrong) of the first thing that is."""
+    """None if the batch keeps to its spec. Otherwise the first fault, as (row, what is wrong). The
+    row is None if the fault is not in a single row."""
     expected = [tensor.path for tensor in spec.tensors]
     if list(batch) != expected:
         return None, f"expected the tensors {expected}, got {list(batch)}"

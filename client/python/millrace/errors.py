@@ -1,10 +1,10 @@
-"""What can go wrong, as exceptions. Every one has a `code`: gRPC's name of the status it stands for.
+"""The exceptions of Millrace. Each has a `code`: gRPC's name of the status that it stands for.
 
     Error
-    ├── ConfigError          something that was asked for cannot be: an option, a key, a path, a version
+    ├── ConfigError          an option, a key, a path or a version cannot be used
     ├── ConnectionError      no dispatcher or worker answers
-    ├── JobError             the dispatcher refuses or ends the session: a pipeline that cannot be, other
-    │                        fingerprints, a rank that is taken, a newer session
+    ├── JobError             the dispatcher refuses or ends the session: an impossible pipeline,
+    │                        other fingerprints, a rank that is taken, a newer session
     ├── DataError            a file of the dataset is damaged
     ├── ResourceError        memory, disk or a limit is used up
     ├── Cancelled            the session was cancelled or closed
@@ -26,7 +26,7 @@ class Error(Exception):
 
 
 class ConfigError(Error, ValueError):
-    """What was asked for cannot be: an option, a key, a path, a version."""
+    """An option, a key, a path or a version cannot be used."""
 
     code = "INVALID_ARGUMENT"
 
@@ -38,14 +38,14 @@ class ConnectionError(Error, builtins.ConnectionError):  # noqa: A001
 
 
 class JobError(Error):
-    """The dispatcher refuses or ends the session: a pipeline that cannot be, other fingerprints, another
-    world size, a newer session."""
+    """The dispatcher refuses or ends the session: an impossible pipeline, other fingerprints,
+    another world size, a newer session."""
 
     code = "FAILED_PRECONDITION"
 
 
 class DataError(Error):
-    """A file of the dataset is damaged, or a batch does not keep its promises."""
+    """A file of the dataset is damaged, or a batch does not keep to its spec."""
 
     code = "DATA_LOSS"
 
@@ -63,7 +63,7 @@ class Cancelled(Error):
 
 
 class InternalError(Error):
-    """A mistake of Millrace's own."""
+    """A mistake in Millrace itself; please report it."""
 
     code = "INTERNAL"
 

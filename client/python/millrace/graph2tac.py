@@ -3,8 +3,8 @@
     from millrace.graph2tac import DataServer, TRAIN, VALID
 
 Every value, dtype and order is that of graph2tac 1.0.4, its own shuffle order included. Examples are
-built in this process by Millrace's own code, many at once. Where graph2tac fails on an example, so
-does this, but for an argument out of the global context: it is -1.
+built in this process by Millrace's own code, many at once. An example that graph2tac cannot build
+fails here too. There is one exception: an argument outside the global context is -1 here.
 """
 
 import functools
@@ -15,7 +15,7 @@ import random
 import numpy
 import yaml
 
-# First of all, as graph2tac's training does it: pycapnp has to be loaded before TensorFlow.
+# This import comes first, as in graph2tac's training: pycapnp has to be loaded before TensorFlow.
 from graph2tac.loader.data_server import HOLDOUT, TRAIN, VALID, DataToTFGNN
 from graph2tac.loader.data_classes import (
     BIDIRECTIONAL,
@@ -39,11 +39,11 @@ from ._core import PlanReader
 __all__ = ["HOLDOUT", "TRAIN", "VALID", "DataServer"]
 
 _TOGETHER = 256  # examples built at once
-_CONTEXTS = 64  # global contexts that are kept: neighbours have the same, and each has many labels
+_CONTEXTS = 64  # global contexts kept; neighbouring examples often share one, and each is long
 
 
 def _pipeline(config, source, filters):
-    """The pipeline of a DatasetConfig."""
+    """The pipeline that a DatasetConfig stands for."""
     data = config.data_config
     split = {"method": config.split_method}
     if config.split_method == "hash":
@@ -68,7 +68,7 @@ def _pipeline(config, source, filters):
 
 
 class _Length:
-    """An iterable that says how many it was made of."""
+    """An iterable with a length that is given to it."""
 
     def __init__(self, iterable, length):
         self.iterable = iterable
@@ -96,13 +96,13 @@ class _Rows:
         return self._arrays[path]
 
     def cut(self, row, path):
-        """Values of one graph, of a tensor that is cut by splits."""
+        """The values of one graph in a tensor that is cut by splits."""
         splits = self._arrays[self._batch[path].splits]
         return self._arrays[path][splits[row]:splits[row + 1]]
 
 
 class DataServer:
-    """Drop-in for graph2tac.loader.data_server.DataServer."""
+    """A replacement for graph2tac.loader.data_server.DataServer, with the same methods."""
 
     def __init__(self, data_dir, dataset_config):
         self.data_dir = data_dir
@@ -136,11 +136,11 @@ class DataServer:
     def _definition_names(self):
         if not self.dataset_config.restrict_to_spine:
             return self._vocabulary["node_label_names"][self._first_label:]
-        # Definitions off the spine have no label, but their clusters count.
+        # Definitions off the spine have no label, but the clusters have their names too.
         clusters = map(self._clusters.describe, range(self._clusters.examples()))
         return itertools.chain.from_iterable(cluster["members"] for cluster in clusters)
 
-    # --- what there is ---
+    # --- the dataset ---
 
     def graph_constants(self):
         in_spine = [True] * self._first_label
@@ -197,7 +197,7 @@ class DataServer:
         return tuple(bytes(rows.cut(row, path)).decode() for path in ("state_text", "tactic_text"))
 
     def _datapoint(self, rows, row, i):
-        # Numbers of nodes count across the batch: back to the example's own.
+        # Node numbers count across the batch. Subtracting `first` gives the example's own.
         first = rows.all("node_splits")[row]
         state = LoaderProofstate(
             graph=self._graph(rows, row, first),
@@ -238,7 +238,7 @@ class DataServer:
     # --- both ---
 
     def _each(self, reader, ids, make):
-        """make(rows, row, id) for each id, in order; many examples are built at once."""
+        """Gives make(rows, row, id) for each id, in order. Many examples are built at once."""
         ids = iter(ids)
         together = 1  # a caller that wants few gets them soon
         while chunk := list(itertools.islice(ids, together)):
@@ -260,7 +260,7 @@ class DataServer:
             counts = numpy.bincount(labels, minlength=groups)
             offsets = numpy.cumsum(counts)[:-1].astype(numpy.uint32)
         else:
-            offsets = numpy.zeros(groups, numpy.uint32)  # one more than elsewhere, as there
+            offsets = numpy.zeros(groups, numpy.uint32)  # one more than above, as in graph2tac
         return LoaderGraph(nodes=rows.cut(row, "node_label").astype(numpy.uint32), edges=edges,
                            edge_labels=labels, edge_offsets=offsets)
 

@@ -3,7 +3,7 @@
     for step, batch in epoch:
         arrays = millrace.jax.padded(batch, session.spec)
 
-Rows that are added belong to one more graph, as jraph pads: its nodes and edges are masked away.
+Added rows belong to one more graph, as in jraph's padding. A loss has to mask that graph away.
 """
 
 import typing
@@ -13,7 +13,7 @@ import numpy
 
 
 class GraphsTuple(typing.NamedTuple):
-    """As jraph's, field by field; jraph.GraphsTuple(*this) where jraph is installed."""
+    """The fields of jraph's GraphsTuple, in its order: jraph.GraphsTuple(*this) makes one."""
 
     nodes: typing.Any
     edges: typing.Any
@@ -25,7 +25,7 @@ class GraphsTuple(typing.NamedTuple):
 
 
 def bucket(size, smallest=256, steps=4):
-    """The smallest of the sizes 2^k · (1 + i / steps) that is not below `size`."""
+    """The smallest of the sizes 2^k · (1 + i / steps) that is not below `size` or `smallest`."""
     if size <= smallest:
         return smallest
     power = 1 << (int(size - 1).bit_length() - 1)
@@ -39,10 +39,12 @@ def arrays(batch):
 
 
 def padded(batch, spec, smallest=256, steps=4):
-    """Every tensor, filled up to a bucket: nodes and edges by those of one more graph, which edges
-    join to its first node; other rows by zeros. Splits are repeated. Also "num_graphs".
+    """Every tensor, filled up to the size of a bucket, and "num_graphs".
 
-    steps: sizes between two powers of two; fewer give more padding and fewer shapes.
+    Added nodes and edges belong to one more graph. Added edges join its first node to itself. All
+    other added values are zeros. Added splits are the new number of rows, so that further graphs
+    are empty. steps: number of sizes from one power of two to the next; fewer give more padding and
+    fewer shapes.
     """
     graphs = bucket(batch.num_graphs + 1, min(smallest, 16), steps)
     nodes = int(batch[spec.node_splits].numpy()[-1])
@@ -50,7 +52,7 @@ def padded(batch, spec, smallest=256, steps=4):
     for tensor in spec.tensors:
         if tensor.kind == "splits":
             rows = int(batch[tensor.path].numpy()[-1])
-            # One node more at least, which added edges can join.
+            # At least one node is added, which added edges can join.
             sizes[tensor.path] = bucket(rows + (tensor.path == spec.node_splits), smallest, steps)
     out = {"num_graphs": jax.numpy.asarray(batch.num_graphs)}
     for tensor in spec.tensors:
@@ -66,8 +68,8 @@ def padded(batch, spec, smallest=256, steps=4):
 
 
 def graphs_tuple(batch, spec, smallest=256, steps=4):
-    """The padded batch in jraph's form: nodes and edges hold their labels, globals all tensors with
-    a row for each graph."""
+    """The padded batch in jraph's form. `nodes` and `edges` hold their labels. `globals` holds all
+    tensors with a row for each graph."""
     values = padded(batch, spec, smallest, steps)
     (edges,) = spec.edges
     return GraphsTuple(

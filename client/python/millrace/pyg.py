@@ -14,8 +14,9 @@ from .errors import ConfigError
 
 
 def to_batch(batch, spec):
-    """The batch, with `x` the values of nodes, `edge_index`, `edge_attr` the edges' labels, `batch`,
-    `ptr`, and every other tensor by its own name. `to_data_list()` takes it apart again."""
+    """The batch as a torch_geometric `Batch`. `x` holds the values of nodes, `edge_index` the edges
+    and `edge_attr` their labels. `batch` and `ptr` tell graphs apart. Every other tensor has its
+    own name, with _ for each /. `to_data_list()` takes the batch apart again."""
     if len(spec.edges) != 1:
         raise ConfigError(f"PyG's Batch holds one kind of edges, the spec has {len(spec.edges)}")
     (edges,) = spec.edges

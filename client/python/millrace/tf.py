@@ -11,13 +11,13 @@ from .errors import ConfigError
 
 
 def signature(spec):
-    """What an element of `dataset` is like: tensors by path."""
+    """The TensorSpecs of an element of `dataset`, by path."""
     return {t.path: tensorflow.TensorSpec((None,) * len(t.dimensions), t.dtype)
             for t in spec.tensors}
 
 
 def dataset(session, epochs=None):
-    """A tf.data.Dataset whose elements are dicts of tensors, as far as epoch number `epochs`."""
+    """A tf.data.Dataset whose elements are dicts of tensors, up to epoch `epochs` (without it)."""
 
     def elements():
         for epoch in session.epochs(epochs):
@@ -29,7 +29,7 @@ def dataset(session, epochs=None):
 
 
 def ragged(batch, spec, path):
-    """One tensor of a dict, cut by its splits."""
+    """One tensor of an element as a RaggedTensor, cut by its splits."""
     splits = spec[path].splits
     if not splits:
         raise ConfigError(f"{path}: its rows are graphs, nothing cuts it")
@@ -37,7 +37,7 @@ def ragged(batch, spec, path):
 
 
 def graph_tensor(batch, spec):
-    """A dict of `dataset` as a GraphTensor of as many components as the batch has graphs."""
+    """An element of `dataset` as a GraphTensor, with one component for each graph of the batch."""
     import tensorflow_gnn
 
     (edges,) = spec.edges

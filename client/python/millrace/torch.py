@@ -3,10 +3,11 @@
     dataset = millrace.torch.IterableDataset(session)
     loader = torch.utils.data.DataLoader(dataset, batch_size=None)
 
-The session prefetches by itself: a loader takes no workers. Tensors share the batch's memory.
+The session prefetches by itself, so a loader takes no workers. Tensors share the batch's memory.
 
-With Accelerate prepare the model and the optimizer, and register_for_checkpointing(session). A
-loader that is prepared deals the first rank's batches out once more, cut through the middle.
+With Accelerate, prepare the model and the optimizer, and call register_for_checkpointing(session).
+Never prepare the loader: it would then cut the first rank's batches into pieces and deal these out
+to all ranks.
 """
 
 import torch
@@ -16,17 +17,17 @@ from .errors import ConfigError
 
 
 def tensors(batch, paths=None):
-    """Tensors of a batch by path, over the same memory. Bytes of strings stay bytes, with splits."""
+    """Tensors of a batch by path, over the same memory. Strings stay bytes with their splits."""
     return {path: batch[path].torch() for path in (paths or batch)}
 
 
 class IterableDataset(torch.utils.data.IterableDataset):
     """Each iteration is an epoch, or what is left of one.
 
-    paths: those wanted; None: all. map: called with each dict, its result is given instead.
-    whole: an iteration begins with the epoch's first batch also where the last one was broken off;
-    for validation. Has state_dict and load_state_dict as torchdata's StatefulDataLoader asks for
-    them.
+    paths: the tensors wanted; None: all. map: a function that is called with each dict; its result
+    is given instead. whole: for validation; each iteration begins with the epoch's first batch,
+    even if the last one was broken off. state_dict and load_state_dict are there for torchdata's
+    StatefulDataLoader.
     """
 
     def __init__(self, session, paths=None, map=None, whole=False):  # noqa: A002
@@ -59,10 +60,10 @@ class IterableDataset(torch.utils.data.IterableDataset):
 
 
 def data_module(train, validation=None, **options):
-    """A LightningDataModule over sessions; the training's place goes into Lightning's checkpoints.
+    """A LightningDataModule over sessions. The training's place goes into Lightning's checkpoints.
 
-    train, validation: sessions, or functions that open them. Lightning says which rank a process is
-    when it fits: with several ranks give functions. options: IterableDataset's.
+    train, validation: sessions, or functions that open them. With several ranks, give functions:
+    Lightning tells a process its rank only when it fits. options: those of IterableDataset.
     """
     try:
         from lightning.pytorch import LightningDataModule

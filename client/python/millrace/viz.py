@@ -6,10 +6,10 @@ from .errors import ConfigError
 
 
 def graph(batch, row, session=None, *, vocabulary=None, spec=None):
-    """One example's graph: an SVG document that notebooks show, with label names.
+    """The graph of one example, with the names of labels, as an SVG document that notebooks show.
 
-    session: where the names come from; or give its `vocabulary` and `spec`. Reversed and self edges
-    are left out.
+    session: the session that the batch is of. Instead of it, `vocabulary` and `spec` may be given.
+    Reversed edges and self edges are left out.
     """
     if session is not None:
         vocabulary, spec = session.vocabulary, session.spec
@@ -36,7 +36,7 @@ def graph(batch, row, session=None, *, vocabulary=None, spec=None):
 
 
 class Drawing(str):
-    """SVG text; a notebook shows the picture."""
+    """The text of an SVG document; a notebook shows the picture."""
 
     def _repr_svg_(self):
         return str(self)

@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::align_val_t kCopyAlignment{kTensorAlignment};
 
-/// One tensor of a batch, or several that lie equally far apart as the rows of one.
+/// One tensor of a batch, or several that lie equally far apart and are the rows of this one.
 class Tensor {
  public:
   Tensor(std::shared_ptr<HeldBatch> batch, const DeliveredTensor& tensor)
@@ -46,7 +46,7 @@ class Tensor {
     }
     batch_->Lend(tensor_.path);
   }
-  /// `rows` tensors like `first`, each `row_bytes` after the one before.
+  /// `rows` tensors like `first`. Each begins `row_bytes` bytes after the begin of the one before.
   Tensor(std::shared_ptr<HeldBatch> batch, const DeliveredTensor& first, Py_ssize_t rows,
          Py_ssize_t row_bytes)
       : Tensor(std::move(batch), first) {
@@ -67,18 +67,18 @@ class Tensor {
     for (const Py_ssize_t extent : shape_) bytes *= extent;
     return bytes;
   }
-  // The memory is the session's own and nobody else reads it: frameworks may write to it.
+  // Frameworks may write to the memory: it is the session's own, and nobody else reads it.
   void* data() const { return const_cast<std::byte*>(tensor_.data); }
 
  private:
   const std::shared_ptr<HeldBatch> batch_;
-  const DeliveredTensor& tensor_;  // of batch_
+  const DeliveredTensor& tensor_;  // lives in batch_
   std::vector<Py_ssize_t> shape_;
   std::vector<Py_ssize_t> strides_;  // in bytes
   bool contiguous_ = true;
 };
 
-/// As the struct module writes it: delivered tensors are int32, int64 or uint8.
+/// The dtype's letter in Python's struct module. Delivered tensors are int32, int64 or uint8.
 const char* BufferFormat(DType dtype) {
   return dtype == DType::kInt64 ? "q" : dtype == DType::kInt32 ? "i" : "B";
 }
@@ -90,7 +90,7 @@ nb::dlpack::dtype DLPackType(DType dtype) {
       static_cast<std::uint8_t>(8 * DTypeSize(dtype)), 1};
 }
 
-/// The tensor's rows one after the other, in memory of their own.
+/// A copy of the tensor in memory of its own, with the rows one after the other.
 nb::object CopyOf(const Tensor& tensor) {
   const auto bytes = static_cast<std::size_t>(tensor.bytes());
   void* const copy = ::operator new(std::max<std::size_t>(bytes, 1), kCopyAlignment);
@@ -171,8 +171,8 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
 
 PyType_Slot tensor_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(GetBuffer)}, {0, nullptr}};
 
-/// A Batch object: tensors by path, read as a dict is. What it shows it holds. It is not registered
-/// as a Mapping: frameworks rebuild what is one as a dict of their own.
+/// A Batch object: tensors by path, read like a dict. It keeps alive everything that it shows. It
+/// is not registered as a Mapping, because frameworks rebuild a Mapping as a dict of their own.
 class Batch {
  public:
   explicit Batch(std::shared_ptr<HeldBatch> held) : held_(std::move(held)) {}
@@ -193,7 +193,7 @@ const DeliveredTensor& Find(const Batch& batch, std::string_view path) {
   throw nb::key_error(fmt::format("{}: the batch has {}", path, paths).c_str());
 }
 
-/// The tensor with this path; nullptr where there is none, or where the key is no text.
+/// The tensor with this path; nullptr if there is none, or if the key is not a text.
 const DeliveredTensor* TryFind(const Batch& batch, nb::handle key) {
   std::string path;
   if (!nb::try_cast(key, path)) return nullptr;
@@ -213,7 +213,8 @@ nb::object TensorAt(const Batch& batch, nb::handle key) {
   return MakeTensor(batch, Find(batch, path));
 }
 
-/// Tensors of one shape that lie equally far apart, as one more dimension: no copy.
+/// Tensors of one shape that lie equally far apart, as one tensor with one more dimension. Nothing
+/// is copied.
 nb::object Stack(const Batch& batch, const std::vector<std::string>& paths) {
   if (paths.empty()) Raise(InvalidArgument("stack: expected at least one path"));
   const DeliveredTensor& first = Find(batch, paths[0]);
@@ -311,7 +312,7 @@ void BindTensor(nb::module_& module) {
           "__getitem__",
           [](nb::handle self, nb::handle index) {
             const nb::object array = self.attr("numpy")();
-            return nb::object(array[index]);  // taken while the array is there
+            return nb::object(array[index]);  // read before `array` is released
           },
           nb::sig("def __getitem__(self, index: typing.Any, /) -> typing.Any"))
       .def("__repr__", DescribeTensor)
@@ -354,7 +355,7 @@ HeldBatch::HeldBatch(std::shared_ptr<const void> owner, const std::vector<Delive
 
 HeldBatch::~HeldBatch() {
   if (getpid() == process_) return;
-  new std::shared_ptr<const void>(std::move(owner_));  // the parent's
+  new std::shared_ptr<const void>(std::move(owner_));  // never freed: it is the parent's
   new std::shared_ptr<const PackedBatch>(std::move(packed_));
 }
 
@@ -390,9 +391,9 @@ nb::object MakeBatch(std::shared_ptr<HeldBatch> held) {
 void BindBatch(nb::module_& module) {
   BindTensor(module);
   nb::class_<Batch>(module, "Batch", nb::is_weak_referenceable(),
-                    "A delivered batch: its tensors by path, read as a dict is.\n\n"
-                    "Drop it, and every tensor taken from it, before many more are taken: its "
-                    "memory is used again for a later one.")
+                    "A delivered batch: its tensors by path, read like a dict.\n\n"
+                    "Drop it, and every tensor taken from it, before you take many more batches: "
+                    "its memory is used again for a later batch.")
       .def("__getitem__", TensorAt, nb::arg("path").none(),
            nb::sig("def __getitem__(self, path: str, /) -> Tensor"))
       .def(

@@ -1,10 +1,10 @@
 // Batches and tensors as Python sees them: views over the memory that the session delivered into.
 //
-// A Tensor keeps its batch alive, and counts as a holder of it as long as Python or a framework has
-// it: numpy and DLPack keep the Tensor itself.
+// A Tensor keeps its batch alive. It counts as a holder of the batch as long as Python or a
+// framework has the Tensor: numpy and DLPack keep the Tensor itself.
 //
-// A process that was forked must not touch the locks of its parent's sessions: what it inherited of
-// a batch is never given back there.
+// A forked process must not touch the locks of its parent's sessions. It therefore never gives back
+// the batches that it inherited.
 #pragma once
 
 #include <sys/types.h>
@@ -24,7 +24,7 @@
 
 namespace millrace::python {
 
-/// Where a batch is from.
+/// The place that a batch comes from.
 struct BatchPlace {
   Position position;
   std::uint64_t step = 0;
@@ -35,8 +35,9 @@ struct BatchPlace {
 /// A batch, or one part of it, that Python holds.
 class HeldBatch {
  public:
-  /// `owner` keeps `tensors` and `info` alive. `packed`, of the whole batch, may be null. `parts`:
-  /// that the batch comes in, this being one of them. `drop_reasons` names what was dropped.
+  /// `owner` keeps `tensors` and `info` alive. `packed` is the packed form of the whole batch, or
+  /// null. The batch comes in `parts` parts, and this object is one of them. `drop_reasons` has the
+  /// names of the reasons for which `info` lists examples as dropped.
   HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
             const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
             const BatchPlace& place, std::uint32_t parts, DropReasonNames drop_reasons);
@@ -51,7 +52,8 @@ class HeldBatch {
   std::uint32_t parts() const { return parts_; }
   const DropReasonNames& drop_reasons() const { return drop_reasons_; }
 
-  /// Tensors that are held besides the batch itself. Any thread.
+  /// The tensors that are held besides the batch itself: Lend adds one, TakeBack removes one, and
+  /// lent() gives their paths. Any thread may call these.
   void Lend(const std::string& path);
   void TakeBack(const std::string& path);
   std::vector<std::string> lent() const;

@@ -14,11 +14,11 @@ namespace nb = nanobind;
 namespace millrace::python {
 namespace {
 
-/// Of the whole process. Never destroyed: threads may outlive the program's end.
+/// The state of the whole process. Never destroyed, because threads may outlive the program's end.
 struct Process {
   std::vector<std::weak_ptr<Calls>> readers;
   int busy = 0;         // threads without the GIL that will take it again
-  bool ending = false;  // the interpreter
+  bool ending = false;  // the interpreter is ending
   std::thread::id ender;
   std::condition_variable_any changed;
 };
@@ -133,12 +133,12 @@ void Calls::CloseAll() {
   }
   for (const std::shared_ptr<Calls>& reader : readers) reader->BeginToClose();
   for (const std::shared_ptr<Calls>& reader : readers) reader->Close();
-  // Below 0 where a signal handler forked in the middle of a call.
+  // The count is below 0 if a signal handler forked in the middle of a call.
   WaitUntil([&process] { return process.busy <= 0; });
 }
 
 void BindCalls() {
-  // The threads of a forked process's parent are not in it.
+  // A forked process does not have the threads of its parent.
   pthread_atfork(nullptr, nullptr, [] { TheProcess().busy = 0; });
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&Calls::CloseAll));
 }

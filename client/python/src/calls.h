@@ -1,8 +1,8 @@
-// Calls without the GIL, so that what they use is not freed while they run, and the interpreter
-// does not end while they would take the GIL again: a thread that does so then is unwound through
-// C++, which ends the process.
+// Calls that run without the GIL. Nothing that a call uses is freed while it runs. The interpreter
+// does not end before each call has taken the GIL again: if a thread took it later, Python would
+// unwind that thread through C++, which ends the process.
 //
-// All of this is guarded by the GIL; who waits gives it up meanwhile.
+// The GIL guards everything here. A thread that waits gives it up meanwhile.
 #pragma once
 
 #include <sys/types.h>
@@ -16,11 +16,12 @@
 
 namespace millrace::python {
 
-/// Whether another thread ends the interpreter: this one, a daemon, is to end without a word.
+/// True if another thread is ending the interpreter. The calling thread is then a daemon thread,
+/// and has to end without a message.
 bool InterpreterEndsElsewhere();
 
-/// One call without the GIL, from before it is given up until it is held again. Raises Cancelled
-/// when the interpreter ends. REQUIRES: the GIL is held.
+/// Counts one call without the GIL. It lives from before the GIL is given up until the GIL is held
+/// again. Raises Cancelled if the interpreter is ending. REQUIRES: the GIL is held.
 class Busy {
  public:
   Busy();
@@ -37,30 +38,31 @@ auto WithoutGil(Work work) {
   return work();
 }
 
-/// The calls inside one reader.
+/// The calls that run inside one reader.
 class Calls {
  public:
-  /// `cancel` makes the calls inside return soon. `end` frees what they use: once, without the GIL,
-  /// when the reader is closed and the last of them has left. Both may use the reader, whose
-  /// destructor calls Close. Raises Cancelled when the interpreter ends.
+  /// `cancel` makes the calls inside return soon. `end` frees what they use. It runs once, without
+  /// the GIL, when the reader is closed and the last call has left. Both may use the reader, whose
+  /// destructor calls Close. Raises Cancelled if the interpreter is ending.
   static std::shared_ptr<Calls> Make(std::function<void()> cancel, std::function<void()> end);
 
-  /// Runs `work` inside the reader, without the GIL. Raises Cancelled where it is closed.
+  /// Runs `work` inside the reader, without the GIL. Raises Cancelled if it is closed.
   template <class Work>
   auto Run(Work work) {
     const Inside inside(*this);
     return WithoutGil(std::move(work));
   }
 
-  /// Raises Cancelled where the reader is closed.
+  /// Raises Cancelled if the reader is closed.
   void RequireOpen() const;
 
-  /// Lets no call in any more, cancels those inside, and waits until `end` has run. A signal
-  /// handler that closes the reader that it interrupts does not wait: the call does so when it
-  /// leaves. In a process that was forked nothing is ended: what it has is its parent's.
+  /// Lets no call in any more, cancels the calls inside, and waits until `end` has run. A signal
+  /// handler may close the reader that it interrupted. It does not wait then: the last call to
+  /// leave runs `end`. In a forked process nothing is ended, because it all belongs to the parent.
   void Close();
 
-  /// Closes all readers, and waits until no thread is without the GIL. When the interpreter ends.
+  /// Closes all readers, and waits until no call runs without the GIL. Called when the interpreter
+  /// ends.
   static void CloseAll();
 
  private:
@@ -88,7 +90,7 @@ class Calls {
   bool ended_ = false;
 };
 
-/// Has CloseAll called when the interpreter ends.
+/// Registers CloseAll to be called when the interpreter ends.
 void BindCalls();
 
 }  // namespace millrace::python

@@ -49,7 +49,7 @@ bool CopyWanted(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
 void NoteStream(const DeliveredTensor& tensor, const nb::kwargs& arguments) {
   const bool none = !arguments.contains("stream") || arguments["stream"].is_none();
   if (tensor.memory.kind == TensorMemory::Kind::kHost) return;
-  // Without one it is the default stream; -1: the consumer sees to its order itself.
+  // No stream means the default stream; -1 means that the consumer sees to the order itself.
   const std::int64_t stream = none ? 1 : nb::cast<std::int64_t>(arguments["stream"]);
   if (stream == 0 || stream < -1) {
     throw nb::value_error(

@@ -1,4 +1,4 @@
-// Tensors outside the host's memory, as DLPack has them.
+// DLPack's view of tensors that may lie outside the host's memory.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace millrace::python {
 /// (device type, device number), as DLPack numbers them.
 std::pair<int, int> DLPackDevice(const TensorMemory& memory);
 
-/// As PyTorch names it: "cpu", "cuda:0".
+/// The device's name in PyTorch: "cpu", "cuda:0".
 std::string DeviceText(const TensorMemory& memory);
 
-/// Raises BufferError where the host cannot read the tensor, with what to do instead.
+/// Raises BufferError if the host cannot read the tensor. The message says what to do instead.
 void RequireHostMemory(const DeliveredTensor& tensor);
 
-/// Whether a consumer's __dlpack__(copy=…, dl_device=…) asks for memory of its own. Raises
-/// BufferError for another device, and for a copy of what the host cannot read.
+/// True if a consumer's __dlpack__(copy=…, dl_device=…) asks for a copy. Raises BufferError if it
+/// asks for another device, or for a copy of a tensor that the host cannot read.
 bool CopyWanted(const DeliveredTensor& tensor, const nanobind::kwargs& arguments);
 
-/// What a consumer's __dlpack__(stream=…) asks for. The tensor is complete, so that no stream has
-/// to wait for it; the batch's ledger is told of the stream. Raises for a stream that DLPack
-/// forbids.
+/// Tells the ledger of the tensor's memory which stream a consumer's __dlpack__(stream=…) names. No
+/// stream has to wait, because the tensor is complete. Raises ValueError for a stream that DLPack
+/// forbids. Does nothing for a tensor in the host's memory.
 void NoteStream(const DeliveredTensor& tensor, const nanobind::kwargs& arguments);
 
 }  // namespace millrace::python

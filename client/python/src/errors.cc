@@ -12,7 +12,7 @@ namespace millrace::python {
 
 void Raise(const Status& status) {
   if (status.code() == StatusCode::kCancelled && InterpreterEndsElsewhere()) {
-    PyErr_SetNone(PyExc_SystemExit);  // the one error of a thread that is not printed
+    PyErr_SetNone(PyExc_SystemExit);  // ends a thread, and Python does not print it
     throw nb::python_error();
   }
   const nb::object error =

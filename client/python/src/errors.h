@@ -23,11 +23,11 @@ T ValueOrRaise(Result<T> result) {
   return std::move(result).value();
 }
 
-/// Runs Python's signal handlers, which only the main thread does; true where one of them raised.
-/// Whoever was interrupted calls RaisePending with the GIL.
+/// An interrupt that runs Python's signal handlers; only the main thread runs any. It returns true
+/// if one of them raised. The interrupted caller then calls RaisePending with the GIL held.
 Interrupt PythonSignals();
 
-/// Raises what a signal handler raised, if any did. REQUIRES: the GIL is held.
+/// Raises the exception of a signal handler if there is one. REQUIRES: the GIL is held.
 void RaisePending();
 
 }  // namespace millrace::python

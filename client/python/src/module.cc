@@ -1,4 +1,4 @@
-// millrace._core: what the Python package is made of. Users import `millrace`.
+// millrace._core: the compiled part of the Python package. Users import `millrace`.
 
 #include <nanobind/nanobind.h>
 
@@ -7,7 +7,7 @@
 #include "client/python/src/reader.h"
 
 NB_MODULE(_core, module) {
-  nanobind::set_leak_warnings(false);  // a daemon thread keeps what it holds
+  nanobind::set_leak_warnings(false);  // daemon threads never free what they hold
   module.doc() = "The compiled part of millrace.";
   module.attr("__version__") = MILLRACE_VERSION;
   millrace::python::BindCalls();

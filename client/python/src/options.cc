@@ -12,7 +12,7 @@ namespace nb = nanobind;
 namespace millrace::python {
 namespace {
 
-/// Of a value that an error shows, at most.
+/// The longest text of a value, in bytes, that an error shows. It shows the type of longer ones.
 constexpr std::size_t kShown = 100;
 
 nb::dict OptionDict(const SessionOption& option) {

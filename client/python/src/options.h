@@ -1,4 +1,4 @@
-// Options as Python gives them: values of the right type, or an error that names the option.
+// Reads options from Python. Each has the right type, or an error names the option.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace millrace::python {
 
-/// Raises ConfigError: what was expected of an option, and what it got.
+/// Raises a ConfigError that says what the option expected and what it got.
 [[noreturn]] void RaiseUnexpected(std::string_view name, std::string_view expected,
                                   nanobind::handle got);
 
@@ -32,7 +32,7 @@ constexpr const char* ExpectedText() {
   }
 }
 
-/// The value of an option, or ConfigError.
+/// The value of an option. Raises ConfigError if it has another type.
 template <class T>
 T ReadOption(const char* name, nanobind::handle value) {
   T read{};
@@ -40,7 +40,7 @@ T ReadOption(const char* name, nanobind::handle value) {
   return read;
 }
 
-/// Takes an option out of a dict of them, where it is there.
+/// Takes an option out of a dict of options. Does nothing if the dict lacks it.
 template <class T>
 void TakeOption(nanobind::dict& options, const char* name, T* to) {
   if (!options.contains(name)) return;
@@ -48,12 +48,12 @@ void TakeOption(nanobind::dict& options, const char* name, T* to) {
   nanobind::del(options[name]);
 }
 
-/// Takes what SessionOptionTable() has a row for. ConfigError for a value of another type or out of
-/// its bounds.
+/// Takes every option that SessionOptionTable() has a row for out of the dict. Raises ConfigError
+/// if a value has another type or is out of its bounds.
 void TakeSessionOptions(nanobind::dict& options, SessionOptions& session);
 DType ReadIndexDType(nanobind::handle value);
 
-/// Raises ConfigError where an option is left that nobody took.
+/// Raises ConfigError if the dict still has an option: it is unknown.
 void RequireNoMore(const nanobind::dict& options);
 
 }  // namespace millrace::python

@@ -1,4 +1,4 @@
-// Cursors and step arithmetic, for Python: those of common/epoch.
+// The cursors and the step arithmetic of common/epoch, for Python.
 
 #include <string>
 
@@ -15,7 +15,7 @@ namespace nb = nanobind;
 namespace millrace::python {
 namespace {
 
-/// Places of one order of examples, and the steps of one world size in it. Immutable.
+/// The places in one order of examples, and its steps for one world size. Immutable.
 class Places {
  public:
   Places(const Fingerprint& order, const StepArithmetic& steps) : order_(order), steps_(steps) {}
@@ -61,7 +61,7 @@ nb::object MakePlaces(const BatchSpec& spec) {
 
 void BindPlaces(nb::module_& module) {
   nb::class_<Places>(module, "Places",
-                     "Places of one order of examples, and the steps of one world size in it. A "
+                     "The places in one order of examples, and its steps for one world size. A "
                      "position is (epoch, examples before the next step).")
       .def("cursor", &Places::Cursor, nb::arg("epoch"), nb::arg("example"),
            "The cursor of a position: one line of text.")
@@ -70,11 +70,11 @@ void BindPlaces(nb::module_& module) {
       .def("at", &Places::At, nb::arg("epoch").none(), nb::arg("step").none(),
            "The position of a step of an epoch.")
       .def("next", &Places::Next, nb::arg("epoch"), nb::arg("example"),
-           "What follows the step at a position.")
+           "The position after the step at a position.")
       .def("step", &Places::Step, nb::arg("example"),
-           "The step of an epoch that a position lies at, or follows.")
+           "The number of the step that lies at an example, counted from the epoch's start.")
       .def("steps_left", &Places::StepsLeft, nb::arg("example"),
-           "Steps of an epoch that are left from one of its examples on.");
+           "The number of steps from an example to the end of its epoch.");
 }
 
 }  // namespace millrace::python

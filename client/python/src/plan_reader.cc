@@ -40,18 +40,19 @@ class PlanReader final : public Reader {
     Open(std::move(reader));
   }
 
-  /// The batch of examples given by id, in that order.
+  /// One batch of the examples with these ids, in this order.
   nb::object OfExamples(const std::vector<std::uint64_t>& ids) {
     LocalReader& reader = Local();
     const std::vector<ExampleId> examples(ids.begin(), ids.end());
     return Hold(Run([&] { return reader.BatchOf(examples); }));
   }
   std::uint64_t Examples() const { return Local().plan().source()->examples(); }
-  /// Label of an example's part of the split.
+  /// The label of the part of the split that the example is in.
   std::uint32_t SplitLabel(std::uint64_t id) const {
     return Local().plan().SplitLabel(Checked(id));
   }
-  /// Whether an epoch has the example: its split is taken and no filter leaves it out.
+  /// True if every epoch has the example: its part of the split is taken, and no filter leaves the
+  /// example out.
   bool Selects(std::uint64_t id) const {
     return Local().plan().PlaceOf(0, Checked(id)) != Plan::kNoPlace;
   }
@@ -80,7 +81,7 @@ nb::object LoadBatch(nb::handle path, nb::handle index_dtype) {
         MILLRACE_ASSIGN_OR_RETURN(packed, ReadBatchFile(file, pool));
         return Expand(*packed, dtype, pool);
       }));
-  // A saved batch knows its place in the epoch's order, and nothing of a run.
+  // A saved batch knows its place in the epoch's order, but nothing about a run.
   const BatchPlace place{{packed->info().epoch, packed->info().first_example}, 0, 0, 0};
   return MakeBatch(std::make_shared<HeldBatch>(batch, batch->tensors(), batch->info(), packed,
                                                place, 1, DropReasonNames()));
@@ -89,7 +90,7 @@ nb::object LoadBatch(nb::handle path, nb::handle index_dtype) {
 }  // namespace
 
 void BindPlanReader(nb::module_& module) {
-  nb::class_<PlanReader, Reader>(module, "PlanReader", "A plan of this process.")
+  nb::class_<PlanReader, Reader>(module, "PlanReader", "Batches of a plan, built in this process.")
       .def(
           "__init__",
           [](PlanReader* self, const nb::dict& options) {

@@ -18,7 +18,7 @@ namespace nb = nanobind;
 namespace millrace::python {
 namespace {
 
-/// Batches that a message about held batches looks at, at most.
+/// The most batches that Held() knows of.
 constexpr std::size_t kRemembered = 4096;
 
 nb::dict StatsDict(const SessionStats& stats) {
@@ -63,7 +63,7 @@ void Reader::Open(std::unique_ptr<BatchReader> reader) {
 
 Reader::~Reader() {
   if (calls_ != nullptr) calls_->Close();
-  // A forked process has none of the reader's threads: what it inherited is the parent's.
+  // A forked process has none of the reader's threads. It leaves what it inherited to the parent.
   if (reader_ != nullptr && getpid() != process_ && !reader_->survives_fork()) {
     static_cast<void>(reader_.release());
   }

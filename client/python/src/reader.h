@@ -1,6 +1,6 @@
-// What Python reads batches from: a BatchReader, and the calls inside of it.
+// The reader that Python takes batches from: a BatchReader, and the calls that run inside it.
 //
-// The GIL is held where nothing else is said.
+// All functions need the GIL unless their comment says otherwise.
 #pragma once
 
 #include <sys/types.h>
@@ -36,10 +36,10 @@ class Reader {
   std::string waiting_why();
   nanobind::dict Vocabulary();
   std::vector<std::uint32_t> Context(nanobind::handle number);
-  /// A dict, or None where only the servers know.
+  /// The example's origin as a dict, or None if only the servers know it.
   nanobind::object Describe(nanobind::handle example);
   nanobind::dict Stats();
-  /// Batches that Python holds: (epoch, step, paths of tensors held besides the batch).
+  /// The batches that Python holds: (epoch, step, paths of tensors held besides the batch).
   nanobind::list Held();
   void Cancel();
   void Close();
@@ -49,10 +49,11 @@ class Reader {
   /// REQUIRES: called once, by the constructor of a derived class.
   void Open(std::unique_ptr<BatchReader> reader);
 
-  /// Raises Cancelled where the reader is closed, and JobError in a forked process that it does not
-  /// survive.
+  /// The open reader. Raises Cancelled if it is closed. Raises JobError in a forked process if the
+  /// reader does not survive a fork.
   BatchReader& Get() const;
-  /// Runs `work` without the GIL; raises what a signal handler raised meanwhile, or its error.
+  /// Runs `work` without the GIL. Raises the exception of a signal handler if one raised meanwhile,
+  /// otherwise the error of `work` if it failed.
   template <class Work>
   auto Run(Work work) {
     auto result = calls_->Run(std::move(work));
@@ -67,13 +68,14 @@ class Reader {
   std::unique_ptr<BatchReader> reader_;
   std::shared_ptr<Calls> calls_;
   pid_t process_ = 0;
-  /// As the spec has them. Another thread may close the reader while one makes a batch of its own.
+  /// A copy of the spec's names, because another thread may close the reader while this one makes
+  /// a batch.
   DropReasonNames drop_reasons_;
   std::vector<std::weak_ptr<HeldBatch>> held_;
-  std::size_t living_ = 0;  // of held_, when it was last cleared
+  std::size_t living_ = 0;  // size of held_ after expired batches were last removed
 };
 
-/// A spec as a dict of plain values, and a vocabulary.
+/// Dicts of plain values: for a spec, and for a vocabulary.
 nanobind::dict SpecDict(const BatchSpec& spec);
 nanobind::dict VocabularyDict(const VocabularyTable& vocabulary);
 

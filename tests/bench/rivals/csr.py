@@ -5,8 +5,9 @@ general loader would export once.
 
 The arrays have all nodes that proof states reach, numbered in the order in which they are met. The
 edges out of node x are targets[offsets[x]:offsets[x + 1]], with their labels in edge_labels.
-Definitions have no edges out, because closures stop there: a plain reachability search finds the
-nodes of a closure (but for the size limit). `depth` is the longest distance from a root.
+Definitions have no edges out, because closures stop there. A plain reachability search therefore
+finds the nodes of a closure, if the closure is below the size limit. `depth` is the longest
+distance from a root to a node that it reaches.
 """
 
 import collections

@@ -107,7 +107,7 @@ class Sampler:
                 return figures
 
     def pair(self, first, second):
-        """Two samples (command, timeout, env), one right after the other; both count or none."""
+        """Two samples (command, timeout, env), one right after the other. Both count or neither."""
         while True:
             one = self.attempt(*first)
             two = self.attempt(*second) if one is not None else None

@@ -1,4 +1,4 @@
-"""A rank of a small training with Accelerate: writes the examples that it saw, and its weight."""
+"""One rank of a small training with Accelerate. It writes the examples it saw and its weight."""
 
 import json
 import pathlib

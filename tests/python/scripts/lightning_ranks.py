@@ -1,5 +1,5 @@
-"""A small training of two ranks with Lightning, which starts this file again for the second one:
-each writes the examples that it saw, and its weight."""
+"""A small training of two ranks with Lightning, which starts this file again for the second rank.
+Each rank writes the examples that it saw and its weight."""
 
 import json
 import pathlib
