@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// One consumer's stream, as the network sees it.
+/// Passes the events of one consumer's stream to the worker, which it keeps alive.
 class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
  public:
   BatchHandler(std::shared_ptr<WorkerService> worker, StreamId id)
@@ -25,6 +25,7 @@ class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
   const StreamId id_;
 };
 
+/// Passes the events of the stream to the dispatcher to the worker, if the worker is still there.
 class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
  public:
   WorkHandler(std::weak_ptr<WorkerService> worker, std::uint64_t attempt)
@@ -128,7 +129,7 @@ void WorkerService::Tick() {
 // --- What the machine wants ----------------------------------------------------------------------
 
 void WorkerService::Perform() {
-  // What is done may have something follow from it.
+  // An action may bring events, from which other actions follow.
   for (auto actions = machine_.TakeActions(); !actions.empty(); actions = machine_.TakeActions()) {
     for (WorkerAction::Any& action : actions) PerformOne(std::move(action));
   }
@@ -143,7 +144,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
     outlets_.at(part->stream).out->WriteControl(std::move(part->part));
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
     refusals_.Count("StreamBatches", close->why);
-    outlets_.at(close->stream).out->Close(close->why);  // dropped when the network says so
+    outlets_.at(close->stream).out->Close(close->why);  // OnBatchStreamClosed erases the outlet
   } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
     attempt_ = open->attempt;
     work_ =
@@ -185,13 +186,13 @@ void WorkerService::WatchMemory() {
                                                machine_.queue().built_bytes());
   if (budget == machine_.queue().memory_budget()) return;
   if (machine_.SetMemoryBudget(budget)) {
-    // What was let go of is kept for the next batches otherwise, by the plans and by malloc.
+    // Without this, the plans and malloc would keep the memory of forgotten batches for later ones.
     for (const auto& [fingerprint, entry] : machine_.plans()) {
       if (entry.plan) entry.plan->TrimMemory();
     }
     malloc_trim(0);
   }
-  // Once for each time that it is short, not at each step of it.
+  // The warning comes once each time that memory becomes short, not at every change after that.
   const bool is_short = budget < options_.memory_bytes / 2;
   if (is_short && !short_of_memory_) {
     log_->Warning(
@@ -307,7 +308,7 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
     }
     plan = entry->plan;
   }
-  // Outside the lock: the bytes are made now.
+  // The plan makes the bytes now, which may take long. So this is outside the lock.
   return StaticBytes{plan->static_digest(), plan->static_bytes()};
 }
 
