@@ -34,7 +34,7 @@ struct BatchRecord {
 
 class TestCluster {
  public:
-  /// Generates a small dataset (once a process) and starts a dispatcher.
+  /// Starts a dispatcher. The first cluster of a process also generates a small dataset.
   TestCluster();
   ~TestCluster();
   TestCluster(const TestCluster&) = delete;
@@ -53,7 +53,7 @@ class TestCluster {
 
   /// Options of a rank, with this cluster's pipeline and address.
   SessionOptions Options(std::uint32_t rank, std::uint32_t world_size) const;
-  /// Opens a session of `who` on this network. Thread-safe.
+  /// Opens a session on this network; `who` names the process that opens it. Thread-safe.
   Result<std::unique_ptr<Session>> Connect(const SessionOptions& options, const std::string& who);
 
   /// The batches that the plan itself builds for an epoch, from a position on.
