@@ -66,7 +66,7 @@ struct History {
   std::uint32_t buffered_messages = 2;  // how many a stream takes before its writer waits
   std::vector<JobSetup> jobs;
   std::vector<Fault> faults;
-  Duration faulty{0};  // no fault begins later
+  Duration faulty{0};  // no fault begins later than this after the start
 
   /// Whether there is exactly one fault, and it is of a kind after which nobody may wait for longer
   /// than I9 of docs/protocol.md says.

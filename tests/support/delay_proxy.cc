@@ -192,7 +192,7 @@ class Proxy {
         delay_(std::chrono::microseconds(static_cast<std::int64_t>(options.delay_ms * 1e3))),
         pool_(options.limit_mib << 20) {}
 
-  /// Listens on a free port of the loopback interface and prints it.
+  /// Listens on a free port of the loopback interface and writes its address to the port file.
   bool Listen() {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockaddr_in where{};

@@ -1,5 +1,5 @@
-// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network,
-// with a clock that runs as fast as the machine allows.
+// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network.
+// Its clock runs about ten times as fast as wall time.
 //
 // A member is thread-safe if it says so; otherwise only the test's own thread may call it.
 #pragma once
@@ -46,7 +46,7 @@ class TestCluster {
   void StopWorker(const std::string& name);
   /// Stops the worker as kill -9 does.
   void KillWorker(const std::string& name);
-  /// Acts as SIGSTOP and SIGCONT do, seen from outside.
+  /// Has the effects of SIGSTOP (`paused`) and SIGCONT on the other processes.
   void PauseWorker(const std::string& name, bool paused);
   void KillDispatcher();
   void StartDispatcher();

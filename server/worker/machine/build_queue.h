@@ -36,7 +36,7 @@ class BuildQueue {
  public:
   using StreamId = std::uint64_t;
 
-  /// One batch of one stream's lease.
+  /// One batch of a lease that one stream wants.
   struct Task {
     StreamId stream = 0;
     std::string plan;  // fingerprint

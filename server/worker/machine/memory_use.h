@@ -1,5 +1,5 @@
-// Computes how much memory batches may take that are built ahead. They get what everything else
-// leaves of the process's limit: when memory is short, work ahead shrinks first.
+// Computes how much memory may hold batches that are built ahead. They get what everything else
+// leaves of the process's limit. So when memory is short, work ahead shrinks first.
 //
 // Thread-safe.
 #pragma once
@@ -11,7 +11,7 @@ namespace millrace {
 /// Memory of a process, without the page cache.
 struct MemoryUse {
   std::uint64_t anonymous = 0;  // bytes
-  std::uint64_t shared = 0;     // of shared memory, in which batches are built
+  std::uint64_t shared = 0;     // bytes of shared memory, in which batches are built
 };
 
 /// Returns how many bytes of batches may be built and not sent: `configured`, or less if the

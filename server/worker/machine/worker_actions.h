@@ -33,7 +33,7 @@ struct WorkerOptions {
   std::size_t max_streams = 20'000;  // consumers' streams at once
 };
 
-/// What the state machine asks for.
+/// The actions that the state machine asks for.
 struct WorkerAction {
   /// Open a stream to the dispatcher at `address`. Attempts are numbered from 1, and one stream is
   /// open at a time.

@@ -85,7 +85,8 @@ class WorkerMachine {
   void Drain(Time now);
   /// Says goodbye to the dispatcher; nothing but TakeActions may be called afterwards.
   void Stop(Time now);
-  /// Sends a report as soon as possible. For an adapter whose part of the report has changed.
+  /// Sends a report as soon as possible. The adapter calls this when its part of the report has
+  /// changed.
   void ReportSoon(Time now);
   /// Tells that datasets have come, moved or gone: plans that failed are compiled again.
   void OnDatasetsChanged(Time now);

@@ -77,7 +77,7 @@ void WorkerService::Start() {
 }
 
 void WorkerService::Stop() {
-  std::map<StreamId, Outlet> outlets;  // dropped outside the lock
+  std::map<StreamId, Outlet> outlets;  // destroyed outside the lock
   std::shared_ptr<Stream<v1::WorkRequest>> work;
   {
     MutexLock lock(mutex_);
@@ -126,7 +126,7 @@ void WorkerService::Tick() {
   Perform();
 }
 
-// --- What the machine wants ----------------------------------------------------------------------
+// --- Actions of the machine ----------------------------------------------------------------------
 
 void WorkerService::Perform() {
   // An action may bring events, from which other actions follow.
@@ -223,7 +223,7 @@ bool WorkerService::Ready() {
   return machine_.Ready() && !stopping_;
 }
 
-// --- What the network says -----------------------------------------------------------------------
+// --- Events from the network ---------------------------------------------------------------------
 
 std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
     std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
@@ -258,7 +258,7 @@ void WorkerService::OnPartWritten(StreamId id) {
 }
 
 void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {
-  Outlet gone;  // dropped outside the lock
+  Outlet gone;  // destroyed outside the lock
   MutexLock lock(mutex_);
   const auto found = outlets_.find(id);
   if (found == outlets_.end()) return;
@@ -286,7 +286,7 @@ void WorkerService::OnWorkWritten(std::uint64_t attempt) {
 }
 
 void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
-  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // dropped outside the lock
+  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // destroyed outside the lock
   MutexLock lock(mutex_);
   if (stopping_ || attempt != attempt_) return;
   gone = std::move(work_);

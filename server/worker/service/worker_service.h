@@ -50,7 +50,7 @@ class PlanProvider {
   /// Looks at the files in use. Returns true if files were damaged since the last call: plans that
   /// need them do not compile any more. May read whole files; `stop` ends that early.
   virtual bool CheckFiles(const std::stop_token& stop) = 0;
-  /// Names, sizes and digests of a dataset's files.
+  /// Returns names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
 };
 
