@@ -63,7 +63,7 @@ class Network {
   /// Delivers one in three messages to and from the process twice. The second copy may come after
   /// later messages.
   void Repeat(ProcessId who, Duration d) { processes_[who].repeats_until = now_ + d; }
-  /// Whether none of the above goes on any more.
+  /// Whether no process is paused, nothing is blocked, and no messages are lost or repeated.
   bool Calm() const;
 
   // --- Links ---

@@ -6,7 +6,8 @@
 // - A batch is built only if its consumer has room for it.
 // - A consumer's next batch comes first. Neither memory nor credit can hold it back.
 // - Among jobs, the one that has had the fewest build seconds for its weight goes first. A batch
-//   that is being built counts as the job's mean. Within a job, the lowest position goes first.
+//   that is being built counts with the mean time of the job's batches. Within a job, the lowest
+//   position goes first.
 // - A job whose consumers do not wait is owed nothing later for that time.
 // - When memory is short, the stream that holds most forgets the batch that it needs last. The
 //   batch is built again later.
