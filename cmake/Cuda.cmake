@@ -1,4 +1,4 @@
-# Finds CUDA. MILLRACE_CUDA requires it; otherwise only the test that its sources compile uses it.
+# Finds CUDA. MILLRACE_CUDA requires it. Without MILLRACE_CUDA only the tests in tests/cuda use it.
 # MILLRACE_CUDA_FOUND says whether client/cuda can be built.
 
 include(CheckLanguage)

@@ -11,5 +11,6 @@ find_package(yaml-cpp CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)  # for md5: the reference splits datasets by it
+# The reference loader splits datasets by md5.
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

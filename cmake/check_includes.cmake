@@ -1,5 +1,5 @@
-# Fails if a file of MODULE includes a header of the project that lies in none of the ALLOWED folders;
-# with PURE, also if it includes a header of threads.
+# Fails if a file of MODULE includes a header of the project that lies in none of the ALLOWED
+# folders. With PURE, it also fails if a file includes a header of threads.
 cmake_policy(VERSION 3.25)
 set(threads "atomic|barrier|condition_variable|future|latch|mutex|pthread.h|semaphore|shared_mutex|stop_token|thread")
 foreach(file ${FILES})

@@ -24,8 +24,8 @@ using test::BatchRecord;
 using test::ReadAll;
 using test::TestCluster;
 
-/// All ranks read `epochs` epochs at once, each on a thread. The result is what each rank got, or
-/// its error.
+/// Lets all ranks read `epochs` epochs at the same time, each on a thread of its own. The result
+/// has each rank's batches, or its error.
 class Readers {
  public:
   Readers(TestCluster& cluster, std::uint32_t world_size, std::uint64_t epochs,
@@ -248,8 +248,8 @@ class Taker {
 };
 
 TEST_CASE("jobs that wait for one worker get batches by their priority", "[cluster][priority]") {
-  // A pair of weights. For each batch of the second job, the first job must get between half and
-  // twice their ratio.
+  // The weights of two jobs. The ratio of their batches must be between half and twice the ratio of
+  // their weights.
   const auto [first, second] = GENERATE(table<std::uint32_t, std::uint32_t>({{4, 1}, {1, 1}}));
   const auto ranks = GENERATE(1u, 6u);
   const double ratio = static_cast<double>(first) / second;
@@ -279,7 +279,7 @@ TEST_CASE("jobs that wait for one worker get batches by their priority", "[clust
   CHECK(got_a < ratio * 2 * got_b);
 }
 
-/// Notes which processes have sent spans, by role and number.
+/// Notes by role and number which processes have sent spans.
 class TraceReader final : public StreamHandler<v1::TraceChunk> {
  public:
   void OnMessage(v1::TraceChunk chunk) override {

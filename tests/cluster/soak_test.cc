@@ -1,6 +1,6 @@
-// The heap of a whole cluster does not grow over thousands of epochs. The test reads from glibc how
-// many bytes dispatcher, worker and trainer together have in use. tests/process/soak looks at real
-// processes.
+// Tests that the heap of a whole cluster does not grow over thousands of epochs. The test reads
+// from glibc how many bytes dispatcher, worker and trainer together have in use. tests/process/soak
+// tests real processes.
 
 #include <catch2/catch.hpp>
 
@@ -25,9 +25,9 @@ using test::ReadAll;
 using test::TestCluster;
 
 constexpr std::uint64_t kSamples = 400;
-// The heap may grow by this much in the last quarter. A rare moment may need one more of the
-// buffers that are kept for the next batches; an epoch may add very little, less than one small
-// allocation, which has 32 bytes.
+// The heap may grow by this much in the last quarter. kKeptBytes allows for one more of the buffers
+// that are kept for later batches, in case that a rare moment needs it. kBytesAnEpoch is less than
+// the smallest allocation, which has 32 bytes.
 constexpr std::int64_t kKeptBytes = 128 << 10;
 constexpr std::int64_t kBytesAnEpoch = 4;
 
@@ -46,7 +46,8 @@ std::int64_t EntriesOf(const char* folder) {
                        std::filesystem::directory_iterator());
 }
 
-/// The smallest of a part of the samples. Batches under way add memory only for a time.
+/// Returns the smallest of a part of the samples. The smallest counts, because batches under way
+/// add memory only for a time.
 std::int64_t Least(const std::vector<std::int64_t>& samples, std::size_t begin, std::size_t end) {
   return *std::min_element(samples.begin() + static_cast<std::ptrdiff_t>(begin),
                            samples.begin() + static_cast<std::ptrdiff_t>(end));

@@ -17,8 +17,8 @@
 
 byte place[2];                                      /* step that a rank's loop takes next */
 bool held[6], room[6], built[6];
-byte lease[6];                                      /* 0: none; else its worker + 1 */
-byte memory[2];                                     /* batches that a worker built, not sent yet */
+byte lease[6];                                      /* 0: not leased; otherwise worker + 1 */
+byte memory[2];                                     /* batches built and not sent yet */
 bool dead;                                          /* worker 0 has died */
 
 #define LACKS(r, s) (place[r] <= (s) && (s) < place[r] + WINDOW && !held[B(r, s)])

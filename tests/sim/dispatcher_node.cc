@@ -1,4 +1,4 @@
-// Dispatchers of a simulated history, and the store that they share.
+// The dispatchers of a simulated history, and the store that they share.
 
 #include <algorithm>
 
@@ -56,7 +56,8 @@ void World::StartDispatcher() {
 
   const std::size_t index = dispatchers_.size();
   for (std::size_t older = 0; older < index; ++older) {
-    // It leads on for a while, as far as it knows, until it looks at its lease: awake, that is.
+    // The older one believes that it leads until it looks at its lease. It can only look while it
+    // does not stand still.
     net_.In(dispatchers_[older]->process, Duration{0}, [this, older] {
       net_.In(dispatchers_[older]->process, net_.UpTo(kLooksAtLease),
               [this, older] { StopDispatcher(older, seconds(1)); });
@@ -103,7 +104,7 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
     if (auto* attach = std::get_if<millrace::SendAttach>(&action)) {
       SendAttachDown(index, *attach);
     } else if (auto* work = std::get_if<millrace::SendWork>(&action)) {
-      // The link's other end knows what to do with it.
+      // The message goes to the worker at the link's other end.
       net_.Send(
           work->stream, node.process,
           [this, link = work->stream, message = std::move(work->message)] {
@@ -133,14 +134,14 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
   if (!net_.IsUp(node.process)) return;
   CheckSessions(node);
   if (node.machine->stepped_down().ok()) return;
-  // As dispatcher_service does: begin again above what was seen.
+  // As in dispatcher_service, the dispatcher begins again with a term above the one that it saw.
   seen_term_ = std::max(seen_term_, node.machine->seen_term());
   StopDispatcher(index, net_.UpTo(seconds(1)));
 }
 
 void World::Commit(std::size_t index, const v1::JobRecord& record) {
   const std::uint64_t term = dispatchers_[index]->term;
-  // The write reaches the store whatever becomes of the process meanwhile.
+  // The write reaches the store even if the process dies meanwhile.
   net_.After(net_.UpTo(milliseconds(200)), [this, index, term, record] {
     const std::int64_t now = Now().unix_seconds;
     Status status = StoreFails() && !store_loses_answers_ ? ResourceExhausted("disk full")
@@ -175,7 +176,8 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
     counts_.copies += lease.copy() ? 1 : 0;
     CheckLease(node, action.stream, lease);
   }
-  // What only hurries things up may get lost with nobody told; what opens and ends may not.
+  // Welcome and Waiting begin a session and cannot be lost. All other messages only make things
+  // quicker, so they may be lost, and nobody is told.
   const bool control = !action.message.has_welcome() && !action.message.has_waiting();
   net_.Send(
       action.stream, node.process,
@@ -197,7 +199,7 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
       nullptr, control);
 }
 
-/// Who fails a consumer is not given to it again while others can serve it.
+/// Checks that a worker which fails a consumer gets no lease of it while another can serve it.
 void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease) {
   const DispatcherFacts& facts = node.machine->facts();
   const StreamFacts* from = facts.FindStream(stream);
@@ -213,7 +215,7 @@ void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Leas
 
 void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action) {
   ++counts_.welcomes;
-  if (!Leads(node)) return;  // it speaks for a store that is another's
+  if (!Leads(node)) return;  // the store belongs to another dispatcher by now
   const DispatcherFacts& facts = node.machine->facts();
   const SessionFacts* session = facts.FindSession(FromProto(action.message.welcome().session()));
   if (session == nullptr || session->hello.admitted()) return;

@@ -51,7 +51,7 @@ JobSetup DrawJob(Draw& draw) {
   job.start.epoch = draw.Below(2);
   job.start.example = draw.Chance(0.3) ? draw.Below(job.examples) : 0;
   job.end_epoch = job.start.epoch + draw.Between(1, 3);
-  // From one batch to many.
+  // The memory takes one batch, or up to many.
   job.prefetch_bytes = draw.Chance(0.4) ? 1 : draw.Between(1'000, 30'000);
   return job;
 }
@@ -100,7 +100,8 @@ History DrawHistory(std::uint64_t seed) {
     fault.lasts = draw.UpTo(std::chrono::seconds(draw.Chance(faults == 1 ? 0.5 : 0.2) ? 25 : 6));
     history.faults.push_back(fault);
   }
-  // A store that forgets and a clock that goes back leave nothing to tell terms by.
+  // A new term is above the store's last one and above the wall clock. If the store forgets and the
+  // clock goes back, a new term may not be higher than an old one. So no history has both faults.
   const auto is = [](FaultKind kind) { return [kind](const Fault& f) { return f.kind == kind; }; };
   if (std::any_of(history.faults.begin(), history.faults.end(), is(FaultKind::kWipeStore))) {
     std::erase_if(history.faults, is(FaultKind::kClockStep));

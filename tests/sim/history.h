@@ -1,5 +1,6 @@
-// What happens in one simulated history, drawn from its seed: who takes part, and which faults
-// strike when. Plain data, so that a history can be run again with less of it.
+// Describes one simulated history: who takes part, and which faults happen when. All of it is drawn
+// from the history's seed. It is plain data, so that a history can be run again without some of its
+// faults.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +13,28 @@
 namespace millrace::sim {
 
 enum class FaultKind : std::uint8_t {
-  kKillWorker,       // and another process takes its place after a while
-  kPauseWorker,      // stands still, and comes back as if nothing had been
-  kSlowWorker,       // takes seconds for a batch, and says that it lives
-  kKillDispatcher,   // at a random point between an event and what follows from it
-  kPauseDispatcher,  // another one leads meanwhile; the old one comes back as a zombie
-  kDispatcherGone,   // for long
-  kWipeStore,        // the dispatcher comes back with an empty store, or an old one
-  kStoreErrors,      // for a while
-  kKillTrainers,     // all of a job; others resume from their checkpoint, in any world size
-  kZombieTrainers,   // the same, but the old ones only stand still, and come back
-  kPauseTrainer,     // one
+  kKillWorker,       // a worker dies; another process takes its place after a while
+  kPauseWorker,      // a worker stands still for a while and then goes on
+  kSlowWorker,       // a worker takes seconds for a batch, and keeps sending that it is alive
+  kKillDispatcher,   // a dispatcher dies
+  kPauseDispatcher,  // a dispatcher stands still and comes back; another may lead meanwhile
+  kDispatcherGone,   // a dispatcher dies, and none takes its place for longer
+  kWipeStore,        // the dispatcher comes back with an empty store or an old one
+  kStoreErrors,      // the store fails for a while
+  kKillTrainers,     // all trainers of a job die; others resume, with any world size
+  kZombieTrainers,   // as kKillTrainers, but the old trainers stand still and come back
+  kPauseTrainer,     // one trainer stands still for a while
   kSlowLoop,         // a trainer takes seconds for a step
-  kBreakStreams,     // of one process
-  kPartition,        // between two processes: streams stay open and carry nothing
-  kOneWayPartition,  // from one process to another
-  kLoseMessages,     // of one process, one in three, with nobody told
+  kBreakStreams,     // all streams of one process break
+  kPartition,        // streams between two processes stay open and carry nothing
+  kOneWayPartition,  // streams carry nothing from one process to another
+  kLoseMessages,     // one in three messages of a process is lost, and nobody is told
   kReplay,           // a trainer's first message comes again, on a stream of its own
-  kClockStep,        // of the dispatcher's wall clock, by up to a month
-  kWrongCopies,      // a worker's batches are not the plan's
-  kCrashBetween,     // a process dies between two of the actions that one event brought
-  kRepeatMessages,   // of one process, one in three: at once, or after what was sent later
-  kDrainWorker,      // by itself, or by an operator; another process takes its place later
+  kClockStep,        // the dispatcher's wall clock jumps by up to a month
+  kWrongCopies,      // a worker sends batches that are not those of the plan
+  kCrashBetween,     // a process dies between two actions that follow from one event
+  kRepeatMessages,   // one in three messages of a process comes twice, maybe after later ones
+  kDrainWorker,      // a worker is drained; another process takes its place later
 };
 inline constexpr int kFaultKinds = 22;
 const char* FaultName(FaultKind kind);
@@ -41,8 +42,8 @@ const char* FaultName(FaultKind kind);
 struct Fault {
   Duration at{0};  // since the start
   FaultKind kind = FaultKind::kKillWorker;
-  std::uint32_t target = 0;  // of its kind of process, modulo how many there are
-  std::uint32_t other = 0;   // a second number: the other side, how many actions, …
+  std::uint32_t target = 0;  // which process, job or trainer: modulo how many there are
+  std::uint32_t other = 0;   // a second number: the other process, how many actions, …
   Duration lasts{0};
 };
 
@@ -60,14 +61,15 @@ struct JobSetup {
 struct History {
   std::uint64_t seed = 0;
   std::uint32_t workers = 2;
-  std::uint32_t builders = 1;           // threads a worker
-  std::uint64_t memory_bytes = 0;       // a worker's, of batches built and not sent
-  std::uint32_t buffered_messages = 2;  // that a stream takes before its writer waits
+  std::uint32_t builders = 1;           // threads of a worker
+  std::uint64_t memory_bytes = 0;       // a worker's budget for batches that are built and not sent
+  std::uint32_t buffered_messages = 2;  // how many a stream takes before its writer waits
   std::vector<JobSetup> jobs;
   std::vector<Fault> faults;
-  Duration faulty{0};  // no fault begins later
+  Duration faulty{0};  // no fault begins later than this after the start
 
-  /// Whether one thing alone goes wrong, of which nobody may feel more than I9 says.
+  /// Whether there is exactly one fault, and it is of a kind after which nobody may wait for longer
+  /// than I9 of docs/protocol.md says.
   bool HasOneFault() const;
 };
 

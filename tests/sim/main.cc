@@ -1,10 +1,11 @@
-// Runs simulated histories: many seeds, one seed again with its log, or every mutant.
+// Runs simulated histories: those of many seeds, that of one seed again, or some with each
+// deliberate bug.
 //
-//   sim --histories 10000 [--first-seed 1]   stops at the first that breaks an invariant, shrinks
-//   it,
-//                                            and says how to run it again
-//   sim --seed 7 [--without 0,2] [--log]     one history, less the faults named by their numbers
-//   sim --mutants                            the table of deliberate bugs and what caught them
+//   sim --histories 10000 [--first-seed 1]   stops at the first history that breaks an invariant,
+//                                            shrinks it, and prints how to run it again
+//   sim --seed 7 [--without 0,2] [--log]     runs one history without the faults of these numbers
+//   sim --mutants                            prints a table of the deliberate bugs and of the
+//                                            invariants that caught them
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -60,7 +61,7 @@ History Without(History history, const std::vector<std::size_t>& faults) {
   return history;
 }
 
-/// The faults that a history can do without and still break: each is tried in turn.
+/// Returns the faults without which the history still breaks an invariant. Tries each in turn.
 std::vector<std::size_t> Shrink(const History& history) {
   std::vector<std::size_t> without;
   for (std::size_t i = 0; i < history.faults.size(); ++i) {
@@ -87,7 +88,7 @@ struct Tally {
   World::Counts counts;
 };
 
-/// Histories of consecutive seeds, `threads` at a time, until one fails.
+/// Runs histories of consecutive seeds, `threads` at a time, until one fails.
 Tally RunMany(std::uint64_t first, std::uint64_t histories, [[maybe_unused]] Mutant mutant,
               unsigned threads) {
   std::atomic<std::uint64_t> next{0};
@@ -164,13 +165,13 @@ int Main(int argc, char** argv) {
   std::vector<std::size_t> without;
   bool log = false;
   bool mutants = false;
-  app.add_option("--histories", histories, "how many");
-  app.add_option("--first-seed", first, "seed of the first");
-  app.add_option("--seed", seed, "one history again");
+  app.add_option("--histories", histories, "number of histories to run");
+  app.add_option("--first-seed", first, "seed of the first history");
+  app.add_option("--seed", seed, "run only the history of this seed");
   app.add_option("--without", without, "numbers of faults to leave out")->delimiter(',');
-  app.add_option("--threads", threads, "histories at a time");
-  app.add_flag("--log", log, "what happens in it");
-  app.add_flag("--mutants", mutants, "switch each deliberate bug on, and see it caught");
+  app.add_option("--threads", threads, "number of histories that run at a time");
+  app.add_flag("--log", log, "print what happens in the history of --seed");
+  app.add_flag("--mutants", mutants, "run with each deliberate bug, and check that it is caught");
   CLI11_PARSE(app, argc, argv);
   if (mutants) return Mutants(histories, threads);
   if (seed != 0) return One(seed, without, log);

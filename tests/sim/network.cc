@@ -111,7 +111,7 @@ void Network::Close(LinkId id, ProcessId from, const Status& why) {
   Direction& direction = found->second.directions[which];
   if (direction.closed) return;
   direction.closed = true;
-  found->second.closed[which] = nullptr;  // it knows
+  found->second.closed[which] = nullptr;  // an end is not told of its own close
   direction.queue.push_back({.due = now_ + UpTo(kLongestDelay), .last = true, .why = why});
   Pump(id, which);
 }
@@ -190,7 +190,7 @@ void Network::Break(LinkId id) {
     const ProcessId who = link.directions[end].from;
     std::erase(processes_[who].links, id);
     if (!link.closed[end]) continue;
-    // Who is cut off hears nothing of it, and finds out by silence.
+    // An end that is cut off by a partition is not told, and finds out by the silence.
     const auto b = blocked_.find({link.directions[end].to, who});
     if (b != blocked_.end() && b->second > now_) continue;
     In(who, UpTo(kLearnsOfBreak),

@@ -1,12 +1,12 @@
-// Processes, and ordered streams between them, in simulated time: delays, back-pressure,
-// partitions, lost messages, pauses and deaths.
+// Simulates processes and the streams between them, in simulated time. It simulates delays,
+// back-pressure, partitions, lost messages, pauses and deaths.
 //
-// A stream is a link between two processes. Each direction keeps its order; a message that is
-// blocked (its receiver stands still, or a partition lies between) waits, and so does all behind
-// it. A writer is told that its message was written while at most `buffered` messages are on their
-// way.
+// A stream is a link between two processes. Each direction keeps its order. A message is blocked
+// while its receiver stands still or a partition lies between; then all messages behind it wait
+// too. A writer is told that its message was written as soon as at most `buffered` messages are on
+// their way.
 //
-// Not thread-safe; all randomness comes of one generator.
+// All randomness comes from one generator. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ class Network {
 
   // --- Time ---
   Time now() const { return now_; }
-  /// `what` happens later in process `who`: not at all if that is dead by then, and only after it
-  /// if it stands still.
+  /// Runs `what` in process `who`, later by `after`. It never runs if the process is dead by then.
+  /// If the process stands still, it runs when the process goes on.
   void In(ProcessId who, Duration after, Task what);
-  /// The same, in the world around the processes.
+  /// Runs `what` later by `after`, outside all processes.
   void After(Duration after, Task what) { At(now_ + after, std::move(what)); }
-  /// Runs the next event; false where there is none before `end`.
+  /// Runs the next event. Returns false if there is none up to `end`.
   bool Step(Time end);
 
   // --- Chance ---
@@ -51,29 +51,30 @@ class Network {
   const std::string& NameOf(ProcessId who) const { return processes_[who].name; }
   bool IsUp(ProcessId who) const { return processes_[who].up; }
   bool StandsStill(ProcessId who) const { return processes_[who].still_until > now_; }
-  /// Its streams break; nothing more happens in it.
+  /// Breaks the streams of the process. Nothing more happens in it.
   void Kill(ProcessId who);
   void Pause(ProcessId who, Duration d);
   void BreakStreamsOf(ProcessId who);
-  /// From one process to another, one way.
+  /// Blocks messages from one process to another, in this direction only.
   void Block(ProcessId from, ProcessId to, Duration d);
-  /// One in three messages to or from it is lost.
+  /// Loses one in three messages to and from the process.
   void Lose(ProcessId who, Duration d) { processes_[who].loses_until = now_ + d; }
   bool IsBlocked(ProcessId from, ProcessId to) const;
-  /// One in three messages to or from it comes again, some after later ones.
+  /// Delivers one in three messages to and from the process twice. The second copy may come after
+  /// later messages.
   void Repeat(ProcessId who, Duration d) { processes_[who].repeats_until = now_ + d; }
-  /// Whether nothing of all that goes on any more.
+  /// Whether no process is paused, nothing is blocked, and no messages are lost or repeated.
   bool Calm() const;
 
   // --- Links ---
-  /// `closed_*`: called once, when the other end closes or the link breaks, never for one's own
-  /// close.
+  /// Opens a link. `closed_a` and `closed_b` are called once, when the other end closes or the link
+  /// breaks. They are not called if this end closes the link itself.
   LinkId Open(ProcessId a, ProcessId b, std::function<void(const Status&)> closed_a,
               std::function<void(const Status&)> closed_b);
-  /// `arrive` runs at the other end; `written` at this one, when the next may be sent. `control`:
-  /// this message may get lost, or come twice, where messages do.
+  /// Sends a message. `arrive` runs at the other end. `written` runs at this end when the next
+  /// message may be sent. A message with `control` may be lost or repeated (see Lose and Repeat).
   void Send(LinkId link, ProcessId from, Task arrive, Task written, bool control = true);
-  /// The other end learns of it, after all that was sent before.
+  /// Closes the link. The other end is told after all earlier messages have arrived.
   void Close(LinkId link, ProcessId from, const Status& why);
   bool IsOpen(LinkId link) const { return links_.contains(link); }
 
@@ -88,22 +89,22 @@ class Network {
   };
   struct Message {
     Time due;
-    Task arrive;   // empty: lost
-    Task written;  // empty once called
+    Task arrive;   // empty: the message is lost
+    Task written;  // empty once it was called
     bool repeats = false;
-    bool last = false;
-    Status why;  // of the last
+    bool last = false;  // it closes the link
+    Status why;         // for the last message: why the link is closed
   };
   struct Direction {
     ProcessId from = 0;
     ProcessId to = 0;
     std::deque<Message> queue;
-    bool pumping = false;  // an event for its head is under way
-    bool closed = false;   // nothing more is sent
+    bool pumping = false;  // an event is scheduled that delivers the first message of the queue
+    bool closed = false;   // no message may be sent any more
   };
   struct Link {
     Direction directions[2];
-    std::function<void(const Status&)> closed[2];  // of a, of b
+    std::function<void(const Status&)> closed[2];  // the first is a's, the second b's
   };
 
   void At(Time time, Task what) { events_.emplace(time, std::move(what)); }
@@ -111,7 +112,8 @@ class Network {
   void Deliver(LinkId id, int which);
   void TellWritten(LinkId id, int which);
   void Break(LinkId id);
-  /// When nothing blocks a message any more; now or earlier: nothing does.
+  /// When the next message of the direction is no longer blocked. If that is now or earlier, it is
+  /// not blocked.
   Time BlockedUntil(const Direction& direction) const;
 
   std::mt19937_64 random_;

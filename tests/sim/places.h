@@ -1,5 +1,5 @@
-// Which examples a step holds, written down again from docs/protocol.md, "Places", for the checks
-// of the simulator: it shares no code with what it checks.
+// Computes which examples a step holds, for the simulator's checks. It follows docs/protocol.md,
+// "Places", and shares no code with the state machines that it checks.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace millrace::sim {
 
 struct Places {
   std::uint64_t examples = 0;
-  std::uint64_t size = 0;         // a rank's; 0: global_size is given
-  std::uint64_t global_size = 0;  // a step's
+  std::uint64_t size = 0;         // examples in a step of one rank; 0: global_size is given
+  std::uint64_t global_size = 0;  // examples in a step of all ranks
   bool keep = false;
   std::uint32_t world_size = 1;
 
@@ -21,7 +21,7 @@ struct Places {
     if (example >= examples) return false;
     return keep || examples - example >= step();
   }
-  /// Where a session that wants to begin at `at` begins.
+  /// The position at which a session begins that wants to begin at `at`.
   Position Begin(Position at) const { return HasStep(at.example) ? at : Position{at.epoch + 1, 0}; }
   Position After(Position at) const {
     return HasStep(at.example + step()) ? Position{at.epoch, at.example + step()}

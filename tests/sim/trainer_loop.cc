@@ -1,5 +1,5 @@
-// What trainers of a simulated history do with their batches: a loop each, in lockstep with the
-// job's other ranks, and the checks of what it was given.
+// The training loops of a simulated history. Each loop takes batches in lockstep with the job's
+// other ranks, and checks what it was given.
 
 #include <algorithm>
 
@@ -14,12 +14,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// docs/protocol.md, I9: 3 s and the build; and what messages and reports take.
+// I9 of docs/protocol.md allows 3 s and the time of a build. Messages and reports take time too.
 constexpr Duration kLongestWait = milliseconds(4500);
-// Where nothing befalls a history but a worker that drains, nothing is lost: what messages take.
+// If a worker drains and there is no other fault, nothing is lost. So a wait is only as long as
+// messages and builds take.
 constexpr Duration kLongestWaitInDrain = milliseconds(700);
-// Where nothing at all befalls a history, a lease is a report and its answer away, each of which
-// may wait for what was sent before it.
+// Without any fault, a lease comes after one report and its answer. Each may wait behind messages
+// that were sent before it.
 constexpr Duration kLongestLeaseWait = milliseconds(100);
 
 }  // namespace
@@ -55,7 +56,7 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
         ++counts_.duplicates;
         const auto first = trainer.first_digest.find(step);
         const bool differs = first != trainer.first_digest.end() && first->second != digest;
-        // Those that the loop took long ago are not remembered.
+        // A session remembers no digests of batches that the loop took long ago.
         if (differs && step + 32 > trainer.state->next()) ++trainer.differing_copies;
       }
     }
@@ -66,7 +67,7 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
 }
 
 bool World::MayTake(const TrainerNode& trainer) const {
-  // A step ends when all ranks have made it.
+  // A rank takes its next step only when all ranks have made the last one.
   const Job& job = jobs_[trainer.job];
   const auto& ranks = job.trainers;
   const bool of_present_launch = std::any_of(
@@ -135,8 +136,8 @@ void World::Take(std::size_t index) {
   ++counts_.batches;
   jobs_[trainer.job].delivered.push_back({at, range, trainer.places.step()});
   trainer.expected = trainer.places.After(at);
-  // Where nothing befalls a history, loops are quick: they take what is leased before a report in
-  // turn asks for more.
+  // Without faults, loops are quick: they take all leased batches before the next regular report
+  // asks for more.
   const Duration quick = history_.faults.empty() ? milliseconds(4) : milliseconds(40);
   const Duration works =
       trainer.slow_until > net_.now() ? seconds(1) + net_.UpTo(seconds(2)) : net_.UpTo(quick);
@@ -153,7 +154,8 @@ void World::Take(std::size_t index) {
 void World::CheckTrainer(TrainerNode& trainer) {
   const client::SessionMachine& state = *trainer.state;
   if (!state.admission() || trainer.finished) return;
-  // I5. Windows narrow as batches turn out larger; what was granted before may still come.
+  // I5. A window becomes smaller when batches turn out larger. Batches that were granted before may
+  // still come, so the largest window so far counts.
   trainer.largest_window = std::max(trainer.largest_window, state.window());
   std::uint64_t granted = 0;
   std::uint64_t bytes = state.held_bytes();
@@ -217,7 +219,7 @@ void World::CheckWait(TrainerNode& trainer) {
                    trainer.expected->ToString(), WaitCauseName(stats.now), stats.now_worker));
 }
 
-/// Of a worker whose copies are wrong, on purpose: SendBatch.
+/// Whether the digest is one that SendBatch changed, because of the fault kWrongCopies.
 bool World::IsWrongCopy(const Digest128& digest, const Digest128& plan) const {
   return digest.low == plan.low &&
          std::any_of(history_.faults.begin(), history_.faults.end(), [&](const Fault& fault) {
@@ -240,10 +242,11 @@ bool World::CouldBeServed(const TrainerNode& trainer) const {
   });
 }
 
-/// E: what its checkpoints count is each epoch once, from where the job began.
+/// Checks E: the batches that the job's checkpoints count cover each epoch once, from the job's
+/// start.
 void World::CheckCovered(const Job& job) {
   std::map<std::uint64_t, std::vector<std::pair<std::uint64_t, std::uint64_t>>> epochs;
-  std::map<std::uint64_t, std::uint64_t> step;  // the last one's examples
+  std::map<std::uint64_t, std::uint64_t> step;  // by epoch: examples in a step of the last launch
   for (const Delivered& d : job.delivered) {
     if (d.range.count > 0) {
       epochs[d.at.epoch].emplace_back(d.range.first, d.range.first + d.range.count);
@@ -262,7 +265,7 @@ void World::CheckCovered(const Job& job) {
       }
       at = to;
     }
-    // What `drop` leaves out is less than a step, in whatever world size came last to it.
+    // `drop` leaves out less than one step of the last launch that took part in the epoch.
     const std::uint64_t left = job.setup.examples - at;
     const std::uint64_t least = job.setup.keep ? 1 : step.contains(epoch) ? step[epoch] : left + 1;
     if (left >= least) {

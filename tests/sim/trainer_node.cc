@@ -1,5 +1,5 @@
-// Trainers of a simulated history: their launches and their streams; trainer_loop.cc has what they
-// do with their batches. Who dies is launched again from the job's checkpoint, all ranks of it.
+// The trainers of a simulated history: their launches and their streams. trainer_loop.cc has their
+// loops. If a trainer dies, all ranks of its job are launched again from the job's checkpoint.
 
 #include <algorithm>
 
@@ -37,7 +37,7 @@ void World::Launch(std::size_t index, Position start, std::uint32_t world_size) 
   job.launched_at = start;
   ++job.launches;
   std::erase_if(job.delivered, [&](const Delivered& d) { return d.at >= start; });
-  // From here on `drop` leaves out what is less than a step of this world size.
+  // An empty entry tells CheckCovered that steps have the size of this launch from here on.
   job.delivered.push_back({start, {start.example, 0}, job.places.step()});
   Note(fmt::format("{} is launched at {}, world size {}", job.name, start.ToString(), world_size));
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
@@ -95,7 +95,7 @@ void World::KillTrainers(std::size_t index, bool zombies, Duration still) {
     if (trainer.gone) continue;
     if (zombies && !trainer.finished) {
       net_.Pause(trainer.process, still);
-      // It comes back; nobody wants it, and somebody ends it.
+      // The zombie comes back. Some time later it is killed.
       net_.After(still + net_.UpTo(seconds(10)), [this, t] {
         net_.Kill(trainers_[t]->process);
         trainers_[t]->gone = true;
@@ -108,12 +108,12 @@ void World::KillTrainers(std::size_t index, bool zombies, Duration still) {
   Relaunch(index);
 }
 
-/// From the checkpoint that the slowest rank had reached, or an earlier one.
+/// Launches the job again, from the checkpoint of its slowest rank or from an earlier one.
 void World::Relaunch(std::size_t index) {
   Job& job = jobs_[index];
   if (job.relaunching) return;
   job.relaunching = true;
-  ++job.launches;  // who has not begun of the last one never does
+  ++job.launches;  // trainers of the last launch that have not begun never will
   ++counts_.relaunches;
   Position checkpoint = job.trainers.size() < job.places.world_size
                             ? job.launched_at
@@ -300,11 +300,11 @@ void World::OpenAttach(std::size_t index, client::StreamId stream) {
       nullptr, /*control=*/false);
 }
 
-/// Its hello comes again on a stream that nobody listens to.
+/// Sends the trainer's hello again, on a stream to which nobody listens.
 void World::Replay(std::size_t index) {
   const std::optional<std::size_t> d = AnyDispatcher();
   if (!d || trainers_[index]->gone) return;
-  // Another dispatcher knows nothing of it, and takes it for a new one.
+  // A dispatcher of another term would not know the session and take it for a new one.
   if (trainers_[index]->state->session().term != dispatchers_[*d]->term) return;
   const auto link = std::make_shared<LinkId>(0);
   const ProcessId ghost = net_.AddProcess("replayed");

@@ -1,4 +1,4 @@
-// Workers of a simulated history.
+// The workers of a simulated history.
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ void World::StartWorker(std::size_t index) {
   node.process = net_.AddProcess(fmt::format("worker {}", index));
   WorkerOptions options;
   options.name = fmt::format("w{}", index);
-  options.address = fmt::format("w{}:1", index);  // a process that takes another's place has its
+  options.address = fmt::format("w{}:1", index);  // that of the process whose place it takes
   options.host_id = fmt::format("h{}", index);
   options.dispatcher = "d:1";
   options.threads = static_cast<int>(history_.builders);
@@ -82,8 +82,8 @@ void World::AfterWorker(std::size_t index) {
       AfterWorker(index);
     });
   }
-  // One batch a builder and one a stream may lie beyond the budget: what is needed next is never
-  // refused.
+  // One batch of each builder and one of each stream may lie beyond the budget, because the next
+  // batch of a consumer is never refused.
   const std::uint64_t bound =
       history_.memory_bytes + (history_.builders + node.streams.size()) * 2000;
   if (node.machine->queue().built_bytes() > bound) {
@@ -211,7 +211,8 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
         workers_[index]->machine->OnSent(id, net_.now());
         AfterWorker(index);
       },
-      // A stream that loses data breaks: nothing asks for a batch again that was sent on it.
+      // Batches cannot be lost: nobody asks again for a batch that was sent on an open stream. A
+      // real stream that loses data breaks.
       /*control=*/false);
 }
 

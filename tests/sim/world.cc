@@ -9,12 +9,12 @@ namespace {
 
 using std::chrono::seconds;
 
-// When all faults are over, every job ends within this.
+// Every job ends within this time after all faults are over.
 constexpr Duration kCalm = std::chrono::minutes(3);
-// After a fault workers and trainers have to find one another again.
+// Workers and trainers need this time to find one another again after a fault.
 constexpr Duration kRecovery = seconds(14);
-// Sessions that are silent end, and then the records of their jobs, also by one that has inherited
-// them.
+// Within this time silent sessions end, and then the records of their jobs, even if another
+// dispatcher has taken these over.
 constexpr Duration kEndedWithin = seconds(40);
 
 }  // namespace
@@ -107,7 +107,7 @@ std::string World::Run() {
   return failure_;
 }
 
-/// When all jobs are done, a while later all records are ended.
+/// Checks that all records are ended within kEndedWithin after all jobs are done.
 void World::CheckRecords() {
   const Time end = net_.now() + kEndedWithin;
   while (failure_.empty() && net_.Step(end)) {
@@ -144,7 +144,7 @@ void World::CheckEnd() {
 }
 
 bool World::Crashes(Moves& crash, ProcessId process) {
-  if (!net_.IsUp(process)) return true;  // it died at an action before
+  if (!net_.IsUp(process)) return true;  // it died at an earlier action
   if (!crash || (*crash)-- > 0) return false;
   crash.reset();
   ++counts_.crashes_between;
@@ -167,7 +167,7 @@ void World::Strike(const Fault& fault) {
   const std::size_t t = alive.empty() ? 0 : alive[fault.target % alive.size()];
   if (alive.empty()) return;
   const std::optional<std::size_t> d = AnyDispatcher();
-  // Any process, for what befalls all kinds.
+  // Picks a process of any kind, for faults that can strike every kind.
   const auto pick = [&](std::uint32_t n) {
     if (n % 3 == 0 && d) return dispatchers_[*d]->process;
     return n % 3 == 1 ? trainers_[alive[n / 3 % alive.size()]]->process
@@ -194,7 +194,8 @@ void World::Strike(const Fault& fault) {
         dispatcher_wanted_ = true;
         net_.After(std::min<Duration>(fault.lasts, seconds(5)), [this] { StartDispatcher(); });
         Disturb(fault.lasts + kLooksAtLease);
-        // Its successor's streams break just then: some of those who come again come to it.
+        // Its successor's streams break just when it comes back. So some peers that connect again
+        // reach the old dispatcher.
         net_.After(fault.lasts + std::chrono::milliseconds(50), [this, d = *d] {
           for (std::size_t i = d + 1; i < dispatchers_.size(); ++i) {
             if (net_.IsUp(dispatchers_[i]->process)) {
@@ -245,7 +246,7 @@ void World::Strike(const Fault& fault) {
       Disturb(fault.lasts);
       return net_.Repeat(pick(fault.target), fault.lasts);
     case FaultKind::kDrainWorker:
-      // What it owes it sends, and so this disturbs nobody until it is stopped.
+      // A worker that drains still sends what it owes. So nobody is disturbed until it stops.
       if (history_.HasOneFault()) drains_until_ = net_.now() + fault.lasts;
       if (fault.other % 2 == 0 || !d) {
         net_.In(worker.process, Duration{0}, [this, w] {

@@ -1,19 +1,21 @@
-// One history: dispatchers, workers and trainers around their real state machines, a network and a
-// store between them, and the faults that befall them. After every step the invariants of
-// docs/protocol.md are looked at; when the faults are over, every job has to come to its end.
+// Runs one history. Dispatchers, workers and trainers have their real state machines; the network
+// and the store between them are simulated, and so are the faults. After every step the world
+// checks the invariants of docs/protocol.md. When the faults are over, every job has to come to its
+// end.
 //
-//   I1, E  trainers take exactly the steps of their rank, in order; a job's epochs are covered once
-//   I2     what they take is the plan's, and copies that differ raise the alarm
-//   I3     live sessions of a job agree, one a rank
-//   I4     of two rivals the one whose number is higher stays
-//   I5     buffers keep their bounds
-//   I6     nothing is built without room
+//   I1, E  trainers take exactly the steps of their rank, in order; their job gets each epoch once
+//   I2     trainers take the batches of the plan; copies that differ raise an alarm
+//   I3     live sessions of a job have the same plan, and each rank has one session
+//   I4     of two rivals, the one with the higher number stays
+//   I5     buffers keep within their bounds
+//   I6     no batch is built without room
 //   I7     nothing of a lower term is stored or obeyed
 //   I8     a job's record is on disk before its Welcome
-//   I9     who waits while a worker could serve gets its batch in time; every epoch ends; where
-//          nothing befalls a history, a lease comes before a report in turn would ask for it
-//   I10    a store that forgets changes nothing of what is delivered (it is wiped,
-//          or restored from an old backup, as a fault)
+//   I9     a trainer that waits gets its batch in time if a worker could serve it; every epoch
+//          ends; in a history without faults, a lease comes sooner than the next regular report
+//          would ask for it
+//   I10    a store that forgets does not change which batches are delivered (the store is wiped, or
+//          restored from an old backup, as a fault)
 #pragma once
 
 #include <cstdint>
@@ -34,22 +36,23 @@
 
 namespace millrace::sim {
 
-/// A dispatcher that another has followed looks at its lease within this time.
+/// If another dispatcher leads now, the old one finds that out within this time, when it looks at
+/// its lease.
 inline constexpr Duration kLooksAtLease = std::chrono::seconds(3);
 
 class World {
  public:
   explicit World(const History& history);
-  /// Runs it. The first broken invariant, with the time; empty where none was.
+  /// Runs the history. Returns the first broken invariant with its time; empty if none was broken.
   std::string Run();
 
-  /// What histories were made of, to see that they are not idle.
+  /// Counts events of histories. They show that the histories are not idle.
   struct Counts {
     std::uint64_t events = 0;
     std::uint64_t batches = 0;
     std::uint64_t welcomes = 0;
     std::uint64_t taken_over = 0;
-    std::uint64_t refused = 0;  // another trainer held the job for too long
+    std::uint64_t refused = 0;  // trainers for which another one held the job for too long
     std::uint64_t relaunches = 0;
     std::uint64_t self_leases = 0;
     std::uint64_t copies = 0;
@@ -63,12 +66,12 @@ class World {
     std::string ToString() const;
   };
   const Counts& counts() const { return counts_; }
-  /// What happened last, line by line; kept where asked for.
+  /// `log` says what happened, line by line, if keep_log is set.
   bool keep_log = false;
   std::vector<std::string> log;
 
  private:
-  using Moves = std::optional<int>;  // actions left until a crash between two of them
+  using Moves = std::optional<int>;  // how many actions until a crash, if one is to come
 
   struct DispatcherNode {
     ProcessId process = 0;
@@ -85,7 +88,7 @@ class World {
     std::unique_ptr<WorkerMachine> machine;
     std::map<WorkerMachine::StreamId, WorkerStream> streams;
     LinkId work = 0;
-    std::uint64_t attempt = 0;  // that `work` is of
+    std::uint64_t attempt = 0;  // number of the attempt that opened `work`
     std::uint64_t highest_term = 0;
     std::uint32_t building = 0;
     Time slow_until;
@@ -109,19 +112,19 @@ class World {
     std::map<client::StreamId, LinkId> links;
     std::uint64_t highest_term = 0;
     Time started;
-    std::optional<Time> numbered;  // when it had its number first
+    std::optional<Time> numbered;  // when it got its number
     bool numbered_by_leader = true;
     std::map<std::uint64_t, Kept> kept;  // by step
     std::map<std::uint64_t, Digest128> first_digest;
     std::uint64_t differing_copies = 0;
-    std::optional<Position> expected;  // of its next step
+    std::optional<Position> expected;  // position of its next step
     std::uint64_t taken = 0;
     std::uint64_t largest_window = 0;
     std::uint64_t largest_bytes = 0;
     Time busy_until;
     std::optional<Time> waits_since;
-    std::optional<Time> servable_since;   // it knows a worker that is ready
-    std::optional<Time> leaseless_since;  // its loop waits for a lease that could be given
+    std::optional<Time> servable_since;   // since when it knows a worker that is ready
+    std::optional<Time> leaseless_since;  // since when its loop waits for a possible lease
     Time slow_until;
     Time next_tick;
     bool finished = false;
@@ -132,15 +135,15 @@ class World {
   struct Delivered {
     Position at;
     ExampleRange range;
-    std::uint64_t step = 0;  // examples
+    std::uint64_t step = 0;  // examples in a step of all ranks
   };
   struct Job {
     JobSetup setup;
     std::string name;
     Places places;
     Position launched_at;
-    std::vector<std::size_t> trainers;  // of the present launch
-    std::vector<Delivered> delivered;   // what the job's checkpoints count
+    std::vector<std::size_t> trainers;  // those of the present launch
+    std::vector<Delivered> delivered;   // batches that the job's checkpoints count as taken
     std::uint64_t launches = 0;
     bool relaunching = false;
     bool done = false;
@@ -151,7 +154,8 @@ class World {
   bool Healed() const { return net_.now() >= faults_over_; }
   void Disturb(Duration lasts);
 
-  // Who has a link, and what it calls it; none where that is gone.
+  // The process at one end of a link, by its index, and its own number of the link. The functions
+  // return nullopt if the process is gone.
   struct AtLink {
     std::size_t index;
     std::uint64_t stream;
@@ -160,12 +164,12 @@ class World {
   std::optional<AtLink> WorkerAt(LinkId link) const;
   std::optional<std::size_t> DispatcherAt(LinkId link) const;
 
-  // world.cc: the frame, faults
+  // world.cc: runs the history and its faults
   void Strike(const Fault& fault);
   void CheckEnd();
   void CheckRecords();
   bool AllDone() const;
-  /// Counts an action down; true where the process dies before it.
+  /// Counts one action. Returns true if the process is dead or dies before the action.
   bool Crashes(Moves& crash, ProcessId process);
 
   // dispatcher_node.cc
@@ -175,16 +179,17 @@ class World {
   void TickDispatcher(std::size_t index);
   void Commit(std::size_t index, const v1::JobRecord& record);
   bool StoreFails() const { return net_.now() < store_fails_until_; }
-  /// Of a backup, however old it be.
+  /// Replaces the store by one with the contents of the backup.
   void RestoreStore(const StoredState& backup);
   void SendAttachDown(std::size_t index, const millrace::SendAttach& action);
   void CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
-  /// What one whose time is over says counts for less: a leader asks its lease before every event
-  /// (state/election.h), which is not simulated.
+  /// Whether the dispatcher is the newest leader. The messages of an older one are not checked in
+  /// full: a real leader looks at its lease before every event (state/election.h), and the
+  /// simulation does not.
   bool Leads(const DispatcherNode& node) const { return node.term >= highest_stored_term_; }
   void CheckWelcome(const DispatcherNode& node, const millrace::SendAttach& action);
   void CheckSessions(const DispatcherNode& node);
-  /// One that is up, or none.
+  /// A random dispatcher that is up; nullopt if none is.
   std::optional<std::size_t> AnyDispatcher();
   Moment Now() const;
 
@@ -236,17 +241,17 @@ class World {
   Network net_;
   Time began_;
   Time faults_over_;      // from then on everything works
-  Time disturbed_until_;  // by anything but a dispatcher that is away
-  Time drains_until_;     // a worker, and nothing else befalls this history
+  Time disturbed_until_;  // until then trainers may wait for longer than I9 says
+  Time drains_until_;     // until then a worker drains, if this is the history's only fault
   std::int64_t clock_offset_ = 0;
   DispatcherOptions dispatcher_options_;
   std::shared_ptr<Logger> quiet_;
   std::unique_ptr<MemoryStore> store_;
   std::uint64_t highest_stored_term_ = 0;
-  std::uint64_t seen_term_ = 0;  // of another dispatcher, as peers told one that stepped down
-  StoredState backup_;           // of some time before; empty until then
+  std::uint64_t seen_term_ = 0;  // a higher term, of which peers told a dispatcher
+  StoredState backup_;           // the store's contents at a random time; empty until then
   Time store_fails_until_;
-  bool store_loses_answers_ = false;  // it writes then, and nobody is told
+  bool store_loses_answers_ = false;  // when the store fails, it writes but gives no answer
   std::vector<std::unique_ptr<DispatcherNode>> dispatchers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::unique_ptr<TrainerNode>> trainers_;

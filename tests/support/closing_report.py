@@ -18,8 +18,8 @@ import xml.etree.ElementTree as ElementTree
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 # CTest also calls a test skipped if it could not start it. Such a test has failed.
 CTEST_SKIPS = re.compile(r"SKIP_RETURN_CODE|SKIP_REGULAR_EXPRESSION_MATCHED")
-# The line that a skipped test prints, in C++ and in tests/process; and pytest's line for each
-# place.
+# SAID is the line that a skipped test prints, in C++ and in tests/process. PYTEST_SAID is the line
+# that pytest prints for each place where tests were skipped.
 SAID = re.compile(r"^skipped: (.+)$", re.M)
 PYTEST_SAID = re.compile(r"^SKIPPED \[\d+\] (?:\S+\.py(?::\d+)?: )?(.+)$", re.M)
 HINTS = {

@@ -39,7 +39,7 @@ class CsrView {
   using Node = std::uint32_t;
   using EdgeAt = std::uint32_t;
   static constexpr std::uint32_t kDefinition = 0xFFFFFFFE;
-  /// Odd nodes are in one home, even nodes in another, so that closures pass between homes.
+  /// Odd nodes are in one home and even nodes in another, so that closures reach both homes.
   struct Home {
     std::uint32_t number;
   };
@@ -97,7 +97,7 @@ class CsrView {
   std::array<Home, 2> homes_{{{0}, {1}}};
 };
 
-/// The stage `source: csr`, which has one example for each list of roots.
+/// Makes the source of a graph. It has one example for each list of roots.
 std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanDraft& draft);
 
 }  // namespace millrace::test

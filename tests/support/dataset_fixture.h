@@ -1,6 +1,7 @@
-// Tiny datasets for tests: described node by node, and written as real files with several segments.
+// Tiny datasets for tests. A test describes them node by node; they are written as real files with
+// several segments.
 //
-// The structs are values; a TempDir owns its folder.
+// The structs are values. A TempDir owns its folder.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +69,7 @@ struct FixtureFile {
   std::int64_t version = 15;
   std::uint32_t segment_words = 24;  // approximate; every segment holds at least this many words
 
-  // For bad files: these replace the values that follow from the fields above.
+  // For bad files. If these are set, they replace the values that follow from the fields above.
   std::optional<std::string> own_name;
   std::optional<std::vector<std::uint32_t>> definition_list;
 };

@@ -1,10 +1,11 @@
-// Simulates distance: passes TCP connections on, with each direction's bytes a fixed time later, as
-// fast as they come. For tests and measurements of the cost of a round trip.
+// Simulates distance. The proxy passes TCP connections on; the bytes of each direction arrive a
+// fixed time later, at the rate at which they came. For tests and for measurements of what a round
+// trip costs.
 //
 //   delay_proxy --to HOST:PORT | --to-file FILE  --delay-ms 20 --port-file FILE
 //
-// One thread. The bytes under way in all connections are bounded; at the bound, the sender waits,
-// as behind a full pipe.
+// It has one thread. The number of bytes under way in all connections is bounded. At the bound the
+// sender waits, as if a pipe were full.
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -35,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kBlockBytes = 256 << 10;
 
-/// A block of bytes under way. Owns its memory, which the pool takes back.
+/// A block of bytes under way. It owns its memory until the pool takes that back.
 struct Block {
   std::unique_ptr<char[]> bytes;
   std::size_t size = 0;
@@ -191,7 +192,7 @@ class Proxy {
         delay_(std::chrono::microseconds(static_cast<std::int64_t>(options.delay_ms * 1e3))),
         pool_(options.limit_mib << 20) {}
 
-  /// Listens on a free port of the loopback interface and prints it.
+  /// Listens on a free port of the loopback interface and writes its address to the port file.
   bool Listen() {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockaddr_in where{};

@@ -48,8 +48,8 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-/// The folder is in memory if there is enough, because etcd syncs every write; each member takes
-/// 128 MiB at once.
+/// Makes a folder for the members' data. It is in memory if there is enough, because etcd syncs
+/// every write. Each member takes 128 MiB at once.
 fs::path MakeFolder() {
   (void)FindEtcd();  // comes first, so that a skipped test leaves nothing behind
   struct statvfs memory {};
@@ -109,8 +109,8 @@ void EtcdCluster::Start(int member) {
                                         "--initial-cluster=" + cluster,
                                         "--log-level=error"};
   if (size() == 1) {
-    // A single member waits for nobody. (Election timeouts are lower bounds of leases: see
-    // Election.)
+    // A single member waits for no other, so its timeouts can be short. A lease cannot be shorter
+    // than the election timeout (see Election), so short ones also allow short leases.
     arguments.insert(arguments.end(), {"--heartbeat-interval=20", "--election-timeout=200"});
   }
   if (quota_bytes_ > 0) {

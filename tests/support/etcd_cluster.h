@@ -1,4 +1,4 @@
-// Real etcd processes on free loopback ports; they end with the test.
+// Runs real etcd processes on free loopback ports. They end with the test.
 //
 // Thread-compatible.
 #pragma once
@@ -20,7 +20,7 @@ class EtcdCluster {
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;
 
-  /// host:port of each member.
+  /// The address of each member, as host:port.
   std::vector<std::string> endpoints() const;
   int size() const { return static_cast<int>(members_.size()); }
 

@@ -1,5 +1,6 @@
-// The closure and the delivered edges, written from the reference page alone, sentence by sentence,
-// without regard for speed. Tests compare the fast code with it. It shares no code with that.
+// The closure and the delivered edges, computed in the plainest way, without regard for speed. They
+// follow the description of the reference loader sentence by sentence. Tests compare the fast code
+// with them; the two share no code.
 //
 // Pure functions.
 #pragma once
@@ -43,7 +44,7 @@ struct PlainGraph {
   std::vector<PlainTriple> recorded;
 };
 
-/// The closure; nothing if it reaches a definition without a label.
+/// Returns the closure; nullopt if it reaches a definition without a label.
 inline std::optional<PlainGraph> PlainClosure(const std::vector<PlainNode>& nodes,
                                               const std::vector<std::int64_t>& roots,
                                               const PlainOptions& options) {
@@ -79,8 +80,8 @@ inline std::optional<PlainGraph> PlainClosure(const std::vector<PlainNode>& node
   return graph;
 }
 
-/// The delivered edges: grouped by label and completed. `symmetrization`: "none", "undirected" or
-/// "bidirectional".
+/// Returns the delivered edges: grouped by label, with the edges that symmetrization and self edges
+/// add. `symmetrization` is "none", "undirected" or "bidirectional".
 inline std::vector<PlainTriple> PlainDeliveredEdges(const PlainGraph& graph, std::int64_t labels,
                                                     const std::string& symmetrization,
                                                     bool add_self_edges) {

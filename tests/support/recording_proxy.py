@@ -1,4 +1,5 @@
-"""A TCP proxy that records the bytes of clients, for options whose effect shows nowhere else."""
+"""A TCP proxy that records the bytes of clients. Tests use it for options whose effect can be seen
+nowhere else."""
 
 import contextlib
 import socket
@@ -6,8 +7,8 @@ import threading
 
 
 class RecordingProxy:
-    """Passes bytes on, both ways, until it is closed. `sent` has those that went to `to`
-    ("host:port"), of all connections."""
+    """Passes bytes on in both directions until it is closed. `sent` has the bytes that went to `to`
+    ("host:port") on all connections."""
 
     def __init__(self, to):
         host, port = to.rsplit(":", 1)
@@ -55,5 +56,5 @@ def varint_field(number, value):
 
 
 def hello_priority(value):
-    """The bytes that a Hello with this priority contains."""
+    """Returns the bytes that the field `priority` of a Hello has on the wire."""
     return varint_field(17, value)

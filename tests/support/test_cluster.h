@@ -1,5 +1,5 @@
-// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network,
-// with a clock that runs as fast as the machine allows.
+// A whole cluster inside one process: dispatcher, workers and sessions over an in-process network.
+// Its clock runs about ten times as fast as wall time.
 //
 // A member is thread-safe if it says so; otherwise only the test's own thread may call it.
 #pragma once
@@ -34,7 +34,7 @@ struct BatchRecord {
 
 class TestCluster {
  public:
-  /// Generates a small dataset (once a process) and starts a dispatcher.
+  /// Starts a dispatcher. The first cluster of a process also generates a small dataset.
   TestCluster();
   ~TestCluster();
   TestCluster(const TestCluster&) = delete;
@@ -46,14 +46,14 @@ class TestCluster {
   void StopWorker(const std::string& name);
   /// Stops the worker as kill -9 does.
   void KillWorker(const std::string& name);
-  /// Acts as SIGSTOP and SIGCONT do, seen from outside.
+  /// Has the effects of SIGSTOP (`paused`) and SIGCONT on the other processes.
   void PauseWorker(const std::string& name, bool paused);
   void KillDispatcher();
   void StartDispatcher();
 
   /// Options of a rank, with this cluster's pipeline and address.
   SessionOptions Options(std::uint32_t rank, std::uint32_t world_size) const;
-  /// Opens a session of `who` on this network. Thread-safe.
+  /// Opens a session on this network; `who` names the process that opens it. Thread-safe.
   Result<std::unique_ptr<Session>> Connect(const SessionOptions& options, const std::string& who);
 
   /// The batches that the plan itself builds for an epoch, from a position on.

@@ -1,6 +1,6 @@
-# One file of a dataset: a Coq source file as a graph, format version 15.
-# docs/dataset-format.md explains it. In Cap'n Proto, ordinals and types fix the encoding; users of
-# such datasets know these names.
+# One file of a dataset: the graph of a Coq source file, in format version 15.
+# docs/dataset-format.md explains it. Only ordinals and types matter for the encoding; the names are
+# those that users of such datasets know.
 @0xd3a1f2c65b8e9047;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -119,7 +119,7 @@ struct ProofStep {
 
 struct Definition {
   name @0 :Text;
-  previous @1 :UInt32;                # the number of nodes stands for none
+  previous @1 :UInt32;                # the number of nodes: there is no previous definition
   externalPrevious @2 :List(UInt16);  # indexes into dependencies
   status :union {
     original @3 :Void;

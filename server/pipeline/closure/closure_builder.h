@@ -1,6 +1,12 @@
-// The forward closure of reference-semantics. It is a template over a graph view and a visited set.
-// So the loop over a mapped file and the loop over two arrays are the same code, and no call stands
-// between the loop and the words that it reads.
+// Builds the forward closure of root nodes: all nodes that edges reach from the roots, and these
+// edges. Nodes are numbered in the order in which they are found, roots first. They are expanded
+// breadth first or depth first. Once `max_subgraph_size` nodes are numbered, edges to other nodes
+// are dropped. With `stop_at_definitions`, the edges of a definition are followed only if it is a
+// root. Batches must equal those of the reference loader, so this order must not change.
+//
+// The builder is a template over a graph view and a visited set. So the loop over a mapped file and
+// the loop over two arrays are the same code, and no call stands between the loop and the words
+// that it reads.
 //
 // The nodes of a view live in homes (the files of a dataset). A view V provides
 //   V::Node                         a node; cheap to copy

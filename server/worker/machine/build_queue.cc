@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-/// The ranges of a shard's batches, checked against overflow.
+/// Checks that no position or range of the shard's batches can overflow.
 Status CheckShard(const v1::Shard& shard) {
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 62;
   if (shard.batches() == 0 || shard.batches() > BuildQueue::kMaxWantedBatches) {
@@ -69,7 +69,8 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
 
   ++stream.lists;
   std::set<Number> leases;
-  // Wants come in order of need, and so do their batches: each lies behind the one before it.
+  // Wants usually come in order of need, and so do their batches. So the entry behind the previous
+  // one is a good hint of where the next one belongs.
   auto behind = stream.entries.begin();
   for (const v1::Want& want : wants.wants()) {
     const v1::Shard& shard = want.shard();
@@ -110,7 +111,7 @@ void BuildQueue::SetState(StreamState& stream, const Key& key, Entry& entry, Sta
   Job& job = jobs_[stream.job];
   const auto active = [](State s) { return s == State::kPending || s == State::kBuilding; };
   if (active(state) && !active(entry.state)) {
-    // Time that a job did not ask for is not owed to it later.
+    // A job that had nothing to build is owed nothing later for that time.
     if (job.active == 0) job.time = std::max(job.time, served_time_);
     ++job.active;
   } else if (!active(state) && active(entry.state)) {
@@ -141,7 +142,8 @@ bool BuildQueue::MayBuild(const StreamState& stream) const {
 bool BuildQueue::Waits(const StreamState& stream) {
   auto needed = stream.entries.begin();
   if (needed == stream.entries.end() || !IsUrgent(stream, needed->first)) return false;
-  // What has gone out is taken at any moment: the consumer's word of that is on its way.
+  // If the next batch was sent, the consumer may have taken it already. Its want list that says so
+  // is still on its way.
   if (needed->second.state == State::kSent) ++needed;
   if (needed == stream.entries.end()) return false;
   const State state = needed->second.state;
@@ -149,8 +151,8 @@ bool BuildQueue::Waits(const StreamState& stream) {
 }
 
 std::optional<BuildQueue::Task> BuildQueue::Next() {
-  // In order of (what a consumer waits for first, the job's time, position). Where there is no
-  // memory that is what is urgent, which needs none.
+  // The lowest rank is built: first the batches that a consumer waits for, then by the job's time,
+  // then by position. Memory cannot hold back an urgent batch.
   using Rank = std::tuple<bool, double, Key>;
   std::optional<Rank> best;
   StreamId best_stream = 0;
@@ -202,7 +204,7 @@ BuildQueue::StreamState* BuildQueue::Richest() {
 void BuildQueue::ForgetLast(StreamState& stream) {
   const Key last = *stream.built.rbegin();
   Entry& entry = stream.entries.at(last);
-  // The consumer may have taken its room back since.
+  // The consumer may have withdrawn its room since the batch was built.
   SetState(stream, last, entry, entry.room ? State::kPending : State::kNoRoom);
 }
 

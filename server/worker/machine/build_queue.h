@@ -1,13 +1,18 @@
-// What a worker builds next, what it sends next, and what it forgets when memory is short. Pure
-// decisions over the want lists of its streams: no threads, no clock, no plans.
+// The queue decides which batch a worker builds next, which one it sends next, and which one it
+// forgets when memory is short. It decides from the want lists of the worker's streams. It has no
+// threads and no clock, and it sees no plans.
 //
-// Rules (docs/protocol.md): nothing is built without room. What a consumer needs next comes first
-// and is refused neither for memory nor for credit. Among jobs, the one that has had the fewest
-// build seconds for its weight goes first, what is being built counted at the job's mean; within a
-// job the lowest position. A job whose consumers do not wait collects no claim. Short of memory,
-// what is needed last by the stream that holds most is forgotten and built again later.
+// The rules (docs/protocol.md):
+// - A batch is built only if its consumer has room for it.
+// - A consumer's next batch comes first. Neither memory nor credit can hold it back.
+// - Among jobs, the one that has had the fewest build seconds for its weight goes first. A batch
+//   that is being built counts with the mean time of the job's batches. Within a job, the lowest
+//   position goes first.
+// - A job whose consumers do not wait is owed nothing later for that time.
+// - When memory is short, the stream that holds most forgets the batch that it needs last. The
+//   batch is built again later.
 //
-// Not thread-safe: the worker guards it.
+// Not thread-safe. The caller guards it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +37,7 @@ class BuildQueue {
  public:
   using StreamId = std::uint64_t;
 
-  /// One batch of one stream's lease.
+  /// One batch of a lease that one stream wants.
   struct Task {
     StreamId stream = 0;
     std::string plan;  // fingerprint
@@ -40,7 +45,7 @@ class BuildQueue {
     Number lease;
     Position at;
     ExampleRange range;
-    double charged = 0;  // build seconds that the job has been charged with already
+    double charged = 0;  // build seconds that were added to the job's account in advance
   };
 
   /// A built batch on its way out.
@@ -48,71 +53,73 @@ class BuildQueue {
     Task task;
     std::shared_ptr<const BuiltBatch> batch;
     std::uint64_t bytes = 0;
-    std::uint64_t credit_used = 0;  // of the stream's credit, this batch included
+    std::uint64_t credit_used = 0;  // bytes of the stream's credit, this batch included
   };
 
-  /// `memory_budget`: bytes of batches that are built and not sent, over all streams.
+  /// `memory_budget`: how many bytes of batches may be built and not sent, over all streams.
   explicit BuildQueue(std::uint64_t memory_budget) : memory_budget_(memory_budget) {}
 
-  /// Another budget. What is needed last is forgotten until the rest fits, but no consumer's next.
+  /// Changes the budget. If the built batches exceed it, those that are needed last are forgotten
+  /// until the rest fits. The next batch of a consumer is never forgotten.
   void SetMemoryBudget(std::uint64_t bytes);
   std::uint64_t memory_budget() const { return memory_budget_; }
 
-  /// A stream of a job, for batches of a plan.
+  /// Adds a stream that belongs to `job` and wants batches of `plan`.
   void AddStream(StreamId stream, const std::string& plan, const std::string& job);
-  /// The job's share of build seconds, against those of others that wait. At first 1.
-  /// REQUIRES: a stream of the job, weight > 0.
+  /// Sets the job's weight. Jobs that wait share build seconds in proportion to their weights. A
+  /// new job has weight 1. REQUIRES: the job has a stream, weight > 0.
   void SetWeight(const std::string& job, double weight);
-  /// Its batches go with it.
+  /// Also forgets the stream's batches, and the job if this was its last stream.
   void RemoveStream(StreamId stream);
-  /// Replaces all that the stream wants. InvalidArgument (nothing changed) for a list that no
-  /// honest consumer sends: overflowing shards, more than kMaxWantedBatches batches, credit that
-  /// decreases.
+  /// Replaces all that the stream wants. Returns InvalidArgument and changes nothing if no honest
+  /// consumer sends such a list: its shards overflow, it has more than kMaxWantedBatches batches,
+  /// or its credit is lower than before.
   Status SetWants(StreamId stream, const v1::WantList& wants);
 
-  /// The next batch to build, now marked as being built; none where nothing may be built.
+  /// Returns the next batch to build and marks it as being built; nullopt if nothing may be built.
   std::optional<Task> Next();
-  /// Hands in what Next asked for. Ignored where it is not wanted any more.
+  /// Takes the batch that was built for a task of Next. Ignores it if nobody wants it any more.
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
              double seconds);
-  /// The batch cannot be built: the whole lease is given up and not built again for this stream.
+  /// Tells that the batch cannot be built. The whole lease is given up, and none of its batches is
+  /// built again for this stream.
   void GiveUp(const Task& task);
-  /// None of the stream's batches can be built any more: what is built is forgotten. The leases
-  /// that were given up.
+  /// Tells that none of the stream's batches can be built any more. Built batches are forgotten.
+  /// Returns the leases that this gave up.
   std::vector<Number> GiveUpAll(StreamId stream);
 
-  /// The next batch to send on a stream, now counted as sent; none where nothing is ready or credit
-  /// does not allow it.
+  /// Returns the next batch to send on a stream and counts it as sent; nullopt if no batch is ready
+  /// or if the credit does not allow it.
   std::optional<Outgoing> TakeToSend(StreamId stream);
 
-  /// Whether the stream waits for anything that it wants built.
+  /// Whether the stream still has to get a batch for which it has room.
   bool Owes(StreamId stream) const;
-  /// Whether a built batch waits for credit.
+  /// Whether the next built batch to send waits for credit.
   bool BlockedByCredit(StreamId stream) const;
-  /// What is being built for the stream, if anything.
+  /// The lowest position that is being built for the stream, if any.
   std::optional<Position> Building(StreamId stream) const;
-  /// Batches that may be built and are not yet, over all streams.
+  /// How many batches may be built and are not begun yet, over all streams.
   std::uint64_t pending() const { return pending_; }
-  /// Jobs that have streams.
+  /// How many jobs have streams.
   std::size_t jobs() const { return jobs_.size(); }
-  /// Leases that streams want from this worker.
+  /// How many leases the streams want from this worker.
   std::uint64_t leases() const;
-  /// Bytes of batches built and not sent.
+  /// Bytes of batches that are built and not sent.
   std::uint64_t built_bytes() const { return built_bytes_; }
-  /// What it knows, stream by stream, as text for people who look for a fault.
+  /// All that the queue knows, stream by stream, as text for people who look for a fault.
   std::string Dump() const;
 
   static constexpr std::uint64_t kMaxWantedBatches = 1 << 16;
 
  private:
   enum class State : std::uint8_t { kNoRoom, kPending, kBuilding, kBuilt, kSent };
-  using Key = std::pair<Position, Number>;  // position first: lowest is needed first
+  using Key = std::pair<Position, Number>;  // (position, lease): the lowest key is needed first
 
   struct Entry {
     ExampleRange range;
-    std::uint64_t list = 0;  // number of the want list that named it last
+    std::uint64_t list = 0;  // number of the last want list that named it
     State state = State::kNoRoom;
-    bool room = false;  // as the last want list says
+    bool room = false;  // whether the last want list has room for it
     std::shared_ptr<const BuiltBatch> batch;
     std::uint64_t bytes = 0;
   };
@@ -134,30 +141,37 @@ class BuildQueue {
 
   struct Job {
     double weight = 1;
-    double time = 0;           // build seconds by weight; a newcomer starts where the others are
+    double time = 0;           // build seconds divided by weight; a new job starts at served_time_
     double mean_seconds = 0;   // of a batch; 0 before the first
     std::uint64_t active = 0;  // batches pending or being built
-    bool waits = false;        // at the last call of Next: a consumer had nothing else to take
+    bool waits = false;        // whether a consumer waited at the last call of Next (see Waits)
   };
 
   void SetState(StreamState& stream, const Key& key, Entry& entry, State state);
-  /// The stream that holds most, of those that hold more than their next; nullptr: none.
+  /// The stream with the most built bytes. Streams that hold nothing but their next batch do not
+  /// count; nullptr if there are no others.
   StreamState* Richest();
+  /// Forgets the built batch that the stream needs last.
   void ForgetLast(StreamState& stream);
-  /// Makes room for `wanting` by forgetting what another stream that holds more needs last.
+  /// Makes room for `wanting`: forgets the last built batch of the richest stream. Returns false if
+  /// no stream can forget a batch, or if another stream is the richest and holds no more than
+  /// `wanting`.
   bool ForgetFor(const StreamState& wanting);
+  /// Whether the batch is the one that the consumer needs next.
   static bool IsUrgent(const StreamState& stream, const Key& key) {
     return key.first <= stream.next;
   }
-  /// Whether the consumer's next batch is still to be built, or the one after it where its next has
-  /// just gone out.
+  /// Whether the consumer's next batch is still to be built. If that one was sent already, the
+  /// batch after it counts.
   static bool Waits(const StreamState& stream);
+  /// Whether memory allows the stream another batch: the budget is not used up, or the stream holds
+  /// less than its equal share.
   bool MayBuild(const StreamState& stream) const;
 
   std::uint64_t memory_budget_;
   std::map<StreamId, StreamState> streams_;
   std::map<std::string, Job> jobs_;
-  double served_time_ = 0;  // of the job served last
+  double served_time_ = 0;  // Job::time of the job that was served last, when it was served
   std::uint64_t pending_ = 0;
   std::uint64_t built_bytes_ = 0;
 };

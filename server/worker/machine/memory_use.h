@@ -1,22 +1,22 @@
-// How much memory may hold batches that are built ahead: what the process's limit leaves beside
-// everything else. Work ahead is what shrinks first.
+// Computes how much memory may hold batches that are built ahead. They get what everything else
+// leaves of the process's limit. So when memory is short, work ahead shrinks first.
 //
-// Free functions; thread-safe.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
 
 namespace millrace {
 
-/// Memory of a process, the page cache aside.
+/// Memory of a process, without the page cache.
 struct MemoryUse {
   std::uint64_t anonymous = 0;  // bytes
-  std::uint64_t shared = 0;     // of shared memory, in which batches are built
+  std::uint64_t shared = 0;     // bytes of shared memory, in which batches are built
 };
 
-/// Bytes for batches built and not sent: `configured`, or less where the process would exceed
-/// `limit` with them. `built` are bytes of such batches now. Shared memory is given out again and
-/// again to batches, and to nothing else; it counts as theirs.
+/// Returns how many bytes of batches may be built and not sent: `configured`, or less if the
+/// process would otherwise exceed `limit`. `built` is how many bytes such batches have now. All
+/// shared memory counts as theirs, since only batches use it, and they use it again and again.
 std::uint64_t WorkAheadBudget(std::uint64_t configured, std::uint64_t limit, MemoryUse use,
                               std::uint64_t built);
 

@@ -1,5 +1,5 @@
-// What a worker is set up with, and what passes from its state machine to the threads and streams
-// around it.
+// A worker's options, and the actions that its state machine asks of the threads and streams around
+// it.
 //
 // Thread-compatible value types.
 #pragma once
@@ -20,33 +20,35 @@
 namespace millrace {
 
 struct WorkerOptions {
-  std::string name;         // for people; host:pid where not given
+  std::string name;         // for people
   std::string address;      // where consumers reach its batch service
   std::string host_id;      // equal for processes of one host
-  std::string unix_socket;  // where consumers of this host reach it; empty: nowhere
+  std::string unix_socket;  // where consumers of this host reach it; empty: no such socket
   std::string dispatcher;   // host:port, or several with commas between them
   int threads = 1;
-  std::uint64_t memory_bytes = 1u << 30;  // of batches built and not sent, at most
-  std::uint64_t memory_limit = 0;         // of the process; 0: none
-  std::function<MemoryUse()> memory_use;  // of the process; null: as the kernel says
+  std::uint64_t memory_bytes = 1u << 30;  // limit of batches that are built and not sent
+  std::uint64_t memory_limit = 0;         // limit of the process in bytes; 0: no limit
+  std::function<MemoryUse()> memory_use;  // memory of the process; null: ask the kernel
   std::string version;
-  std::size_t max_streams = 20'000;  // of consumers
+  std::size_t max_streams = 20'000;  // consumers' streams at once
 };
 
-/// What a worker wants done.
+/// The actions that the state machine asks for.
 struct WorkerAction {
-  /// Streams to the dispatcher are numbered from 1; one is open at a time.
+  /// Open a stream to the dispatcher at `address`. Attempts are numbered from 1, and one stream is
+  /// open at a time.
   struct OpenWork {
     std::uint64_t attempt;
     std::string address;
   };
-  /// Answered with OnWorkWritten. The adapter adds the datasets' states, with the file lists of
-  /// `list_files`.
+  /// Send a report to the dispatcher. The adapter adds the states of all datasets, and the file
+  /// lists of the datasets in `list_files`. It answers with OnWorkWritten.
   struct SendWork {
     std::uint64_t attempt;
     v1::WorkRequest report;
     std::vector<std::string> list_files;
   };
+  /// Close the stream to the dispatcher.
   struct CloseWork {
     std::uint64_t attempt;
     Status why;
@@ -57,23 +59,24 @@ struct WorkerAction {
     BuildQueue::StreamId stream;
     v1::BatchPart part;
   };
-  /// All parts of a batch. Answered with OnSent, after the last.
+  /// Send all parts of a batch to a consumer. The adapter answers with OnSent after the last part.
   struct SendBatch {
     BuildQueue::StreamId stream;
     BuildQueue::Outgoing batch;
   };
-  /// Nothing of the stream is wanted any more; answered with nothing.
+  /// Close a consumer's stream. The machine has forgotten it and expects no answer.
   struct CloseStream {
     BuildQueue::StreamId stream;
     Status why;
   };
-  /// Answered with OnPlan, unless the plan is forgotten before.
+  /// Compile a plan. The adapter answers with OnPlan, unless the machine forgets the plan before.
   struct CompilePlan {
     v1::PlanSpec spec;
   };
-  /// Is any of the files in use damaged? Answered with OnPlan where that ends a plan.
+  /// Look whether files in use are damaged. The adapter calls OnPlan for each plan that cannot be
+  /// served any more.
   struct LookAtFiles {};
-  /// More may be built than before: see NextBuild.
+  /// Wake the threads that build: NextBuild may have more for them than before.
   struct WakeBuilders {};
 
   using Any = std::variant<OpenWork, SendWork, CloseWork, SendPart, SendBatch, CloseStream,

@@ -1,4 +1,5 @@
-// What a worker's state machine knows, as text for people who look for a fault.
+// Writes all that a worker's state machine and its queue know, as text for people who look for a
+// fault.
 
 #include <array>
 

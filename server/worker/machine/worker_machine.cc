@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxControlParts = 1024;
 
-/// What BuildQueue does not check.
+/// Checks the fields of a want list that BuildQueue does not check.
 Status CheckWants(const v1::WantList& wants) {
   MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
   if (wants.fingerprint().empty()) {
@@ -121,13 +121,14 @@ Status WorkerMachine::WhyNotReady(const std::string& fingerprint) const {
                        (plan == plans_.end() ? "not known" : "still being compiled") +
                        " at worker " + options_.name);
   }
-  // Damage is for good; what else a plan fails of is this host's set-up.
+  // Damaged files stay damaged, and the consumer has to know that. All other reasons lie in how
+  // this host is set up.
   if (plan->second.error.code() == StatusCode::kDataLoss) return plan->second.error;
   return FailedPrecondition("plan failed here: " + plan->second.error.message());
 }
 
 void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
-  // Looked at first: a want list may name a hundred thousand leases.
+  // This check comes before the search, because a want list may name a hundred thousand leases.
   if (stream.control.size() >= kMaxControlParts) return;
   const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
     return p.has_refused() && FromProto(p.refused().lease()) == lease;
@@ -177,7 +178,7 @@ void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
     sent_bytes_ += outgoing->bytes;
     stream.writing = Writing::kBatch;
     actions_.push_back(WorkerAction::SendBatch{id, *std::move(outgoing)});
-    // What was sent is no longer in the way of what may be built.
+    // The sent batch has left memory, so that another may be built.
     return WakeBuilders();
   }
   if (!queue_.BlockedByCredit(id)) {
@@ -252,7 +253,7 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
     entry.phase = v1::READY;
     log_->Info("plan ready", {{"plan", fingerprint}});
   } else if (entry.phase == v1::READY) {
-    // What else fails now was asked before it was ready.
+    // Only DataLoss ends a ready plan. Other errors answer requests from before it was ready.
     if (plan.status().code() == StatusCode::kDataLoss) {
       FailPlan(fingerprint, entry, plan.status(), now);
     }
@@ -285,7 +286,7 @@ void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, co
     if (stream.fingerprint != fingerprint) continue;
     for (const Number& lease : queue_.GiveUpAll(id)) Refuse(stream, lease, why);
     if (stream.writing == Writing::kBatch) {
-      half_way.push_back(id);  // what is out of it may have been read of the damage
+      half_way.push_back(id);  // the parts that were sent may have been read from damaged bytes
     } else {
       Pump(id, stream, now);
     }
@@ -312,7 +313,7 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
 
 void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
-  // Now: other batches would fail as well.
+  // The files are looked at now, not at the next period: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
   queue_.GiveUp(task);
   if (const auto stream = streams_.find(task.stream); stream != streams_.end()) {

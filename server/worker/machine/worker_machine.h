@@ -1,10 +1,10 @@
-// What a worker decides: which plans it keeps, what it answers to want lists, what goes out on each
-// consumer's stream and when, and what it tells the dispatcher. build_queue.h has what is built
-// next. docs/protocol.md has the rules.
+// The state machine of a worker. It decides which plans the worker keeps, how it answers want
+// lists, what it sends on each consumer's stream and when, and what it tells the dispatcher.
+// build_queue.h decides which batch is built next. docs/protocol.md has the rules.
 //
-// A state machine without threads, network, disk or clock: events in, actions out, which
-// TakeActions gives in order. worker_service.h runs it in a process, tests/sim through seeded
-// histories. Every event brings the time, which never goes back.
+// The machine has no threads, network, disk or clock. Callers bring events, and TakeActions returns
+// in order the actions that follow from them. Every event brings the time, which never goes back.
+// worker_service.h runs the machine in a process; tests/sim runs it through seeded histories.
 //
 // The adapter adds to a message on its way out what only it knows: the states of the datasets and
 // file lists to a report, and the stage of a build to Alive.
@@ -43,19 +43,19 @@ class WorkerMachine {
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
   static constexpr Duration kLookPeriod = std::chrono::seconds(1);
   static constexpr Duration kDispatcherSilence = std::chrono::seconds(3);
-  /// Consumers repeat their want list each second while something is owed. Where none has come for
-  /// so long, that is said at once.
+  /// A consumer repeats its want list each second while the worker owes it a batch. If no list has
+  /// come for this long, the worker tells the consumer so at once.
   static constexpr Duration kWantsSilence = std::chrono::seconds(3);
 
   /// A plan that the dispatcher wants kept.
   struct KeptPlan {
     v1::PlanSpec spec;
     v1::PlanPhase phase = v1::COMPILING;
-    std::shared_ptr<const Plan> plan;  // where ready
-    std::string static_digest;         // where ready
-    Status error;                      // where failed
+    std::shared_ptr<const Plan> plan;  // set if ready
+    std::string static_digest;         // set if ready
+    Status error;                      // set if failed
   };
-  /// What came of compiling one.
+  /// A plan that was compiled.
   struct ReadyPlan {
     std::shared_ptr<const Plan> plan;
     std::string static_digest;
@@ -65,73 +65,79 @@ class WorkerMachine {
     std::string stage;
     double seconds = 0;
   };
-  /// All that a stage took.
+  /// How long a stage took for all batches so far.
   struct StageTotal {
     double seconds = 0;
     std::uint64_t count = 0;
-    Histogram batches;  // seconds each
+    Histogram batches;  // seconds of each batch
   };
 
-  /// `nonce` names this process for ever; `random` gives numbers in [0, 1), for reconnecting.
+  /// `nonce` distinguishes this process from all others, for ever. `random` returns numbers in
+  /// [0, 1); they spread the times of reconnects.
   WorkerMachine(WorkerOptions options, std::string nonce, std::function<double()> random,
                 std::shared_ptr<Logger> log);
 
   void Start(Time now);
-  /// Pulses, retries and the once-a-second report: due a few times a second.
+  /// Sends signs of life, connects again, and reports once a second. The caller has to call it a
+  /// few times a second.
   void Tick(Time now);
   /// Takes no new leases and asks consumers to go elsewhere.
   void Drain(Time now);
   /// Says goodbye to the dispatcher; nothing but TakeActions may be called afterwards.
   void Stop(Time now);
-  /// A report goes out as soon as it can: what the adapter adds to it has changed.
+  /// Sends a report as soon as possible. The adapter calls this when its part of the report has
+  /// changed.
   void ReportSoon(Time now);
-  /// Datasets have come, moved or gone: plans that failed are tried again.
+  /// Tells that datasets have come, moved or gone: plans that failed are compiled again.
   void OnDatasetsChanged(Time now);
-  /// More or less memory for batches that are built ahead. True where that made it forget some.
+  /// Changes how many bytes of batches may be built ahead. Returns whether built batches exceeded
+  /// it, so that some were forgotten.
   bool SetMemoryBudget(std::uint64_t bytes);
 
-  // --- The stream to the dispatcher; what comes of an earlier attempt is ignored ---
+  // --- The stream to the dispatcher; events of earlier attempts are ignored ---
   void OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response, Time now);
   void OnWorkWritten(std::uint64_t attempt, Time now);
   void OnWorkClosed(std::uint64_t attempt, const Status& status, Time now);
 
-  // --- Streams of consumers; those that are not open are ignored ---
-  /// `peer` is for messages. Numbers are never used again. ResourceExhausted where there are too
-  /// many: the stream is not known then.
+  // --- Streams of consumers; events of streams that are not open are ignored ---
+  /// Adds a stream. REQUIRES: its number was never used before. `peer` is for messages. Returns
+  /// ResourceExhausted and does not add the stream if there are too many.
   Status OnStreamOpened(StreamId stream, const std::string& peer);
   void OnWants(StreamId stream, const v1::WantList& wants, Time now);
   void OnSent(StreamId stream, Time now);
   void OnStreamClosed(StreamId stream, const Status& status, Time now);
 
   // --- Plans and builds ---
-  /// A plan is compiled, or cannot be, or (DataLoss) cannot be served any more.
+  /// Tells that a plan was compiled, or that it could not be. For a plan that was ready before,
+  /// DataLoss tells that it cannot be served any more, and other errors are ignored.
   void OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now);
-  /// What is to be built next, by any thread of the adapter's; none where nothing may be built.
+  /// Returns the batch that is to be built next, for any of the adapter's threads; nullopt if
+  /// nothing may be built.
   std::optional<BuildQueue::Task> NextBuild() { return queue_.Next(); }
-  /// The batch of a task is built: `bytes` of it, in `seconds`.
+  /// Tells that the batch of a task was built. It has `bytes` bytes and took `seconds` seconds.
   void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages, Time now);
   void OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now);
 
   std::vector<WorkerAction::Any> TakeActions();
 
-  /// nullptr where there is none that is ready.
+  /// Returns the plan; nullptr if the worker has none of this fingerprint that is ready.
   const KeptPlan* FindReady(const std::string& fingerprint) const;
   const std::map<std::string, KeptPlan>& plans() const { return plans_; }
-  /// Whether nobody waits for a batch of this worker.
+  /// Whether no consumer waits for a batch of this worker.
   bool Idle() const;
-  /// Whether a dispatcher knows it and it does not drain.
+  /// Whether a dispatcher knows the worker and the worker does not drain.
   bool Ready() const { return work_.registered && !draining_; }
   bool draining() const { return draining_; }
   const std::map<std::string, StageTotal>& build_seconds() const { return build_seconds_; }
-  /// What batches have waited for credit, summed over streams.
+  /// For how long built batches have waited for credit, summed over streams.
   double SendBlockedSeconds(Time now) const;
-  /// Of the consumer at the other end; unset before its first want list.
+  /// The session of the consumer at the other end; unset before its first want list.
   Number SessionOf(StreamId stream) const;
   Number number() const { return number_; }
   std::uint64_t term() const { return term_; }
   const BuildQueue& queue() const { return queue_; }
-  /// All that it knows, with what is built, as text for people who look for a fault. Times are
+  /// All that the machine and its queue know, as text for people who look for a fault. Times are
   /// seconds before the last tick.
   std::string Dump() const;
 
@@ -142,11 +148,11 @@ class WorkerMachine {
     std::string peer;
     Writing writing = Writing::kNothing;
     Time last_write;
-    std::string fingerprint;            // of its first want list; empty before
-    std::deque<v1::BatchPart> control;  // refusals and the like, sent before batches
-    std::optional<Time> blocked_since;  // a built batch waits for credit
-    Time wants_heard;                   // the last want list
-    bool deaf_said = false;             // that none has come for kWantsSilence
+    std::string fingerprint;            // of its first want list; empty before that
+    std::deque<v1::BatchPart> control;  // refusals, which are sent before batches
+    std::optional<Time> blocked_since;  // set while a built batch waits for credit
+    Time wants_heard;                   // when the last want list came
+    bool deaf_said = false;             // the consumer was told that no want list comes any more
     bool going_away_said = false;
     Number session;
   };
@@ -159,9 +165,9 @@ class WorkerMachine {
   void Refuse(StreamEntry& stream, const Number& lease, const Status& why);
   void Close(StreamId id, const Status& why);
   void WakeBuilders();
-  /// Why wants for a plan are refused. REQUIRES: the plan is not ready.
+  /// Returns why wants for a plan are refused. REQUIRES: the plan is not ready.
   Status WhyNotReady(const std::string& fingerprint) const;
-  /// A plan that was ready cannot be served any more: what was built of it is forgotten.
+  /// Ends a plan that was ready and cannot be served any more. Its built batches are forgotten.
   void FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why, Time now);
 
   // worker_report.cc: the stream to the dispatcher
@@ -174,7 +180,7 @@ class WorkerMachine {
 
   const WorkerOptions options_;
   const std::string nonce_;
-  const std::vector<std::string> dispatchers_;  // their addresses
+  const std::vector<std::string> dispatchers_;  // addresses, of which one is tried at a time
   const std::function<double()> random_;
   const std::shared_ptr<Logger> log_;
   std::vector<WorkerAction::Any> actions_;
@@ -194,7 +200,7 @@ class WorkerMachine {
 
   struct Work {
     std::uint64_t attempt = 0;
-    std::size_t address = 0;  // of dispatchers_: the one that is tried, or has the stream
+    std::size_t address = 0;  // index in dispatchers_ of the one that is tried or connected
     bool open = false;
     bool writing = false;
     bool report_due = false;
@@ -203,12 +209,12 @@ class WorkerMachine {
     Time heard;
     Time retry_at;
     Time opened;
-    Duration pause{0};         // before it was opened
-    double retry_seconds = 1;  // the longest pause before the next
+    Duration pause{0};         // the wait before the present attempt, or before the next if closed
+    double retry_seconds = 1;  // the longest pause before the next attempt
   } work_;
-  std::uint64_t term_ = 0;  // highest seen
+  std::uint64_t term_ = 0;  // the highest seen
   Number number_;
-  std::optional<Time> no_dispatcher_said_;  // unset while there is one
+  std::optional<Time> no_dispatcher_said_;  // when it was logged last; unset while there is one
   std::vector<std::string> file_lists_wanted_;
   std::map<std::string, std::string> differences_;
 };

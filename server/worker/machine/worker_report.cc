@@ -1,5 +1,5 @@
-// The worker's stream to the dispatcher: its whole truth once a second, and the plans it shall
-// keep.
+// The worker's stream to the dispatcher. The worker reports all that it knows once a second; the
+// dispatcher answers which plans the worker has to keep.
 
 #include <algorithm>
 #include <set>
@@ -15,11 +15,15 @@ namespace millrace {
 namespace {
 
 constexpr Duration kSayAgain = std::chrono::minutes(1);
-constexpr Duration kStoodStill = std::chrono::seconds(1);  // between two ticks
-constexpr double kShortestRetry = 0.1;                     // seconds
-constexpr double kFirstRetry = 1;  // at most: workers spread that all lose their dispatcher
+/// If two ticks are further apart than this, the process stood still between them.
+constexpr Duration kStoodStill = std::chrono::seconds(1);
+/// Pauses before the next attempt are random, in seconds: so workers that lose their dispatcher
+/// together come back spread out. The longest first pause is kFirstRetry.
+constexpr double kShortestRetry = 0.1;
+constexpr double kFirstRetry = 1;
 constexpr double kLongestRetry = 5;
-constexpr int kRetryBudget = 10;  // times its pause a stream has to last for the next to be short
+/// A stream that lasts this many times the pause before it makes the next pause short again.
+constexpr int kRetryBudget = 10;
 
 }  // namespace
 
@@ -28,7 +32,8 @@ void WorkerMachine::Tick(Time now) {
     last_look_ = now;
     actions_.push_back(WorkerAction::LookAtFiles{});
   }
-  // What came while the process stood still is read after this.
+  // Want lists that came while the process stood still are read only after this tick. So that time
+  // does not count as silence.
   const Duration missed = now - std::exchange(last_tick_, now);
   for (auto& [id, stream] : streams_) {
     if (missed > kStoodStill) stream.wants_heard = now;
@@ -100,7 +105,7 @@ void WorkerMachine::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     log_->Error("dataset differs from the dispatcher's", {{"dataset", dataset}, {"first", file}});
   }
   file_lists_wanted_.assign(response.list_files().begin(), response.list_files().end());
-  // A pulse without id tells nothing about plans.
+  // A response without id is only a sign of life and says nothing about plans.
   if (response.has_id()) KeepPlans(response);
   if (!file_lists_wanted_.empty() || work_.report_due) SendReport(now);
 }
@@ -115,7 +120,7 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
     actions_.push_back(WorkerAction::CompilePlan{spec});
     work_.report_due = true;
   }
-  // Plans that a consumer still streams from stay, whatever the dispatcher has forgotten.
+  // A plan from which a consumer still streams stays, even if the dispatcher has forgotten it.
   std::erase_if(plans_, [&](const auto& plan) {
     return !wanted.contains(plan.first) &&
            std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
@@ -137,7 +142,7 @@ void WorkerMachine::OnWorkClosed(std::uint64_t attempt, const Status& status, Ti
       kShortestRetry + random_() * std::max(0.0, work_.retry_seconds - kShortestRetry);
   work_.pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   work_.retry_at = now + work_.pause;
-  // Longer only when all of them were tried.
+  // The pause grows only after all dispatchers were tried.
   if (work_.address + 1 == dispatchers_.size()) {
     work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);
   }

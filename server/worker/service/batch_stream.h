@@ -1,7 +1,7 @@
-// The sending side of one consumer's stream: cuts a built batch into parts, one outstanding at a
-// time.
+// The sending side of one consumer's stream. It cuts a built batch into parts and sends one at a
+// time: the next part goes out when the write of the last one is done.
 //
-// Not thread-safe: the worker guards it.
+// Not thread-safe. The worker guards it.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ class BatchStream {
  public:
   explicit BatchStream(std::shared_ptr<Stream<OutgoingPart>> stream) : stream_(std::move(stream)) {}
 
-  /// Whether a batch is half-way out.
+  /// Whether some parts of a batch were written and others were not.
   bool sending() const { return outgoing_.has_value(); }
 
-  // REQUIRES of all writes: none is outstanding.
-  /// Starts on a batch. REQUIRES: not sending().
+  // All writes below REQUIRE that no earlier write is outstanding.
+  /// Begins to send a batch: writes its first part. REQUIRES: not sending().
   void Send(BuildQueue::Outgoing outgoing);
-  /// Writes the next part of the batch under way. REQUIRES: sending().
+  /// Writes the next part of the batch that is being sent. REQUIRES: sending().
   void WriteNext();
   /// Writes a part without data. REQUIRES: not sending().
   void WriteControl(v1::BatchPart part);

@@ -1,4 +1,4 @@
-// Building one batch: the plan's work, its digest and how long it took. One thread a batch.
+// Builds one batch of a plan, on the calling thread, with its digest.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,14 @@
 
 namespace millrace {
 
-/// A batch and what travels beside it.
+/// A built batch and the digest that is sent with it.
 struct BuiltBatch {
   std::shared_ptr<const PackedBatch> batch;
   std::string digest;  // 16 bytes: XXH3-128 of header and payload
 };
 
-/// Builds `task`'s batch of `plan`. Its errors are the plan's, with the place before them.
+/// Builds the batch of `task`. REQUIRES: `plan` made `scratch`, and no other thread uses `scratch`.
+/// An error is that of the plan, with the batch's position before it.
 Result<std::shared_ptr<const BuiltBatch>> BuildBatch(const BuildQueue::Task& task, const Plan& plan,
                                                      BatchScratch& scratch);
 

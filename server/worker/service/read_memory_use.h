@@ -1,13 +1,14 @@
-// How much memory the process uses.
+// Reads how much memory this process uses.
 //
-// Free function; thread-safe.
+// Thread-safe.
 #pragma once
 
 #include "server/worker/machine/memory_use.h"
 
 namespace millrace {
 
-/// Of this process, as the kernel counts it; zeros where it does not say.
+/// Returns the memory of this process as the kernel counts it. A figure that the kernel does not
+/// tell is 0.
 MemoryUse ReadMemoryUse();
 
 }  // namespace millrace

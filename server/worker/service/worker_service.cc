@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// One consumer's stream, as the network sees it.
+/// Passes the events of one consumer's stream to the worker, which it keeps alive.
 class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
  public:
   BatchHandler(std::shared_ptr<WorkerService> worker, StreamId id)
@@ -26,6 +26,7 @@ class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
   const StreamId id_;
 };
 
+/// Passes the events of the stream to the dispatcher to the worker, if the worker is still there.
 class WorkerService::WorkHandler final : public StreamHandler<v1::WorkResponse> {
  public:
   WorkHandler(std::weak_ptr<WorkerService> worker, std::uint64_t attempt)
@@ -80,7 +81,7 @@ void WorkerService::Start() {
 }
 
 void WorkerService::Stop() {
-  std::map<StreamId, Outlet> outlets;  // dropped outside the lock
+  std::map<StreamId, Outlet> outlets;  // destroyed outside the lock
   std::shared_ptr<Stream<v1::WorkRequest>> work;
   {
     MutexLock lock(mutex_);
@@ -129,10 +130,10 @@ void WorkerService::Tick() {
   Perform();
 }
 
-// --- What the machine wants ----------------------------------------------------------------------
+// --- Actions of the machine ----------------------------------------------------------------------
 
 void WorkerService::Perform() {
-  // What is done may have something follow from it.
+  // An action may bring events, from which other actions follow.
   for (auto actions = machine_.TakeActions(); !actions.empty(); actions = machine_.TakeActions()) {
     for (WorkerAction::Any& action : actions) PerformOne(std::move(action));
   }
@@ -147,7 +148,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
     SendPart(std::move(*part));
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
     refusals_.Count("StreamBatches", close->why);
-    outlets_.at(close->stream).out->Close(close->why);  // dropped when the network says so
+    outlets_.at(close->stream).out->Close(close->why);  // OnBatchStreamClosed erases the outlet
   } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
     attempt_ = open->attempt;
     work_ =
@@ -204,13 +205,13 @@ void WorkerService::WatchMemory() {
                                                machine_.queue().built_bytes());
   if (budget == machine_.queue().memory_budget()) return;
   if (machine_.SetMemoryBudget(budget)) {
-    // What was let go of is kept for the next batches otherwise, by the plans and by malloc.
+    // Without this, the plans and malloc would keep the memory of forgotten batches for later ones.
     for (const auto& [fingerprint, entry] : machine_.plans()) {
       if (entry.plan) entry.plan->TrimMemory();
     }
     malloc_trim(0);
   }
-  // Once for each time that it is short, not at each step of it.
+  // The warning comes once each time that memory becomes short, not at every change after that.
   const bool is_short = budget < options_.memory_bytes / 2;
   if (is_short && !short_of_memory_) {
     log_->Warning(
@@ -241,7 +242,7 @@ bool WorkerService::Ready() {
   return machine_.Ready() && !stopping_;
 }
 
-// --- What the network says -----------------------------------------------------------------------
+// --- Events from the network ---------------------------------------------------------------------
 
 std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
     std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
@@ -276,7 +277,7 @@ void WorkerService::OnPartWritten(StreamId id) {
 }
 
 void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {
-  Outlet gone;  // dropped outside the lock
+  Outlet gone;  // destroyed outside the lock
   MutexLock lock(mutex_);
   const auto found = outlets_.find(id);
   if (found == outlets_.end()) return;
@@ -304,7 +305,7 @@ void WorkerService::OnWorkWritten(std::uint64_t attempt) {
 }
 
 void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
-  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // dropped outside the lock
+  std::shared_ptr<Stream<v1::WorkRequest>> gone;  // destroyed outside the lock
   MutexLock lock(mutex_);
   if (stopping_ || attempt != attempt_) return;
   gone = std::move(work_);
@@ -326,7 +327,7 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
     }
     plan = entry->plan;
   }
-  // Outside the lock: the bytes are made now.
+  // The plan makes the bytes now, which may take long. So this is outside the lock.
   return StaticBytes{plan->static_digest(), plan->static_bytes()};
 }
 

@@ -1,11 +1,12 @@
-// Runs a worker's state machine (worker_machine.h): its streams, its clock, and the threads that
-// open datasets, compile plans and build batches.
+// Runs a worker's state machine (worker_machine.h): it has the streams, the clock, and the threads
+// that open datasets, compile plans and build batches.
 //
-// One mutex guards the machine. Whoever brings an event performs what follows from it.
+// One mutex guards the machine. The thread that brings an event also performs the actions that
+// follow from it.
 //
-// Threads: `threads` builders, one that opens datasets, one that compiles plans, one that looks at
-// the files in use, and whatever the network calls from. Time comes from outside: call Tick() a few
-// times a second. Thread-safe.
+// The service has `threads` threads that build, one that opens datasets, one that compiles plans,
+// and one that looks at the files in use. The network calls from threads of its own. The owner
+// calls Tick() a few times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -35,22 +36,23 @@
 
 namespace millrace {
 
-/// Where a worker's plans and datasets come from. Thread-safe.
+/// Gives a worker its plans and datasets. Thread-safe.
 class PlanProvider {
  public:
   virtual ~PlanProvider() = default;
-  /// Blocks while it opens or indexes the dataset and compiles.
+  /// Compiles a plan. Blocks while it opens or indexes the dataset, and while it compiles.
   virtual Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) = 0;
-  /// Whether CompilePlan can begin: its dataset is not being opened at the moment. Cheap.
+  /// Whether CompilePlan can begin now, because the plan's dataset is not being opened. Cheap.
   virtual bool CanCompile(const v1::PlanSpec& spec) = 0;
-  /// Opens (where missing or stale, indexes) every dataset, and calls `on_change`, from any thread,
-  /// when one is open or cannot be. Blocks; errors are part of the states.
+  /// Opens every dataset, and indexes those whose index is missing or stale. Calls `on_change` from
+  /// any thread when a dataset is open or cannot be opened. Blocks until all are done. Errors are
+  /// part of DatasetStates.
   virtual void OpenDatasets(const std::function<void()>& on_change) = 0;
   virtual std::map<std::string, v1::DatasetState> DatasetStates() = 0;
-  /// Looks at the files in use. True where some have become damaged since the last call: plans that
-  /// need them do not compile any more. May read whole files; `stop` ends that.
+  /// Looks at the files in use. Returns true if files were damaged since the last call: plans that
+  /// need them do not compile any more. May read whole files; `stop` ends that early.
   virtual bool CheckFiles(const std::stop_token& stop) = 0;
-  /// Names, sizes and digests of a dataset's files.
+  /// Returns names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
 };
 
@@ -62,22 +64,23 @@ class WorkerService final : public WorkerEndpoint,
                 const std::shared_ptr<Logger>& log);
   ~WorkerService() override;
 
-  /// Starts the threads and goes to the dispatcher.
+  /// Starts the threads and connects to the dispatcher.
   void Start();
-  /// Pulses, retries, and the once-a-second report.
+  /// Lets the machine send signs of life, connect again and report, and looks at the memory in use.
   void Tick();
   /// Takes no new leases and asks consumers to go elsewhere.
   void Drain();
-  /// Whether nobody waits for a batch of this worker.
+  /// Whether no consumer waits for a batch of this worker.
   bool Idle();
-  /// Datasets have come, moved or gone: plans that failed are tried again.
+  /// Tells that datasets have come, moved or gone: plans that failed are compiled again.
   void DatasetsChanged();
-  /// The metrics of a worker, filled in.
+  /// Adds the values of a worker's metrics.
   void AddMetrics(MetricSet& metrics);
-  /// Whether a dispatcher knows it and it does not drain.
+  /// Whether a dispatcher knows the worker and the worker does not drain or stop.
   bool Ready();
-  /// Says goodbye, ends all streams and joins the threads; a dataset that is being opened is waited
-  /// for, so that its owner should end that before. Idempotent.
+  /// Says goodbye to the dispatcher, ends all streams and joins the threads. Also waits until a
+  /// dataset that is being opened is open; the owner of the datasets should end that before.
+  /// Idempotent.
   void Stop();
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
@@ -87,29 +90,30 @@ class WorkerService final : public WorkerEndpoint,
  private:
   using StreamId = WorkerMachine::StreamId;
   using StageTimes = std::vector<BatchScratch::StageTime>;
-  /// A batch to be built, and what became of it.
+  /// A batch to be built.
   struct Build {
     BuildQueue::Task task;
     std::shared_ptr<const Plan> plan;
   };
+  /// The batch, or why it could not be built.
   struct BuildOutcome {
     BuildQueue::Task task;
     Result<std::shared_ptr<const BuiltBatch>> built;
     Time began;
     Time ended;
-    StageTimes before;  // of the scratch
-    StageTimes after;
+    StageTimes before;  // the scratch's totals before the build
+    StageTimes after;   // the scratch's totals after the build
   };
   class BatchHandler;
   class WorkHandler;
 
-  /// A consumer's stream: how its batches go out.
+  /// The sending side of a consumer's stream.
   struct Outlet {
     std::unique_ptr<BatchStream> out;
-    Span sending;  // of the batch that is half-way out, while a trace is taken
+    Span sending;  // the span of the batch that is being sent, if a trace is taken
   };
 
-  /// Performs what the machine wants, in order.
+  /// Performs in order the actions that the machine asks for.
   void Perform() MILLRACE_REQUIRES(mutex_);
   void PerformOne(WorkerAction::Any action) MILLRACE_REQUIRES(mutex_);
   void SendWork(WorkerAction::SendWork action) MILLRACE_REQUIRES(mutex_);
@@ -124,7 +128,7 @@ class WorkerService final : public WorkerEndpoint,
   void OnWorkWritten(std::uint64_t attempt);
   void OnWorkClosed(std::uint64_t attempt, const Status& status);
 
-  /// Keeps the process within its memory limit.
+  /// Changes the memory budget of built batches so that the process stays within its limit.
   void WatchMemory() MILLRACE_REQUIRES(mutex_);
   // worker_threads.cc
   void BuildLoop(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
@@ -137,13 +141,15 @@ class WorkerService final : public WorkerEndpoint,
   void OpenDatasets();
   void PrepareLoop();
   void WatchLoop() MILLRACE_EXCLUDES(mutex_);
-  /// False where the service stops.
+  /// Waits until the machine wants the files looked at. Returns false when the service stops.
   bool WaitForLook() MILLRACE_EXCLUDES(mutex_);
   std::map<std::string, v1::PipelineText> ReadyPlans() MILLRACE_EXCLUDES(mutex_);
-  /// Compiles the ready plans again: those whose files are damaged cannot be served any more.
+  /// Compiles the ready plans again and tells the machine which ones cannot be served any more,
+  /// because their files are damaged.
   void CheckPlans() MILLRACE_EXCLUDES(mutex_);
 
-  // worker_trace.cc: what a trace is told. Nothing but a load of `on` where none is taken.
+  // worker_trace.cc: spans for a trace. Callers check first that a trace is taken, which costs one
+  // atomic load.
   void RecordBuild(const BuildQueue::Task& task, Time began, Time ended, const StageTimes& before,
                    const StageTimes& after) MILLRACE_REQUIRES(mutex_);
   void BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Outgoing& outgoing)
@@ -171,9 +177,9 @@ class WorkerService final : public WorkerEndpoint,
   std::map<const BuilderScratch*, std::pair<StreamId, Position>> building_
       MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);
-  std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // that work_ is of
+  std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // number of the attempt that made work_
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);
-  bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // at the files
+  bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // the files are to be looked at
   std::stop_source stop_looking_;
   Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;

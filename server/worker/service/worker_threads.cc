@@ -1,6 +1,6 @@
-// A worker's threads: those that build batches, and those that open datasets, compile plans and
-// look at the files in use. Each takes what is to be done under the mutex, does it without, and
-// brings the outcome back.
+// A worker's threads. Some build batches; others open datasets, compile plans and look at the files
+// in use. Each takes its task under the mutex, works without the mutex, and brings the outcome back
+// under it.
 
 #include <algorithm>
 #include <utility>
@@ -94,7 +94,7 @@ void WorkerService::PrepareLoop() {
     std::erase_if(to_compile_, [this](const v1::PlanSpec& spec) MILLRACE_REQUIRES(mutex_) {
       return !machine_.plans().contains(spec.fingerprint());
     });
-    // A dataset that is still being opened keeps only its own plans waiting.
+    // Only plans of a dataset that is still being opened have to wait for it.
     const auto next =
         std::find_if(to_compile_.begin(), to_compile_.end(),
                      [this](const v1::PlanSpec& spec) { return provider_->CanCompile(spec); });
@@ -122,8 +122,8 @@ void WorkerService::PrepareLoop() {
   }
 }
 
-// A thread of its own, since a file system may take its time, and so may the index of another
-// dataset.
+// This has a thread of its own: a file system may be slow, and PrepareLoop may be busy for a long
+// time with the index of another dataset.
 void WorkerService::WatchLoop() {
   while (WaitForLook()) {
     if (provider_->CheckFiles(stop_looking_.get_token())) CheckPlans();

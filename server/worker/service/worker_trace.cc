@@ -1,4 +1,4 @@
-// What a worker tells a trace: each batch's build, stage by stage, and its way out.
+// Records a worker's spans for a trace: the build of each batch, stage by stage, and its sending.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ Duration ToDuration(double seconds) {
 
 }  // namespace
 
-// Stages run one after another: where each began follows from how long those before it took.
+// Stages run one after another, so each one began when the one before it ended.
 void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time ended,
                                 const StageTimes& before, const StageTimes& after) {
   const Number session = machine_.SessionOf(task.stream);

@@ -1,5 +1,5 @@
-// Batches as plain values, for tests: the input of a writer and the expected output, written from
-// reference-semantics alone.
+// Batches as plain values, for tests: the input of a writer and the expected output. The expected
+// output shares no code with the writer: it follows the description of the reference loader.
 #pragma once
 
 #include <cstdint>

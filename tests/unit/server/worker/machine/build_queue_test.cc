@@ -75,7 +75,7 @@ TEST_CASE("the next batch is sent without credit, others only within it", "[buil
   CHECK(second->credit_used == 100);
   CHECK_FALSE(queue.TakeToSend(1));
   CHECK(queue.BlockedByCredit(1));
-  // The position moves: what was behind credit is next now.
+  // The consumer moves on. The batch that waited for credit is its next one now.
   REQUIRE(queue.SetWants(1, Wants(20, {{1, 20, 1, 1}}, 100)).ok());
   CHECK(queue.TakeToSend(1)->task.at.example == 20);
 }
@@ -88,7 +88,7 @@ TEST_CASE("a batch that was sent is not built again while it is on its way", "[b
   REQUIRE(queue.TakeToSend(1));
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 2, 1}})).ok());
   CHECK_FALSE(queue.Next());
-  // Asked for under another lease it is another batch.
+  // Under another lease it counts as another batch.
   REQUIRE(queue.SetWants(1, Wants(0, {{2, 0, 2, 1}})).ok());
   CHECK(queue.Next()->lease == Number{1, 2});
 }
@@ -111,8 +111,8 @@ TEST_CASE("what a consumer waits for goes before what others want later", "[buil
   BuildQueue queue(1 << 20);
   queue.AddStream(1, "plan", "f");
   queue.AddStream(2, "plan", "f");
-  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 3, 3}})).ok());     // ahead of its next
-  REQUIRE(queue.SetWants(2, Wants(500, {{2, 500, 1, 1}})).ok());  // its next
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 3, 3}})).ok());     // batches after its next one
+  REQUIRE(queue.SetWants(2, Wants(500, {{2, 500, 1, 1}})).ok());  // its next batch
   CHECK(queue.Next()->stream == 2);
   CHECK(queue.Next()->at.example == 10);
 }
@@ -151,7 +151,7 @@ TEST_CASE("a job that comes late is not owed the time before it came", "[build_q
   CHECK(of_new <= 11);
 }
 
-/// Consumers that take each batch at once and wait for the next: `streams` of each job.
+/// Consumers that take each batch at once and wait for the next one.
 struct Waiting {
   BuildQueue queue{1 << 20};
   std::map<std::uint64_t, std::uint64_t> next;  // by stream
@@ -170,7 +170,8 @@ struct Waiting {
     next[id] = position;
     REQUIRE(queue.SetWants(id, Wants(position, {{id, position, 64, 64}}, 1 << 20)).ok());
   }
-  /// Builds that many batches on `threads` builders; `cost` by job, else 1 s.
+  /// Builds `batches` batches on `threads` builders. A batch takes the `cost` of its job, in
+  /// seconds, or 1 s if the job has none.
   void Run(int batches, std::size_t threads = 1, std::map<std::string, double> cost = {}) {
     for (int i = 0; i < batches; ++i) {
       while (building.size() < threads) building.push_back(*queue.Next());
@@ -200,7 +201,7 @@ TEST_CASE("a consumer's word that is on its way costs its job no share", "[build
   jobs.Add("light", 1, 1);
   jobs.Add("heavy", 4, 1);
   std::map<std::string, int> built;
-  std::optional<BuildQueue::StreamId> took;  // its consumer has a batch and has not told yet
+  std::optional<BuildQueue::StreamId> took;  // its consumer took a batch; the list is on its way
   for (int i = 0; i < 500; ++i) {
     const auto task = jobs.queue.Next();
     REQUIRE(task);
@@ -234,7 +235,7 @@ TEST_CASE("every job has a batch under way where there are as many builders", "[
   Waiting jobs;
   for (const char* job : {"a", "b", "c", "d"}) jobs.Add(job, 1, 8);
   jobs.Run(100, 4);
-  // The builders are all at work: on one batch of each.
+  // All four builders are at work, on one batch of each job.
   while (jobs.building.size() < 4) jobs.building.push_back(*jobs.queue.Next());
   std::set<std::string> under_way;
   for (const BuildQueue::Task& task : jobs.building) under_way.insert(task.job);
@@ -244,7 +245,7 @@ TEST_CASE("every job has a batch under way where there are as many builders", "[
 TEST_CASE("a job that nobody reads takes nothing, and no claim grows from that", "[build_queue]") {
   Waiting jobs;
   jobs.Add("read", 1, 1);
-  // Its room is filled once; then nobody takes anything.
+  // The room of the unread job is filled once. Then nobody takes its batches.
   jobs.queue.AddStream(100, "plan", "unread");
   REQUIRE(jobs.queue.SetWants(100, Wants(0, {{1000, 0, 64, 4}}, 0)).ok());
   for (int i = 0; i < 8; ++i) {
@@ -256,7 +257,7 @@ TEST_CASE("a job that nobody reads takes nothing, and no claim grows from that",
   jobs.seconds.clear();
   jobs.Run(200);
   CHECK(jobs.seconds["read"] == 200);
-  // It is read again: from here on it has its half, and not the time that it let pass.
+  // The job is read again. From here on it gets its half, and nothing for the time before.
   jobs.next[100] = 0;
   jobs.Want(100, 100);
   jobs.seconds.clear();
@@ -267,7 +268,7 @@ TEST_CASE("a job that nobody reads takes nothing, and no claim grows from that",
 TEST_CASE("memory full of later batches is given up for the next one", "[build_queue]") {
   BuildQueue queue(300);
   queue.AddStream(1, "plan", "f");
-  // Two leases: this worker is full of later batches when it is given the urgent shard.
+  // The worker's memory is full of later batches of lease 1 when it gets the urgent lease 2.
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 100, 8, 8}})).ok());
   CHECK(BuildAll(queue).size() == 3);
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 100, 8, 8}, {2, 0, 1, 1}})).ok());
@@ -275,7 +276,7 @@ TEST_CASE("memory full of later batches is given up for the next one", "[build_q
   REQUIRE(urgent);
   CHECK(urgent->at.example == 0);
   Build(queue, *urgent);
-  CHECK(queue.built_bytes() <= 300);  // the last of the later ones went
+  CHECK(queue.built_bytes() <= 300);  // the last of the later batches was forgotten
   CHECK(queue.TakeToSend(1)->task.at.example == 0);
 }
 
@@ -285,9 +286,9 @@ TEST_CASE("what was forgotten is not built again without room", "[build_queue]")
   queue.AddStream(2, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 2}})).ok());
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10, 20});
-  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 1}})).ok());  // it takes room back
+  REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 1}})).ok());  // it withdraws room
   REQUIRE(queue.SetWants(2, Wants(0, {{1, 0, 1, 1}})).ok());
-  CHECK(BuildAll(queue) == std::vector<std::uint64_t>{0});  // in the place of 20
+  CHECK(BuildAll(queue) == std::vector<std::uint64_t>{0});  // the batch at 20 is forgotten
 }
 
 TEST_CASE("a smaller budget takes what is needed last, and no consumer's next", "[build_queue]") {
@@ -301,10 +302,10 @@ TEST_CASE("a smaller budget takes what is needed last, and no consumer's next", 
   CHECK(queue.built_bytes() == 600);
   CHECK_FALSE(queue.Next());
   queue.SetMemoryBudget(0);
-  CHECK(queue.built_bytes() == 200);  // one each
+  CHECK(queue.built_bytes() == 200);  // the next batch of each consumer
   CHECK(queue.TakeToSend(1)->task.at.example == 0);
   CHECK(queue.TakeToSend(2)->task.at.example == 0);
-  // Without any budget, what is next is built all the same, one at a time.
+  // A consumer's next batch is built even without any budget, one at a time.
   REQUIRE(queue.SetWants(1, Wants(10, {{1, 10, 7, 7}})).ok());
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10});
   queue.SetMemoryBudget(10'000);
@@ -355,8 +356,8 @@ TEST_CASE("want lists that no honest consumer sends are refused and change nothi
 }
 
 TEST_CASE("bounds hold through any history", "[build_queue]") {
-  // Built and unsent never exceeds the budget by more than one batch a builder, nothing is built
-  // without room, and a stream's next batch is always built in the end.
+  // Batches that are built and not sent exceed the budget by at most one batch for each builder and
+  // one for each stream. No batch is built without room.
   rc::prop("any history", [] {
     constexpr std::uint64_t kBudget = 500;
     constexpr std::uint64_t kLargest = 100;
@@ -408,7 +409,7 @@ TEST_CASE("bounds hold through any history", "[build_queue]") {
           }
           break;
       }
-      // Every stream's own next batch may stand beside the budget.
+      // The next batch of each stream may exceed the budget.
       RC_ASSERT(queue.built_bytes() <= kBudget + (kThreads + wants.size()) * kLargest);
     }
   });

@@ -18,10 +18,10 @@ TEST_CASE("work ahead shrinks by what all else takes beyond the rest, down to no
 }
 
 TEST_CASE("batches themselves are not counted against batches, wherever they lie", "[memory]") {
-  CHECK(WorkAheadBudget(250, 1000, {900, 0}, 150) == 250);    // on the heap
-  CHECK(WorkAheadBudget(250, 1000, {750, 250}, 150) == 250);  // in shared memory
-  CHECK(WorkAheadBudget(250, 1000, {900, 100}, 200) == 200);  // half each
-  CHECK(WorkAheadBudget(250, 1000, {100, 0}, 150) == 250);    // not touched yet
+  CHECK(WorkAheadBudget(250, 1000, {900, 0}, 150) == 250);    // batches are on the heap
+  CHECK(WorkAheadBudget(250, 1000, {750, 250}, 150) == 250);  // batches are in shared memory
+  CHECK(WorkAheadBudget(250, 1000, {900, 100}, 200) == 200);  // half of them in each
+  CHECK(WorkAheadBudget(250, 1000, {100, 0}, 150) == 250);    // their memory was not touched yet
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a worker's state machine says of itself, for people.
+// Tests of the text in which a worker's state machine describes itself.
 #include <catch2/catch.hpp>
 
 #include "server/worker/machine/worker_machine.h"
@@ -38,7 +38,7 @@ std::string DumpOfWorker() {
   const auto task = state.NextBuild();
   REQUIRE(task);
   REQUIRE(state.NextBuild());
-  state.OnBuilt(*task, nullptr, 1000, 0.25, {}, now);  // the consumer's next: it goes out
+  state.OnBuilt(*task, nullptr, 1000, 0.25, {}, now);  // the consumer's next batch: it is sent
   now = now + std::chrono::milliseconds(500);
   state.Tick(now);
   return state.Dump();

@@ -1,4 +1,4 @@
-// A worker's state machine, driven by hand.
+// Tests of a worker's state machine. They bring its events one by one.
 #include <catch2/catch.hpp>
 
 #include "server/worker/machine/worker_machine.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr Duration kMs = std::chrono::milliseconds(1);
 constexpr WorkerMachine::StreamId kStream = 1;
 
-/// With a plan that is ready, and one consumer.
+/// A worker's state machine with a plan that is ready, and with one consumer.
 struct Machine {
   std::shared_ptr<test::FakePlan> plan =
       std::make_shared<test::FakePlan>(StepOptions{1000, 10, 0, false, 1});
@@ -46,7 +46,7 @@ struct Machine {
     state.TakeActions();
   }
 
-  /// Alive, where it is said once so much time has passed.
+  /// Lets this much time pass, and returns the Alive that the worker sends then, if any.
   std::optional<v1::Alive> AliveAfter(Duration d) {
     now = now + d;
     state.Tick(now);
@@ -93,7 +93,8 @@ TEST_CASE("a worker that stood still has missed nothing that it can tell", "[wor
   CHECK(m.AliveAfter(1000 * kMs)->wants_age_ms() == 1000);
 }
 
-/// When the next stream to a dispatcher is opened, if it is within `limit`.
+/// Lets time pass until the machine opens its next stream to a dispatcher. Returns that time;
+/// nullopt if it opens none within `limit`.
 std::optional<Time> Reopened(Machine& m, Duration limit) {
   for (const Time end = m.now + limit; m.now < end; m.now = m.now + 10 * kMs) {
     m.state.Tick(m.now);
@@ -114,7 +115,7 @@ TEST_CASE("a worker waits a random time for a dispatcher, longer as streams do n
     m.state.OnWorkClosed(attempt++, Unavailable("reset"), m.now);
     const auto again = Reopened(m, std::chrono::seconds(10));
     REQUIRE(again);
-    // It answers, so that it is there.
+    // The dispatcher answers once, so that the worker counts it as reached.
     v1::WorkResponse response;
     response.set_term(5);
     m.state.OnWorkResponse(attempt, response, m.now);
@@ -125,7 +126,7 @@ TEST_CASE("a worker waits a random time for a dispatcher, longer as streams do n
   CHECK(pauses[1] == Approx(1.05).margin(0.02));
   CHECK(pauses[2] == Approx(2.05).margin(0.02));
   CHECK(pauses[4] == Approx(2.55).margin(0.02));
-  // One that lasts is as good as the first.
+  // After a stream that lasts, the pause is as short as the first one.
   for (int i = 0; i < 300; ++i) {
     m.now = m.now + 100 * kMs;
     v1::WorkResponse pulse;

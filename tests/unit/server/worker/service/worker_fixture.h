@@ -1,4 +1,4 @@
-// A worker whose dispatcher and consumers are a test's, and whose plan is made up.
+// A worker for tests. The test plays its dispatcher and its consumers, and its plan is a FakePlan.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -49,7 +49,7 @@ class FakeProvider final : public PlanProvider {
     return {entry};
   }
 
-  std::atomic<bool> opening{false};  // the dataset `slow`, until open_slow is set
+  std::atomic<bool> opening{false};  // dataset `slow` is being opened until open_slow is set
   std::promise<void> open_slow;
   std::atomic<bool> damaged = false;
   std::atomic<bool> told = false;
@@ -63,7 +63,7 @@ struct Consumer {
   std::shared_ptr<Stream<v1::WantList>> wants;
 };
 
-/// A worker that has joined a dispatcher which the test plays.
+/// A worker that has connected to a dispatcher which the test plays.
 struct Fixture {
   InProcessNetwork network;
   std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
@@ -104,7 +104,7 @@ struct Fixture {
     work.stream->Write(response);
     REQUIRE(work.recorder->WaitForWrites(static_cast<int>(++plays)));
   }
-  /// The dispatcher lives: it asks for something, and this is the worker's answer.
+  /// Asks the worker, as its dispatcher, for a list of files. Returns the report that has it.
   v1::WorkRequest Ask() {
     v1::WorkResponse response;
     response.add_plans()->set_fingerprint(fingerprint);
@@ -121,7 +121,8 @@ struct Fixture {
     auto parts = std::make_shared<Recorder<IncomingPart>>();
     return {parts, network.MakeConnector("c:1")->StreamBatches("w1:1", parts)};
   }
-  /// Reports until one fits.
+  /// Reads reports until one fits, and returns it. Returns nullopt if none of 200 reports fits, or
+  /// if the stream ends.
   template <class F>
   std::optional<v1::WorkRequest> WaitReport(F fits) {
     for (int i = 0; i < 200; ++i) {
@@ -137,7 +138,7 @@ struct Fixture {
     spec.mutable_pipeline()->set_yaml(yaml);
     Say(response);
   }
-  /// Until its plan is ready.
+  /// Gives the worker its plan, and waits until the plan is ready.
   void Serve() {
     Compile();
     REQUIRE(WaitReport([](const v1::WorkRequest& r) {

@@ -1,4 +1,4 @@
-// A worker and its dispatcher.
+// Tests of a worker and its dispatcher.
 #include <algorithm>
 #include <thread>
 
@@ -41,7 +41,8 @@ TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "
 TEST_CASE("a plan waits for its own dataset alone", "[worker]") {
   Fixture f(true);
   v1::WorkResponse response;
-  // By fingerprint, so that the one that has to wait comes first.
+  // The plan that has to wait ("a") comes first. So it would hold up the other if plans waited for
+  // one another.
   for (const std::string id : {"a", f.fingerprint.c_str()}) {
     v1::PlanSpec& spec = *response.add_plans();
     spec.set_fingerprint(id);
@@ -95,7 +96,7 @@ TEST_CASE("a worker without a dispatcher says so at once and then once a minute"
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (logger->count < 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   CHECK(logger->count == 1);
-  // However often it tries, it says so once a minute at most.
+  // The worker tries often, but logs this at most once a minute.
   const Time began = clock->Now();
   for (int tries = 2; tries < 40; ++tries) {
     while (dispatcher->work_attempts < tries && std::chrono::steady_clock::now() < until) {
@@ -167,8 +168,8 @@ TEST_CASE("a worker comes back by itself to a restarted dispatcher, with its num
   REQUIRE(f.work.recorder->WaitClosed());
   auto restarted = std::make_shared<TestDispatcher>();
   f.network.AddDispatcher("d:1", restarted);
-  // The worker's own handler may still be on its way: tick until it has seen the break and
-  // returned.
+  // The worker's handler may not have seen the break yet. So this ticks until the worker has come
+  // back.
   test::Accepted<v1::WorkRequest, v1::WorkResponse> again;
   std::thread ticks([&] { again = restarted->workers.Wait(); });
   std::atomic<bool> joined = false;

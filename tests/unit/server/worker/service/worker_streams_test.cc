@@ -1,4 +1,4 @@
-// A worker and its consumers.
+// Tests of a worker and its consumers.
 #include <algorithm>
 #include <future>
 #include <set>
@@ -56,13 +56,13 @@ TEST_CASE("a worker short of memory builds less ahead, and goes on when there is
     f.worker->Tick();
     return f.WaitReport([&](const v1::WorkRequest& r) { return fits(r.memory_limit_bytes()); });
   };
-  constexpr std::uint64_t kAll = std::uint64_t{1} << 30;  // of WorkerOptions
+  constexpr std::uint64_t kAll = std::uint64_t{1} << 30;  // the default of WorkerOptions
   CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
   f.memory_used = kLimit - 1000;
   CHECK(budget([](std::uint64_t bytes) { return bytes == 1000; }));
   f.memory_used = 2 * kLimit;
   CHECK(budget([](std::uint64_t bytes) { return bytes == 0; }));
-  // A consumer gets batch after batch all the same.
+  // Even then a consumer gets batch after batch.
   auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 8, 8));
   auto part = consumer->Next();
@@ -83,7 +83,7 @@ TEST_CASE("a consumer of the protocol before is served, one of another is told b
     stream->Write(wants);
     return consumer->Next().has_value();
   };
-  CHECK(served());  // protocol 1 says neither its version nor its job
+  CHECK(served());  // want lists of protocol 1 name neither protocol nor job
   wants.set_protocol(kProtocol);
   wants.set_job("x");
   wants.set_priority(7);
@@ -168,7 +168,7 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
     CHECK(part->data_bytes() > 0);
     stream->Close(Cancelled("done"));
     REQUIRE(consumer->WaitClosed());
-    // A plan stays while a stream wants it: until the end of this one has come through.
+    // The plan stays until the worker has noticed that this stream has ended.
     std::optional<v1::WorkRequest> report;
     do {
       f.Say({});
@@ -181,7 +181,7 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
   }
 }
 
-/// The next part that refuses a lease; pulses may come between.
+/// Returns the next part that refuses a lease. Skips signs of life before it.
 std::optional<v1::Refused> NextRefusal(Recorder<IncomingPart>& consumer) {
   while (auto part = consumer.Next()) {
     if (part->part.has_refused()) return part->part.refused();
@@ -196,11 +196,11 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   f.Serve();
   auto [consumer, stream] = f.Consume();
   v1::WantList wants = Wants(f.fingerprint, 8, 1);
-  wants.set_credit_bytes(0);  // the first is sent as `next`
+  wants.set_credit_bytes(0);  // only the first batch is sent, because it is `next`
   stream->Write(wants);
   REQUIRE(consumer->Next());
   while (!f.worker->Idle()) std::this_thread::yield();
-  wants.mutable_wants(0)->set_room(3);  // the others stay built
+  wants.mutable_wants(0)->set_room(3);  // the other batches are built and not sent
   stream->Write(wants);
   while (f.Ask().memory_bytes() == 0) std::this_thread::yield();
   f.provider->damaged = true;
@@ -220,7 +220,7 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   CHECK(refused->lease().n() == 1);
   CHECK(refused->code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
   CHECK(refused->message() == "b.bin was written to");
-  // New wants too.
+  // New wants are refused too.
   wants.mutable_wants(0)->mutable_lease()->set_n(2);
   stream->Write(wants);
   const auto again = NextRefusal(*consumer);
