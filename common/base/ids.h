@@ -30,7 +30,7 @@ class StrongId {
 using FileId = StrongId<struct FileIdTag, std::uint32_t>;
 /// A definition in an index, numbered in file order from 0.
 using DefinitionId = StrongId<struct DefinitionIdTag, std::uint32_t>;
-/// An example of a plan, numbered from 0 in the fixed order that the reference semantics give.
+/// An example of a source, numbered from 0 in the order in which the source lists its examples.
 using ExampleId = StrongId<struct ExampleIdTag, std::uint64_t>;
 
 /// The number of a session, lease or worker. It is never used twice. Numbers are ordered, and a

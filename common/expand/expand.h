@@ -1,6 +1,5 @@
 // Turns a packed batch into a delivered one in a single pass. Values are widened to one index type,
-// node numbers count across the batch, and reversed and self edges are added in the exact order of
-// the reference semantics.
+// node numbers count across the batch, and reversed and self edges are added in an exact order.
 //
 // The packed edges of an example are grouped by label, labels ascending. With L labels, they are
 // completed as follows:

@@ -25,6 +25,7 @@ struct StatusArguments {
   std::string address = "127.0.0.1:7700";
   std::string format = "table";
   bool watch = false;
+  bool details = false;
   double period_seconds = 2;
   double timeout_seconds = 10;
   std::string job;
@@ -113,11 +114,15 @@ void AddShowOptions(CLI::App* command, StatusArguments& options) {
 
 void AddStatusCommand(Tool& tool) {
   const auto options = std::make_shared<StatusArguments>();
-  CLI::App* command = tool.Add("status", "Show datasets, jobs, workers and consumers",
-                               "  millrace status --address 127.0.0.1:7700 --watch\n"
-                               "  millrace status --format json\n",
-                               [options] { return Show(*options, &StatusTable); });
+  CLI::App* command = tool.Add(
+      "status", "Show datasets, jobs, workers and consumers",
+      "  millrace status --address 127.0.0.1:7700 --watch\n"
+      "  millrace status --details\n"
+      "  millrace status --format json\n",
+      [options] { return Show(*options, options->details ? &DetailedStatusTable : &StatusTable); });
   AddShowOptions(command, *options);
+  command->add_flag("--details", options->details,
+                    "add what each consumer grants its workers, and which workers it avoids");
 }
 
 void AddJobsCommand(Tool& tool) {

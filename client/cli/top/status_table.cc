@@ -1,12 +1,14 @@
 #include "client/cli/top/status_table.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
 #include "common/transport/convert/drop_reasons.h"
+#include "common/transport/convert/places.h"
 #include "common/transport/convert/wait_causes.h"
 
 namespace millrace::cli {
@@ -65,6 +67,45 @@ std::string WaitText(const v1::Wait& wait) {
   return text + fmt::format(" for {:.1f} s", wait.since_seconds());
 }
 
+std::string RankText(const v1::ConsumerStatus& consumer) {
+  return consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
+                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica());
+}
+
+std::string GrantsTable(const v1::ServiceStatus& status) {
+  TextTable grants({"JOB", "RANK", "WINDOW", "LEASE WINDOW", "ROOM", "CREDIT"});
+  for (const v1::ConsumerStatus& consumer : status.consumers()) {
+    const bool known = consumer.has_grants();
+    const v1::Grants& granted = consumer.grants();
+    grants.Add({consumer.job(), RankText(consumer),
+                known ? fmt::format("{}", granted.window()) : "-",
+                fmt::format("{}", consumer.lease_window()),
+                known ? fmt::format("{}", granted.room()) : "-",
+                known ? Megabytes(static_cast<double>(granted.credit_bytes())) : "-"});
+  }
+  return Section("what consumers grant", grants);
+}
+
+std::string FailingTable(const v1::ServiceStatus& status) {
+  std::map<Number, std::string> names;
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    names[FromProto(worker.id())] = worker.name();
+  }
+  TextTable failing({"JOB", "RANK", "WORKER", "AVOIDED FOR", "WHY"});
+  for (const v1::ConsumerStatus& consumer : status.consumers()) {
+    for (const v1::Failing& worker : consumer.failing()) {
+      const Number id = FromProto(worker.worker());
+      const auto name = names.find(id);
+      failing.Add({consumer.job(), RankText(consumer),
+                   name != names.end() ? name->second : id.ToString(),
+                   worker.code() != 0 ? "refused steps"
+                                      : fmt::format("{:.1f} s", worker.remaining_seconds()),
+                   worker.reason()});
+    }
+  }
+  return Section("workers that consumers avoid", failing);
+}
+
 }  // namespace
 
 std::string JobsTable(const v1::ServiceStatus& status) {
@@ -121,19 +162,20 @@ std::string StatusTable(const v1::ServiceStatus& status) {
   TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
                        "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
-    consumers.Add(
-        {consumer.job(),
-         consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
-                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica()),
-         consumer.where(), consumer.state(), fmt::format("{}", consumer.next().epoch()),
-         fmt::format("{}", consumer.step()),
-         fmt::format("{}, {}", consumer.buffered_batches(),
-                     Megabytes(static_cast<double>(consumer.buffered_bytes()))),
-         fmt::format("{}", consumer.leases()), fmt::format("{:.1f} s", consumer.waited_seconds()),
-         fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()), WaitText(consumer.now()),
-         consumer.why()});
+    consumers.Add({consumer.job(), RankText(consumer), consumer.where(), consumer.state(),
+                   fmt::format("{}", consumer.next().epoch()), fmt::format("{}", consumer.step()),
+                   fmt::format("{}, {}", consumer.buffered_batches(),
+                               Megabytes(static_cast<double>(consumer.buffered_bytes()))),
+                   fmt::format("{}", consumer.leases()),
+                   fmt::format("{:.1f} s", consumer.waited_seconds()),
+                   fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
+                   WaitText(consumer.now()), consumer.why()});
   }
   return text + Section("consumers", consumers);
+}
+
+std::string DetailedStatusTable(const v1::ServiceStatus& status) {
+  return StatusTable(status) + GrantsTable(status) + FailingTable(status);
 }
 
 }  // namespace millrace::cli

@@ -59,7 +59,7 @@ def text(timer, stats, held):
         lines.append("  the training's own limit: open the session with repeat_first=50 to see it")
     waits = {cause: s for cause, s in stats.get("waited_seconds", {}).items() if s > 0}
     if waits:
-        lines.append("waited, by cause, since the session was opened")
+        lines.append("waited, by cause, since the session was opened or last moved")
         for cause, seconds in sorted(waits.items(), key=lambda item: -item[1]):
             lines.append(f"  {cause:<22} {seconds:.3f} s")
     if waits.get("slot"):

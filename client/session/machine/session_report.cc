@@ -38,6 +38,12 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
       ToProto(late->lease.id, report.mutable_late());
     }
   }
+  v1::Grants* grants = report.mutable_grants();
+  grants->set_window(static_cast<std::uint32_t>(stock.window()));
+  for (const auto& [id, link] : workers.all()) {
+    grants->set_room(grants->room() + static_cast<std::uint32_t>(link.room));
+    grants->set_credit_bytes(grants->credit_bytes() + link.credit_left());
+  }
   report.set_buffered_batches(static_cast<std::uint32_t>(stock.held_batches()));
   report.set_buffered_bytes(stock.held_bytes());
 

@@ -44,6 +44,9 @@ void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& sessio
   out.set_buffered_batches(report.buffered_batches());
   out.set_buffered_bytes(report.buffered_bytes());
   *out.mutable_now() = report.now();
+  if (report.has_grants()) *out.mutable_grants() = report.grants();
+  out.set_lease_window(report.window());
+  *out.mutable_failing() = report.failing();
   *out.mutable_counters() = report.counters();
   *out.mutable_waited() = report.counters().waited();
   out.set_waited_seconds(WaitedSeconds(report.counters()));

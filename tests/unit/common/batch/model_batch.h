@@ -71,7 +71,7 @@ std::shared_ptr<const PackedBatch> Pack(const ModelBatch& batch, BufferPool& poo
 /// so on.
 ModelBatch RandomBatch(std::uint64_t seed, int size);
 
-/// The delivered edges of one graph, computed as the page on reference semantics describes.
+/// The delivered edges of one graph, computed slowly, one rule after the other.
 std::vector<ModelEdge> CompleteByThePage(const ModelGraph& graph, const ExpandSpec& expand);
 
 /// All values of a tensor.

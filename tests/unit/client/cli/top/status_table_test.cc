@@ -56,5 +56,36 @@ TEST_CASE("status names what was dropped as the dispatcher does, or by its numbe
   CHECK_THAT(JobsTable(status), Contains("3 too_large, 3 too_old, 3 reason 18"));
 }
 
+TEST_CASE("the details of a status are what consumers grant and which workers they avoid",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::WorkerStatus& worker = *status.add_workers();
+  worker.set_name("builder-7");
+  worker.mutable_id()->set_n(7);
+  v1::ConsumerStatus& consumer = *status.add_consumers();
+  consumer.set_job("train");
+  consumer.set_rank(3);
+  consumer.set_lease_window(64);
+  consumer.mutable_grants()->set_window(41);
+  consumer.mutable_grants()->set_room(29);
+  consumer.mutable_grants()->set_credit_bytes(7'300'000);
+  const auto avoid = [&](std::uint64_t n, std::uint32_t code, const char* why) {
+    v1::Failing& failing = *consumer.add_failing();
+    failing.mutable_worker()->set_n(n);
+    failing.set_remaining_seconds(2.5);
+    failing.set_code(code);
+    failing.set_reason(why);
+  };
+  avoid(7, 0, "connection refused");
+  avoid(8, 15, "b.bin is damaged");
+  status.add_consumers()->set_job("of an older version");
+  const std::string table = DetailedStatusTable(status);
+  CHECK_THAT(table, Catch::Matches("(.|\n)*train +3 +41 +64 +29 +7.3 MB *\n(.|\n)*"));
+  CHECK_THAT(table, Catch::Matches("(.|\n)*of an older version +0 +- +0 +- +-(.|\n)*"));
+  CHECK_THAT(table, Catch::Matches("(.|\n)*builder-7 +2.5 s +connection refused(.|\n)*"));
+  CHECK_THAT(table, Catch::Matches("(.|\n)*0-8 +refused steps +b.bin is damaged(.|\n)*"));
+  CHECK_THAT(StatusTable(status), !Contains("LEASE WINDOW"));
+}
+
 }  // namespace
 }  // namespace millrace::cli

@@ -21,6 +21,27 @@ TEST_CASE("a worker gets one stream, and one want list with all its leases", "[s
   CHECK(wants->credit_bytes() > 0);
 }
 
+TEST_CASE("a report says what is granted to all workers together", "[session][wants]") {
+  Machine m;
+  m.Welcome();
+  m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 3, 3, 2)});
+  const auto opened = m.Take<OpenBatches>();
+  REQUIRE(opened.size() == 2);
+  std::uint32_t room = 0;
+  std::uint64_t credit = 0;
+  for (const OpenBatches& stream : opened) {
+    const auto list = m.Wants(stream.stream);
+    REQUIRE(list);
+    for (const v1::Want& want : list->wants()) room += want.room();
+    credit += list->credit_bytes();
+  }
+  CHECK(room == 6);
+  const v1::Report report = m.PassAttached(kSecond);
+  CHECK(report.grants().window() == m.state->window());
+  CHECK(report.grants().room() == room);
+  CHECK(report.grants().credit_bytes() == credit);
+}
+
 TEST_CASE("want lists name the job and its priority, so that workers can divide their time",
           "[session][wants]") {
   Machine m({.priority = 7});

@@ -167,6 +167,34 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
   CHECK(status.consumers(0).waited_last_minute_seconds() == Approx(8));
 }
 
+TEST_CASE("status shows what a consumer grants and which workers failed it", "[status]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  report.set_window(24);
+  h.Report(stream, report);
+  CHECK(!StatusOf(h).consumers(0).has_grants());  // a consumer of an older version
+  report.mutable_grants()->set_window(12);
+  report.mutable_grants()->set_room(9);
+  report.mutable_grants()->set_credit_bytes(4096);
+  v1::Failing& failing = *report.add_failing();
+  failing.mutable_worker()->set_n(77);
+  failing.set_reason("connection refused");
+  failing.set_remaining_seconds(3);
+  h.Report(stream, report);
+  const v1::ServiceStatus status = StatusOf(h);
+  const v1::ConsumerStatus& consumer = status.consumers(0);
+  CHECK(consumer.lease_window() == 24);
+  CHECK(consumer.grants().window() == 12);
+  CHECK(consumer.grants().room() == 9);
+  CHECK(consumer.grants().credit_bytes() == 4096);
+  REQUIRE(consumer.failing_size() == 1);
+  CHECK(consumer.failing(0).worker().n() == 77);
+  CHECK(consumer.failing(0).reason() == "connection refused");
+}
+
 TEST_CASE("figures of more than a minute ago leave the rates", "[status]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
