@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
+#include "client/cli/top/top_rows.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/wait_causes.h"
@@ -65,11 +66,6 @@ std::string WaitText(const v1::Wait& wait) {
   if (!wait.stage().empty()) text += " " + wait.stage();
   if (!wait.worker_address().empty()) text += " at " + wait.worker_address();
   return text + fmt::format(" for {:.1f} s", wait.since_seconds());
-}
-
-std::string RankText(const v1::ConsumerStatus& consumer) {
-  return consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
-                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica());
 }
 
 std::string GrantsTable(const v1::ServiceStatus& status) {

@@ -95,11 +95,6 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
   return list;
 }
 
-std::string RankText(const v1::ConsumerStatus& consumer) {
-  return consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
-                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica());
-}
-
 /// Finds the name of a worker by its number; falls back to an address if the number is not known.
 class WorkerNames {
  public:

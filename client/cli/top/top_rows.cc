@@ -75,6 +75,11 @@ void Sort(std::vector<ConsumerRow>& rows, TopSort sort) {
 
 }  // namespace
 
+std::string RankText(const v1::ConsumerStatus& consumer) {
+  return consumer.replica() == 0 ? fmt::format("{}", consumer.rank())
+                                 : fmt::format("{} ({})", consumer.rank(), consumer.replica());
+}
+
 WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
   // A consumer that is not let in yet reports nothing itself.
   if (consumer.state() == "waiting") return WaitCause::kAttach;

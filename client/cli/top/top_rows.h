@@ -19,6 +19,8 @@ namespace millrace::cli {
 /// An amount per second; nothing if it is not known yet.
 using Rate = std::optional<double>;
 
+/// The rank, with the replica after it if that is not 0: "3", "3 (1)".
+std::string RankText(const v1::ConsumerStatus& consumer);
 /// What a consumer waits for now. kAttach for a consumer that is not let in yet; such a consumer
 /// reports nothing itself.
 WaitCause CauseOf(const v1::ConsumerStatus& consumer);

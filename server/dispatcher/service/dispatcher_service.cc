@@ -1,7 +1,6 @@
 #include "server/dispatcher/service/dispatcher_service.h"
 
 #include <algorithm>
-#include <exception>
 #include <future>
 #include <utility>
 
@@ -10,7 +9,6 @@
 #include "common/system/host.h"
 #include "server/dispatcher/machine/status.h"
 #include "server/dispatcher/service/dispatcher_metrics.h"
-#include "server/dispatcher/service/plan_compiler.h"
 
 namespace millrace {
 namespace {
@@ -18,22 +16,6 @@ namespace {
 constexpr int kCompilers = 2;
 constexpr int kMostQuestions = 64;
 constexpr std::chrono::seconds kAnswerWithin(10);
-
-void WriteLog(Logger& logger, const LogEvent& e) {
-  const auto field = [&](std::size_t i) { return LogField(e.fields[i].first, e.fields[i].second); };
-  switch (e.fields.size()) {
-    case 0:
-      return logger.Log(e.level, e.event, {});
-    case 1:
-      return logger.Log(e.level, e.event, {field(0)});
-    case 2:
-      return logger.Log(e.level, e.event, {field(0), field(1)});
-    case 3:
-      return logger.Log(e.level, e.event, {field(0), field(1), field(2)});
-    default:
-      return logger.Log(e.level, e.event, {field(0), field(1), field(2), field(3)});
-  }
-}
 
 /// A stream that came in. If the event loop never takes it, it is refused, so that its peer
 /// connects again.
@@ -48,15 +30,6 @@ struct Offer {
 
   std::shared_ptr<StreamT> stream;
 };
-
-Result<std::shared_ptr<const PlanFacts>> CompileSafely(PlanCompiler& compiler,
-                                                       const v1::PipelineText& pipeline) {
-  try {
-    return compiler.Compile(pipeline);
-  } catch (const std::exception& e) {
-    return Internal(fmt::format("compiling the plan failed: {}", e.what()));
-  }
-}
 
 }  // namespace
 
@@ -330,101 +303,5 @@ Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& 
     return response;
   });
 }
-
-// --- Actions
-
-void DispatcherService::Perform(Actions actions) {
-  for (Action& action : actions) {
-    std::visit([this](auto& a) { Do(a); }, action);
-  }
-  event_began_ = Time{};
-  leads_ = dispatcher_->stepped_down().ok();
-  if (!leads_) BeginAnew();
-}
-
-// Only this process writes to the store, so there is no other dispatcher that peers could go to. If
-// a peer has seen a higher term, that came from an earlier store or clock. Peers follow a term that
-// is still higher. They bring back all other facts, as after a start.
-void DispatcherService::BeginAnew() {
-  if (beginning_ || clock_->Now() < begin_again_at_) return;
-  beginning_ = true;
-  // On the thread that writes the records, so that those that wait to be written come first.
-  committer_.Post([this, queue = queue_, above = dispatcher_->seen_term()] {
-    auto begun = BeginTerm(*store_, *clock_, above);
-    queue->Post([this, begun = std::move(begun)] { Begun(begun); });
-  });
-}
-
-void DispatcherService::Check(const Status& stored) const {
-  if (stored.code() == StatusCode::kInternal && hooks_.on_broken_store) {
-    hooks_.on_broken_store(stored);
-  }
-}
-
-void DispatcherService::Begun(const Result<TermRecords>& begun) {
-  beginning_ = false;
-  if (!begun.ok()) {
-    Check(begun.status());
-    begin_again_at_ = clock_->Now() + options_.retry;
-    logger_->Error("a new term cannot be begun; it is tried again",
-                   {{"over", term_.load()}, {"why", begun.status()}});
-    return;
-  }
-  logger_->Warning("began a new term; all sessions and workers come back to it",
-                   {{"term", begun->term}, {"why", dispatcher_->stepped_down()}});
-  term_ = begun->term;
-  dispatcher_.emplace(options_, begun->term, begun->jobs, Now(),
-                      [this](const Update& update) { tally_.WillApply(update); });
-  for (const auto& [id, dataset] : datasets_) Perform(dispatcher_->OnDataset(id, dataset, Now()));
-}
-
-void DispatcherService::Do(SendAttach& action) {
-  if (traces_->tracer().on()) RecordLeases(action);
-  const auto it = attach_streams_.find(action.stream);
-  if (it != attach_streams_.end()) it->second->Send(std::move(action.message));
-}
-
-void DispatcherService::Do(SendWork& action) {
-  const auto it = work_streams_.find(action.stream);
-  if (it != work_streams_.end()) it->second->Send(std::move(action.message));
-}
-
-void DispatcherService::Do(CloseStream& action) {
-  if (const auto it = attach_streams_.find(action.stream); it != attach_streams_.end()) {
-    refusals_.Count("Attach", action.status);
-    it->second->Close(action.status);
-    attach_streams_.erase(it);
-  }
-  if (const auto it = work_streams_.find(action.stream); it != work_streams_.end()) {
-    refusals_.Count("Work", action.status);
-    it->second->Close(action.status);
-    work_streams_.erase(it);
-  }
-}
-
-void DispatcherService::Do(CompilePlan& action) {
-  compilers_.Post([this, queue = queue_, action = std::move(action)] {
-    if (queue->closed()) return;
-    auto plan = CompileSafely(*compiler_, action.pipeline);
-    queue->Post([this, key = action.key, plan = std::move(plan)] {
-      Perform(dispatcher_->OnPlanCompiled(key, plan, Now()));
-    });
-  });
-}
-
-void DispatcherService::Do(CommitRecord& action) {
-  committer_.Post([this, queue = queue_, term = term_.load(), record = std::move(action.record)] {
-    const Time began = clock_->Now();
-    const Status status = store_->CommitJob(term, record, clock_->UnixSeconds());
-    Check(status);
-    const double seconds = ToSeconds(clock_->Now() - began);
-    queue->Post([this, record, status, seconds] {
-      tally_.Committed(seconds, status);
-      Perform(dispatcher_->OnRecordCommitted(record, status, Now()));
-    });
-  });
-}
-
-void DispatcherService::Do(LogEvent& action) { WriteLog(*logger_, action); }
 
 }  // namespace millrace

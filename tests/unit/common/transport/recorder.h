@@ -43,10 +43,10 @@ class Recorder final : public StreamHandler<In> {
   }
 
   /// The next message; nothing if the stream closed or patience ran out.
-  std::optional<In> Next() {
+  std::optional<In> Next(std::chrono::milliseconds patience = kPatience) {
     MutexLock lock(mutex_);
     while (messages_.empty() && !closed_) {
-      if (!changed_.WaitFor(mutex_, kPatience)) return std::nullopt;
+      if (!changed_.WaitFor(mutex_, patience)) return std::nullopt;
     }
     if (messages_.empty()) return std::nullopt;
     In message = std::move(messages_.front());

@@ -83,7 +83,7 @@ TEST_CASE("the details of a status are what consumers grant and which workers th
   CHECK_THAT(table, Catch::Matches("(.|\n)*train +3 +41 +64 +29 +7.3 MB *\n(.|\n)*"));
   CHECK_THAT(table, Catch::Matches("(.|\n)*of an older version +0 +- +0 +- +-(.|\n)*"));
   CHECK_THAT(table, Catch::Matches("(.|\n)*builder-7 +2.5 s +connection refused(.|\n)*"));
-  CHECK_THAT(table, Catch::Matches("(.|\n)*0-8 +refused steps +b.bin is damaged(.|\n)*"));
+  CHECK_THAT(table, Catch::Matches("(.|\n)*0\\.8 +refused steps +b.bin is damaged(.|\n)*"));
   CHECK_THAT(StatusTable(status), !Contains("LEASE WINDOW"));
 }
 
