@@ -29,7 +29,7 @@ bool SlotPool::IsFree(const Slot& slot) const {
 Slot SlotPool::TakeIdle(std::size_t bytes, bool even_busy) {
   auto best = idle_.end();
   for (auto it = idle_.begin(); it != idle_.end(); ++it) {
-    // A slot that is twice as large as needed is left for another batch that needs it.
+    // A slot of more than twice the needed size is left for a larger batch.
     if (it->capacity < bytes || it->capacity / 2 > BufferPool::SizeClass(bytes)) continue;
     if (even_busy) {
       best = it;

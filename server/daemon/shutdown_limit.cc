@@ -8,7 +8,8 @@
 namespace millrace {
 namespace {
 
-// Time for stopping itself, after all work that is owed is done.
+// Added to the grace time, in which the daemon finishes the work that it owes: time to stop its
+// threads and to exit.
 constexpr double kStopSeconds = 2;
 
 }  // namespace

@@ -6,7 +6,8 @@
 // If its content is unchanged, it is hashed once more at the next look. The second hash is for a
 // write that came during the first one: file times are coarse, so such a write may not have changed
 // them again. Only then are the new times accepted as those of the unchanged file. A file whose
-// times change at every look stays in doubt and is hashed at every look. It is used all the time.
+// times change at every look stays in doubt and is hashed at every look. The file stays in use
+// meanwhile.
 //
 // Not thread-safe.
 #pragma once
@@ -57,9 +58,11 @@ class FileDoubts {
  private:
   struct Doubt {
     const MappedFile* file = nullptr;
-    FileIdentity known;                  // with this identity, the content is known to be unchanged
-    std::optional<FileIdentity> hashed;  // with this identity, the content was found unchanged once
-    bool waits = false;                  // it is in queue_
+    FileIdentity known;  // with this identity, the content is known to be unchanged
+    // With this identity, one hash found the content unchanged. It becomes `known` when the second
+    // hash finds so too.
+    std::optional<FileIdentity> hashed;
+    bool waits = false;  // it is in queue_
   };
 
   /// None if the file is no longer in doubt, or has to be hashed again.

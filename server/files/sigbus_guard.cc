@@ -14,9 +14,9 @@
 namespace millrace {
 namespace {
 
-// A registered range, in memory that is never freed. The handler reads slots while other threads
-// release and take them. `version` is odd while a slot changes. The handler skips such a slot: it
-// cannot be the slot of the fault, because its owner is busy changing it.
+// Holds one registered range. Slots are never freed, because the handler reads them while other
+// threads release and take them. `version` is odd while a slot changes. The handler skips such a
+// slot: it cannot be the slot of the fault, because its owner is busy changing it.
 struct Slot {
   std::atomic<bool> taken{false};
   std::atomic<std::uint32_t> version{0};

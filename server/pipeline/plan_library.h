@@ -119,8 +119,8 @@ class PlanLibrary {
   /// still be served. `stop` ends long work.
   bool CheckFiles(const std::stop_token& stop = {});
 
-  /// Number of files found bad so far, by the moment: "open" (while a dataset was opened) and
-  /// "served" (changed while the dataset was served).
+  /// How many files were found bad so far while their dataset was opened ("open"), and how many
+  /// while it was served ("served").
   std::map<std::string, std::uint64_t> file_failures() const;
 
   /// The ids of all datasets.

@@ -336,7 +336,7 @@ class Cluster(harness.Cluster):
         return self.check_prefix(consumer.lines(), world_size)
 
     def check_prefix(self, lines, world_size):
-        """The same check for the lines of its log."""
+        """Like expect_prefix, for the lines of a consumer's log."""
         counts = [sum(line["rank"] == rank for line in lines) for rank in range(world_size)]
         epochs = 1 + max((line["epoch"] for line in lines), default=0)
         expected = []

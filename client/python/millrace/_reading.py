@@ -176,7 +176,7 @@ class Reading:
         try:
             self._attach_reader()
         except BaseException:
-            # The session attaches at its old place when it is asked for more.
+            # Nothing is open now. The next read attaches at the old place.
             self._go_on_at, self._begun = before, begun
             raise
         self._begun = _not_yet_given(Place(self.open.position(), place.parts_given))

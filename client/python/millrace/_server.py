@@ -10,4 +10,5 @@ class Server(abc.ABC):
 
     @abc.abstractmethod
     def watch(self, reader: object) -> object:
-        """A reader whose calls fail once the daemon has ended; they do not wait for another one."""
+        """Wraps `reader`: once this daemon has ended, its calls fail. They do not wait for a
+        new daemon."""

@@ -39,7 +39,7 @@ class Reader {
   /// The example's origin as a dict, or None if only the servers know it.
   nanobind::object Describe(nanobind::handle example);
   nanobind::dict Stats();
-  /// The batches that Python holds: (epoch, step, paths of tensors held besides the batch).
+  /// The batches whose memory Python keeps: (epoch, step, paths of the tensors that Python holds).
   nanobind::list Held();
   void Cancel();
   void Close();

@@ -8,10 +8,10 @@
 //    one tensor.
 //  - A tensor with the expansion kNodeOffset, kEdgeSource or kEdgeTarget names in `node_splits` the
 //    splits tensor that numbers the nodes.
-//  - Edges that belong together name the same splits tensor, whose expansion is kEdgeSplits. They
-//    are exactly one kEdgeSource, one kEdgeTarget of the same dtype and node_splits, and one
-//    kEdgeLabel. There may be several such groups. If edges are added, no other tensor may name
-//    these splits.
+//  - A splits tensor with the expansion kEdgeSplits cuts a group of edges: exactly one kEdgeSource,
+//    one kEdgeTarget and one kEdgeLabel. Source and target have the same dtype and the same
+//    node_splits. There may be several groups. If the expansion adds reversed edges or self edges,
+//    no other tensor may name the splits of a group.
 //  - Paths and names of dimensions are 1 to 255 printable ASCII characters without blanks.
 //
 // Pure functions.

@@ -46,7 +46,8 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
   const SessionFacts* known =
       brought.is_set() ? facts_.FindSession(brought) : facts_.FindSessionByNonce(hello.nonce());
   if (known != nullptr && known->hello.nonce() != hello.nonce()) {
-    // Two dispatchers took one term within a second and both issued this number.
+    // Another session has this number too: two dispatchers took the same term within a second, and
+    // both issued it. This session is treated as if it had brought no number.
     brought = {};
     known = facts_.FindSessionByNonce(hello.nonce());
   }

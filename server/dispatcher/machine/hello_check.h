@@ -10,13 +10,13 @@
 
 namespace millrace {
 
-/// Checks the fields of a Hello that need no plan. InvalidArgument with the numbers.
+/// Checks the fields of a Hello that need no plan. InvalidArgument says what is wrong.
 Status CheckHello(const v1::Hello& hello, const DispatcherOptions& options);
 
 /// Checks that a session that comes back is still the same. InvalidArgument that describes both.
 Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello);
 
-/// Checks the fields of a worker's report. InvalidArgument with the numbers.
+/// Checks the fields of a worker's report. InvalidArgument says what is wrong.
 Status CheckWorkRequest(const v1::WorkRequest& request);
 
 /// Checks the cursor, world size and start of a session against its plan, and computes what Welcome
@@ -26,12 +26,12 @@ Status CheckWorkRequest(const v1::WorkRequest& request);
 Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& plan,
                                    std::string_view cursor_canonical);
 
-/// Checks a report of a session that has its plan. InvalidArgument with the numbers.
+/// Checks a report of a session that has its plan. InvalidArgument says what is wrong.
 Status CheckReport(const v1::Report& report, const SessionPlan& plan,
                    const DispatcherOptions& options);
 
 /// Checks the counts in a report and the texts that name something. It needs no plan.
-/// InvalidArgument with the numbers.
+/// InvalidArgument says what is wrong.
 Status CheckReportSize(const v1::Report& report, const DispatcherOptions& options);
 
 /// Cuts the texts that are for people, and drops the fields that this version does not know. A

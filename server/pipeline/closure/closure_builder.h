@@ -107,7 +107,7 @@ class ClosureBuilder {
   /// keeps them for later.
   ClosureEnd Add(const View& view, const LoadedNode<View>& loaded, std::uint32_t number,
                  Closure& closure);
-  /// Puts the edges of a node at the end of the line.
+  /// Puts the edges of a node at the end of the line of edges that the loop follows.
   ClosureEnd Append(const View& view, const Pending& node, Closure& closure);
   ClosureEnd LabelNodes(View& view, Closure& closure);
   static void RemoveDropped(Closure& closure);

@@ -65,7 +65,8 @@ class ClosureInTurns {
   std::uint32_t read_ = 0;    // nodes that have been read
   std::uint32_t copied_ = 0;  // nodes whose edges are in the line
   std::size_t followed_ = 0;  // edges of the line that have been followed
-  std::size_t kept_ = 0;  // those of them that belong to the closure; they are moved to the front
+  // How many of the followed edges belong to the closure. They are moved to the front of the line.
+  std::size_t kept_ = 0;
   ClosureEnd end_ = ClosureEnd::kDone;
 };
 

@@ -72,7 +72,8 @@ class StampedArray {
     /// Returns whether the node has no number yet. *number is then `next`, otherwise the node's
     /// number. Takes no branch. REQUIRES: node < nodes; next is below MovingBase::kMaxNumbers.
     bool Number(std::uint64_t node, std::uint32_t next, std::uint32_t* number) const {
-      // If the stamp is below the base, the difference wraps round to more than any number.
+      // A node without a number has a stamp below the base. The difference then wraps round to more
+      // than `next` can be, so the minimum is `next`.
       *number = std::min(stamps_[node] - base_, next);
       return *number == next;
     }

@@ -161,8 +161,8 @@ class BuildQueue {
   static bool IsUrgent(const StreamState& stream, const Key& key) {
     return key.first <= stream.next;
   }
-  /// Whether the consumer's next batch is still to be built. If that one was sent already, the
-  /// batch after it counts.
+  /// Whether the batch that the consumer needs next is pending or being built. If that batch was
+  /// sent already, this is about the batch that the stream wants after it.
   static bool Waits(const StreamState& stream);
   /// Whether memory allows the stream another batch: the budget is not used up, or the stream holds
   /// less than its equal share.

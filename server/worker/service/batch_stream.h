@@ -1,5 +1,5 @@
 // The sending side of one consumer's stream. It cuts a built batch into parts and sends one at a
-// time: the next part goes out when the write of the last one is done.
+// time: the next part goes out when the write of the part before it is done.
 //
 // Not thread-safe. The worker guards it.
 #pragma once

@@ -71,8 +71,9 @@ class Assembler {
   const FileSummary& FileAt(std::size_t id) const { return dataset_.summaries[order()[id]]; }
   const std::string& NameAt(std::size_t id) const { return dataset_.names[order()[id]]; }
 
-  // Counts where each file's records go. Numbers of records have 32 bits in the index, and kNone is
-  // not one of them.
+  // Finds the number of each file's first record of every kind, and the totals. The index numbers
+  // records with 32 bits. The number kNone stands for no record, so a dataset with too many is
+  // refused.
   Status CountAll() {
     file_ids_.assign(dataset_.names.size(), kNone);
     first_.resize(order().size());

@@ -137,8 +137,8 @@ struct HostFileRecord {
   std::int64_t changed_ns;   // last change of contents or inode, ns since 1970
 };
 
-/// A file of the folder that is not in the index (BuildOptions::skip_bad), with its state at that
-/// decision. If the file has changed since, the decision is made again.
+/// A file of the folder that the index leaves out (BuildOptions::skip_bad), with its size and times
+/// when the index was built. Once they have changed, the index no longer fits the folder.
 struct LeftOutRecord {
   std::uint64_t size;
   HostFileRecord host;  // size and all three values are 0 if the file could not be examined

@@ -22,7 +22,8 @@ ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft,
 }
 
 void ProofStateSource::MakeTensors() {
-  // For an empty table the only value is 0, so that types are defined.
+  // The largest index into a table of `count` entries, which decides the type of its tensor. An
+  // empty table has none, and counts as if it had one entry.
   const auto last = [](std::uint64_t count) { return std::max<std::uint64_t>(count, 1) - 1; };
   const IndexBounds& bounds = index().bounds();
   const std::uint64_t nodes = NodeBound(tables_.closure, 1);

@@ -267,7 +267,8 @@ TEST_CASE("a stretch of a long order looks like independent draws", "[permutatio
       const Permutation permutation(seed, 0, n);
       const Permutation next(seed, 1, n);
       const std::uint64_t first = seed % 2 == 0 ? 0 : n / 2;
-      std::vector<std::uint64_t> value_counts(kBins * kBins, 0);  // one row a quarter
+      // The stretch is cut into kBins slices, and each slice has a row of bins.
+      std::vector<std::uint64_t> value_counts(kBins * kBins, 0);
       std::vector<std::uint64_t> difference_counts(kBins, 0);
       std::vector<std::uint64_t> move_counts(kBins, 0);
       double sum = 0;

@@ -32,7 +32,7 @@ struct PlainDefinition {
   std::uint32_t cluster = 0;  // number of a node; a constant's own node
   DefinitionTag tag{};
   schema::Definition::Status::Which status{};
-  std::vector<std::uint32_t> required;  // numbers of files
+  std::vector<std::uint32_t> required;  // files, by number
 };
 
 struct PlainOutcome {

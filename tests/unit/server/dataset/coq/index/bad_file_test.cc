@@ -234,7 +234,7 @@ TEST_CASE("a cluster that is not one chain is bad", "[bad]") {
   // Definition 1 is taken out of the chain 0, 1, 2.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) { f.definitions[0].previous = 2; }),
              Contains("cluster"));
-  // The same is done, but the definition taken out comes first in the list of definitions.
+  // The same, but definition 1 comes before definition 0 in the file's list of definitions.
   CHECK_THAT(ReasonOfChange([](FixtureFile& f) {
                f.definitions[0].previous = 2;
                std::swap(f.definitions[0], f.definitions[1]);
@@ -349,8 +349,9 @@ TEST_CASE("lists that claim a billion elements of no size are refused, not walke
     const std::size_t tag = i + 1 + (good[i] >> 2 & 0x3FFFFFFF);
     if (tag >= good.size() || (good[tag] & 3) != 0) continue;
     std::vector<std::uint64_t> words = good;
-    words[i] &= 0x00000007FFFFFFFF;               // no words in all
-    words[tag] = std::uint64_t{0x1FFFFFFF} << 2;  // but half a billion elements
+    // The list claims to have no words. Its tag claims that it has half a billion elements.
+    words[i] &= 0x00000007FFFFFFFF;
+    words[tag] = std::uint64_t{0x1FFFFFFF} << 2;
     const Status status = ScanWords(dir.path(), words);
     INFO("list " << i << ": " << status.ToString());
     CHECK(status.code() == StatusCode::kDataLoss);
