@@ -20,7 +20,7 @@ if(MILLRACE_CCACHE)
   # Paths are relative to the checkout, so that build folders share objects: pip's build folder
   # compiles the whole daemon too.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
-    CCACHE_NOHASHDIR=1 ${MILLRACE_CCACHE})
+    CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${MILLRACE_CCACHE})
 endif()
 
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
@@ -52,8 +52,13 @@ install(TARGETS millrace_options EXPORT MillraceTargets)
 
 # For programs and code that run once or for people, not for each batch: -O1 compiles them in two
 # thirds of the time that -O2 takes.
+set(MILLRACE_QUICKLY $<$<CONFIG:Release>:-O1>)
 function(millrace_compile_quickly)
   foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    target_compile_options(${target} PRIVATE ${MILLRACE_QUICKLY})
+    get_target_property(headers ${target} PRECOMPILE_HEADERS_REUSE_FROM)
+    if(headers)
+      millrace_use_common_headers(${target} millrace_common_headers_quickly)
+    endif()
   endforeach()
 endfunction()
