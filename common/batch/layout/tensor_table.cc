@@ -142,7 +142,7 @@ Result<EdgeGroup> MakeEdgeGroup(std::span<const TensorSpec> tensors, std::size_t
   group.node_splits = *FindTensor(tensors, source.node_splits);
   if (expand.symmetrization != Symmetrization::kDirected || expand.add_self_edges) {
     for (const TensorSpec& t : tensors) {
-      if (t.splits == spec.path && t.expansion == Expansion::kWiden) {
+      if (t.splits == spec.path && &t != &source && &t != &target && &t != &label) {
         return Broken(t, "has no values for the edges that expansion adds");
       }
     }

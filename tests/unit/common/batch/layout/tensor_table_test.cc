@@ -85,6 +85,10 @@ TEST_CASE("features of edges are allowed where no edges are added", "[tensor_tab
   tensors.push_back(weight);
   CHECK_FALSE(CheckTensors(tensors, plan.expand).ok());
   CHECK(CheckTensors(tensors, {30, Symmetrization::kDirected, false}).ok());
+  tensors.back().expansion = Expansion::kNodeOffset;  // a node for each edge
+  tensors.back().node_splits = "node_splits";
+  CHECK_FALSE(CheckTensors(tensors, plan.expand).ok());
+  CHECK(CheckTensors(tensors, {30, Symmetrization::kDirected, false}).ok());
 }
 
 }  // namespace
