@@ -41,7 +41,7 @@ struct BackupArguments {
   std::string to;
 };
 
-/// What the command line said.
+/// The arguments of the command line.
 struct Arguments {
   Role role = Role::kServe;
   bool chosen = false;

@@ -7,7 +7,7 @@
 namespace millrace::cli {
 namespace {
 
-/// What a validator of CLI11 says of a text: nothing where the option takes it.
+/// The answer of a CLI11 validator for a text: empty if the option takes the text.
 std::string Refusal(const SessionOption& option, const std::string& text) {
   SessionOptions tried;
   const Status set = option.SetText(text, tried);

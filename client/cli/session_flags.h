@@ -7,7 +7,7 @@
 
 namespace millrace::cli {
 
-/// Registers the flags. What `session` has already is shown as their defaults. It has to live until
+/// Registers the flags. The values in `session` are shown as their defaults. It has to live until
 /// the command line has been read.
 void AddSessionFlags(CLI::App* command, SessionOptions& session);
 

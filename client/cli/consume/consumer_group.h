@@ -25,7 +25,7 @@ struct ConsumeOptions {
   std::string out_dir;
 };
 
-/// What one rank did.
+/// The outcome of one rank.
 struct RankReport {
   std::uint32_t rank = 0;
   Status status;

@@ -1,4 +1,4 @@
-// What the commands that need no server share: their options, positions, and what they print.
+// Code that the commands without a server share: options, positions and output.
 //
 // Not thread-safe.
 #pragma once

@@ -21,8 +21,8 @@ using Rate = std::optional<double>;
 
 /// The rank, with the replica after it if that is not 0: "3", "3 (1)".
 std::string RankText(const v1::ConsumerStatus& consumer);
-/// What a consumer waits for now. kAttach for a consumer that is not let in yet; such a consumer
-/// reports nothing itself.
+/// The cause for which a consumer waits now. kAttach for a consumer that is not let in yet: such a
+/// consumer reports nothing itself.
 WaitCause CauseOf(const v1::ConsumerStatus& consumer);
 /// Whether a consumer with this cause waits for a worker.
 bool ForWorker(WaitCause cause);

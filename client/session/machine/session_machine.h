@@ -96,7 +96,7 @@ class SessionMachine {
 
   /// The session's number, which the dispatcher gives. Unset until the first Waiting or Welcome.
   Number session() const { return attach_.session(); }
-  /// What the loop waits for, as of the last event.
+  /// The cause for which the loop waits, as of the last event.
   WaitCause cause() const { return waits_.cause(); }
   /// If this is not ok, the session has ended with it, for everybody who waits.
   const Status& status() const { return status_; }

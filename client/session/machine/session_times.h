@@ -23,8 +23,7 @@ class NextDue {
   explicit NextDue(Time now) : now_(now), due_(now + kReportEvery) {}
 
   /// Ignores a time that is not after `now`: while the machine handled the event at `now`, it did
-  /// what was due. What it could not do then waits for a write to end or a message to come, not for
-  /// a time.
+  /// all that was due. The rest waits for a write to end or a message to come, not for a time.
   void At(Time t) {
     if (t > now_) due_ = std::min(due_, t);
   }

@@ -1,4 +1,4 @@
-// What a dispatcher's service does for the actions of its machine.
+// The service carries out the actions of the dispatcher's machine.
 
 #include <exception>
 #include <utility>
