@@ -35,7 +35,9 @@ function(millrace_compile_common_headers)
   target_compile_definitions(millrace_options INTERFACE
     $<TARGET_PROPERTY:fmt::fmt,INTERFACE_COMPILE_DEFINITIONS>)
   target_compile_options(millrace_options INTERFACE -pthread)
-  file(WRITE ${PROJECT_BINARY_DIR}/common_headers.cc "// The common headers, and nothing else.\n")
+  # Written only if it changes: all that is compiled depends on it.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/common_headers.cc
+    CONTENT "// The common headers, and nothing else.\n")
   foreach(target millrace_common_headers millrace_common_headers_quickly)
     add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/common_headers.cc)
     target_link_libraries(${target} PRIVATE millrace_options millrace_proto fmt::fmt)
@@ -55,4 +57,21 @@ function(millrace_use_common_headers target headers)
     set_target_properties(${target} PROPERTIES PRECOMPILE_HEADERS_REUSE_FROM ${headers})
     add_dependencies(${target} ${headers})
   endif()
+endfunction()
+
+# millrace_share_headers(HEADERS ... TARGETS ...): targets with the same options share compiled
+# headers. The first target compiles them.
+function(millrace_share_headers)
+  cmake_parse_arguments(arg "" "" "HEADERS;TARGETS" ${ARGN})
+  if(NOT MILLRACE_FAST_BUILD)
+    return()
+  endif()
+  list(POP_FRONT arg_TARGETS first)
+  get_target_property(shared ${first} PRECOMPILE_HEADERS)
+  if(NOT shared)
+    target_precompile_headers(${first} PRIVATE ${arg_HEADERS})
+  endif()
+  foreach(target ${arg_TARGETS})
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  endforeach()
 endfunction()

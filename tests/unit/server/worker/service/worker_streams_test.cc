@@ -138,12 +138,12 @@ TEST_CASE("a consumer that waits is told the stage of the build", "[worker][aliv
   stream->Write(Wants(f.fingerprint, 1, 1));
   REQUIRE(begun.get_future().wait_for(test::kPatience) == std::future_status::ready);
   // A tick says nothing while the part before it is still under way, so there are several.
-  const auto is_told = [&](const char* stage, const std::string& name) {
+  const auto is_told = [&, &parts = consumer](const char* stage, const std::string& name) {
     f.provider->plan->stage = stage;
     for (int tick = 0; tick < 1000; ++tick) {
       f.clock->Advance(std::chrono::seconds(1));
       f.worker->Tick();
-      const auto part = consumer->Next(std::chrono::milliseconds(20));
+      const auto part = parts->Next(std::chrono::milliseconds(20));
       if (part && part->part.alive().has_building() && part->part.alive().stage() == name) {
         return part->part.alive().building().example() == 0;
       }
