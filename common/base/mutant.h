@@ -26,8 +26,9 @@ enum class Mutant : std::uint8_t {
   kLapsedLeaseKept,          // the leases of a failed worker stay with it
   kSilentWorkerTrusted,      // a consumer keeps waiting for a silent worker that owes it a batch
   kLeasesAskedLate,          // a window that opens is reported only with the next regular report
+  kLostBatchAwaited,         // a consumer does not compare the batches that came with those sent
 };
-inline constexpr int kMutants = 18;
+inline constexpr int kMutants = 19;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -150,7 +150,7 @@ class Machine {
       reports.clear();
       for (std::uint32_t i = 0; i < count; ++i) reports.push_back(consumers_[first + i].Report());
       Timed(count, [&](std::uint32_t i) {
-        return dispatcher_.OnAttach(AttachStream(first + i), reports[i], now_);
+        return dispatcher_.OnAttach(AttachStream(first + i), std::move(reports[i]), now_);
       });
     }
   }

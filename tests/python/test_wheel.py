@@ -93,7 +93,9 @@ print(json.dumps({"outside": sorted(p for p in system_libraries() if not p.start
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    done = subprocess.run([ROOT / "client/python/build-wheels", folder, sys.executable],
+    done = subprocess.run([ROOT / "tests/python/with-build-folder",
+                           os.environ.get("MILLRACE_BUILD_DIR", ""),
+                           ROOT / "client/python/build-wheels", folder, sys.executable],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     (made,) = folder.glob("*.whl")

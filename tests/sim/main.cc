@@ -47,6 +47,7 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kLapsedLeaseKept, "leases of a failed worker kept"},
     {Mutant::kSilentWorkerTrusted, "silent worker trusted"},
     {Mutant::kLeasesAskedLate, "leases asked for late"},
+    {Mutant::kLostBatchAwaited, "lost batch awaited"},
 };
 static_assert(std::size(kMutantNames) == kMutants);
 

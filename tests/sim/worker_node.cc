@@ -198,6 +198,7 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   ToProto(task.at, part.mutable_at());
   part.set_total_bytes(action.batch.bytes);
   part.set_credit_used(action.batch.credit_used);
+  part.set_batches_sent(action.batch.batches_sent);
   if (node.wrong_until > net_.now()) digest.high ^= 1 + index;
   const LinkId link = stream->second.link;
   net_.Send(
@@ -210,10 +211,7 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
       [this, index, id = action.stream] {
         workers_[index]->machine->OnSent(id, net_.now());
         AfterWorker(index);
-      },
-      // Batches cannot be lost: nobody asks again for a batch that was sent on an open stream. A
-      // real stream that loses data breaks.
-      /*control=*/false);
+      });
 }
 
 }  // namespace millrace::sim

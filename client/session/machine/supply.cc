@@ -80,6 +80,14 @@ bool Supply::OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
                     Time now) {
   link.stream.heard = now;
   link.stream.heard_any = true;
+  if (const std::uint64_t lost = CountLost(link, part, data_bytes); lost > 0) {
+    // The worker counts these batches as sent. It would not send them again on this stream.
+    Fail(link,
+         Unavailable(fmt::format("of {} batches that it has sent, {} were lost on the way",
+                                 part.batches_sent(), lost)),
+         now);
+    return false;
+  }
   const bool wanted = data_bytes == 0 || OnData(link, part, data_bytes);
   if (part.has_alive()) {
     link.stream.building.reset();
@@ -104,6 +112,13 @@ bool Supply::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time no
          std::chrono::milliseconds(alive.wants_age_ms()) >= kSilence;
 }
 
+std::uint64_t Supply::CountLost(const WorkerLink& link, const v1::BatchPart& part,
+                                std::uint64_t data_bytes) {
+  if (IsMutant(Mutant::kLostBatchAwaited)) return 0;
+  const std::uint64_t received = link.stream.received + (data_bytes > 0 ? 1 : 0);
+  return part.batches_sent() - std::min(part.batches_sent(), received);
+}
+
 bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes) {
   WorkerLink::StreamFacts& stream = link.stream;
   const Position at = FromProto(part.at());
@@ -113,7 +128,9 @@ bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   // This is decided once for each batch, even if the window changes while its parts come.
   if (part.offset() == 0) stream.receiving_wanted = Wants(at);
   const bool wanted = stream.receiving_wanted;
-  if (!wanted && part.offset() + data_bytes == part.total_bytes()) {
+  const bool is_last = part.offset() + data_bytes == part.total_bytes();
+  if (is_last) stream.received = std::max(stream.received, part.batches_sent());
+  if (!wanted && is_last) {
     stream.receiving.reset();
     stream.receiving_bytes = 0;
     stream.owed -= std::min<std::uint64_t>(stream.owed, 1);

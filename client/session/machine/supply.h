@@ -63,6 +63,10 @@ class Supply {
   /// Whether the worker says that no want list reaches it, though lists have been sent to it for a
   /// while.
   static bool DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now);
+  /// How many batches the worker has sent on this stream that have not come, though this part came
+  /// after them. TCP loses nothing, but proxies between the hosts may.
+  static std::uint64_t CountLost(const WorkerLink& link, const v1::BatchPart& part,
+                                 std::uint64_t data_bytes);
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);

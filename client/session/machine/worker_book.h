@@ -50,6 +50,7 @@ struct WorkerLink {
     std::optional<Position> receiving;  // the batch under way
     std::uint64_t receiving_bytes = 0;  // size of the batch under way
     bool receiving_wanted = false;      // decided at its first part
+    std::uint64_t received = 0;         // batches that have come whole, as the worker counts them
     std::optional<Position> building;   // the batch that it builds, from Alive
     std::string stage;
     std::uint32_t batches_before = 0;

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/addresses.h"
 #include "common/base/hash.h"
 
 namespace millrace {
@@ -300,6 +301,7 @@ void DispatcherFacts::On(const WorkerReported& u) {
   Worker& worker = Get(workers_, u.id);
   worker.report = u.report;
   worker.ready = ReadyPlans(u.report);
+  worker.loopback = IsLoopback(u.report.self().address());
   for (auto& [id, dataset] : *worker.report.mutable_datasets()) dataset.clear_file_list();
   worker.stream = u.stream;
   worker.heard = u.at;

@@ -93,6 +93,7 @@ struct Worker {
   Number id;
   v1::WorkRequest report;       // without file lists
   std::set<std::string> ready;  // fingerprints of its ready plans
+  bool loopback = false;        // whether only its own host reaches its address
   StreamId stream = 0;
   Time heard;
   bool drained = false;               // an operator has told it to drain

@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "common/base/addresses.h"
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/hello_check.h"
@@ -63,7 +62,7 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
               const DispatcherOptions& options) {
   return session.plan && IsHeard(worker, now, options) && !worker.draining() &&
          worker.ready.contains(session.plan->fingerprint) &&
-         (!IsLoopback(worker.report.self().address()) ||
+         (!worker.loopback ||
           SameHost(worker.report.self().host_id(), session.hello.host_id()));
 }
 

@@ -282,9 +282,14 @@ std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
     stream.credit_used += entry.bytes;
   }
   Outgoing out{Task{id, stream.plan, stream.job, key.second, key.first, entry.range}, entry.batch,
-               entry.bytes, stream.credit_used};
+               entry.bytes, stream.credit_used, ++stream.batches_sent};
   SetState(stream, key, entry, State::kSent);
   return out;
+}
+
+std::uint64_t BuildQueue::BatchesSent(StreamId id) const {
+  const auto found = streams_.find(id);
+  return found == streams_.end() ? 0 : found->second.batches_sent;
 }
 
 bool BuildQueue::Owes(StreamId id) const {

@@ -53,7 +53,8 @@ class BuildQueue {
     Task task;
     std::shared_ptr<const BuiltBatch> batch;
     std::uint64_t bytes = 0;
-    std::uint64_t credit_used = 0;  // bytes of the stream's credit, this batch included
+    std::uint64_t credit_used = 0;   // bytes of the stream's credit, this batch included
+    std::uint64_t batches_sent = 0;  // on the stream, this batch included
   };
 
   /// `memory_budget`: how many bytes of batches may be built and not sent, over all streams.
@@ -92,6 +93,8 @@ class BuildQueue {
   /// or if the credit does not allow it.
   std::optional<Outgoing> TakeToSend(StreamId stream);
 
+  /// How many batches the stream was given to send so far.
+  std::uint64_t BatchesSent(StreamId stream) const;
   /// Whether the stream still has to get a batch for which it has room.
   bool Owes(StreamId stream) const;
   /// Whether the next built batch to send waits for credit.
@@ -130,6 +133,7 @@ class BuildQueue {
     Position next;
     std::uint64_t credit = 0;
     std::uint64_t credit_used = 0;
+    std::uint64_t batches_sent = 0;
     std::uint64_t lists = 0;  // want lists so far
     std::map<Key, Entry> entries;
     std::set<Key> pending;

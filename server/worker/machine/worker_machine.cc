@@ -196,6 +196,7 @@ void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchPart part) 
 void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   if (stream.writing != Writing::kNothing) return;
   v1::BatchPart part;
+  part.set_batches_sent(queue_.BatchesSent(id));
   v1::Alive& alive = *part.mutable_alive();
   if (const std::optional<Position> building = queue_.Building(id)) {
     ToProto(*building, alive.mutable_building());

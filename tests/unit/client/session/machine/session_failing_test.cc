@@ -66,6 +66,101 @@ TEST_CASE("a worker that was silent gets no credit at first, and more as its bat
   CHECK(grown <= 2000);
 }
 
+/// Brings a whole batch of lease 1 as a single part. The worker says that it is the stream's n-th.
+Verdict ArriveNth(Machine& m, StreamId stream, std::uint64_t step, std::uint64_t n) {
+  const Arrival arrival = ArrivalOf(m.state->steps(), step, {10, 1});
+  v1::BatchPart part;
+  ToProto(arrival.lease, part.mutable_lease());
+  ToProto(arrival.at, part.mutable_at());
+  part.set_total_bytes(arrival.bytes);
+  part.set_batches_sent(n);
+  m.state->OnBatchesPart(stream, part, arrival.bytes, m.now);
+  return m.state->OnBatchesArrival(stream, arrival, m.now);
+}
+
+void SayAlive(Machine& m, StreamId stream, std::uint64_t batches_sent) {
+  v1::BatchPart part;
+  part.mutable_alive();
+  part.set_batches_sent(batches_sent);
+  m.state->OnBatchesPart(stream, part, 0, m.now);
+}
+
+TEST_CASE("a stream that has lost a batch is closed when the next batch comes",
+          "[session][failing][lost]") {
+  Machine m;
+  m.Welcome();
+  const StreamId stream = m.GiveOne(1, 0, 4, 1);
+  m.Wants(stream);
+  CHECK(ArriveNth(m, stream, 0, 1) == Verdict::kTaken);
+  CHECK(m.Take<CloseStream>().empty());
+  CHECK(ArriveNth(m, stream, 2, 3) == Verdict::kUnwanted);
+  const auto closed = m.Take<CloseStream>();
+  REQUIRE(closed.size() == 1);
+  CHECK(closed[0].stream == stream);
+  CHECK(closed[0].why.message() == "of 3 batches that it has sent, 1 were lost on the way");
+  CHECK(m.state->stats(m.now).lapsed_leases == 1);
+}
+
+TEST_CASE("a stream that has lost a batch is closed when the worker says that it lives",
+          "[session][failing][lost]") {
+  Machine m;
+  m.Welcome();
+  const StreamId stream = m.GiveOne(1, 0, 4, 1);
+  m.Wants(stream);
+  SayAlive(m, stream, 0);
+  ArriveNth(m, stream, 0, 1);
+  SayAlive(m, stream, 1);
+  CHECK(m.Take<CloseStream>().empty());
+  SayAlive(m, stream, 2);
+  CHECK(m.Take<CloseStream>().size() == 1);
+}
+
+TEST_CASE("a batch in parts counts as received with its last part", "[session][failing][lost]") {
+  Machine m;
+  m.Welcome();
+  const StreamId stream = m.GiveOne(1, 0, 4, 1);
+  m.Wants(stream);
+  const Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+  for (const std::uint64_t offset : {0, 600}) {
+    v1::BatchPart part;
+    ToProto(arrival.lease, part.mutable_lease());
+    ToProto(arrival.at, part.mutable_at());
+    part.set_total_bytes(arrival.bytes);
+    part.set_offset(offset);
+    part.set_batches_sent(1);
+    m.state->OnBatchesPart(stream, part, offset == 0 ? 600 : 400, m.now);
+    CHECK(m.Take<CloseStream>().empty());
+  }
+  CHECK(m.state->OnBatchesArrival(stream, arrival, m.now) == Verdict::kTaken);
+  SayAlive(m, stream, 1);
+  CHECK(m.Take<CloseStream>().empty());
+  SayAlive(m, stream, 2);
+  CHECK(m.Take<CloseStream>().size() == 1);
+}
+
+TEST_CASE("a batch that came twice hides no later loss", "[session][failing][lost]") {
+  Machine m;
+  m.Welcome();
+  const StreamId stream = m.GiveOne(1, 0, 4, 1);
+  m.Wants(stream);
+  ArriveNth(m, stream, 0, 1);
+  CHECK(ArriveNth(m, stream, 0, 1) == Verdict::kDuplicate);
+  CHECK(m.Take<CloseStream>().empty());
+  SayAlive(m, stream, 2);
+  CHECK(m.Take<CloseStream>().size() == 1);
+}
+
+TEST_CASE("a worker that does not count its batches has lost none", "[session][failing][lost]") {
+  Machine m;
+  m.Welcome();
+  const StreamId stream = m.GiveOne(1, 0, 4, 1);
+  m.Wants(stream);
+  ArriveNth(m, stream, 0, 0);
+  SayAlive(m, stream, 0);
+  CHECK(ArriveNth(m, stream, 1, 0) == Verdict::kTaken);
+  CHECK(m.Take<CloseStream>().empty());
+}
+
 TEST_CASE("a worker that takes no want list for 3 s has failed, though it owes nothing yet",
           "[session][failing]") {
   Machine m;

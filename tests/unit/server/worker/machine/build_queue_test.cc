@@ -73,6 +73,9 @@ TEST_CASE("the next batch is sent without credit, others only within it", "[buil
   auto second = queue.TakeToSend(1);
   REQUIRE(second);
   CHECK(second->credit_used == 100);
+  CHECK(first->batches_sent == 1);
+  CHECK(second->batches_sent == 2);
+  CHECK(queue.BatchesSent(1) == 2);
   CHECK_FALSE(queue.TakeToSend(1));
   CHECK(queue.BlockedByCredit(1));
   // The consumer moves on. The batch that waited for credit is its next one now.

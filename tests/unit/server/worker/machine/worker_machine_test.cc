@@ -19,6 +19,7 @@ struct Machine {
                       [] { return 0.5; },
                       MakeNullLogger()};
   Time now{std::chrono::seconds(1)};
+  std::uint64_t batches_sent = 0;  // as the last Alive says
 
   Machine() {
     state.Start(now);
@@ -33,15 +34,15 @@ struct Machine {
     state.TakeActions();
   }
 
-  void Wants() {
+  void Wants(std::uint32_t batches = 1) {
     v1::WantList list;
     list.set_fingerprint(plan->fingerprint().ToString());
     v1::Want& want = *list.add_wants();
     want.mutable_lease()->set_n(1);
-    want.set_room(1);
+    want.set_room(batches);
     want.mutable_shard()->set_stride(10);
     want.mutable_shard()->set_examples(10);
-    want.mutable_shard()->set_batches(1);
+    want.mutable_shard()->set_batches(batches);
     state.OnWants(kStream, list, now);
     state.TakeActions();
   }
@@ -56,6 +57,7 @@ struct Machine {
       if (send == nullptr) continue;
       REQUIRE(send->part.has_alive());
       said = send->part.alive();
+      batches_sent = send->part.batches_sent();
       state.OnSent(kStream, now);
     }
     return said;
@@ -83,6 +85,19 @@ TEST_CASE("a worker that has heard nothing for 3 s says so at once", "[worker][a
   CHECK(m.AliveAfter(900 * kMs)->wants_age_ms() == 3100);
   CHECK(!m.AliveAfter(900 * kMs));
   CHECK(m.AliveAfter(200 * kMs)->wants_age_ms() == 4200);
+}
+
+TEST_CASE("a worker that lives says how many batches it has sent", "[worker][alive]") {
+  Machine m;
+  m.Wants(2);
+  m.AliveAfter(0 * kMs);
+  CHECK(m.batches_sent == 0);
+  const std::optional<BuildQueue::Task> task = m.state.NextBuild();
+  REQUIRE(task);
+  m.state.OnBuilt(*task, nullptr, 0, 0.001, {}, m.now);
+  m.state.OnSent(kStream, m.now);
+  REQUIRE(m.AliveAfter(1100 * kMs));
+  CHECK(m.batches_sent == 1);
 }
 
 TEST_CASE("a worker that stood still has missed nothing that it can tell", "[worker][alive]") {
