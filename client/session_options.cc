@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <type_traits>
 
 #include <fmt/format.h>
@@ -166,6 +167,10 @@ std::string SessionOption::Expected() const {
     if constexpr (std::is_same_v<T, bool>) {
       return "True or False";
     } else if constexpr (kIsWhole<T>) {
+      // The largest number of the type is no bound that anybody has set.
+      if (max == std::numeric_limits<std::uint64_t>::max()) {
+        return fmt::format("a whole number of at least {}", min);
+      }
       return fmt::format("a whole number from {} to {}", min, max);
     } else if constexpr (std::is_same_v<T, double>) {
       return "a number of seconds from 0";

@@ -23,7 +23,7 @@ FROM_1 = "a whole number from 1 to "
     ({"micro": "2"}, f"micro: expected {FROM_1}4294967295, got '2'"),
     ({"micro": 2.0}, f"micro: expected {FROM_1}4294967295, got 2.0"),
     ({"micro": 0}, f"micro: expected {FROM_1}4294967295, got 0"),
-    ({"prefetch_bytes": "1GB"}, f"prefetch_bytes: expected {WHOLE}18446744073709551615, got '1GB'"),
+    ({"prefetch_bytes": "1GB"}, "prefetch_bytes: expected a whole number of at least 0, got '1GB'"),
     ({"prefetch_bytes": 1e9}, "prefetch_bytes: expected .*, got 1000000000.0"),
     ({"expanded_batches": -1}, "expanded_batches: expected .*, got -1"),
     ({"job": 5}, "job: expected a text, got 5"),

@@ -84,3 +84,5 @@ def test_a_mesh_gives_rank_and_replica():
         _ranks.find(mesh=(Mesh(), "pp"))
     with pytest.raises(ConfigError, match="either"):
         _ranks.find(0, 1, mesh=Mesh())
+    with pytest.raises(ConfigError, match="a mesh numbers the replicas"):
+        _ranks.find(mesh=Mesh(), replica=1)

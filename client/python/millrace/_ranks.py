@@ -32,6 +32,8 @@ def find(rank=None, world_size=None, mesh=None, replica=None):
     if mesh is not None:
         if rank is not None or world_size is not None:
             raise ConfigError("give either mesh= or rank= and world_size=")
+        if replica is not None:
+            raise ConfigError("give either mesh= or replica=: a mesh numbers the replicas")
         return _of_mesh(mesh)
     if rank == "slurm":
         return _of_variables(_SLURM, "slurm", replica)

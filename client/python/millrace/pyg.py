@@ -1,4 +1,4 @@
-"""PyTorch Geometric: a delivered batch as a torch_geometric `Batch`, without a copy.
+"""PyTorch Geometric: a delivered batch as a torch_geometric `Batch`. Edges are not copied.
 
     session = millrace.connect(…, index_dtype="int64")
     for step, batch in epoch:

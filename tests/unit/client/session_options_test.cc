@@ -52,6 +52,10 @@ TEST_CASE("a number out of its bounds is refused in the same words from anywhere
         InvalidArgument("priority: expected a whole number from 1 to 1000, got 1001"));
 }
 
+TEST_CASE("a number without an upper bound is said to have none", "[session_options]") {
+  CHECK(Find("prefetch_bytes").Expected() == "a whole number of at least 0");
+}
+
 TEST_CASE("a number on the command line is decimal digits and nothing else", "[session_options]") {
   SessionOptions options;
   for (const char* text : {"", "-1", "0x10", "1e3", " 1", "1 ", "18446744073709551616"}) {
