@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
@@ -33,6 +34,18 @@ int KernelAdvice(AccessPattern pattern) {
       break;
   }
   return MADV_NORMAL;
+}
+
+/// The error of mmap. The kernel has one number for two limits that an operator can raise.
+Status CannotBeMapped(int error) {
+  if (error != ENOMEM) return ErrnoStatus("cannot be mapped", error);
+  rlimit space{};
+  const bool limited = ::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+  return ErrnoStatus(
+      fmt::format("cannot be mapped: the address space (ulimit -v: {}) or the number "
+                  "of mappings (vm.max_map_count) is used up; raise it",
+                  limited ? fmt::format("{} kB", space.rlim_cur / 1024) : std::string("unlimited")),
+      error);
 }
 
 }  // namespace
@@ -64,7 +77,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path, AccessPat
   ::close(fd);
   if (data == MAP_FAILED) {
     file.size_ = 0;
-    return ErrnoStatus("cannot be mapped", error);
+    return CannotBeMapped(error);
   }
   file.data_ = static_cast<const std::byte*>(data);
   MILLRACE_ASSIGN_OR_RETURN(file.range_, GuardedRange::Register(file.bytes()));

@@ -1,5 +1,8 @@
+#include <sys/resource.h>
+
 #include <catch2/catch.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -32,6 +35,26 @@ TEST_CASE("a mapped file notices that its path leads to something else", "[mappe
     CHECK(file->Changed());
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve terabytes
+TEST_CASE("a file for which the address space is too small says which limit to raise",
+          "[mapped_file]") {
+  constexpr std::uint64_t kTebibyte = std::uint64_t{1} << 40;
+  const test::TempDir dir;
+  test::WriteBytes(dir / "file", std::vector<std::byte>(10));
+  std::filesystem::resize_file(dir / "file", 2 * kTebibyte);  // all of it is a hole
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  rlimit less = before;
+  less.rlim_cur = kTebibyte;
+  REQUIRE(::setrlimit(RLIMIT_AS, &less) == 0);
+  const Status status = MappedFile::Open(dir / "file", AccessPattern::kRandom).status();
+  REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK(status.message() ==
+        "cannot be mapped: the address space (ulimit -v: 1073741824 kB) or the number of mappings "
+        "(vm.max_map_count) is used up; raise it: Cannot allocate memory");
+}
+#endif
 
 /// The flags that the kernel shows for this process's map of a file (proc(5), VmFlags); empty if
 /// there are none.
