@@ -110,9 +110,12 @@ class Bench {
     return cursor.ToString();
   }
 
-  /// Measures the step from an epoch's last batch to the next epoch's first, beside the mean step.
+  /// Measures the step from an epoch's last batch to the next epoch's first, beside the mean step,
+  /// and beside as many steps in the middle of epochs: no step takes exactly the mean time.
   Status EpochEnds(Session& session) {
     std::vector<double> gaps;
+    std::vector<double> middles;
+    std::uint64_t of_epoch = 0;
     double steps_seconds = 0;
     std::uint64_t steps = 0;
     bool crossed = false;
@@ -122,11 +125,13 @@ class Bench {
       if (!batch) {
         MILLRACE_RETURN_IF_ERROR(session.NextEpoch().status());
         crossed = true;
+        of_epoch = 0;
         ++ends;
         continue;
       }
       const double took = Seconds(last);
       last = Clock::now();
+      if (++of_epoch == session.spec().steps_per_epoch / 2) middles.push_back(took);
       if (crossed) {
         gaps.push_back(took);
         crossed = false;
@@ -137,23 +142,23 @@ class Bench {
     }
     if (gaps.empty() || steps == 0)
       return OutOfRange("no epoch has two steps: use a smaller --batch");
-    std::sort(gaps.begin(), gaps.end());
     mean_step_ = steps_seconds / static_cast<double>(steps);
-    const double mean = mean_step_ * 1e6;
-    const std::string ends = std::to_string(gaps.size());
-    report_.Add({"step over an epoch's end, median",
-                 gaps[gaps.size() / 2] * 1e6,
-                 "us",
-                 "the mean step within epochs",
-                 mean,
-                 {{"epochs", ends}}});
-    report_.Add({"step over an epoch's end, longest",
-                 gaps.back() * 1e6,
-                 "us",
-                 "the mean step within epochs",
-                 mean,
-                 {{"epochs", ends}}});
+    AddSteps("step over an epoch's end", gaps, "epochs");
+    if (!middles.empty()) AddSteps("step in the middle of an epoch", middles, "epochs");
     return OkStatus();
+  }
+
+  /// Reports median and longest of some steps, beside the mean step. `of`: one of these is measured
+  /// in each.
+  void AddSteps(const std::string& what, std::vector<double> seconds, const std::string& of) const {
+    std::sort(seconds.begin(), seconds.end());
+    const std::vector<std::pair<std::string, std::string>> count = {
+        {of, std::to_string(seconds.size())}};
+    const double mean = mean_step_ * 1e6;
+    report_.Add({what + ", median", seconds[seconds.size() / 2] * 1e6, "us",
+                 "the mean step within epochs", mean, count});
+    report_.Add({what + ", longest", seconds.back() * 1e6, "us", "the mean step within epochs",
+                 mean, count});
   }
 
   /// Measures new sessions, one after another, at a daemon that knows their plan: the time from
@@ -181,19 +186,9 @@ class Bench {
       }
       longests.push_back(longest);
     }
-    const auto add = [this](const std::string& what, std::vector<double>& seconds) {
-      std::sort(seconds.begin(), seconds.end());
-      const std::vector<std::pair<std::string, std::string>> sessions = {
-          {"sessions", std::to_string(seconds.size())}};
-      const double mean = mean_step_ * 1e6;
-      report_.Add({what + ", median", seconds[seconds.size() / 2] * 1e6, "us",
-                   "the mean step within epochs", mean, sessions});
-      report_.Add({what + ", longest", seconds.back() * 1e6, "us", "the mean step within epochs",
-                   mean, sessions});
-    };
-    add("first batch after Attach, warm daemon", firsts);
-    add("longest step of a session's first epoch", longests);
-    add("step over a session's first epoch's end", over_ends);
+    AddSteps("first batch after Attach, warm daemon", firsts, "sessions");
+    AddSteps("longest step of a session's first epoch", longests, "sessions");
+    AddSteps("step over a session's first epoch's end", over_ends, "sessions");
     return OkStatus();
   }
 
