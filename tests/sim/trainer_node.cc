@@ -96,7 +96,7 @@ void World::KillTrainers(std::size_t index, bool zombies, Duration still) {
     if (zombies && !trainer.finished) {
       net_.Pause(trainer.process, still);
       // The zombie comes back. Some time later it is killed.
-      net_.After(still + net_.UpTo(seconds(10)), [this, t] {
+      net_.After(still + net_.UpTo(kZombieLives), [this, t] {
         net_.Kill(trainers_[t]->process);
         trainers_[t]->gone = true;
       });

@@ -39,6 +39,8 @@ namespace millrace::sim {
 /// If another dispatcher leads now, the old one finds that out within this time, when it looks at
 /// its lease.
 inline constexpr Duration kLooksAtLease = std::chrono::seconds(3);
+/// A zombie that goes on is killed within this time.
+inline constexpr Duration kZombieLives = std::chrono::seconds(10);
 
 class World {
  public:
