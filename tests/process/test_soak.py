@@ -19,7 +19,7 @@ batch: {size: 64, remainder: keep}
 # The last quarter may add this much: bytes in all, and bytes for each of its epochs. The first
 # limit allows for pages that a rare event touches for the first time. The second limit is below one
 # small allocation forgotten in each epoch, which is 32 bytes with its header.
-ALLOWED_BYTES = 96 << 10
+ALLOWED_BYTES = 128 << 10
 ALLOWED_AN_EPOCH = 16
 
 
