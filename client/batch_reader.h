@@ -14,21 +14,13 @@
 #include "client/session.h"
 #include "client/session/machine/stats.h"
 #include "client/spec.h"
+#include "common/base/example_description.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/base/tables.h"
 #include "common/epoch/position.h"
 
 namespace millrace {
-
-/// Describes an example to a person.
-struct ExampleOrigin {
-  std::string file;
-  std::string definition;                // name of its first definition, or of its object
-  std::optional<std::uint32_t> step;     // step of a proof
-  std::optional<std::uint32_t> outcome;  // outcome of the step
-  std::optional<bool> faithful;
-  std::vector<std::string> members;  // names of all definitions of a cluster
-};
 
 class BatchReader {
  public:
@@ -58,13 +50,11 @@ class BatchReader {
   /// The position after the last batch that Next returned.
   virtual Position position() const = 0;
 
-  /// The names of labels and tactics, and the node labels of one global context. Both may block.
-  virtual Result<VocabularyTable> vocabulary(const Interrupt& interrupt) = 0;
-  virtual Result<std::vector<std::uint32_t>> context(std::uint64_t id,
-                                                     const Interrupt& interrupt) = 0;
+  /// The tables that numbers in batches refer to. May block.
+  virtual Result<std::shared_ptr<const NamedTables>> tables(const Interrupt& interrupt) = 0;
   /// Describes an example. Returns none if only the servers know it. OutOfRange if there is no such
   /// example.
-  virtual Result<std::optional<ExampleOrigin>> Describe(ExampleId example) const = 0;
+  virtual Result<std::optional<ExampleDescription>> Describe(ExampleId example) const = 0;
 
   virtual SessionStats stats() const = 0;
   /// Why Attach waits; empty if it does not wait.

@@ -26,6 +26,7 @@
 #include "client/session_options.h"
 #include "client/spec.h"
 #include "common/base/result.h"
+#include "common/base/tables.h"
 #include "common/batch/batch.h"
 #include "common/epoch/position.h"
 #include "common/system/clock.h"
@@ -125,11 +126,9 @@ class Session {
   std::string cursor() const;
   Position position() const;
 
-  /// The names of labels and tactics, and the node labels of one global context. The first call of
-  /// either function fetches them from a worker, and blocks.
-  Result<VocabularyTable> vocabulary(const Interrupt& interrupt = nullptr);
-  Result<std::vector<std::uint32_t>> context(std::uint64_t id,
-                                             const Interrupt& interrupt = nullptr);
+  /// The tables that numbers in batches refer to, such as the names of labels. The first call
+  /// fetches them from a worker, and blocks.
+  Result<std::shared_ptr<const NamedTables>> tables(const Interrupt& interrupt = nullptr);
 
   SessionStats stats() const;
   /// Why the dispatcher lets the session wait; empty if it does not wait.

@@ -6,19 +6,20 @@ include(CMakePackageConfigHelpers)
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
 install(TARGETS millrace_proto millrace_services millrace_base millrace_system millrace_epoch
-                millrace_batch_layout millrace_batch millrace_expand millrace_convert
+                millrace_tensor millrace_math millrace_expr millrace_operations
+                millrace_batch_layout millrace_batch millrace_operands millrace_expand millrace_convert
                 millrace_transport
                 millrace_transport_grpc millrace_transport_shm millrace_session_machine
-                millrace_client_api millrace_device millrace_session_run millrace_viz millrace_client
+                millrace_client_api millrace_device millrace_session_run millrace_viz millrace_client_coq millrace_client
   EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
 
 foreach(header
-    client/session.h client/session_options.h client/spec.h client/device/device.h client/session/machine/stats.h
-    common/base/ids.h common/base/log.h common/base/result.h common/base/time.h
-    common/base/wait_cause.h common/batch/layout/drop_reasons.h
+    client/coq/vocabulary.h client/session.h client/session_options.h client/spec.h client/device/device.h client/session/machine/stats.h
+    common/base/dtype.h common/base/ids.h common/base/log.h common/base/result.h
+    common/base/tables.h common/base/time.h common/base/wait_cause.h common/batch/layout/drop_reasons.h
     common/system/clock.h common/system/stderr_logger.h
     common/batch/arena.h common/batch/batch.h common/batch/layout/layout.h
-    common/batch/layout/tensor_table.h common/expand/expand.h
+    common/batch/layout/tensor_table.h common/expand/delivery.h common/expand/expand.h
     common/epoch/cursor.h common/epoch/position.h)
   get_filename_component(dir ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header}

@@ -8,6 +8,7 @@ set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 option(MILLRACE_PYTHON "build the compiled part of the Python package (client/python)" OFF)
 option(MILLRACE_CUDA "deliver to GPUs too (device=\"cuda:N\"); needs nvcc" OFF)
 set(MILLRACE_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPUs that kernels are compiled for")
+option(MILLRACE_BENCH "with the tests, build the programs that measure (tests/bench)" ON)
 option(MILLRACE_FUZZ "link tests/fuzz with libFuzzer; needs clang, see the preset fuzz" OFF)
 set(MILLRACE_SANITIZE "" CACHE STRING "sanitizers to build with, for example address,undefined")
 

@@ -29,6 +29,7 @@
 #include "server/daemon/options.h"
 #include "server/daemon/shutdown_limit.h"
 #include "server/daemon/start_limit.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/files/sigbus_guard.h"
 #include "server/state/sqlite/sqlite_backup.h"
 
@@ -89,7 +90,7 @@ void AddBackup(CLI::App& app, BackupArguments& arguments) {
 
 Result<DaemonOptions> OptionsOf(const Arguments& arguments, const HostLimits& host) {
   MILLRACE_ASSIGN_OR_RETURN(const OptionTexts flags, arguments.flags.Texts());
-  return EffectiveOptions(arguments.role, arguments.config, flags, host);
+  return EffectiveOptions(arguments.role, arguments.config, flags, host, ProductKinds());
 }
 
 /// Complete or not at all, so that whoever waits for the file never reads half an address.

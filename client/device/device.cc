@@ -8,8 +8,9 @@ class HostDevice final : public Device {
   std::string_view name() const override { return "host"; }
 
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override {
-    return millrace::Expand(*packed, index_dtype, pool_, rows);
+      const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
+      RowRange rows) override {
+    return millrace::Expand(*packed, delivery, pool_, rows);
   }
 
  private:

@@ -32,10 +32,11 @@ class Device {
   /// The name that SessionOptions::device uses: "host" or, for example, "cuda:0".
   virtual std::string_view name() const = 0;
   /// The delivered form of some rows, in memory of this device. It is complete when the call
-  /// returns. `index_dtype` is int32 or int64. OutOfRange if numbers do not fit it. DataLoss if the
-  /// batch is damaged.
+  /// returns. OutOfRange if numbers do not fit the index type. DataLoss if the batch is damaged, or
+  /// if a tensor cannot be computed from its values.
   virtual Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) = 0;
+      const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
+      RowRange rows) = 0;
 
   /// The memory into which batches for this device are best received; null: any memory.
   virtual std::shared_ptr<BufferMemory> receive_memory() { return nullptr; }

@@ -81,7 +81,8 @@ class SlotDevice final : public Device {
 
   std::string_view name() const override { return accelerator_->name(); }
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override;
+      const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
+      RowRange rows) override;
   std::shared_ptr<BufferMemory> receive_memory() override { return pinned_; }
   std::shared_ptr<const void> OnMapped(std::span<const std::byte> bytes) override {
     return pinned_->Register(bytes);
@@ -93,8 +94,10 @@ class SlotDevice final : public Device {
   struct Work {
     ExpandProgram program;
     std::shared_ptr<Buffer> desk;  // the error word and the tasks
+    bool uploads = true;           // whether the device reads the payload
     std::shared_ptr<const OwnSlot> payload;
-    std::shared_ptr<Buffer> staged;  // the payload, if it was not in pinned memory
+    std::shared_ptr<Buffer> staged;    // the payload, if it was not in pinned memory
+    std::shared_ptr<Buffer> computed;  // tensors that the host has computed; null: none
     std::shared_ptr<Accelerator::Event> done;
   };
 
@@ -140,7 +143,12 @@ Result<SlotDevice::Work> SlotDevice::Prepare(const PackedBatch& packed,
   if (!tasks.empty()) {
     std::memcpy(work.desk->data() + kTasksAt, tasks.data(), tasks.size_bytes());
   }
-  if (!pinned_->Contains(packed.payload())) {
+  if (!layout.computed.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(work.computed, PinnedBuffer(layout.bytes - layout.computed_begin));
+    MILLRACE_RETURN_IF_ERROR(ComputeInto(packed, layout, work.computed->bytes()));
+  }
+  work.uploads = !tasks.empty() || layout.computed.empty();
+  if (work.uploads && !pinned_->Contains(packed.payload())) {
     MILLRACE_ASSIGN_OR_RETURN(work.staged, PinnedBuffer(packed.payload().size()));
   }
   return work;
@@ -170,9 +178,13 @@ Status SlotDevice::Upload(const std::shared_ptr<const PackedBatch>& packed, Work
 
 Status SlotDevice::Queue(const std::shared_ptr<const PackedBatch>& packed,
                          const ExpandLayout& layout, const Slot& slot, Work& work) {
-  MILLRACE_RETURN_IF_ERROR(Upload(packed, work));
-  for (const auto& event : slot.busy) MILLRACE_RETURN_IF_ERROR(accelerator_->WaitFor(*event));
   kernel::Launch launch = work.program.launch;
+  if (work.uploads) MILLRACE_RETURN_IF_ERROR(Upload(packed, work));
+  for (const auto& event : slot.busy) MILLRACE_RETURN_IF_ERROR(accelerator_->WaitFor(*event));
+  if (work.computed != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(
+        accelerator_->CopyIn(slot.data + layout.computed_begin, work.computed->bytes()));
+  }
   if (launch.tiles == 0) return OkStatus();
   std::byte* const tasks = slot.data + layout.bytes;
   MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(tasks, work.desk->bytes().subspan(kTasksAt)));
@@ -184,8 +196,8 @@ Status SlotDevice::Queue(const std::shared_ptr<const PackedBatch>& packed,
 }
 
 Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
-    const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, index_dtype, rows));
+    const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery, RowRange rows) {
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, delivery, rows));
   MILLRACE_ASSIGN_OR_RETURN(Work work, Prepare(*packed, layout));
   // The tasks lie after the tensors.
   MILLRACE_ASSIGN_OR_RETURN(

@@ -4,17 +4,25 @@
 
 #include "common/base/hash.h"
 #include "common/system/stderr_logger.h"
+#include "server/pipeline/operations/stage_table.h"
 
 namespace millrace {
 
 Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets datasets) {
-  MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source));
+  const auto stages = std::make_shared<const StageTable>(MakeStageTable(datasets.kinds));
+  MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source, *stages));
   const std::string& own = pipeline.dataset();
   PlanLibraryOptions library;
+  library.stages = stages;
   library.skip_bad = datasets.skip_bad;
   library.progress = std::move(datasets.progress);
   for (const auto& [id, folder] : datasets.folders) {
-    if (!library.datasets.try_emplace(id.empty() ? own : id, DatasetLocation{folder, {}}).second) {
+    const DatasetPlace place = ParseDatasetPlace(folder.string());
+    if (!place.kind.empty()) {
+      MILLRACE_RETURN_IF_ERROR(datasets.kinds.Named(place.kind).status());
+    }
+    const DatasetLocation location{.dir = place.dir, .index_file = {}, .kind = place.kind};
+    if (!library.datasets.try_emplace(id.empty() ? own : id, location).second) {
       return InvalidArgument(
           fmt::format("dataset '{}' was given before: expected one folder for each dataset", own));
     }
@@ -28,20 +36,21 @@ Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets 
                     given.empty() ? "none" : "only that of " + given, datasets.advice));
   }
   found->second.index_file = datasets.index_file;
+  library.kinds = std::move(datasets.kinds);
   auto opened = std::make_unique<PlanLibrary>(
       std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
-  return LocalPlans(std::move(pipeline), std::move(opened));
+  return LocalPlans(stages, std::move(pipeline), std::move(opened));
 }
 
 Result<std::shared_ptr<const Dataset>> LocalPlans::OpenDataset() {
   return library_->Open(pipeline_.dataset());
 }
 
-Result<std::shared_ptr<const Plan>> LocalPlans::Compile(const PlanDraft& draft) {
-  // A draft that differs from the pipeline must not be taken for it, so it gets digests of its own.
-  const Digest128 own =
-      Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(), draft.source));
-  return library_->Compile(draft, pipeline_.dataset(), own, own);
+Result<std::shared_ptr<const Plan>> LocalPlans::Compile(const PlanParts& parts) {
+  // Parts that differ from the pipeline must not be taken for it, so they get digests of their own.
+  const Digest128 own = Xxh3(fmt::format("{} changed, source {}", pipeline_.digest().ToHex(),
+                                         parts.Get<SourcePart>().name));
+  return library_->Compile(parts, pipeline_.dataset(), own, own);
 }
 
 }  // namespace millrace

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/base/result.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/plan_library.h"
 #include "server/pipeline/text/pipeline.h"
 
@@ -19,7 +19,8 @@ namespace millrace {
 
 /// Where datasets lie, and how they are indexed.
 struct LocalDatasets {
-  /// Folders by dataset id; "" stands for the one that the pipeline draws from.
+  DatasetKinds kinds;  // of datasets that can be opened
+  /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from.
   std::map<std::string, std::filesystem::path> folders;
   std::filesystem::path index_file;  // of the pipeline's dataset; empty: found by itself
   bool skip_bad = false;             // whether indexes leave out bad files
@@ -30,8 +31,8 @@ struct LocalDatasets {
 
 class LocalPlans {
  public:
-  /// InvalidArgument if the pipeline has an error, if a dataset's folder is given twice, or if the
-  /// folder of the pipeline's own dataset is missing.
+  /// InvalidArgument if the pipeline has an error, if a dataset's folder is given twice, if the
+  /// folder of the pipeline's own dataset is missing, or if a kind is unknown.
   static Result<LocalPlans> Open(const PipelineSource& source, LocalDatasets datasets);
 
   const Pipeline& pipeline() const { return pipeline_; }
@@ -40,17 +41,19 @@ class LocalPlans {
   Result<std::shared_ptr<const Dataset>> OpenDataset();
   /// The pipeline's plan.
   Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }
-  /// The plan of a changed draft. Its fingerprints have only the dataset's half in common with
-  /// those of the pipeline's plan.
-  Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft);
+  /// The plan of changed parts. Its fingerprints have only the dataset's half in common with those
+  /// of the pipeline's plan.
+  Result<std::shared_ptr<const Plan>> Compile(const PlanParts& parts);
   /// Stops any indexing that is under way. Thread-safe.
   void Stop() { library_->Stop(); }
 
  private:
-  LocalPlans(Pipeline pipeline, std::unique_ptr<PlanLibrary> library)
-      : pipeline_(std::move(pipeline)), library_(std::move(library)) {}
+  LocalPlans(std::shared_ptr<const StageTable> stages, Pipeline pipeline,
+             std::unique_ptr<PlanLibrary> library)
+      : stages_(std::move(stages)), pipeline_(std::move(pipeline)), library_(std::move(library)) {}
 
-  Pipeline pipeline_;
+  std::shared_ptr<const StageTable> stages_;
+  Pipeline pipeline_;  // refers to the stages
   std::unique_ptr<PlanLibrary> library_;
 };
 

@@ -9,6 +9,7 @@
 #include "client/session/run/spec_from_proto.h"
 #include "common/epoch/cursor.h"
 #include "common/expand/expand.h"
+#include "common/transport/convert/tables.h"
 #include "server/dataset/source.h"
 
 namespace millrace {
@@ -39,7 +40,10 @@ Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
   admission.fingerprint = plan_->fingerprint();
   MILLRACE_ASSIGN_OR_RETURN(admission.start, steps_->Start(wanted));
   MILLRACE_ASSIGN_OR_RETURN(admission.spec, plan_->Spec(options_.world_size));
-  MILLRACE_ASSIGN_OR_RETURN(spec_, client::SpecFromProto(admission, options_.index_dtype));
+  MILLRACE_ASSIGN_OR_RETURN(client::AdmittedPlan admitted,
+                            client::PlanFromProto(admission, options_.index_dtype));
+  spec_ = std::move(admitted.spec);
+  delivery_ = std::move(admitted.delivery);
   {
     MutexLock lock(build_mutex_);
     scratch_ = plan_->NewScratch();
@@ -100,27 +104,18 @@ SessionStats LocalReader::stats() const {
   return stats_;
 }
 
-Result<VocabularyTable> LocalReader::vocabulary(const Interrupt& /*interrupt*/) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, Tables());
-  return tables->vocabulary();
+Result<std::shared_ptr<const NamedTables>> LocalReader::tables(const Interrupt& /*interrupt*/) {
+  MutexLock lock(build_mutex_);
+  if (tables_ == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(NamedTables tables, DecodeTables(*plan_->static_bytes()));
+    tables_ = std::make_shared<const NamedTables>(std::move(tables));
+  }
+  return tables_;
 }
 
-Result<std::vector<std::uint32_t>> LocalReader::context(std::uint64_t id,
-                                                        const Interrupt& /*interrupt*/) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, Tables());
-  return tables->Context(id);
-}
-
-Result<std::vector<std::uint32_t>> LocalReader::SpineLabels() {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, Tables());
-  return tables->SpineLabels();
-}
-
-Result<std::optional<ExampleOrigin>> LocalReader::Describe(ExampleId example) const {
+Result<std::optional<ExampleDescription>> LocalReader::Describe(ExampleId example) const {
   MILLRACE_RETURN_IF_ERROR(CheckExample(example));
-  ExampleDescription from = plan_->source()->Describe(example);
-  return std::optional<ExampleOrigin>({std::move(from.file), std::move(from.definition), from.step,
-                                       from.outcome, from.faithful, std::move(from.members)});
+  return std::optional<ExampleDescription>(plan_->source()->Describe(example));
 }
 
 void LocalReader::Cancel() {
@@ -157,7 +152,7 @@ Result<Batch> LocalReader::Deliver(
   MILLRACE_ASSIGN_OR_RETURN(rep->packed, build(*scratch_));
   const std::size_t graphs = rep->packed->graphs();
   for (std::uint32_t part = 0; part < options_.micro; ++part) {
-    MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, options_.index_dtype, pool_,
+    MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, delivery_, pool_,
                                                      RowsOfPart(graphs, part, options_.micro)));
     rep->parts.push_back(std::move(delivered));
   }
@@ -166,15 +161,6 @@ Result<Batch> LocalReader::Deliver(
   rep->ordinal = steps_->Ordinal(at, options_.rank);
   rep->rank = options_.rank;
   return Batch(std::move(rep));
-}
-
-Result<std::shared_ptr<const client::StaticTables>> LocalReader::Tables() {
-  MutexLock lock(build_mutex_);
-  if (tables_ == nullptr) {
-    MILLRACE_ASSIGN_OR_RETURN(
-        tables_, client::StaticTables::Parse(*plan_->static_bytes(), spec_.base_node_labels));
-  }
-  return tables_;
 }
 
 }  // namespace millrace

@@ -14,7 +14,7 @@
 
 #include "client/batch_reader.h"
 #include "client/local/local_plans.h"
-#include "client/session/run/static_tables.h"
+#include "common/base/tables.h"
 #include "common/batch/batch.h"
 #include "common/system/mutex.h"
 #include "server/pipeline/plan.h"
@@ -38,9 +38,8 @@ class LocalReader final : public BatchReader {
                         const Interrupt& interrupt) override;
   std::uint64_t epoch() const override;
   Position position() const override;
-  Result<VocabularyTable> vocabulary(const Interrupt& interrupt) override;
-  Result<std::vector<std::uint32_t>> context(std::uint64_t id, const Interrupt& interrupt) override;
-  Result<std::optional<ExampleOrigin>> Describe(ExampleId example) const override;
+  Result<std::shared_ptr<const NamedTables>> tables(const Interrupt& interrupt) override;
+  Result<std::optional<ExampleDescription>> Describe(ExampleId example) const override;
   SessionStats stats() const override;
   std::string waiting_why() const override { return {}; }
   bool survives_fork() const override { return true; }
@@ -53,8 +52,6 @@ class LocalReader final : public BatchReader {
   Status CheckExample(ExampleId example) const;
   /// The batch of the examples with these ids, in that order. OutOfRange as for CheckExample.
   Result<Batch> BatchOf(std::span<const ExampleId> examples);
-  /// The node labels of the definitions on the spines of all files.
-  Result<std::vector<std::uint32_t>> SpineLabels();
 
  private:
   LocalReader(SessionOptions options, LocalPlans plans);
@@ -65,19 +62,19 @@ class LocalReader final : public BatchReader {
   Result<Batch> Deliver(
       Position at,
       const std::function<Result<std::shared_ptr<const PackedBatch>>(BatchScratch&)>& build);
-  Result<std::shared_ptr<const client::StaticTables>> Tables();
 
   const SessionOptions options_;
   LocalPlans plans_;
   std::shared_ptr<const Plan> plan_;     // written by Attach
   std::optional<StepArithmetic> steps_;  // written by Attach
   BatchSpec spec_;                       // written by Attach
+  Delivery delivery_;                    // written by Attach
   std::atomic<bool> cancelled_ = false;
 
   Mutex build_mutex_;
   std::unique_ptr<BatchScratch> scratch_ MILLRACE_GUARDED_BY(build_mutex_);
   BufferPool pool_ MILLRACE_GUARDED_BY(build_mutex_);
-  std::shared_ptr<const client::StaticTables> tables_ MILLRACE_GUARDED_BY(build_mutex_);
+  std::shared_ptr<const NamedTables> tables_ MILLRACE_GUARDED_BY(build_mutex_);
 
   mutable Mutex mutex_;
   Position at_ MILLRACE_GUARDED_BY(mutex_);  // of the next step

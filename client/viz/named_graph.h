@@ -13,13 +13,14 @@
 
 namespace millrace {
 
-/// Where names come from: a vocabulary in any form that the caller has.
+/// Where names come from: tables in any form that the caller has.
 struct LabelNames {
   std::uint64_t node_labels = 0;  // how many node labels have a name
   std::uint64_t edge_labels = 0;
   std::function<std::string(std::uint64_t label)> node;  // only called for labels that have a name
   std::function<std::string(std::uint64_t label)> edge;
-  std::uint64_t node_classes = 0;  // labels from this number on are definitions
+  /// Labels from this number on are drawn as single things; those below are classes of nodes.
+  std::uint64_t node_classes = ~std::uint64_t{0};
 };
 
 struct LabelledEdge {
@@ -41,7 +42,7 @@ struct NamedGraph {
   std::vector<DrawnEdge> edges;
 };
 
-/// Stands for a label that has no name in the vocabulary.
+/// Stands for a label that has no name.
 inline constexpr std::string_view kNoName = "?";
 
 /// REQUIRES: there are as many roots as nodes.

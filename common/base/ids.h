@@ -28,8 +28,6 @@ class StrongId {
 
 /// A file of a dataset, numbered in topological order from 0.
 using FileId = StrongId<struct FileIdTag, std::uint32_t>;
-/// A definition in an index, numbered in file order from 0.
-using DefinitionId = StrongId<struct DefinitionIdTag, std::uint32_t>;
 /// An example of a source, numbered from 0 in the order in which the source lists its examples.
 using ExampleId = StrongId<struct ExampleIdTag, std::uint64_t>;
 

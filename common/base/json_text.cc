@@ -20,4 +20,10 @@ std::string JsonText(std::string_view text) {
   return quoted + '"';
 }
 
+std::string JsonList(const std::vector<std::string>& texts) {
+  std::string list = "[";
+  for (const std::string& text : texts) list += (list.size() > 1 ? ", " : "") + JsonText(text);
+  return list + "]";
+}
+
 }  // namespace millrace

@@ -148,14 +148,22 @@ const std::vector<MetricSpec>& MetricTable() {
        "files found bad, each time: when a dataset was opened (open; with `--skip-bad`, those that "
        "it leaves "
        "out), or changed while it was served (served)"},
+      {kDatasetUnverified,
+       "millrace_dataset_unverified_ratio",
+       kGauge,
+       false,
+       true,
+       {"dataset", "kind"},
+       "share of a dataset's bytes that were not compared with their digests yet; an open dataset "
+       "has this series"},
       {kExamplesDropped,
        "millrace_examples_dropped_total",
        kCounter,
        true,
        false,
        {"reason"},
-       "examples missing in delivered batches, by reason; other: reasons of newer workers that "
-       "the dispatcher has no name for"},
+       "examples missing in delivered batches, by reason; other: reasons that the plan has no name "
+       "for"},
       {kLastProgress,
        "millrace_last_progress_timestamp_seconds",
        kGauge,

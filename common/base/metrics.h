@@ -39,6 +39,7 @@ enum class Metric : std::size_t {
   kStoreCommitSeconds,
   kStoreErrors,
   kFileVerifyFailures,
+  kDatasetUnverified,
   kExamplesDropped,
   kLastProgress,
   kDesiredWorkers,

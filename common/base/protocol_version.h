@@ -1,6 +1,5 @@
-// The version of the protocol (docs/protocol.md) that this program speaks, and the versions that it
-// understands: its own and the one before. So the processes of a fleet can be updated one at a
-// time, the dispatcher first.
+// The version of the protocol (docs/protocol.md) that this program speaks. It understands no other:
+// all processes of a fleet have to be updated together.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +10,16 @@
 
 namespace millrace {
 
-/// Version 2: jobs have a priority, and want lists name their job and protocol.
-inline constexpr std::uint32_t kProtocol = 2;
-inline constexpr std::uint32_t kOldestProtocol = kProtocol - 1;
+/// Version 3: specs and static data have named tables.
+inline constexpr std::uint32_t kProtocol = 3;
 
-/// FailedPrecondition, with both versions in the message, if this program does not understand
-/// version `protocol`. `whose` is the peer's role, for the message.
+/// FailedPrecondition, with both versions in the message, if `protocol` is another version. `whose`
+/// is the peer's role, for the message.
 inline Status CheckProtocol(std::string_view whose, std::uint32_t protocol) {
-  if (protocol >= kOldestProtocol && protocol <= kProtocol) return OkStatus();
+  if (protocol == kProtocol) return OkStatus();
   return FailedPrecondition("the " + std::string(whose) + " speaks protocol " +
-                            std::to_string(protocol) + ", here protocols " +
-                            std::to_string(kOldestProtocol) + " and " + std::to_string(kProtocol) +
-                            " are understood: renew the older one (a dispatcher goes first)");
+                            std::to_string(protocol) + "; this build speaks " +
+                            std::to_string(kProtocol) + ": update the older one");
 }
 
 }  // namespace millrace

@@ -42,7 +42,7 @@ Status CheckPayload(const BatchHeader& header, std::span<const std::byte> payloa
       if (splits.spec.path != tensor.spec.splits) continue;
       const auto bytes = payload.subspan(splits.offset, splits.bytes);
       const std::string wrong = internal::VisitDType(splits.spec.dtype, [&](auto zero) {
-        return CheckSplits(internal::ValuesAs<decltype(zero)>(bytes), tensor.shape[0]);
+        return CheckSplits(internal::ValuesAs<decltype(zero)>(bytes), tensor.rows);
       });
       if (!wrong.empty()) {
         return DataLoss(

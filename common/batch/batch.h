@@ -51,7 +51,7 @@ class PackedBatch {
   /// A tensor's values, little endian, without padding.
   std::span<const std::byte> tensor_bytes(std::size_t tensor) const;
   /// One value, for tools and tests. A uint64 value beyond int64 wraps. REQUIRES: the tensor has
-  /// this element.
+  /// this element, and its dtype is an integer.
   std::int64_t ValueAt(std::size_t tensor, std::size_t element) const;
 
   /// The whole batch: the bytes that travel and that are saved.
@@ -66,7 +66,7 @@ class PackedBatch {
   Digest128 digest() const;
 
  private:
-  friend class BatchWriter;
+  friend class BatchFrame;
   PackedBatch(BatchInfo info, std::vector<TensorPlace> tensors, std::vector<EdgeGroup> edges,
               std::size_t header_bytes, std::span<const std::byte> bytes,
               std::shared_ptr<const void> owner)
@@ -115,12 +115,13 @@ struct TensorMemory {
 
 /// One tensor as the user sees it.
 struct DeliveredTensor {
-  std::string path;  // of the packed tensor
+  std::string path;  // of the packed tensor, or of the computed one
   TensorKind kind = TensorKind::kDense;
-  DType dtype = DType::kInt32;  // int32 or int64; uint8 for string bytes
-  std::vector<std::uint64_t> shape;
-  std::vector<std::string> dimensions;  // as many as `shape`
-  std::string splits;  // path of the tensor that cuts this one; empty: each row is one graph
+  DType dtype = DType::kInt32;          // the index type, or the packed type if expansion keeps it
+  std::vector<std::uint64_t> shape;     // rows, then the inner extents
+  std::vector<std::string> dimensions;  // as many as `shape`; inner extents are named by their size
+  std::string splits;       // path of the tensor that cuts this one; empty: each row is one graph
+  std::string node_splits;  // path of the splits that number the nodes that the values name, if any
   const std::byte* data = nullptr;  // at a multiple of kTensorAlignment, row major
   std::uint64_t bytes = 0;          // without padding
   TensorMemory memory;
@@ -131,8 +132,8 @@ struct DeliveredTensor {
     assert(sizeof(T) == DTypeSize(dtype));
     return {reinterpret_cast<const T*>(data), static_cast<std::size_t>(bytes / sizeof(T))};
   }
-  /// One value of any dtype, for tools and tests. REQUIRES: the tensor has this element and is in
-  /// the host's memory.
+  /// One value, for tools and tests. REQUIRES: the tensor has this element, is in the host's
+  /// memory, and its dtype is an integer.
   std::int64_t ValueAt(std::size_t element) const;
 };
 
@@ -150,7 +151,7 @@ class DeliveredBatch {
 
   const BatchInfo& info() const { return info_; }
   std::size_t graphs() const { return info_.example_ids.size(); }
-  /// In the order of the packed batch.
+  /// In the order of the packed batch; computed ones come last (common/expand/delivery.h).
   const std::vector<DeliveredTensor>& tensors() const { return tensors_; }
   /// The tensor with this path, or nullptr.
   const DeliveredTensor* Find(std::string_view path) const;

@@ -1,7 +1,6 @@
 #include "common/batch/batch_writer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -9,7 +8,7 @@
 
 #include <fmt/core.h>
 
-#include "common/batch/layout/batch_header.h"
+#include "common/batch/batch_frame.h"
 #include "common/batch/layout/dtype_visit.h"
 
 namespace millrace {
@@ -59,11 +58,6 @@ Result<BatchWriter> BatchWriter::Create(std::vector<TensorSpec> tensors, ExpandS
   MILLRACE_ASSIGN_OR_RETURN(std::vector<EdgeGroup> edges, CheckTensors(tensors, expand));
   std::vector<Tensor> made(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].dimensions.size() != 1) {
-      return InvalidArgument(
-          fmt::format("tensor {}: a writer fills tensors of one dimension, not {}", tensors[i].path,
-                      tensors[i].dimensions.size()));
-    }
     const bool is_splits = tensors[i].kind == TensorKind::kSplits;
     const std::string& splits = is_splits ? tensors[i].path : tensors[i].splits;
     for (std::size_t k = tensors.size(); !splits.empty() && k-- > 0;) {
@@ -84,11 +78,12 @@ BatchWriter::BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edg
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const TensorSpec& spec = tensors_[i].spec;
     Column& column = columns_[i];
-    column.value_bytes = static_cast<std::uint32_t>(DTypeSize(spec.dtype));
-    column.value_shift = static_cast<std::uint32_t>(std::countr_zero(column.value_bytes));
+    column.value_bytes = DTypeSize(spec.dtype);
+    column.row_bytes = spec.row_bytes();
     column.min = spec.min;
     column.max = static_cast<std::int64_t>(
         std::min<std::uint64_t>(spec.max, std::numeric_limits<std::int64_t>::max()));
+    if (spec.dtype == DType::kBool) column.max = 1;
     if (spec.kind == TensorKind::kSplits) splits_.push_back(i);
   }
 }
@@ -111,6 +106,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
 template <class T>
 void BatchWriter::AppendValues(std::size_t tensor, std::span<const T> values) {
   Tensor& t = tensors_[tensor];
+  assert(t.spec.kind != TensorKind::kSplits && IsInteger(t.spec.dtype));
   const bool outside = internal::VisitDType(t.spec.dtype, [&](auto zero) {
     using Out = decltype(zero);
     auto* out = reinterpret_cast<Out*>(columns_[tensor].Extend(values.size() * sizeof(Out)));
@@ -131,17 +127,15 @@ void BatchWriter::NoteOutside(std::size_t tensor, std::uint64_t value) {
 }
 
 void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
-  assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
   AppendValues(tensor, values);
 }
 
 void BatchWriter::AppendSigned(std::size_t tensor, std::span<const std::int32_t> values) {
-  assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
   AppendValues(tensor, values);
 }
 
 void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> bytes) {
-  assert(tensors_[tensor].spec.dtype == DType::kUint8);
+  assert(tensors_[tensor].spec.expansion == Expansion::kKeep);
   if (!bytes.empty()) {
     std::memcpy(columns_[tensor].Extend(bytes.size()), bytes.data(), bytes.size());
   }
@@ -186,7 +180,11 @@ Status BatchWriter::CheckComplete() const {
     const Tensor& t = tensors_[i];
     if (t.out_of_bounds) {
       return Internal(fmt::format("tensor {}: value {} is outside its bounds {} to {}", t.spec.path,
-                                  t.bad_value, t.spec.min, t.spec.max));
+                                  t.bad_value, columns_[i].min, columns_[i].max));
+    }
+    if (const std::uint64_t rest = columns_[i].size % columns_[i].row_bytes; rest != 0) {
+      return Internal(fmt::format("tensor {}: ends with {} bytes of a row of {}", t.spec.path, rest,
+                                  columns_[i].row_bytes));
     }
     const bool is_splits = t.spec.kind == TensorKind::kSplits;
     if (is_splits && t.last_split != columns_[t.rows_of].rows()) {
@@ -208,7 +206,7 @@ std::vector<TensorPlace> BatchWriter::Places() const {
   std::vector<TensorPlace> places(tensors_.size());
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     places[i].spec = tensors_[i].spec;
-    places[i].shape = {columns_[i].rows()};
+    places[i].rows = columns_[i].rows();
     places[i].bytes = columns_[i].size;
   }
   return places;
@@ -216,23 +214,12 @@ std::vector<TensorPlace> BatchWriter::Places() const {
 
 Result<std::shared_ptr<const PackedBatch>> BatchWriter::Seal() {
   MILLRACE_RETURN_IF_ERROR(CheckComplete());
-  std::vector<TensorPlace> places = Places();
-  const std::uint64_t payload_bytes = LayOutPayload(places);
-  const std::uint64_t header_bytes = HeaderBytes(info_, places);
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer,
-                            pool_->Acquire(header_bytes + payload_bytes));
-  const std::span<std::byte> bytes = buffer->bytes();
-  EncodeHeader(info_, places, payload_bytes, bytes.first(header_bytes));
-  const std::span<std::byte> payload = bytes.subspan(header_bytes);
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const std::uint64_t begin = places[i].offset;
-    const std::uint64_t end = i + 1 < places.size() ? places[i + 1].offset : payload_bytes;
-    const std::uint64_t size = places[i].bytes;
-    if (size > 0) std::memcpy(payload.data() + begin, columns_[i].data.get(), size);
-    std::memset(payload.data() + begin + size, 0, end - begin - size);
+  MILLRACE_ASSIGN_OR_RETURN(BatchFrame frame, BatchFrame::Make(info_, Places(), edges_, *pool_));
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const std::span<const std::byte> from = values(i);
+    if (!from.empty()) std::memcpy(frame.room(i).data(), from.data(), from.size());
   }
-  return std::shared_ptr<const PackedBatch>(
-      new PackedBatch(info_, std::move(places), edges_, header_bytes, bytes, std::move(buffer)));
+  return frame.Finish();
 }
 
 }  // namespace millrace

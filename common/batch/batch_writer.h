@@ -28,8 +28,8 @@ namespace millrace {
 /// itself, in EndExample.
 class BatchWriter {
  public:
-  /// InvalidArgument if the list breaks the rules of tensor_table.h, or if a tensor has more than
-  /// one dimension. `pool` has to outlive the writer.
+  /// InvalidArgument if the list breaks the rules of tensor_table.h. `pool` has to outlive the
+  /// writer.
   static Result<BatchWriter> Create(std::vector<TensorSpec> tensors, ExpandSpec expand,
                                     BufferPool& pool);
   BatchWriter(BatchWriter&&) noexcept = default;
@@ -39,26 +39,36 @@ class BatchWriter {
   void Begin(const Fingerprint& fingerprint, std::uint64_t epoch, std::uint64_t first_example,
              std::uint32_t planned_examples);
 
-  /// Append values to the tensor with this number in the list; its kind must not be kSplits. Values
-  /// are narrowed to the tensor's dtype. A value outside the tensor's bounds makes Seal fail.
+  /// Append values to the tensor with this number in the list; its kind must not be kSplits, and
+  /// its dtype has to be an integer (for AppendOne also bool). A row of several values is appended
+  /// value by value. Values are narrowed to the tensor's dtype. A value outside the tensor's bounds
+  /// makes Seal fail.
   void Append(std::size_t tensor, std::span<const std::uint32_t> values);
   void AppendSigned(std::size_t tensor, std::span<const std::int32_t> values);
   void AppendOne(std::size_t tensor, std::int64_t value) {
     assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
     AppendValue(tensor, value);
   }
-  /// Room for `rows` values of a tensor, which count as appended. The caller writes them; each is
+  /// Room for `values` values of a tensor, which count as appended. The caller writes them; each is
   /// at least 0 and at most `max`. REQUIRES: T is an unsigned integer as wide as the tensor's
   /// dtype.
   template <class T>
-  T* AppendRoom(std::size_t tensor, std::size_t rows, std::uint64_t max) {
+  T* AppendRoom(std::size_t tensor, std::size_t values, std::uint64_t max) {
     assert(sizeof(T) == columns_[tensor].value_bytes);
     if (static_cast<std::int64_t>(max) > columns_[tensor].max) NoteOutside(tensor, max);
-    return reinterpret_cast<T*>(columns_[tensor].Extend(rows * sizeof(T)));
+    return reinterpret_cast<T*>(columns_[tensor].Extend(values * sizeof(T)));
   }
   /// The size of one value of the tensor, in bytes.
   std::uint32_t value_bytes(std::size_t tensor) const { return columns_[tensor].value_bytes; }
-  /// REQUIRES: the tensor's dtype is uint8. Bounds are not checked: bytes are bytes.
+  /// Room for `rows` rows of a tensor of any dtype, which count as appended. It is good until the
+  /// next call for this tensor. The caller writes the values, little endian; they are not checked.
+  /// REQUIRES: the tensor expands as kKeep.
+  std::span<std::byte> AppendRows(std::size_t tensor, std::size_t rows) {
+    assert(tensors_[tensor].spec.expansion == Expansion::kKeep);
+    const std::size_t bytes = rows * columns_[tensor].row_bytes;
+    return {columns_[tensor].Extend(bytes), bytes};
+  }
+  /// Appends whole rows of such a tensor.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
 
   /// Ends a row of every splits tensor: everything appended since the last EndExample belongs to
@@ -69,10 +79,20 @@ class BatchWriter {
   /// The bytes that the columns hold so far.
   std::uint64_t pending_bytes() const;
 
-  /// The batch. Internal, with the tensor's name, if a value was out of bounds or if a tensor has
-  /// another number of rows than its kind asks for. Internal too if the examples and the dropped
-  /// ones together are not as many as planned. ResourceExhausted if there is no memory left.
-  /// Afterwards only Begin may be called.
+  /// What was appended since Begin, for those who make other tensors of it before a batch is sealed.
+  /// Valid until the next call that appends or begins.
+  const BatchInfo& info() const { return info_; }
+  std::span<const std::byte> values(std::size_t tensor) const {
+    return {columns_[tensor].data.get(), columns_[tensor].size};
+  }
+  std::uint64_t rows(std::size_t tensor) const { return columns_[tensor].rows(); }
+  /// The error with which Seal would end, but for lack of memory.
+  Status CheckComplete() const;
+
+  /// The batch. Internal, with the tensor's name, if a value was out of bounds, if a tensor ends
+  /// within a row, or if it has another number of rows than its kind asks for. Internal too if the
+  /// examples and the dropped ones together are not as many as planned. ResourceExhausted if there
+  /// is no memory left. Afterwards only Begin may be called.
   Result<std::shared_ptr<const PackedBatch>> Seal();
 
  private:
@@ -91,13 +111,13 @@ class BatchWriter {
       return at;
     }
     void Grow(std::size_t bytes);
-    std::uint64_t rows() const { return size >> value_shift; }
+    std::uint64_t rows() const { return size / row_bytes; }
 
     std::unique_ptr<std::byte[]> data;
     std::size_t size = 0;
     std::size_t capacity = 0;
     std::uint32_t value_bytes = 1;
-    std::uint32_t value_shift = 0;
+    std::uint64_t row_bytes = 1;
     std::int64_t min = 0;
     std::int64_t max = 0;
   };
@@ -127,7 +147,6 @@ class BatchWriter {
   }
   [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
   void AppendSplit(std::size_t splits, std::uint64_t rows);
-  Status CheckComplete() const;
   std::vector<TensorPlace> Places() const;
 
   std::vector<Tensor> tensors_;

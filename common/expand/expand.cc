@@ -10,7 +10,9 @@
 #include <fmt/core.h>
 
 #include "common/batch/layout/dtype_visit.h"
+#include "common/expand/computation.h"
 #include "common/expand/expand_edges.h"
+#include "common/expand/value_errors.h"
 
 namespace millrace {
 namespace {
@@ -24,10 +26,7 @@ constexpr std::uint64_t RoundUp(std::uint64_t n) {
 }
 
 Status DoesNotFit(const PackedBatch& packed, std::size_t tensor, const std::string& what) {
-  return OutOfRange(
-      fmt::format("tensor {}: {} does not fit int32; open the session with "
-                  "`index_dtype: int64`",
-                  packed.tensors()[tensor].spec.path, what));
+  return internal::ValueDoesNotFit(packed.tensors()[tensor].spec.path, what);
 }
 
 /// The rows of one tensor that belong to the chosen graphs of the batch.
@@ -49,8 +48,7 @@ TensorRows RowsOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) 
 std::span<const std::byte> BytesOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
   const TensorPlace& place = packed.tensors()[tensor];
   const TensorRows range = RowsOf(packed, tensor, rows);
-  std::uint64_t row_bytes = DTypeSize(place.spec.dtype);
-  for (std::size_t d = 1; d < place.shape.size(); ++d) row_bytes *= place.shape[d];
+  const std::uint64_t row_bytes = place.spec.row_bytes();
   return packed.tensor_bytes(tensor).subspan(range.begin * row_bytes,
                                              (range.end - range.begin) * row_bytes);
 }
@@ -134,20 +132,27 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
   });
 }
 
+Status Keep(const PackedBatch& packed, std::size_t tensor, RowRange rows, std::byte* out) {
+  const std::span<const std::byte> values = BytesOf(packed, tensor, rows);
+  const TensorSpec& spec = packed.tensors()[tensor].spec;
+  if (spec.dtype == DType::kBool) {
+    MILLRACE_RETURN_IF_ERROR(internal::CheckBools(spec.path, values));
+  }
+  if (!values.empty()) std::memcpy(out, values.data(), values.size());
+  return OkStatus();
+}
+
 template <class Out>
 Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, RowRange rows, std::byte* out) {
   const TensorPlace& place = packed.tensors()[tensor];
-  if (place.spec.kind == TensorKind::kStringBytes) {
-    const std::span<const std::byte> bytes = BytesOf(packed, tensor, rows);
-    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
-    return OkStatus();
-  }
   auto* const values = reinterpret_cast<Out*>(out);
   switch (place.spec.expansion) {
     case Expansion::kWiden:
       return Widen(packed, tensor, rows, values);
     case Expansion::kNodeOffset:
       return OffsetNodes(packed, tensor, rows, values);
+    case Expansion::kKeep:
+      return Keep(packed, tensor, rows, out);
     case Expansion::kEdgeSource:
     case Expansion::kEdgeTarget:
     case Expansion::kEdgeLabel:
@@ -169,34 +174,21 @@ BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
   return info;
 }
 
-}  // namespace
-
-RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts) {
-  // Rounded up, so that the first part is empty only if all parts are.
-  const std::size_t first = (graphs * part + parts - 1) / parts;
-  return {first, (graphs * (part + 1) + parts - 1) / parts - first};
-}
-
-Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype,
-                                    std::optional<RowRange> rows) {
-  if (index_dtype != DType::kInt32 && index_dtype != DType::kInt64) {
-    return InvalidArgument(
-        fmt::format("index_dtype: expected int32 or int64, got {}", DTypeName(index_dtype)));
-  }
-  const std::uint64_t largest = DTypeMax(index_dtype);
-  ExpandLayout layout;
-  layout.rows = rows.value_or(RowRange{0, packed.graphs()});
-  layout.index_dtype = index_dtype;
-  layout.edges = packed.edges();
+/// Lays out the tensors that are expanded.
+Status PlaceTensors(const PackedBatch& packed, ExpandLayout& layout) {
+  const std::uint64_t largest = DTypeMax(layout.index_dtype);
   for (std::size_t i = 0; i < packed.tensors().size(); ++i) {
     const TensorPlace& place = packed.tensors()[i];
     const TensorRows range = RowsOf(packed, i, layout.rows);
-    layout.shapes.push_back(place.shape);
-    layout.shapes.back()[0] = range.end - range.begin;
-    layout.dtypes.push_back(place.spec.kind == TensorKind::kStringBytes ? DType::kUint8
-                                                                        : index_dtype);
+    std::vector<std::uint64_t>& shape = layout.shapes.emplace_back();
+    shape.push_back(range.end - range.begin);
+    shape.insert(shape.end(), place.spec.inner.begin(), place.spec.inner.end());
+    layout.dtypes.push_back(place.spec.expansion == Expansion::kKeep ? place.spec.dtype
+                                                                     : layout.index_dtype);
   }
-  for (const EdgeGroup& group : layout.edges) {
+  for (const EdgeGroup& group : packed.edges()) {
+    if (!layout.expanded[group.splits]) continue;
+    layout.edges.push_back(group);
     const SplitsView node_splits(packed, group.node_splits);
     const std::uint64_t nodes =
         node_splits[layout.rows.first + layout.rows.count] - node_splits[layout.rows.first];
@@ -209,40 +201,124 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype
   for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
     // Splits hold row numbers of the tensor that they cut, and node numbers are below the rows of
     // their tensor. So it is enough to check the numbers of rows.
-    if (!packed.tensors()[i].spec.splits.empty() && layout.shapes[i][0] > largest) {
+    if (layout.expanded[i] && !packed.tensors()[i].spec.splits.empty() &&
+        layout.shapes[i][0] > largest) {
       return DoesNotFit(packed, i, fmt::format("number of rows {}", layout.shapes[i][0]));
     }
     layout.offsets.push_back(layout.bytes);
-    layout.bytes = RoundUp(layout.bytes + layout.tensor_bytes(i));
+    layout.bytes += layout.padded_bytes(i);
   }
+  layout.computed_begin = layout.bytes;
+  return OkStatus();
+}
+
+/// Lays out the computed tensors after the others.
+Status PlaceComputed(const PackedBatch& packed, ExpandLayout& layout) {
+  if (layout.computation == nullptr || layout.computation->computed().empty()) return OkStatus();
+  layout.batch_computation = layout.computation->Begin();
+  MILLRACE_RETURN_IF_ERROR(layout.batch_computation->LayOut(packed, layout.rows, layout.computed));
+  for (ComputedPlace& place : layout.computed) {
+    place.offset = layout.bytes;
+    layout.bytes += RoundUp(place.bytes());
+  }
+  return OkStatus();
+}
+
+DeliveredTensor Described(const TensorSpec& spec, DType dtype,
+                          const std::vector<std::uint64_t>& shape) {
+  DeliveredTensor tensor;
+  tensor.path = spec.path;
+  tensor.kind = spec.kind;
+  tensor.dtype = dtype;
+  tensor.shape = shape;
+  tensor.dimensions = {spec.dimension};
+  for (std::size_t axis = 1; axis < shape.size(); ++axis) {
+    tensor.dimensions.push_back(std::to_string(shape[axis]));
+  }
+  tensor.splits = spec.splits;
+  tensor.node_splits = spec.node_splits;
+  return tensor;
+}
+
+}  // namespace
+
+RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts) {
+  // Rounded up, so that the first part is empty only if all parts are.
+  const std::size_t first = (graphs * part + parts - 1) / parts;
+  return {first, (graphs * (part + 1) + parts - 1) / parts - first};
+}
+
+Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
+                                    std::optional<RowRange> rows) {
+  const DType index_dtype = delivery.index_dtype();
+  if (index_dtype != DType::kInt32 && index_dtype != DType::kInt64) {
+    return InvalidArgument(
+        fmt::format("index_dtype: expected int32 or int64, got {}", DTypeName(index_dtype)));
+  }
+  ExpandLayout layout;
+  layout.rows = rows.value_or(RowRange{0, packed.graphs()});
+  layout.index_dtype = index_dtype;
+  layout.computation = delivery.computation();
+  if (layout.computation != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(layout.computation->CheckTensors(packed));
+    layout.expanded = layout.computation->expanded();
+  } else {
+    layout.expanded.assign(packed.tensors().size(), true);
+  }
+  MILLRACE_RETURN_IF_ERROR(PlaceTensors(packed, layout));
+  MILLRACE_RETURN_IF_ERROR(PlaceComputed(packed, layout));
   return layout;
 }
 
-Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, index_dtype));
+Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery) {
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, delivery));
   return layout.bytes;
 }
 
+std::uint64_t ComputedPlace::bytes() const {
+  std::uint64_t n = DTypeSize(dtype);
+  for (const std::uint64_t extent : shape) n *= extent;
+  return n;
+}
+
 std::uint64_t ExpandLayout::tensor_bytes(std::size_t tensor) const {
+  if (!expanded[tensor]) return 0;
   std::uint64_t n = DTypeSize(dtypes[tensor]);
   for (const std::uint64_t extent : shapes[tensor]) n *= extent;
   return n;
 }
 
+std::uint64_t ExpandLayout::padded_bytes(std::size_t tensor) const {
+  return RoundUp(tensor_bytes(tensor));
+}
+
 Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out) {
   for (std::size_t i = 0; i < layout.offsets.size(); ++i) {
+    if (!layout.expanded[i]) continue;
     std::byte* const begin = out.data() + layout.offsets[i];
     MILLRACE_RETURN_IF_ERROR(layout.index_dtype == DType::kInt32
                                  ? ExpandTensor<std::int32_t>(packed, i, layout.rows, begin)
                                  : ExpandTensor<std::int64_t>(packed, i, layout.rows, begin));
-    const std::uint64_t end = i + 1 < layout.offsets.size() ? layout.offsets[i + 1] : layout.bytes;
     const std::uint64_t bytes = layout.tensor_bytes(i);
-    std::memset(begin + bytes, 0, end - layout.offsets[i] - bytes);
+    std::memset(begin + bytes, 0, layout.padded_bytes(i) - bytes);
   }
   for (const EdgeGroup& group : layout.edges) {
     MILLRACE_RETURN_IF_ERROR(internal::ExpandEdges(packed, layout, group, out));
   }
-  return OkStatus();
+  return ComputeInto(packed, layout, out.subspan(layout.computed_begin));
+}
+
+Status ComputeInto(const PackedBatch& packed, const ExpandLayout& layout,
+                   std::span<std::byte> out) {
+  if (layout.computed.empty()) return OkStatus();
+  const auto room = [&](std::size_t tensor) {
+    const ComputedPlace& place = layout.computed[tensor];
+    const std::uint64_t bytes = place.bytes();
+    std::byte* const begin = out.data() + (place.offset - layout.computed_begin);
+    std::memset(begin + bytes, 0, RoundUp(bytes) - bytes);
+    return std::span(begin, bytes);
+  };
+  return layout.batch_computation->Run(packed, room);
 }
 
 std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
@@ -250,19 +326,22 @@ std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
                                                    std::span<std::byte> out,
                                                    std::shared_ptr<const void> owner,
                                                    const TensorMemory& memory) {
-  std::vector<DeliveredTensor> tensors(layout.offsets.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorSpec& spec = packed.tensors()[i].spec;
-    DeliveredTensor& tensor = tensors[i];
-    tensor.path = spec.path;
-    tensor.kind = spec.kind;
-    tensor.dtype = layout.dtypes[i];
-    tensor.shape = layout.shapes[i];
-    tensor.dimensions = spec.dimensions;
-    tensor.splits = spec.splits;
-    tensor.data = out.data() + layout.offsets[i];
-    tensor.bytes = layout.tensor_bytes(i);
+  std::vector<DeliveredTensor> tensors;
+  const auto add = [&](DeliveredTensor tensor, std::uint64_t offset, std::uint64_t bytes) {
+    tensor.data = out.data() + offset;
+    tensor.bytes = bytes;
     tensor.memory = memory;
+    tensors.push_back(std::move(tensor));
+  };
+  for (std::size_t i = 0; i < layout.offsets.size(); ++i) {
+    if (!layout.expanded[i]) continue;
+    add(Described(packed.tensors()[i].spec, layout.dtypes[i], layout.shapes[i]), layout.offsets[i],
+        layout.tensor_bytes(i));
+  }
+  for (std::size_t i = 0; i < layout.computed.size(); ++i) {
+    const ComputedPlace& place = layout.computed[i];
+    add(Described(layout.computation->computed()[i], place.dtype, place.shape), place.offset,
+        place.bytes());
   }
   return std::make_shared<DeliveredBatch>(InfoOf(packed, layout.rows), std::move(tensors), out,
                                           std::move(owner));
@@ -277,10 +356,10 @@ Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed
   return ViewExpanded(packed, layout, out, std::move(owner));
 }
 
-Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,
-                                                     BufferPool& pool,
+Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed,
+                                                     const Delivery& delivery, BufferPool& pool,
                                                      std::optional<RowRange> rows) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, index_dtype, rows));
+  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, delivery, rows));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> buffer, pool.Acquire(layout.bytes));
   return ExpandTo(packed, layout, buffer->bytes(), buffer);
 }

@@ -1,5 +1,8 @@
-// Turns a packed batch into a delivered one in a single pass. Values are widened to one index type,
-// node numbers count across the batch, and reversed and self edges are added in an exact order.
+// Turns a packed batch into a delivered one in a single pass. A delivery (delivery.h) says which
+// tensors are delivered, and which of them are computed. The others are expanded. Integers are
+// widened to one index type, node numbers count across the batch, and reversed and self edges are
+// added in an exact order. Tensors that expand as kKeep are delivered as they are, with a type of
+// their own.
 //
 // The packed edges of an example are grouped by label, labels ascending. With L labels, they are
 // completed as follows:
@@ -25,6 +28,7 @@
 #include "common/batch/batch.h"
 #include "common/batch/layout/layout.h"
 #include "common/batch/layout/tensor_table.h"
+#include "common/expand/delivery.h"
 
 namespace millrace {
 
@@ -38,37 +42,68 @@ struct RowRange {
 /// parts are empty if there are more parts than graphs. REQUIRES: part < parts.
 RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts);
 
+namespace internal {
+class BatchComputation;
+}
+
+/// A computed tensor of one batch.
+struct ComputedPlace {
+  DType dtype = DType::kInt32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t offset = 0;  // multiple of kTensorAlignment
+
+  /// Without padding.
+  std::uint64_t bytes() const;
+};
+
 /// Where the tensors of a delivered batch go. A device needs to know this before it expands the
-/// batch.
+/// batch. Copies share the memory in which tensors are computed: if there are such tensors, only
+/// one thread at a time may use a layout and its copies.
 struct ExpandLayout {
   RowRange rows;  // the rows of the packed batch that are delivered
   DType index_dtype = DType::kInt32;
-  std::vector<DType> dtypes;  // of the delivered tensors
+  // The next four are about packed tensors. One that is not delivered has no bytes.
+  std::vector<bool> expanded;  // whether the tensor is delivered
+  std::vector<DType> dtypes;   // as delivered
   std::vector<std::vector<std::uint64_t>> shapes;
   std::vector<std::uint64_t> offsets;  // multiples of kTensorAlignment
   std::vector<EdgeGroup> edges;
-  std::uint64_t bytes = 0;  // all tensors with padding
+  /// The computed tensors lie after the expanded ones, from `computed_begin` on.
+  std::vector<ComputedPlace> computed;
+  std::uint64_t computed_begin = 0;
+  std::uint64_t bytes = 0;                                   // all tensors with padding
+  std::shared_ptr<const internal::Computation> computation;  // null: nothing is computed
+  std::shared_ptr<internal::BatchComputation> batch_computation;
 
-  /// The size of one tensor, without padding.
+  /// The size of one packed tensor as it is delivered, without padding.
   std::uint64_t tensor_bytes(std::size_t tensor) const;
+  /// The size with padding.
+  std::uint64_t padded_bytes(std::size_t tensor) const;
 };
 
 /// The layout of the delivered form of `packed`. `rows`: the delivered batch consists of these rows
 /// only, and its nodes and splits count from 0; absent: all rows. InvalidArgument unless
 /// `index_dtype` is int32 or int64. OutOfRange if the number of rows of a tensor does not fit
 /// `index_dtype`; the message names the tensor and `index_dtype: int64`. DataLoss if the tensor
-/// table of the batch cannot be expanded. REQUIRES: the batch has these rows.
-Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, DType index_dtype,
+/// table of the batch cannot be expanded, if the delivery is for other tensors, or if values do not
+/// suit the delivery's program. REQUIRES: the batch has these rows.
+Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
                                     std::optional<RowRange> rows = std::nullopt);
 
 /// The size of the delivered form in bytes. Errors are those of LayOutExpanded.
-Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, DType index_dtype);
+Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery);
 
 /// Expands into `out` and fills the padding too. REQUIRES: `layout` is the layout of `packed`;
 /// out.size() == layout.bytes; out.data() is at a multiple of kTensorAlignment. OutOfRange for a
 /// number that does not fit the index type. DataLoss, with tensor, row and example, for an edge or
-/// a node reference that leaves its example, and for labels that do not ascend or are too big.
+/// a node reference that leaves its example, and for labels that do not ascend or are too big;
+/// DataLoss too for a bool that is neither 0 nor 1, and with the name of a tensor if it cannot be
+/// computed from these values.
 Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out);
+
+/// The part of ExpandInto that fills computed tensors and their padding. `out` is the memory from
+/// layout.computed_begin on.
+Status ComputeInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out);
 
 /// A view of `out` after it has been filled. `out` itself is not read here, so it may be memory of
 /// any device. `memory` says where it lies. REQUIRES: as for ExpandInto.
@@ -80,8 +115,8 @@ std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
 
 /// All of the above, into a buffer of `pool`. Only a batch with the first rows names the dropped
 /// examples.
-Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed, DType index_dtype,
-                                                     BufferPool& pool,
+Result<std::shared_ptr<const DeliveredBatch>> Expand(const PackedBatch& packed,
+                                                     const Delivery& delivery, BufferPool& pool,
                                                      std::optional<RowRange> rows = std::nullopt);
 
 /// The same, into memory of another owner: a slot of a session. REQUIRES: as for ExpandInto, but

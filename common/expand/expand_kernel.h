@@ -337,11 +337,43 @@ MILLRACE_HOST_DEVICE void EdgeAnyTile(const Launch& launch, const Task& task, co
   }
 }
 
-MILLRACE_HOST_DEVICE inline void BytesTile(const Launch& launch, const Task& task,
-                                           const Share& share) {
+template <class Word>
+MILLRACE_HOST_DEVICE void CopyTile(const Launch& launch, const Task& task, const Share& share) {
+  const Word* const in = ColumnAs<Word>(launch, task.in) + task.first;
+  Word* const out = reinterpret_cast<Word*>(launch.out + task.out);
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    out[i] = Load(in + i);
+  }
+}
+
+MILLRACE_HOST_DEVICE inline void CopyAnyTile(const Launch& launch, const Task& task,
+                                             const Share& share) {
+  switch (task.in.type) {
+    case Type::kUint16:
+      return CopyTile<std::uint16_t>(launch, task, share);
+    case Type::kUint32:
+      return CopyTile<std::uint32_t>(launch, task, share);
+    case Type::kUint64:
+      return CopyTile<std::uint64_t>(launch, task, share);
+    default:
+      return CopyTile<std::uint8_t>(launch, task, share);
+  }
+}
+
+MILLRACE_HOST_DEVICE inline void BoolTile(const Launch& launch, const Task& task,
+                                          const Share& share) {
   const unsigned char* const in = launch.payload + task.in.offset + task.first;
   for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
-    launch.out[task.out + i] = task.op == Op::kBytes ? Load(in + i) : 0;
+    const unsigned char value = Load(in + i);
+    if (value > 1) *launch.error = 1;
+    launch.out[task.out + i] = value;
+  }
+}
+
+MILLRACE_HOST_DEVICE inline void PaddingTile(const Launch& launch, const Task& task,
+                                             const Share& share) {
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    launch.out[task.out + i] = 0;
   }
 }
 
@@ -360,9 +392,12 @@ MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const 
       return SelfEdgeTile<Out>(launch, task, share);
     case Op::kEdgeSplits:
       return EdgeSplitsTile<Out>(launch, task, share);
-    case Op::kBytes:
+    case Op::kCopy:
+      return CopyAnyTile(launch, task, share);
+    case Op::kBools:
+      return BoolTile(launch, task, share);
     case Op::kPadding:
-      return BytesTile(launch, task, share);
+      return PaddingTile(launch, task, share);
   }
 }
 

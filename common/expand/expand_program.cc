@@ -1,5 +1,6 @@
 #include "common/expand/expand_program.h"
 
+#include <array>
 #include <utility>
 
 #include "common/expand/expand_edges.h"
@@ -12,8 +13,9 @@ using kernel::Column;
 using kernel::Mirror;
 using kernel::Op;
 using kernel::Task;
+using kernel::Type;
 
-static_assert(static_cast<int>(kernel::Type::kInt64) == static_cast<int>(DType::kInt64));
+static_assert(static_cast<int>(Type::kInt64) == static_cast<int>(DType::kInt64));
 static_assert(static_cast<int>(Mirror::kBidirectional) ==
               static_cast<int>(Symmetrization::kBidirectional));
 
@@ -27,27 +29,13 @@ class ProgramMaker {
   }
 
   void AddTensor(std::size_t tensor) {
+    if (!layout_.expanded[tensor]) return;
     const TensorSpec& spec = packed_.tensors()[tensor].spec;
-    Task task;
-    task.in = ColumnOf(tensor);
-    task.out = layout_.offsets[tensor];
-    task.first = FirstElement(tensor);
-    task.count = layout_.tensor_bytes(tensor) / DTypeSize(layout_.dtypes[tensor]);
-    task.op = Op::kWiden;
-    if (spec.kind == TensorKind::kStringBytes) {
-      task.op = Op::kBytes;
-    } else if (spec.expansion == Expansion::kNodeOffset) {
-      task.op = Op::kNodeOffset;
-      task.node_splits = ColumnOf(*packed_.Find(spec.node_splits));
-      task.cut = !spec.splits.empty();
-      if (task.cut) task.splits = ColumnOf(*packed_.Find(spec.splits));
-    } else if (spec.kind == TensorKind::kSplits) {
-      task.op = Op::kSplits;
+    if (spec.expansion == Expansion::kKeep) {
+      AddKept(tensor);
+    } else {
+      AddIntegers(tensor);
     }
-    // Edges and their splits are added later, group by group.
-    const bool of_group =
-        spec.expansion != Expansion::kWiden && spec.expansion != Expansion::kNodeOffset;
-    if (!of_group) Add(task);
     AddPadding(tensor);
   }
 
@@ -94,7 +82,7 @@ class ProgramMaker {
  private:
   Column ColumnOf(std::size_t tensor) const {
     const TensorPlace& place = packed_.tensors()[tensor];
-    return {place.offset, static_cast<kernel::Type>(place.spec.dtype)};
+    return {place.offset, static_cast<Type>(place.spec.dtype)};
   }
 
   /// The first value of the chosen rows, as an index into the packed tensor.
@@ -104,17 +92,68 @@ class ProgramMaker {
     if (place.spec.kind != TensorKind::kSplits && !place.spec.splits.empty()) {
       first = internal::SplitsView(packed_, *packed_.Find(place.spec.splits))[first];
     }
-    for (std::size_t d = 1; d < place.shape.size(); ++d) first *= place.shape[d];
-    return first;
+    return first * place.spec.row_values();
+  }
+
+  void AddIntegers(std::size_t tensor) {
+    const TensorSpec& spec = packed_.tensors()[tensor].spec;
+    Task task;
+    task.in = ColumnOf(tensor);
+    task.out = layout_.offsets[tensor];
+    task.first = FirstElement(tensor);
+    task.count = layout_.tensor_bytes(tensor) / DTypeSize(layout_.dtypes[tensor]);
+    task.op = Op::kWiden;
+    if (spec.expansion == Expansion::kNodeOffset) {
+      task.op = Op::kNodeOffset;
+      task.node_splits = ColumnOf(*packed_.Find(spec.node_splits));
+      task.cut = !spec.splits.empty();
+      if (task.cut) task.splits = ColumnOf(*packed_.Find(spec.splits));
+    } else if (spec.kind == TensorKind::kSplits) {
+      task.op = Op::kSplits;
+    }
+    // Edges and their splits are added later, group by group.
+    const bool of_group =
+        spec.expansion != Expansion::kWiden && spec.expansion != Expansion::kNodeOffset;
+    if (!of_group) Add(task);
+  }
+
+  /// Copies words as wide as the place of the first value allows, and bytes after them.
+  void AddKept(std::size_t tensor) {
+    const TensorPlace& place = packed_.tensors()[tensor];
+    const std::uint64_t bytes = layout_.tensor_bytes(tensor);
+    Task task;
+    task.in = {place.offset, Type::kUint8};
+    task.out = layout_.offsets[tensor];
+    task.first = FirstElement(tensor) * DTypeSize(place.spec.dtype);
+    task.count = bytes;
+    if (place.spec.dtype == DType::kBool) {
+      task.op = Op::kBools;
+      return Add(task);
+    }
+    task.op = Op::kCopy;
+    constexpr std::array kWords = {Type::kUint64, Type::kUint32, Type::kUint16};
+    for (const Type word : kWords) {
+      const std::uint64_t size = DTypeSize(static_cast<DType>(word));
+      if (task.first % size != 0) continue;
+      Task words = task;
+      words.in.type = word;
+      words.first /= size;
+      words.count = bytes / size;
+      Add(words);
+      const std::uint64_t done = words.count * size;
+      task.first += done;
+      task.out += done;
+      task.count -= done;
+      break;
+    }
+    Add(task);
   }
 
   void AddPadding(std::size_t tensor) {
     Task task;
     task.op = Op::kPadding;
     task.out = layout_.offsets[tensor] + layout_.tensor_bytes(tensor);
-    task.count =
-        (tensor + 1 < layout_.offsets.size() ? layout_.offsets[tensor + 1] : layout_.bytes) -
-        task.out;
+    task.count = layout_.padded_bytes(tensor) - layout_.tensor_bytes(tensor);
     Add(task);
   }
 

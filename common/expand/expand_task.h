@@ -12,7 +12,8 @@ inline constexpr std::uint64_t kTileElements = 2048;
 
 enum class Op : std::uint8_t {
   kWiden,       // elements: values
-  kBytes,       // elements: bytes
+  kCopy,        // elements: words as wide as the type of `in`
+  kBools,       // elements: bytes; each is 0 or 1
   kSplits,      // elements: rows and one more; the values begin with 0
   kNodeOffset,  // elements: values; a node number of the example becomes one of the batch
   kEdges,       // elements: base edges; each is written once, or also reversed
@@ -21,7 +22,7 @@ enum class Op : std::uint8_t {
   kPadding,     // elements: bytes to be zeroed
 };
 
-/// The numbers are those of DType.
+/// The integers among the types of values; the numbers are those of DType.
 enum class Type : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
 
 enum class Mirror : std::uint8_t { kNone, kUndirected, kBidirectional };  // as Symmetrization

@@ -70,7 +70,7 @@ class Reader {
     return OkStatus();
   }
 
-  /// Reads a folder, or {path: folder, index: file}.
+  /// Reads a folder, or {path: folder, index: file}; a folder may have its kind before it.
   Result<DatasetOption> ReadDataset(const YamlEntry& entry) const {
     const auto error = [&](const YamlMark& mark, std::string_view message) {
       return Error(mark, fmt::format("datasets.{}: {}", entry.key, message));
@@ -123,7 +123,8 @@ std::string PrintConfig(const DaemonOptions& options) {
   }
   out += fmt::format("{}:\n", kDatasetsKey);
   for (const auto& [id, dataset] : options.datasets) {
-    const std::string path = YamlText(dataset.path);
+    const std::string path =
+        YamlText(FormatDatasetPlace({.kind = dataset.kind, .dir = dataset.path}));
     const std::string value = dataset.index.empty() ? path
                                                     : fmt::format("{{path: {}, index: {}}}", path,
                                                                   YamlText(dataset.index));

@@ -25,7 +25,9 @@ std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {
 
 std::map<std::string, DatasetLocation> LocationsOf(const DaemonOptions& options) {
   std::map<std::string, DatasetLocation> locations;
-  for (const auto& [id, dataset] : options.datasets) locations[id] = {dataset.path, dataset.index};
+  for (const auto& [id, dataset] : options.datasets) {
+    locations[id] = {dataset.path, dataset.index, dataset.kind};
+  }
   return locations;
 }
 
@@ -38,6 +40,7 @@ std::set<std::string> IdsOf(const DaemonOptions& options) {
 PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
                                   std::shared_ptr<SharedArena> arena) {
   PlanLibraryOptions library;
+  library.kinds = options.kinds;
   library.batch_memory = std::move(arena);
   library.datasets = LocationsOf(options);
   library.index_threads = static_cast<unsigned>(options.threads);
@@ -212,6 +215,11 @@ void Daemon::AddMetrics(MetricSet& metrics) {
   metrics.Add(Metric::kBuildInfo, {MILLRACE_VERSION}, 1);
   for (const auto& [kind, count] : library_->file_failures()) {
     metrics.Add(Metric::kFileVerifyFailures, {kind}, static_cast<double>(count));
+  }
+  for (const std::string& id : library_->dataset_ids()) {
+    const auto dataset = library_->GetStatus(id);
+    if (!worker_ || !dataset.ok() || !dataset->open) continue;
+    metrics.Add(Metric::kDatasetUnverified, {id, dataset->kind}, dataset->unverified);
   }
   if (dispatcher_) dispatcher_->AddMetrics(metrics);
   if (worker_) worker_->AddMetrics(metrics);

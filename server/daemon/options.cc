@@ -64,13 +64,19 @@ Status ReadDatasets(const OptionTexts& texts, DaemonOptions& options) {
           InvalidArgument(fmt::format("option dataset: expected {}, got '{}'", kDatasetIdRule, id)),
           place);
     }
+    const DatasetPlace lies = ParseDatasetPlace(given.dataset.path);
+    if (!lies.kind.empty()) {
+      MILLRACE_RETURN_IF_ERROR(
+          At(options.kinds.Named(lies.kind).status().WithContext("dataset " + id), place));
+    }
     std::error_code error;
-    if (!std::filesystem::is_directory(given.dataset.path, error)) {
+    if (!std::filesystem::is_directory(lies.dir, error)) {
       return At(
-          NotFound("dataset " + id + ": " + given.dataset.path + " is no folder that can be read"),
+          NotFound("dataset " + id + ": " + lies.dir.string() + " is no folder that can be read"),
           place);
     }
-    options.datasets[id] = given.dataset;
+    options.datasets[id] = {
+        .path = lies.dir.string(), .index = given.dataset.index, .kind = lies.kind};
   }
   return OkStatus();
 }
@@ -115,9 +121,11 @@ Status AddDataset(std::string_view text, OptionTexts& texts) {
   return OkStatus();
 }
 
-Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host) {
+Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host,
+                                  const DatasetKinds& kinds) {
   DaemonOptions options;
   options.role = role;
+  options.kinds = kinds;
   for (const Option& option : OptionTable()) {
     MILLRACE_RETURN_IF_ERROR(ReadOption(option, texts, host, options));
   }
@@ -127,14 +135,15 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
 }
 
 Result<DaemonOptions> EffectiveOptions(Role role, const std::string& config_file,
-                                       const OptionTexts& flags, const HostLimits& host) {
+                                       const OptionTexts& flags, const HostLimits& host,
+                                       const DatasetKinds& kinds) {
   OptionTexts texts;
   if (!config_file.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(texts, ReadConfigFile(config_file));
   }
   for (const auto& [name, value] : flags.values) texts.values[name] = value;
   for (const auto& [id, dataset] : flags.datasets) texts.datasets[id] = dataset;
-  return MakeOptions(role, texts, host);
+  return MakeOptions(role, texts, host, kinds);
 }
 
 std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after) {

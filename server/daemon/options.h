@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "common/system/host.h"
+#include "server/dataset/dataset_kind.h"
 
 namespace millrace {
 
@@ -23,12 +24,14 @@ std::string_view RoleName(Role role);
 /// The place of a dataset on this host.
 struct DatasetOption {
   std::string path;
-  std::string index;  // empty: in the folder, or in the cache if the folder is read-only
+  std::string index;      // empty: in the folder, or in the cache if the folder is read-only
+  std::string kind = {};  // empty: found by looking at the folder
 };
 
 /// The options in force. MakeOptions fills them in. The defaults are in the option table.
 struct DaemonOptions {
   Role role = Role::kServe;
+  DatasetKinds kinds;        // of datasets that can be served
   std::string listen;        // control port, in the roles dispatcher and serve
   std::string batch_listen;  // batch port, in the roles worker and serve
   std::string advertise;     // address at which consumers reach the batch port; empty: batch_listen
@@ -59,8 +62,8 @@ struct OptionText {
 };
 
 struct DatasetText {
-  DatasetOption dataset;
-  std::string where;  // as in OptionText
+  DatasetOption dataset;  // `path` is DIR or KIND:DIR, and `kind` is empty
+  std::string where;      // as in OptionText
 };
 
 /// Options as they were given, without any check.
@@ -69,17 +72,20 @@ struct OptionTexts {
   std::map<std::string, DatasetText> datasets;  // by id
 };
 
-/// Adds a dataset from the command line, `ID=DIR`.
+/// Adds a dataset from the command line, `ID=DIR` or `ID=KIND:DIR`.
 Status AddDataset(std::string_view text, OptionTexts& texts);
 
 /// Checks the texts, converts them to values, and fills in defaults. InvalidArgument "<where>:
-/// option <name>: expected …, got …". NotFound if the folder of a dataset does not exist.
-Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host);
+/// option <name>: expected …, got …"; also for a kind of dataset that is not among `kinds`.
+/// NotFound if the folder of a dataset does not exist.
+Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host,
+                                  const DatasetKinds& kinds);
 
 /// The options in force for a command line. `flags` override the configuration file, if there is
 /// one, and the file overrides the defaults. The datasets of both are served.
 Result<DaemonOptions> EffectiveOptions(Role role, const std::string& config_file,
-                                       const OptionTexts& flags, const HostLimits& host);
+                                       const OptionTexts& flags, const HostLimits& host,
+                                       const DatasetKinds& kinds);
 
 /// Names of the options, except the datasets, whose values differ.
 std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after);

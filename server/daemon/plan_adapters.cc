@@ -52,12 +52,11 @@ class LibraryProvider final : public PlanProvider {
     std::vector<v1::FileEntry> files;
     const auto opened = library_->Open(dataset);
     if (!opened.ok()) return files;
-    const DatasetIndex& index = (*opened)->index();
-    for (const FileRecord& file : index.files()) {
+    for (DatasetFile& file : (*opened)->Files()) {
       v1::FileEntry& entry = files.emplace_back();
-      entry.set_name(std::string(index.string(file.name)));
+      entry.set_name(std::move(file.name));
       entry.set_size(file.size);
-      entry.set_digest(Digest128{file.digest_high, file.digest_low}.ToBytes());
+      entry.set_digest(file.digest.ToBytes());
     }
     return files;
   }
@@ -95,12 +94,14 @@ class LibraryCompiler final : public PlanCompiler {
 
 v1::DatasetState ToProto(const DatasetStatus& status) {
   v1::DatasetState state;
+  state.set_kind(status.kind);
   if (status.open) state.set_digest(status.digest.ToHex());
   state.set_verifying(status.open ? 1 : status.indexing);
   state.set_error(status.error);
   state.set_files(status.files);
-  state.set_examples(status.proof_states);
+  state.set_examples(status.examples);
   state.set_left_out_files(status.left_out_files);
+  state.set_unverified(status.unverified);
   for (const BadFile& file : status.left_out) {
     v1::LeftOutFile& out = *state.add_left_out();
     out.set_name(Escaped(file.name));

@@ -26,6 +26,7 @@ struct FileNews {
   std::vector<DamagedFile> damaged;
   std::vector<DamagedFile> replaced;  // replaced by another file; the mapped one stays valid
   std::vector<std::string> touched;   // names of files with new times but the same bytes
+  bool verified = false;              // the last contents were compared with their digests now
 };
 
 /// DataLoss that tells `what` happened. It has the `exclude` line that would let the pipeline go on

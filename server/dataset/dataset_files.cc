@@ -21,18 +21,23 @@ class Lister {
   explicit Lister(const fs::path& dir) : dir_(dir) {}
 
   DatasetListing Run() && {
-    // Uses a list of folders to visit instead of recursion, because the folder decides how deep it
-    // is.
-    std::vector<std::string> folders = {""};
-    while (!folders.empty()) {
-      const std::string folder = std::move(folders.back());
-      folders.pop_back();
-      Visit(folder, folders);
-    }
+    while (!folders_.empty()) VisitNext();
     return std::move(listing_);
+  }
+  bool FindsAny() && {
+    while (!folders_.empty() && !found()) VisitNext();
+    return found();
   }
 
  private:
+  bool found() const { return !listing_.names.empty() || !listing_.bad.empty(); }
+
+  void VisitNext() {
+    const std::string folder = std::move(folders_.back());
+    folders_.pop_back();
+    Visit(folder, folders_);
+  }
+
   void Visit(const std::string& folder, std::vector<std::string>& folders) {
     std::error_code error;
     fs::directory_iterator entry(dir_ / folder, error);
@@ -66,6 +71,9 @@ class Lister {
   }
 
   const fs::path& dir_;
+  // Folders to visit. This is a list instead of recursion, because the folder decides how deep it
+  // is.
+  std::vector<std::string> folders_ = {""};
   DatasetListing listing_;
 };
 
@@ -108,7 +116,7 @@ Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {
   return DataLoss(std::move(message));
 }
 
-Result<DatasetListing> ListDataset(const fs::path& dir) {
+Status CheckFolder(const fs::path& dir) {
   std::error_code error;
   const fs::file_status status = fs::status(dir, error);
   if (!fs::exists(status)) return NotFound(fmt::format("no folder '{}'", dir.string()));
@@ -120,6 +128,13 @@ Result<DatasetListing> ListDataset(const fs::path& dir) {
   if (error) {
     return ErrnoStatus(fmt::format("folder {} cannot be listed", dir.string()), error.value());
   }
+  return OkStatus();
+}
+
+bool HasDatasetFile(const fs::path& dir) { return Lister(dir).FindsAny(); }
+
+Result<DatasetListing> ListDataset(const fs::path& dir) {
+  MILLRACE_RETURN_IF_ERROR(CheckFolder(dir));
   DatasetListing listing = Lister(dir).Run();
   if (listing.names.empty() && listing.bad.empty()) {
     return InvalidArgument(

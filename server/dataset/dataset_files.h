@@ -41,6 +41,12 @@ struct DatasetListing {
   std::vector<BadFile> bad;
 };
 
+/// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if it cannot be listed.
+Status CheckFolder(const std::filesystem::path& dir);
+
+/// Whether ListDataset would find a file, good or bad. Stops at the first one.
+bool HasDatasetFile(const std::filesystem::path& dir);
+
 /// Lists a folder. Links to files are followed, links to folders are not. NotFound,
 /// PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be listed or
 /// has no *.bin file.

@@ -1,16 +1,24 @@
 #include "server/dataset/source.h"
 
+#include <algorithm>
+
+#include <fmt/core.h>
+
 namespace millrace {
 
-void Source::ReadColumns(ExampleId first, const WantedColumns& wanted,
-                         std::span<ExampleColumns> columns) const {
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const ExampleId id(first.value() + i);
-    if (wanted.split_identity) columns[i].split_identity = SplitIdentity(id);
-    if (wanted.file) columns[i].file = File(id);
-    if (wanted.faithful) columns[i].faithful = Faithful(id);
-    if (wanted.none_argument) columns[i].none_argument = HasNoneArgument(id);
-  }
+Result<std::vector<std::uint32_t>> Source::FileLabels(const SplitOptions& /*options*/) const {
+  return InvalidArgument(
+      fmt::format("split.method: file_prefix needs files; the source '{}' has none", name()));
+}
+
+Result<std::size_t> Source::FindColumn(std::string_view column) const {
+  const std::vector<std::string>& all = columns();
+  const auto found = std::find(all.begin(), all.end(), column);
+  if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  std::string known;
+  for (const std::string& other : all) known += (known.empty() ? "" : ", ") + other;
+  return InvalidArgument(fmt::format("the source '{}' has no column '{}'; it has {}", name(),
+                                     column, known.empty() ? "none" : known));
 }
 
 }  // namespace millrace

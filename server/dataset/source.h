@@ -1,38 +1,36 @@
 // A source: the examples that a plan draws from. It numbers the examples, gives their columns (for
-// filters, splits and tools) without building them, and builds them into batches. The Coq dataset
-// has two sources (coq_source). Others implement the same interface and are added to the source
-// table.
+// filters, splits and tools) without building them, and reads them into batches. Each kind of
+// dataset has a table of its sources (source_table.h).
 //
-// A Source is immutable and thread-safe; an ExampleBuilder belongs to one thread. A builder must
-// not outlive its source.
+// A Source is immutable and thread-safe; an ExampleReader belongs to one thread. A reader must not
+// outlive its source.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/example_description.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/base/tables.h"
+#include "common/batch/layout/drop_reasons.h"
 #include "common/batch/layout/layout.h"
-#include "millrace/v1/common.pb.h"
+#include "common/operations/operation.h"
 #include "server/dataset/split.h"
-
-namespace google::protobuf::io {
-class CodedOutputStream;
-}
 
 namespace millrace {
 
 class BatchWriter;  // common/batch/batch_writer.h
+class TableWriter;  // common/transport/convert/table_writer.h
 
-/// Builds examples, and holds the memory that is reused between them. Not thread-safe.
-class ExampleBuilder {
+/// Reads examples into batches, and holds the memory that is reused between them. Not thread-safe.
+class ExampleReader {
  public:
-  virtual ~ExampleBuilder() = default;
+  virtual ~ExampleReader() = default;
 
   /// Appends the examples in this order. Each becomes the next graph of `writer`, or is recorded
   /// with AddDropped if it is dropped. DataLoss that names the file if stored data are damaged; the
@@ -41,32 +39,19 @@ class ExampleBuilder {
   virtual Status Append(std::span<const ExampleId> ids, BatchWriter& writer) = 0;
 };
 
-/// Facts about an example for people, found without building it.
-struct ExampleDescription {
-  std::string file;
-  std::string definition;                // name of its first definition, or of its object
-  std::optional<std::uint32_t> step;     // step of a proof
-  std::optional<std::uint32_t> outcome;  // outcome of the step
-  std::optional<bool> faithful;
-  std::vector<std::string> members;  // names of all definitions of a cluster
+/// The column with the number of the file that an example comes from.
+inline constexpr const char* kFileColumn = "file";
+
+/// A column that is wanted of many examples, and where its values go.
+struct ColumnValues {
+  std::size_t column = 0;  // its number in Source::columns
+  std::span<std::int64_t> values;
 };
 
-/// The data that plans need of many examples.
-struct ExampleColumns {
-  std::optional<std::uint64_t> split_identity;
-  std::uint32_t file = 0;
-  bool faithful = true;
-  bool none_argument = false;
-};
-
-/// Which columns are wanted. The others may stay unset.
-struct WantedColumns {
-  bool split_identity = false;
-  bool file = false;
-  bool faithful = false;
-  bool none_argument = false;
-
-  bool any() const { return split_identity || file || faithful || none_argument; }
+/// A table of a source, without its values.
+struct SourceTableSpec {
+  TableSpec table;                   // without a digest
+  std::vector<std::string> tensors;  // paths of those whose values are numbers of its rows
 };
 
 class Source {
@@ -80,21 +65,22 @@ class Source {
   /// Number of examples. Ids are 0 … examples() - 1.
   virtual std::uint64_t examples() const = 0;
 
-  // --- Columns -------------------------------------------------------------------------------
-  /// The key that decides the label under a hash split. Empty: the label is 0, whatever the seed.
-  /// Examples with the same key tend to be neighbours.
-  virtual std::optional<std::uint64_t> SplitIdentity(ExampleId id) const = 0;
-  /// Number of the file that the example comes from.
-  virtual std::uint32_t File(ExampleId id) const = 0;
-  /// The label of every file under `file_prefix`. InvalidArgument if the prefixes do not fit.
-  virtual Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const = 0;
-  /// Used by exclude_not_faithful and exclude_none_arguments.
-  virtual bool Faithful(ExampleId /*id*/) const { return true; }
-  virtual bool HasNoneArgument(ExampleId /*id*/) const { return false; }
-  /// Reads columns of consecutive examples, beginning with `first`. The values are those of the
-  /// functions above, but this is faster. REQUIRES: the source has the examples.
-  virtual void ReadColumns(ExampleId first, const WantedColumns& wanted,
-                           std::span<ExampleColumns> columns) const;
+  // --- Columns: one number an example, known without building it -----------------------------
+  /// Names of the columns.
+  virtual const std::vector<std::string>& columns() const = 0;
+  /// Reads columns of consecutive examples, beginning with `first`. Each gets as many values as it
+  /// has room for; all have room for equally many. REQUIRES: the source has the examples.
+  virtual void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const = 0;
+  /// The column whose values decide the labels under a hash split. Examples with the same value
+  /// tend to be neighbours. Empty: all labels are 0, whatever the seed.
+  virtual std::string_view split_column() const { return {}; }
+  /// The label of every file under `file_prefix`, by the numbers of kFileColumn. InvalidArgument if
+  /// the prefixes do not fit.
+  virtual Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const;
+
+  /// The number of a column. InvalidArgument, with the columns that there are.
+  Result<std::size_t> FindColumn(std::string_view column) const;
+  /// Describes an example to a person, without building it.
   virtual ExampleDescription Describe(ExampleId id) const = 0;
 
   // --- Batches -------------------------------------------------------------------------------
@@ -102,18 +88,25 @@ class Source {
   virtual const std::vector<TensorSpec>& tensors() const = 0;
   /// How the client completes edges: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
-  virtual std::unique_ptr<ExampleBuilder> NewBuilder() const = 0;
+  virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
+  /// Arrays of the dataset in which `lookup` finds rows by number, by name. Types and values live as
+  /// long as the source; values may change if their file does, which CheckIntact tells.
+  virtual LookupTables arrays() const { return {}; }
   /// DataLoss if data from which examples are made are known to be damaged; the message says how
   /// the pipeline can go on without them. A batch built before this call counts only if the result
   /// is ok. Cheap: it is called for every batch.
   virtual Status CheckIntact() const { return OkStatus(); }
+  /// Names of the reasons for which the source drops examples.
+  virtual DropReasonNames drop_reasons() const { return {}; }
   /// An upper estimate of the packed bytes of one example; 0: unknown.
   virtual std::uint64_t max_example_bytes() const { return 0; }
 
-  // --- Static tables -------------------------------------------------------------------------
-  virtual v1::LabelCounts label_counts() const = 0;
-  /// Writes the v1::Static of the source in serialized form. The bytes are always the same.
-  virtual void WriteStatic(google::protobuf::io::CodedOutputStream& out) const = 0;
+  // --- Tables: what numbers in batches refer to ----------------------------------------------
+  /// Names, columns and numbers of rows. All are known at once.
+  virtual std::vector<SourceTableSpec> tables() const { return {}; }
+  /// Writes the columns of a table, in their order. The values are always the same. REQUIRES: there
+  /// is a table of this number.
+  virtual void WriteTable(std::size_t /*table*/, TableWriter& /*out*/) const {}
 };
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Splits: which part of the data (0 train, 1 validation, 2 …) a definition or a file belongs to.
+// Splits: which part of the data (0 train, 1 validation, 2 …) an example or a file belongs to.
 //
 // Pure functions; thread-safe.
 #pragma once
@@ -27,10 +27,10 @@ struct SplitOptions {
   std::uint32_t labels() const;
 };
 
-/// Finds the label of a definition whose node has `identity`. Takes the md5 of "<identity as
-/// uint64>#<seed>" as a big-endian integer, modulo 1,000,000,007. Divides it by 1,000,000,007 and
-/// multiplies it by the sum of the proportions. The label is the first one whose running sum of
-/// proportions is not below the result.
+/// Finds the label of examples with the value `identity` in the source's split column. Takes the
+/// md5 of "<identity as uint64>#<seed>" as a big-endian integer, modulo 1,000,000,007. Divides it
+/// by 1,000,000,007 and multiplies it by the sum of the proportions. The label is the first one
+/// whose running sum of proportions is not below the result.
 class HashSplit {
  public:
   /// InvalidArgument if there are no proportions, one is negative, or their sum is 0.

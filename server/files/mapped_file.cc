@@ -117,6 +117,13 @@ void MappedFile::Advise(AccessPattern pattern) const {
   ::madvise(const_cast<std::byte*>(data_), size_, KernelAdvice(pattern));
 }
 
+void MappedFile::WillRead(std::uint64_t offset, std::uint64_t bytes) const {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t begin = offset / page * page;
+  // This is only a hint too.
+  ::madvise(const_cast<std::byte*>(data_) + begin, bytes + (offset - begin), MADV_WILLNEED);
+}
+
 Result<std::uint64_t> MappedFile::CachedBytes() const {
   // One piece at a time, because mincore writes a byte for each page.
   constexpr std::size_t kPages = 4096;

@@ -56,6 +56,8 @@ class MappedFile {
   const FileIdentity& identity() const { return identity_; }
 
   void Advise(AccessPattern pattern) const;
+  /// Hints that these bytes will be read soon, whatever the pattern is.
+  void WillRead(std::uint64_t offset, std::uint64_t bytes) const;
   /// How many bytes of the file are in the page cache now. ResourceExhausted.
   Result<std::uint64_t> CachedBytes() const;
 

@@ -1,4 +1,5 @@
-// A stream that protobuf writes to if the bytes are only to be hashed.
+// A stream that protobuf writes to if the bytes are only to be hashed. Parts of them may be hashed
+// besides.
 //
 // Not thread-safe.
 #pragma once
@@ -7,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +28,20 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
   void BackUp(int count) override { used_ -= static_cast<std::size_t>(count); }
   std::int64_t ByteCount() const override { return static_cast<std::int64_t>(hashed_ + used_); }
 
+  /// A part begins or ends after all bytes written until now. REQUIRES: as for Finish. Parts do not
+  /// overlap.
+  void BeginPart() {
+    Hash();
+    part_.emplace();
+  }
+  /// XXH3-128 of the part.
+  Digest128 FinishPart() {
+    Hash();
+    const Digest128 digest = part_->Finish();
+    part_.reset();
+    return digest;
+  }
+
   /// XXH3-128 of all bytes written. REQUIRES: no part of the buffer is in use by a writer.
   Digest128 Finish() {
     Hash();
@@ -35,6 +51,7 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
  private:
   void Hash() {
     hash_.Update(std::span(buffer_).first(used_));
+    if (part_) part_->Update(std::span(buffer_).first(used_));
     hashed_ += used_;
     used_ = 0;
   }
@@ -43,6 +60,7 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
   std::size_t used_ = 0;  // bytes of the buffer that have been written
   std::uint64_t hashed_ = 0;
   Xxh3Stream hash_;
+  std::optional<Xxh3Stream> part_;
 };
 
 }  // namespace millrace

@@ -1,8 +1,5 @@
 #include "server/pipeline/plan.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -13,11 +10,13 @@
 #include "common/epoch/permutation.h"
 #include "common/system/mutex.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_draft.h"
-#include "server/pipeline/hashing_stream.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/selection.h"
 #include "server/pipeline/plan_outline.h"
 #include "server/pipeline/stage_clock.h"
+#include "server/pipeline/static_data.h"
+#include "server/pipeline/tensor_plan.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
@@ -25,34 +24,21 @@ namespace {
 
 class CompiledPlan;
 
-std::string StaticBytesOf(const Source& source) {
-  std::string bytes;
-  google::protobuf::io::StringOutputStream stream(&bytes);
-  google::protobuf::io::CodedOutputStream out(&stream);
-  source.WriteStatic(out);
-  out.Trim();
-  return bytes;
-}
-
-/// Digest of the same bytes, without holding all of them in memory.
-std::string StaticDigest(const Source& source) {
-  HashingStream stream;
-  {
-    google::protobuf::io::CodedOutputStream out(&stream);
-    source.WriteStatic(out);
-  }
-  return stream.Finish().ToHex();
-}
-
 /// Memory that a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
  public:
-  PlanScratch(const CompiledPlan* plan, BatchWriter writer, std::unique_ptr<ExampleBuilder> builder)
-      : plan_(plan), writer_(std::move(writer)), builder_(std::move(builder)) {}
+  PlanScratch(const CompiledPlan* plan, BatchWriter writer, std::unique_ptr<ExampleReader> reader,
+              std::unique_ptr<TensorPlan::Scratch> tensors)
+      : clock_(tensors != nullptr),
+        plan_(plan),
+        writer_(std::move(writer)),
+        reader_(std::move(reader)),
+        tensors_(std::move(tensors)) {}
 
   const CompiledPlan* plan() const { return plan_; }
   BatchWriter& writer() { return writer_; }
-  ExampleBuilder& builder() { return *builder_; }
+  ExampleReader& reader() { return *reader_; }
+  TensorPlan::Scratch& tensors() { return *tensors_; }
   std::vector<ExampleId>& examples() { return examples_; }
   StageClock& clock() { return clock_; }
 
@@ -63,27 +49,32 @@ class PlanScratch final : public BatchScratch {
   StageClock clock_;
   const CompiledPlan* plan_;
   BatchWriter writer_;
-  std::unique_ptr<ExampleBuilder> builder_;
+  std::unique_ptr<ExampleReader> reader_;
+  std::unique_ptr<TensorPlan::Scratch> tensors_;  // null if the plan computes none
   std::vector<ExampleId> examples_;
 };
 
 class CompiledPlan final : public Plan {
  public:
-  CompiledPlan(const PlanDraft& draft, Fingerprint fingerprint, Fingerprint order_fingerprint,
+  CompiledPlan(const PlanParts& parts, Fingerprint fingerprint, Fingerprint order_fingerprint,
                std::shared_ptr<const Source> source, Selection selection,
-               std::shared_ptr<BufferMemory> memory)
-      : shuffle_seed_(draft.shuffle_seed),
+               std::shared_ptr<const TensorPlan> computed, std::shared_ptr<BufferMemory> memory)
+      : shuffle_seed_(parts.Get<ShufflePart>().seed),
         source_(std::move(source)),
         selection_(std::move(selection)),
-        outline_({fingerprint, order_fingerprint, StaticDigest(*source_)}, *source_, draft.batch,
-                 selection_.size()),
+        computed_(std::move(computed)),
+        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_)}, *source_,
+                 computed_.get(), parts.Get<BatchPart>(), selection_.size()),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
   const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }
   const Fingerprint& order_fingerprint() const override { return outline_.order_fingerprint(); }
   const PlanOutline* outline() const override { return &outline_; }
   void TrimMemory() const override { pool_.Trim(); }
-  const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
+  const std::vector<TensorSpec>& tensors() const override {
+    return computed_ == nullptr ? source_->tensors() : computed_->tensors();
+  }
+  const TensorPlan* computed() const override { return computed_.get(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
   const PlanCounts& counts() const override { return selection_.counts(); }
   const Source* source() const override { return source_.get(); }
@@ -114,9 +105,12 @@ class CompiledPlan final : public Plan {
                                                    BatchScratch& scratch) const override;
   Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                      BatchScratch& scratch) const override;
-  Result<BatchWriter> MakeWriter() const { return BatchWriter::Create(tensors(), expand(), pool_); }
+  Result<BatchWriter> MakeWriter() const {
+    return BatchWriter::Create(source_->tensors(), expand(), pool_);
+  }
   std::unique_ptr<BatchScratch> NewScratch() const override {
-    return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewBuilder());
+    return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewReader(),
+                                         computed_ == nullptr ? nullptr : computed_->NewScratch());
   }
 
  private:
@@ -127,12 +121,13 @@ class CompiledPlan final : public Plan {
   /// is no longer intact after the last read.
   Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
                                                    std::span<const ExampleId> examples) const;
-  static Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
-                                                             std::span<const ExampleId> examples);
+  Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
+                                                      std::span<const ExampleId> examples) const;
 
   const std::optional<std::int64_t> shuffle_seed_;
   const std::shared_ptr<const Source> source_;
   const Selection selection_;
+  const std::shared_ptr<const TensorPlan> computed_;  // null: the source's tensors travel
   const PlanOutline outline_;
   mutable Mutex mutex_;
   mutable std::weak_ptr<const std::string> static_bytes_ MILLRACE_GUARDED_BY(mutex_);
@@ -144,7 +139,7 @@ std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
   MutexLock lock(mutex_);
   std::shared_ptr<const std::string> bytes = static_bytes_.lock();
   if (bytes == nullptr) {
-    bytes = std::make_shared<const std::string>(StaticBytesOf(*source_));
+    bytes = std::make_shared<const std::string>(MakeStaticBytes(*source_));
     static_bytes_ = bytes;
   }
   return bytes;
@@ -160,10 +155,16 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
-    PlanScratch& scratch, std::span<const ExampleId> examples) {
-  MILLRACE_RETURN_IF_ERROR(scratch.builder().Append(examples, scratch.writer()));
+    PlanScratch& scratch, std::span<const ExampleId> examples) const {
+  MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples, scratch.writer()));
   scratch.clock().Done(kClosureStage);
-  auto batch = scratch.writer().Seal();
+  if (computed_ != nullptr) {
+    MILLRACE_RETURN_IF_ERROR(computed_->Compute(scratch.writer(), scratch.tensors()));
+    scratch.clock().Done(kTensorsStage);
+  }
+  auto batch = computed_ == nullptr
+                   ? scratch.writer().Seal()
+                   : computed_->Seal(scratch.writer(), scratch.tensors(), pool_);
   scratch.clock().Done(kBatchStage);
   return batch;
 }
@@ -217,36 +218,45 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
 
 }  // namespace
 
-Result<PlanDraft> PlanDraft::FromPipeline(const Pipeline& pipeline) {
-  PlanDraft draft;
+Result<PlanParts> PlanParts::FromPipeline(const Pipeline& pipeline) {
+  PlanParts parts;
   for (const StageConfig& stage : pipeline.stages()) {
     if (!stage.type->compile) continue;
-    if (Status status = stage.type->compile(stage.params, draft); !status.ok()) {
+    if (Status status = stage.type->compile(stage.params, parts); !status.ok()) {
       return status.WithContext(stage.type->name);
     }
   }
-  return draft;
+  if (!pipeline.tensors().empty()) parts.Edit<TensorsPart>() = pipeline.tensors();
+  return parts;
 }
 
 Result<std::shared_ptr<const Plan>> Plan::Compile(const Pipeline& pipeline,
                                                   std::shared_ptr<const Source> source) {
-  MILLRACE_ASSIGN_OR_RETURN(const PlanDraft draft, PlanDraft::FromPipeline(pipeline));
-  return Compile(draft, pipeline.digest(), pipeline.order_digest(), std::move(source));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  return Compile(parts, pipeline.digest(), pipeline.order_digest(), std::move(source));
 }
 
-Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanDraft& draft, Digest128 pipeline,
+Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest128 pipeline,
                                                   Digest128 order_pipeline,
                                                   std::shared_ptr<const Source> source,
                                                   std::shared_ptr<BufferMemory> memory) {
-  if (draft.source != source->name()) {
+  const std::string& wanted = parts.Get<SourcePart>().name;
+  if (wanted != source->name()) {
     return InvalidArgument(fmt::format("the pipeline draws from '{}', but the source is '{}'",
-                                       draft.source, source->name()));
+                                       wanted, source->name()));
   }
-  MILLRACE_ASSIGN_OR_RETURN(Selection selection, Selection::Make(*source, draft));
+  MILLRACE_ASSIGN_OR_RETURN(Selection selection, Selection::Make(*source, parts.Get<SplitPart>(),
+                                                                 parts.Get<FilterPart>()));
+  std::shared_ptr<const TensorPlan> computed;
+  if (const auto& tensors = parts.Get<TensorsPart>(); !tensors.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(computed,
+                              TensorPlan::Compile(tensors, source->tensors(), source->expand(),
+                                                  source->arrays()));
+  }
   const Digest128 dataset = source->digest();
   auto plan = std::make_shared<const CompiledPlan>(
-      draft, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
-      std::move(source), std::move(selection), std::move(memory));
+      parts, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
+      std::move(source), std::move(selection), std::move(computed), std::move(memory));
   // Makes sure that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeWriter().status());
   MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());

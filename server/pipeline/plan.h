@@ -21,10 +21,11 @@
 namespace millrace {
 
 class Pipeline;
-class PlanDraft;
+class PlanParts;
 class BufferMemory;  // common/batch/buffer_memory.h
 class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
+class TensorPlan;     // server/pipeline/tensor_plan.h
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
 /// Memory that a thread reuses between the batches of one plan. Not thread-safe, except stage().
@@ -49,16 +50,20 @@ class Plan {
   /// together.
   static Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline,
                                                      std::shared_ptr<const Source> source);
-  /// Compiles a draft, from whatever source. The given digests stand for the pipeline. Batches are
+  /// Compiles parts, from whatever source. The given digests stand for the pipeline. Batches are
   /// built in `memory`; null: on the heap.
   static Result<std::shared_ptr<const Plan>> Compile(
-      const PlanDraft& draft, Digest128 pipeline, Digest128 order_pipeline,
+      const PlanParts& parts, Digest128 pipeline, Digest128 order_pipeline,
       std::shared_ptr<const Source> source, std::shared_ptr<BufferMemory> memory = nullptr);
   virtual ~Plan() = default;
 
   virtual const Fingerprint& fingerprint() const = 0;
   virtual const Fingerprint& order_fingerprint() const = 0;
+  /// The tensors that travel.
   virtual const std::vector<TensorSpec>& tensors() const = 0;
+  /// What is computed before and after they travel; nullptr if these are the source's tensors, and
+  /// are delivered as they are.
+  virtual const TensorPlan* computed() const { return nullptr; }
   virtual const ExpandSpec& expand() const = 0;
   virtual const PlanCounts& counts() const = 0;
   /// The source of the examples; nullptr for a plan that a test made up.
@@ -75,7 +80,7 @@ class Plan {
 
   /// Serialized v1::Static, and its digest (32 hex digits). The bytes are made when somebody asks
   /// for them, and kept as long as somebody holds them. This takes about 0.1 s for a million
-  /// definitions.
+  /// labels.
   virtual std::shared_ptr<const std::string> static_bytes() const = 0;
   virtual const std::string& static_digest() const = 0;
 

@@ -6,10 +6,11 @@
 
 #include <fmt/core.h>
 
-#include "server/dataset/coq/index/index_store.h"
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/operations/stage_table.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 
@@ -20,6 +21,7 @@ struct PlanLibrary::Entry {
 
   Mutex opening;
   mutable Mutex mutex;
+  std::shared_ptr<const DatasetKind> kind MILLRACE_GUARDED_BY(mutex);  // null: not known yet
   std::shared_ptr<const Dataset> dataset MILLRACE_GUARDED_BY(mutex);
   std::vector<std::string> damaged MILLRACE_GUARDED_BY(mutex);
   std::string error MILLRACE_GUARDED_BY(mutex);
@@ -40,27 +42,14 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Finds an index from a time when all files were good. It is usable only if it has all files that
-/// are bad now.
-std::shared_ptr<const DatasetIndex> IndexOfBetterDays(const DatasetLocation& location,
-                                                      const IndexOptions& options,
-                                                      const std::vector<std::string>& bad) {
-  Result<std::shared_ptr<const DatasetIndex>> index = FindIndex(location.dir, options);
-  if (!index.ok()) return nullptr;
-  for (const std::string& name : bad) {
-    bool known = false;
-    for (std::uint32_t f = 0; f < (*index)->files().size() && !known; ++f) {
-      known = (*index)->file_name(f) == name;
-    }
-    if (!known) return nullptr;
-  }
-  return *std::move(index);
-}
-
 }  // namespace
 
 PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> logger)
-    : options_(std::move(options)), logger_(std::move(logger)) {
+    : options_(std::move(options)),
+      stages_(options_.stages != nullptr
+                  ? options_.stages
+                  : std::make_shared<const StageTable>(MakeStageTable(options_.kinds))),
+      logger_(std::move(logger)) {
   SetDatasets(options_.datasets);
 }
 
@@ -119,51 +108,46 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
       fmt::format("dataset '{}' is not opened any more: this process is stopping", entry.id));
   // The entry stays marked as being opened, so that those who wait for it do not see a failure.
   if (stop_.stop_requested()) return stops;
-  std::vector<BadFile> bad_files;
-  IndexOptions options;
+  OpenedDataset opened = OpenFolder(entry);
+  CountFailures("open", opened.bad_files);
+  if (!opened.status.ok() && opened.dataset) {
+    logger_->Warning("dataset has damaged files; only plans that exclude them are served",
+                     {{"dataset", entry.id}, {"files", Join(opened.damaged)}});
+  }
+  MutexLock lock(entry.mutex);
+  entry.indexing = 0;
+  if (!opened.status.ok() && stop_.stop_requested()) return stops;
+  entry.in_progress = false;
+  entry.error = opened.status.message();
+  if (!opened.dataset) return opened.status.WithContext(fmt::format("dataset '{}'", entry.id));
+  entry.damaged = std::move(opened.damaged);
+  entry.dataset = std::move(opened.dataset);
+  return OkStatus();
+}
+
+OpenedDataset PlanLibrary::OpenFolder(Entry& entry) {
+  const auto kind = options_.kinds.Find(entry.location.dir, entry.location.kind);
+  if (!kind.ok()) return {.status = kind.status()};
+  {
+    MutexLock lock(entry.mutex);
+    entry.kind = *kind;
+  }
+  DatasetOpenOptions options;
   options.index_file = entry.location.index_file;
   options.cache_dir = options_.cache_dir;
-  options.logger = logger_;
-  options.bad = &bad_files;
-  options.build.skip_bad = options_.skip_bad;
-  options.build.threads = options_.index_threads;
-  options.build.stop = stop_.get_token();
+  options.skip_bad = options_.skip_bad;
+  options.threads = options_.index_threads;
+  options.stop = stop_.get_token();
   options.one_build = &one_build_;
-  options.build.progress = [this, &entry](const IndexProgress& progress) {
+  options.logger = logger_;
+  options.progress = [this, &entry](const IndexProgress& progress) {
     if (options_.progress) options_.progress(entry.id, progress);
     MutexLock lock(entry.mutex);
     entry.indexing = progress.bytes_total == 0 ? 0
                                                : static_cast<double>(progress.bytes_done) /
                                                      static_cast<double>(progress.bytes_total);
   };
-  Result<std::shared_ptr<const DatasetIndex>> index = OpenOrBuildIndex(entry.location.dir, options);
-  std::vector<std::string> damaged;
-  std::shared_ptr<const DatasetIndex> usable;
-  if (index.ok()) {
-    usable = *index;
-    const auto left_out = usable->left_out();
-    const auto bad = std::count_if(left_out.begin(), left_out.end(), [](const auto& file) {
-      return static_cast<LeftOutWhy>(file.why) != LeftOutWhy::kNeedsBad;
-    });
-    CountFailures("open", static_cast<std::uint64_t>(bad));
-  } else if (!bad_files.empty()) {
-    for (const BadFile& file : bad_files) damaged.push_back(file.name);
-    CountFailures("open", bad_files.size());
-    usable = IndexOfBetterDays(entry.location, options, damaged);
-    if (usable) {
-      logger_->Warning("dataset has damaged files; only plans that exclude them are served",
-                       {{"dataset", entry.id}, {"files", Join(damaged)}});
-    }
-  }
-  MutexLock lock(entry.mutex);
-  entry.indexing = 0;
-  if (!index.ok() && stop_.stop_requested()) return stops;
-  entry.in_progress = false;
-  entry.error = index.ok() ? "" : index.status().message();
-  if (!usable) return index.status().WithContext(fmt::format("dataset '{}'", entry.id));
-  entry.damaged = std::move(damaged);
-  entry.dataset = std::make_shared<const Dataset>(entry.location.dir, std::move(usable));
-  return OkStatus();
+  return (*kind)->Open(entry.location.dir, options);
 }
 
 Result<std::shared_ptr<const Dataset>> PlanLibrary::Open(const std::string& dataset_id) {
@@ -183,7 +167,9 @@ void PlanLibrary::OpenAll(
 }
 
 Result<Pipeline> PlanLibrary::Parse(const PipelineSource& source) const {
-  return Pipeline::Parse(source, options_.stages ? *options_.stages : StageTable::Default());
+  return Pipeline::Parse(source, *stages_,
+                         options_.operations != nullptr ? *options_.operations
+                                                        : OperationTable::Default());
 }
 
 Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PipelineSource& source) {
@@ -192,30 +178,43 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PipelineSource& s
 }
 
 Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline) {
-  MILLRACE_ASSIGN_OR_RETURN(const PlanDraft draft, PlanDraft::FromPipeline(pipeline));
-  return Compile(draft, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  return Compile(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
 }
 
-Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
                                                          const std::string& dataset_id,
                                                          Digest128 pipeline,
                                                          Digest128 order_pipeline) {
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset, Open(dataset_id));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Find(dataset_id));
+  MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
+  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const DatasetKind> kind;
+  {
+    MutexLock lock(entry->mutex);
+    dataset = entry->dataset;
+    kind = entry->kind;
+  }
   for (const DamagedFile& damage : dataset->Damages()) {
     if (damage.file == DamagedFile::kIndex) return DamagedIndexStatus(dataset_id, damage);
   }
   MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
   std::vector<std::string> needed;
+  const std::vector<std::string>& excluded = parts.Get<ExcludePart>().files;
   for (const std::string& file : status.damaged_files) {
-    const auto& excluded = draft.excluded_files;
     if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
   }
+  if (!needed.empty() && !dataset->can_exclude_files()) {
+    return DataLoss(fmt::format(
+        "dataset '{}': {}; put the file back and restart the workers that had it open", dataset_id,
+        status.error));
+  }
   if (!needed.empty()) {
-    return DamagedFilesStatus(dataset_id, status.error, draft.excluded_files, needed);
+    return DamagedFilesStatus(dataset_id, status.error, excluded, needed);
   }
 
   const std::string key =
-      fmt::format("{} {}", dataset_id, Fingerprint{dataset->index().digest(), pipeline}.ToString());
+      fmt::format("{} {}", dataset_id, Fingerprint{dataset->digest(), pipeline}.ToString());
   {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
@@ -224,12 +223,12 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanDraft& draft,
       return plan;
     }
   }
-  const SourceTable& sources = options_.sources ? *options_.sources : SourceTable::Default();
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Source> source,
-                            sources.Make(std::move(dataset), draft));
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Source> source,
+      kind->sources().Make(parts.Get<SourcePart>().name, std::move(dataset), parts));
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
-      Plan::Compile(draft, pipeline, order_pipeline, std::move(source), options_.batch_memory));
+      Plan::Compile(parts, pipeline, order_pipeline, std::move(source), options_.batch_memory));
   MutexLock lock(mutex_);
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
@@ -263,13 +262,18 @@ bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
       logger_->Info("files were touched; they hold the same bytes and go on being used",
                     {{"dataset", id}, {"files", Join(news.touched)}});
     }
+    if (news.verified) {
+      logger_->Info("all files were compared with their digests", {{"dataset", id}});
+    }
     for (const DamagedFile& file : news.replaced) {
       logger_->Warning("file was replaced; the one that was opened goes on being used",
                        {{"dataset", id}, {"file", file.name}, {"now", file.what}});
     }
     for (const DamagedFile& file : news.damaged) {
       worse = true;
-      logger_->Error("file is damaged; only plans that exclude it are served",
+      logger_->Error(dataset->can_exclude_files()
+                         ? "file is damaged; only plans that exclude it are served"
+                         : "file is damaged; no plan over its dataset is served any more",
                      {{"dataset", id}, {"file", file.name}, {"why", file.what}});
       const std::string text = file.name + ": " + file.what;
       MutexLock lock(entry->mutex);
@@ -312,19 +316,16 @@ Result<DatasetStatus> PlanLibrary::GetStatus(const std::string& dataset_id) cons
   status.indexing = entry->indexing;
   status.error = entry->error;
   status.damaged_files = entry->damaged;
+  status.kind = entry->kind ? entry->kind->name() : std::string_view(entry->location.kind);
   if (entry->dataset) {
-    const DatasetIndex& index = entry->dataset->index();
+    const Dataset& dataset = *entry->dataset;
     status.open = true;
-    status.digest = index.digest();
-    status.files = index.files().size();
-    status.nodes = index.nodes();
-    status.proof_states = index.outcomes().size();
-    status.left_out_files = index.left_out().size();
-    const std::size_t shown = std::min(index.left_out().size(), DatasetStatus::kShownLeftOut);
-    for (const LeftOutRecord& file : index.left_out().first(shown)) {
-      status.left_out.push_back(
-          {std::string(index.left_out_name(file)), std::string(index.left_out_reason(file))});
-    }
+    status.digest = dataset.digest();
+    status.files = dataset.file_count();
+    status.examples = dataset.examples();
+    status.left_out_files = dataset.left_out_count();
+    status.unverified = dataset.unverified();
+    status.left_out = dataset.LeftOut(DatasetStatus::kShownLeftOut);
   }
   return status;
 }

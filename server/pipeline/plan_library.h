@@ -22,12 +22,12 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "common/batch/buffer_memory.h"
+#include "common/operations/operation.h"
 #include "common/system/mutex.h"
-#include "server/dataset/coq/dataset.h"
-#include "server/dataset/coq/index/index_builder.h"
+#include "server/dataset/dataset.h"
 #include "server/dataset/dataset_files.h"
+#include "server/dataset/dataset_kind.h"
 #include "server/pipeline/plan.h"
-#include "server/pipeline/source_table.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
@@ -35,11 +35,13 @@ namespace millrace {
 /// The place of a dataset.
 struct DatasetLocation {
   std::filesystem::path dir;
-  std::filesystem::path index_file;  // empty: found by the rules of index_store.h
+  std::filesystem::path index_file;  // empty: at its usual place
+  std::string kind;                  // empty: found by looking at the folder
   friend bool operator==(const DatasetLocation&, const DatasetLocation&) = default;
 };
 
 struct PlanLibraryOptions {
+  DatasetKinds kinds;                               // of the datasets that can be opened
   std::map<std::string, DatasetLocation> datasets;  // by dataset id
   unsigned index_threads = 0;                       // 0: one for each CPU of the process
   std::filesystem::path cache_dir;                  // empty: the user's
@@ -50,13 +52,14 @@ struct PlanLibraryOptions {
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
   /// Memory in which batches are built; nullptr: on the heap.
   std::shared_ptr<BufferMemory> batch_memory;
-  const SourceTable* sources = nullptr;  // nullptr: the default one
-  const StageTable* stages = nullptr;    // nullptr: the default one
+  std::shared_ptr<const StageTable> stages;  // null: that of the kinds (MakeStageTable)
+  std::shared_ptr<const OperationTable> operations;  // null: OperationTable::Default
 };
 
 /// The state of one dataset.
 struct DatasetStatus {
   std::string id;
+  std::string kind;  // empty: neither told nor found yet
   std::filesystem::path dir;
   bool open = false;
   bool opening = false;  // it is being opened now, so a caller that needs it would have to wait
@@ -64,11 +67,11 @@ struct DatasetStatus {
   std::string error;     // of the last attempt to open it; if it is open, about its damaged files
   Digest128 digest;      // only if it is open
   std::uint64_t files = 0;
-  std::uint64_t nodes = 0;
-  std::uint64_t proof_states = 0;
+  std::uint64_t examples = 0;              // see Dataset::examples
   std::vector<std::string> damaged_files;  // a pipeline has to exclude them
   std::vector<BadFile> left_out;           // by the index; only the first kShownLeftOut
   std::uint64_t left_out_files = 0;
+  double unverified = 0;  // share of its bytes that CheckFiles has still to compare, 0 to 1
 
   static constexpr std::size_t kShownLeftOut = 100;
 };
@@ -105,12 +108,12 @@ class PlanLibrary {
   /// would help.
   Result<std::shared_ptr<const Plan>> Compile(const PipelineSource& source);
   Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline);
-  /// Compiles a draft, for tools that change one. `pipeline` and `order_pipeline` stand for the
+  /// Compiles parts, for tools that change some. `pipeline` and `order_pipeline` stand for the
   /// pipeline in fingerprints.
-  Result<std::shared_ptr<const Plan>> Compile(const PlanDraft& draft, const std::string& dataset_id,
+  Result<std::shared_ptr<const Plan>> Compile(const PlanParts& parts, const std::string& dataset_id,
                                               Digest128 pipeline, Digest128 order_pipeline);
 
-  /// Parses a pipeline with the library's stages.
+  /// Parses a pipeline with the library's stages. The library must outlive the result.
   Result<Pipeline> Parse(const PipelineSource& source) const;
 
   /// Checks the files of all open datasets (Dataset::CheckFiles), and logs the results. A file
@@ -136,12 +139,15 @@ class PlanLibrary {
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
   std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);
+  /// Opens the folder of an entry, and finds out its kind.
+  OpenedDataset OpenFolder(Entry& entry);
   void CountFailures(const std::string& kind, std::uint64_t files);
 
   const PlanLibraryOptions options_;
+  const std::shared_ptr<const StageTable> stages_;
   const std::shared_ptr<Logger> logger_;
   std::stop_source stop_;
-  std::mutex one_build_;  // see IndexOptions
+  std::mutex one_build_;  // see DatasetOpenOptions
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Entry>> entries_ MILLRACE_GUARDED_BY(mutex_);
   // Datasets that were replaced. Plans may still use them, so their files are still checked.

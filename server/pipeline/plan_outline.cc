@@ -1,30 +1,22 @@
 #include "server/pipeline/plan_outline.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/batch/layout/layout.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/expand.h"
 #include "common/transport/convert/steps.h"
+#include "common/transport/convert/tables.h"
+#include "common/transport/convert/tensor_program.h"
+#include "common/transport/convert/tensors.h"
+#include "server/pipeline/tensor_plan.h"
 
 namespace millrace {
-namespace {
 
-void FillTensor(const TensorSpec& tensor, v1::TensorSpec& out) {
-  out.set_path(tensor.path);
-  out.set_kind(std::string(TensorKindName(tensor.kind)));
-  out.set_packed_dtype(std::string(DTypeName(tensor.dtype)));
-  out.set_delivered_dtype(tensor.kind == TensorKind::kStringBytes ? "uint8" : "int32");
-  out.mutable_dimensions()->Assign(tensor.dimensions.begin(), tensor.dimensions.end());
-  out.set_splits(tensor.splits);
-  out.set_min(tensor.min);
-  out.set_max(tensor.max);
-  out.set_expand(std::string(ExpansionName(tensor.expansion)));
-}
-
-}  // namespace
-
-PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const BatchOptions& batch,
+PlanOutline::PlanOutline(PlanIdentity identity, const Source& source,
+                         const TensorPlan* computed, const BatchPart& batch,
                          std::uint64_t examples)
     : identity_(std::move(identity)),
       steps_{.examples = examples,
@@ -32,12 +24,26 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Batc
              .global_size = batch.global_size,
              .keep = batch.keep,
              .world_size = 1},
-      max_example_bytes_(source.max_example_bytes()) {
-  for (const TensorSpec& tensor : source.tensors()) FillTensor(tensor, *spec_.add_tensors());
+      max_example_bytes_(computed == nullptr
+                             ? source.max_example_bytes()
+                             : computed->MaxExampleBytes(source.max_example_bytes())) {
+  for (const TensorSpec& tensor : computed == nullptr ? source.tensors() : computed->tensors()) {
+    ToProto(tensor, spec_.add_tensors());
+  }
+  if (computed != nullptr && computed->consumer()) {
+    ToProto(*computed->consumer(), computed->operations(), spec_.mutable_program());
+  }
   ToProto(steps_, spec_.mutable_steps());
   ToProto(source.expand(), spec_.mutable_expand());
-  AddDropReasons(spec_);
-  *spec_.mutable_labels() = source.label_counts();
+  AddDropReasons(source.drop_reasons(), spec_);
+  for (const TableSpec& table : identity_.statics.tables) ToProto(table, spec_.add_tables());
+  for (const SourceTableSpec& table : source.tables()) {
+    for (v1::TensorSpec& tensor : *spec_.mutable_tensors()) {
+      const auto& paths = table.tensors;
+      if (std::find(paths.begin(), paths.end(), tensor.path()) == paths.end()) continue;
+      tensor.set_table(table.table.name);
+    }
+  }
   spec_.set_source(std::string(source.name()));
   spec_.set_order_fingerprint(identity_.order_fingerprint.ToString());
 }
@@ -54,7 +60,11 @@ Result<v1::Spec> PlanOutline::Spec(std::uint32_t world_size) const {
   spec.mutable_steps()->set_world_size(world_size);
   spec.set_steps_per_epoch(steps.StepsFrom(0));
   spec.set_left_out_per_epoch(steps.LeftOut());
-  spec.set_max_batch_bytes(max_example_bytes_ * steps.batch_size());
+  std::uint64_t batch_bytes = 0;
+  if (__builtin_mul_overflow(max_example_bytes_, steps.batch_size(), &batch_bytes)) {
+    batch_bytes = std::numeric_limits<std::uint64_t>::max();
+  }
+  spec.set_max_batch_bytes(batch_bytes);
   return spec;
 }
 

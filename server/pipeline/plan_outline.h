@@ -12,26 +12,30 @@
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/order/order_parts.h"
+#include "server/pipeline/static_data.h"
 
 namespace millrace {
+
+class TensorPlan;
 
 /// Identifies a plan.
 struct PlanIdentity {
   Fingerprint fingerprint;
   Fingerprint order_fingerprint;
-  std::string static_digest;  // of the static tables, 32 hex digits
+  StaticOutline statics;
 };
 
 class PlanOutline {
  public:
-  /// `examples`: number of examples in an epoch. The source is not kept.
-  PlanOutline(PlanIdentity identity, const Source& source, const BatchOptions& batch,
-              std::uint64_t examples);
+  /// `computed`: null if the source's tensors are delivered. `examples`: number of examples in an
+  /// epoch. Neither source nor tensors are kept.
+  PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
+              const BatchPart& batch, std::uint64_t examples);
 
   const Fingerprint& fingerprint() const { return identity_.fingerprint; }
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }
-  const std::string& static_digest() const { return identity_.static_digest; }
+  const std::string& static_digest() const { return identity_.statics.digest; }
 
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;

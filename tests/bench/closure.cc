@@ -19,6 +19,10 @@
 #include "common/base/log.h"
 #include "common/batch/batch.h"
 #include "common/system/stderr_logger.h"
+#include "server/dataset/coq/coq_dataset.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"
@@ -58,7 +62,7 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t ex
     round.seconds += ThreadCpuSeconds() - began;
     round.examples += batch->graphs();
     round.bytes += batch->bytes().size();
-    round.edges += batch->tensors()[*batch->Find("edge_label")].shape.front();
+    round.edges += batch->tensors()[*batch->Find("edge_label")].rows;
     checksum ^= batch->payload_hash().low;
   }
   return round;
@@ -66,7 +70,7 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t ex
 
 /// Computes the closures of an epoch's examples in the plain way, for comparison: nodes through a
 /// hash map and a queue, edges in a vector. Nothing is packed. Fails if a file cannot be read.
-Result<Round> PlainEpoch(const Plan& plan, const Dataset& dataset, std::uint64_t epoch,
+Result<Round> PlainEpoch(const Plan& plan, const CoqDataset& dataset, std::uint64_t epoch,
                          std::uint64_t examples, std::uint64_t max_nodes, std::uint64_t& checksum) {
   const DatasetIndex& index = dataset.index();
   std::unordered_map<std::uint64_t, std::uint32_t> numbers;
@@ -129,6 +133,7 @@ double CopySeconds(std::uint64_t bytes, std::uint64_t piece) {
 
 Status Run(const Options& options) {
   PlanLibraryOptions library_options;
+  library_options.kinds = ProductKinds();
   library_options.datasets["bench"] = {options.dir, options.index};
   PlanLibrary library(library_options, MakeStderrLogger("bench", LogLevel::kWarning, false));
   PipelineSource source;
@@ -137,13 +142,13 @@ Status Run(const Options& options) {
       "batch: {{size: {}, remainder: keep}}\nfields: {{global_context: none}}\n",
       options.source, options.size);
   MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library.Parse(source));
-  MILLRACE_ASSIGN_OR_RETURN(PlanDraft draft, PlanDraft::FromPipeline(pipeline));
-  if (options.kernel == "array") draft.closure_kernel = ClosureKernel::kArray;
-  if (options.kernel == "table") draft.closure_kernel = ClosureKernel::kTable;
-  if (options.kernel == "turns") draft.closure_kernel = ClosureKernel::kInTurns;
+  MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PlanParts::FromPipeline(pipeline));
+  if (options.kernel == "array") parts.Edit<ClosurePart>().kernel = ClosureKernel::kArray;
+  if (options.kernel == "table") parts.Edit<ClosurePart>().kernel = ClosureKernel::kTable;
+  if (options.kernel == "turns") parts.Edit<ClosurePart>().kernel = ClosureKernel::kInTurns;
   MILLRACE_ASSIGN_OR_RETURN(
       const std::shared_ptr<const Plan> plan,
-      library.Compile(draft, "bench", pipeline.digest(), pipeline.order_digest()));
+      library.Compile(parts, "bench", pipeline.digest(), pipeline.order_digest()));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   std::uint64_t checksum = 0;
   MILLRACE_RETURN_IF_ERROR(BuildEpoch(*plan, 0, options.examples, *scratch, checksum).status());
@@ -183,11 +188,13 @@ Status Run(const Options& options) {
   const double edges_each = static_cast<double>(best.edges) / static_cast<double>(best.examples);
   double plain_edges = 0;  // edges a second
   if (options.plain) {
-    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, library.Open("bench"));
+    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> opened, library.Open("bench"));
+    const auto dataset = std::dynamic_pointer_cast<const CoqDataset>(opened);
+    if (dataset == nullptr) return InvalidArgument("--plain: expected a Coq dataset");
     MILLRACE_ASSIGN_OR_RETURN(
         const Round plain,
         PlainEpoch(*plan, *dataset, 1, std::min<std::uint64_t>(best.examples, 20000),
-                   draft.closure.max_subgraph_size, checksum));
+                   parts.Get<ClosurePart>().options.max_subgraph_size, checksum));
     plain_edges = static_cast<double>(plain.edges) / plain.seconds;
   }
   report.Add({"edges of these closures",

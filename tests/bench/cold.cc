@@ -23,6 +23,8 @@
 #include <CLI/CLI.hpp>
 
 #include "common/batch/batch.h"
+#include "server/dataset/coq/coq_dataset.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/limits.h"
 
@@ -64,7 +66,7 @@ struct Used {
 /// Maps of all files of a dataset.
 class Maps {
  public:
-  static Result<Maps> Open(const Dataset& dataset) {
+  static Result<Maps> Open(const CoqDataset& dataset) {
     Maps maps;
     for (std::uint32_t f = 0; f < dataset.index().files().size(); ++f) {
       MILLRACE_ASSIGN_OR_RETURN(const FileView* view, dataset.View(FileId(f)));
@@ -166,13 +168,16 @@ Result<std::uint64_t> Build(const Plan& plan, const Options& options, unsigned t
 
 Status Run(const Options& options) {
   PlanLibraryOptions library_options;
+  library_options.kinds = ProductKinds();
   library_options.datasets["data"] = {.dir = options.dir, .index_file = options.index};
   PlanLibrary library(library_options, MakeNullLogger());
   PipelineSource source;
   source.yaml =
       "millrace: 1\ndataset: data\nsource: proof_states\nbatch: {size: 512}\nshuffle: {seed: 0}\n";
   MILLRACE_ASSIGN_OR_RETURN(const auto plan, library.Compile(source));
-  MILLRACE_ASSIGN_OR_RETURN(const auto dataset, library.Open("data"));
+  MILLRACE_ASSIGN_OR_RETURN(const auto opened, library.Open("data"));
+  const auto dataset = std::dynamic_pointer_cast<const CoqDataset>(opened);
+  if (dataset == nullptr) return InvalidArgument(options.dir + ": expected a Coq dataset");
   MILLRACE_ASSIGN_OR_RETURN(const Maps maps, Maps::Open(*dataset));
   // Loads the parts of the index that every case needs and that the first batches would load
   // otherwise.

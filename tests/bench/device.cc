@@ -173,11 +173,11 @@ Result<double> Train(const Options& options, Machine& machine,
   const Tracer tracer(std::make_shared<SystemClock>());
   std::unique_ptr<client::Prefetcher> prefetcher;
   if (device != nullptr) {
-    prefetcher = std::make_unique<client::Prefetcher>(device, DType::kInt32, 1,
-                                                      client::ExpandDepth{}, tracer, [&] {
-                                                        MutexLock lock(mutex);
-                                                        ready.NotifyAll();
-                                                      });
+    prefetcher =
+        std::make_unique<client::Prefetcher>(device, 1, client::ExpandDepth{}, tracer, [&] {
+          MutexLock lock(mutex);
+          ready.NotifyAll();
+        });
     for (std::uint32_t step = 0; step < options.steps; ++step) {
       prefetcher->Push(step, batches[step % batches.size()]);
     }

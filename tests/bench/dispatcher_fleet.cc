@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/protocol_version.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
 #include "server/dispatcher/service/plan_compiler.h"
@@ -41,7 +42,7 @@ class BenchFacts final : public PlanFacts {
       tensor.set_kind("ragged_values");
       tensor.set_packed_dtype("uint16");
       tensor.set_delivered_dtype("int32");
-      tensor.add_dimensions("nodes");
+      tensor.set_dimension("nodes");
       tensor.set_splits("node_splits");
     }
     return spec;
@@ -84,7 +85,7 @@ v1::DatasetState BenchDataset() {
 
 v1::WorkRequest MakeWorkReport(std::uint32_t worker, const std::string& fingerprint) {
   v1::WorkRequest request;
-  request.set_protocol(1);
+  request.set_protocol(kProtocol);
   request.set_nonce(Nonce('w', worker));
   request.set_name(fmt::format("worker-{}", worker));
   request.mutable_self()->set_address(
@@ -117,7 +118,7 @@ BenchConsumer::BenchConsumer(const FleetOptions& options, std::uint32_t number)
 v1::AttachRequest BenchConsumer::Hello() const {
   v1::AttachRequest request;
   v1::Hello& hello = *request.mutable_hello();
-  hello.set_protocol(1);
+  hello.set_protocol(kProtocol);
   hello.set_job(fmt::format("job-{}", number_ % options_.jobs));
   hello.set_rank(rank_);
   hello.set_world_size(options_.world_size());

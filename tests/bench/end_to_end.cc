@@ -22,6 +22,7 @@
 #include "common/base/log.h"
 #include "common/batch/batch.h"
 #include "common/system/host.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
@@ -94,6 +95,7 @@ double CpuSeconds(pid_t pid) {
 /// twice.
 Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
   PlanLibraryOptions library_options;
+  library_options.kinds = ProductKinds();
   library_options.datasets["data"] = {options.dataset, {}};
   PlanLibrary library(library_options, MakeNullLogger());
   PipelineSource source;

@@ -34,10 +34,11 @@ class FirstBatchDevice final : public Device {
  public:
   std::string_view name() const override { return "host"; }
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override {
+      const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
+      RowRange rows) override {
     MutexLock lock(mutex_);
     if (first_ == nullptr) {
-      MILLRACE_ASSIGN_OR_RETURN(first_, host_->Expand(packed, index_dtype, rows));
+      MILLRACE_ASSIGN_OR_RETURN(first_, host_->Expand(packed, delivery, rows));
     }
     return first_;
   }

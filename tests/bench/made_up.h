@@ -58,7 +58,7 @@ inline std::vector<TensorSpec> Tensors() {
     spec.kind = kind;
     spec.max = max;
     spec.dtype = NarrowestDType(0, max);
-    spec.dimensions = {"rows"};
+    spec.dimension = "rows";
     spec.splits = std::move(splits);
     spec.expansion = expansion;
     spec.node_splits = std::move(node_splits);

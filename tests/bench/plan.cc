@@ -10,6 +10,8 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include "server/dataset/coq/coq_dataset.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/plan_library.h"
@@ -93,11 +95,14 @@ Result<Measured> Measure(PlanLibrary& library, const PipelineSource& source) {
 
 Status Run(const std::string& dir, const std::string& index, bool json) {
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["data"] = {.dir = dir, .index_file = index};
   PlanLibrary library(options, MakeNullLogger());
   const auto began = std::chrono::steady_clock::now();
-  MILLRACE_ASSIGN_OR_RETURN(const auto dataset, library.Open("data"));
+  MILLRACE_ASSIGN_OR_RETURN(const auto found, library.Open("data"));
   const double opened = Seconds(began);
+  const auto dataset = std::dynamic_pointer_cast<const CoqDataset>(found);
+  if (dataset == nullptr) return InvalidArgument(dir + ": expected a Coq dataset");
   const DatasetIndex& records = dataset->index();
   const auto examples = static_cast<double>(records.outcomes().size());
   const auto definitions = static_cast<double>(records.definitions().size());

@@ -18,7 +18,21 @@ from harness import Failure, binary, check, wait_for  # noqa: E402
 
 import checker  # noqa: E402
 
-EXAMPLES = 1500  # proof states of the dataset
+EXAMPLES = 1500  # of the dataset
+# How `millrace generate` makes datasets with that many.
+GENERATE = {
+    "coq": ["--nodes", "60000", "--files", "8", "--proof-states", "1500"],
+    "graph": ["--kind", "graph", "--nodes", "20000", "--roots", "1500", "--features", "8"],
+}
+GRAPH_PIPELINE = """millrace: 1
+dataset: data
+source: {{roots: train}}
+shuffle: {{seed: 7}}
+closure: {{max_subgraph_size: 64}}
+features: [x]
+targets: [y]
+batch: {{{batch}, remainder: {remainder}}}
+"""
 MIB = 1 << 20
 # Signals that kill a process because of its own error.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
@@ -204,8 +218,10 @@ def ip(*arguments, prefix=()):
 class Cluster(harness.Cluster):
     """A dataset, a pipeline, and the processes of one fault."""
 
-    def __init__(self, folder, dataset, **options):
-        super().__init__(folder, dataset, **options)
+    def __init__(self, folder, dataset, kind="coq", **options):
+        super().__init__(folder, dataset, **options,
+                         **({"pipeline": GRAPH_PIPELINE} if kind == "graph" else {}))
+        self.kind = kind
         self.consumers = []
         self.proxies = []
         self.namespaces = []

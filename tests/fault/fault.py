@@ -71,10 +71,11 @@ def load():
 class Run:
     """One fault with one seed."""
 
-    def __init__(self, seed, data, slack):
+    def __init__(self, seed, data, slack, kind="coq"):
         self.seed = seed
         self.random = random.Random(seed)
         self.data = data
+        self.kind = kind
         self.slack = slack
         self.figures = {}
 
@@ -82,7 +83,7 @@ class Run:
     def cluster(self, finish=True, **options):
         """A cluster in a folder of its own; at the end all processes stop and none has crashed."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-fault-"))
-        made = Cluster(folder, self.data, **options)
+        made = Cluster(folder, self.data, kind=self.kind, **options)
         try:
             try:
                 yield made

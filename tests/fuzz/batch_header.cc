@@ -7,11 +7,18 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
 #include "common/expand/expand_program.h"
+#include "common/operands/operands.h"
+#include "common/operations/tensor_graph.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/common/batch/model_batch.h"
@@ -25,6 +32,7 @@ constexpr std::uint8_t kAsFile = 2;
 // The expanded form may be much larger than the packed bytes: self edges and int64 widen them a few
 // times each.
 constexpr std::uint64_t kMostExpanded = 100;
+constexpr std::uint64_t kMostComputed = 1 << 24;
 
 /// Checks that the host's expansion and the kernel's are equal, and that both stay in their memory.
 void ExpandBoth(const PackedBatch& batch, DType index_dtype, std::optional<RowRange> rows,
@@ -56,7 +64,46 @@ void ExpandBoth(const PackedBatch& batch, DType index_dtype, std::optional<RowRa
           "host and kernel expand to the same bytes");
   const auto view = ViewExpanded(batch, *layout, host->bytes(), host);
   for (const DeliveredTensor& tensor : view->tensors()) {
-    if (tensor.bytes > 0) static_cast<void>(tensor.ValueAt(0));
+    if (tensor.bytes > 0 && IsInteger(tensor.dtype)) static_cast<void>(tensor.ValueAt(0));
+  }
+}
+
+/// A program that reads every tensor which operations can read, and pads the ragged ones.
+TensorGraphText ReadAll(const std::vector<TensorSpec>& tensors) {
+  TensorGraphText program;
+  program.outputs.emplace();
+  for (const Operand& operand : OperandsOf(tensors)) {
+    if (!operand.source.unreadable.empty()) continue;
+    const std::string name = fmt::format("computed_{}", operand.tensor);
+    program.definitions.push_back({name,
+                                   "cast",
+                                   {operand.source.name},
+                                   OperationParams({{"dtype", std::string("float64")}})});
+    program.outputs->push_back(name);
+    if (operand.source.type.ragged && operand.tensor % 2 == 0) program.pads[name];
+  }
+  return program;
+}
+
+/// Computes tensors of a batch whose values may be anything. Padding may ask for any size.
+void Compute(const PackedBatch& batch, BufferPool& pool) {
+  std::vector<TensorSpec> tensors;
+  for (const TensorPlace& place : batch.tensors()) tensors.push_back(place.spec);
+  TensorGraphText program = ReadAll(tensors);
+  if (program.outputs->empty()) return;
+  const auto delivery = Delivery::Make(tensors, std::move(program), DType::kInt32);
+  if (!delivery.ok()) return;
+  for (const RowRange rows : {RowRange{0, batch.graphs()}, RowsOfPart(batch.graphs(), 1, 2)}) {
+    const auto layout = LayOutExpanded(batch, *delivery, rows);
+    if (!layout.ok() || layout->bytes > kMostComputed) continue;
+    const std::shared_ptr<Buffer> out = pool.Acquire(layout->bytes).value();
+    if (!ExpandInto(batch, *layout, out->bytes()).ok()) continue;
+    const auto delivered = ViewExpanded(batch, *layout, out->bytes(), out);
+    for (const DeliveredTensor& tensor : delivered->tensors()) {
+      if (tensor.kind == TensorKind::kSplits) {
+        Require(tensor.ValueAt(0) == 0, "splits of a computed tensor count from 0");
+      }
+    }
   }
 }
 
@@ -66,15 +113,16 @@ void Use(const PackedBatch& batch, BufferPool& pool) {
   Require(std::memcmp(again.data(), batch.bytes().data(), again.size()) == 0,
           "a header has one encoding");
   for (std::size_t t = 0; t < batch.tensors().size(); ++t) {
-    const std::size_t elements =
-        batch.tensor_bytes(t).size() / DTypeSize(batch.tensors()[t].spec.dtype);
-    if (elements > 0) static_cast<void>(batch.ValueAt(t, elements - 1));
+    const DType dtype = batch.tensors()[t].spec.dtype;
+    const std::size_t elements = batch.tensor_bytes(t).size() / DTypeSize(dtype);
+    if (elements > 0 && IsInteger(dtype)) static_cast<void>(batch.ValueAt(t, elements - 1));
     Require(batch.Find(batch.tensors()[t].spec.path) == t, "a tensor is found by its path");
   }
   for (const DType index_dtype : {DType::kInt32, DType::kInt64}) {
     ExpandBoth(batch, index_dtype, std::nullopt, pool);
     ExpandBoth(batch, index_dtype, RowsOfPart(batch.graphs(), 1, 2), pool);
   }
+  Compute(batch, pool);
 }
 
 void ReadFile(std::string_view bytes, BufferPool& pool) {

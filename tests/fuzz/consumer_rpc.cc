@@ -10,11 +10,12 @@
 
 #include "client/session/run/batch_receiver.h"
 #include "client/session/run/spec_from_proto.h"
-#include "client/session/run/static_tables.h"
 #include "common/batch/batch_writer.h"
+#include "common/transport/convert/tables.h"
 #include "common/transport/wire.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/static_tables.h"
 #include "tests/unit/client/session/machine/machine.h"
 #include "tests/unit/client/session/run/fake_service.h"
 
@@ -147,7 +148,7 @@ class Victim {
         if (state_.admission()) state_.SetLoopHolds(event.argument / 2, now_);
         return;
       case kStatic:
-        return ReadStatic(event.bytes, event.argument);
+        return ReadStatic(event.bytes);
       case kLeave:
         left_ = true;
         return state_.Leave(Cancelled("closed"), now_);
@@ -188,14 +189,8 @@ class Victim {
     After();
   }
 
-  static void ReadStatic(const std::string& bytes, std::uint8_t base) {
-    const auto tables = client::StaticTables::Parse(bytes, base);
-    if (!tables.ok()) return;
-    static_cast<void>((*tables)->SpineLabels());
-    for (std::uint64_t id = 0; id <= (*tables)->contexts(); ++id) {
-      Require((*tables)->Context(id).ok() == (id < (*tables)->contexts()), "contexts that exist");
-    }
-  }
+  /// The target `tables` looks closer at these bytes.
+  static void ReadStatic(const std::string& bytes) { static_cast<void>(DecodeTables(bytes)); }
 
   void Advance(Duration d) {
     const Time end = now_ + d;
@@ -238,7 +233,7 @@ class Victim {
                 static_cast<std::uint64_t>(open) * BufferPool::SizeClass(kMostBatchBytes),
             "a stream has at most one batch under way, of at most the size that is allowed");
     if (!state_.admission()) return;
-    static_cast<void>(client::SpecFromProto(*state_.admission(), DType::kInt32));
+    static_cast<void>(client::PlanFromProto(*state_.admission(), DType::kInt32));
     Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
             "I5: held batches are bounded");
     Require(state_.window() <= client::Stock::kLargestWindow, "windows are bounded");
@@ -304,7 +299,8 @@ std::vector<std::string> Seeds() {
   tensor.set_path("number");
   tensor.set_kind("dense");
   tensor.set_packed_dtype("uint32");
-  tensor.add_dimensions("batch");
+  tensor.set_dimension("batch");
+  tensor.set_expand("widen");
   v1::WorkerRef& worker = *admitted.add_workers();
   client::ToProto(Number{term, 2}, worker.mutable_id());
   worker.set_address("w:1");
@@ -394,24 +390,9 @@ std::vector<std::string> Seeds() {
     elsewhere.push_back(Message(kPart, 0, part));
   }
 
-  v1::Static tables;
-  tables.mutable_vocabulary()->add_node_label_names("rel");
-  tables.mutable_vocabulary()->add_node_label_names("a");
-  tables.mutable_vocabulary()->add_files("a.bin");
-  tables.mutable_vocabulary()->add_labels_of_file(1);
-  v1::ContextTable& contexts = *tables.mutable_contexts();
-  contexts.add_previous_label(0);
-  contexts.add_previous_label(2);
-  contexts.add_file_representative(2);
-  contexts.add_list_parent(0);
-  contexts.add_list_file(0);
-  contexts.add_list_parent(0);
-  contexts.add_list_file(0);
-  contexts.add_context_list(1);
-  contexts.add_context_start(3);
   return {WriteEvents(whole), WriteEvents(copies), WriteEvents(elsewhere),
           WriteEvents({Message(kAttach, 0, waiting), {kAdvance, 40, ""}, {kAttachClosed, 10, ""}}),
-          WriteEvents({Message(kStatic, 1, tables)})};
+          WriteEvents({Message(kStatic, 1, test::CoqStatic())})};
 }
 
 }  // namespace millrace::fuzz

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "common/base/protocol_version.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -297,7 +298,7 @@ std::vector<std::string> Seeds() {
 
   const auto facts = test::CompileFake(hello.hello().pipeline()).value();
   v1::WorkRequest work;
-  work.set_protocol(2);
+  work.set_protocol(kProtocol);
   work.set_nonce(std::string(16, 'w'));
   work.set_name("w");
   work.mutable_self()->set_address("w:7701");

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/generator/generator.h"
 #include "server/dataset/coq/index/index_builder.h"
 #include "server/dataset/coq/scan/file_scanner.h"
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto index = DatasetIndex::Open(index_file);
   fuzz::RequireOk(index.status(), "an index that was built opens");
   fuzz::RequireOk((*index)->Verify(), "an index that was built is whole");
-  const Status used = fuzz::UseDataset(std::make_shared<const Dataset>(dir, *index));
+  const Status used = fuzz::UseDataset(std::make_shared<const CoqDataset>(dir, *index));
   fuzz::Require(used.ok() || used.code() != StatusCode::kDataLoss,
                 "a file that was indexed can be read: " + used.message());
   return 0;

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <optional>
 
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/generator/generator.h"
 #include "server/dataset/coq/index/index_builder.h"
 #include "tests/fuzz/fuzz.h"
@@ -150,7 +150,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   fuzz::RequireOk((*index)->Verify(), "a small index is verified when it is opened");
   fuzz::LookThrough(**index);
-  static_cast<void>(fuzz::UseDataset(std::make_shared<const Dataset>(world.dir, *index)));
+  static_cast<void>(fuzz::UseDataset(std::make_shared<const CoqDataset>(world.dir, *index)));
   return 0;
 }
 

@@ -3,7 +3,8 @@
 #include "server/pipeline/text/pipeline.h"
 
 #include "millrace/v1/pipeline.pb.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 
@@ -16,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (!in.empty() && source.overrides.size() < 16) {
     source.overrides.emplace_back(in.TakeTo('\0'));
   }
-  const auto pipeline = Pipeline::Parse(source);
+  const auto pipeline = Pipeline::Parse(source, ProductStages());
   if (!pipeline.ok()) {
     fuzz::Require(pipeline.status().code() == StatusCode::kInvalidArgument,
                   "a wrong text gives InvalidArgument");
@@ -28,11 +29,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const v1::Pipeline proto = pipeline->ToProto();
   fuzz::Require(proto.digest() == pipeline->digest().ToHex(), "the digest is told");
   fuzz::Require(
-      pipeline->excluded_files().empty() != (pipeline->digest() != pipeline->order_digest()),
-      "the two digests differ if files are excluded, and only then");
-  const auto draft = PlanDraft::FromPipeline(*pipeline);
-  const auto again = Pipeline::Parse(source);
-  fuzz::Require(again.ok() && again->digest() == pipeline->digest() && draft.ok(),
+      (pipeline->excluded_files().empty() && pipeline->tensors().empty()) !=
+          (pipeline->digest() != pipeline->order_digest()),
+      "the two digests differ if files are excluded or tensors are named, and only then");
+  const auto parts = PlanParts::FromPipeline(*pipeline);
+  const auto again = Pipeline::Parse(source, ProductStages());
+  fuzz::Require(again.ok() && again->digest() == pipeline->digest() && parts.ok(),
                 "a text means the same each time");
   return 0;
 }
@@ -55,6 +57,18 @@ std::vector<std::string> millrace::fuzz::Seeds() {
       "  valid: {split.take: [1], shuffle: null, batch.remainder: drop}\n"
       "  test: {split: {method: file_prefix, prefixes: [[A, B], [\"C/D\"]], take: 1}}\n"
       "exclude: {files: [\"a.bin\", b.bin]}\n";
+  const std::string tensors =
+      minimal +
+      "tensors:\n"
+      "  bits:   {bits: d, order: lsb}\n"
+      "  planes: {slice: bits, range: [0, 1536], shape: [8, -1, 24]}\n"
+      "  board:  {take: planes, axis: -1, index: [0, 4], scale: [1, -0.5], offset: 1e-3}\n"
+      "  score:  {expr: \"s ? A * tanh(d.length / s) : 1\", with: {A: 0.9}, dtype: float32}\n"
+      "  both:   {concat: [board, target/y], squeeze: true, at: worker}\n"
+      "output: [score, board]\n"
+      "pad: {score: {value: 0, multiple: 8, to: 16}}\n"
+      "variants:\n"
+      "  exact: {tensors: {score: {dtype: float64, expr: s}}, pad: null}\n";
   using namespace std::string_literals;
   return {
       minimal,
@@ -65,6 +79,11 @@ std::vector<std::string> millrace::fuzz::Seeds() {
       "a: &x [1, 2]\nb: *x\n",
       "millrace: 1\ndataset: &d d\nsource: definitions\nbatch: {size: 2}\nvariants: {*d : {}}\n",
       minimal + "branches: {}\n",
+      tensors,
+      tensors + "\0exact\0tensors.score.with={A: 1.5}\0tensors.board=null\0output=[score]"s,
+      minimal + "tensors: {a: {stack: [b, c]}, b: {cast: a.length, dtype: bool, at: consumer}}\n",
+      minimal + "tensors.a.expr: |\n  1 +\n  max(d\n",
+      minimal + "output: [a/b, a.b]\npad: {graph: {}, a.b.to: bound}\n",
       minimal + "# comment\n---\n",
       "{millrace: 1, dataset: d, source: definitions, batch: {size: 0x10}}"};
 }

@@ -5,9 +5,10 @@
 
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/dataset/coq/kind/coq_kind.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/plan.h"
-#include "server/pipeline/source_table.h"
 #include "server/pipeline/text/pipeline.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -26,11 +27,11 @@ constexpr const char* kPipelines[] = {
 };
 constexpr std::uint64_t kMostBatches = 4;
 
-Status UsePlan(const std::shared_ptr<const Dataset>& dataset, const char* text) {
-  const Pipeline pipeline = Pipeline::Parse({.yaml = text}).value();
-  const PlanDraft draft = PlanDraft::FromPipeline(pipeline).value();
+Status UsePlan(const std::shared_ptr<const CoqDataset>& dataset, const char* text) {
+  const Pipeline pipeline = Pipeline::Parse({.yaml = text}, ProductStages()).value();
+  const PlanParts parts = PlanParts::FromPipeline(pipeline).value();
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Source> source,
-                            SourceTable::Default().Make(dataset, draft));
+                            MakeCoqKind()->sources().Make(pipeline.source(), dataset, parts));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,
                             Plan::Compile(pipeline, source));
   static_cast<void>(plan->static_bytes());
@@ -49,7 +50,7 @@ Status UsePlan(const std::shared_ptr<const Dataset>& dataset, const char* text) 
 
 }  // namespace
 
-Status UseDataset(const std::shared_ptr<const Dataset>& dataset) {
+Status UseDataset(const std::shared_ptr<const CoqDataset>& dataset) {
   Status first;
   for (const char* text : kPipelines) {
     const Status status = UsePlan(dataset, text);

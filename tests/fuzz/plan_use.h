@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "common/base/result.h"
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 
 namespace millrace::fuzz {
 
 /// Compiles a plan over `dataset` for each source, and builds and expands some batches. Returns the
 /// first error; aborts if a batch comes out that cannot be expanded.
-Status UseDataset(const std::shared_ptr<const Dataset>& dataset);
+Status UseDataset(const std::shared_ptr<const CoqDataset>& dataset);
 
 }  // namespace millrace::fuzz

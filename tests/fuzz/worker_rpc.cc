@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "common/base/protocol_version.h"
 #include "common/transport/convert/places.h"
 #include "server/worker/machine/worker_machine.h"
 #include "tests/fuzz/events.h"
@@ -90,7 +91,7 @@ class Hostile {
     RequireOk(state_.OnStreamOpened(id, "honest"), "a stream of an honest consumer");
     streams_[id].open = true;
     v1::WantList wants;
-    wants.set_protocol(2);
+    wants.set_protocol(kProtocol);
     wants.set_fingerprint(kPlanName);
     wants.set_job("honest job");
     wants.set_credit_bytes(1 << 20);
@@ -318,7 +319,7 @@ std::vector<std::string> Seeds() {
 
   v1::WantList wants;
   wants.set_fingerprint(kPlanName);
-  wants.set_protocol(2);
+  wants.set_protocol(kProtocol);
   wants.set_job("j");
   wants.set_priority(3);
   wants.set_credit_bytes(3000);

@@ -111,11 +111,11 @@ class Process:
 class Cluster:
     """A dataset, a pipeline, and the processes of one test."""
 
-    def __init__(self, folder, dataset, batch="size: 8", remainder="keep"):
+    def __init__(self, folder, dataset, batch="size: 8", remainder="keep", pipeline=PIPELINE):
         self.folder = folder
         self.dataset = dataset
         self.pipeline = folder / "pipeline.yaml"
-        self.pipeline.write_text(PIPELINE.format(batch=batch, remainder=remainder))
+        self.pipeline.write_text(pipeline.format(batch=batch, remainder=remainder))
         self.processes = []
         self.address = None
         self._count = 0

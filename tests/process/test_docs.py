@@ -18,8 +18,9 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
 # tests of the Python package begin with pip.
-COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "docker ",
-           "git ", "tests/bench/", "./tests/fault/", "./tests/fuzz/", "./tests/process/soak",
+COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang",
+           "./tests/check-words", "docker ", "git ", "tests/bench/", "./tests/fault/",
+           "./tests/fuzz/", "./tests/process/soak",
            "pip install ./client/python")
 # Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")
@@ -33,6 +34,11 @@ def commands(page):
             line = line.split("  #")[0].strip()
             if line and not line.startswith("#"):
                 yield line
+
+
+def files(page):
+    """The yaml blocks of a page that begin with a comment that names a file."""
+    return re.findall(r"```yaml\n# (\w+\.yaml)\n(.*?)```", (ROOT / page).read_text(), re.S)
 
 
 def readme_pipeline():
@@ -64,6 +70,8 @@ def test_every_command_in_the_documents_runs():
         c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
                              daemon.popen)
         for page in PAGES:
+            for name, text in files(page):
+                (work / name).write_text(text)
             for line in commands(page):
                 if line.startswith(COVERED):
                     continue

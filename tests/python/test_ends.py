@@ -116,7 +116,7 @@ def test_signals_are_handled_while_the_vocabulary_is_waited_for(dataset):
         try:
             stand_still(server.pid)
             signal.setitimer(signal.ITIMER_REAL, 0.3)
-            assert len(session.vocabulary["node_label_names"]) == session.spec.node_labels
+            assert len(session.vocabulary["node_label_names"]) == session.spec.tables["node_labels"].rows
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, old)

@@ -83,11 +83,39 @@ def test_a_cursor_of_another_order_is_refused(dataset):
 def test_the_vocabulary_names_labels(dataset):
     session = millrace.reference(pipeline(), dataset)
     names = session.vocabulary["node_label_names"]
-    assert len(names) == session.spec.node_labels
+    assert len(names) == session.spec.tables["node_labels"].rows
     assert len(session.vocabulary["edge_label_names"]) == session.spec.base_edge_labels
     _, batch = next(iter(session.next_epoch()))
     context = session.context(int(batch["global_context"].numpy()[0]))
-    assert all(session.spec.base_node_labels <= label < len(names) for label in context)
+    assert all(session.spec.tables["node_classes"].rows <= label < len(names) for label in context)
+
+
+def test_tables_say_what_numbers_refer_to(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    assert set(session.tables) == set(session.spec.tables) >= {"node_labels", "tactics"}
+    for spec in session.spec.tables.values():
+        table = session.tables[spec.name]
+        assert list(table) == list(spec.columns)
+        assert all(len(column) == spec.rows for column in table.values())
+        assert len(spec.digest) == 32
+    _, batch = next(iter(session.next_epoch()))
+    tactics = session.tables[session.spec["tactic"].table]
+    assert max(batch["tactic"].numpy()) < len(tactics["text"])
+    assert session.tables["node_labels"]["name"] == session.vocabulary["node_label_names"]
+    with pytest.raises(KeyError, match="labels: there are the tables node_classes"):
+        session.tables["labels"]
+
+
+def test_only_coq_datasets_have_a_vocabulary(tmp_path):
+    millrace.write_graph(tmp_path, indptr=[0, 1, 2], indices=[1, 0], node_label=[0, 1],
+                         node_labels=["red", "blue"])
+    session = millrace.reference({"millrace": 1, "dataset": "g", "source": {"roots": "all"},
+                                  "batch": {"size": 2}}, tmp_path)
+    assert dict(session.tables) == {"node_labels": {"name": ["red", "blue"]}}
+    assert session.spec["node_label"].table == "node_labels"
+    for ask in (lambda: session.vocabulary, lambda: session.context(0)):
+        with pytest.raises(millrace.Error, match="only Coq datasets"):
+            ask()
 
 
 def test_the_package_needs_no_framework():
@@ -106,5 +134,5 @@ def test_definitions_are_a_source_like_any(dataset):
     firsts = batch["node_splits"].numpy()[:-1]
     labels = batch["node_label"].numpy()
     for first, count in zip(firsts, counts):
-        assert (labels[first:first + count] >= session.spec.base_node_labels).all()
+        assert (labels[first:first + count] >= session.spec.tables["node_classes"].rows).all()
     assert numpy.all(counts > 0)

@@ -71,8 +71,28 @@ def test_a_layer_runs_on_it(dataset):
     session = millrace.reference(pipeline(), dataset, index_dtype="int64")
     _, batch = next(iter(session.next_epoch()))
     data = millrace.pyg.to_batch(batch, session.spec)
-    embedding = torch.nn.Embedding(session.spec.node_labels, 8)
+    embedding = torch.nn.Embedding(session.spec.tables["node_labels"].rows, 8)
     layer = geometric.nn.RGCNConv(8, 8, session.spec.edge_labels)
     out = layer(embedding(data.x), data.edge_index, data.edge_attr)
     pooled = geometric.nn.global_mean_pool(out, data.batch)
     assert pooled.shape == (batch.num_graphs, 8) and torch.isfinite(pooled).all()
+
+
+def test_a_graph_comes_back_with_the_names_that_it_had(tmp_path):
+    given = geometric.data.Data(
+        x=torch.arange(8.0).reshape(4, 2), y=torch.tensor([3, 2, 1, 0]),
+        edge_index=torch.tensor([[1, 2, 3], [0, 1, 2]]), edge_attr=torch.tensor([[1.5], [2.5], [3.5]]))
+    millrace.write_graph(tmp_path / "g", **millrace.from_pyg(given))
+    session = millrace.reference(
+        "millrace: 1\ndataset: g\nsource: {roots: all}\nfeatures: [x]\nedge_features: [edge_attr]\n"
+        "targets: [y]\nbatch: {size: 2}\n", tmp_path / "g", index_dtype="int64")
+    _, batch = next(iter(session.next_epoch()))
+    data = millrace.pyg.to_batch(batch, session.spec)
+    assert data.validate(raise_on_error=True)
+    assert torch.equal(data.x, given.x[data.node]) and torch.equal(data.y, given.y[:2])
+    second = data.to_data_list()[1]  # node 1 and what leads to it
+    assert torch.equal(second.node, torch.tensor([1, 2, 3]))
+    assert torch.equal(second.edge_index, torch.tensor([[1, 2], [0, 1]]))
+    assert torch.equal(second.edge_attr, given.edge_attr[1:])
+    assert torch.equal(second.edge_label, torch.tensor([0, 0]))
+    assert torch.equal(second.x, given.x[1:])

@@ -24,7 +24,8 @@ def test_spec_and_length_are_known_before_any_batch(connect):
     assert session.stats()["batches"] == 0
     assert len(session) == session.spec.steps_per_epoch > 10
     assert session.spec["edge_source"].dtype == "int32"
-    assert session.spec.edges == (("edge_splits", "edge_source", "edge_target", "edge_label"),)
+    assert session.spec.edges == (("edge_splits", "edge_source", "edge_target", "edge_label",
+                                   "node_splits"),)
     batch = session.batch_at(0, 0)
     assert list(batch) == [tensor.path for tensor in session.spec.tensors]
 

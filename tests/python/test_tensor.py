@@ -120,9 +120,42 @@ def test_a_batch_has_keys_values_and_items(batch):
     assert "graphs" in repr(batch) and "int32" in repr(batch["root"])
 
 
+def test_a_row_is_one_example_with_its_own_node_numbers(batch, dataset):
+    splits = {path: batch[path].numpy() for path in batch if batch[path].kind == "splits"}
+    rows = [batch.row(i) for i in range(batch.num_graphs)]
+    assert list(rows[0]) == [path for path in batch if path not in splits]
+    for path in rows[0]:
+        tensor = batch[path]
+        parts = [row[path] for row in rows]
+        assert all(part.dtype == tensor.numpy().dtype for part in parts)
+        if tensor.splits:
+            cut = splits[tensor.splits]
+            assert [len(part) for part in parts] == numpy.diff(cut).tolist()
+            values = numpy.concatenate(parts)
+        else:
+            values = numpy.stack(parts)
+            assert values.shape == tensor.shape
+        numbers = path in ("edge_source", "edge_target", "root", "local_context")
+        assert numbers or (values == tensor.numpy()).all(), path
+    for i, row in enumerate(rows):
+        first = splits["node_splits"][i]
+        begin, end = splits["edge_splits"][i:i + 2]
+        assert (row["edge_source"] + first == batch["edge_source"].numpy()[begin:end]).all()
+        assert row["root"] + first == batch["root"][i]
+        assert row["edge_target"].max() < len(row["node_label"])
+    assert numpy.shares_memory(rows[1]["node_label"], batch["node_label"].numpy())
+    assert rows[0]["example_id"].shape == () and rows[0]["example_id"] == batch.example_ids[0]
+    for wrong in (-1, batch.num_graphs):
+        with pytest.raises(IndexError, match=f"row {wrong}: the batch has {batch.num_graphs} examples"):
+            batch.row(wrong)
+
+
 def test_text_comes_as_bytes_with_splits(dataset):
-    _, batch = next(iter(millrace.reference(pipeline(fields={"text": True}), dataset).next_epoch()))
+    session = millrace.reference(pipeline(fields={"text": True}), dataset, validate=True)
+    assert session.spec["state_text"].expansion == "keep"
+    _, batch = next(iter(session.next_epoch()))
     text, splits = batch["state_text"], batch["state_text_splits"].numpy()
     assert text.dtype == "uint8"
+    assert bytes(batch.row(1)["state_text"]) == bytes(text.numpy()[splits[1]:splits[2]])
     first = bytes(text.numpy()[splits[0]:splits[1]]).decode()
     assert isinstance(first, str)

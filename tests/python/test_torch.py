@@ -30,6 +30,23 @@ def test_torch_tensors_are_the_delivered_memory(connect):
     assert (edges[1] == batch["edge_target"].torch()).all()
 
 
+def test_what_splits_cut_is_padded_or_nested(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    _, batch = next(iter(session.next_epoch()))
+    rows = [batch.row(i)["node_label"] for i in range(batch.num_graphs)]
+    dense, lengths = millrace.torch.padded(batch, "node_label", value=-7)
+    assert dense.shape == (batch.num_graphs, max(map(len, rows)))
+    assert lengths.tolist() == [len(row) for row in rows]
+    for given, row in zip(dense, rows):
+        assert given[:len(row)].tolist() == row.tolist()
+        assert (given[len(row):] == -7).all()
+    nested = millrace.torch.nested(batch, "node_label")
+    assert [part.tolist() for part in nested.unbind()] == [row.tolist() for row in rows]
+    assert nested.values().data_ptr() == batch["node_label"].data_ptr
+    with pytest.raises(millrace.ConfigError, match="root: it has one row for each example"):
+        millrace.torch.padded(batch, "root")
+
+
 def test_a_loader_gives_an_epoch_an_iteration(connect, dataset):
     dataset_of = millrace.torch.IterableDataset(connect())
     loader = torch.utils.data.DataLoader(dataset_of, batch_size=None)

@@ -31,10 +31,10 @@ def test_a_drawing_has_every_node_and_base_edge(dataset):
 def test_a_drawing_needs_names_and_a_spec(dataset):
     session = millrace.reference(pipeline(), dataset)
     batch = session.batch_at(0, 0)
-    for given in ({}, {"spec": session.spec}, {"vocabulary": session.vocabulary}):
+    for given in ({}, {"spec": session.spec}, {"tables": session.tables}):
         with pytest.raises(millrace.ConfigError, match="give the session that the batch is of"):
             millrace.viz.graph(batch, 0, **given)
-    assert millrace.viz.graph(batch, 0, spec=session.spec, vocabulary=session.vocabulary)
+    assert millrace.viz.graph(batch, 0, spec=session.spec, tables=session.tables)
 
 
 class OnGpu:
@@ -83,7 +83,7 @@ def test_a_cluster_has_a_root_for_each_definition(dataset):
     _, batch = next(iter(session.next_epoch()))
     counts = batch["num_definitions"].tolist()
     row = counts.index(max(counts))
-    names = session.vocabulary["node_label_names"]
+    names = session.tables["node_labels"]["name"]
     labels = batch["node_label"].numpy()[batch["node_splits"].numpy()[row]:][:counts[row]]
 
     def roots(of):

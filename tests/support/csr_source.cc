@@ -6,7 +6,8 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
-#include "server/dataset/coq/source/edges.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/closure/edge_groups.h"
 #include "server/pipeline/closure/visited.h"
 
 namespace millrace::test {
@@ -28,7 +29,7 @@ TensorSpec Spec(const char* path, TensorKind kind, const char* dimension, std::u
   spec.path = path;
   spec.kind = kind;
   spec.dtype = NarrowestDType(0, max);
-  spec.dimensions = {dimension};
+  spec.dimension = dimension;
   spec.splits = splits;
   spec.max = max;
   spec.expansion = expansion;
@@ -40,11 +41,12 @@ TensorSpec Spec(const char* path, TensorKind kind, const char* dimension, std::u
 
 class CsrSource final : public Source {
  public:
-  CsrSource(CsrGraph graph, const PlanDraft& draft)
+  CsrSource(CsrGraph graph, const PlanParts& parts)
       : graph_(std::move(graph)),
-        closure_(draft.closure),
-        table_(draft.closure_kernel == ClosureKernel::kTable),
-        expand_{graph_.base_edge_labels, draft.edges.symmetrization, draft.edges.add_self_edges} {
+        closure_(parts.Get<ClosurePart>().options),
+        table_(parts.Get<ClosurePart>().kernel == ClosureKernel::kTable),
+        expand_{graph_.base_edge_labels, parts.Get<EdgesPart>().symmetrization,
+                parts.Get<EdgesPart>().add_self_edges} {
     std::uint32_t label = 0;
     for (const std::uint32_t l : graph_.node_labels) {
       if (l != CsrGraph::kUnlabelled) label = std::max(label, l);
@@ -70,22 +72,23 @@ class CsrSource final : public Source {
   Digest128 digest() const override { return Xxh3(std::as_bytes(std::span(graph_.targets))); }
   std::string_view name() const override { return "csr"; }
   std::uint64_t examples() const override { return graph_.roots.size(); }
-  std::optional<std::uint64_t> SplitIdentity(ExampleId id) const override {
-    return graph_.roots[id.value()].front();
-  }
-  std::uint32_t File(ExampleId /*id*/) const override { return 0; }
-  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& /*options*/) const override {
-    return InvalidArgument("a CSR graph has no files");
+  const std::vector<std::string>& columns() const override { return columns_; }
+  std::string_view split_column() const override { return "root"; }
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
+    for (const ColumnValues& column : wanted) {
+      for (std::size_t i = 0; i < column.values.size(); ++i) {
+        column.values[i] = graph_.roots[first.value() + i].front();
+      }
+    }
   }
   ExampleDescription Describe(ExampleId /*id*/) const override { return {}; }
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
   const ExpandSpec& expand() const override { return expand_; }
-  std::unique_ptr<ExampleBuilder> NewBuilder() const override;
-  v1::LabelCounts label_counts() const override { return {}; }
-  void WriteStatic(google::protobuf::io::CodedOutputStream& /*out*/) const override {}
+  std::unique_ptr<ExampleReader> NewReader() const override;
 
  private:
   const CsrGraph graph_;
+  const std::vector<std::string> columns_ = {"root"};
   const ClosureOptions closure_;
   const bool table_;
   const ExpandSpec expand_;
@@ -93,9 +96,9 @@ class CsrSource final : public Source {
 };
 
 template <class Visited>
-class CsrBuilder final : public ExampleBuilder {
+class CsrReader final : public ExampleReader {
  public:
-  explicit CsrBuilder(const CsrSource& source)
+  explicit CsrReader(const CsrSource& source)
       : source_(source),
         view_(source.graph()),
         builder_(source.graph().nodes(), source.closure()),
@@ -119,7 +122,7 @@ class CsrBuilder final : public ExampleBuilder {
         writer.AddDropped(id, DropReason::kTooLarge);
         return OkStatus();
       case ClosureEnd::kUnlabelled:
-        writer.AddDropped(id, DropReason::kUnlabelledDefinition);
+        writer.AddDropped(id, kCsrUnlabelled);
         return OkStatus();
       default:
         return Internal("a CSR graph has no other ends");
@@ -139,15 +142,15 @@ class CsrBuilder final : public ExampleBuilder {
   EdgeGroups groups_;
 };
 
-std::unique_ptr<ExampleBuilder> CsrSource::NewBuilder() const {
-  if (table_) return std::make_unique<CsrBuilder<StampedTable>>(*this);
-  return std::make_unique<CsrBuilder<StampedArray>>(*this);
+std::unique_ptr<ExampleReader> CsrSource::NewReader() const {
+  if (table_) return std::make_unique<CsrReader<StampedTable>>(*this);
+  return std::make_unique<CsrReader<StampedArray>>(*this);
 }
 
 }  // namespace
 
-std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanDraft& draft) {
-  return std::make_shared<CsrSource>(std::move(graph), draft);
+std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanParts& parts) {
+  return std::make_shared<CsrSource>(std::move(graph), parts);
 }
 
 }  // namespace millrace::test

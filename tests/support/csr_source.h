@@ -13,12 +13,15 @@
 
 #include "server/dataset/source.h"
 #include "server/pipeline/closure/closure_builder.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 
 namespace millrace::test {
 
 /// The label of an edge that closures do not follow.
 inline constexpr std::uint32_t kSkippedEdge = 0xFFFFFFFF;
+
+/// Why examples are dropped whose closures reach nodes without a label.
+inline constexpr DropReason kCsrUnlabelled{1};
 
 struct CsrGraph {
   std::vector<std::uint32_t> offsets = {0};  // node n's edges: offsets[n] to offsets[n + 1]
@@ -38,7 +41,7 @@ class CsrView {
  public:
   using Node = std::uint32_t;
   using EdgeAt = std::uint32_t;
-  static constexpr std::uint32_t kDefinition = 0xFFFFFFFE;
+  static constexpr std::uint32_t kBoundary = 0xFFFFFFFE;
   /// Odd nodes are in one home and even nodes in another, so that closures reach both homes.
   struct Home {
     std::uint32_t number;
@@ -72,7 +75,7 @@ class CsrView {
   }
   ClosureEnd LoadAny(Node node, LoadedNode<CsrView>* loaded) const {
     const std::uint32_t first = graph_->offsets[node];
-    *loaded = {graph_->is_definition[node] ? kDefinition : graph_->node_labels[node],
+    *loaded = {graph_->is_definition[node] ? kBoundary : graph_->node_labels[node],
                graph_->offsets[node + 1] - first, first};
     return ClosureEnd::kDone;
   }
@@ -98,6 +101,6 @@ class CsrView {
 };
 
 /// Makes the source of a graph. It has one example for each list of roots.
-std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanDraft& draft);
+std::shared_ptr<const Source> MakeCsrSource(CsrGraph graph, const PlanParts& parts);
 
 }  // namespace millrace::test

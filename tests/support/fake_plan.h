@@ -23,7 +23,7 @@ class FakePlan final : public Plan {
     TensorSpec spec;
     spec.path = "example_id";
     spec.dtype = DType::kUint64;
-    spec.dimensions = {"batch"};
+    spec.dimension = "batch";
     spec.max = ~std::uint64_t{0} >> 1;
     tensors_ = {spec};
     static_bytes_ = std::make_shared<const std::string>("static tables");

@@ -9,15 +9,17 @@
 #include "common/batch/batch.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/state/memory_store.h"
 
 namespace millrace::test {
 namespace {
 
-/// The dataset that all tests of this process share.
-std::filesystem::path MakeDataset() {
-  const std::filesystem::path dir =
-      std::filesystem::temp_directory_path() / ("millrace-cluster-" + std::to_string(getpid()));
+std::filesystem::path FolderOfThisProcess() {
+  return std::filesystem::temp_directory_path() / ("millrace-cluster-" + std::to_string(getpid()));
+}
+
+void WriteProofs(const std::filesystem::path& dir) {
   GeneratorOptions options;
   options.nodes = 20'000;
   options.files = 4;
@@ -27,7 +29,6 @@ std::filesystem::path MakeDataset() {
   GeneratorReport report;
   const millrace::Status status = GenerateDataset(dir, options, &report);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
-  return dir;
 }
 
 /// A plan whose batches take a known time to build.
@@ -102,13 +103,22 @@ class SlowProvider final : public PlanProvider {
 
 }  // namespace
 
-TestCluster::TestCluster()
-    : dataset_(MakeDataset()),
-      pipeline_(
-          "millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
-          "closure: {max_subgraph_size: 64}\nbatch: {size: 8, remainder: keep}\n"),
+TestDataset SomeProofs() {
+  return {.kinds = ProductKinds(),
+          .write = WriteProofs,
+          .pipeline =
+              "millrace: 1\ndataset: data\nsource: proof_states\nshuffle: {seed: 3}\n"
+              "closure: {max_subgraph_size: 64}\nbatch: {size: 8, remainder: keep}\n"};
+}
+
+TestCluster::TestCluster(const TestDataset& dataset)
+    : dataset_(FolderOfThisProcess()),
+      pipeline_(dataset.pipeline),
       store_(std::make_shared<MemoryStore>()) {
+  dataset.write(dataset_);
   PlanLibraryOptions options;
+  options.kinds = dataset.kinds;
+  options.operations = dataset.operations;
   options.datasets["data"] = {dataset_, {}};
   options.index_threads = 1;
   library_ = std::make_shared<PlanLibrary>(options, MakeNullLogger());

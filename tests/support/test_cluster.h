@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,10 +33,20 @@ struct BatchRecord {
   friend auto operator<=>(const BatchRecord&, const BatchRecord&) = default;
 };
 
+/// What a cluster serves.
+struct TestDataset {
+  DatasetKinds kinds;                                           // that the cluster knows
+  std::function<void(const std::filesystem::path& dir)> write;  // writes the dataset `data`
+  std::string pipeline;                                         // over it
+  std::shared_ptr<const OperationTable> operations = nullptr;   // null: the product's
+};
+/// A small generated dataset of proofs.
+TestDataset SomeProofs();
+
 class TestCluster {
  public:
-  /// Starts a dispatcher. The first cluster of a process also generates a small dataset.
-  TestCluster();
+  /// Writes the dataset, and starts a dispatcher.
+  explicit TestCluster(const TestDataset& dataset = SomeProofs());
   ~TestCluster();
   TestCluster(const TestCluster&) = delete;
   TestCluster& operator=(const TestCluster&) = delete;

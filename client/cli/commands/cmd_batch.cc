@@ -1,5 +1,6 @@
 // `millrace batch`: builds one batch, or the graph of one example, without a server, and prints it.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -15,8 +16,10 @@
 #include "client/cli/numbers.h"
 #include "client/cli/offline/offline.h"
 #include "client/viz/named_graph.h"
+#include "common/base/tables.h"
 #include "common/batch/batch.h"
 #include "common/system/errno_status.h"
+#include "common/transport/convert/tables.h"
 #include "server/dataset/source.h"
 
 namespace millrace::cli {
@@ -46,28 +49,48 @@ class Column {
   std::size_t tensor_;
 };
 
+/// The number of rows that splits give to a graph; "-" for data that has no such splits.
+std::string RowsOf(const PackedBatch& batch, std::string_view splits, std::size_t graph) {
+  if (!batch.Find(splits)) return "-";
+  const Column column(batch, splits);
+  return std::to_string(column[graph + 1] - column[graph]);
+}
+
+/// Columns of facts are as wide as their heads at least.
+std::size_t FactWidth(const ExampleFact& fact) {
+  return std::max<std::size_t>(6, fact.word.size() + 1);
+}
+
 Status PrintTable(const PackedBatch& batch, const Source& source) {
-  const Column node_splits(batch, "node_splits");
-  const Column edge_splits(batch, "edge_splits");
-  MILLRACE_RETURN_IF_ERROR(
-      PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7} {:>6} {:>8}  {}", "row", "example", "nodes",
-                            "edges", "step", "outcome", "definition, file")));
-  const auto number = [](const std::optional<std::uint32_t>& n) {
-    return n ? std::to_string(*n) : std::string("-");
+  const auto name = [](const ExampleDescription& d) {
+    return d.file.empty() ? d.title : d.title + ", " + d.file;
   };
+  // All examples of a source have the same facts.
+  std::string heads;
+  if (batch.graphs() > 0) {
+    for (const ExampleFact& fact : source.Describe(batch.info().example_ids[0]).facts) {
+      if (!fact.word.empty()) heads += fmt::format(" {:>{}}", fact.word, FactWidth(fact));
+    }
+  }
+  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7}{}  {}", "row", "example",
+                                                 "nodes", "edges", heads, "name, file")));
   for (std::size_t row = 0; row < batch.graphs(); ++row) {
     const ExampleId id = batch.info().example_ids[row];
     const ExampleDescription d = source.Describe(id);
-    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
-        "{:>6} {:>10} {:>7} {:>7} {:>6} {:>8}  {}, {}", row, id.value(),
-        node_splits[row + 1] - node_splits[row], edge_splits[row + 1] - edge_splits[row],
-        number(d.step), number(d.outcome), d.definition, d.file)));
+    std::string facts;
+    for (const ExampleFact& fact : d.facts) {
+      if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(),
+                              RowsOf(batch, "node_splits", row), RowsOf(batch, "edge_splits", row),
+                              facts, name(d))));
   }
   for (const DroppedExample& dropped : batch.info().dropped) {
     const ExampleDescription d = source.Describe(dropped.id);
     MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}, {}", "-", dropped.id.value(),
-                              DropReasonName(dropped.reason), d.definition, d.file)));
+        PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}", "-", dropped.id.value(),
+                              source.drop_reasons().NameOf(dropped.reason), name(d))));
   }
   return PrintLine(fmt::format(
       "{} graphs, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
@@ -76,13 +99,20 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
       batch.payload_hash().ToHex()));
 }
 
-/// The graph of a batch that holds one example, given by its labels.
-LabelledGraph GraphOf(const PackedBatch& batch) {
+/// The graph of a batch that holds one example, given by its labels. InvalidArgument for data
+/// without labelled nodes and edges.
+Result<LabelledGraph> GraphOf(const PackedBatch& batch) {
+  for (const char* path :
+       {"node_splits", "node_label", "edge_splits", "edge_source", "edge_target", "edge_label"}) {
+    if (batch.Find(path)) continue;
+    return InvalidArgument(
+        fmt::format("--svg: there is no graph to draw: batches have no {}", path));
+  }
   const Column node_label(batch, "node_label");
   const Column edge_source(batch, "edge_source");
   const Column edge_target(batch, "edge_target");
   const Column edge_label(batch, "edge_label");
-  // The roots come first: one root for a proof state, or all definitions of a cluster.
+  // The roots come first. An example has one root if no tensor says how many there are.
   const std::int64_t roots =
       batch.Find("num_definitions") ? Column(batch, "num_definitions")[0] : 1;
   LabelledGraph graph;
@@ -101,18 +131,21 @@ LabelledGraph GraphOf(const PackedBatch& batch) {
 }
 
 Result<NamedGraph> NamesOf(const LabelledGraph& graph, const Plan& plan) {
-  v1::Static tables;
-  if (!tables.ParseFromString(*plan.static_bytes())) {
-    return Internal("the static tables of the plan cannot be read");
-  }
-  const auto& nodes = tables.vocabulary().node_label_names();
-  const auto& edges = tables.vocabulary().edge_label_names();
+  MILLRACE_ASSIGN_OR_RETURN(const NamedTables tables, DecodeTables(*plan.static_bytes()));
+  // Labels without names are shown by their numbers.
+  const auto texts_of = [&tables](const char* table) {
+    const auto found = tables.Texts(table, "name");
+    return found.ok() ? **found : TextColumn();
+  };
+  const TextColumn nodes = texts_of("node_labels");
+  const TextColumn edges = texts_of("edge_labels");
   LabelNames names;
-  names.node_labels = static_cast<std::uint64_t>(nodes.size());
-  names.edge_labels = static_cast<std::uint64_t>(edges.size());
-  names.node = [&nodes](std::uint64_t label) { return nodes[static_cast<int>(label)]; };
-  names.edge = [&edges](std::uint64_t label) { return edges[static_cast<int>(label)]; };
-  names.node_classes = plan.source()->label_counts().base_node_labels();
+  names.node_labels = nodes.size();
+  names.edge_labels = edges.size();
+  names.node = [&nodes](std::uint64_t label) { return std::string(nodes[label]); };
+  names.edge = [&edges](std::uint64_t label) { return std::string(edges[label]); };
+  const NamedTable* const classes = tables.Find("node_classes");
+  names.node_classes = classes == nullptr ? names.node_classes : classes->spec.rows;
   return NameGraph(graph, names);
 }
 
@@ -171,8 +204,9 @@ Status RunBatch(const BatchCommandOptions& options) {
     MILLRACE_ASSIGN_OR_RETURN(batch, plan->Batch(options.epoch, range, *scratch));
   }
   MILLRACE_RETURN_IF_ERROR(PrintTable(*batch, *plan->source()));
-  if (options.example && batch->graphs() == 1) {
-    const LabelledGraph graph = GraphOf(*batch);
+  const bool has_graph = batch->Find("node_label").has_value();
+  if (options.example && batch->graphs() == 1 && (has_graph || !options.svg.empty())) {
+    MILLRACE_ASSIGN_OR_RETURN(const LabelledGraph graph, GraphOf(*batch));
     MILLRACE_ASSIGN_OR_RETURN(const NamedGraph named, NamesOf(graph, *plan));
     MILLRACE_RETURN_IF_ERROR(PrintGraph(graph, named));
     if (!options.svg.empty()) MILLRACE_RETURN_IF_ERROR(WriteSvg(options.svg, named));

@@ -87,6 +87,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
     sum.examples += report.stats.examples;
     sum.bytes += report.stats.bytes;
     sum.in_place += report.stats.in_place;
+    if (report.attached) sum.drop_reasons = report.stats.drop_reasons;
     for (std::size_t i = 0; i < kDropReasons; ++i) sum.dropped[i] += report.stats.dropped[i];
     sum.duplicates += report.stats.duplicates;
     sum.duplicate_mismatches += report.stats.duplicate_mismatches;
@@ -105,7 +106,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   }
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (sum.dropped[i] == 0) continue;
-    std::printf("%s\n", fmt::format("dropped as {}: {}", DropReasonName(static_cast<DropReason>(i)),
+    std::printf("%s\n", fmt::format("dropped as {}: {}", sum.drop_reasons.NameOf(i),
                                     sum.dropped[i])
                             .c_str());
   }

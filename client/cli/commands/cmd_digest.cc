@@ -15,8 +15,15 @@
 #include "client/cli/offline/example_digest.h"
 #include "client/cli/offline/offline.h"
 #include "client/cli/progress.h"
+#include "client/coq/vocabulary.h"
 #include "common/expand/expand.h"
+#include "common/transport/convert/tables.h"
+#include "server/dataset/coq/coq_dataset.h"
+#include "server/dataset/coq/source/coq_parts.h"
 #include "server/dataset/coq/source/node_labels.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/graph/tensors_part.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace::cli {
 namespace {
@@ -33,41 +40,40 @@ std::string Dump(const Json& line) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// The first line: files, sizes and vocabulary.
+/// The first line: files, sizes and names.
 Result<Json> Header(const std::string& dataset_id, const DatasetIndex& index,
-                    const PlanDraft& draft, const Plan& plan) {
-  v1::Static tables;
-  if (!tables.ParseFromString(*plan.static_bytes())) {
-    return Internal("the static tables of the plan cannot be read");
-  }
-  const v1::Vocabulary& vocabulary = tables.vocabulary();
+                    bool restrict_to_spine, const Plan& plan) {
+  MILLRACE_ASSIGN_OR_RETURN(NamedTables tables, DecodeTables(*plan.static_bytes()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const auto vocabulary,
+      CoqVocabulary::Decode(std::make_shared<const NamedTables>(std::move(tables))));
   Json header = {{"format", 1}, {"dataset", dataset_id}};
   Json& files = header["files"] = Json::array();
   for (std::uint32_t f = 0; f < index.files().size(); ++f) files.push_back(index.file_name(f));
   header["proof_states"] = plan.source()->examples();
   header["definition_clusters"] = index.clusters().size();
-  const v1::LabelCounts counts = plan.source()->label_counts();
-  header["node_labels"] = counts.node_labels();
-  header["edge_labels"] = counts.edge_labels();
-  header["base_node_labels"] = counts.base_node_labels();
-  header["tactics"] = counts.tactics();
+  const TextColumn& label_names = vocabulary->node_label_names();
+  header["node_labels"] = label_names.size();
+  header["edge_labels"] = plan.expand().edge_labels();
+  header["base_node_labels"] = vocabulary->classes();
+  header["tactics"] = vocabulary->tactics().size();
   Json& idents = header["tactic_idents"] = Json::array();
   Json& arguments = header["tactic_args"] = Json::array();
   Json& names = header["tactic_names"] = Json::array();
   Json& tactic_counts = header["tactic_counts"] = Json::array();
-  for (const v1::Tactic& tactic : vocabulary.tactics()) {
-    idents.push_back(tactic.ident());
-    arguments.push_back(tactic.arguments());
-    names.push_back(tactic.base_text());
-    tactic_counts.push_back(tactic.count());
+  for (const TacticEntry& tactic : vocabulary->tactics()) {
+    idents.push_back(tactic.ident);
+    arguments.push_back(tactic.arguments);
+    names.push_back(tactic.base_text);
+    tactic_counts.push_back(tactic.count);
   }
   StreamDigest name_digest;
-  for (const std::string& name : vocabulary.node_label_names()) name_digest.AddText(name);
+  for (std::size_t i = 0; i < label_names.size(); ++i) name_digest.AddText(label_names[i]);
   header["definition_names_digest"] = name_digest.Finish();
   StreamDigest ident_digest;
-  for (const std::int64_t ident : vocabulary.node_label_idents()) ident_digest.AddInt64(ident);
+  for (const std::int64_t ident : vocabulary->node_label_idents()) ident_digest.AddInt64(ident);
   header["definition_idents_digest"] = ident_digest.Finish();
-  const NodeLabels labels(index, draft.filter.restrict_to_spine);
+  const NodeLabels labels(index, restrict_to_spine);
   std::vector<std::int32_t> in_spine(kNodeClasses, 1);
   for (std::uint32_t label = kNodeClasses; label < labels.size(); ++label) {
     in_spine.push_back(index.definitions()[labels.Definition(label)].on_spine != 0 ? 1 : 0);
@@ -103,7 +109,7 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                               plan.BatchOf({&id, 1}, *scratch));
     if (!batch->info().dropped.empty()) {
-      MILLRACE_RETURN_IF_ERROR(print_dropped(DropReasonName(batch->info().dropped[0].reason)));
+      MILLRACE_RETURN_IF_ERROR(print_dropped(source.drop_reasons().NameOf(batch->info().dropped[0].reason)));
       continue;
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DeliveredBatch> delivered,
@@ -117,17 +123,26 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
 }
 
 Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
-  MILLRACE_ASSIGN_OR_RETURN(PlanDraft draft, PlanDraft::FromPipeline(offline.pipeline()));
-  draft.take.reset();
-  draft.shuffle_seed.reset();
-  draft.fields = {.global_context = GlobalContextField::kFull, .text = false};
+  MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PlanParts::FromPipeline(offline.pipeline()));
+  parts.Edit<SplitPart>().take.reset();
+  parts.Edit<ShufflePart>().seed.reset();
+  parts.Edit<TensorsPart>() = {};  // a line has the source's tensors
+  parts.Edit<CoqFieldsPart>() = {.global_context = GlobalContextField::kFull, .text = false};
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, offline.OpenDataset());
-  draft.source = "proof_states";
-  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> proof_states, offline.Compile(draft));
-  draft.source = "definitions";
-  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> definitions, offline.Compile(draft));
-  MILLRACE_ASSIGN_OR_RETURN(const Json header, Header(offline.pipeline().dataset(),
-                                                      dataset->index(), draft, *proof_states));
+  const auto* coq = dynamic_cast<const CoqDataset*>(dataset.get());
+  if (coq == nullptr) {
+    return InvalidArgument(fmt::format(
+        "dataset '{}' is of kind {}: only the batches of an epoch can be printed (--epoch)",
+        offline.pipeline().dataset(), dataset->kind()));
+  }
+  parts.Edit<SourcePart>().name = "proof_states";
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> proof_states, offline.Compile(parts));
+  parts.Edit<SourcePart>().name = "definitions";
+  parts.Edit<FilterPart>().conditions.clear();  // they are about proof states
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> definitions, offline.Compile(parts));
+  MILLRACE_ASSIGN_OR_RETURN(const Json header,
+                            Header(offline.pipeline().dataset(), coq->index(),
+                                   parts.Get<CoqNumberingPart>().restrict_to_spine, *proof_states));
   MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(header)));
   MILLRACE_RETURN_IF_ERROR(PrintExamples(*proof_states, "proof_state", full));
   return PrintExamples(*definitions, "definition", full);
@@ -145,7 +160,8 @@ Status PrintBatches(LocalPlans& offline, const DigestOptions& options) {
       MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                                 plan->Batch(at.epoch, steps.RankExamples(at, rank), *scratch));
       MILLRACE_RETURN_IF_ERROR(
-          PrintLine(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info())));
+          PrintLine(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info(),
+                                 plan->source()->drop_reasons())));
       progress.Add(1);
     }
   }

@@ -1,100 +1,130 @@
 // `millrace generate`: writes a made-up dataset.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
-#include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/kinds/product_kinds.h"
 
 namespace millrace::cli {
 namespace {
 
+/// The kind that is made up if none is told.
+constexpr const char* kUsualKind = "coq";
+
 struct GenerateArguments {
   std::filesystem::path dir;
-  GeneratorOptions generator;
+  std::string kind = kUsualKind;
+  std::map<std::string, std::uint64_t> numbers;  // those given
 };
 
-Status Generate(const GenerateArguments& options) {
-  MILLRACE_ASSIGN_OR_RETURN(GeneratorOptions generator,
-                            CompleteGeneratorOptions(options.generator));
-  GeneratorReport report;
+/// InvalidArgument if a number was given that the kind does not take.
+Status CheckNumbers(const DatasetKind& kind, const GenerateArguments& arguments) {
+  const std::vector<GenerateOption> options = kind.generate_options();
+  for (const auto& [name, value] : arguments.numbers) {
+    const auto option = std::find_if(options.begin(), options.end(),
+                                     [&name = name](const auto& o) { return o.name == name; });
+    if (option == options.end()) {
+      return InvalidArgument(fmt::format("--{}: kind {} has no such option", name, kind.name()));
+    }
+    if (value < option->min || value > option->max) {
+      return InvalidArgument(fmt::format("--{}: expected a number from {} to {}, got {}", name,
+                                         option->min, option->max, value));
+    }
+  }
+  return OkStatus();
+}
+
+Status Generate(const GenerateArguments& arguments) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto kind, ProductKinds().Named(arguments.kind));
+  MILLRACE_RETURN_IF_ERROR(CheckNumbers(*kind, arguments));
+  GenerateRequest request;
+  request.numbers = arguments.numbers;
   const auto began = std::chrono::steady_clock::now();
+  std::string report;
   {
-    // The progress bar begins with the first file. If the folder cannot be used, the error is then
+    // The progress bar begins with the first nodes. If the folder cannot be used, the error is then
     // the only line printed.
     std::once_flag begun;
     std::optional<Progress> progress;
-    generator.progress = [&](std::uint64_t nodes) {
-      std::call_once(begun, [&] { progress.emplace("generating", "nodes", generator.nodes); });
+    request.progress = [&](std::uint64_t nodes, std::uint64_t total) {
+      std::call_once(begun, [&] { progress.emplace("generating", "nodes", total); });
       progress->Add(nodes);
     };
-    MILLRACE_RETURN_IF_ERROR(GenerateDataset(options.dir, generator, &report));
+    MILLRACE_ASSIGN_OR_RETURN(report, kind->Generate(arguments.dir, request));
   }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  std::printf("%s", fmt::format("dataset       {}\n"
-                                "files         {}\n"
-                                "nodes         {}\n"
-                                "edges         {}\n"
-                                "definitions   {}\n"
-                                "proof states  {}\n"
-                                "bytes         {}\n"
-                                "seconds       {:.2f}\n",
-                                options.dir.string(), report.files, report.nodes, report.edges,
-                                report.definitions, report.proof_states, report.bytes, seconds)
-                        .c_str());
+  std::fputs((report + fmt::format("seconds       {:.2f}\n", seconds)).c_str(), stdout);
   return OkStatus();
+}
+
+/// An option of one kind or several: the help says which, unless it is that of the usual kind.
+struct SharedOption {
+  GenerateOption option;
+  std::string help;
+};
+
+std::map<std::string, SharedOption> OptionsOfAllKinds() {
+  std::map<std::string, SharedOption> options;
+  const DatasetKinds kinds = ProductKinds();
+  for (const auto& kind : kinds.all()) {
+    for (GenerateOption& option : kind->generate_options()) {
+      const std::string help = kind->name() == kUsualKind
+                                   ? option.help
+                                   : fmt::format("{}: {}", kind->name(), option.help);
+      auto [known, added] = options.try_emplace(option.name, SharedOption{option, help});
+      if (added) continue;
+      known->second.help += "; " + help;
+      // CheckNumbers looks at the range of the kind alone.
+      known->second.option.min = std::min(known->second.option.min, option.min);
+      known->second.option.max = std::max(known->second.option.max, option.max);
+      if (known->second.option.usual != option.usual) known->second.option.usual.reset();
+    }
+  }
+  return options;
 }
 
 }  // namespace
 
 void AddGenerateCommand(Tool& tool) {
-  const auto options = std::make_shared<GenerateArguments>();
+  const auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = tool.Add("generate", "write a made-up dataset with the shapes of real ones",
                                "  millrace generate data\n"
                                "  millrace generate data --nodes 10000000 --seed 7\n"
                                "  millrace generate data --files 20 --definitions 3000 "
                                "--proof-states 10000 --nodes 500000\n",
-                               [options] { return Generate(*options); });
-  GeneratorOptions& generator = options->generator;
-  command->add_option("dir", options->dir, "folder to write to; made if it does not exist")
+                               [arguments] { return Generate(*arguments); });
+  command->add_option("dir", arguments->dir, "folder to write to; made if it does not exist")
       ->required()
       ->type_name("DIR");
-  command->add_option("--nodes", generator.nodes, "nodes of all files together, about")
-      ->transform(WholeNumber())
-      ->capture_default_str();
-  command->add_option("--files", generator.files, "files (default: in proportion to the nodes)")
-      ->transform(WholeNumber());
-  command
-      ->add_option("--definitions", generator.definitions, "definitions (default: 1 for 150 nodes)")
-      ->transform(WholeNumber());
-  command
-      ->add_option_function<std::uint64_t>(
-          "--proof-states",
-          [&generator](std::uint64_t count) {
-            generator.proof_states = count;
-            generator.without_proofs = count == 0;
-          },
-          "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)")
-      ->transform(WholeNumber());
-  command->add_option("--seed", generator.seed, "equal seed and options, equal bytes")
-      ->transform(WholeNumber())
-      ->capture_default_str();
-  command->add_option("--segments", generator.segments, "segments a file's message has, about")
-      ->transform(WholeNumber(1, 1000))
-      ->capture_default_str();
-  command->add_option("--threads", generator.threads, "threads (default: all processors)")
-      ->transform(WholeNumber(1, kMaxThreads));
-  command->add_flag("--force", generator.force,
-                    "replace the dataset that was generated in DIR: deletes its .bin files");
+  command->add_option("--kind", arguments->kind, "kind of the dataset")->capture_default_str();
+  for (const auto& [name, shared] : OptionsOfAllKinds()) {
+    const auto take = [arguments, name = name](std::uint64_t number) {
+      arguments->numbers[name] = number;
+    };
+    if (shared.option.flag) {
+      command->add_flag_callback(
+          "--" + name, [take] { take(1); }, shared.help);
+      continue;
+    }
+    CLI::Option* option =
+        command->add_option_function<std::uint64_t>("--" + name, take, shared.help)
+            ->transform(WholeNumber(shared.option.min, shared.option.max));
+    if (shared.option.usual) option->default_str(std::to_string(*shared.option.usual));
+  }
 }
 
 }  // namespace millrace::cli

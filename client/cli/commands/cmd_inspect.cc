@@ -10,9 +10,13 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
-#include "client/cli/offline/inspect_dataset.h"
+#include "client/cli/offline/dataset_folder.h"
+#include "client/cli/offline/describe_operations.h"
+#include "client/cli/offline/describe_tensors.h"
 #include "client/cli/offline/inspect_pipeline.h"
 #include "client/cli/offline/offline.h"
+#include "common/system/stderr_logger.h"
+#include "server/dataset/kinds/product_kinds.h"
 
 namespace millrace::cli {
 namespace {
@@ -20,11 +24,31 @@ namespace {
 struct InspectOptions {
   OfflineOptions offline;
   bool stages = false;
+  bool operations = false;
+  bool plan = false;
+  bool dot = false;
   SampleOptions sample;
 };
 
+/// What `--plan` and `--dot` print.
+Status InspectTensors(const InspectOptions& options, const Plan& plan) {
+  if (plan.computed() == nullptr) {
+    return InvalidArgument(fmt::format(
+        "{}: the pipeline computes no tensors; the keys tensors, output and pad define some",
+        options.offline.pipeline_file));
+  }
+  if (options.dot) return PrintLine(TensorPlanDot(*plan.computed()));
+  const std::vector<ExampleId> examples = SampleOf(plan, options.sample.examples);
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<TensorCost> costs, MeasureTensors(plan, examples));
+  return PrintLine(DescribeTensorPlan(*plan.computed(), costs));
+}
+
 Status InspectPlan(const InspectOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
+  if (options.plan || options.dot) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
+    return InspectTensors(options, *plan);
+  }
   MILLRACE_RETURN_IF_ERROR(PrintLine(DescribePipeline(offline.pipeline())));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));
@@ -38,27 +62,47 @@ Status InspectPipeline(const InspectOptions& options) {
   source.variant = options.offline.variant;
   source.overrides = options.offline.overrides;
   MILLRACE_ASSIGN_OR_RETURN(source.yaml, ReadTextFile(source.name));
-  MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, Pipeline::Parse(source));
+  MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, Pipeline::Parse(source, ProductStages()));
   std::fputs(DescribePipeline(pipeline).c_str(), stdout);
+  return OkStatus();
+}
+
+Status InspectDataset(const OfflineOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetFolder folder, FindDatasetFolder(options.pipeline_file));
+  DatasetOpenOptions open;
+  open.index_file = options.index_file;
+  open.skip_bad = options.skip_bad;
+  open.logger = MakeStderrLogger("inspect", LogLevel::kInfo, false);
+  MILLRACE_ASSIGN_OR_RETURN(
+      const std::string text,
+      WithProgress("indexing", open, [&folder](const DatasetOpenOptions& with_progress) {
+        return folder.kind->Inspect(folder.dir, with_progress);
+      }));
+  std::fputs(text.c_str(), stdout);
   return OkStatus();
 }
 
 Status RunInspect(const InspectOptions& options) {
   const std::string& path = options.offline.pipeline_file;
-  if (options.stages) std::fputs(DescribeStages(StageTable::Default()).c_str(), stdout);
+  if (options.stages) std::fputs(DescribeStages(ProductStages()).c_str(), stdout);
+  if (options.operations) {
+    std::fputs(DescribeOperations(OperationTable::Default()).c_str(), stdout);
+  }
   if (path.empty()) {
-    return options.stages
+    return options.stages || options.operations
                ? OkStatus()
-               : InvalidArgument("expected a pipeline file, a dataset's folder or --stages");
+               : InvalidArgument(
+                     "expected a pipeline file, a dataset's folder, --stages or "
+                     "--operations");
   }
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
+  if (std::filesystem::is_directory(ParseDatasetPlace(path).dir, error)) {
     if (!options.offline.variant.empty() || !options.offline.overrides.empty() ||
         !options.offline.datasets.empty()) {
       return InvalidArgument(fmt::format(
           "{} is a folder; --dataset, --variant and --set belong to a pipeline file", path));
     }
-    return InspectDataset(path, options.offline.index_file, options.offline.skip_bad);
+    return InspectDataset(options.offline);
   }
   return options.offline.datasets.empty() ? InspectPipeline(options) : InspectPlan(options);
 }
@@ -72,8 +116,10 @@ void AddInspectCommand(Tool& tool) {
                "  millrace inspect train.yaml\n"
                "  millrace inspect train.yaml --variant valid --set batch.size=64\n"
                "  millrace inspect train.yaml --dataset stdlib=/data/stdlib --world-size 8\n"
+               "  millrace inspect train.yaml --dataset stdlib=/data/stdlib --plan\n"
                "  millrace inspect /data/stdlib\n"
-               "  millrace inspect --stages\n",
+               "  millrace inspect --stages\n"
+               "  millrace inspect --operations\n",
                [options] { return RunInspect(*options); });
   options->offline.AddTo(command);
   command->get_option("pipeline")
@@ -82,6 +128,14 @@ void AddInspectCommand(Tool& tool) {
       ->description("pipeline file (YAML), or a dataset's folder");
   command->add_flag("--stages", options->stages,
                     "print every stage's parameters, defaults and help");
+  command->add_flag("--operations", options->operations,
+                    "print every operation's inputs, parameters, defaults and help");
+  command
+      ->add_flag("--plan", options->plan,
+                 "print every tensor: its operation, type and place, what it takes, and what travels")
+      ->needs("--dataset");
+  command->add_flag("--dot", options->dot, "print the graph of tensors for Graphviz")
+      ->needs("--dataset");
   command
       ->add_option("--sample", options->sample.examples,
                    "with --dataset: examples to build for the figures; 0: all of an epoch")

@@ -2,23 +2,25 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <stop_token>
+#include <string>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
+#include "client/cli/offline/dataset_folder.h"
 #include "client/cli/progress.h"
 #include "client/cli/stop_signals.h"
-#include "server/dataset/coq/warm.h"
+#include "server/dataset/warm.h"
 
 namespace millrace::cli {
 namespace {
 
 struct WarmArguments {
-  std::filesystem::path dir;
+  std::string dir;
   WarmOptions warm;
 };
 
@@ -46,6 +48,8 @@ std::string Describe(const WarmReport& report) {
 }
 
 Status Warm(const WarmArguments& options) {
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetFolder folder, FindDatasetFolder(options.dir));
+  MILLRACE_ASSIGN_OR_RETURN(DatasetListing files, folder.kind->FilesToWarm(folder.dir));
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   WarmOptions warm = options.warm;
@@ -55,7 +59,7 @@ Status Warm(const WarmArguments& options) {
     bar = std::make_unique<Progress>("warming", "bytes", total);
   };
   warm.progress = [&bar](std::uint64_t bytes) { bar->Add(bytes); };
-  const Result<WarmReport> report = WarmDataset(options.dir, warm);
+  const Result<WarmReport> report = WarmFiles(folder.dir, std::move(files), warm);
   bar.reset();
   MILLRACE_RETURN_IF_ERROR(report.status());
   std::printf("%s", Describe(*report).c_str());
@@ -70,7 +74,7 @@ void AddWarmCommand(Tool& tool) {
                                "  millrace warm data\n"
                                "Says how much was there already, and whether all of it fits.\n",
                                [options] { return Warm(*options); });
-  command->add_option("dir", options->dir, "folder of the dataset")->required()->type_name("DIR");
+  AddDatasetFolder(command, options->dir);
   command->add_option("--threads", options->warm.threads, "threads that read")
       ->transform(WholeNumber(1, kMaxThreads))
       ->capture_default_str();

@@ -66,9 +66,9 @@ std::string RowIn(const PackedBatch& batch, ExampleId id) {
 }
 
 /// "  dropped: REASON" for a dropped example.
-std::string WhyDropped(const PackedBatch& batch, ExampleId id) {
+std::string WhyDropped(const PackedBatch& batch, ExampleId id, const DropReasonNames& reasons) {
   for (const DroppedExample& dropped : batch.info().dropped) {
-    if (dropped.id == id) return fmt::format("  dropped: {}", DropReasonName(dropped.reason));
+    if (dropped.id == id) return fmt::format("  dropped: {}", reasons.NameOf(dropped.reason));
   }
   return {};
 }
@@ -87,11 +87,12 @@ Status RunWhere(const WhereOptions& options) {
   if (plan->PlaceOf(epochs.first, id) == Plan::kNoPlace) return NotFound(WhyNot(*plan, id));
 
   const ExampleDescription description = plan->source()->Describe(id);
-  std::string line = fmt::format("example {}: {}", id.value(), description.definition);
-  if (description.step) {
-    line += fmt::format(", step {}, outcome {}", *description.step, *description.outcome);
+  std::string line = fmt::format("example {}: {}", id.value(), description.title);
+  for (const ExampleFact& fact : description.facts) {
+    if (!fact.word.empty()) line += fmt::format(", {} {}", fact.word, FactText(fact));
   }
-  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{}, in {}", line, description.file)));
+  if (!description.file.empty()) line += ", in " + description.file;
+  MILLRACE_RETURN_IF_ERROR(PrintLine(line));
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
                                                  "step", "rank", "row", "position", "place")));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
@@ -112,7 +113,7 @@ Status RunWhere(const WhereOptions& options) {
     const std::string row = RowIn(*batch, id);
     MILLRACE_RETURN_IF_ERROR(
         PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step,
-                              at->rank, row, at->position.example, place, WhyDropped(*batch, id))));
+                              at->rank, row, at->position.example, place, WhyDropped(*batch, id, plan->source()->drop_reasons()))));
   }
   return OkStatus();
 }

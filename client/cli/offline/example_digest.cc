@@ -73,7 +73,7 @@ Json ExampleLine(const DeliveredBatch& batch, const ExpandSpec& expand,
   const auto tactic = Values(batch, "tactic");
   const auto local_args = Values(batch, "local_args");
   const auto global_args = Values(batch, "global_args");
-  const bool is_definition = description.step == std::nullopt;
+  const bool is_definition = kind == "definition";
 
   Json line = {{"kind", kind}, {"id", id}, {"split", split}};
   line["nodes"] = node_label.size();
@@ -82,13 +82,15 @@ Json ExampleLine(const DeliveredBatch& batch, const ExpandSpec& expand,
   line["graph"] = DigestOf({node_label, edge_source, edge_target, edge_label});
   if (is_definition) {
     line["num_definitions"] = Values(batch, "num_definitions")[0];
-    line["names"] = description.members;
+    const ExampleFact::Value* const members = description.Find("members");
+    line["names"] = members == nullptr ? std::vector<std::string>{}
+                                       : std::get<std::vector<std::string>>(*members);
   } else {
     line["context"] = DigestOf({local_context, global_context});
     line["action"] = DigestOf({tactic, local_args, global_args});
     line["step"] = Values(batch, "proof_step")[0];
     line["faithful"] = Values(batch, "faithful")[0] != 0;
-    line["name"] = description.definition;
+    line["name"] = description.title;
   }
   if (!full) return line;
   Json& arrays = line["full"];

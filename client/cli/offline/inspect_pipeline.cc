@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "client/cli/offline/describe_operations.h"
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
 #include "server/pipeline/text/canonical.h"
@@ -59,33 +61,27 @@ void Count(const PackedBatch& batch, Sample& sample) {
 }
 
 Result<Sample> TakeSample(const Plan& plan, std::uint64_t wanted) {
-  constexpr std::uint64_t kBatch = 64;
-  const std::uint64_t all = plan.counts().selected;
-  const std::uint64_t size = wanted == 0 ? all : std::min(wanted, all);
+  constexpr std::size_t kBatch = 64;
+  const std::vector<ExampleId> ids = SampleOf(plan, wanted);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
-  Progress progress("building a sample", "examples", size);
+  Progress progress("building a sample", "examples", ids.size());
   Sample sample;
-  for (std::uint64_t begin = 0; begin < size; begin += kBatch) {
-    std::vector<ExampleId> ids;
-    for (std::uint64_t i = begin; i < std::min(begin + kBatch, size); ++i) {
-      const double share = static_cast<double>(i) / static_cast<double>(size);
-      const std::uint64_t place =
-          size == all ? i : static_cast<std::uint64_t>(share * static_cast<double>(all));
-      ids.push_back(plan.ExampleAt(0, place));
-    }
-    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(ids, *scratch));
+  for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
+    const std::span<const ExampleId> some =
+        std::span(ids).subspan(begin, std::min(kBatch, ids.size() - begin));
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(some, *scratch));
     Count(*batch, sample);
-    progress.Add(ids.size());
+    progress.Add(some.size());
   }
   return sample;
 }
 
-std::string DescribeSample(const Sample& sample) {
+std::string DescribeSample(const Sample& sample, const DropReasonNames& names) {
   std::uint64_t dropped = 0;
   std::vector<std::string> reasons;
   for (const auto& [reason, examples] : sample.dropped) {
     dropped += examples;
-    reasons.push_back(fmt::format("{} {}", DropReasonName(reason), examples));
+    reasons.push_back(fmt::format("{} {}", names.NameOf(reason), examples));
   }
   std::string text = fmt::format("sample         {} examples\n", sample.graphs + dropped);
   text += fmt::format("  dropped      {}{}\n", dropped,
@@ -115,9 +111,13 @@ std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
   std::string text = fmt::format("\n{:<22} {:<16} {:<24} {:<8} {}\n", "tensor", "kind", "dimension",
                                  "packed", "values");
   for (const TensorSpec& tensor : tensors) {
-    text += fmt::format("{:<22} {:<16} {:<24} {:<8} {} to {}\n", tensor.path,
-                        TensorKindName(tensor.kind), fmt::join(tensor.dimensions, ", "),
-                        DTypeName(tensor.dtype), tensor.min, tensor.max);
+    std::string dimensions = tensor.dimension;
+    for (const std::uint64_t extent : tensor.inner) dimensions += fmt::format(", {}", extent);
+    const std::string values = IsInteger(tensor.dtype)
+                                   ? fmt::format("{} to {}", tensor.min, tensor.max)
+                                   : (tensor.dtype == DType::kBool ? "0 or 1" : "any");
+    text += fmt::format("{:<22} {:<16} {:<24} {:<8} {}\n", tensor.path, TensorKindName(tensor.kind),
+                        dimensions, DTypeName(tensor.dtype), values);
   }
   return text;
 }
@@ -139,6 +139,19 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
 
 }  // namespace
 
+std::vector<ExampleId> SampleOf(const Plan& plan, std::uint64_t wanted) {
+  const std::uint64_t all = plan.counts().selected;
+  const std::uint64_t size = wanted == 0 ? all : std::min(wanted, all);
+  std::vector<ExampleId> ids;
+  for (std::uint64_t i = 0; i < size; ++i) {
+    const double share = static_cast<double>(i) / static_cast<double>(size);
+    const std::uint64_t place =
+        size == all ? i : static_cast<std::uint64_t>(share * static_cast<double>(all));
+    ids.push_back(plan.ExampleAt(0, place));
+  }
+  return ids;
+}
+
 std::string DescribePipeline(const Pipeline& pipeline) {
   std::string text = fmt::format("dataset        {}\n", pipeline.dataset());
   text += fmt::format("digest         {}\n", pipeline.digest().ToHex());
@@ -148,6 +161,7 @@ std::string DescribePipeline(const Pipeline& pipeline) {
     text += fmt::format("{:<12} {:<9} {:<32}  {}\n", stage.type->name,
                         StagePlaceName(stage.type->place), stage.fingerprint, OneLine(stage));
   }
+  text += DescribeDefinitions(pipeline.tensors());
   text += fmt::format("\ncanonical text\n");
   const std::string& canonical = pipeline.canonical_text();
   for (std::size_t begin = 0; begin < canonical.size();) {
@@ -186,7 +200,7 @@ Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options)
   text += DescribeCounts(plan.counts());
   MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Sample sample, TakeSample(plan, options.examples));
-  text += steps + DescribeSample(sample);
+  text += steps + DescribeSample(sample, plan.source()->drop_reasons());
   if (sample.graphs > 0) {
     const auto graphs = static_cast<double>(sample.graphs);
     text += fmt::format("  bytes        {:.0f} packed an example, mean\n",

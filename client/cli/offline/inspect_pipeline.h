@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "common/base/ids.h"
 #include "common/base/result.h"
 #include "server/pipeline/graph/stage.h"
 #include "server/pipeline/plan.h"
@@ -13,7 +15,7 @@
 
 namespace millrace::cli {
 
-/// Stages with place, fingerprint and parameters; digests; the canonical text; unused keys;
+/// Stages with place, fingerprint and parameters; tensors that are defined; digests; the canonical text; unused keys;
 /// variants.
 std::string DescribePipeline(const Pipeline& pipeline);
 
@@ -24,6 +26,9 @@ struct SampleOptions {
   std::uint64_t examples = 1000;  // spread evenly over the first epoch's order; 0: all
   std::uint32_t world_size = 1;
 };
+
+/// Examples spread evenly over the first epoch's order, as SampleOptions has them.
+std::vector<ExampleId> SampleOf(const Plan& plan, std::uint64_t wanted);
 
 /// Examples for each split, steps, graph sizes, drops of a sample, bytes of the first batch. Fails
 /// if building fails. Errors of the step arithmetic (for example a batch larger than the epoch)

@@ -10,12 +10,14 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
+#include "server/dataset/kinds/product_kinds.h"
 
 namespace millrace::cli {
 namespace {
@@ -49,8 +51,10 @@ void OfflineOptions::AddTo(CLI::App* command) {
       ->required()
       ->type_name("PIPELINE");
   command
-      ->add_option("--dataset", datasets,
-                   "where a dataset lies: ID=DIR, or DIR for the one that the pipeline names")
+      ->add_option(
+          "--dataset", datasets,
+          "where a dataset lies: ID=DIR, or DIR for the one that the pipeline names; KIND:DIR "
+          "tells its kind")
       ->type_name("ID=DIR")
       ->allow_extra_args(false);
   command->add_option("--index", index_file, "index file of the pipeline's dataset")
@@ -87,6 +91,7 @@ Result<LocalPlans> OpenOffline(const OfflineOptions& options) {
   source.overrides = options.overrides;
   source.name = options.pipeline_file;
   LocalDatasets datasets;
+  datasets.kinds = ProductKinds();
   datasets.index_file = options.index_file;
   datasets.skip_bad = options.skip_bad;
   datasets.advice = ": say where it lies with --dataset ID=DIR";
@@ -139,21 +144,21 @@ Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from
   return start;
 }
 
-std::string DescribeLeftOut(const DatasetIndex& index) {
-  const std::size_t count = index.left_out().size();
-  if (count == 0) return {};
-  std::string text = fmt::format("\nleft out         {} file{}\n", count, count == 1 ? "" : "s");
-  for (const LeftOutRecord& file : index.left_out().first(std::min(count, kShownLeftOut))) {
-    text +=
-        fmt::format("  {}: {}\n", Escaped(index.left_out_name(file)), index.left_out_reason(file));
-  }
-  if (count > kShownLeftOut) text += fmt::format("  and {} more\n", count - kShownLeftOut);
-  return text;
-}
-
 void AddSkipBad(CLI::App* command, bool& skip_bad) {
   command->add_flag("--skip-bad", skip_bad,
                     "index without bad files and those that need them, as if they did not exist");
+}
+
+std::string FactText(const ExampleFact& fact) {
+  struct Text {
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(std::uint64_t value) const { return std::to_string(value); }
+    std::string operator()(const std::string& value) const { return value; }
+    std::string operator()(const std::vector<std::string>& value) const {
+      return fmt::format("{}", fmt::join(value, ", "));
+    }
+  };
+  return std::visit(Text{}, fact.value);
 }
 
 Status PrintLine(const std::string& line) {

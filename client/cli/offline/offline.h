@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/local/local_plans.h"
+#include "common/base/example_description.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 
@@ -47,13 +48,11 @@ Result<Position> ParsePosition(const std::string& text, std::uint64_t default_ep
 Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
                             std::uint64_t epoch);
 
-/// The lines that name what an index leaves out, the first kShownLeftOut, and how many it leaves
-/// out; nothing where it leaves out nothing.
-std::string DescribeLeftOut(const DatasetIndex& index);
-inline constexpr std::size_t kShownLeftOut = 100;
-
 /// Registers --skip-bad of a command that may have to index.
 void AddSkipBad(CLI::App* command, bool& skip_bad);
+
+/// The value of a fact, as text.
+std::string FactText(const ExampleFact& fact);
 
 /// Writes a line to stdout. Unavailable where stdout is closed.
 Status PrintLine(const std::string& line);

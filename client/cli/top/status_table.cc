@@ -1,6 +1,7 @@
 #include "client/cli/top/status_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -35,25 +36,17 @@ std::string Dropped(const v1::JobStatus& job) {
   return text.empty() ? "0" : text;
 }
 
-std::string DatasetStateText(const v1::DatasetState& dataset) {
-  if (!dataset.error().empty()) return dataset.error();
-  if (dataset.digest().empty()) return fmt::format("indexing {:.0f} %", 100 * dataset.verifying());
-  if (dataset.left_out_files() > 0) {
-    return fmt::format("ready, {} files left out", dataset.left_out_files());
-  }
-  return "ready";
-}
-
 /// The files that datasets leave out. Empty if no dataset leaves out any.
 std::string LeftOutTable(const v1::ServiceStatus& status) {
   TextTable files({"DATASET", "FILE", "WHY"});
-  for (const auto& [id, dataset] : status.datasets()) {
-    for (const v1::LeftOutFile& file : dataset.left_out()) {
-      files.Add({id, file.name(), file.reason()});
+  for (const auto& [id, dataset] : DatasetsById(status)) {
+    for (const v1::LeftOutFile& file : dataset->left_out()) {
+      files.Add({std::string(id), file.name(), file.reason()});
     }
-    const auto shown = static_cast<std::uint64_t>(dataset.left_out_size());
-    if (dataset.left_out_files() > shown) {
-      files.Add({id, fmt::format("and {} more", dataset.left_out_files() - shown), ""});
+    const auto shown = static_cast<std::uint64_t>(dataset->left_out_size());
+    if (dataset->left_out_files() > shown) {
+      files.Add({std::string(id), fmt::format("and {} more", dataset->left_out_files() - shown),
+                 ""});
     }
   }
   return files.size() == 0 ? "" : Section("files left out", files);
@@ -104,6 +97,20 @@ std::string FailingTable(const v1::ServiceStatus& status) {
 
 }  // namespace
 
+std::string DatasetStateText(const v1::DatasetState& dataset) {
+  if (!dataset.error().empty()) return dataset.error();
+  if (dataset.digest().empty()) return fmt::format("indexing {:.0f} %", 100 * dataset.verifying());
+  std::string text = "ready";
+  if (dataset.left_out_files() > 0) {
+    text += fmt::format(", {} files left out", dataset.left_out_files());
+  }
+  if (dataset.unverified() > 0) {
+    // Rounded up, because 0 % would look as if nothing were left.
+    text += fmt::format(", {:.0f} % unverified", std::ceil(100 * dataset.unverified()));
+  }
+  return text;
+}
+
 std::string JobsTable(const v1::ServiceStatus& status) {
   TextTable table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
                    "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
@@ -121,6 +128,12 @@ std::string JobsTable(const v1::ServiceStatus& status) {
   return Section("jobs", table);
 }
 
+std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status) {
+  std::map<std::string_view, const v1::DatasetState*> datasets;
+  for (const auto& [id, dataset] : status.datasets()) datasets.emplace(id, &dataset);
+  return datasets;
+}
+
 std::string StatusTable(const v1::ServiceStatus& status) {
   std::string text = fmt::format("millrace {} at {}, up {}, term {}\n", status.version(),
                                  status.address(), Period(status.uptime_seconds()), status.term());
@@ -128,10 +141,11 @@ std::string StatusTable(const v1::ServiceStatus& status) {
     text += fmt::format("the store fails, no job can begin: {}\n", status.store_error());
   }
 
-  TextTable datasets({"DATASET", "FILES", "EXAMPLES", "DIGEST", "STATE"});
-  for (const auto& [id, dataset] : status.datasets()) {
-    datasets.Add({id, fmt::format("{}", dataset.files()), fmt::format("{}", dataset.examples()),
-                  Short(dataset.digest()), DatasetStateText(dataset)});
+  TextTable datasets({"DATASET", "KIND", "FILES", "EXAMPLES", "DIGEST", "STATE"});
+  for (const auto& [id, dataset] : DatasetsById(status)) {
+    datasets.Add({std::string(id), dataset->kind().empty() ? "-" : dataset->kind(),
+                  fmt::format("{}", dataset->files()), fmt::format("{}", dataset->examples()),
+                  Short(dataset->digest()), DatasetStateText(*dataset)});
   }
   text += Section("datasets", datasets) + LeftOutTable(status) + JobsTable(status);
 

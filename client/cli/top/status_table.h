@@ -3,7 +3,9 @@
 // Pure functions.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "millrace/v1/dispatcher.pb.h"
 
@@ -14,5 +16,9 @@ std::string StatusTable(const v1::ServiceStatus& status);
 /// The same with what each consumer grants, and with the workers that failed it.
 std::string DetailedStatusTable(const v1::ServiceStatus& status);
 std::string JobsTable(const v1::ServiceStatus& status);
+/// The datasets of a service in the order of their ids; the message has no order of its own.
+std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status);
+/// A dataset's state, in a few words: "ready", how much is indexed or unverified, or its error.
+std::string DatasetStateText(const v1::DatasetState& dataset);
 
 }  // namespace millrace::cli

@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
+#include "client/cli/top/status_table.h"
 #include "client/cli/top/top_rows.h"
 #include "common/base/addresses.h"
 #include "common/base/wait_cause.h"
@@ -39,6 +40,19 @@ struct List {
 
   std::size_t rows() const { return lines.size() - 1; }
 };
+
+List DatasetList(const v1::ServiceStatus& now) {
+  TextTable table({"DATASET", "KIND", "EXAMPLES", "STATE"});
+  List list;
+  list.wanted = false;
+  for (const auto& [id, dataset] : DatasetsById(now)) {
+    table.Add({Printable(id), dataset->kind().empty() ? "-" : Printable(dataset->kind()),
+               fmt::format("{}", dataset->examples()), Printable(DatasetStateText(*dataset))});
+    list.alarms.push_back(!dataset->error().empty());
+  }
+  list.lines = table.Lines();
+  return list;
+}
 
 List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus& now) {
   struct Total {
@@ -260,7 +274,7 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
         {"the store fails, no job can begin: " + Printable(now.store_error()), Style::kAlarm});
   }
 
-  std::vector<List> lists = {JobList(consumers, now), WorkerList(workers),
+  std::vector<List> lists = {JobList(consumers, now), DatasetList(now), WorkerList(workers),
                              ConsumerList(consumers, names), WaitList(consumers, names)};
   std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });
   std::size_t room = 0;

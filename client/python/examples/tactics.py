@@ -30,11 +30,11 @@ class Tactics(torch.nn.Module):
 
     def __init__(self, spec, width=32):
         super().__init__()
-        self.nodes = torch.nn.Embedding(spec.node_labels, width)
+        self.nodes = torch.nn.Embedding(spec.tables["node_labels"].rows, width)
         self.edges = torch.nn.Embedding(spec.edge_labels, 1)
         self.first = GraphConv(width, width)
         self.second = GraphConv(width, width)
-        self.scores = torch.nn.Linear(width, spec.tactics)
+        self.scores = torch.nn.Linear(width, spec.tables["tactics"].rows)
 
     def forward(self, data):
         weight = torch.sigmoid(self.edges(data.edge_attr)).squeeze(1)

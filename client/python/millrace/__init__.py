@@ -14,10 +14,12 @@ import importlib
 
 from ._core import Batch, Tensor, __version__, load_batch
 from ._epoch import Epoch
+from ._from_pyg import from_pyg
 from ._open import connect, reference
 from ._pairing import zip  # noqa: A004
 from ._session import Session
 from ._spec import Spec, TensorSpec
+from ._write_graph import ArrayFile, write_graph
 from .errors import (
     Cancelled,
     ConfigError,
@@ -30,9 +32,10 @@ from .errors import (
 )
 
 __all__ = [
-    "Batch", "Cancelled", "ConfigError", "ConnectionError", "DataError", "Epoch", "Error",
-    "InternalError", "JobError", "LocalServer", "ResourceError", "Session", "Spec", "Tensor",
-    "TensorSpec", "__version__", "connect", "load_batch", "local", "reference", "zip",
+    "ArrayFile", "Batch", "Cancelled", "ConfigError", "ConnectionError", "DataError", "Epoch",
+    "Error", "InternalError", "JobError", "LocalServer", "ResourceError", "Session", "Spec",
+    "Tensor", "TensorSpec", "__version__", "connect", "from_pyg", "load_batch", "local", "reference",
+    "write_graph", "zip",
 ]
 
 _ADAPTERS = ("graph2tac", "jax", "pyg", "tf", "torch", "viz")

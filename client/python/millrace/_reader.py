@@ -38,6 +38,9 @@ class Wrapped:
     def waiting_why(self):
         return self.call(self.reader.waiting_why)
 
+    def table(self, name):
+        return self.call(self.reader.table, name)
+
     def vocabulary(self):
         return self.call(self.reader.vocabulary)
 

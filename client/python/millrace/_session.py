@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from . import _report
+from . import _coq, _report
 from ._core import Batch
 from ._epoch import Epoch, parts_of
-from ._host import values
 from ._reading import Place, Reading
 from ._spec import Spec
+from ._tables import Tables
 from .errors import DataError
 
 if typing.TYPE_CHECKING:
@@ -29,10 +27,10 @@ class Session:
         self._about = about
         self._validate = validate
         self._vocabulary = None
-        self._last_labels = None  # by file: number of labels in it and in the files before it
         self._own_server = None
         # For the package's own modules: the loop's place, and the reader.
         self.reading = Reading(attach, cursor, about, repeat_first)
+        self._tables = Tables(self.reading)
 
     @property
     def spec(self) -> Spec:
@@ -103,8 +101,14 @@ class Session:
     # --- what batches refer to ---
 
     @property
+    def tables(self) -> Mapping[str, dict[str, list]]:
+        """What numbers in batches refer to, such as the names of labels: table → column → values.
+        `spec.tables` says which there are, and `spec[path].table` the one of a tensor."""
+        return self._tables
+
+    @property
     def vocabulary(self) -> dict:
-        """Names of labels and tactics: node_label_names, edge_label_names, tactics, …"""
+        """Names of a kind of datasets that has a vocabulary: node_label_names, edge_label_names, …"""
         if self._vocabulary is None:
             self._vocabulary = self.reading.reader.vocabulary()
         return self._vocabulary
@@ -123,16 +127,7 @@ class Session:
         origin = self.reading.reader.describe(ids[row])
         if origin is not None:
             return {**told, **origin}
-        if "definition" in batch:
-            label = values(batch["definition"])[row]
-        else:  # a cluster's first definition is its first node
-            first = values(batch[self.spec.node_splits])[row]
-            label = values(batch[self.spec.node_values[0]])[first]
-        told["definition"] = self.vocabulary["node_label_names"][label]
-        told["file"] = self._file_of(label)
-        if "proof_step" in batch:
-            told["step_of_proof"] = values(batch["proof_step"])[row]
-        return told
+        return {**told, **_coq.origin(batch, row, self.spec, self.tables)}
 
     # --- what it did ---
 
@@ -154,9 +149,11 @@ class Session:
         flat = {f"millrace/{name}": value for name, value in self._about.items()}
         spec = vars(self.spec)
         for name in ("source", "examples_per_epoch", "batch_size", "global_batch_size", "remainder",
-                     "steps_per_epoch", "symmetrization", "edge_labels", "node_labels", "tactics",
-                     "fingerprint", "order_fingerprint"):
+                     "steps_per_epoch", "symmetrization", "edge_labels", "fingerprint",
+                     "order_fingerprint"):
             flat[f"millrace/{name}"] = spec[name]
+        for table in self.spec.tables.values():
+            flat[f"millrace/rows/{table.name}"] = table.rows
         flat["millrace/cursor"] = self.cursor
         return flat
 
@@ -178,13 +175,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _file_of(self, label):
-        """The file that a definition lies in. Labels are numbered file by file."""
-        if self._last_labels is None:
-            self._last_labels = list(itertools.accumulate(self.vocabulary["labels_of_file"]))
-        file = bisect.bisect_right(self._last_labels, label - self.spec.base_node_labels)
-        return self.vocabulary["files"][file]
 
     # --- for the package's own modules ---
 

@@ -3,6 +3,8 @@
 import dataclasses
 import typing
 
+from .errors import ConfigError
+
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
@@ -10,13 +12,38 @@ class TensorSpec:
 
     path: str
     kind: str  # dense, ragged_values, splits, string_bytes or table_reference
-    dtype: str  # as delivered: int32, int64, or uint8 for the bytes of strings
-    packed_dtype: str  # as it travels over the network
-    dimensions: tuple  # outermost first: "batch", "nodes", "edges", …
+    dtype: str  # as delivered: the packed type if expansion is keep, otherwise int32 or int64
+    packed_dtype: str  # as it travels over the network; of a computed tensor the same as dtype
+    dimension: str  # what the rows are: "batch", "nodes", "edges", …
+    inner: tuple  # extents of a row; empty: a row is one value; None: batches differ in it
     splits: str  # path of the tensor that cuts this one; empty: each row is a graph
-    expansion: str  # widen, node_offset (numbers of nodes), edge_source, edge_target, edge_label, …
-    min: int  # bounds of the packed values, inclusive
+    node_splits: str  # path of the splits that number the nodes that the values name, if any
+    expansion: str  # keep, widen, node_offset (numbers of nodes), edge_source, edge_target, …
+    min: int  # bounds of packed integers, inclusive; 0 for other types
     max: int
+    table: str = ""  # name of the table whose rows the values number; empty: none
+    computed: bool = False  # after the network, from tensors that travelled
+
+    @property
+    def dimensions(self):
+        """Names of all dimensions: an inner extent is named by its size, or "*" if batches differ
+        in it."""
+        return (self.dimension, *("*" if extent is None else str(extent) for extent in self.inner))
+
+    @property
+    def numpy_dtype(self):
+        """The name of the type that numpy has it in: numpy knows bfloat16 only as its bits."""
+        return "uint16" if self.dtype == "bfloat16" else self.dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+    """A table that numbers in batches refer to, without its values (Session.tables has them)."""
+
+    name: str
+    rows: int
+    columns: dict  # name → "uint64", "int64" or "text"
+    digest: str  # equal tables have equal digests
 
 
 class EdgeGroup(typing.NamedTuple):
@@ -26,6 +53,7 @@ class EdgeGroup(typing.NamedTuple):
     source: str
     target: str
     label: str
+    node_splits: str  # cut the nodes that the edges join
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +61,7 @@ class Spec:
     """The facts that hold for every batch of a session."""
 
     tensors: tuple
-    source: str  # proof_states, definitions, …
+    source: str  # as in `source:` of the pipeline
     examples_per_epoch: int
     batch_size: int  # of one rank, in examples
     global_batch_size: int  # of all ranks
@@ -45,10 +73,7 @@ class Spec:
     add_self_edges: bool
     base_edge_labels: int
     edge_labels: int  # of delivered edges
-    node_labels: int  # of classes and of definitions together
-    base_node_labels: int  # of classes
-    tactics: int
-    contexts: int
+    tables: dict  # name → TableSpec
     max_batch_bytes: int  # upper estimate for a packed batch; 0: unknown
     fingerprint: str
     order_fingerprint: str  # the one that cursors hold
@@ -72,26 +97,42 @@ class Spec:
         for splits in self.tensors:
             if splits.expansion != "edge_splits":
                 continue
-            own = {t.expansion: t.path for t in self.tensors if t.splits == splits.path}
-            groups.append(EdgeGroup(splits.path, own["edge_source"], own["edge_target"],
-                                    own["edge_label"]))
+            own = {t.expansion: t for t in self.tensors if t.splits == splits.path}
+            source = own["edge_source"]
+            groups.append(EdgeGroup(splits.path, source.path, own["edge_target"].path,
+                                    own["edge_label"].path, source.node_splits))
         return tuple(groups)
+
+    def only_edges(self, whose):
+        """The only EdgeGroup. ConfigError, which names `whose` demand that is, if there is none or
+        if there are several."""
+        groups = self.edges
+        if len(groups) != 1:
+            raise ConfigError(f"{whose} one kind of edges, the spec has {len(groups)}")
+        return groups[0]
+
+    @property
+    def all_node_splits(self):
+        """Paths of all splits that cut nodes into graphs: none for data without nodes."""
+        paths = (t.splits if t.dimension == "nodes" else t.node_splits for t in self.tensors)
+        return tuple(dict.fromkeys(path for path in paths if path))
 
     @property
     def node_splits(self):
-        """Path of the splits that cut nodes into graphs."""
-        return next(t.splits for t in self.tensors if t.splits and t.dimensions[0] == "nodes")
+        """Path of the first splits that cut nodes into graphs; None for data without nodes."""
+        return next(iter(self.all_node_splits), None)
 
     @property
     def node_values(self):
-        """Paths of the tensors with a row for each node."""
-        return tuple(t.path for t in self.tensors if t.splits == self.node_splits)
+        """Paths of the tensors with a row for each of these nodes."""
+        return tuple(t.path for t in self.tensors if t.splits and t.splits == self.node_splits)
 
     def counts_nodes(self, path):
         """Whether the values of a tensor are node numbers, which count across the batch."""
-        return self[path].expansion in ("node_offset", "edge_source", "edge_target")
+        return bool(self[path].node_splits)
 
 
 def from_dict(values):
     tensors = tuple(TensorSpec(**tensor) for tensor in values["tensors"])
-    return Spec(**{**values, "tensors": tensors})
+    tables = {table["name"]: TableSpec(**table) for table in values["tables"]}
+    return Spec(**{**values, "tensors": tensors, "tables": tables})

@@ -13,8 +13,10 @@ def check(batch, spec):
     arrays = {path: batch[path].numpy() for path in batch}
     for tensor in spec.tensors:
         array = arrays[tensor.path]
-        if str(array.dtype) != tensor.dtype:
-            return None, f"{tensor.path}: expected {tensor.dtype}, got {array.dtype}"
+        if str(array.dtype) != tensor.numpy_dtype:
+            return None, f"{tensor.path}: expected {tensor.numpy_dtype}, got {array.dtype}"
+        if not _has_extents(array.shape[1:], tensor.inner):
+            return None, f"{tensor.path}: expected rows of {tensor.inner}, got {array.shape[1:]}"
         if tensor.kind == "splits":
             problem = _check_splits(tensor.path, array, graphs)
         else:
@@ -23,7 +25,7 @@ def check(batch, spec):
             if len(array) != rows:
                 problem = None, f"{tensor.path}: expected {rows} rows, got {len(array)}"
             else:
-                problem = _check_bounds(tensor, array, arrays, spec)
+                problem = _check_values(tensor, array, arrays)
         if problem is not None:
             return problem
     for group in spec.edges:
@@ -31,6 +33,12 @@ def check(batch, spec):
         if problem is not None:
             return problem
     return None
+
+
+def _has_extents(shape, inner):
+    """None stands for any extent."""
+    return len(shape) == len(inner) and all(
+        wanted in (None, extent) for extent, wanted in zip(shape, inner, strict=True))
 
 
 def _check_splits(path, splits, graphs):
@@ -46,21 +54,25 @@ def _row(tensor_splits, arrays, element):
     return int(numpy.searchsorted(arrays[tensor_splits], element, side="right")) - 1
 
 
-def _check_bounds(tensor, array, arrays, spec):
-    if tensor.kind == "string_bytes" or tensor.expansion.startswith("edge_"):
+def _check_values(tensor, array, arrays):
+    """Integers are within their bounds; bools and floats have none."""
+    if tensor.expansion.startswith("edge_"):
         return None  # edges are checked together
     if tensor.expansion == "node_offset":
-        return _check_nodes(tensor.path, tensor.splits, arrays, spec)
-    wrong = numpy.flatnonzero((array < tensor.min) | (array > tensor.max))
+        return _check_nodes(tensor.path, tensor.splits, arrays, tensor.node_splits)
+    if "int" not in tensor.packed_dtype:
+        return None
+    wrong = numpy.argwhere((array < tensor.min) | (array > tensor.max))
     if len(wrong) == 0:
         return None
-    return (_row(tensor.splits, arrays, wrong[0]),
-            f"{tensor.path}: expected {tensor.min} to {tensor.max}, got {array[wrong[0]]}")
+    first = tuple(wrong[0])
+    return (_row(tensor.splits, arrays, first[0]),
+            f"{tensor.path}: expected {tensor.min} to {tensor.max}, got {array[first]}")
 
 
-def _check_nodes(path, splits, arrays, spec):
+def _check_nodes(path, splits, arrays, node_splits):
     values = arrays[path]
-    nodes = arrays[spec.node_splits]
+    nodes = arrays[node_splits]
     if splits:
         rows = numpy.repeat(numpy.arange(len(nodes) - 1), numpy.diff(arrays[splits]))
     else:
@@ -77,5 +89,5 @@ def _check_edges(group, arrays, spec):
     if len(wrong):
         return (_row(group.splits, arrays, wrong[0]),
                 f"{group.label}: {labels[wrong[0]]} is no label below {spec.edge_labels}")
-    return (_check_nodes(group.source, group.splits, arrays, spec)
-            or _check_nodes(group.target, group.splits, arrays, spec))
+    return (_check_nodes(group.source, group.splits, arrays, group.node_splits)
+            or _check_nodes(group.target, group.splits, arrays, group.node_splits))

@@ -45,7 +45,8 @@ class JobError(Error):
 
 
 class DataError(Error):
-    """A file of the dataset is damaged, or a batch does not keep to its spec."""
+    """A file of the dataset is damaged, a batch does not keep to its spec, or an operation of the
+    pipeline cannot take a value."""
 
     code = "DATA_LOSS"
 

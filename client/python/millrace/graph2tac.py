@@ -118,7 +118,9 @@ class DataServer:
         self._clusters = self._open("definitions", False)
         self._spec = self._states.spec()
         self._vocabulary = self._states.vocabulary()
-        self._first_label = self._spec["base_node_labels"]
+        rows = {table["name"]: table["rows"] for table in self._spec["tables"]}
+        self._node_labels = rows["node_labels"]
+        self._first_label = rows["node_classes"]
         self._name_dtype = f"U{max(map(len, self._definition_names()), default=0)}"
         self._context = functools.lru_cache(_CONTEXTS)(
             lambda number: numpy.array(self._states.context(number), numpy.uint32))
@@ -144,7 +146,7 @@ class DataServer:
 
     def graph_constants(self):
         in_spine = [True] * self._first_label
-        in_spine += [False] * (self._spec["node_labels"] - self._first_label)
+        in_spine += [False] * (self._node_labels - self._first_label)
         for label in self._states.spine_labels():
             in_spine[label] = True
         tactics = self._vocabulary["tactics"]
@@ -153,7 +155,7 @@ class DataServer:
             tactic_num=len(tactics),
             edge_label_num=self._spec["edge_labels"],
             base_node_label_num=self._first_label,
-            node_label_num=self._spec["node_labels"],
+            node_label_num=self._node_labels,
             cluster_subgraphs_num=self._clusters.examples(),
             tactic_index_to_numargs=[tactic["arguments"] for tactic in tactics],
             tactic_index_to_string=[tactic["base_text"] for tactic in tactics],

@@ -34,8 +34,13 @@ def bucket(size, smallest=256, steps=4):
 
 
 def arrays(batch):
-    """Every tensor as it is, on JAX's default device."""
-    return {path: jax.numpy.asarray(batch[path].numpy()) for path in batch}
+    """Every tensor as it is, on JAX's default device. Without jax_enable_x64, JAX makes 32 bits of
+    64."""
+    return {path: _array(batch[path].dtype, batch[path].numpy()) for path in batch}
+
+
+def _array(dtype, array):
+    return jax.numpy.asarray(array.view(jax.numpy.bfloat16) if dtype == "bfloat16" else array)
 
 
 def padded(batch, spec, smallest=256, steps=4):
@@ -47,34 +52,35 @@ def padded(batch, spec, smallest=256, steps=4):
     fewer shapes.
     """
     graphs = bucket(batch.num_graphs + 1, min(smallest, 16), steps)
-    nodes = int(batch[spec.node_splits].numpy()[-1])
-    sizes = {"": graphs}
+    rows, sizes = {}, {"": graphs}
     for tensor in spec.tensors:
         if tensor.kind == "splits":
-            rows = int(batch[tensor.path].numpy()[-1])
+            rows[tensor.path] = int(batch[tensor.path].numpy()[-1])
             # At least one node is added, which added edges can join.
-            sizes[tensor.path] = bucket(rows + (tensor.path == spec.node_splits), smallest, steps)
+            added = tensor.path in spec.all_node_splits
+            sizes[tensor.path] = bucket(rows[tensor.path] + added, smallest, steps)
     out = {"num_graphs": jax.numpy.asarray(batch.num_graphs)}
     for tensor in spec.tensors:
         array = batch[tensor.path].numpy()
         if tensor.kind == "splits":
             filled = numpy.full(graphs + 1, sizes[tensor.path], array.dtype)
         else:
-            fill = nodes if spec.counts_nodes(tensor.path) else 0
+            fill = rows[tensor.node_splits] if tensor.node_splits else 0
             filled = numpy.full((sizes[tensor.splits], *array.shape[1:]), fill, array.dtype)
         filled[:len(array)] = array
-        out[tensor.path] = jax.numpy.asarray(filled)
+        out[tensor.path] = _array(tensor.dtype, filled)
     return out
 
 
 def graphs_tuple(batch, spec, smallest=256, steps=4):
-    """The padded batch in jraph's form. `nodes` and `edges` hold their labels. `globals` holds all
-    tensors with a row for each graph."""
+    """The padded batch in jraph's form. `nodes` and `edges` hold the tensors with a row for each of
+    them, `globals` those with a row for each graph."""
+    edges = spec.only_edges("a GraphsTuple holds")
     values = padded(batch, spec, smallest, steps)
-    (edges,) = spec.edges
     return GraphsTuple(
         nodes={path: values[path] for path in spec.node_values},
-        edges={edges.label: values[edges.label]},
+        edges={t.path: values[t.path] for t in spec.tensors
+               if t.splits == edges.splits and t.path not in (edges.source, edges.target)},
         senders=values[edges.source],
         receivers=values[edges.target],
         globals={t.path: values[t.path] for t in spec.tensors if not t.splits and t.kind != "splits"},

@@ -12,8 +12,7 @@ from .errors import ConfigError
 
 def signature(spec):
     """The TensorSpecs of an element of `dataset`, by path."""
-    return {t.path: tensorflow.TensorSpec((None,) * len(t.dimensions), t.dtype)
-            for t in spec.tensors}
+    return {t.path: tensorflow.TensorSpec((None, *t.inner), t.dtype) for t in spec.tensors}
 
 
 def dataset(session, epochs=None):
@@ -23,9 +22,16 @@ def dataset(session, epochs=None):
         for epoch in session.epochs(epochs):
             for _, batch in epoch:
                 for part in parts_of(batch):
-                    yield {path: part[path].numpy() for path in part}
+                    yield {path: _array(part[path]) for path in part}
 
     return tensorflow.data.Dataset.from_generator(elements, output_signature=signature(session.spec))
+
+
+def _array(tensor):
+    array = tensor.numpy()
+    if tensor.dtype == "bfloat16":
+        return array.view(tensorflow.bfloat16.as_numpy_dtype)
+    return array
 
 
 def ragged(batch, spec, path):
@@ -40,13 +46,13 @@ def graph_tensor(batch, spec):
     """An element of `dataset` as a GraphTensor, with one component for each graph of the batch."""
     import tensorflow_gnn
 
-    (edges,) = spec.edges
+    edges = spec.only_edges("a GraphTensor is made of")
     nodes = batch[spec.node_splits]
     adjacency = tensorflow_gnn.Adjacency.from_indices(
         source=("node", batch[edges.source]), target=("node", batch[edges.target]))
     features = {}
     for tensor in spec.tensors:
-        if tensor.kind == "splits" or tensor.path in edges or tensor.splits == spec.node_splits:
+        if tensor.kind == "splits" or tensor.splits in (spec.node_splits, edges.splits):
             continue
         features[tensor.path] = (ragged(batch, spec, tensor.path) if tensor.splits
                                  else batch[tensor.path])
@@ -54,7 +60,9 @@ def graph_tensor(batch, spec):
         node_sets={"node": tensorflow_gnn.NodeSet.from_fields(
             sizes=_sizes(nodes), features={path: batch[path] for path in spec.node_values})},
         edge_sets={"edge": tensorflow_gnn.EdgeSet.from_fields(
-            sizes=_sizes(batch[edges.splits]), features={edges.label: batch[edges.label]},
+            sizes=_sizes(batch[edges.splits]),
+            features={t.path: batch[t.path] for t in spec.tensors
+                      if t.splits == edges.splits and t.path not in (edges.source, edges.target)},
             adjacency=adjacency)},
         context=tensorflow_gnn.Context.from_fields(features=features))
 

@@ -21,6 +21,31 @@ def tensors(batch, paths=None):
     return {path: batch[path].torch() for path in (paths or batch)}
 
 
+def nested(batch, path):
+    """A tensor that splits cut, as a nested tensor (layout torch.jagged) over the same memory: one
+    part for each example."""
+    values, splits = _ragged(batch, path)
+    return torch.nested.nested_tensor_from_jagged(values, splits.long())
+
+
+def padded(batch, path, value=0):
+    """A tensor that splits cut, as (dense, lengths): dense[i, :lengths[i]] are the rows of example i,
+    and `value` is after them."""
+    values, splits = _ragged(batch, path)
+    lengths = splits.diff()
+    longest = int(lengths.max()) if len(lengths) else 0
+    dense = values.new_full((len(lengths), longest, *values.shape[1:]), value)
+    dense[torch.arange(longest, device=values.device) < lengths[:, None]] = values
+    return dense, lengths
+
+
+def _ragged(batch, path):
+    splits = batch[path].splits
+    if not splits:
+        raise ConfigError(f"{path}: it has one row for each example, nothing cuts it")
+    return batch[path].torch(), batch[splits].torch()
+
+
 class IterableDataset(torch.utils.data.IterableDataset):
     """Each iteration is an epoch, or what is left of one.
 

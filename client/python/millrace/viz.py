@@ -5,19 +5,19 @@ from ._host import values
 from .errors import ConfigError
 
 
-def graph(batch, row, session=None, *, vocabulary=None, spec=None):
+def graph(batch, row, session=None, *, tables=None, spec=None):
     """The graph of one example, with the names of labels, as an SVG document that notebooks show.
 
-    session: the session that the batch is of. Instead of it, `vocabulary` and `spec` may be given.
+    session: the session that the batch is of. Instead of it, its `tables` and `spec` may be given.
     Reversed edges and self edges are left out.
     """
     if session is not None:
-        vocabulary, spec = session.vocabulary, session.spec
-    if vocabulary is None or spec is None:
-        raise ConfigError("graph: give the session that the batch is of, or its vocabulary= and spec=")
+        tables, spec = session.tables, session.spec
+    if tables is None or spec is None:
+        raise ConfigError("graph: give the session that the batch is of, or its tables= and spec=")
     if not 0 <= row < batch.num_graphs:
         raise IndexError(f"row {row}: the batch has {batch.num_graphs} graphs")
-    (edges,) = spec.edges
+    edges = spec.only_edges("a drawing shows")
     first, last = _cut(batch, spec.node_splits, row)
     labels = values(batch[spec.node_values[0]])[first:last].tolist()
     roots = {0}
@@ -29,10 +29,12 @@ def graph(batch, row, session=None, *, vocabulary=None, spec=None):
     kinds = values(batch[edges.label])[begin:end].tolist()
     ends = [values(batch[path])[begin:end].tolist() for path in (edges.source, edges.target)]
     drawn = [(s - first, t - first, k) for s, t, k in zip(*ends, kinds) if k < spec.base_edge_labels]
+    node_names = _names(spec[spec.node_values[0]], tables)
+    classes = spec.tables.get("node_classes")
     return Drawing(example_svg(batch.example_ids[row], labels,
-                               [i in roots for i in range(last - first)], drawn,
-                               vocabulary["node_label_names"], vocabulary["edge_label_names"],
-                               spec.base_node_labels))
+                               [i in roots for i in range(last - first)], drawn, node_names,
+                               _names(spec[edges.label], tables),
+                               len(node_names) if classes is None else classes.rows))
 
 
 class Drawing(str):
@@ -44,6 +46,11 @@ class Drawing(str):
     def save(self, path):
         with open(path, "w", encoding="utf-8") as file:
             file.write(self)
+
+
+def _names(tensor, tables):
+    """The names of a tensor's values, if its table has names."""
+    return tables[tensor.table].get("name", []) if tensor.table else []
 
 
 def _cut(batch, splits, row):

@@ -86,6 +86,35 @@ nb::object Stack(const Batch& batch, const std::vector<std::string>& paths) {
                   nb::rv_policy::take_ownership);
 }
 
+/// Element `i` of a splits tensor.
+nb::object SplitAt(const Batch& batch, const std::string& splits, std::size_t i) {
+  const nb::object array = MakeTensor(batch, Find(batch, splits)).attr("numpy")();
+  return array[i];
+}
+
+/// One example: of each tensor but splits the rows that are the example's, as numpy arrays.
+nb::dict Row(const Batch& batch, std::int64_t row) {
+  const std::size_t graphs = batch.held()->info().example_ids.size();
+  if (row < 0 || static_cast<std::size_t>(row) >= graphs) {
+    throw nb::index_error(fmt::format("row {}: the batch has {} examples", row, graphs).c_str());
+  }
+  const auto at = static_cast<std::size_t>(row);
+  nb::dict example;
+  for (const DeliveredTensor& tensor : batch.held()->tensors()) {
+    if (tensor.kind == TensorKind::kSplits) continue;
+    nb::object array = MakeTensor(batch, tensor).attr("numpy")();
+    if (tensor.splits.empty()) {
+      array = array[nb::make_tuple(at, nb::ellipsis())];
+    } else {
+      array = array[nb::slice(SplitAt(batch, tensor.splits, at),
+                              SplitAt(batch, tensor.splits, at + 1), nb::none())];
+    }
+    if (!tensor.node_splits.empty()) array = array - SplitAt(batch, tensor.node_splits, at);
+    example[tensor.path.c_str()] = array;
+  }
+  return example;
+}
+
 nb::list Paths(const Batch& batch) {
   nb::list paths;
   for (const DeliveredTensor& tensor : batch.held()->tensors()) paths.append(tensor.path);
@@ -200,6 +229,10 @@ void BindBatch(nb::module_& module) {
            nb::sig("def stack(self, paths: collections.abc.Sequence[str]) -> Tensor"),
            "Tensors of one shape as the rows of one, without a copy: "
            "`batch.stack([\"edge_source\", \"edge_target\"])` is PyG's edge_index.")
+      .def("row", Row, nb::arg("row"), nb::sig("def row(self, row: int) -> dict[str, typing.Any]"),
+           "One example, as a dict of numpy arrays: views of its rows of each tensor, and numbers "
+           "of "
+           "nodes counted from its first node.")
       .def(
           "__iter__", [](const Batch& batch) { return nb::iter(Paths(batch)); },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))

@@ -4,6 +4,7 @@
 
 #include "client/python/src/batch.h"
 #include "client/python/src/calls.h"
+#include "client/python/src/graph_writer.h"
 #include "client/python/src/reader.h"
 
 NB_MODULE(_core, module) {
@@ -13,6 +14,7 @@ NB_MODULE(_core, module) {
   millrace::python::BindCalls();
   millrace::python::BindBatch(module);
   millrace::python::BindDescriptions(module);
+  millrace::python::BindGraphWriter(module);
   millrace::python::BindOptions(module);
   millrace::python::BindPlaces(module);
   millrace::python::BindReader(module);

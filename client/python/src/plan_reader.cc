@@ -14,6 +14,7 @@
 #include "client/python/src/options.h"
 #include "client/python/src/reader.h"
 #include "common/expand/expand.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/source.h"
 
 namespace nb = nanobind;
@@ -32,6 +33,7 @@ class PlanReader final : public Reader {
     TakeOption(options, "index_file", &index_file);
     RequireNoMore(options);
     LocalDatasets datasets;
+    datasets.kinds = ProductKinds();
     for (const auto& [id, folder] : folders) datasets.folders[id] = folder;
     datasets.index_file = index_file;
     auto reader =
@@ -56,7 +58,7 @@ class PlanReader final : public Reader {
   bool Selects(std::uint64_t id) const {
     return Local().plan().PlaceOf(0, Checked(id)) != Plan::kNoPlace;
   }
-  std::vector<std::uint32_t> SpineLabels() { return ValueOrRaise(Local().SpineLabels()); }
+  using Reader::SpineLabels;
 
  private:
   LocalReader& Local() const {

@@ -121,30 +121,26 @@ std::string Reader::waiting_why() { return Get().waiting_why(); }
 void Reader::Cancel() { Get().Cancel(); }
 void Reader::Close() { calls_->Close(); }
 
-nb::dict Reader::Vocabulary() {
+nb::dict Reader::Table(const std::string& name) {
   BatchReader& reader = Get();
-  return VocabularyDict(Run([&] { return reader.vocabulary(PythonSignals()); }));
-}
-
-std::vector<std::uint32_t> Reader::Context(nb::handle number) {
-  BatchReader& reader = Get();
-  const auto id = ReadOption<std::uint64_t>("context", number);
-  return Run([&] { return reader.context(id, PythonSignals()); });
+  const auto tables = Run([&] { return reader.tables(PythonSignals()); });
+  const NamedTable* const table = tables->Find(name);
+  if (table == nullptr) throw nb::key_error(name.c_str());
+  return TableDict(*table);
 }
 
 nb::object Reader::Describe(nb::handle wanted) {
   const BatchReader& reader = Get();
   const auto example = ReadOption<std::uint64_t>("example", wanted);
-  const std::optional<ExampleOrigin> origin = ValueOrRaise(reader.Describe(ExampleId(example)));
-  if (!origin) return nb::none();
+  const std::optional<ExampleDescription> told = ValueOrRaise(reader.Describe(ExampleId(example)));
+  if (!told) return nb::none();
   nb::dict dict;
   dict["example"] = example;
-  dict["file"] = origin->file;
-  dict["definition"] = origin->definition;
-  dict["members"] = nb::cast(origin->members);
-  dict["step_of_proof"] = nb::cast(origin->step);
-  dict["outcome"] = nb::cast(origin->outcome);
-  dict["faithful"] = nb::cast(origin->faithful);
+  if (!told->file.empty()) dict["file"] = told->file;
+  for (const ExampleFact& fact : told->facts) {
+    dict[nb::str(fact.name.c_str())] =
+        std::visit([](const auto& value) { return nb::object(nb::cast(value)); }, fact.value);
+  }
   return dict;
 }
 
@@ -195,6 +191,7 @@ void BindReader(nb::module_& module) {
       .def("epoch", &Reader::epoch)
       .def("position", &Reader::position)
       .def("waiting_why", &Reader::waiting_why)
+      .def("table", &Reader::Table, nb::arg("name"))
       .def("vocabulary", &Reader::Vocabulary)
       .def("context", &Reader::Context, nb::arg("number").none())
       .def("describe", &Reader::Describe, nb::arg("example").none(),

@@ -7,6 +7,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +19,10 @@
 #include "client/python/src/batch.h"
 #include "client/python/src/calls.h"
 #include "client/python/src/errors.h"
+
+namespace millrace {
+class CoqVocabulary;
+}
 
 namespace millrace::python {
 
@@ -34,6 +41,8 @@ class Reader {
   std::uint64_t epoch();
   nanobind::tuple position();
   std::string waiting_why();
+  /// A named table: column → list of values. Raises KeyError if there is no such table.
+  nanobind::dict Table(const std::string& name);
   nanobind::dict Vocabulary();
   std::vector<std::uint32_t> Context(nanobind::handle number);
   /// The example's origin as a dict, or None if only the servers know it.
@@ -61,6 +70,9 @@ class Reader {
     return ValueOrRaise(std::move(result));
   }
   nanobind::object Hold(const Batch& batch);
+  /// See vocabulary.cc.
+  std::shared_ptr<const CoqVocabulary> Names();
+  std::vector<std::uint32_t> SpineLabels();
 
  private:
   void Remember(const std::shared_ptr<HeldBatch>& held);
@@ -71,13 +83,22 @@ class Reader {
   /// A copy of the spec's names, because another thread may close the reader while this one makes
   /// a batch.
   DropReasonNames drop_reasons_;
+  std::shared_ptr<const CoqVocabulary> names_;  // null until somebody asks
   std::vector<std::weak_ptr<HeldBatch>> held_;
   std::size_t living_ = 0;  // size of held_ after expired batches were last removed
 };
 
-/// Dicts of plain values: for a spec, and for a vocabulary.
+/// Plain values: for a spec, a table and columns of tables.
 nanobind::dict SpecDict(const BatchSpec& spec);
-nanobind::dict VocabularyDict(const VocabularyTable& vocabulary);
+nanobind::dict TableDict(const NamedTable& table);
+nanobind::str TableText(std::string_view text);
+nanobind::list TableTexts(const TextColumn& texts);
+template <class T>
+nanobind::list TableNumbers(std::span<const T> numbers) {
+  nanobind::list list;
+  for (const T number : numbers) list.append(number);
+  return list;
+}
 
 /// Registers example_svg.
 void BindDescriptions(nanobind::module_& module);

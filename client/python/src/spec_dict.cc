@@ -1,5 +1,8 @@
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include <nanobind/stl/string.h>
@@ -13,19 +16,37 @@ namespace nb = nanobind;
 
 namespace millrace::python {
 
+namespace {
+
+/// None stands for an extent that differs between batches.
+nb::tuple InnerExtents(const std::vector<std::uint64_t>& inner) {
+  nb::list extents;
+  for (const std::uint64_t extent : inner) {
+    extents.append(extent == 0 ? nb::none() : nb::object(nb::int_(extent)));
+  }
+  return nb::tuple(extents);
+}
+
+}  // namespace
+
 nb::dict SpecDict(const BatchSpec& spec) {
   nb::list tensors;
-  for (const DeliveredTensorSpec& tensor : spec.tensors) {
+  for (const DeliveryTensor& tensor : spec.tensors) {
     nb::dict one;
-    one["path"] = tensor.path;
-    one["kind"] = std::string(TensorKindName(tensor.kind));
+    const TensorSpec& packed = tensor.packed;
+    one["path"] = packed.path;
+    one["kind"] = std::string(TensorKindName(packed.kind));
     one["dtype"] = std::string(DTypeName(tensor.dtype));
-    one["packed_dtype"] = std::string(DTypeName(tensor.packed_dtype));
-    one["dimensions"] = nb::tuple(nb::cast(tensor.dimensions));
-    one["splits"] = tensor.splits;
-    one["expansion"] = tensor.expansion;
-    one["min"] = tensor.min;
-    one["max"] = tensor.max;
+    one["packed_dtype"] = std::string(DTypeName(packed.dtype));
+    one["dimension"] = packed.dimension;
+    one["inner"] = InnerExtents(packed.inner);
+    one["splits"] = packed.splits;
+    one["node_splits"] = packed.node_splits;
+    one["expansion"] = std::string(ExpansionName(packed.expansion));
+    one["min"] = packed.min;
+    one["max"] = packed.max;
+    one["computed"] = tensor.computed;
+    one["table"] = tensor.table;
     tensors.append(one);
   }
   nb::dict dict;
@@ -43,11 +64,21 @@ nb::dict SpecDict(const BatchSpec& spec) {
   dict["symmetrization"] = std::string(SymmetrizationName(spec.expand.symmetrization));
   dict["add_self_edges"] = spec.expand.add_self_edges;
   dict["base_edge_labels"] = spec.expand.base_edge_labels;
-  dict["edge_labels"] = spec.edge_labels;
-  dict["node_labels"] = spec.node_labels;
-  dict["base_node_labels"] = spec.base_node_labels;
-  dict["tactics"] = spec.tactics;
-  dict["contexts"] = spec.contexts;
+  dict["edge_labels"] = spec.expand.edge_labels();
+  nb::list tables;
+  for (const TableSpec& table : spec.tables) {
+    nb::dict columns;
+    for (const ColumnSpec& column : table.columns) {
+      columns[nb::str(column.name.c_str())] = std::string(ColumnTypeName(column.type));
+    }
+    nb::dict one;
+    one["name"] = table.name;
+    one["rows"] = table.rows;
+    one["columns"] = columns;
+    one["digest"] = table.digest;
+    tables.append(one);
+  }
+  dict["tables"] = tables;
   dict["max_batch_bytes"] = spec.max_batch_bytes;
   dict["fingerprint"] = spec.fingerprint.ToString();
   dict["order_fingerprint"] = spec.order_fingerprint.ToString();
@@ -55,24 +86,31 @@ nb::dict SpecDict(const BatchSpec& spec) {
   return dict;
 }
 
-nb::dict VocabularyDict(const VocabularyTable& vocabulary) {
-  nb::list tactics;
-  for (const TacticEntry& tactic : vocabulary.tactics) {
-    nb::dict one;
-    one["ident"] = tactic.ident;
-    one["base_text"] = nb::steal<nb::str>(PyUnicode_DecodeUTF8(
-        tactic.base_text.data(), static_cast<Py_ssize_t>(tactic.base_text.size()), "replace"));
-    one["arguments"] = tactic.arguments;
-    one["count"] = tactic.count;
-    tactics.append(one);
-  }
+nb::str TableText(std::string_view text) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
+nb::list TableTexts(const TextColumn& texts) {
+  nb::list list;
+  for (std::size_t i = 0; i < texts.size(); ++i) list.append(TableText(texts[i]));
+  return list;
+}
+
+nb::dict TableDict(const NamedTable& table) {
   nb::dict dict;
-  dict["node_label_names"] = nb::cast(vocabulary.node_label_names);
-  dict["node_label_idents"] = nb::cast(vocabulary.node_label_idents);
-  dict["edge_label_names"] = nb::cast(vocabulary.edge_label_names);
-  dict["tactics"] = tactics;
-  dict["files"] = nb::cast(vocabulary.files);
-  dict["labels_of_file"] = nb::cast(vocabulary.labels_of_file);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    nb::list values;
+    if (const auto* const texts = std::get_if<TextColumn>(&table.columns[i])) {
+      values = TableTexts(*texts);
+    } else if (const auto* const n = std::get_if<std::vector<std::int64_t>>(&table.columns[i])) {
+      values = TableNumbers(std::span<const std::int64_t>(*n));
+    } else {
+      values = TableNumbers(
+          std::span<const std::uint64_t>(std::get<std::vector<std::uint64_t>>(table.columns[i])));
+    }
+    dict[nb::str(table.spec.columns[i].name.c_str())] = values;
+  }
   return dict;
 }
 

@@ -24,16 +24,50 @@ namespace {
 
 constexpr std::align_val_t kCopyAlignment{kTensorAlignment};
 
-/// The dtype's letter in Python's struct module. Delivered tensors are int32, int64 or uint8.
-const char* BufferFormat(DType dtype) {
-  return dtype == DType::kInt64 ? "q" : dtype == DType::kInt32 ? "i" : "B";
+/// The names of a type in Python's interfaces.
+struct Names {
+  const char* letter;  // in the struct module
+  const char* array;   // in numpy's array interface
+  nb::dlpack::dtype_code code;
+};
+
+/// Neither the struct module nor numpy has bfloat16: there its bits are a uint16.
+Names NamesOf(DType dtype) {
+  using Code = nb::dlpack::dtype_code;
+  switch (dtype) {
+    case DType::kUint8:
+      return {"B", "|u1", Code::UInt};
+    case DType::kUint16:
+      return {"H", "<u2", Code::UInt};
+    case DType::kUint32:
+      return {"I", "<u4", Code::UInt};
+    case DType::kUint64:
+      return {"Q", "<u8", Code::UInt};
+    case DType::kInt8:
+      return {"b", "|i1", Code::Int};
+    case DType::kInt16:
+      return {"h", "<i2", Code::Int};
+    case DType::kInt32:
+      return {"i", "<i4", Code::Int};
+    case DType::kInt64:
+      return {"q", "<i8", Code::Int};
+    case DType::kBool:
+      return {"?", "|b1", Code::Bool};
+    case DType::kFloat16:
+      return {"e", "<f2", Code::Float};
+    case DType::kBFloat16:
+      return {"H", "<u2", Code::Bfloat};
+    case DType::kFloat32:
+      return {"f", "<f4", Code::Float};
+    case DType::kFloat64:
+      break;
+  }
+  return {"d", "<f8", Code::Float};
 }
 
 nb::dlpack::dtype DLPackType(DType dtype) {
-  const bool bytes = dtype == DType::kUint8;
-  return {
-      static_cast<std::uint8_t>(bytes ? nb::dlpack::dtype_code::UInt : nb::dlpack::dtype_code::Int),
-      static_cast<std::uint8_t>(8 * DTypeSize(dtype)), 1};
+  return {static_cast<std::uint8_t>(NamesOf(dtype).code),
+          static_cast<std::uint8_t>(8 * DTypeSize(dtype)), 1};
 }
 
 /// A copy of the tensor in memory of its own, with the rows one after the other.
@@ -82,8 +116,7 @@ nb::dict ArrayInterface(const Tensor& tensor) {
   nb::dict interface;
   interface["shape"] = nb::tuple(shape);
   if (!tensor.contiguous()) interface["strides"] = nb::tuple(strides);
-  const DType dtype = tensor.tensor().dtype;
-  interface["typestr"] = dtype == DType::kInt64 ? "<i8" : dtype == DType::kInt32 ? "<i4" : "|u1";
+  interface["typestr"] = NamesOf(tensor.tensor().dtype).array;
   interface["data"] = nb::make_tuple(reinterpret_cast<std::uintptr_t>(tensor.data()), false);
   interface["version"] = 3;
   return interface;
@@ -108,7 +141,7 @@ int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
   view->itemsize = DTypeSize(tensor.tensor().dtype);
   view->ndim = static_cast<int>(tensor.shape().size());
   view->format = (flags & PyBUF_FORMAT) != 0
-                     ? const_cast<char*>(BufferFormat(tensor.tensor().dtype))
+                     ? const_cast<char*>(NamesOf(tensor.tensor().dtype).letter)
                      : nullptr;
   view->shape = const_cast<Py_ssize_t*>(tensor.shape().data());
   view->strides = const_cast<Py_ssize_t*>(tensor.strides().data());
@@ -180,7 +213,11 @@ void BindTensor(nb::module_& module) {
       .def(
           "tolist",
           [](nb::handle self) {
-            return nb::steal(PyMemoryView_FromObject(self.ptr())).attr("tolist")();
+            // A memoryview of Python before 3.12 cannot read float16.
+            if (nb::cast<const Tensor&>(self).tensor().dtype == DType::kFloat16) {
+              return nb::object(self.attr("numpy")().attr("tolist")());
+            }
+            return nb::object(nb::steal(PyMemoryView_FromObject(self.ptr())).attr("tolist")());
           },
           nb::sig("def tolist(self) -> list[typing.Any]"));
 }

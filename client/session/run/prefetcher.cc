@@ -14,11 +14,10 @@ std::uint64_t BytesOf(const Result<ExpandedBatch>& batch) {
 
 }  // namespace
 
-Prefetcher::Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
+Prefetcher::Prefetcher(std::shared_ptr<Device> device, std::uint32_t parts,
                        const ExpandDepth& depth, const Tracer& tracer,
                        std::function<void()> on_ready)
     : device_(std::move(device)),
-      index_dtype_(index_dtype),
       parts_(parts),
       depth_(depth),
       tracer_(tracer),
@@ -69,7 +68,7 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
   std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
   for (std::uint32_t part = 0; part < parts_; ++part) {
     const RowRange rows = RowsOfPart(packed->graphs(), part, parts_);
-    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, index_dtype_, rows));
+    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, delivery_, rows));
   }
   return ExpandedBatch{std::move(packed), std::move(parts), began, tracer_.Begin(),
                        Tracer::ThreadLane()};

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "client/device/device.h"
@@ -43,11 +44,14 @@ class Prefetcher {
  public:
   /// Batches are expanded in `parts` parts (RowsOfPart). `on_ready` is called on the prefetcher's
   /// thread, without its lock, whenever a batch is ready. `tracer` has to outlive the prefetcher.
-  Prefetcher(std::shared_ptr<Device> device, DType index_dtype, std::uint32_t parts,
-             const ExpandDepth& depth, const Tracer& tracer, std::function<void()> on_ready);
+  Prefetcher(std::shared_ptr<Device> device, std::uint32_t parts, const ExpandDepth& depth,
+             const Tracer& tracer, std::function<void()> on_ready);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
+
+  /// Says what is delivered of batches. Called before the first of them is pushed.
+  void SetDelivery(Delivery delivery) { delivery_ = std::move(delivery); }
 
   /// Adds a received batch. `loop_waits`: the loop waits for this batch, and the caller wakes it to
   /// call TakePacked. REQUIRES: no batch was pushed for that step.
@@ -66,7 +70,7 @@ class Prefetcher {
   bool HasRoom() const MILLRACE_REQUIRES(mutex_);
 
   const std::shared_ptr<Device> device_;
-  const DType index_dtype_;
+  Delivery delivery_;  // does not change once there are batches
   const std::uint32_t parts_;
   const ExpandDepth depth_;
   const Tracer& tracer_;

@@ -46,6 +46,7 @@ Result<std::optional<Batch>> RemoteReader::Next(const Interrupt& interrupt) {
 
 Result<Batch> RemoteReader::BatchAt(std::uint64_t epoch, std::uint64_t step,
                                     const Interrupt& interrupt) {
+  if (cancelled_) return Cancelled("the session was cancelled");
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, StepArithmetic::Create(spec().steps));
   MILLRACE_ASSIGN_OR_RETURN(const Position at, steps.StepAt(epoch, step));
   SessionOptions peek = options_;
@@ -61,13 +62,8 @@ Result<Batch> RemoteReader::BatchAt(std::uint64_t epoch, std::uint64_t step,
   return Internal(fmt::format("no batch came of {}", at.ToString()));
 }
 
-Result<VocabularyTable> RemoteReader::vocabulary(const Interrupt& interrupt) {
-  return session_->vocabulary(interrupt);
-}
-
-Result<std::vector<std::uint32_t>> RemoteReader::context(std::uint64_t id,
-                                                         const Interrupt& interrupt) {
-  return session_->context(id, interrupt);
+Result<std::shared_ptr<const NamedTables>> RemoteReader::tables(const Interrupt& interrupt) {
+  return session_->tables(interrupt);
 }
 
 void RemoteReader::Cancel() {

@@ -26,10 +26,9 @@ class RemoteReader final : public BatchReader {
                         const Interrupt& interrupt) override;
   std::uint64_t epoch() const override { return session_->epoch(); }
   Position position() const override { return session_->position(); }
-  Result<VocabularyTable> vocabulary(const Interrupt& interrupt) override;
-  Result<std::vector<std::uint32_t>> context(std::uint64_t id, const Interrupt& interrupt) override;
-  Result<std::optional<ExampleOrigin>> Describe(ExampleId /*example*/) const override {
-    return std::optional<ExampleOrigin>();
+  Result<std::shared_ptr<const NamedTables>> tables(const Interrupt& interrupt) override;
+  Result<std::optional<ExampleDescription>> Describe(ExampleId /*example*/) const override {
+    return std::optional<ExampleDescription>();
   }
   SessionStats stats() const override { return session_->stats(); }
   std::string waiting_why() const override { return session_->waiting_why(); }

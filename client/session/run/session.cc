@@ -158,14 +158,8 @@ std::string Session::cursor() const {
   return Cursor{{{core_->spec().order_fingerprint, core_->position()}}}.ToString();
 }
 
-Result<VocabularyTable> Session::vocabulary(const Interrupt& interrupt) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables(interrupt));
-  return tables->vocabulary();
-}
-
-Result<std::vector<std::uint32_t>> Session::context(std::uint64_t id, const Interrupt& interrupt) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto tables, core_->Tables(interrupt));
-  return tables->Context(id);
+Result<std::shared_ptr<const NamedTables>> Session::tables(const Interrupt& interrupt) {
+  return core_->Tables(interrupt);
 }
 
 }  // namespace millrace

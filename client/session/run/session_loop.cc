@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "client/session/run/session_runner.h"
+#include "common/transport/convert/tables.h"
 
 namespace millrace {
 namespace {
@@ -221,8 +222,7 @@ Result<std::string> SessionRunner::FetchStatic(const std::string& address,
   return ended ? Result<std::string>(*ended) : std::move(*fetched);
 }
 
-Result<std::shared_ptr<const client::StaticTables>> SessionRunner::Tables(
-    const Interrupt& interrupt) {
+Result<std::shared_ptr<const NamedTables>> SessionRunner::Tables(const Interrupt& interrupt) {
   MILLRACE_RETURN_IF_ERROR(Attach(interrupt));
   MutexLock tables_lock(tables_mutex_);
   if (tables_ != nullptr) return tables_;
@@ -253,7 +253,9 @@ Result<std::shared_ptr<const client::StaticTables>> SessionRunner::Tables(
       why = bytes.status().WithContext("the static tables from worker " + address);
       continue;
     }
-    MILLRACE_ASSIGN_OR_RETURN(tables_, client::StaticTables::Parse(*bytes, spec_.base_node_labels));
+    MILLRACE_ASSIGN_OR_RETURN(NamedTables tables, DecodeTables(*bytes));
+    MILLRACE_RETURN_IF_ERROR(CheckTables(tables, spec_.tables));
+    tables_ = std::make_shared<const NamedTables>(std::move(tables));
     return tables_;
   }
   return why;

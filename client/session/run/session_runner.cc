@@ -156,7 +156,7 @@ SessionRunner::SessionRunner(const SessionOptions& options, const SessionEnviron
       machine_(std::move(machine_options), environment.random,
                options.logger != nullptr ? options.logger : MakeNullLogger()),
       prefetcher_(std::make_unique<client::Prefetcher>(
-          device_, options.index_dtype, options.micro,
+          device_, options.micro,
           client::ExpandDepth{options.expanded_batches, options.expanded_bytes}, trace_.tracer(),
           [this] {
             MutexLock lock(mutex_);
@@ -248,14 +248,16 @@ void SessionRunner::AfterEvent() {
   NoteWait();
   if (stopping_) return;
   if (machine_.admission() && !attached_ && machine_.status().ok()) {
-    Result<BatchSpec> spec = client::SpecFromProto(*machine_.admission(), options_.index_dtype);
-    if (spec.ok()) {
-      spec_ = std::move(spec).value();
+    Result<client::AdmittedPlan> plan =
+        client::PlanFromProto(*machine_.admission(), options_.index_dtype);
+    if (plan.ok()) {
+      spec_ = std::move(plan->spec);
+      prefetcher_->SetDelivery(std::move(plan->delivery));
       epoch_ = spec_.start.epoch;
       attached_ = true;
       loop_.NotifyAll();
     } else {
-      machine_.Leave(spec.status(), Now());
+      machine_.Leave(plan.status(), Now());
     }
   }
   if (!machine_.status().ok()) loop_.NotifyAll();

@@ -25,8 +25,8 @@
 #include "client/session/machine/session_machine.h"
 #include "client/session/run/batch_rep.h"
 #include "client/session/run/prefetcher.h"
-#include "client/session/run/static_tables.h"
 #include "common/base/log.h"
+#include "common/base/tables.h"
 #include "common/batch/arena.h"
 #include "common/system/mutex.h"
 #include "common/transport/stream.h"
@@ -54,7 +54,7 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   Position position() MILLRACE_EXCLUDES(mutex_);
   SessionStats stats() MILLRACE_EXCLUDES(mutex_);
   std::string waiting_why() MILLRACE_EXCLUDES(mutex_);
-  Result<std::shared_ptr<const client::StaticTables>> Tables(const Interrupt& interrupt)
+  Result<std::shared_ptr<const NamedTables>> Tables(const Interrupt& interrupt)
       MILLRACE_EXCLUDES(mutex_);
 
  private:
@@ -140,7 +140,7 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   std::vector<std::shared_ptr<void>> dropped_ MILLRACE_GUARDED_BY(mutex_);
 
   Mutex tables_mutex_;
-  std::shared_ptr<const client::StaticTables> tables_ MILLRACE_GUARDED_BY(tables_mutex_);
+  std::shared_ptr<const NamedTables> tables_ MILLRACE_GUARDED_BY(tables_mutex_);
 
   std::unique_ptr<client::Prefetcher> prefetcher_;
   std::thread thread_;

@@ -1,37 +1,62 @@
 #include "client/session/run/spec_from_proto.h"
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/batch/layout/tensor_table.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/expand.h"
-#include "common/transport/convert/names.h"
 #include "common/transport/convert/steps.h"
+#include "common/transport/convert/tables.h"
+#include "common/transport/convert/tensor_program.h"
+#include "common/transport/convert/tensors.h"
 
 namespace millrace::client {
+namespace {
 
-Result<BatchSpec> SpecFromProto(const Admission& admission, DType index_dtype) {
+constexpr std::string_view kPlanSpec = "the plan's spec";
+
+/// What is delivered of batches with these tensors. REQUIRES: they keep the rules of
+/// tensor_table.h.
+Result<Delivery> DeliveryFromProto(const v1::Spec& from, const std::vector<TensorSpec>& tensors,
+                                   DType index_dtype) {
+  if (!from.has_program()) return Delivery(index_dtype);
+  MILLRACE_ASSIGN_OR_RETURN(TensorGraphText program,
+                            millrace::FromProto(from.program(), OperationTable::Default()));
+  Result<Delivery> made = Delivery::Make(tensors, std::move(program), index_dtype);
+  if (!made.ok()) return made.status().WithContext(kPlanSpec);
+  return made;
+}
+
+}  // namespace
+
+Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype) {
   const v1::Spec& from = admission.spec;
-  BatchSpec spec;
+  AdmittedPlan plan;
+  BatchSpec& spec = plan.spec;
+  std::vector<TensorSpec> tensors;
   for (const v1::TensorSpec& tensor : from.tensors()) {
-    DeliveredTensorSpec& to = spec.tensors.emplace_back();
-    to.path = tensor.path();
-    MILLRACE_ASSIGN_OR_RETURN(to.kind, ByName("tensor kind", tensor.kind(), TensorKindFromName));
-    MILLRACE_ASSIGN_OR_RETURN(to.packed_dtype,
-                              ByName("dtype", tensor.packed_dtype(), DTypeFromName));
-    to.dtype = to.kind == TensorKind::kStringBytes ? DType::kUint8 : index_dtype;
-    to.dimensions.assign(tensor.dimensions().begin(), tensor.dimensions().end());
-    to.splits = tensor.splits();
-    to.expansion = tensor.expand();
-    to.min = tensor.min();
-    to.max = tensor.max();
+    MILLRACE_ASSIGN_OR_RETURN(tensors.emplace_back(), millrace::FromProto(tensor));
   }
   spec.steps = millrace::FromProto(from.steps());
   MILLRACE_ASSIGN_OR_RETURN(spec.expand, millrace::FromProto(from.expand()));
+  if (const auto edges = CheckTensors(tensors, spec.expand); !edges.ok()) {
+    return edges.status().WithContext(kPlanSpec);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(plan.delivery, DeliveryFromProto(from, tensors, index_dtype));
+  spec.tensors = plan.delivery.Tensors(tensors);
+  for (DeliveryTensor& delivered : spec.tensors) {
+    const auto travels =
+        std::find_if(from.tensors().begin(), from.tensors().end(), [&](const v1::TensorSpec& tensor) {
+          return tensor.path() == delivered.packed.path;
+        });
+    if (travels != from.tensors().end()) delivered.table = travels->table();
+  }
   spec.drop_reasons = DropReasonsOf(from);
   spec.source = from.source();
-  spec.node_labels = from.labels().node_labels();
-  spec.base_node_labels = from.labels().base_node_labels();
-  spec.edge_labels = from.labels().edge_labels();
-  spec.tactics = from.labels().tactics();
-  spec.contexts = from.labels().contexts();
+  MILLRACE_ASSIGN_OR_RETURN(spec.tables, TablesOf(from));
   spec.steps_per_epoch = from.steps_per_epoch();
   spec.left_out_per_epoch = from.left_out_per_epoch();
   spec.max_batch_bytes = from.max_batch_bytes();
@@ -39,7 +64,7 @@ Result<BatchSpec> SpecFromProto(const Admission& admission, DType index_dtype) {
   MILLRACE_ASSIGN_OR_RETURN(spec.order_fingerprint,
                             Fingerprint::FromString(from.order_fingerprint()));
   spec.start = admission.start;
-  return spec;
+  return plan;
 }
 
 }  // namespace millrace::client

@@ -1,4 +1,5 @@
-// Converts a plan's description from the wire to the BatchSpec that users see.
+// Converts a plan's description from the wire to the BatchSpec that users see, and to the delivery
+// of its batches.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -7,11 +8,18 @@
 #include "client/spec.h"
 #include "common/base/result.h"
 #include "common/batch/layout/layout.h"
+#include "common/expand/delivery.h"
 
 namespace millrace::client {
 
-/// Unimplemented if the spec has a name that this program does not know, since the servers are
-/// newer.
-Result<BatchSpec> SpecFromProto(const Admission& admission, DType index_dtype);
+struct AdmittedPlan {
+  BatchSpec spec;
+  Delivery delivery;
+};
+
+/// Unimplemented if the spec has a name or an operation that this program does not know, since the
+/// servers are newer. InvalidArgument if its tensors break the rules of tensor_table.h, or if what
+/// it tells consumers to compute cannot be computed from them.
+Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype);
 
 }  // namespace millrace::client

@@ -64,7 +64,7 @@ void PutRecord(Writer& writer, std::span<const TensorPlace> tensors, const Tenso
   writer.Put(static_cast<std::uint8_t>(spec.kind));
   writer.Put(static_cast<std::uint8_t>(spec.dtype));
   writer.Put(static_cast<std::uint8_t>(spec.expansion));
-  writer.Put(static_cast<std::uint8_t>(place.shape.size()));
+  writer.Put(static_cast<std::uint8_t>(spec.inner.size()));
   writer.Put(static_cast<std::uint32_t>(record_bytes));
   writer.Put(NumberOf(tensors, spec.splits));
   writer.Put(NumberOf(tensors, spec.node_splits));
@@ -72,18 +72,20 @@ void PutRecord(Writer& writer, std::span<const TensorPlace> tensors, const Tenso
   writer.Put(spec.max);
   writer.Put(place.offset);
   writer.Put(place.bytes);
-  for (const std::uint64_t extent : place.shape) writer.Put(extent);
+  writer.Put(place.rows);
+  for (const std::uint64_t extent : spec.inner) writer.Put(extent);
   writer.PutName(spec.path);
-  for (const std::string& dimension : spec.dimensions) writer.PutName(dimension);
+  writer.PutName(spec.dimension);
   writer.ZeroUntil(begin + record_bytes);
 }
 
 }  // namespace
 
 std::uint64_t internal::RecordBytes(const TensorPlace& tensor) {
-  std::uint64_t bytes = kTensorFixedBytes + 8 * tensor.shape.size() + 1 + tensor.spec.path.size();
-  for (const std::string& dimension : tensor.spec.dimensions) bytes += 1 + dimension.size();
-  return RoundUp(bytes, 8);
+  const TensorSpec& spec = tensor.spec;
+  return RoundUp(
+      kTensorFixedBytes + 8 * spec.inner.size() + 1 + spec.path.size() + 1 + spec.dimension.size(),
+      8);
 }
 
 std::uint64_t LayOutPayload(std::span<TensorPlace> tensors) {

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kBatchFormatVersion = 1;
+inline constexpr std::uint32_t kBatchFormatVersion = 2;
 
 /// The content of a header.
 struct BatchHeader {

@@ -104,6 +104,24 @@ struct Record {
   std::uint64_t begin = 0;  // offset of the record
 };
 
+/// Reads the extents of a row. Afterwards their product is at most kMaxRowValues.
+void TakeInner(Reader& reader, std::uint8_t count, std::vector<std::uint64_t>& inner) {
+  std::uint64_t values = 1;
+  for (std::uint8_t i = 0; i < count; ++i) {
+    const std::uint64_t offset = reader.at();
+    // If rows had no bytes, any number of rows would be legal.
+    const auto extent = reader.TakeIn<std::uint64_t>("inner extent", 1, kMaxRowValues);
+    if (!reader.ok()) return;
+    values *= extent;  // at most the square of kMaxRowValues
+    if (values > kMaxRowValues) {
+      return reader.Fail(offset, "inner extent",
+                         fmt::format("at most {} values in a row", kMaxRowValues),
+                         fmt::format("{}", values));
+    }
+    inner.push_back(extent);
+  }
+}
+
 Record TakeRecord(Reader& reader) {
   Record record;
   record.begin = reader.at();
@@ -112,11 +130,11 @@ Record TakeRecord(Reader& reader) {
   spec.kind = static_cast<TensorKind>(reader.TakeIn<std::uint8_t>(
       "tensor kind", 0, static_cast<std::uint8_t>(TensorKind::kTableReference)));
   spec.dtype = static_cast<DType>(
-      reader.TakeIn<std::uint8_t>("dtype", 0, static_cast<std::uint8_t>(DType::kInt64)));
-  spec.expansion = static_cast<Expansion>(reader.TakeIn<std::uint8_t>(
-      "expansion", 0, static_cast<std::uint8_t>(Expansion::kEdgeSplits)));
-  const auto rank =
-      reader.TakeIn<std::uint8_t>("number of dimensions", 1, std::uint8_t{kMaxDimensions});
+      reader.TakeIn<std::uint8_t>("dtype", 0, static_cast<std::uint8_t>(DType::kFloat64)));
+  spec.expansion = static_cast<Expansion>(
+      reader.TakeIn<std::uint8_t>("expansion", 0, static_cast<std::uint8_t>(Expansion::kKeep)));
+  const auto inner =
+      reader.TakeIn<std::uint8_t>("number of inner extents", 0, std::uint8_t{kMaxInner});
   const auto record_bytes = reader.Take<std::uint32_t>("size of the tensor's record");
   record.splits = reader.Take<std::uint32_t>("number of the splits tensor");
   record.node_splits = reader.Take<std::uint32_t>("number of the node splits tensor");
@@ -126,23 +144,17 @@ Record TakeRecord(Reader& reader) {
   const std::uint64_t bytes_at = reader.at();
   place.bytes = reader.TakeIn<std::uint64_t>("tensor bytes", 0, kMaxTensorBytes);
 
-  std::uint64_t expected_bytes = DTypeSize(spec.dtype);
-  bool fits = true;
-  for (std::uint8_t i = 0; i < rank && reader.ok(); ++i) {
-    // If rows had no bytes, any number of rows would be legal.
-    place.shape.push_back(
-        reader.TakeIn<std::uint64_t>("tensor shape", i == 0 ? 0 : 1, kMaxTensorBytes));
-    fits &= !__builtin_mul_overflow(expected_bytes, place.shape.back(), &expected_bytes);
-  }
+  place.rows = reader.TakeIn<std::uint64_t>("tensor rows", 0, kMaxTensorBytes);
+  TakeInner(reader, inner, spec.inner);
+  std::uint64_t expected_bytes = 0;
+  const bool fits = !__builtin_mul_overflow(place.rows, spec.row_bytes(), &expected_bytes);
   if (!fits || expected_bytes != place.bytes) {
     reader.Fail(bytes_at, "tensor bytes",
                 fits ? fmt::format("{} as the shape says", expected_bytes) : "a shape that fits",
                 fmt::format("{}", place.bytes));
   }
   spec.path = reader.TakeName("tensor path");
-  for (std::uint8_t i = 0; i < rank && reader.ok(); ++i) {
-    spec.dimensions.push_back(reader.TakeName("name of a dimension"));
-  }
+  spec.dimension = reader.TakeName("name of a dimension");
   if (!reader.ok()) return record;
   if (record_bytes != RecordBytes(place)) {
     reader.Fail(record.begin + 4, "size of the tensor's record",
@@ -176,10 +188,10 @@ void CheckPlaces(Reader& reader, const std::vector<Record>& records, const Batch
     }
     const bool is_splits = place.spec.kind == TensorKind::kSplits;
     const std::uint64_t rows = graphs + (is_splits ? 1 : 0);
-    if (place.spec.splits.empty() && place.shape[0] != rows) {
-      reader.Fail(records[i].begin + kTensorFixedBytes,
+    if (place.spec.splits.empty() && place.rows != rows) {
+      reader.Fail(records[i].begin + kTensorFixedBytes - 8,
                   fmt::format("rows of tensor {}", place.spec.path), fmt::format("{}", rows),
-                  fmt::format("{}", place.shape[0]));
+                  fmt::format("{}", place.rows));
     }
   }
   if (payload_bytes != header.payload_bytes) {
@@ -235,8 +247,8 @@ Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
   MILLRACE_RETURN_IF_ERROR(reader.status());
   if (version != kBatchFormatVersion) {
     return Unimplemented(fmt::format(
-        "batch header: format version {} at offset 8: this program knows version {}; use the same "
-        "release on both sides",
+        "batch header: format version {} at offset 8: expected {}; use the same release on both "
+        "sides",
         version, kBatchFormatVersion));
   }
   reader.Take<std::uint32_t>("number of tensors");

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little,
 
 inline constexpr std::string_view kBatchMagic = "MILLBTCH";
 inline constexpr std::uint64_t kFixedBytes = 104;       // before the example ids
-inline constexpr std::uint64_t kTensorFixedBytes = 48;  // in a tensor's record, before its shape
+inline constexpr std::uint64_t kTensorFixedBytes = 56;  // in a tensor's record, before its extents
 inline constexpr std::uint64_t kChecksumBytes = 8;
 inline constexpr std::uint32_t kNoTensor = std::numeric_limits<std::uint32_t>::max();
 

@@ -12,7 +12,7 @@
 
 namespace millrace::internal {
 
-/// Calls f with a zero of the C++ type for `dtype`.
+/// Calls f with a zero of the C++ type for `dtype`. REQUIRES: IsInteger(dtype).
 template <class F>
 decltype(auto) VisitDType(DType dtype, F&& f) {
   switch (dtype) {
@@ -30,7 +30,7 @@ decltype(auto) VisitDType(DType dtype, F&& f) {
       return f(std::int16_t{0});
     case DType::kInt32:
       return f(std::int32_t{0});
-    case DType::kInt64:
+    default:
       break;
   }
   return f(std::int64_t{0});

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/dtype.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
 
@@ -23,24 +24,6 @@ inline constexpr std::uint64_t kTensorAlignment = 64;
 /// No example in a batch has more nodes. A larger one is dropped as `too_large`.
 inline constexpr std::uint32_t kMaxExampleNodes = 1u << 20;
 
-enum class DType : std::uint8_t {
-  kUint8,
-  kUint16,
-  kUint32,
-  kUint64,
-  kInt8,
-  kInt16,
-  kInt32,
-  kInt64
-};
-std::uint32_t DTypeSize(DType dtype);
-/// "uint8", … "int64".
-std::string_view DTypeName(DType dtype);
-/// Empty if no type has that name. The same holds for the other enumerations below.
-std::optional<DType> DTypeFromName(std::string_view name);
-/// The narrowest type that holds [min, max]; an unsigned one if min >= 0.
-DType NarrowestDType(std::int64_t min, std::uint64_t max);
-
 enum class TensorKind : std::uint8_t {
   kDense,           // one row per graph, node or edge
   kRaggedValues,    // the rows of all graphs, one after another; `splits` says where they are cut
@@ -49,18 +32,22 @@ enum class TensorKind : std::uint8_t {
   kTableReference,  // [B], row numbers in a static table
 };
 std::string_view TensorKindName(TensorKind kind);
+/// Empty if no kind has that name. The same holds for the other enumerations below.
 std::optional<TensorKind> TensorKindFromName(std::string_view name);
 
-/// The work of expansion on the values of a packed tensor, besides widening them.
+/// The work of expansion on the values of a packed tensor. All but kKeep deliver them as integers
+/// of one width, the session's index type.
 enum class Expansion : std::uint8_t {
-  kWiden,       // nothing more
+  kWiden,       // the integers as they are
   kNodeOffset,  // the number of a node in its example becomes its number in the batch
   kEdgeSource,  // like kNodeOffset; also adds the reversed edges and the self edges
   kEdgeTarget,  // the same, for the other end of each edge
   kEdgeLabel,   // adds the labels of the added edges
   kEdgeSplits,  // counts of the complete edges
+  kKeep,        // the values as they are, with the packed type
 };
 std::string_view ExpansionName(Expansion expansion);
+std::optional<Expansion> ExpansionFromName(std::string_view name);
 
 enum class Symmetrization : std::uint8_t { kDirected, kUndirected, kBidirectional };
 std::string_view SymmetrizationName(Symmetrization symmetrization);
@@ -85,32 +72,36 @@ struct ExpandSpec {
 struct TensorSpec {
   std::string path;  // for example "node_label"; '/' separates the branches of later pipelines
   TensorKind kind = TensorKind::kDense;
-  DType dtype = DType::kUint8;          // of the packed values
-  std::vector<std::string> dimensions;  // outermost first, for example {"nodes"}
-  std::string splits;                   // path of the splits tensor, for ragged values and strings
-  std::string node_splits;              // path of the splits that number nodes; empty: not needed
-  std::int64_t min = 0;                 // inclusive bounds of the packed values
+  DType dtype = DType::kUint8;       // of the packed values
+  std::string dimension;             // what the rows are, for example "nodes"
+  std::vector<std::uint64_t> inner;  // extents of a row, outermost first; none: a row is one value
+  std::string splits;                // path of the splits tensor, for ragged values and strings
+  std::string node_splits;           // path of the splits that number nodes; empty: not needed
+  std::int64_t min = 0;              // inclusive bounds of packed integers; 0 for other types
   std::uint64_t max = 0;
   Expansion expansion = Expansion::kWiden;
 
+  /// The number of values in a row, and their size.
+  std::uint64_t row_values() const {
+    std::uint64_t values = 1;
+    for (const std::uint64_t extent : inner) values *= extent;
+    return values;
+  }
+  std::uint64_t row_bytes() const { return row_values() * DTypeSize(dtype); }
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Why an example of a batch's range is not in the batch. A batch from a newer worker may have a
-/// number from 1 to kDropReasons - 1 that has no name here. drop_reasons.h says how to show it.
+/// Why an example of a batch's range is not in the batch. These reasons are those of every kind of
+/// dataset. A kind may have reasons of its own, with other numbers from 1 to kDropReasons - 1
+/// (Source::drop_reasons). drop_reasons.h says how to show a number.
 enum class DropReason : std::uint8_t {
-  kContextCutOff = 1,
   kTooLarge = 2,
-  kUnlabelledDefinition = 3,
   kExcluded = 4,
 };
-inline constexpr std::array kNamedDropReasons = {DropReason::kContextCutOff, DropReason::kTooLarge,
-                                                 DropReason::kUnlabelledDefinition,
-                                                 DropReason::kExcluded};
+inline constexpr std::array kNamedDropReasons = {DropReason::kTooLarge, DropReason::kExcluded};
 /// The numbers of reasons are below this, so that a report has room for a count of each.
 inline constexpr std::size_t kDropReasons = 64;
-/// "context_cut_off", "too_large", "unlabelled_definition" or "excluded". REQUIRES: the reason is
-/// one of these.
+/// "too_large" or "excluded". REQUIRES: the reason is one of these.
 std::string_view DropReasonName(DropReason reason);
 
 struct DroppedExample {
@@ -135,7 +126,7 @@ struct BatchInfo {
 /// A tensor's place in one batch's payload.
 struct TensorPlace {
   TensorSpec spec;
-  std::vector<std::uint64_t> shape;
+  std::uint64_t rows = 0;
   std::uint64_t offset = 0;  // from the begin of the payload
   std::uint64_t bytes = 0;   // without padding
 };

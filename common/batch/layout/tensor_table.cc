@@ -29,6 +29,48 @@ bool IsOneOf(Expansion expansion, std::initializer_list<Expansion> list) {
   return false;
 }
 
+/// The rules for dtype, row, bounds and what expansion does with the values.
+Status CheckValues(const TensorSpec& tensor) {
+  const bool keeps = tensor.expansion == Expansion::kKeep;
+  std::uint64_t values = 1;
+  if (tensor.inner.size() > kMaxInner) {
+    return Broken(tensor, fmt::format("its rows have {} dimensions, not at most {}",
+                                      tensor.inner.size(), kMaxInner));
+  }
+  for (const std::uint64_t extent : tensor.inner) {
+    if (extent == 0 || extent > kMaxRowValues || (values *= extent) > kMaxRowValues) {
+      return Broken(tensor, fmt::format("an extent of {} in its rows: expected at least 1, and at "
+                                        "most {} values in a row",
+                                        extent, kMaxRowValues));
+    }
+  }
+  if (IsInteger(tensor.dtype)) {
+    if (tensor.min < DTypeMin(tensor.dtype) || tensor.max > DTypeMax(tensor.dtype) ||
+        (tensor.min >= 0 && static_cast<std::uint64_t>(tensor.min) > tensor.max)) {
+      return Broken(tensor, fmt::format("bounds {} to {} are not a range of {}", tensor.min,
+                                        tensor.max, DTypeName(tensor.dtype)));
+    }
+  } else if (!keeps) {
+    return Broken(tensor, fmt::format("{} cannot expand as {}, only as keep",
+                                      DTypeName(tensor.dtype), ExpansionName(tensor.expansion)));
+  } else if (tensor.min != 0 || tensor.max != 0) {
+    return Broken(tensor, fmt::format("bounds {} to {}, but {} has none", tensor.min, tensor.max,
+                                      DTypeName(tensor.dtype)));
+  }
+  if (tensor.kind == TensorKind::kStringBytes && (tensor.dtype != DType::kUint8 || !keeps)) {
+    return Broken(tensor, "string bytes are uint8 and expand as keep");
+  }
+  if (tensor.kind == TensorKind::kTableReference && !IsInteger(tensor.dtype)) {
+    return Broken(tensor, "references to a table are integers");
+  }
+  const bool rows_of_one = tensor.kind == TensorKind::kSplits ||
+                           !IsOneOf(tensor.expansion, {Expansion::kWiden, Expansion::kKeep});
+  if (rows_of_one && !tensor.inner.empty()) {
+    return Broken(tensor, "splits, node numbers and edges have rows of one value");
+  }
+  return OkStatus();
+}
+
 /// REQUIRES: tensor.splits and tensor.node_splits are either empty or paths in `tensors`.
 Status CheckOne(std::span<const TensorSpec> tensors, const TensorSpec& tensor) {
   const auto is_splits = [&](std::string_view path) {
@@ -38,18 +80,10 @@ Status CheckOne(std::span<const TensorSpec> tensors, const TensorSpec& tensor) {
   if (!IsName(tensor.path)) {
     return InvalidArgument(fmt::format("a tensor's path is not {}", kNameRule));
   }
-  if (tensor.dimensions.empty() || tensor.dimensions.size() > kMaxDimensions) {
-    return Broken(tensor, fmt::format("has {} dimensions, not 1 to {}", tensor.dimensions.size(),
-                                      kMaxDimensions));
+  if (!IsName(tensor.dimension)) {
+    return Broken(tensor, fmt::format("its dimension is not {}", kNameRule));
   }
-  for (const std::string& dimension : tensor.dimensions) {
-    if (!IsName(dimension)) return Broken(tensor, fmt::format("a dimension is not {}", kNameRule));
-  }
-  if (tensor.min < DTypeMin(tensor.dtype) || tensor.max > DTypeMax(tensor.dtype) ||
-      (tensor.min >= 0 && static_cast<std::uint64_t>(tensor.min) > tensor.max)) {
-    return Broken(tensor, fmt::format("bounds {} to {} are not a range of {}", tensor.min,
-                                      tensor.max, DTypeName(tensor.dtype)));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckValues(tensor));
   if (!tensor.splits.empty() && !is_splits(tensor.splits)) {
     return Broken(tensor, fmt::format("splits {} is no tensor of kind splits", tensor.splits));
   }
@@ -72,20 +106,12 @@ Status CheckOne(std::span<const TensorSpec> tensors, const TensorSpec& tensor) {
   if (tensor.kind == TensorKind::kSplits) {
     if (IsSigned(tensor.dtype)) return Broken(tensor, "splits have to be unsigned");
     if (!tensor.splits.empty()) return Broken(tensor, "splits cannot be cut themselves");
-    if (tensor.dimensions.size() != 1) return Broken(tensor, "splits have one dimension");
     if (!IsOneOf(tensor.expansion, {Expansion::kWiden, Expansion::kEdgeSplits})) {
       return Broken(tensor,
                     fmt::format("splits cannot expand as {}", ExpansionName(tensor.expansion)));
     }
   } else if (tensor.expansion == Expansion::kEdgeSplits) {
     return Broken(tensor, "expands as edge_splits but is not of kind splits");
-  }
-  if (tensor.kind == TensorKind::kStringBytes &&
-      (tensor.dtype != DType::kUint8 || tensor.expansion != Expansion::kWiden)) {
-    return Broken(tensor, "string bytes are uint8 and only widen");
-  }
-  if (tensor.expansion != Expansion::kWiden && tensor.dimensions.size() != 1) {
-    return Broken(tensor, "node numbers and edges have one dimension");
   }
   return OkStatus();
 }
@@ -157,19 +183,6 @@ std::optional<std::size_t> FindTensor(std::span<const TensorSpec> tensors, std::
     if (tensors[i].path == path) return i;
   }
   return std::nullopt;
-}
-
-bool IsSigned(DType dtype) { return dtype >= DType::kInt8; }
-
-std::int64_t DTypeMin(DType dtype) {
-  if (!IsSigned(dtype)) return 0;
-  return std::numeric_limits<std::int64_t>::min() >> (64 - 8 * DTypeSize(dtype));
-}
-
-std::uint64_t DTypeMax(DType dtype) {
-  const std::uint64_t all =
-      std::numeric_limits<std::uint64_t>::max() >> (64 - 8 * DTypeSize(dtype));
-  return IsSigned(dtype) ? all >> 1 : all;
 }
 
 Result<std::vector<EdgeGroup>> CheckTensors(std::span<const TensorSpec> tensors,

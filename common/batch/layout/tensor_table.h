@@ -4,8 +4,13 @@
 //  - A tensor without `splits` has one row per graph. A tensor with `splits` has as many rows as
 //    the last number of the splits tensor that it names: node_label names node_splits, and
 //    edge_source names edge_splits.
+//  - A row is a value, or an array whose extents are fixed: at most kMaxInner of them, each at
+//    least 1, and at most kMaxRowValues values together.
+//  - Integers have bounds, which lie in the range of their type. Bools and floats have none (0),
+//  and
+//    expand as kKeep. So do string bytes, which are uint8.
 //  - A splits tensor has the kind kSplits, an unsigned dtype and graphs + 1 rows. It cuts at least
-//    one tensor.
+//    one tensor. Table references are integers.
 //  - A tensor with the expansion kNodeOffset, kEdgeSource or kEdgeTarget names in `node_splits` the
 //    splits tensor that numbers the nodes.
 //  - A splits tensor with the expansion kEdgeSplits cuts a group of edges: exactly one kEdgeSource,
@@ -30,7 +35,11 @@
 namespace millrace {
 
 inline constexpr std::size_t kMaxTensors = 1024;
+/// Dimensions of a tensor: its rows and the inner extents of a row.
 inline constexpr std::size_t kMaxDimensions = 8;
+inline constexpr std::size_t kMaxInner = kMaxDimensions - 1;
+/// No row has more values.
+inline constexpr std::uint64_t kMaxRowValues = std::uint64_t{1} << 30;
 inline constexpr std::uint32_t kMaxBaseEdgeLabels = 1u << 16;
 
 /// The numbers of the tensors that describe one group of edges.
@@ -44,11 +53,6 @@ struct EdgeGroup {
 
 /// The number of the tensor with this path; empty if there is none.
 std::optional<std::size_t> FindTensor(std::span<const TensorSpec> tensors, std::string_view path);
-
-/// The smallest and the largest value of an integer type.
-std::int64_t DTypeMin(DType dtype);
-std::uint64_t DTypeMax(DType dtype);
-bool IsSigned(DType dtype);
 
 /// The groups of edges, in the order of their splits. InvalidArgument names the tensor that breaks
 /// one of the rules above, and the rule.

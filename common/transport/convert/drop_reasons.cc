@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace millrace {
@@ -11,12 +12,8 @@ namespace {
 /// counterpart in the protocol does not compile.
 constexpr v1::DropReason Twin(DropReason reason) {
   switch (reason) {
-    case DropReason::kContextCutOff:
-      return v1::CONTEXT_CUT_OFF;
     case DropReason::kTooLarge:
       return v1::TOO_LARGE;
-    case DropReason::kUnlabelledDefinition:
-      return v1::UNLABELLED_DEFINITION;
     case DropReason::kExcluded:
       return v1::EXCLUDED;
   }
@@ -29,8 +26,6 @@ constexpr bool ReasonNumbersAgree() {
   }
   return true;
 }
-static_assert(v1::DropReason_ARRAYSIZE == kNamedDropReasons.size() + 1,
-              "common.proto and DropReason differ");
 static_assert(ReasonNumbersAgree(), "a DropReason has another number in common.proto");
 static_assert(v1::DropReason_ARRAYSIZE <= kDropReasons, "readers take no number so high");
 
@@ -42,9 +37,12 @@ DropReasonNames DropReasonsOf(const v1::Spec& spec) {
   return DropReasonNames({spec.drop_reasons().begin(), spec.drop_reasons().end()});
 }
 
-void AddDropReasons(v1::Spec& spec) {
-  for (const DropReason reason : kNamedDropReasons) {
-    spec.add_drop_reasons(std::string(DropReasonName(reason)));
+void AddDropReasons(const DropReasonNames& names, v1::Spec& spec) {
+  for (std::size_t number = 1; number < kDropReasons; ++number) {
+    const std::string_view name = names.Find(number);
+    if (name.empty()) continue;
+    while (static_cast<std::size_t>(spec.drop_reasons_size()) < number) spec.add_drop_reasons();
+    spec.set_drop_reasons(static_cast<int>(number - 1), std::string(name));
   }
 }
 

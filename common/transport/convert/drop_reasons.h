@@ -14,8 +14,8 @@ v1::DropReason ToProto(DropReason reason);
 
 /// The names that the spec of a plan has. Reasons that it does not name keep this program's names.
 DropReasonNames DropReasonsOf(const v1::Spec& spec);
-/// Puts the names of all reasons that this program knows into a spec.
-void AddDropReasons(v1::Spec& spec);
+/// Puts all reasons that have a name into a spec that has none yet.
+void AddDropReasons(const DropReasonNames& names, v1::Spec& spec);
 
 /// The name of the reason of a count. This is the count's own name, if a dispatcher wrote one into
 /// the status; otherwise `names` gives it.

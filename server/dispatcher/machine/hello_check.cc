@@ -78,6 +78,7 @@ Status CheckWorkerRef(const v1::WorkerRef& worker) {
 Status CheckDataset(const std::string& id, const v1::DatasetState& dataset) {
   MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's id", id, kMaxNameBytes));
   MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's digest", dataset.digest(), kMaxDigest));
+  MILLRACE_RETURN_IF_ERROR(CheckText("a dataset's kind", dataset.kind(), kMaxNameBytes));
   for (const v1::FileEntry& file : dataset.file_list()) {
     if (file.name().size() > kMaxFileName || file.digest().size() > kMaxDigest) {
       return InvalidArgument(fmt::format(

@@ -209,6 +209,7 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
   status.set_store_error(store.message());
   for (const auto& [id, dataset] : facts.datasets()) {
     v1::DatasetState& out = (*status.mutable_datasets())[id];
+    out.set_kind(dataset.kind());
     out.set_digest(dataset.digest());
     out.set_verifying(dataset.verifying());
     out.set_error(dataset.error());
@@ -216,6 +217,12 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
     out.set_examples(dataset.examples());
     out.set_left_out_files(dataset.left_out_files());
     *out.mutable_left_out() = dataset.left_out();
+    // A dispatcher compares no contents itself.
+    for (const auto& [number, worker] : facts.workers()) {
+      const auto reported = worker.report.datasets().find(id);
+      if (reported == worker.report.datasets().end()) continue;
+      out.set_unverified(std::max(out.unverified(), reported->second.unverified()));
+    }
   }
 
   std::map<std::string, std::vector<const SessionFacts*>> jobs;

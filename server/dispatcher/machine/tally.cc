@@ -15,16 +15,16 @@ std::uint64_t More(std::uint64_t before, std::uint64_t now) {
   return now > before ? now - before : 0;
 }
 
-bool IsNamed(v1::DropReason reason) {
-  return v1::DropReason_IsValid(reason) && reason != v1::DROP_REASON_UNSPECIFIED;
-}
+/// The metric's label for reasons without a name. They count as one reason, because a metric's label
+/// must have few values.
+constexpr const char* kOtherReason = "other";
 
-/// Reasons that this program has no name for count as one reason, because a metric's label must
-/// have few values.
-std::map<v1::DropReason, std::uint64_t> DroppedOf(const v1::Counters& counters) {
-  std::map<v1::DropReason, std::uint64_t> dropped;
+std::map<std::string, std::uint64_t> DroppedOf(const v1::Counters& counters,
+                                               const DropReasonNames& names) {
+  std::map<std::string, std::uint64_t> dropped;
   for (const auto& d : counters.dropped()) {
-    dropped[IsNamed(d.reason()) ? d.reason() : v1::DROP_REASON_UNSPECIFIED] += d.examples();
+    const std::string_view name = names.Find(static_cast<std::uint64_t>(d.reason()));
+    dropped[name.empty() ? kOtherReason : std::string(name)] += d.examples();
   }
   return dropped;
 }
@@ -72,7 +72,9 @@ void DispatcherTally::On(const SessionOpened& u) {
 
 void DispatcherTally::On(const SessionPlanned& u) {
   const auto session = sessions_.find(u.id);
-  if (session != sessions_.end()) session->second.stride = u.plan.steps.stride();
+  if (session == sessions_.end()) return;
+  session->second.stride = u.plan.steps.stride();
+  session->second.drop_reasons = DropReasonsOf(u.plan.spec);
 }
 
 void DispatcherTally::On(const SessionReported& u) {
@@ -111,8 +113,8 @@ void DispatcherTally::CountDelivered(Session& session, const v1::Counters& count
   job.batches += More(before.batches(), counters.batches());
   job.examples += More(before.examples(), counters.examples());
   job.bytes += More(before.bytes(), counters.bytes());
-  const auto dropped_before = DroppedOf(before);
-  for (const auto& [reason, examples] : DroppedOf(counters)) {
+  const auto dropped_before = DroppedOf(before, session.drop_reasons);
+  for (const auto& [reason, examples] : DroppedOf(counters, session.drop_reasons)) {
     const auto was = dropped_before.find(reason);
     dropped_[reason] += More(was == dropped_before.end() ? 0 : was->second, examples);
   }
@@ -169,14 +171,11 @@ void DispatcherTally::AddTo(MetricSet& metrics, Time now, double unix_seconds) c
   add(Metric::kSelfLeases, {}, self_leases_);
   add(Metric::kDuplicateBatchesDropped, {}, duplicates_);
   add(Metric::kDuplicateMismatch, {}, mismatches_);
-  const auto add_dropped = [&](v1::DropReason reason, std::string_view name) {
-    const auto count = dropped_.find(reason);
-    add(Metric::kExamplesDropped, {std::string(name)}, count == dropped_.end() ? 0 : count->second);
-  };
-  for (const DropReason reason : kNamedDropReasons) {
-    add_dropped(ToProto(reason), DropReasonName(reason));
-  }
-  add_dropped(v1::DROP_REASON_UNSPECIFIED, "other");
+  // The reasons of every kind of dataset are there from the beginning.
+  std::map<std::string, std::uint64_t> dropped = dropped_;
+  for (const DropReason reason : kNamedDropReasons) dropped[std::string(DropReasonName(reason))];
+  dropped[kOtherReason];
+  for (const auto& [reason, count] : dropped) add(Metric::kExamplesDropped, {reason}, count);
   for (const auto& [name, job] : jobs_) {
     add(Metric::kBatchesDelivered, {name}, job.batches);
     add(Metric::kExamplesDelivered, {name}, job.examples);

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "common/base/metrics.h"
+#include "common/batch/layout/drop_reasons.h"
 #include "server/dispatcher/machine/updates.h"
 
 namespace millrace {
@@ -55,6 +56,7 @@ class DispatcherTally {
     v1::Counters counted;
     std::uint64_t self_leases = 0;  // highest number of the leases that it granted itself
     std::uint64_t stride = 0;       // 0: no plan yet
+    DropReasonNames drop_reasons;   // the plan's
     Position granted;               // the end of the furthest lease that it has had
     bool failing = false;           // its last report names failing workers
     bool late = false;              // its last report names a late lease
@@ -79,7 +81,7 @@ class DispatcherTally {
   std::uint64_t self_leases_ = 0;
   std::uint64_t duplicates_ = 0;
   std::uint64_t mismatches_ = 0;
-  std::map<v1::DropReason, std::uint64_t> dropped_;
+  std::map<std::string, std::uint64_t> dropped_;  // by the name of the reason
   Histogram commits_;
   std::map<std::string, std::uint64_t> commit_errors_;  // by the label of the code
 };

@@ -13,7 +13,7 @@ namespace millrace {
 enum class ClosureEnd : std::uint8_t {
   kDone,
   kTooLarge,    // more than kMaxExampleNodes nodes, or kMaxExampleEdges edges
-  kUnlabelled,  // the closure reaches a definition that has no label
+  kUnlabelled,  // the closure reaches a boundary node that has no label
   kExcluded,    // the closure needs a file that the pipeline excludes
   kFailed,      // the view read impossible data; its status says what
 };
@@ -35,7 +35,7 @@ struct NodeLimit {
 /// The data read from a node: its label and the position of its edges.
 template <class View>
 struct LoadedNode {
-  std::uint32_t label;  // View::kDefinition for every definition; its own label is looked up later
+  std::uint32_t label;  // View::kBoundary for every boundary node; its own label is looked up later
   std::uint32_t count;  // number of edges
   typename View::EdgeAt edges;
 };

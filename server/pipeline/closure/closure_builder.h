@@ -1,7 +1,7 @@
 // Builds the forward closure of root nodes: all nodes that edges reach from the roots, and these
 // edges. Nodes are numbered in the order in which they are found, roots first. They are expanded
 // breadth first or depth first. Once `max_subgraph_size` nodes are numbered, edges to other nodes
-// are dropped. With `stop_at_definitions`, the edges of a definition are followed only if it is a
+// are dropped. With `stop_at_boundary`, the edges of a boundary node are followed only if it is a
 // root. Batches must equal those of the reference loader, so this order must not change.
 //
 // The builder is a template over a graph view and a visited set. So the loop over a mapped file and
@@ -13,7 +13,8 @@
 //   V::Home                         the data that all nodes of one home share
 //   V::Target                       where an edge leads: .slot is its place in the visited set
 //   V::EdgeAt                       where the edges of a node begin
-//   V::kDefinition                  the label that Load gives to definitions, and to nothing else
+//   V::kBoundary                    the label that Load gives to boundary nodes, at which closures
+//                                   may stop, and to nothing else
 //   const Home& HomeAt(std::uint32_t)
 //                                   the home with this number, which is also its .number
 //   std::uint32_t HomeOf(Node)
@@ -38,7 +39,7 @@
 //   void PrefetchNode(Node), void PrefetchEdges(EdgeAt), void PrefetchLabel(Node)
 //                                   hints that this will be read soon
 //   ClosureEnd LabelOf(Node, std::uint32_t*)
-//                                   the label of a definition
+//                                   the label of a boundary node
 //
 // An edge of a real graph may lead to a new node or to a known one, to a node with edges or
 // without; it may be the last edge of its node or not. No processor can predict this: a branch on
@@ -82,6 +83,8 @@ class ClosureBuilder {
   /// Gives the number of a node in the closure built last. False if the node is not in it.
   /// REQUIRES: slot < nodes.
   bool Find(std::uint64_t slot, std::uint32_t* number) { return visited_.Find(slot, number); }
+  /// The node with a number in the closure built last. REQUIRES: it has that many nodes.
+  const Node& NodeAt(std::uint32_t number) const { return nodes_.data()[number].node; }
 
  private:
   using Home = typename View::Home;
@@ -99,7 +102,7 @@ class ClosureBuilder {
   ClosureEnd Expand(View& view, std::uint32_t home, Closure& closure);
   /// Goes on from edge `*at` until an uncommon case comes; *at is then that edge, or the end of the
   /// line. `home` is the home where most edges begin.
-  template <bool kStopAtDefinitions>
+  template <bool kStopAtBoundary>
   void ExpandCommon(View& view, const Home& home, std::size_t* at, Closure& closure);
   /// Handles one edge, common or not.
   ClosureEnd ExpandAny(View& view, std::size_t at, Closure& closure);
@@ -130,7 +133,7 @@ class ClosureBuilder {
     closure.node_labels.Reserve(nodes);
     nodes_.Reserve(nodes);
     pending_.Reserve(nodes);
-    definitions_.Reserve(nodes);
+    boundary_.Reserve(nodes);
   }
 
   void SetNodes(std::uint32_t nodes) {
@@ -142,9 +145,9 @@ class ClosureBuilder {
   Visited visited_;
   std::uint32_t roots_ = 0;
   std::uint32_t numbered_ = 0;  // nodes of the example built last, even if its build failed
-  ScratchArray<FoundNode<Node>> nodes_;      // by number
-  ScratchArray<Pending> pending_;            // a stack
-  ScratchArray<std::uint32_t> definitions_;  // numbers of definitions
+  ScratchArray<FoundNode<Node>> nodes_;   // by number
+  ScratchArray<Pending> pending_;         // a stack
+  ScratchArray<std::uint32_t> boundary_;  // numbers of boundary nodes
   bool any_dropped_ = false;
 };
 
@@ -160,7 +163,8 @@ ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node
   if (end == ClosureEnd::kDone && !roots.empty()) {
     end = Expand(view, view.HomeOf(roots.front()), closure);
   }
-  // A definition without label that was met earlier takes precedence over what ended the example.
+  // A boundary node without label that was met earlier takes precedence over what ended the
+  // example.
   if (const ClosureEnd labelled = LabelNodes(view, closure); labelled != ClosureEnd::kDone) {
     return labelled;
   }
@@ -195,7 +199,7 @@ template <class View, class Visited>
 ClosureEnd ClosureBuilder<View, Visited>::Expand(View& view, std::uint32_t home, Closure& closure) {
   for (std::size_t at = 0;; ++at) {
     if (!depth_first()) {
-      if (options_.stop_at_definitions) {
+      if (options_.stop_at_boundary) {
         ExpandCommon<true>(view, view.HomeAt(home), &at, closure);
       } else {
         ExpandCommon<false>(view, view.HomeAt(home), &at, closure);
@@ -212,7 +216,7 @@ ClosureEnd ClosureBuilder<View, Visited>::Expand(View& view, std::uint32_t home,
 }
 
 template <class View, class Visited>
-template <bool kStopAtDefinitions>
+template <bool kStopAtBoundary>
 [[gnu::noinline]] void ClosureBuilder<View, Visited>::ExpandCommon(View& view, const Home& home,
                                                                    std::size_t* at,
                                                                    Closure& closure) {
@@ -244,7 +248,7 @@ template <bool kStopAtDefinitions>
     std::uint32_t is_new = visited.Number(target.slot, count, &number);
     __asm__("" : "+r"(is_new));  // keeps it a number, so that the compiler makes no branch
     std::uint32_t edges = loaded.count & (0 - is_new);
-    if (kStopAtDefinitions) edges = loaded.label == View::kDefinition ? 0 : edges;
+    if (kStopAtBoundary) edges = loaded.label == View::kBoundary ? 0 : edges;
     if (edges > kEdgesAtOnce) [[unlikely]]
       break;
     visited.Set(target.slot, number);
@@ -293,7 +297,7 @@ ClosureEnd ClosureBuilder<View, Visited>::ExpandAny(View& view, std::size_t at, 
   if (const ClosureEnd end = view.LoadAny(node, &loaded); end != ClosureEnd::kDone) return end;
   nodes_.data()[number] = {node, loaded.label};
   SetNodes(number + 1);
-  if (loaded.label == View::kDefinition && options_.stop_at_definitions) return ClosureEnd::kDone;
+  if (loaded.label == View::kBoundary && options_.stop_at_boundary) return ClosureEnd::kDone;
   return Add(view, loaded, number, closure);
 }
 
@@ -325,16 +329,16 @@ template <class View, class Visited>
 ClosureEnd ClosureBuilder<View, Visited>::LabelNodes(View& view, Closure& closure) {
   const FoundNode<Node>* const nodes = nodes_.data();
   std::uint32_t* const labels = closure.node_labels.data();
-  std::uint32_t* const definitions = definitions_.data();
+  std::uint32_t* const boundary = boundary_.data();
   std::size_t count = 0;
   for (std::uint32_t number = 0; number < numbered_; ++number) {
     labels[number] = nodes[number].label;
-    definitions[count] = number;
-    count += nodes[number].label == View::kDefinition;
+    boundary[count] = number;
+    count += nodes[number].label == View::kBoundary;
   }
   closure.node_labels.SetSize(numbered_);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t number = definitions[i];
+    const std::uint32_t number = boundary[i];
     if (const ClosureEnd end = view.LabelOf(nodes[number].node, labels + number);
         end != ClosureEnd::kDone) {
       return end;

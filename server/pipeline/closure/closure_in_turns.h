@@ -43,6 +43,8 @@ class ClosureInTurns {
   /// Gives the number of a node in the closure built last. False if the node is not in it.
   /// REQUIRES: slot < nodes.
   bool Find(std::uint64_t slot, std::uint32_t* number) { return visited_.Find(slot, number); }
+  /// The node with a number in the closure built last. REQUIRES: it has that many nodes.
+  const Node& NodeAt(std::uint32_t number) const { return found_.data()[number].node; }
 
  private:
   struct Found {
@@ -101,8 +103,8 @@ bool ClosureInTurns<View>::Advance(View& view, Closure& closure, ClosureEnd* end
   if (end_ == ClosureEnd::kDone && (copied_ < numbered_ || followed_ < closure.edges())) {
     return false;
   }
-  // The nodes that were numbered before the example ended are read all the same: a definition
-  // without label among them takes precedence over what ended it.
+  // The nodes that were numbered before the example ended are read all the same: a boundary
+  // node without label among them takes precedence over what ended it.
   const ClosureEnd read = ReadNodes(view, numbered_);
   const ClosureEnd labelled = LabelNodes(view, closure);
   closure.SetEdges(kept_);
@@ -164,7 +166,7 @@ ClosureEnd ClosureInTurns<View>::ReadNodes(View& view, std::uint32_t until) {
       return end;
     }
     view.PrefetchEdges(found.loaded.edges);
-    if (found.loaded.label == View::kDefinition) view.PrefetchLabel(found.node);
+    if (found.loaded.label == View::kBoundary) view.PrefetchLabel(found.node);
   }
   return ClosureEnd::kDone;
 }
@@ -173,9 +175,8 @@ template <class View>
 ClosureEnd ClosureInTurns<View>::CopyEdges(const View& view, Closure& closure) {
   for (; copied_ < read_; ++copied_) {
     const Found& found = found_.data()[copied_];
-    // Roots are expanded even if they are definitions.
-    if (options_.stop_at_definitions && found.loaded.label == View::kDefinition &&
-        copied_ >= roots_) {
+    // Roots are expanded even if they are boundary nodes.
+    if (options_.stop_at_boundary && found.loaded.label == View::kBoundary && copied_ >= roots_) {
       continue;
     }
     const std::size_t size = closure.edges();
@@ -198,7 +199,7 @@ ClosureEnd ClosureInTurns<View>::LabelNodes(View& view, Closure& closure) {
   for (std::uint32_t number = 0; number < read_; ++number) {
     const Found& found = found_.data()[number];
     labels[number] = found.loaded.label;
-    if (found.loaded.label != View::kDefinition) continue;
+    if (found.loaded.label != View::kBoundary) continue;
     if (const ClosureEnd end = view.LabelOf(found.node, labels + number);
         end != ClosureEnd::kDone) {
       return end;

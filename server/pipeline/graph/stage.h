@@ -1,6 +1,6 @@
-// Stages: the parts of a pipeline. A stage is one file in server/pipeline/operations and one line
-// in the stage table (stage_table.cc). It has a name, parameters with defaults and help, a version,
-// a place, and its code.
+// Stages: what a pipeline consists of. A stage is one file in server/pipeline/operations and one
+// line in the stage table (stage_table.cc); a kind of dataset brings further ones. A stage has a
+// name, parameters with defaults and help, a version, a place, and its code.
 //
 // Value types and pure functions. They use no clock, and no randomness except that of a plan's
 // keys.
@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-class PlanDraft;
+class PlanParts;
 
 /// A parameter's value. monostate stands for null, and for a parameter that is absent by default.
 using ParamValue =
@@ -44,6 +44,13 @@ struct Parameter {
   /// Order and repetition have no meaning in a list. For a list of lists this holds for the inner
   /// lists.
   bool unordered = false;
+  /// Other defaults for some sources, by their names.
+  std::map<std::string, ParamValue, std::less<>> default_of_source = {};
+
+  const ParamValue& DefaultFor(std::string_view source) const {
+    const auto found = default_of_source.find(source);
+    return found == default_of_source.end() ? default_value : found->second;
+  }
 };
 
 /// Where a stage's code runs.
@@ -54,10 +61,16 @@ std::string_view StagePlaceName(StagePlace place);
 class Params {
  public:
   Params() = default;
-  explicit Params(std::map<std::string, ParamValue> values) : values_(std::move(values)) {}
+  /// `source`: the pipeline's source, which may have defaults of its own.
+  explicit Params(std::map<std::string, ParamValue> values, std::string source = "")
+      : values_(std::move(values)), source_(std::move(source)) {}
 
   const std::map<std::string, ParamValue>& values() const { return values_; }
   bool is_set(std::string_view name) const;
+  /// Whether the parameter has its default.
+  bool IsDefault(const Parameter& parameter) const {
+    return values_.at(parameter.name) == parameter.DefaultFor(source_);
+  }
   /// REQUIRES: the parameter exists and has this type. The pipeline's checks make sure of it.
   bool GetBool(std::string_view name) const;
   std::int64_t GetInt(std::string_view name) const;
@@ -69,6 +82,7 @@ class Params {
 
  private:
   std::map<std::string, ParamValue> values_;
+  std::string source_;
 };
 
 /// A kind of stage: one line of the table.
@@ -86,13 +100,15 @@ struct StageType {
   /// that are used. A message that begins with "<parameter>: " is reported at the place of that
   /// parameter.
   std::function<Status(const Params&)> check;
-  /// Adds the stage to a plan under construction. Stages are called in the table's order.
-  std::function<Status(const Params&, PlanDraft&)> compile;
+  /// Gives the stage's parts to a plan. Stages are called in the table's order.
+  std::function<Status(const Params&, PlanParts&)> compile;
   /// True: if the file does not have the stage, neither does the plan (shuffle). False: the plan
   /// has the stage with its defaults. The canonical text shows that an optional stage is present:
   /// it has the stage's first parameter even if that has its default value.
   bool optional = false;
-  /// True: the stage is written `name: value`, with the value of its only parameter (source).
+  /// True: the stage is written `name: value`, with the value of its first parameter (source), or
+  /// `name: {value: other}`. The latter also sets the parameter with the name `value`, if there is
+  /// one; otherwise `other` has to be {}.
   bool scalar = false;
   /// False if the stage leaves every example in its place (exclude). Such a stage is not part of
   /// the order digest or of stage fingerprints.
@@ -101,11 +117,16 @@ struct StageType {
   std::vector<std::string> reserved = {};
 };
 
-/// The table of stages, in the order in which they apply. Tests extend it.
+/// A stage that goes into a table before the stage named `before`. If the table has a stage of the
+/// same name, that one gets the parameters besides its own.
+struct AddedStage {
+  StageType stage;
+  std::string before;
+};
+
+/// The table of stages, in the order in which they apply.
 class StageTable {
  public:
-  /// The table of all stages of the product.
-  static const StageTable& Default();
   explicit StageTable(std::vector<StageType> stages) : stages_(std::move(stages)) {}
 
   std::span<const StageType> stages() const { return stages_; }
@@ -114,8 +135,11 @@ class StageTable {
   /// Returns this table with one more stage, placed before the stage named `before`. REQUIRES: that
   /// stage exists.
   StageTable With(StageType stage, std::string_view before) const;
-  /// Returns this table with one more name that `source:` accepts.
-  StageTable WithSource(std::string name) const;
+  /// Returns this table with a stage, or with more parameters of one.
+  StageTable With(AddedStage added) const;
+  /// Returns this table with another default of "stage.parameter" for pipelines with a source.
+  /// REQUIRES: the parameter exists.
+  StageTable WithDefault(std::string_view key, const std::string& source, ParamValue value) const;
 
  private:
   std::vector<StageType> stages_;

@@ -1,7 +1,8 @@
 // batch: how many examples a step holds, and how the last, incomplete step is handled.
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 namespace {
@@ -52,14 +53,13 @@ StageType BatchStage() {
   };
   stage.reserved = {"budget", "bucket", "short"};
   stage.check = CheckBatch;
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    if (params.is_set("size")) {
-      draft.batch.size = static_cast<std::uint64_t>(params.GetInt("size"));
-    }
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    BatchPart& batch = parts.Edit<BatchPart>();
+    if (params.is_set("size")) batch.size = static_cast<std::uint64_t>(params.GetInt("size"));
     if (params.is_set("global_size")) {
-      draft.batch.global_size = static_cast<std::uint64_t>(params.GetInt("global_size"));
+      batch.global_size = static_cast<std::uint64_t>(params.GetInt("global_size"));
     }
-    draft.batch.keep = params.GetString("remainder") == "keep";
+    batch.keep = params.GetString("remainder") == "keep";
     return OkStatus();
   };
   return stage;

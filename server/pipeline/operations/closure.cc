@@ -1,6 +1,7 @@
 // closure: how the graph of an example is found from its roots.
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
 
 namespace millrace {
@@ -26,20 +27,13 @@ StageType ClosureStage() {
           .help = "bfs: breadth first; dfs: depth first",
           .allowed = {"bfs", "dfs"},
       },
-      {
-          .name = "stop_at_definitions",
-          .types = {ParamType::kBool},
-          .default_value = true,
-          .help = "definitions are found but not gone through (roots always are)",
-      },
   };
   stage.reserved = {"kind"};
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    draft.closure.max_subgraph_size =
-        static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
-    draft.closure.order = params.GetString("order") == "bfs" ? ClosureOrder::kBreadthFirst
-                                                             : ClosureOrder::kDepthFirst;
-    draft.closure.stop_at_definitions = params.GetBool("stop_at_definitions");
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    ClosureOptions& options = parts.Edit<ClosurePart>().options;
+    options.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
+    options.order = params.GetString("order") == "bfs" ? ClosureOrder::kBreadthFirst
+                                                       : ClosureOrder::kDepthFirst;
     return OkStatus();
   };
   return stage;

@@ -1,7 +1,8 @@
 // edges: how the edges of delivered batches are completed. Packed batches hold only the base edges;
 // the code that completes them lies in common/batch.
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
 
 namespace millrace {
@@ -28,10 +29,11 @@ StageType EdgesStage() {
           .help = "one more edge from every node to itself, with a label of its own",
       },
   };
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    draft.edges.symmetrization = SymmetrizationFromName(params.GetString("symmetrization"))
-                                     .value_or(Symmetrization::kBidirectional);
-    draft.edges.add_self_edges = params.GetBool("add_self_edges");
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    EdgesPart& edges = parts.Edit<EdgesPart>();
+    edges.symmetrization = SymmetrizationFromName(params.GetString("symmetrization"))
+                               .value_or(Symmetrization::kBidirectional);
+    edges.add_self_edges = params.GetBool("add_self_edges");
     return OkStatus();
   };
   return stage;

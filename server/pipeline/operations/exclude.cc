@@ -1,8 +1,9 @@
 // exclude: files that are never opened. Every example keeps its place, so that cursors stay valid.
 // An example that needs an excluded file is dropped in its place.
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 
@@ -19,8 +20,8 @@ StageType ExcludeStage() {
       .help = "names of the files, as in the dataset",
       .unordered = true,
   }};
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    draft.excluded_files = params.GetStrings("files");
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    parts.Edit<ExcludePart>().files = params.GetStrings("files");
     return OkStatus();
   };
   return stage;

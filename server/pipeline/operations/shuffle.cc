@@ -1,7 +1,8 @@
 // shuffle: a new order of all examples in every epoch.
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 
@@ -19,8 +20,8 @@ StageType ShuffleStage() {
       .min = 0,
   }};
   stage.reserved = {"block"};
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    draft.shuffle_seed = params.GetInt("seed");
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    parts.Edit<ShufflePart>().seed = params.GetInt("seed");
     return OkStatus();
   };
   return stage;

@@ -1,6 +1,11 @@
-// source: which kind of example the plan draws.
+// source: what an example is. The kinds of datasets bring the values.
 
-#include "server/pipeline/graph/plan_draft.h"
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
 
 namespace millrace {
@@ -14,12 +19,26 @@ StageType SourceStage() {
   stage.parameters = {{
       .name = "source",
       .types = {ParamType::kString},
-      .help = "proof_states: one example a proof state; definitions: one a cluster of definitions",
-      .allowed = {"proof_states", "definitions"},
       .required = true,
   }};
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    draft.source = params.GetString("source");
+  // Parameters after the first are arguments of the source with their name.
+  stage.unused = [](std::string_view, const Params& params) {
+    std::vector<std::string> unused;
+    for (const auto& [name, value] : params.values()) {
+      if (name != "source" && name != params.GetString("source")) unused.push_back(name);
+    }
+    return unused;
+  };
+  stage.check = [](const Params& params) {
+    const std::string& chosen = params.GetString("source");
+    if (!params.values().contains(chosen) || params.is_set(chosen)) return OkStatus();
+    return InvalidArgument(fmt::format("{0} needs a value: write source: {{{0}: …}}", chosen));
+  };
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    SourcePart& source = parts.Edit<SourcePart>();
+    source.name = params.GetString("source");
+    const auto argument = params.values().find(source.name);
+    if (argument != params.values().end()) source.argument = argument->second;
     return OkStatus();
   };
   return stage;

@@ -4,8 +4,9 @@
 
 #include <fmt/core.h>
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 namespace {
@@ -84,7 +85,8 @@ StageType SplitStage() {
           .name = "method",
           .types = {ParamType::kString},
           .default_value = std::string("disabled"),
-          .help = "hash: by definition, at random; file_prefix: by file name; disabled: all are 0",
+          .help = "hash: at random, by a column of the source; file_prefix: by file name; "
+                  "disabled: all 0",
           .allowed = {"hash", "file_prefix", "disabled"},
           .required = true,
       },
@@ -119,9 +121,10 @@ StageType SplitStage() {
   };
   stage.unused = [](std::string_view, const Params& params) { return UnusedBy(MethodOf(params)); };
   stage.check = CheckSplit;
-  stage.compile = [](const Params& params, PlanDraft& draft) {
-    draft.split = OptionsOf(params);
-    if (params.is_set("take")) draft.take = params.GetInts("take");
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    SplitPart& split = parts.Edit<SplitPart>();
+    split.split = OptionsOf(params);
+    if (params.is_set("take")) split.take = params.GetInts("take");
     return OkStatus();
   };
   return stage;

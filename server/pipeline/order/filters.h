@@ -1,21 +1,55 @@
 // Filters: they decide which numbered examples are left out before anything is built.
 //
-// Pure functions; thread-safe.
+// Immutable once made; thread-safe. Refers to the source and the part, which must outlive it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/expr/expression.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 
-/// Adds the columns that PassesFilters reads to the wanted columns.
-void AddColumnsOfFilters(const PlanDraft& draft, WantedColumns& wanted);
+class Filters {
+ public:
+  /// InvalidArgument if a condition or expression reads a column that the source does not have.
+  static Result<Filters> Make(const Source& source, const FilterPart& part);
 
-/// Whether an example with these columns passes the filters and every predicate of further stages.
-/// restrict_to_spine and required_tactic_occurrence do not act here: they decide which examples a
-/// source numbers at all.
-bool PassesFilters(const Source& source, const PlanDraft& draft, ExampleId example,
-                   const ExampleColumns& columns);
+  /// Numbers of the columns that Pass and Where read: one for each condition, then those of the
+  /// expression.
+  const std::vector<std::size_t>& columns() const { return columns_; }
+  /// Whether there is nothing to pass.
+  bool empty() const {
+    return columns_.empty() && part_->predicates.empty() && part_->where.empty();
+  }
+  /// Memory for Where; one for each thread.
+  struct Scratch {
+    std::vector<std::uint64_t> expression;  // words, so that values are aligned
+    std::vector<std::byte> results;
+  };
+  /// Sets passes[i] to whether the expression is not 0 for example i. `values[c]` has, for each of
+  /// them, its value in the c-th of columns().
+  void Where(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
+             std::span<std::uint8_t> passes) const;
+  /// Whether an example passes every condition and predicate, the expression aside. `values[c][i]`
+  /// is its value in the c-th of columns().
+  bool Pass(ExampleId example, std::span<const std::vector<std::int64_t>> values,
+            std::size_t i) const;
+
+ private:
+  Filters(const Source& source, const FilterPart& part) : source_(&source), part_(&part) {}
+
+  const Source* source_;
+  const FilterPart* part_;
+  std::vector<std::size_t> columns_;
+  std::optional<Expression> where_;
+};
 
 }  // namespace millrace

@@ -15,10 +15,10 @@ namespace {
 /// Number of examples whose columns are read at once.
 constexpr std::uint64_t kChunk = 1024;
 
-Result<std::vector<bool>> TakenLabels(const PlanDraft& draft, std::uint32_t labels) {
-  std::vector<bool> taken(labels, !draft.take.has_value());
-  if (!draft.take) return taken;
-  for (const std::int64_t label : *draft.take) {
+Result<std::vector<bool>> TakenLabels(const SplitPart& split, std::uint32_t labels) {
+  std::vector<bool> taken(labels, !split.take.has_value());
+  if (!split.take) return taken;
+  for (const std::int64_t label : *split.take) {
     if (label < 0 || label >= labels) {
       return InvalidArgument(
           fmt::format("split.take: expected labels from 0 to {}, got {}", labels - 1, label));
@@ -30,18 +30,18 @@ Result<std::vector<bool>> TakenLabels(const PlanDraft& draft, std::uint32_t labe
 
 }  // namespace
 
-Result<Selection> Selection::Make(const Source& source, const PlanDraft& draft) {
-  MILLRACE_ASSIGN_OR_RETURN(SplitLabels split, SplitLabels::Make(source, draft.split));
-  MILLRACE_ASSIGN_OR_RETURN(const std::vector<bool> taken, TakenLabels(draft, split.size()));
+Result<Selection> Selection::Make(const Source& source, const SplitPart& split_part,
+                                  const FilterPart& filter) {
+  MILLRACE_ASSIGN_OR_RETURN(SplitLabels split, SplitLabels::Make(source, split_part.split));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<bool> taken, TakenLabels(split_part, split.size()));
+  MILLRACE_ASSIGN_OR_RETURN(const Filters filters, Filters::Make(source, filter));
   const std::uint64_t examples = source.examples();
   Selection selection(std::move(split));
   PlanCounts& counts = selection.counts_;
   counts.source_examples = examples;
   counts.examples_per_split.assign(taken.size(), 0);
-  WantedColumns wanted;
-  selection.split_.AddColumns(wanted);
-  AddColumnsOfFilters(draft, wanted);
-  if (!wanted.any() && draft.predicates.empty()) {
+  const std::optional<std::size_t> label_column = selection.split_.column();
+  if (!label_column && filters.empty()) {
     // Every example has label 0.
     counts.examples_per_split[0] = examples;
     counts.selected = taken[0] ? examples : 0;
@@ -54,15 +54,25 @@ Result<Selection> Selection::Make(const Source& source, const PlanDraft& draft) 
   }
   RankedBitmap selected(examples);
   SplitLabels::Reader label_of(selection.split_);
-  std::vector<ExampleColumns> columns(std::min(examples, kChunk));
+  Filters::Scratch scratch;
+  std::vector<std::uint8_t> passes(std::min(examples, kChunk));
+  // The values of a chunk: the columns of the filters, then the one that decides labels.
+  std::vector<std::vector<std::int64_t>> values(filters.columns().size() + 1);
+  for (auto& column : values) column.resize(std::min(examples, kChunk));
   for (std::uint64_t first = 0; first < examples; first += kChunk) {
     const std::uint64_t count = std::min(kChunk, examples - first);
-    source.ReadColumns(ExampleId(first), wanted, std::span(columns).first(count));
+    std::vector<ColumnValues> wanted;
+    for (std::size_t c = 0; c < filters.columns().size(); ++c) {
+      wanted.push_back({filters.columns()[c], std::span(values[c]).first(count)});
+    }
+    if (label_column) wanted.push_back({*label_column, std::span(values.back()).first(count)});
+    source.ReadColumns(ExampleId(first), wanted);
+    filters.Where(values, scratch, std::span(passes).first(count));
     for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint32_t label = label_of.Of(columns[i]);
+      const std::uint32_t label = label_column ? label_of.Of(values.back()[i]) : 0;
       ++counts.examples_per_split[label];
       if (!taken[label]) continue;
-      if (PassesFilters(source, draft, ExampleId(first + i), columns[i])) {
+      if (passes[i] != 0 && filters.Pass(ExampleId(first + i), values, i)) {
         selected.Set(first + i);
       } else {
         ++counts.filtered;

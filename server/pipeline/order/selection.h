@@ -12,7 +12,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/ranked_bitmap.h"
 #include "server/pipeline/order/split_labels.h"
 
@@ -28,9 +28,10 @@ struct PlanCounts {
 
 class Selection {
  public:
-  /// InvalidArgument if the split does not fit the source, or if `take` names no label of the
-  /// split.
-  static Result<Selection> Make(const Source& source, const PlanDraft& draft);
+  /// InvalidArgument if the split or the filter does not fit the source, or if `take` names no
+  /// label of the split.
+  static Result<Selection> Make(const Source& source, const SplitPart& split,
+                                const FilterPart& filter);
 
   const PlanCounts& counts() const { return counts_; }
   /// Number of examples in an epoch.

@@ -15,27 +15,28 @@ Result<SplitLabels> SplitLabels::Make(const Source& source, const SplitOptions& 
   }
   if (split.method == SplitMethod::kHash) {
     MILLRACE_ASSIGN_OR_RETURN(labels.hash_, HashSplit::Create(split));
+    if (source.split_column().empty()) return labels;
+    MILLRACE_ASSIGN_OR_RETURN(labels.column_, source.FindColumn(source.split_column()));
   } else if (split.method == SplitMethod::kFilePrefix) {
     MILLRACE_ASSIGN_OR_RETURN(labels.by_file_, source.FileLabels(split));
+    MILLRACE_ASSIGN_OR_RETURN(labels.column_, source.FindColumn(kFileColumn));
   }
   return labels;
 }
 
 std::uint32_t SplitLabels::Of(const Source& source, ExampleId example) const {
-  if (hash_) return LabelOf(source.SplitIdentity(example));
-  return by_file_.empty() ? 0 : by_file_[source.File(example)];
+  if (!column_) return 0;
+  std::int64_t value = 0;
+  const ColumnValues wanted{*column_, {&value, 1}};
+  source.ReadColumns(example, {&wanted, 1});
+  return LabelOf(value);
 }
 
-void SplitLabels::AddColumns(WantedColumns& wanted) const {
-  wanted.split_identity = wanted.split_identity || hash_.has_value();
-  wanted.file = wanted.file || !by_file_.empty();
-}
-
-std::uint32_t SplitLabels::Reader::Of(const ExampleColumns& columns) {
-  if (!labels_.hash_) return labels_.by_file_.empty() ? 0 : labels_.by_file_[columns.file];
-  if (columns.split_identity != known_) {
-    known_ = columns.split_identity;
-    label_ = labels_.LabelOf(known_);
+std::uint32_t SplitLabels::Reader::Of(std::int64_t value) {
+  if (!labels_.hash_) return labels_.LabelOf(value);
+  if (value != known_) {
+    known_ = value;
+    label_ = labels_.LabelOf(value);
   }
   return label_;
 }

@@ -24,30 +24,33 @@ class SplitLabels {
   /// The label of an example. REQUIRES: the source has it.
   std::uint32_t Of(const Source& source, ExampleId example) const;
 
-  /// Adds the columns that a Reader reads to the wanted columns.
-  void AddColumns(WantedColumns& wanted) const;
+  /// The number of the column that a Reader reads; nothing if all labels are 0.
+  std::optional<std::size_t> column() const { return column_; }
 
-  /// Reads labels of examples in the order of their ids. Neighbours often share one identity, which
-  /// is then hashed only once. Not thread-safe; refers to the labels.
+  /// Reads labels of examples in the order of their ids. Neighbours often share one value, which is
+  /// then hashed only once. Not thread-safe; refers to the labels.
   class Reader {
    public:
     explicit Reader(const SplitLabels& labels) : labels_(labels) {}
-    std::uint32_t Of(const ExampleColumns& columns);
+    /// The label of an example with this value in column().
+    std::uint32_t Of(std::int64_t value);
 
    private:
     const SplitLabels& labels_;
-    std::optional<std::uint64_t> known_;
+    std::optional<std::int64_t> known_;
     std::uint32_t label_ = 0;  // the label of known_
   };
 
  private:
   SplitLabels() = default;
 
-  std::uint32_t LabelOf(const std::optional<std::uint64_t>& identity) const {
-    return identity ? hash_->Label(*identity) : 0;
+  std::uint32_t LabelOf(std::int64_t value) const {
+    return hash_ ? hash_->Label(static_cast<std::uint64_t>(value))
+                 : by_file_[static_cast<std::size_t>(value)];
   }
 
   std::uint32_t size_ = 1;
+  std::optional<std::size_t> column_;
   std::optional<HashSplit> hash_;
   std::vector<std::uint32_t> by_file_;  // labels by file; used for a split by files
 };

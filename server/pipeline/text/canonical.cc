@@ -2,21 +2,26 @@
 
 #include <algorithm>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/base/hash.h"
+#include "common/base/json_text.h"
+#include "common/operations/pad.h"
+#include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
 
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter) {
-  return stage.scalar ? stage.name : fmt::format("{}.{}", stage.name, parameter.name);
+  if (stage.scalar && parameter.name == stage.parameters.front().name) return stage.name;
+  return fmt::format("{}.{}", stage.name, parameter.name);
 }
 
 bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params) {
   const bool shows_presence = stage.optional && parameter.name == stage.parameters.front().name;
-  return shows_presence || params.values().at(parameter.name) != parameter.default_value;
+  return shows_presence || !params.IsDefault(parameter);
 }
 
 std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params) {
@@ -31,13 +36,68 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
   return lines;
 }
 
-std::string CanonicalText(const std::vector<StageConfig>& stages, CanonicalScope scope) {
+std::string_view RunPlaceName(RunPlace place) {
+  if (place == RunPlace::kWorker) return "worker";
+  if (place == RunPlace::kConsumer) return "consumer";
+  return "";
+}
+
+std::string FormatDefinition(const TensorDefinition& definition, const OperationType& operation) {
+  const std::vector<OperationParameter> parameters = AllParameters(operation);
+  std::map<std::string, std::string> keys;
+  for (const auto& [name, value] : definition.params.values()) {
+    keys[name] = FormatOperationValue(*FindOperationParameter(parameters, name), value);
+  }
+  if (definition.at != RunPlace::kAny) keys["at"] = RunPlaceName(definition.at);
+  std::string text;
+  if (operation.inputs_of) {
+    text = keys.extract(operation.name).mapped();
+  } else if (operation.max_inputs == 1) {
+    text = JsonText(definition.inputs.front());
+  } else {
+    text = JsonList(definition.inputs);
+  }
+  text = fmt::format("{{{}: {}", operation.name, text);
+  for (const auto& [name, value] : keys) text += fmt::format(", {}: {}", name, value);
+  return text + "}";
+}
+
+std::string FormatPad(const OperationParams& params) {
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : params.values()) {
+    const OperationParameter& parameter = *FindOperationParameter(Pad::Parameters(), name);
+    keys.push_back(fmt::format("{}: {}", name, FormatOperationValue(parameter, value)));
+  }
+  return fmt::format("{{{}}}", fmt::join(keys, ", "));
+}
+
+std::vector<std::string> CanonicalLines(const TensorsPart& part) {
+  std::vector<std::string> lines;
+  for (const TensorDefinition& definition : part.definitions) {
+    const OperationType& operation = *part.operations->Find(definition.operation);
+    lines.push_back(
+        fmt::format("tensors.{}={}", definition.name, FormatDefinition(definition, operation)));
+    if (operation.version == 1) continue;
+    lines.push_back(fmt::format("tensors.{}@version={}", definition.name, operation.version));
+  }
+  if (part.outputs) lines.push_back("output=" + JsonList(*part.outputs));
+  for (const auto& [name, params] : part.pads) {
+    lines.push_back(fmt::format("pad.{}={}", name, FormatPad(params)));
+  }
+  return lines;
+}
+
+std::string CanonicalText(const std::vector<StageConfig>& stages, const TensorsPart& tensors,
+                          CanonicalScope scope) {
   std::vector<std::string> lines = {fmt::format("semantics={}", kSemantics)};
   for (const StageConfig& stage : stages) {
     if (scope == CanonicalScope::kOrder && !stage.type->in_order) continue;
     for (std::string& line : CanonicalLines(*stage.type, stage.params)) {
       lines.push_back(std::move(line));
     }
+  }
+  if (scope == CanonicalScope::kAll) {
+    for (std::string& line : CanonicalLines(tensors)) lines.push_back(std::move(line));
   }
   std::sort(lines.begin(), lines.end());
   std::string text;

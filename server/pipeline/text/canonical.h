@@ -9,17 +9,18 @@
 #include <vector>
 
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/graph/tensors_part.h"
 
 namespace millrace {
 
 struct StageConfig;
 
-/// For example "closure.order". A scalar stage is its name alone.
+/// For example "closure.order". The first parameter of a scalar stage is its name alone.
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 
-/// Whether the canonical text shows the parameter. It does if the value differs from the default,
-/// or if the parameter is the first one of an optional stage: it then shows that the stage is
-/// present.
+/// Whether the canonical text shows the parameter. It does if the value differs from the default for
+/// the pipeline's source, or if the parameter is the first one of an optional stage: it then shows
+/// that the stage is present.
 bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params);
 
 /// The stage's part of the canonical text: `key=value` lines without newlines, one for each
@@ -28,11 +29,26 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
 
 enum class CanonicalScope : std::uint8_t {
   kAll,
-  kOrder,  // leaves out stages that keep every example in its place (exclude)
+  kOrder,  // leaves out what keeps every example in its place (exclude, tensors, output, pad)
 };
 
+/// How a place to run is written, "worker" or "consumer"; empty for any.
+std::string_view RunPlaceName(RunPlace place);
+
+/// A definition as one line of YAML: the operation with its inputs or, if its text names them, the
+/// text; then the parameters that differ from their defaults, and the place, sorted.
+std::string FormatDefinition(const TensorDefinition& definition, const OperationType& operation);
+
+/// Parameters of `pad` as one line of YAML.
+std::string FormatPad(const OperationParams& params);
+
+/// The tensors' part of the canonical text: a line for each definition, one more for each operation
+/// whose version is above 1, a line for the output if it is given, and one for each pad.
+std::vector<std::string> CanonicalLines(const TensorsPart& part);
+
 /// All lines and `semantics=N`, sorted by bytes; each line ends with a newline.
-std::string CanonicalText(const std::vector<StageConfig>& stages, CanonicalScope scope);
+std::string CanonicalText(const std::vector<StageConfig>& stages, const TensorsPart& tensors,
+                          CanonicalScope scope);
 
 /// Sets the fingerprint of every stage of a chain.
 void SetFingerprints(std::vector<StageConfig>& stages);

@@ -120,7 +120,10 @@ class Reader {
   }
 
   ParamValue List(const YamlNode& node) {
-    if (Accepts(parameter_, ParamType::kIntList)) {
+    const bool names = Accepts(parameter_, ParamType::kStringList) &&
+                       std::any_of(node.items.begin(), node.items.end(),
+                                   [](const YamlPtr& item) { return !ParseInt(*item); });
+    if (Accepts(parameter_, ParamType::kIntList) && !names) {
       std::vector<std::int64_t> values;
       for (const YamlPtr& item : node.items) {
         const auto value = ParseInt(*item);

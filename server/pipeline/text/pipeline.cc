@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/transport/convert/tensor_program.h"
 #include "millrace/v1/pipeline.pb.h"
 #include "server/pipeline/text/canonical.h"
 #include "server/pipeline/text/pipeline_parser.h"
@@ -34,10 +35,25 @@ v1::ParameterValue ValueToProto(const ParamValue& value) {
   return proto;
 }
 
+void TensorsToProto(const TensorsPart& part, v1::Pipeline& proto) {
+  for (const TensorDefinition& definition : part.definitions) {
+    v1::PipelineTensor& tensor = *proto.add_tensors();
+    ToProto(definition, *part.operations, tensor.mutable_definition());
+    tensor.set_at(std::string(RunPlaceName(definition.at)));
+  }
+  if (part.outputs) proto.mutable_output()->Assign(part.outputs->begin(), part.outputs->end());
+  for (const auto& [name, params] : part.pads) {
+    v1::PipelinePad& pad = *proto.add_pads();
+    pad.set_name(name);
+    ToProto(params, pad.mutable_params());
+  }
+}
+
 }  // namespace
 
-Result<Pipeline> Pipeline::Parse(const PipelineSource& source, const StageTable& table) {
-  return PipelineParser(source, table).Parse();
+Result<Pipeline> Pipeline::Parse(const PipelineSource& source, const StageTable& table,
+                                 const OperationTable& operations) {
+  return PipelineParser(source, table, operations).Parse();
 }
 
 const StageConfig* Pipeline::Find(std::string_view stage) const {
@@ -65,6 +81,7 @@ v1::Pipeline Pipeline::ToProto() const {
       (*stage.mutable_parameters())[parameter.name] = ValueToProto(value);
     }
   }
+  TensorsToProto(tensors_, proto);
   proto.set_canonical_text(canonical_text_);
   proto.set_digest(digest_.ToHex());
   proto.set_order_digest(order_digest_.ToHex());

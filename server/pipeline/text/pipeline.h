@@ -13,6 +13,7 @@
 #include "common/base/result.h"
 #include "common/batch/layout/semantics.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/graph/tensors_part.h"
 
 namespace millrace {
 
@@ -45,12 +46,12 @@ struct PipelineSource {
 class Pipeline {
  public:
   /// InvalidArgument: "<name>:<line>:<column>: …" with the key, the expected (allowed) values, and
-  /// the value found. The table must outlive the result.
-  static Result<Pipeline> Parse(const PipelineSource& source,
-                                const StageTable& table = StageTable::Default());
+  /// the value found. The tables must outlive the result.
+  static Result<Pipeline> Parse(const PipelineSource& source, const StageTable& table,
+                                const OperationTable& operations = OperationTable::Default());
 
   const std::string& dataset() const { return dataset_; }
-  /// The name of the source: "proof_states", "definitions", …
+  /// The name of the source.
   const std::string& source() const { return source_; }
   /// The chain of stages, in order.
   const std::vector<StageConfig>& stages() const { return stages_; }
@@ -58,6 +59,8 @@ class Pipeline {
   const StageConfig* Find(std::string_view stage) const;
   /// Files to exclude. Their examples are dropped in their places.
   const std::vector<std::string>& excluded_files() const { return excluded_files_; }
+  /// The tensors that it defines and delivers: the keys `tensors`, `output` and `pad`.
+  const TensorsPart& tensors() const { return tensors_; }
   /// Each is a "stage.key" that was written but has no meaning for the source or with the other
   /// settings.
   const std::vector<std::string>& unused_keys() const { return unused_keys_; }
@@ -69,7 +72,8 @@ class Pipeline {
   const std::string& canonical_text() const { return canonical_text_; }
   /// XXH3-128 of the canonical text.
   Digest128 digest() const { return digest_; }
-  /// The digest of the same text with an empty `exclude`. It is one half of the order fingerprint.
+  /// The digest of the same text with an empty `exclude`, and without tensors, output and pad. It is
+  /// one half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
 
   /// The canonical graph of stages (millrace/v1/pipeline.proto).
@@ -83,6 +87,7 @@ class Pipeline {
   std::string source_;
   std::vector<StageConfig> stages_;
   std::vector<std::string> excluded_files_;
+  TensorsPart tensors_;
   std::vector<std::string> unused_keys_;
   std::vector<std::string> variants_;
   std::string canonical_text_;

@@ -14,8 +14,8 @@ namespace millrace {
 namespace {
 
 /// Top-level keys that only a later format has.
-constexpr std::array<std::string_view, 9> kReserved = {
-    "branches", "output", "map", "pad", "cache", "select", "balance", "chunk", "repeat"};
+constexpr std::array<std::string_view, 7> kReserved = {"branches", "map",   "cache", "select",
+                                                       "balance",  "chunk", "repeat"};
 
 bool IsReserved(const StageTable& table, std::string_view stage, std::string_view parameter) {
   const StageType* type = table.Find(stage);
@@ -36,13 +36,6 @@ const Parameter* FindParameter(const StageType& stage, std::string_view name) {
   return found == stage.parameters.end() ? nullptr : &*found;
 }
 
-/// Splits "closure.order" into "closure" and "order". Without a dot, the second part is empty.
-std::pair<std::string, std::string> SplitKey(const std::string& key) {
-  const std::size_t dot = key.find('.');
-  if (dot == std::string::npos) return {key, ""};
-  return {key.substr(0, dot), key.substr(dot + 1)};
-}
-
 const YamlEntry* FindEntry(const YamlNode& map, std::string_view key) {
   const auto found = std::find_if(map.entries.begin(), map.entries.end(),
                                   [&](const YamlEntry& entry) { return entry.key == key; });
@@ -57,15 +50,6 @@ std::string Trimmed(std::string_view text) {
 
 }  // namespace
 
-PipelineParser::Origin PipelineParser::At(const Layer& layer, YamlMark mark) {
-  if (!layer.has_lines) return layer.name;
-  return fmt::format("{}:{}:{}", layer.name, mark.line, mark.column);
-}
-
-Status PipelineParser::Error(const Layer& layer, YamlMark mark, std::string_view message) {
-  return InvalidArgument(fmt::format("{}: {}", At(layer, mark), message));
-}
-
 Result<Pipeline> PipelineParser::Parse() {
   MILLRACE_RETURN_IF_ERROR(ApplyFile());
   for (const std::string& text : source_.overrides) {
@@ -74,62 +58,66 @@ Result<Pipeline> PipelineParser::Parse() {
   return Finish();
 }
 
-Status PipelineParser::CheckFormat(const Layer& file, const YamlNode& root) const {
+Status PipelineParser::CheckFormat(const TextLayer& file, const YamlNode& root) const {
   if (root.kind != YamlNode::Kind::kMap) {
-    return Error(file, {1, 1},
-                 fmt::format("expected a pipeline, a map that begins with 'millrace: {}', got {}",
-                             kPipelineFormat, root.Describe()));
+    return file.Error(
+        {1, 1}, fmt::format("expected a pipeline, a map that begins with 'millrace: {}', got {}",
+                            kPipelineFormat, root.Describe()));
   }
   const YamlEntry* version = FindEntry(root, "millrace");
   if (version == nullptr) {
-    return Error(file, {1, 1},
-                 fmt::format("the key millrace, the format's version, is missing; "
-                             "expected 'millrace: {}'",
-                             kPipelineFormat));
+    return file.Error({1, 1}, fmt::format("the key millrace, the format's version, is missing; "
+                                          "expected 'millrace: {}'",
+                                          kPipelineFormat));
   }
   if (version->value->quoted || version->value->scalar != std::to_string(kPipelineFormat)) {
-    return Error(file, version->value->mark,
-                 fmt::format("millrace: this build reads version {} of the format, got {}",
-                             kPipelineFormat, version->value->Describe()));
+    return file.Error(version->value->mark,
+                      fmt::format("millrace: this build reads version {} of the format, got {}",
+                                  kPipelineFormat, version->value->Describe()));
   }
   return OkStatus();
 }
 
 Status PipelineParser::ApplyFile() {
-  Layer file{.name = source_.name, .is_file = true};
+  TextLayer file;
+  file.name = source_.name;
+  file.is_file = true;
   MILLRACE_ASSIGN_OR_RETURN(const YamlPtr root, ReadYaml(source_.yaml, source_.name));
   MILLRACE_RETURN_IF_ERROR(CheckFormat(file, *root));
   for (const YamlEntry& entry : root->entries) {
     if (entry.key == "millrace" || entry.key == "variants") continue;
     MILLRACE_RETURN_IF_ERROR(ApplyEntry(file, entry, state_));
   }
+  MILLRACE_RETURN_IF_ERROR(state_.tensors.EndLayer());
   const YamlEntry no_variants{"variants", {1, 1}, std::make_shared<YamlNode>()};
   const YamlEntry* variants = FindEntry(*root, "variants");
   return ApplyVariants(variants == nullptr ? no_variants : *variants, state_);
 }
 
 Status PipelineParser::ApplyVariants(const YamlEntry& variants, State& state) {
-  const Layer file{.name = source_.name};
+  const LayerName file{source_.name};
   if (variants.value->kind != YamlNode::Kind::kMap &&
       variants.value->kind != YamlNode::Kind::kNull) {
-    return Error(file, variants.value->mark,
-                 fmt::format("variants: expected a map from names to keys, got {}",
-                             variants.value->Describe()));
+    return file.Error(variants.value->mark,
+                      fmt::format("variants: expected a map from names to keys, got {}",
+                                  variants.value->Describe()));
   }
   std::optional<State> chosen;
   for (const YamlEntry& variant : variants.value->entries) {
     if (variant.value->kind != YamlNode::Kind::kMap) {
-      return Error(file, variant.value->mark,
-                   fmt::format("variants.{}: expected a map such as {{split.take: 1}}, got {}",
-                               variant.key, variant.value->Describe()));
+      return file.Error(variant.value->mark,
+                        fmt::format("variants.{}: expected a map such as {{split.take: 1}}, got {}",
+                                    variant.key, variant.value->Describe()));
     }
     // Variants that are not chosen are checked too: a mistake in one should not wait for its first
     // use.
-    Layer layer{.name = source_.name};
+    TextLayer layer;
+    layer.name = source_.name;
     State changed = state;
     for (const YamlEntry& entry : variant.value->entries) {
       MILLRACE_RETURN_IF_ERROR(ApplyEntry(layer, entry, changed));
     }
+    MILLRACE_RETURN_IF_ERROR(changed.tensors.EndLayer());
     if (variant.key == source_.variant) chosen = std::move(changed);
     variants_.push_back(variant.key);
   }
@@ -138,9 +126,8 @@ Status PipelineParser::ApplyVariants(const YamlEntry& variants, State& state) {
     const std::string known = variants_.empty()
                                   ? std::string("the file has none")
                                   : fmt::format("expected one of {}", fmt::join(variants_, ", "));
-    return Error(file, variants.mark,
-                 fmt::format("there is no variant '{}'{}; {}", source_.variant,
-                             Suggestion(source_.variant, variants_), known));
+    return file.Error(variants.mark, fmt::format("there is no variant '{}'{}; {}", source_.variant,
+                                                 Suggestion(source_.variant, variants_), known));
   }
   state = *std::move(chosen);
   return OkStatus();
@@ -149,67 +136,53 @@ Status PipelineParser::ApplyVariants(const YamlEntry& variants, State& state) {
 Status PipelineParser::ApplyOverride(const std::string& text, State& state) const {
   constexpr std::size_t kShown = 100;
   const std::string shown = text.size() <= kShown ? text : text.substr(0, kShown) + "…";
-  Layer layer{.name = fmt::format("override '{}'", shown), .has_lines = false};
+  TextLayer layer;
+  layer.name = fmt::format("override '{}'", shown);
+  layer.has_lines = false;
   const std::size_t equals = text.find('=');
   const std::string key = Trimmed(std::string_view(text).substr(0, equals));
   if (equals == std::string::npos || key.empty()) {
-    return Error(layer, {}, "expected key=value, such as batch.size=256");
+    return layer.Error({}, "expected key=value, such as batch.size=256");
   }
   MILLRACE_ASSIGN_OR_RETURN(YamlPtr value,
                             ReadYaml(std::string_view(text).substr(equals + 1), layer.name));
-  return ApplyEntry(layer, {key, {}, std::move(value)}, state);
+  MILLRACE_RETURN_IF_ERROR(ApplyEntry(layer, {key, {}, std::move(value)}, state));
+  return state.tensors.EndLayer();
 }
 
-Status PipelineParser::UnknownKey(const Layer& layer, const YamlEntry& entry) const {
+Status PipelineParser::UnknownKey(const TextLayer& layer, const YamlEntry& entry) const {
   if (entry.key == "millrace" || entry.key == "variants") {
-    return Error(layer, entry.mark,
-                 fmt::format("{} can only be set at the top of the file", entry.key));
+    return layer.Error(entry.mark,
+                       fmt::format("{} can only be set at the top of the file", entry.key));
   }
   std::vector<std::string> known = {"dataset"};
   for (const StageType& stage : table_.stages()) known.push_back(stage.name);
+  for (std::string& key : TensorsText::Keys()) known.push_back(std::move(key));
   if (layer.is_file) known.push_back("variants");
-  return Error(layer, entry.mark,
-               fmt::format("unknown key '{}'{}; expected one of {}", entry.key,
-                           Suggestion(SplitKey(entry.key).first, known), fmt::join(known, ", ")));
+  return layer.Error(entry.mark, fmt::format("unknown key '{}'{}; expected one of {}", entry.key,
+                                             Suggestion(SplitKey(entry.key).first, known),
+                                             fmt::join(known, ", ")));
 }
 
-Status PipelineParser::Claim(Layer& layer, const std::string& key, YamlMark mark) const {
-  const std::string stage = SplitKey(key).first;
-  const std::string below = stage + '.';
-  const auto first_below = layer.set.lower_bound(below);
-  const bool set_below = first_below != layer.set.end() && first_below->first.starts_with(below);
-  auto before = layer.set.find(key);
-  if (before == layer.set.end()) before = layer.set.find(stage);
-  if (before == layer.set.end() && key == stage && set_below) before = first_below;
-  if (before != layer.set.end()) {
-    const std::string where = layer.has_lines ? fmt::format(", '{}' first written at line {}",
-                                                            before->first, before->second.line)
-                                              : "";
-    return Error(layer, mark, fmt::format("duplicate key '{}'{}", key, where));
-  }
-  layer.set.emplace(key, mark);
-  return OkStatus();
-}
-
-Status PipelineParser::ApplyEntry(Layer& layer, const YamlEntry& entry, State& state) const {
+Status PipelineParser::ApplyEntry(TextLayer& layer, const YamlEntry& entry, State& state) const {
   const auto [stage_name, parameter_name] = SplitKey(entry.key);
   if (IsReserved(table_, stage_name, parameter_name)) {
-    return Error(layer, entry.mark, fmt::format("{} is not yet supported", entry.key));
+    return layer.Error(entry.mark, fmt::format("{} is not yet supported", entry.key));
   }
   if (entry.key == "dataset") {
-    MILLRACE_RETURN_IF_ERROR(Claim(layer, entry.key, entry.mark));
+    MILLRACE_RETURN_IF_ERROR(layer.Claim(entry.key, entry.mark));
     if (entry.value->kind != YamlNode::Kind::kScalar || entry.value->scalar.empty()) {
-      return Error(layer, entry.value->mark,
-                   fmt::format("dataset: expected a dataset id, got {}", entry.value->Describe()));
+      return layer.Error(entry.value->mark, fmt::format("dataset: expected a dataset id, got {}",
+                                                        entry.value->Describe()));
     }
     if (!IsDatasetId(entry.value->scalar)) {
-      return Error(
-          layer, entry.value->mark,
-          fmt::format("dataset: expected {}, got {}", kDatasetIdRule, entry.value->Describe()));
+      return layer.Error(entry.value->mark, fmt::format("dataset: expected {}, got {}",
+                                                        kDatasetIdRule, entry.value->Describe()));
     }
     state.dataset = entry.value->scalar;
     return OkStatus();
   }
+  if (TensorsText::Owns(entry.key)) return state.tensors.Apply(layer, entry);
   const StageType* stage = table_.Find(stage_name);
   if (stage == nullptr) return UnknownKey(layer, entry);
   if (stage_name != entry.key) {
@@ -218,65 +191,106 @@ Status PipelineParser::ApplyEntry(Layer& layer, const YamlEntry& entry, State& s
   return ApplyStage(layer, *stage, entry, state);
 }
 
-Status PipelineParser::ApplyStage(Layer& layer, const StageType& stage, const YamlEntry& entry,
+Status PipelineParser::ApplyStage(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
                                   State& state) const {
+  if (stage.scalar && entry.value->kind == YamlNode::Kind::kMap) {
+    return ApplyChoice(layer, stage, entry, state);
+  }
   if (stage.scalar) {
     return ApplyParameter(layer, stage, stage.parameters.front().name, entry, state);
   }
   if (entry.value->kind == YamlNode::Kind::kNull) {
     // A user who writes `shuffle:` and nothing after it surely does not mean "no shuffle".
     if (entry.value->scalar.empty()) {
-      return Error(layer, entry.mark,
-                   fmt::format("{} has no value; expected a map with the keys {}, {{}} for their "
-                               "defaults, or null for no such stage",
-                               stage.name, fmt::join(ParameterNames(stage), ", ")));
+      return layer.Error(
+          entry.mark,
+          fmt::format("{} has no value; expected a map with the keys {}, {{}} for their "
+                      "defaults, or null for no such stage",
+                      stage.name, fmt::join(ParameterNames(stage), ", ")));
     }
-    MILLRACE_RETURN_IF_ERROR(Claim(layer, stage.name, entry.mark));
-    state.stages[stage.name] = {false, At(layer, entry.mark), {}};
+    MILLRACE_RETURN_IF_ERROR(layer.Claim(stage.name, entry.mark));
+    state.stages[stage.name] = {false, layer.At(entry.mark), {}};
     return OkStatus();
   }
   if (entry.value->kind != YamlNode::Kind::kMap) {
-    return Error(layer, entry.value->mark,
-                 fmt::format("{}: expected a map with the keys {}, got {}", stage.name,
-                             fmt::join(ParameterNames(stage), ", "), entry.value->Describe()));
+    return layer.Error(
+        entry.value->mark,
+        fmt::format("{}: expected a map with the keys {}, got {}", stage.name,
+                    fmt::join(ParameterNames(stage), ", "), entry.value->Describe()));
   }
   state.stages[stage.name].present = true;
-  state.stages[stage.name].origin = At(layer, entry.mark);
+  state.stages[stage.name].origin = layer.At(entry.mark);
   for (const YamlEntry& parameter : entry.value->entries) {
     MILLRACE_RETURN_IF_ERROR(ApplyParameter(layer, stage, parameter.key, parameter, state));
   }
   return OkStatus();
 }
 
-Status PipelineParser::ApplyParameter(Layer& layer, const StageType& stage, std::string_view name,
-                                      const YamlEntry& entry, State& state) const {
+Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
+                                      std::string_view name, const YamlEntry& entry,
+                                      State& state) const {
   if (IsReserved(table_, stage.name, name)) {
-    return Error(layer, entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
+    return layer.Error(entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
   }
   const Parameter* parameter = FindParameter(stage, name);
-  if (parameter == nullptr || (stage.scalar && entry.key != stage.name)) {
+  const bool named = stage.scalar && name == stage.parameters.front().name;
+  if (parameter == nullptr || (named && entry.key != stage.name)) {
     if (stage.scalar) return UnknownKey(layer, entry);
     const std::vector<std::string> known = ParameterNames(stage);
-    return Error(layer, entry.mark,
-                 fmt::format("unknown key '{}.{}'{}; expected one of {}", stage.name, name,
-                             Suggestion(name, known), fmt::join(known, ", ")));
+    return layer.Error(entry.mark,
+                       fmt::format("unknown key '{}.{}'{}; expected one of {}", stage.name, name,
+                                   Suggestion(name, known), fmt::join(known, ", ")));
   }
   const std::string key = CanonicalKey(stage, *parameter);
-  MILLRACE_RETURN_IF_ERROR(Claim(layer, key, entry.mark));
+  MILLRACE_RETURN_IF_ERROR(layer.Claim(key, entry.mark));
+  return SetParameter(layer, stage, *parameter, entry, state);
+}
+
+Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
+                                   State& state) const {
+  const std::vector<YamlEntry>& entries = entry.value->entries;
+  if (entries.size() != 1) {
+    return layer.Error(entry.value->mark,
+                       fmt::format("{}: expected a name, or a map with one key, got {} keys",
+                                   stage.name, entries.size()));
+  }
+  const YamlEntry& chosen = entries.front();
+  YamlNode name;
+  name.kind = YamlNode::Kind::kScalar;
+  name.mark = chosen.mark;
+  name.scalar = chosen.key;
+  const Parameter& first = stage.parameters.front();
+  MILLRACE_RETURN_IF_ERROR(
+      ApplyParameter(layer, stage, first.name,
+                     {stage.name, entry.mark, std::make_shared<YamlNode>(std::move(name))}, state));
+  const bool nothing = chosen.value->kind == YamlNode::Kind::kMap && chosen.value->entries.empty();
+  if (nothing) return OkStatus();
+  const Parameter* argument = FindParameter(stage, chosen.key);
+  if (argument == nullptr || argument == &first) {
+    return layer.Error(chosen.value->mark, fmt::format("{}.{}: expected {{}}, got {}", stage.name,
+                                                       chosen.key, chosen.value->Describe()));
+  }
+  return SetParameter(layer, stage, *argument, chosen, state);
+}
+
+Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
+                                    const Parameter& parameter, const YamlEntry& entry,
+                                    State& state) const {
+  const std::string key = CanonicalKey(stage, parameter);
   StageState& stage_state = state.stages[stage.name];
-  const bool default_is_null = std::holds_alternative<std::monostate>(parameter->default_value);
+  const bool default_is_null = std::holds_alternative<std::monostate>(parameter.default_value);
   if (entry.value->kind == YamlNode::Kind::kNull && (!layer.is_file || default_is_null)) {
-    stage_state.params.erase(parameter->name);
+    stage_state.params.erase(parameter.name);
     return OkStatus();
   }
-  ReadValue read = ReadParamValue(*parameter, *entry.value);
+  ReadValue read = ReadParamValue(parameter, *entry.value);
   if (read.error) {
-    return Error(layer, read.error->mark, fmt::format("{}: {}", key, read.error->message));
+    return layer.Error(read.error->mark, fmt::format("{}: {}", key, read.error->message));
   }
-  const Origin origin = At(layer, entry.value->mark);
+  const Origin origin = layer.At(entry.value->mark);
   stage_state.present = true;
   if (stage_state.origin.empty() || !layer.is_file) stage_state.origin = origin;
-  stage_state.params[parameter->name] = {std::move(read.value), origin};
+  stage_state.params[parameter.name] = {std::move(read.value), origin};
   return OkStatus();
 }
 
@@ -317,7 +331,7 @@ Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const St
   for (const Parameter& parameter : stage.parameters) {
     const auto written = state.params.find(parameter.name);
     values[parameter.name] =
-        written == state.params.end() ? parameter.default_value : written->second.value;
+        written == state.params.end() ? parameter.DefaultFor(source_name_) : written->second.value;
   }
   const std::vector<std::string> meaningless =
       stage.unused ? stage.unused(source_name_, Params(values)) : std::vector<std::string>();
@@ -325,11 +339,11 @@ Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const St
     const Parameter* parameter = FindParameter(stage, name);
     if (parameter == nullptr) continue;
     if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
-    values[name] = parameter->default_value;
+    values[name] = parameter->DefaultFor(source_name_);
   }
   StageConfig config;
   config.type = &stage;
-  config.params = Params(std::move(values));
+  config.params = Params(std::move(values), source_name_);
   MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params));
   return config;
 }
@@ -346,15 +360,21 @@ Result<Pipeline> PipelineParser::Finish() {
     const StageState& state = state_.stages[stage.name];
     if (stage.optional && !state.present) continue;
     MILLRACE_ASSIGN_OR_RETURN(StageConfig config, FinishStage(stage, state, pipeline.unused_keys_));
+    // `name: value` without a value, such as null from an override, is no stage.
+    const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
+    if (stage.optional && nothing) continue;
     if (stage.name == "source") source_name_ = config.params.GetString("source");
     if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
     pipeline.stages_.push_back(std::move(config));
   }
   pipeline.source_ = source_name_;
+  MILLRACE_ASSIGN_OR_RETURN(pipeline.tensors_, state_.tensors.Finish());
   SetFingerprints(pipeline.stages_);
-  pipeline.canonical_text_ = CanonicalText(pipeline.stages_, CanonicalScope::kAll);
+  pipeline.canonical_text_ =
+      CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kAll);
   pipeline.digest_ = Xxh3(pipeline.canonical_text_);
-  pipeline.order_digest_ = Xxh3(CanonicalText(pipeline.stages_, CanonicalScope::kOrder));
+  pipeline.order_digest_ =
+      Xxh3(CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kOrder));
   return pipeline;
 }
 

@@ -20,6 +20,8 @@
 #include "common/base/result.h"
 #include "server/pipeline/graph/stage.h"
 #include "server/pipeline/text/pipeline.h"
+#include "server/pipeline/text/tensors_text.h"
+#include "server/pipeline/text/text_layer.h"
 #include "server/pipeline/text/yaml_reader.h"
 
 namespace millrace {
@@ -29,21 +31,15 @@ inline constexpr std::int64_t kPipelineFormat = 1;
 
 class PipelineParser {
  public:
-  /// Source and table must outlive the parser.
-  PipelineParser(const PipelineSource& source, const StageTable& table)
-      : source_(source), table_(table) {}
+  /// Source and tables must outlive the parser.
+  PipelineParser(const PipelineSource& source, const StageTable& table,
+                 const OperationTable& operations)
+      : source_(source), table_(table), state_{"", {}, TensorsText(operations, source.yaml)} {}
 
   /// May be called once. InvalidArgument with the place.
   Result<Pipeline> Parse();
 
  private:
-  /// One text that sets parameters.
-  struct Layer {
-    std::string name;       // stands at the beginning of every message about the layer
-    bool has_lines = true;  // messages name line and column
-    bool is_file = false;   // in the file itself, null does not reset a parameter
-    std::map<std::string, YamlMark> set = {};  // keys that the layer has set, and where
-  };
   /// The place where a value was set, in the form that messages use.
   using Origin = std::string;
   struct Written {
@@ -58,23 +54,24 @@ class PipelineParser {
   struct State {
     std::string dataset;
     std::map<std::string, StageState> stages;
+    TensorsText tensors;
   };
 
-  static Origin At(const Layer& layer, YamlMark mark);
-  static Status Error(const Layer& layer, YamlMark mark, std::string_view message);
-
-  Status CheckFormat(const Layer& file, const YamlNode& root) const;
+  Status CheckFormat(const TextLayer& file, const YamlNode& root) const;
   Status ApplyFile();
   Status ApplyVariants(const YamlEntry& variants, State& state);
   Status ApplyOverride(const std::string& text, State& state) const;
-  Status ApplyEntry(Layer& layer, const YamlEntry& entry, State& state) const;
-  Status ApplyStage(Layer& layer, const StageType& stage, const YamlEntry& entry,
+  Status ApplyEntry(TextLayer& layer, const YamlEntry& entry, State& state) const;
+  Status ApplyStage(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
                     State& state) const;
-  Status ApplyParameter(Layer& layer, const StageType& stage, std::string_view name,
+  Status ApplyParameter(TextLayer& layer, const StageType& stage, std::string_view name,
                         const YamlEntry& entry, State& state) const;
-  /// Notes that the layer sets `key`. Fails if the layer has set it before.
-  Status Claim(Layer& layer, const std::string& key, YamlMark mark) const;
-  Status UnknownKey(const Layer& layer, const YamlEntry& entry) const;
+  /// Reads `name: {value: other}` for a scalar stage.
+  Status ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
+                     State& state) const;
+  Status SetParameter(TextLayer& layer, const StageType& stage, const Parameter& parameter,
+                      const YamlEntry& entry, State& state) const;
+  Status UnknownKey(const TextLayer& layer, const YamlEntry& entry) const;
 
   Result<Pipeline> Finish();
   Result<StageConfig> FinishStage(const StageType& stage, const StageState& state,

@@ -10,6 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr int kTimeoutMilliseconds = 1000;  // per endpoint
+constexpr int kConnectMilliseconds = 100;   // per endpoint
 constexpr int kMostReceived = 256 << 20;    // bytes: a page of records, each of at most 1.5 MiB
 
 grpc::ChannelArguments Arguments() {
@@ -20,6 +21,12 @@ grpc::ChannelArguments Arguments() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
   arguments.SetMaxReceiveMessageSize(kMostReceived);
   return arguments;
+}
+
+/// The time `milliseconds` from now. It does not use the wall clock, which may jump.
+gpr_timespec After(int milliseconds) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_millis(milliseconds, GPR_TIMESPAN));
 }
 
 /// Whether another endpoint may give a better answer.
@@ -90,9 +97,7 @@ Status EtcdClient::Call(F f) {
   for (std::size_t tries = 0; tries < endpoints_.size(); ++tries) {
     Endpoint& endpoint = *endpoints_[at];
     grpc::ClientContext context;
-    // The deadline does not use the wall clock, which may jump.
-    context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                                      gpr_time_from_millis(kTimeoutMilliseconds, GPR_TIMESPAN)));
+    context.set_deadline(After(kTimeoutMilliseconds));
     // With this, a member that has lost its quorum answers so, and does not let the call wait.
     context.AddMetadata("hasleader", "true");
     const grpc::Status status = f(endpoint, context);
@@ -104,7 +109,14 @@ Status EtcdClient::Call(F f) {
     }
     at = (at + 1) % endpoints_.size();
   }
+  LetConnect();
   return why;
+}
+
+void EtcdClient::LetConnect() {
+  for (const auto& endpoint : endpoints_) {
+    if (endpoint->channel->WaitForConnected(After(kConnectMilliseconds))) return;
+  }
 }
 
 Result<etcdserverpb::RangeResponse> EtcdClient::Range(const etcdserverpb::RangeRequest& request) {

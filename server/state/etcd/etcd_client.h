@@ -2,7 +2,7 @@
 // next one if that does not answer. So if an answer is lost, a call may be done twice. Callers
 // therefore compare before they write.
 //
-// Thread-safe. Calls block for at most a second per endpoint.
+// Thread-safe. Calls block for at most 1.1 seconds per endpoint.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,10 @@ class EtcdClient {
   /// after another.
   template <class F>
   Status Call(F f);
+  /// Waits for a moment until some endpoint is connected. gRPC reads from a connection that it makes
+  /// only while some call waits for it. A call that is refused at once does not wait, so a caller
+  /// that tries again and again could keep the connection from ever being made.
+  void LetConnect();
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   Mutex mutex_;

@@ -8,8 +8,8 @@
 #include "server/dataset/coq/generator/graph_buffer.h"
 #include "server/dataset/coq/generator/plan.h"
 #include "server/dataset/coq/generator/proofs.h"
-#include "server/dataset/coq/generator/random.h"
 #include "server/dataset/coq/generator/scope.h"
+#include "server/dataset/random.h"
 
 namespace millrace::generator {
 

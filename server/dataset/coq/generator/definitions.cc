@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/dataset/coq/generator/random.h"
+#include "server/dataset/random.h"
 
 namespace millrace::generator {
 namespace {

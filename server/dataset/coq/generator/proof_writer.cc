@@ -1,7 +1,7 @@
 #include "server/dataset/coq/generator/proof_writer.h"
 
-#include "server/dataset/coq/generator/random.h"
 #include "server/dataset/coq/generator/text.h"
+#include "server/dataset/random.h"
 
 namespace millrace::generator {
 

@@ -12,7 +12,7 @@
 #include "server/dataset/coq/generator/definitions.h"
 #include "server/dataset/coq/generator/graph_buffer.h"
 #include "server/dataset/coq/generator/plan.h"
-#include "server/dataset/coq/generator/random.h"
+#include "server/dataset/random.h"
 
 namespace millrace::generator {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "server/dataset/coq/generator/graph_buffer.h"
-#include "server/dataset/coq/generator/random.h"
 #include "server/dataset/coq/generator/scope.h"
+#include "server/dataset/random.h"
 
 namespace millrace::generator {
 

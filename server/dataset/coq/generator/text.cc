@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "server/dataset/coq/generator/random.h"
+#include "server/dataset/random.h"
 
 namespace millrace::generator {
 namespace {

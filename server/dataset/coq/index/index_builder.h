@@ -15,38 +15,11 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/system/mutex.h"
 #include "server/dataset/coq/index/dataset_index.h"
 #include "server/dataset/dataset_files.h"
+#include "server/dataset/progress.h"
 
 namespace millrace {
-
-/// Progress of a build.
-struct IndexProgress {
-  std::uint64_t bytes_done = 0;
-  std::uint64_t bytes_total = 0;
-};
-
-/// Counts bytes done and reports the progress. Thread-safe.
-class ProgressCount {
- public:
-  using Report = std::function<void(const IndexProgress&)>;
-
-  /// `report` may be empty. It must outlive the object, together with everything that it refers to.
-  ProgressCount(const Report& report, std::uint64_t bytes_total)
-      : report_(report), now_{.bytes_done = 0, .bytes_total = bytes_total} {}
-
-  void Add(std::uint64_t bytes) {
-    MutexLock lock(mutex_);
-    now_.bytes_done += bytes;
-    if (report_) report_(now_);
-  }
-
- private:
-  const Report& report_;
-  Mutex mutex_;
-  IndexProgress now_ MILLRACE_GUARDED_BY(mutex_);
-};
 
 struct BuildOptions {
   unsigned threads = 0;  // 0: one for each CPU that the process may use

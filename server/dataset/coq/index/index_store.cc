@@ -22,6 +22,7 @@
 #include "server/dataset/coq/index/index_format.h"
 #include "server/dataset/coq/index/index_freshness.h"
 #include "server/dataset/coq/index/left_out.h"
+#include "server/dataset/cache_dir.h"
 #include "server/files/file_io.h"
 
 namespace millrace {
@@ -238,14 +239,6 @@ class Store {
 };
 
 }  // namespace
-
-fs::path DefaultCacheDir() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && cache[0] == '/') return fs::path(cache) / "millrace";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] == '/') return fs::path(home) / ".cache" / "millrace";
-  return {};
-}
 
 Result<IndexPtr> OpenOrBuildIndex(const fs::path& dir, const IndexOptions& options,
                                   IndexOutcome* outcome) {

@@ -50,9 +50,6 @@ struct IndexOutcome {
   IndexReport report;  // report of the build, if there was one
 };
 
-/// $XDG_CACHE_HOME/millrace, or ~/.cache/millrace. Empty if neither variable is set.
-std::filesystem::path DefaultCacheDir();
-
 /// Opens the index of a dataset's folder. Builds it if it is missing, damaged or does not fit.
 /// DataLoss that names all bad files, unless options.build.skip_bad leaves them out; NotFound,
 /// PermissionDenied or InvalidArgument for the folder or the place of the index; ResourceExhausted;

@@ -53,7 +53,7 @@ struct FileRecord {
   std::uint32_t node_count;
   std::uint32_t edge_count;
   std::uint32_t name;            // string number
-  std::uint32_t representative;  // DefinitionId, or kNone
+  std::uint32_t representative;  // number of a definition, or kNone
   Slice dependencies;            // in dependency_files(); the first is the file itself
   Slice definitions;             // in definitions()
   Slice spine;                   // in spines(): from the representative backward
@@ -75,7 +75,7 @@ struct DefinitionRecord {
   std::uint32_t file;
   std::uint32_t node;
   std::uint32_t name;      // string number
-  std::uint32_t previous;  // DefinitionId in the same file, or kNone
+  std::uint32_t previous;  // number of a definition in the same file, or kNone
   std::uint32_t cluster;   // number in clusters()
   // Places in the forest of `previous`. For x and y in one file, x is y or an ancestor of y exactly
   // if x.enter <= y.enter && y.enter < x.exit. depth is 0 for a definition without `previous`.
@@ -93,7 +93,7 @@ struct DefinitionRecord {
 /// A mutually recursive cluster, or a definition that stands alone.
 struct ClusterRecord {
   Slice members;  // in cluster_members(): the representative, then its `previous` chain
-  std::uint32_t representative;  // DefinitionId
+  std::uint32_t representative;  // number of a definition
   std::uint32_t file;
 };
 

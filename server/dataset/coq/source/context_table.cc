@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "millrace/v1/common.pb.h"
 #include "server/dataset/coq/source/context_table_builder.h"
-#include "server/dataset/coq/source/wire_fields.h"
 
 namespace millrace {
 
@@ -72,48 +70,6 @@ void ContextTable::AppendLabels(Context context, std::vector<std::uint32_t>* out
   for (std::uint32_t d = context.start; d != kNone; d = index_->definitions()[d].previous) {
     *to++ = labels_->Label(d);
   }
-}
-
-template <class Field>
-void ContextTable::ForEachField(const Field& field) const {
-  const std::span<const DefinitionRecord> definitions = index_->definitions();
-  const auto label_or_none = [this](std::uint32_t definition) {
-    const std::uint32_t label = definition == kNone ? kNone : labels_->Label(definition);
-    return label == kNone ? 0 : label + 1;
-  };
-  field(v1::ContextTable::kPreviousLabelFieldNumber, [&](const auto& visit) {
-    for (std::uint32_t label = kNodeClasses; label < labels_->size(); ++label) {
-      visit(label_or_none(definitions[labels_->Definition(label)].previous));
-    }
-  });
-  field(v1::ContextTable::kFileRepresentativeFieldNumber, [&](const auto& visit) {
-    for (const FileRecord& file : index_->files()) visit(label_or_none(file.representative));
-  });
-  field(v1::ContextTable::kListParentFieldNumber, [&](const auto& visit) {
-    for (const List& list : lists_) visit(list.parent);
-  });
-  field(v1::ContextTable::kListFileFieldNumber, [&](const auto& visit) {
-    for (const List& list : lists_) visit(list.file);
-  });
-  field(v1::ContextTable::kContextListFieldNumber, [&](const auto& visit) {
-    for (const Context& context : contexts_) visit(context.list);
-  });
-  field(v1::ContextTable::kContextStartFieldNumber, [&](const auto& visit) {
-    for (const Context& context : contexts_) visit(label_or_none(context.start));
-  });
-}
-
-std::size_t ContextTable::SerializedBytes() const {
-  std::size_t bytes = 0;
-  ForEachField([&bytes](int number, const auto& each) {
-    bytes += wire_fields::PackedFieldSize(number, each);
-  });
-  return bytes;
-}
-
-void ContextTable::Serialize(google::protobuf::io::CodedOutputStream& out) const {
-  ForEachField(
-      [&out](int number, const auto& each) { wire_fields::WritePacked(number, each, out); });
 }
 
 }  // namespace millrace

@@ -13,8 +13,6 @@
 // Immutable; thread-safe. Refers to the index and the labels, which must outlive it.
 #pragma once
 
-#include <google/protobuf/io/coded_stream.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,9 +45,41 @@ class ContextTable {
     AppendLabels(contexts_[context], out);
   }
 
-  /// Writes the v1::ContextTable that is served, as serialized bytes.
-  void Serialize(google::protobuf::io::CodedOutputStream& out) const;
-  std::size_t SerializedBytes() const;
+  // The columns of the tables that are served (coq_static.h). Each calls visit(std::uint64_t) for
+  // every row. A definition is given by its label plus 1, or by 0 if there is none.
+
+  /// For each node label: the definition before this one in its file's chain.
+  template <class Visit>
+  void EachPrevious(const Visit& visit) const {
+    for (std::uint32_t c = 0; c < kNodeClasses; ++c) visit(0);
+    for (std::uint32_t label = kNodeClasses; label < labels_->size(); ++label) {
+      visit(LabelOrNone(index_->definitions()[labels_->Definition(label)].previous));
+    }
+  }
+  /// For each file: its representative.
+  template <class Visit>
+  void EachRepresentative(const Visit& visit) const {
+    for (const FileRecord& file : index_->files()) visit(LabelOrNone(file.representative));
+  }
+  /// For each list of required files: the list that it extends, and the file that it adds.
+  std::uint64_t lists() const { return lists_.size(); }
+  template <class Visit>
+  void EachListParent(const Visit& visit) const {
+    for (const List& list : lists_) visit(list.parent);
+  }
+  template <class Visit>
+  void EachListFile(const Visit& visit) const {
+    for (const List& list : lists_) visit(list.file);
+  }
+  /// For each context: its list, and the first definition of its own chain.
+  template <class Visit>
+  void EachContextList(const Visit& visit) const {
+    for (const Context& context : contexts_) visit(context.list);
+  }
+  template <class Visit>
+  void EachContextStart(const Visit& visit) const {
+    for (const Context& context : contexts_) visit(LabelOrNone(context.start));
+  }
 
  private:
   /// A node of the tree of lists. List 0 is the empty list.
@@ -70,9 +100,10 @@ class ContextTable {
   void AppendLabels(Context context, std::vector<std::uint32_t>* out) const;
   std::uint32_t FindInList(std::uint32_t list, std::uint32_t file) const;
   bool IsBefore(std::uint32_t ancestor, std::uint32_t definition) const;
-  /// Calls field(number, each) for every field of the message, with `each` as in wire_fields.h.
-  template <class Field>
-  void ForEachField(const Field& field) const;
+  std::uint64_t LabelOrNone(std::uint32_t definition) const {
+    const std::uint32_t label = definition == kNone ? kNone : labels_->Label(definition);
+    return label == kNone ? 0 : std::uint64_t{label} + 1;
+  }
 
   const DatasetIndex* index_;
   const NodeLabels* labels_;

@@ -4,20 +4,20 @@
 #include <utility>
 
 #include "server/dataset/coq/source/coq_source.h"
-#include "server/dataset/coq/source/static_tables.h"
+#include "server/dataset/coq/source/coq_static.h"
 
 namespace millrace {
 
-ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft)
-    : ProofStateSource(std::move(tables), draft, {}) {}
+ProofStateSource::ProofStateSource(CoqTables tables, const PlanParts& parts)
+    : ProofStateSource(std::move(tables), parts, {}) {}
 
-ProofStateSource::ProofStateSource(CoqTables tables, const PlanDraft& draft,
+ProofStateSource::ProofStateSource(CoqTables tables, const PlanParts& parts,
                                    std::vector<std::uint32_t> definitions)
     : tables_(std::move(tables)),
-      examples_(tables_.index(), tables_.labels, tables_.tactics, draft.filter.restrict_to_spine,
-                &definitions),
+      examples_(tables_.index(), tables_.labels, tables_.tactics,
+                parts.Get<CoqNumberingPart>().restrict_to_spine, &definitions),
       contexts_(tables_.index(), tables_.labels, definitions),
-      fields_(draft.fields) {
+      fields_(parts.Get<CoqFieldsPart>()) {
   MakeTensors();
 }
 
@@ -32,18 +32,18 @@ void ProofStateSource::MakeTensors() {
   const auto add_dense = [&list](const char* path, std::uint64_t max) {
     return list.Add(path, TensorKind::kDense, "batch", 0, max);
   };
-  columns_.graph = list.AddGraph(tables_.labels.size(), nodes);
-  columns_.root = list.Add("root", TensorKind::kDense, "batch", 0, 0, "", Expansion::kNodeOffset);
-  columns_.local_context = list.Add("local_context", TensorKind::kRaggedValues, "local_context", 0,
+  numbers_.graph = list.AddGraph(tables_.labels.size(), kBaseEdgeLabels, nodes);
+  numbers_.root = list.Add("root", TensorKind::kDense, "batch", 0, 0, "", Expansion::kNodeOffset);
+  numbers_.local_context = list.Add("local_context", TensorKind::kRaggedValues, "local_context", 0,
                                     nodes - 1, "local_context_splits", Expansion::kNodeOffset);
   list.AddSplits("local_context_splits");
   switch (fields_.global_context) {
     case GlobalContextField::kReference:
-      columns_.global_context = list.Add("global_context", TensorKind::kTableReference, "batch", 0,
+      numbers_.global_context = list.Add("global_context", TensorKind::kTableReference, "batch", 0,
                                          last(contexts_.size()));
       break;
     case GlobalContextField::kFull:
-      columns_.global_context =
+      numbers_.global_context =
           list.Add("global_context", TensorKind::kRaggedValues, "global_context", 0,
                    last_node_label, "global_context_splits");
       list.AddSplits("global_context_splits");
@@ -51,22 +51,22 @@ void ProofStateSource::MakeTensors() {
     case GlobalContextField::kOmitted:
       break;
   }
-  columns_.tactic = add_dense("tactic", last(tables_.tactics.tactics().size()));
-  columns_.local_args = list.Add("local_args", TensorKind::kRaggedValues, "args", -1,
+  numbers_.tactic = add_dense("tactic", last(tables_.tactics.tactics().size()));
+  numbers_.local_args = list.Add("local_args", TensorKind::kRaggedValues, "args", -1,
                                  last(bounds.max_context), "args_splits");
-  columns_.global_args = list.Add("global_args", TensorKind::kRaggedValues, "args", -1,
+  numbers_.global_args = list.Add("global_args", TensorKind::kRaggedValues, "args", -1,
                                   last(contexts_.max_length()), "args_splits");
   list.AddSplits("args_splits");
-  columns_.proof_step = add_dense("proof_step", bounds.max_step);
-  columns_.faithful = add_dense("faithful", 1);
-  columns_.example_id = add_dense("example_id", last(examples()));
-  columns_.definition = add_dense("definition", last_node_label);
+  numbers_.proof_step = add_dense("proof_step", bounds.max_step);
+  numbers_.faithful = add_dense("faithful", 1);
+  numbers_.example_id = add_dense("example_id", last(examples()));
+  numbers_.definition = add_dense("definition", last_node_label);
   if (fields_.text) {
-    columns_.state_text =
-        list.Add("state_text", TensorKind::kStringBytes, "bytes", 0, 255, "state_text_splits");
+    numbers_.state_text = list.Add("state_text", TensorKind::kStringBytes, "bytes", 0, 255,
+                                   "state_text_splits", Expansion::kKeep);
     list.AddSplits("state_text_splits");
-    columns_.tactic_text =
-        list.Add("tactic_text", TensorKind::kStringBytes, "bytes", 0, 255, "tactic_text_splits");
+    numbers_.tactic_text = list.Add("tactic_text", TensorKind::kStringBytes, "bytes", 0, 255,
+                                    "tactic_text_splits", Expansion::kKeep);
     list.AddSplits("tactic_text_splits");
   }
   tensors_ = list.Take();
@@ -87,20 +87,6 @@ std::int32_t ProofStateSource::GlobalPosition(std::uint32_t definition, NodeRef 
   return position == kNone ? -1 : static_cast<std::int32_t>(position);
 }
 
-std::optional<std::uint64_t> ProofStateSource::SplitIdentity(ExampleId id) const {
-  const std::uint32_t definition = Step(Outcome(id)).definition;
-  return static_cast<std::uint64_t>(index().definitions()[definition].identity);
-}
-
-std::uint32_t ProofStateSource::File(ExampleId id) const {
-  return index().definitions()[Step(Outcome(id)).definition].file;
-}
-
-bool ProofStateSource::HasNoneArgument(ExampleId id) const {
-  const OutcomeRecord& outcome = Outcome(id);
-  return HasNoneArgument(outcome, Step(outcome));
-}
-
 bool ProofStateSource::HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const {
   const std::span<const NodeRef> context = Context(outcome);
   const std::span<const NodeRef> arguments = Arguments(outcome);
@@ -109,19 +95,32 @@ bool ProofStateSource::HasNoneArgument(const OutcomeRecord& outcome, const StepR
   });
 }
 
-void ProofStateSource::ReadColumns(ExampleId first, const WantedColumns& wanted,
-                                   std::span<ExampleColumns> columns) const {
+std::int64_t ProofStateSource::Value(std::size_t column, const OutcomeRecord& outcome,
+                                     const StepRecord& step) const {
+  enum : std::size_t { kIdentity, kFile, kFaithful, kNoneArgument };  // as in columns_
+  switch (column) {
+    case kIdentity:
+      return index().definitions()[step.definition].identity;
+    case kFile:
+      return index().definitions()[step.definition].file;
+    case kFaithful:
+      return step.faithful != 0 ? 1 : 0;
+    case kNoneArgument:
+      return HasNoneArgument(outcome, step) ? 1 : 0;
+    default:
+      return 0;
+  }
+}
+
+void ProofStateSource::ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const {
+  if (wanted.empty()) return;
   ExampleTable::Walk walk(examples_, first.value());
-  for (ExampleColumns& column : columns) {
+  for (std::size_t i = 0; i < wanted.front().values.size(); ++i) {
     const OutcomeRecord& outcome = index().outcomes()[walk.Next()];
     const StepRecord& step = Step(outcome);
-    if (wanted.split_identity || wanted.file) {
-      const DefinitionRecord& definition = index().definitions()[step.definition];
-      column.split_identity = static_cast<std::uint64_t>(definition.identity);
-      column.file = definition.file;
+    for (const ColumnValues& column : wanted) {
+      column.values[i] = Value(column.column, outcome, step);
     }
-    column.faithful = step.faithful != 0;
-    if (wanted.none_argument) column.none_argument = HasNoneArgument(outcome, step);
   }
 }
 
@@ -131,30 +130,39 @@ ExampleDescription ProofStateSource::Describe(ExampleId id) const {
   const DefinitionRecord& definition = index().definitions()[step.definition];
   ExampleDescription description;
   description.file = index().file_name(definition.file);
-  description.definition = index().string(definition.name);
-  description.step = step.step;
-  description.outcome = number - step.outcomes.first;
-  description.faithful = step.faithful != 0;
+  description.title = index().string(definition.name);
+  description.facts = {
+      {"definition", description.title},
+      {"step_of_proof", std::uint64_t{step.step}, "step"},
+      {"outcome", std::uint64_t{number - step.outcomes.first}, "outcome"},
+      {"faithful", step.faithful != 0},
+  };
   return description;
 }
 
-v1::LabelCounts ProofStateSource::label_counts() const {
-  v1::LabelCounts counts = CountLabels(tables_);
-  counts.set_contexts(contexts_.size());
-  return counts;
+std::vector<SourceTableSpec> ProofStateSource::tables() const {
+  std::vector<SourceTableSpec> specs = CoqTableSpecs(tables_, &contexts_);
+  const bool numbered = fields_.global_context == GlobalContextField::kReference;
+  for (SourceTableSpec& spec : specs) {
+    if (fields_.global_context == GlobalContextField::kFull && spec.table.name == "node_labels") {
+      spec.tensors.emplace_back("global_context");
+    }
+    if (numbered && spec.table.name == "contexts") spec.tensors.emplace_back("global_context");
+  }
+  return specs;
 }
 
-void ProofStateSource::WriteStatic(google::protobuf::io::CodedOutputStream& out) const {
-  WriteStaticTables(tables_, &contexts_, out);
+void ProofStateSource::WriteTable(std::size_t table, TableWriter& out) const {
+  WriteCoqTable(tables_, &contexts_, table, out);
 }
 
 namespace {
 
 template <class Builder>
-class ProofStateBuilder final : public ExampleBuilder {
+class ProofStateReader final : public ExampleReader {
  public:
-  explicit ProofStateBuilder(const ProofStateSource& source)
-      : source_(source), graph_(source.tables()) {}
+  explicit ProofStateReader(const ProofStateSource& source)
+      : source_(source), graph_(source.coq_tables()) {}
 
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
     const auto roots = [&](std::size_t i, std::vector<NodeRef>* nodes) {
@@ -162,7 +170,7 @@ class ProofStateBuilder final : public ExampleBuilder {
       const OutcomeRecord& outcome = source_.Outcome(ids[i]);
       const DefinitionRecord& definition =
           source_.index().definitions()[source_.Step(outcome).definition];
-      if (source_.tables().excluded[definition.file]) return std::optional(DropReason::kExcluded);
+      if (source_.coq_tables().excluded[definition.file]) return std::optional(DropReason::kExcluded);
       nodes->push_back(outcome.root);
       return std::optional<DropReason>();
     };
@@ -202,7 +210,7 @@ class ProofStateBuilder final : public ExampleBuilder {
     local_context_.resize(context.size());
     for (std::size_t i = 0; i < context.size(); ++i) {
       if (!graph_.Find(context[i], &local_context_[i])) {
-        writer.AddDropped(id, DropReason::kContextCutOff);
+        writer.AddDropped(id, kContextCutOff);
         return OkStatus();
       }
     }
@@ -210,30 +218,30 @@ class ProofStateBuilder final : public ExampleBuilder {
     std::string_view tactic_text;
     if (source_.fields().text) {
       const FileId file(definition.file);
-      const Dataset& dataset = *source_.tables().dataset;
+      const CoqDataset& dataset = *source_.coq_tables().dataset;
       MILLRACE_ASSIGN_OR_RETURN(state_text, dataset.Text(file, outcome.text));
       MILLRACE_ASSIGN_OR_RETURN(tactic_text, dataset.Text(file, step.text));
     }
 
-    const ProofStateColumns& columns = source_.columns();
-    graph_.Append(columns.graph, writer);
-    writer.AppendOne(columns.root, 0);
-    writer.Append(columns.local_context, local_context_);
+    const ProofStateTensors& numbers = source_.tensor_numbers();
+    graph_.Append(numbers.graph, writer);
+    writer.AppendOne(numbers.root, 0);
+    writer.Append(numbers.local_context, local_context_);
     AppendGlobalContext(step.definition, writer);
-    writer.AppendOne(columns.tactic, source_.tables().tactics.Number(step.tactic));
+    writer.AppendOne(numbers.tactic, source_.coq_tables().tactics.Number(step.tactic));
     for (const NodeRef argument : source_.Arguments(outcome)) {
       const std::int32_t local = ProofStateSource::LocalPosition(context, argument);
-      writer.AppendOne(columns.local_args, local);
-      writer.AppendOne(columns.global_args,
+      writer.AppendOne(numbers.local_args, local);
+      writer.AppendOne(numbers.global_args,
                        local >= 0 ? -1 : source_.GlobalPosition(step.definition, argument));
     }
-    writer.AppendOne(columns.proof_step, step.step);
-    writer.AppendOne(columns.faithful, step.faithful != 0 ? 1 : 0);
-    writer.AppendOne(columns.example_id, static_cast<std::int64_t>(id.value()));
-    writer.AppendOne(columns.definition, source_.tables().labels.Label(step.definition));
+    writer.AppendOne(numbers.proof_step, step.step);
+    writer.AppendOne(numbers.faithful, step.faithful != 0 ? 1 : 0);
+    writer.AppendOne(numbers.example_id, static_cast<std::int64_t>(id.value()));
+    writer.AppendOne(numbers.definition, source_.coq_tables().labels.Label(step.definition));
     if (source_.fields().text) {
-      writer.AppendBytes(columns.state_text, std::as_bytes(std::span(state_text)));
-      writer.AppendBytes(columns.tactic_text, std::as_bytes(std::span(tactic_text)));
+      writer.AppendBytes(numbers.state_text, std::as_bytes(std::span(state_text)));
+      writer.AppendBytes(numbers.tactic_text, std::as_bytes(std::span(tactic_text)));
     }
     writer.EndExample(id);
     return OkStatus();
@@ -243,12 +251,12 @@ class ProofStateBuilder final : public ExampleBuilder {
     const std::uint32_t context = source_.contexts().Id(definition);
     switch (source_.fields().global_context) {
       case GlobalContextField::kReference:
-        writer.AppendOne(source_.columns().global_context, context);
+        writer.AppendOne(source_.tensor_numbers().global_context, context);
         break;
       case GlobalContextField::kFull:
         global_context_.clear();
         source_.contexts().AppendLabels(context, &global_context_);
-        writer.Append(source_.columns().global_context, global_context_);
+        writer.Append(source_.tensor_numbers().global_context, global_context_);
         break;
       case GlobalContextField::kOmitted:
         break;
@@ -256,25 +264,26 @@ class ProofStateBuilder final : public ExampleBuilder {
   }
 
   const ProofStateSource& source_;
-  GraphBuilder<Builder> graph_;
+  CoqGraphBuilder<Builder> graph_;
   std::vector<std::uint32_t> local_context_;
   std::vector<std::uint32_t> global_context_;
 };
 
 }  // namespace
 
-std::unique_ptr<ExampleBuilder> ProofStateSource::NewBuilder() const {
+std::unique_ptr<ExampleReader> ProofStateSource::NewReader() const {
   index().definition_table();  // made here, so that it is not made while a batch is built
-  return WithClosureBuilder(tables_, [this]<class Builder>() -> std::unique_ptr<ExampleBuilder> {
-    return std::make_unique<ProofStateBuilder<Builder>>(*this);
-  });
+  return WithClosureBuilder<CoqView>(tables_.kernel,
+                                     [this]<class Builder>() -> std::unique_ptr<ExampleReader> {
+                                       return std::make_unique<ProofStateReader<Builder>>(*this);
+                                     });
 }
 
-Result<std::shared_ptr<const Source>> MakeProofStateSource(std::shared_ptr<const Dataset> dataset,
-                                                           const PlanDraft& draft) {
-  MILLRACE_ASSIGN_OR_RETURN(CoqTables tables, CoqTables::Make(std::move(dataset), draft));
+Result<std::shared_ptr<const Source>> MakeProofStateSource(
+    std::shared_ptr<const CoqDataset> dataset, const PlanParts& parts) {
+  MILLRACE_ASSIGN_OR_RETURN(CoqTables tables, CoqTables::Make(std::move(dataset), parts));
   return std::shared_ptr<const Source>(
-      std::make_shared<ProofStateSource>(std::move(tables), draft));
+      std::make_shared<ProofStateSource>(std::move(tables), parts));
 }
 
 }  // namespace millrace

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/dataset/coq/source/context_table.h"
+#include "server/dataset/coq/source/coq_columns.h"
+#include "server/dataset/coq/source/coq_parts.h"
 #include "server/dataset/coq/source/coq_tables.h"
 #include "server/dataset/coq/source/example_table.h"
 #include "server/dataset/coq/source/file_prefix_labels.h"
@@ -19,8 +21,8 @@
 namespace millrace {
 
 /// Numbers of the tensors. If the plan leaves a field out, the number of its tensor has no meaning.
-struct ProofStateColumns {
-  GraphColumns graph;
+struct ProofStateTensors {
+  GraphTensors graph;
   std::size_t root;
   std::size_t local_context;
   std::size_t global_context;
@@ -37,13 +39,13 @@ struct ProofStateColumns {
 
 class ProofStateSource final : public Source {
  public:
-  ProofStateSource(CoqTables tables, const PlanDraft& draft);
+  ProofStateSource(CoqTables tables, const PlanParts& parts);
 
   const DatasetIndex& index() const { return tables_.index(); }
-  const CoqTables& tables() const { return tables_; }
+  const CoqTables& coq_tables() const { return tables_; }
   const ContextTable& contexts() const { return contexts_; }
-  const FieldOptions& fields() const { return fields_; }
-  const ProofStateColumns& columns() const { return columns_; }
+  const CoqFieldsPart& fields() const { return fields_; }
+  const ProofStateTensors& tensor_numbers() const { return numbers_; }
 
   const OutcomeRecord& Outcome(ExampleId id) const {
     return index().outcomes()[examples_.Outcome(id.value())];
@@ -67,38 +69,40 @@ class ProofStateSource final : public Source {
   std::string_view name() const override { return "proof_states"; }
   std::uint64_t examples() const override { return examples_.size(); }
 
-  std::optional<std::uint64_t> SplitIdentity(ExampleId id) const override;
-  std::uint32_t File(ExampleId id) const override;
+  const std::vector<std::string>& columns() const override { return columns_; }
+  std::string_view split_column() const override { return kIdentityColumn; }
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override;
   Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
     return FilePrefixLabels(index(), options);
   }
-  bool Faithful(ExampleId id) const override { return Step(Outcome(id)).faithful != 0; }
-  bool HasNoneArgument(ExampleId id) const override;
-  void ReadColumns(ExampleId first, const WantedColumns& wanted,
-                   std::span<ExampleColumns> columns) const override;
   ExampleDescription Describe(ExampleId id) const override;
 
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
   const ExpandSpec& expand() const override { return tables_.expand; }
   Status CheckIntact() const override { return tables_.CheckIntact(); }
-  std::unique_ptr<ExampleBuilder> NewBuilder() const override;
+  DropReasonNames drop_reasons() const override { return CoqDropReasons(); }
+  std::unique_ptr<ExampleReader> NewReader() const override;
 
-  v1::LabelCounts label_counts() const override;
-  void WriteStatic(google::protobuf::io::CodedOutputStream& out) const override;
+  std::vector<SourceTableSpec> tables() const override;
+  void WriteTable(std::size_t table, TableWriter& out) const override;
 
  private:
   /// `definitions` are those that have examples. They are used only while the source is made.
-  ProofStateSource(CoqTables tables, const PlanDraft& draft,
+  ProofStateSource(CoqTables tables, const PlanParts& parts,
                    std::vector<std::uint32_t> definitions);
 
   void MakeTensors();
   bool HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const;
+  std::int64_t Value(std::size_t column, const OutcomeRecord& outcome,
+                     const StepRecord& step) const;
 
   const CoqTables tables_;
   const ExampleTable examples_;
   const ContextTable contexts_;
-  const FieldOptions fields_;
-  ProofStateColumns columns_{};
+  const CoqFieldsPart fields_;
+  const std::vector<std::string> columns_ = {kIdentityColumn, kFileColumn, kFaithfulColumn,
+                                             kNoneArgumentColumn};
+  ProofStateTensors numbers_{};
   std::vector<TensorSpec> tensors_;
 };
 

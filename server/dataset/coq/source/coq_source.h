@@ -11,18 +11,18 @@
 
 #include "common/base/result.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/pipeline/graph/plan_parts.h"
 
 namespace millrace {
 
-class Dataset;
+class CoqDataset;
 
 /// `source: proof_states`. InvalidArgument if an excluded file is not in the dataset.
-Result<std::shared_ptr<const Source>> MakeProofStateSource(std::shared_ptr<const Dataset> dataset,
-                                                           const PlanDraft& draft);
+Result<std::shared_ptr<const Source>> MakeProofStateSource(
+    std::shared_ptr<const CoqDataset> dataset, const PlanParts& parts);
 
 /// `source: definitions`. Errors as for MakeProofStateSource.
-Result<std::shared_ptr<const Source>> MakeDefinitionSource(std::shared_ptr<const Dataset> dataset,
-                                                           const PlanDraft& draft);
+Result<std::shared_ptr<const Source>> MakeDefinitionSource(
+    std::shared_ptr<const CoqDataset> dataset, const PlanParts& parts);
 
 }  // namespace millrace

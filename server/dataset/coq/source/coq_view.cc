@@ -4,7 +4,7 @@
 
 namespace millrace {
 
-CoqView::CoqView(const Dataset& dataset, const NodeLabels& labels,
+CoqView::CoqView(const CoqDataset& dataset, const NodeLabels& labels,
                  const std::vector<bool>& excluded)
     : dataset_(dataset),
       labels_(labels),

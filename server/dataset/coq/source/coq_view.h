@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/scan/node_words.h"
 #include "server/dataset/coq/source/edges.h"
+#include "server/dataset/coq/source/coq_drop_reasons.h"
 #include "server/dataset/coq/source/node_labels.h"
 #include "server/pipeline/closure/closure.h"
 
@@ -45,10 +46,11 @@ class CoqView {
   };
   using Node = NodeRef;
   using EdgeAt = const std::uint64_t*;
-  static constexpr std::uint32_t kDefinition = kDefinitionTag;
+  static constexpr std::uint32_t kBoundary = kDefinitionTag;
+  static constexpr DropReason kUnlabelledReason = kUnlabelledDefinition;
 
   /// `excluded` says for each file whether its nodes must not be read.
-  CoqView(const Dataset& dataset, const NodeLabels& labels, const std::vector<bool>& excluded);
+  CoqView(const CoqDataset& dataset, const NodeLabels& labels, const std::vector<bool>& excluded);
 
   /// Whether the dataset has the node. Ask this for references that come from the index.
   bool IsNode(NodeRef node) const {
@@ -146,7 +148,7 @@ class CoqView {
   [[gnu::cold]] ClosureEnd Fail(NodeRef node, const char* what);
   [[gnu::cold]] ClosureEnd FailEdge(const Home& source, const char* what);
 
-  const Dataset& dataset_;
+  const CoqDataset& dataset_;
   const NodeLabels& labels_;
   const std::vector<bool>& excluded_;
   std::vector<Home> files_;

@@ -13,6 +13,7 @@
 #include "client/device/host_accelerator.h"
 #include "tests/unit/client/session/run/fake_service.h"
 #include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/common/expand/delivery_data.h"
 
 namespace millrace {
 namespace {
@@ -80,6 +81,60 @@ TEST_CASE("a device delivers the same bytes as the host", "[device]") {
     }
   });
   CHECK(test.device->status() == "host:0 (the host's processor)");
+}
+
+/// A delivery of tensors that travel, computed ones, or both.
+Delivery DeliveryOf(std::vector<std::string> outputs) {
+  TensorGraphText program;
+  program.definitions = test::DeliveryDefinitions();
+  program.outputs = std::move(outputs);
+  return Delivery::Make(test::DeliveryTensors(), std::move(program), DType::kInt32).value();
+}
+
+TEST_CASE("computed tensors are the same on a device as on the host", "[device][delivery]") {
+  TestDevice test;
+  const auto packed = test::PackRows(test::RandomRows(1, 7), test.received);
+  for (const Delivery& delivery : {DeliveryOf({"twice", "part", "tokens", "s"}),
+                                   DeliveryOf({"sf", "head"}), DeliveryOf({"flag"})}) {
+    for (std::size_t part = 0; part < 3; ++part) {
+      const RowRange rows = RowsOfPart(packed->graphs(), part, 3);
+      const auto delivered = test.device->Expand(packed, delivery, rows);
+      REQUIRE(delivered.ok());
+      BufferPool pool;
+      const auto expected = *Expand(*packed, delivery, pool, rows);
+      CHECK(SameBytes((*delivered)->bytes(), expected->bytes()));
+      REQUIRE((*delivered)->tensors().size() == expected->tensors().size());
+      for (const DeliveredTensor& tensor : (*delivered)->tensors()) {
+        CHECK(tensor.shape == expected->Find(tensor.path)->shape);
+        CHECK(tensor.memory.ledger != nullptr);
+      }
+    }
+  }
+}
+
+TEST_CASE("a device needs no payload if everything is computed", "[device][delivery]") {
+  TestDevice test;
+  BufferPool heap;
+  const auto packed = test::PackRows(test::RandomRows(1, 7), heap);
+  REQUIRE(test.device->Expand(packed, DeliveryOf({"sf", "part"}), {0, 7}).ok());
+  CHECK(test.accelerator->counts().copies == 1);
+  CHECK(test.accelerator->counts().launches == 0);
+}
+
+TEST_CASE("a value that cannot be computed leaves a device usable", "[device][delivery]") {
+  TestDevice test({}, {.slots = 1});
+  TensorGraphText program;
+  program.definitions = {test::Defined("hot", "one_hot", {"s"}, {{"depth", std::int64_t{10}}})};
+  program.outputs = {{"hot", "tokens"}};
+  const Delivery delivery =
+      Delivery::Make(test::DeliveryTensors(), std::move(program), DType::kInt32).value();
+  auto rows = test::RandomRows(1, 2);
+  rows[0].s = 3;
+  rows[1].s = 10;
+  const auto packed = test::PackRows(rows, test.received);
+  const auto failed = test.device->Expand(packed, delivery, {0, 2});
+  CHECK(failed.status().code() == StatusCode::kDataLoss);
+  for (int i = 0; i < 3; ++i) CHECK(test.device->Expand(packed, delivery, {0, 1}).ok());
 }
 
 TEST_CASE("the parts of a batch are copied to the device once", "[device]") {

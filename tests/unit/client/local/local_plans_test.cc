@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "server/dataset/kinds/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {
@@ -20,9 +21,22 @@ Status OpenStatus(LocalDatasets datasets) {
 TEST_CASE("the empty id stands for the pipeline's own dataset", "[local]") {
   const TempDir dir;
   WriteFixture(dir.path(), SampleFile("a.bin"));
-  LocalPlans unnamed = LocalPlans::Open(Source(), {.folders = {{"", dir.path()}}}).value();
-  LocalPlans named = LocalPlans::Open(Source(), {.folders = {{"d", dir.path()}}}).value();
+  LocalPlans unnamed =
+      LocalPlans::Open(Source(), {.kinds = ProductKinds(), .folders = {{"", dir.path()}}}).value();
+  LocalPlans named =
+      LocalPlans::Open(Source(), {.kinds = ProductKinds(), .folders = {{"d", dir.path()}}}).value();
   CHECK((*unnamed.Compile())->fingerprint() == (*named.Compile())->fingerprint());
+}
+
+TEST_CASE("a folder may have its kind before it", "[local]") {
+  const TempDir dir;
+  WriteFixture(dir.path(), SampleFile("a.bin"));
+  const std::string folder = "coq:" + dir.path().string();
+  LocalPlans told =
+      LocalPlans::Open(Source(), {.kinds = ProductKinds(), .folders = {{"", folder}}}).value();
+  CHECK((*told.OpenDataset())->kind() == "coq");
+  CHECK(OpenStatus({.kinds = ProductKinds(), .folders = {{"", "tree:/a"}}}) ==
+        InvalidArgument("there is no kind of dataset 'tree': expected one of graph, coq"));
 }
 
 TEST_CASE("a dataset whose folder is given twice is refused", "[local]") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/epoch/cursor.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {
@@ -24,7 +25,7 @@ class World {
     return options;
   }
   Result<std::unique_ptr<LocalReader>> Create(const SessionOptions& options) const {
-    return LocalReader::Create(options, {.folders = {{"", dir_.path()}}});
+    return LocalReader::Create(options, {.kinds = ProductKinds(), .folders = {{"", dir_.path()}}});
   }
   std::unique_ptr<LocalReader> Open(const SessionOptions& options = Options()) const {
     auto reader = Create(options).value();

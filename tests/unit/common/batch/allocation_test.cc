@@ -1,11 +1,13 @@
 // Counts the calls of operator new between Begin and Seal of a writer that has already written a
-// batch.
+// batch, and while tensors of a batch are computed.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <new>
 
 #include "common/batch/batch_writer.h"
+#include "common/expand/expand.h"
 #include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/common/expand/delivery_data.h"
 
 namespace {
 
@@ -113,6 +115,32 @@ TEST_CASE("a warm writer allocates nothing per example", "[batch][allocation]") 
   // examples. The small batch also needed a buffer of a new size.
   CHECK(large <= small);
   CHECK(pool.stats().allocations == 2);
+}
+
+std::size_t CountedCompute(const PackedBatch& packed, const Delivery& delivery, BufferPool& pool) {
+  const ExpandLayout layout = LayOutExpanded(packed, delivery).value();
+  const auto out = pool.Acquire(layout.bytes).value();
+  allocations = 0;
+  counting = true;
+  const bool ok = ExpandInto(packed, layout, out->bytes()).ok();
+  counting = false;
+  REQUIRE(ok);
+  return allocations;
+}
+
+TEST_CASE("computing tensors allocates nothing once a batch was computed",
+          "[delivery][allocation]") {
+  TensorGraphText program;
+  program.definitions = test::DeliveryDefinitions();
+  program.outputs = {{"part", "flat", "hot", "both", "twice", "long", "wave"}};
+  program.pads["both"] = {};
+  const Delivery delivery =
+      Delivery::Make(test::DeliveryTensors(), std::move(program), DType::kInt32).value();
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 64), pool);
+  CHECK(CountedCompute(*packed, delivery, pool) > 0);
+  CHECK(CountedCompute(*packed, delivery, pool) == 0);
+  CHECK(CountedCompute(*test::PackRows(test::RandomRows(2, 8), pool), delivery, pool) == 0);
 }
 
 }  // namespace

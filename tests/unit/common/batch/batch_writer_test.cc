@@ -4,7 +4,10 @@
 #include <rapidcheck/catch.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <limits>
+#include <string>
 
 #include "common/batch/batch_writer.h"
 #include "tests/unit/common/batch/model_batch.h"
@@ -74,6 +77,12 @@ TEST_CASE("random batches of random specs come back from their bytes", "[batch]"
                   for (const auto& edge : e.graphs[b].edges) targets.push_back(edge.target);
                   return targets;
                 }));
+    }
+    for (std::size_t i = 0; i < model.plan.declared.size(); ++i) {
+      std::string expected;
+      for (const test::ModelExample& e : model.examples) expected += e.declared[i];
+      const auto bytes = batch.tensor_bytes(*batch.Find(model.plan.declared[i].path));
+      RC_ASSERT(expected == std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     }
     RC_ASSERT(batch.digest() == sealed->digest());
     RC_ASSERT(batch.payload_hash() == sealed->payload_hash());
@@ -213,15 +222,67 @@ TEST_CASE("rows beyond what a splits tensor can count are an error", "[batch]") 
         "tensor text_splits: value 256 is outside its bounds 0 to 255");
 }
 
-TEST_CASE("a writer fills tensors of one dimension only", "[batch]") {
-  BufferPool pool;
-  std::vector<TensorSpec> tensors(1);
+/// Rows of three float32, without nodes or splits.
+std::vector<TensorSpec> Features() {
+  std::vector<TensorSpec> tensors(2);
   tensors[0].path = "features";
-  tensors[0].dimensions = {"batch", "features"};
-  tensors[0].max = 255;
-  const auto writer = BatchWriter::Create(tensors, {}, pool);
-  REQUIRE_FALSE(writer.ok());
-  CHECK(writer.status().code() == StatusCode::kInvalidArgument);
+  tensors[0].dimension = "batch";
+  tensors[0].dtype = DType::kFloat32;
+  tensors[0].expansion = Expansion::kKeep;
+  tensors[0].inner = {3};
+  tensors[1].path = "good";
+  tensors[1].dimension = "batch";
+  tensors[1].dtype = DType::kBool;
+  tensors[1].expansion = Expansion::kKeep;
+  return tensors;
+}
+
+TEST_CASE("rows of several values are written in place", "[batch]") {
+  BufferPool pool;
+  auto writer = BatchWriter::Create(Features(), {}, pool);
+  REQUIRE(writer.ok());
+  writer->Begin({}, 0, 0, 2);
+  const std::array<float, 3> first = {1.5F, -0.0F, std::numeric_limits<float>::quiet_NaN()};
+  const std::array<float, 3> second = {4, 5, 6};
+  const std::span<std::byte> room = writer->AppendRows(0, 1);
+  REQUIRE(room.size() == sizeof first);
+  std::memcpy(room.data(), first.data(), room.size());
+  writer->AppendOne(1, 1);
+  writer->EndExample(ExampleId(7));
+  writer->AppendBytes(0, std::as_bytes(std::span(second)));
+  writer->AppendOne(1, 0);
+  writer->EndExample(ExampleId(8));
+  const auto batch = writer->Seal();
+  REQUIRE(batch.ok());
+  CHECK((*batch)->tensors()[0].rows == 2);
+  const auto bytes = (*batch)->tensor_bytes(0);
+  REQUIRE(bytes.size() == 24);
+  CHECK(std::memcmp(bytes.data(), first.data(), 12) == 0);
+  CHECK(std::memcmp(bytes.data() + 12, second.data(), 12) == 0);
+  CHECK((*batch)->tensor_bytes(1)[0] == std::byte{1});
+}
+
+TEST_CASE("a tensor that ends within a row is an error", "[batch]") {
+  BufferPool pool;
+  auto writer = BatchWriter::Create(Features(), {}, pool);
+  REQUIRE(writer.ok());
+  writer->Begin({}, 0, 0, 1);
+  const std::array<float, 4> values = {1, 2, 3, 4};
+  writer->AppendBytes(0, std::as_bytes(std::span(values)));
+  writer->AppendOne(1, 1);
+  writer->EndExample(ExampleId(7));
+  CHECK(writer->Seal().status().message() == "tensor features: ends with 4 bytes of a row of 12");
+}
+
+TEST_CASE("a bool that is neither 0 nor 1 is out of bounds", "[batch]") {
+  BufferPool pool;
+  auto writer = BatchWriter::Create(Features(), {}, pool);
+  REQUIRE(writer.ok());
+  writer->Begin({}, 0, 0, 1);
+  writer->AppendRows(0, 1);
+  writer->AppendOne(1, 2);
+  writer->EndExample(ExampleId(7));
+  CHECK(writer->Seal().status().message() == "tensor good: value 2 is outside its bounds 0 to 1");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "common/base/hash.h"
+#include "common/batch/layout/dtype_visit.h"
 
 namespace millrace::test {
 namespace {
@@ -14,7 +15,7 @@ TensorSpec Spec(std::string path, TensorKind kind, std::string dimension, std::i
   TensorSpec spec;
   spec.path = std::move(path);
   spec.kind = kind;
-  spec.dimensions = {std::move(dimension)};
+  spec.dimension = std::move(dimension);
   spec.min = min;
   spec.max = max;
   spec.dtype = NarrowestDType(min, max);
@@ -53,6 +54,24 @@ void FillGraph(const std::vector<TensorSpec>& tensors, const std::string& branch
   }
 }
 
+/// Writes kept rows in place or copies them, and other values one by one.
+void FillDeclared(const std::vector<TensorSpec>& tensors, const TensorSpec& spec,
+                  const std::string& rows, BatchWriter& writer) {
+  const std::size_t tensor = Number(tensors, spec.path);
+  const auto bytes = std::as_bytes(std::span(rows.data(), rows.size()));
+  const std::size_t size = DTypeSize(spec.dtype);
+  if (spec.expansion != Expansion::kKeep) {
+    for (std::size_t i = 0; i < rows.size(); i += size) {
+      writer.AppendOne(tensor, internal::LoadValue(bytes.data(), spec.dtype, i / size));
+    }
+  } else if (rows.size() % 2 == 0) {
+    writer.AppendBytes(tensor, bytes);
+  } else {
+    const std::span<std::byte> room = writer.AppendRows(tensor, rows.size() / spec.row_bytes());
+    if (!rows.empty()) std::memcpy(room.data(), bytes.data(), room.size());
+  }
+}
+
 /// Random choices from one generator. The distributions of std differ between libraries; these do
 /// not.
 class Dice {
@@ -87,6 +106,52 @@ ModelGraph RandomGraph(Dice& dice, const ModelPlan& plan, std::uint64_t size) {
   return graph;
 }
 
+/// Tensors of random types, extents and dimensions. Integers may be widened, others are kept.
+std::vector<TensorSpec> RandomDeclared(Dice& dice, const ModelPlan& plan) {
+  std::vector<TensorSpec> declared;
+  for (std::uint64_t i = dice.Roll(0, 4); i > 0; --i) {
+    TensorSpec spec;
+    spec.path = "declared/" + std::to_string(i);
+    spec.dimension = "batch";
+    spec.dtype = static_cast<DType>(dice.Roll(0, kDTypes - 1));
+    for (std::uint64_t k = dice.Roll(0, 2); k > 0; --k) spec.inner.push_back(dice.Roll(1, 5));
+    // Widening to int32 is an error for values that do not fit.
+    const bool widens = IsInteger(spec.dtype) && DTypeSize(spec.dtype) < 4 && dice.Roll(0, 2) == 0;
+    spec.expansion = widens ? Expansion::kWiden : Expansion::kKeep;
+    if (IsInteger(spec.dtype)) {
+      spec.min = DTypeMin(spec.dtype);
+      spec.max = DTypeMax(spec.dtype);
+    }
+    const std::uint64_t rows = dice.Roll(0, 2);
+    if (rows == 1) {
+      spec.dimension = plan.branches[0] + "nodes";
+      spec.splits = plan.branches[0] + "node_splits";
+    } else if (rows == 2) {
+      spec.dimension = spec.path;
+      spec.splits = spec.path + ".splits";
+    }
+    if (rows > 0) spec.kind = TensorKind::kRaggedValues;
+    declared.push_back(spec);
+  }
+  return declared;
+}
+
+/// The rows of one example of a declared tensor.
+std::string RandomRows(Dice& dice, const TensorSpec& spec, std::uint64_t nodes,
+                       std::uint64_t size) {
+  std::uint64_t rows = 1;
+  if (spec.splits == spec.path + ".splits") {
+    rows = dice.Roll(0, size);
+  } else if (!spec.splits.empty()) {
+    rows = nodes;
+  }
+  std::string bytes;
+  for (std::uint64_t i = rows * spec.row_bytes(); i > 0; --i) {
+    bytes.push_back(static_cast<char>(dice.Roll(0, spec.dtype == DType::kBool ? 1 : 255)));
+  }
+  return bytes;
+}
+
 ModelExample RandomExample(Dice& dice, const ModelPlan& plan, std::uint64_t size) {
   ModelExample example;
   example.id = dice.Roll(0, plan.max_id);
@@ -106,6 +171,9 @@ ModelExample RandomExample(Dice& dice, const ModelPlan& plan, std::uint64_t size
     example.text.push_back(static_cast<char>(dice.Roll(0, 255)));
   }
   example.step = static_cast<std::int64_t>(dice.Roll(0, plan.max_step));
+  for (const TensorSpec& spec : plan.declared) {
+    example.declared.push_back(RandomRows(dice, spec, last_node + 1, size));
+  }
   return example;
 }
 
@@ -144,9 +212,14 @@ std::vector<TensorSpec> Tensors(const ModelPlan& plan) {
                     "args_splits"));
   t.push_back(Splits("args_splits", plan.max_rows));
   t.push_back(CutBy(Spec("state_text", TensorKind::kStringBytes, "text", 0, 255), "text_splits"));
+  t.back().expansion = Expansion::kKeep;
   t.push_back(Splits("text_splits", plan.max_rows));
   t.push_back(Spec("proof_step", TensorKind::kDense, "batch", 0, plan.max_step));
   t.push_back(Spec("example_id", TensorKind::kDense, "batch", 0, plan.max_id));
+  for (const TensorSpec& spec : plan.declared) {
+    t.push_back(spec);
+    if (spec.splits == spec.path + ".splits") t.push_back(Splits(spec.splits, plan.max_rows));
+  }
   return t;
 }
 
@@ -165,6 +238,9 @@ void Fill(const ModelBatch& batch, BatchWriter& writer) {
                        std::as_bytes(std::span(example.text.data(), example.text.size())));
     writer.AppendOne(Number(tensors, "proof_step"), example.step);
     writer.AppendOne(Number(tensors, "example_id"), static_cast<std::int64_t>(example.id));
+    for (std::size_t i = 0; i < batch.plan.declared.size(); ++i) {
+      FillDeclared(tensors, batch.plan.declared[i], example.declared[i], writer);
+    }
     writer.EndExample(ExampleId(example.id));
   }
   for (const DroppedExample& dropped : batch.dropped) writer.AddDropped(dropped.id, dropped.reason);
@@ -193,6 +269,7 @@ ModelBatch RandomBatch(std::uint64_t seed, int size) {
   plan.max_arg = dice.OneOf<std::int32_t>({0, 127, 128, 32'767, 32'768, 100'000});
   plan.max_id = dice.OneOf<std::uint64_t>({255, 65'535, (std::uint64_t{1} << 31) - 1});
   plan.max_step = dice.OneOf<std::uint64_t>({1, 300, 70'000});
+  plan.declared = RandomDeclared(dice, plan);
   batch.fingerprint = {{dice.Roll(0, ~std::uint64_t{0}), dice.Roll(0, ~std::uint64_t{0})},
                        {dice.Roll(0, ~std::uint64_t{0}), dice.Roll(0, ~std::uint64_t{0})}};
   batch.epoch = dice.Roll(0, ~std::uint64_t{0});
@@ -239,7 +316,7 @@ std::vector<ModelEdge> CompleteByThePage(const ModelGraph& graph, const ExpandSp
 std::vector<std::int64_t> Values(const PackedBatch& batch, std::string_view path) {
   const std::size_t tensor = batch.Find(path).value();
   std::vector<std::int64_t> values;
-  for (std::uint64_t i = 0; i < batch.tensors()[tensor].shape[0]; ++i) {
+  for (std::uint64_t i = 0; i < batch.tensors()[tensor].rows; ++i) {
     values.push_back(batch.ValueAt(tensor, i));
   }
   return values;

@@ -34,6 +34,7 @@ struct ModelExample {
   std::vector<std::int32_t> args;      // -1 or more each
   std::string text;
   std::int64_t step = 0;
+  std::vector<std::string> declared;  // for each declared tensor of the plan the bytes of its rows
 };
 
 /// The settings that a plan fixes.
@@ -46,6 +47,9 @@ struct ModelPlan {
   std::int32_t max_arg = 100;
   std::uint64_t max_id = std::uint64_t{1} << 40;
   std::uint64_t max_step = 1000;
+  // Tensors of any types and extents, which come last. Each names splits of the first branch or of
+  // its own, or none.
+  std::vector<TensorSpec> declared;
 };
 
 struct ModelBatch {
@@ -74,7 +78,7 @@ ModelBatch RandomBatch(std::uint64_t seed, int size);
 /// The delivered edges of one graph, computed slowly, one rule after the other.
 std::vector<ModelEdge> CompleteByThePage(const ModelGraph& graph, const ExpandSpec& expand);
 
-/// All values of a tensor.
+/// All values of a tensor of integers.
 std::vector<std::int64_t> Values(const PackedBatch& batch, std::string_view path);
 std::vector<std::int64_t> Values(const DeliveredBatch& batch, std::string_view path);
 

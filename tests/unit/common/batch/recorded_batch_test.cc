@@ -1,4 +1,5 @@
 // Compares the writer's output with the bytes in docs/batch-layout.md.
+#include <array>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
@@ -18,7 +19,7 @@ TensorSpec Make(std::string path, TensorKind kind, DType dtype, std::string dime
   spec.path = std::move(path);
   spec.kind = kind;
   spec.dtype = dtype;
-  spec.dimensions = {std::move(dimension)};
+  spec.dimension = std::move(dimension);
   spec.splits = std::move(splits);
   spec.node_splits = std::move(node_splits);
   spec.max = max;
@@ -29,7 +30,7 @@ TensorSpec Make(std::string path, TensorKind kind, DType dtype, std::string dime
 std::shared_ptr<const PackedBatch> Recorded(BufferPool& pool) {
   using K = TensorKind;
   using D = DType;
-  const std::vector<TensorSpec> tensors = {
+  std::vector<TensorSpec> tensors = {
       Make("node_label", K::kDense, D::kUint16, "nodes", 1000, "node_splits"),
       Make("edge_source", K::kDense, D::kUint16, "edges", 1023, "edge_splits",
            Expansion::kEdgeSource, "node_splits"),
@@ -38,7 +39,9 @@ std::shared_ptr<const PackedBatch> Recorded(BufferPool& pool) {
       Make("edge_label", K::kDense, D::kUint8, "edges", 29, "edge_splits", Expansion::kEdgeLabel),
       Make("node_splits", K::kSplits, D::kUint32, "batch+1", 1 << 20, ""),
       Make("edge_splits", K::kSplits, D::kUint32, "batch+1", 1 << 21, "", Expansion::kEdgeSplits),
-      Make("example_id", K::kDense, D::kUint64, "batch", std::uint64_t{1} << 40, "")};
+      Make("example_id", K::kDense, D::kUint64, "batch", std::uint64_t{1} << 40, ""),
+      Make("position", K::kDense, D::kFloat32, "batch", 0, "", Expansion::kKeep)};
+  tensors.back().inner = {2};
   auto writer = BatchWriter::Create(tensors, {30, Symmetrization::kBidirectional, true}, pool);
   REQUIRE(writer.ok());
   const auto fingerprint =
@@ -52,10 +55,13 @@ std::shared_ptr<const PackedBatch> Recorded(BufferPool& pool) {
   writer->Append(2, targets);
   writer->Append(3, edge_labels);
   writer->AppendOne(6, 7);
+  const std::array<float, 2> first = {0.5F, -2}, second = {1, 0};
+  writer->AppendBytes(7, std::as_bytes(std::span(first)));
   writer->EndExample(ExampleId(7));
-  writer->AddDropped(ExampleId(9), DropReason::kContextCutOff);
+  writer->AddDropped(ExampleId(9), DropReason{1});
   writer->Append(0, other);
   writer->AppendOne(6, 4'294'967'304);
+  writer->AppendBytes(7, std::as_bytes(std::span(second)));
   writer->EndExample(ExampleId(4'294'967'304));
   auto batch = writer->Seal();
   REQUIRE(batch.ok());

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "common/batch/layout/batch_header.h"
+#include "common/batch/layout/dtype_visit.h"
 #include "common/expand/expand.h"
 #include "tests/unit/common/batch/model_batch.h"
 
@@ -40,6 +42,26 @@ Expected ByThePage(const ModelBatch& batch, std::size_t branch) {
     e.node_splits.push_back(static_cast<std::int64_t>(e.node_label.size()));
   }
   return e;
+}
+
+/// Declared tensors have the values of the examples, one after another: kept ones the bytes.
+void CheckDeclared(const ModelBatch& model, const DeliveredBatch& batch) {
+  for (std::size_t i = 0; i < model.plan.declared.size(); ++i) {
+    const TensorSpec& spec = model.plan.declared[i];
+    std::string expected;
+    for (const ModelExample& example : model.examples) expected += example.declared[i];
+    const DeliveredTensor& tensor = *batch.Find(spec.path);
+    if (spec.expansion == Expansion::kKeep) {
+      RC_ASSERT(expected == std::string(reinterpret_cast<const char*>(tensor.data), tensor.bytes));
+      continue;
+    }
+    const std::size_t values = expected.size() / DTypeSize(spec.dtype);
+    RC_ASSERT(values == tensor.bytes / DTypeSize(tensor.dtype));
+    for (std::size_t k = 0; k < values; ++k) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(expected.data());
+      RC_ASSERT(tensor.ValueAt(k) == internal::LoadValue(bytes, spec.dtype, k));
+    }
+  }
 }
 
 void CheckAgainstThePage(const ModelBatch& model, const DeliveredBatch& batch) {
@@ -75,6 +97,7 @@ void CheckAgainstThePage(const ModelBatch& model, const DeliveredBatch& batch) {
   const auto bytes = batch.Find("state_text")->values<std::uint8_t>();
   RC_ASSERT(std::equal(bytes.begin(), bytes.end(), text.begin(), text.end(),
                        [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); }));
+  CheckDeclared(model, batch);
 }
 
 void CheckLayout(const ModelBatch& model, const DeliveredBatch& batch, DType index_dtype) {
@@ -84,10 +107,17 @@ void CheckLayout(const ModelBatch& model, const DeliveredBatch& batch, DType ind
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const DeliveredTensor& tensor = batch.tensors()[i];
     RC_ASSERT(tensor.path == specs[i].path);
-    RC_ASSERT(tensor.dimensions == specs[i].dimensions);
+    RC_ASSERT(tensor.dimensions.size() == 1 + specs[i].inner.size());
+    RC_ASSERT(tensor.dimensions[0] == specs[i].dimension);
+    RC_ASSERT(tensor.splits == specs[i].splits);
+    RC_ASSERT(tensor.node_splits == specs[i].node_splits);
+    for (std::size_t d = 0; d < specs[i].inner.size(); ++d) {
+      RC_ASSERT(tensor.shape[d + 1] == specs[i].inner[d]);
+      RC_ASSERT(tensor.dimensions[d + 1] == std::to_string(specs[i].inner[d]));
+    }
     RC_ASSERT(tensor.dtype ==
-              (tensor.kind == TensorKind::kStringBytes ? DType::kUint8 : index_dtype));
-    RC_ASSERT(tensor.bytes == tensor.shape[0] * DTypeSize(tensor.dtype));
+              (specs[i].expansion == Expansion::kKeep ? specs[i].dtype : index_dtype));
+    RC_ASSERT(tensor.bytes == tensor.shape[0] * specs[i].row_values() * DTypeSize(tensor.dtype));
     RC_ASSERT(reinterpret_cast<std::uintptr_t>(tensor.data) % kTensorAlignment == 0u);
     std::memset(rest.data() + (tensor.data - batch.bytes().data()), 0, tensor.bytes);
   }
@@ -287,7 +317,7 @@ std::shared_ptr<const PackedBatch> ManyEdges(std::uint64_t edges) {
   std::vector<TensorPlace> places = small->tensors();
   for (TensorPlace& place : places) {
     if (place.spec.splits != "edge_splits") continue;
-    place.shape[0] = edges;
+    place.rows = edges;
     place.bytes = edges * DTypeSize(place.spec.dtype);
   }
   const std::uint64_t payload_bytes = LayOutPayload(places);
@@ -323,36 +353,6 @@ TEST_CASE("more rows than int32 can number are an error before any is written", 
         "tensor edge_source: number of rows 2147483648 does not fit int32; open the session with "
         "`index_dtype: int64`");
   CHECK(LayOutExpanded(*packed, DType::kInt64).ok());
-}
-
-TEST_CASE("tensors with inner dimensions are widened whole", "[expand]") {
-  // No writer makes such tensors yet, so the header is written by hand.
-  BufferPool pool;
-  std::vector<TensorPlace> places(1);
-  places[0].spec.path = "features";
-  places[0].spec.dimensions = {"batch", "features"};
-  places[0].spec.max = 255;
-  places[0].shape = {2, 3};
-  places[0].bytes = 6;
-  BatchInfo info;
-  info.planned_examples = 2;
-  info.example_ids = {ExampleId(1), ExampleId(2)};
-  const std::uint64_t payload_bytes = LayOutPayload(places);
-  const std::uint64_t header_bytes = HeaderBytes(info, places);
-  const auto buffer = *pool.Acquire(header_bytes + payload_bytes);
-  std::memset(buffer->data(), 0, buffer->size());
-  EncodeHeader(info, places, payload_bytes, buffer->bytes().first(header_bytes));
-  for (std::size_t i = 0; i < 6; ++i) {
-    buffer->data()[header_bytes + i] = static_cast<std::byte>(10 + i);
-  }
-  const auto packed = PackedBatch::Parse(buffer, buffer->size());
-  REQUIRE(packed.ok());
-  const auto delivered = Expand(**packed, DType::kInt64, pool);
-  REQUIRE(delivered.ok());
-  const DeliveredTensor& tensor = (*delivered)->tensors()[0];
-  CHECK(tensor.shape == std::vector<std::uint64_t>{2, 3});
-  CHECK(tensor.bytes == 48);
-  CHECK(tensor.ValueAt(5) == 15);
 }
 
 }  // namespace

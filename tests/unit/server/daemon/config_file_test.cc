@@ -95,7 +95,9 @@ TEST_CASE("a file that is not there, and a folder, are errors", "[config]") {
 TEST_CASE("flags win over the file, and the file over defaults", "[config]") {
   const ConfigFile file("threads: 3\ngrace: 7\ndatasets: {data: /no/such/folder, more: /tmp}\n");
   const DaemonOptions options =
-      EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "5"}}), SomeHost()).value();
+      EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "5"}}), SomeHost(),
+                       ProductKinds())
+          .value();
   CHECK(options.threads == 5);
   CHECK(options.grace == 7);
   CHECK(options.attach_timeout == 60);
@@ -105,10 +107,13 @@ TEST_CASE("flags win over the file, and the file over defaults", "[config]") {
 
 TEST_CASE("a value that is wrong is an error with its place in the file", "[config]") {
   const ConfigFile file("grace: 7\nthreads: 2.7\n");
-  CHECK(ErrorOf(EffectiveOptions(Role::kServe, file.path(), Given({}), SomeHost())) ==
-        file.path() + ":2:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
+  CHECK(
+      ErrorOf(EffectiveOptions(Role::kServe, file.path(), Given({}), SomeHost(), ProductKinds())) ==
+      file.path() + ":2:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
   // A value is not checked if a flag replaces it.
-  CHECK(EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "2"}}), SomeHost()).ok());
+  CHECK(EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "2"}}), SomeHost(),
+                         ProductKinds())
+            .ok());
 }
 
 /// Values that differ from the defaults; odd ones if an option takes any text.
@@ -139,9 +144,10 @@ TEST_CASE("what is printed reads back as the same options", "[config]") {
     for (const auto& values : {std::map<std::string, std::string>(), OtherValues()}) {
       OptionTexts texts = Given(values);
       texts.datasets["-"] = {{"/tmp", "/an index, {odd}"}, ""};
-      const DaemonOptions options = MakeOptions(role, texts, SomeHost()).value();
+      const DaemonOptions options = MakeOptions(role, texts, SomeHost(), ProductKinds()).value();
       const ConfigFile file(PrintConfig(options));
-      const DaemonOptions read = EffectiveOptions(role, file.path(), {}, SomeHost()).value();
+      const DaemonOptions read =
+          EffectiveOptions(role, file.path(), {}, SomeHost(), ProductKinds()).value();
       CHECK(PrintConfig(read) == PrintConfig(options));
       for (const std::string& name : ChangedOptions(options, read)) {
         for (const Option& option : OptionTable()) {

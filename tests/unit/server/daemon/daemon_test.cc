@@ -16,7 +16,7 @@ DaemonOptions Options(const TempDir& state, Role role) {
   texts.values["threads"] = {"1", ""};
   texts.values["memory_limit"] = {"64MiB", ""};
   texts.datasets["data"] = {{state.path(), ""}, ""};
-  return MakeOptions(role, texts, SomeHost()).value();
+  return MakeOptions(role, texts, SomeHost(), ProductKinds()).value();
 }
 
 Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options) {

@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "server/daemon/options.h"
+#include "server/dataset/kinds/product_kinds.h"
 
 namespace millrace::test {
 
@@ -32,7 +33,7 @@ inline OptionTexts Given(const std::map<std::string, std::string>& values) {
 
 inline Result<DaemonOptions> Make(const std::map<std::string, std::string>& values,
                                   Role role = Role::kServe) {
-  return MakeOptions(role, Given(values), SomeHost());
+  return MakeOptions(role, Given(values), SomeHost(), ProductKinds());
 }
 
 template <class T>

@@ -37,7 +37,7 @@ TEST_CASE("options that nobody gives have their defaults", "[options]") {
 TEST_CASE("the default of threads is no more than the most that may be given", "[options]") {
   HostLimits host = SomeHost();
   host.cpus = 5000;
-  CHECK(MakeOptions(Role::kServe, Given({}), host)->threads == 1024);
+  CHECK(MakeOptions(Role::kServe, Given({}), host, ProductKinds())->threads == 1024);
 }
 
 TEST_CASE("a whole number is refused with the bounds if it is none or beyond them", "[options]") {
@@ -142,23 +142,37 @@ TEST_CASE("an empty text asks for a default that is none or the host's", "[optio
 TEST_CASE("a default beyond the bounds is refused as if it were given", "[options]") {
   HostLimits host = SomeHost();
   host.memory_bytes = 10 << 20;
-  CHECK(ErrorOf(MakeOptions(Role::kServe, Given({}), host)) ==
+  CHECK(ErrorOf(MakeOptions(Role::kServe, Given({}), host, ProductKinds())) ==
         "option memory_limit: expected at least 16MiB, got '8388608'");
 }
 
 TEST_CASE("an error says where the text was given", "[options]") {
   OptionTexts texts = Given({});
   texts.values["threads"] = {"2.7", "config.yaml:3:10"};
-  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost())) ==
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
         "config.yaml:3:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
   texts = Given({});
   texts.values["batch_listen"] = {"*:1", "config.yaml:4:15"};
-  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost()))
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds()))
             .find("config.yaml:4:15: option advertise: needed") == 0);
   texts = Given({});
   texts.datasets["no"] = {{"/no/such/folder", ""}, "config.yaml:5:3"};
-  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost())) ==
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
         "config.yaml:5:3: dataset no: /no/such/folder is no folder that can be read");
+}
+
+TEST_CASE("a dataset may be told its kind, which has to be known", "[options]") {
+  const std::string folder = std::filesystem::temp_directory_path();
+  OptionTexts texts;
+  REQUIRE(AddDataset("a=coq:" + folder, texts).ok());
+  const DaemonOptions options =
+      MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds()).value();
+  CHECK(options.datasets.at("a").kind == "coq");
+  CHECK(options.datasets.at("a").path == folder);
+  texts.datasets["b"] = {{"tree:" + folder, ""}, "config.yaml:5:3"};
+  CHECK(
+      ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
+      "config.yaml:5:3: dataset b: there is no kind of dataset 'tree': expected one of graph, coq");
 }
 
 TEST_CASE("datasets of the command line have an id and a folder, each once", "[options]") {
@@ -171,10 +185,12 @@ TEST_CASE("datasets of the command line have an id and a folder, each once", "[o
     CHECK(AddDataset(text, texts) ==
           InvalidArgument(std::string("option dataset: expected ID=DIR, got '") + text + "'"));
   }
-  CHECK(ErrorOf(MakeOptions(Role::kServe, {}, SomeHost())).find("no dataset: give --dataset") == 0);
+  CHECK(ErrorOf(MakeOptions(Role::kServe, {}, SomeHost(), ProductKinds()))
+            .find("no dataset: give --dataset") == 0);
   OptionTexts odd = Given({});
   odd.datasets["a/b"] = odd.datasets["data"];
-  CHECK(ErrorOf(MakeOptions(Role::kServe, odd, SomeHost())).find("got 'a/b'") != std::string::npos);
+  CHECK(ErrorOf(MakeOptions(Role::kServe, odd, SomeHost(), ProductKinds())).find("got 'a/b'") !=
+        std::string::npos);
 }
 
 TEST_CASE("options that differ are named", "[options]") {

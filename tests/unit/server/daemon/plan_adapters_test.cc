@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "server/dataset/kinds/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {
@@ -15,6 +16,7 @@ struct Library {
   Library() {
     WriteFixture(dir.path(), SampleFile("a.bin"));
     PlanLibraryOptions options;
+    options.kinds = ProductKinds();
     options.datasets["d"].dir = dir.path();
     library = std::make_shared<PlanLibrary>(options, MakeNullLogger());
   }
@@ -40,12 +42,14 @@ TEST_CASE("a dataset's state has a digest only once it is open", "[adapters]") {
   status.open = true;
   status.digest = {1, 2};
   status.files = 3;
-  status.proof_states = 4;
+  status.examples = 4;
+  status.unverified = 0.5;
   state = ToProto(status);
   CHECK(state.digest() == status.digest.ToHex());
   CHECK(state.verifying() == 1);
   CHECK(state.files() == 3);
   CHECK(state.examples() == 4);
+  CHECK(state.unverified() == 0.5);
 }
 
 TEST_CASE("names of files that were left out are escaped", "[adapters]") {

@@ -9,7 +9,14 @@
 
 #include "common/batch/batch_writer.h"
 #include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/coq/kind/coq_kind.h"
+#include "server/dataset/coq/source/coq_columns.h"
+#include "server/dataset/coq/source/coq_parts.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/plan_library.h"
 #include "server/pipeline/plan_outline.h"
 #include "tests/support/dataset_fixture.h"
@@ -44,26 +51,25 @@ std::uint64_t AllocationsOfASecondRound(const std::string& source_name, ClosureK
   GeneratorReport report;
   REQUIRE(GenerateDataset(dir.path(), {.seed = 5, .nodes = 20'000}, &report).ok());
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"].dir = dir.path();
   PlanLibrary library(options, MakeNullLogger());
-  PlanDraft draft;
-  draft.source = source_name;
-  draft.batch.size = 8;
-  draft.fields.global_context = GlobalContextField::kFull;
-  draft.closure_kernel = kernel;
-  const auto source = *SourceTable::Default().Make(*library.Open("d"), draft);
+  PlanParts parts;
+  parts.Edit<CoqFieldsPart>().global_context = GlobalContextField::kFull;
+  parts.Edit<ClosurePart>().kernel = kernel;
+  const auto source = *MakeCoqKind()->sources().Make(source_name, *library.Open("d"), parts);
   REQUIRE(source->examples() > 100);
   const auto examples = static_cast<std::uint32_t>(source->examples());
   std::vector<ExampleId> ids;
   for (std::uint32_t e = 0; e < examples; ++e) ids.emplace_back(e);
   BufferPool pool;
   BatchWriter writer = *BatchWriter::Create(source->tensors(), source->expand(), pool);
-  const auto builder = source->NewBuilder();
+  const auto reader = source->NewReader();
   std::uint64_t counted = 0;
   for (int round = 0; round < 2; ++round) {
     writer.Begin({}, 0, 0, examples);
     const std::uint64_t before = allocations;
-    REQUIRE(builder->Append(ids, writer).ok());
+    REQUIRE(reader->Append(ids, writer).ok());
     counted = allocations - before;
     REQUIRE(writer.Seal().ok());
   }
@@ -94,15 +100,16 @@ struct Proofs {
 };
 
 /// The memory that a compiled plan holds, without its dataset.
-std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanDraft& draft, bool outline_only) {
+std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanParts& parts, bool outline_only) {
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"].dir = proofs.dir.path();
   PlanLibrary library(options, MakeNullLogger());
   REQUIRE(library.Open("d").ok());
   // The first plan also makes things that all plans share, so they are not counted.
-  REQUIRE(library.Compile(draft, "d", {1, 1}, {1, 1}).ok());
+  REQUIRE(library.Compile(parts, "d", {1, 1}, {1, 1}).ok());
   const std::uint64_t before = held_bytes;
-  auto plan = library.Compile(draft, "d", {2, 2}, {2, 2});
+  auto plan = library.Compile(parts, "d", {2, 2}, {2, 2});
   REQUIRE(plan.ok());
   REQUIRE((*plan)->counts().selected > 1'000);
   if (!outline_only) return held_bytes - before;
@@ -112,36 +119,36 @@ std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanDraft& draft, bool out
 }
 
 TEST_CASE("a plan holds half a byte an example and 40 bytes a definition at most", "[allocation]") {
-  PlanDraft all;
-  all.source = "proof_states";
-  all.batch.size = 8;
-  PlanDraft some = all;
-  some.split.method = SplitMethod::kHash;
-  some.split.proportions = {3, 1};
-  some.take = {0};
-  some.filter.exclude_none_arguments = true;
-  some.filter.required_tactic_occurrence = 2;
-  PlanDraft spine = some;
-  spine.filter.restrict_to_spine = true;
+  PlanParts all;
+  all.Edit<SourcePart>().name = "proof_states";
+  all.Edit<BatchPart>().size = 8;
+  PlanParts some = all;
+  some.Edit<SplitPart>().split.method = SplitMethod::kHash;
+  some.Edit<SplitPart>().split.proportions = {3, 1};
+  some.Edit<SplitPart>().take = {0};
+  some.Edit<FilterPart>().conditions = {{.column = kNoneArgumentColumn, .zero = true}};
+  some.Edit<CoqNumberingPart>().required_tactic_occurrence = 2;
+  PlanParts spine = some;
+  spine.Edit<CoqNumberingPart>().restrict_to_spine = true;
   constexpr std::uint64_t kFew = 10'000;
   constexpr std::uint64_t kMany = 210'000;
   const Proofs few(kFew);
   const Proofs many(kMany);
-  for (const PlanDraft& draft : {all, some, spine}) {
-    const std::uint64_t small = BytesOfPlan(few, draft, false);
+  for (const PlanParts& parts : {all, some, spine}) {
+    const std::uint64_t small = BytesOfPlan(few, parts, false);
     CHECK(small < 40 * 2'000 + kFew / 2 + 16'000);
-    const std::uint64_t large = BytesOfPlan(many, draft, false);
+    const std::uint64_t large = BytesOfPlan(many, parts, false);
     CHECK(static_cast<double>(large) < static_cast<double>(small) + 0.5 * (kMany - kFew));
   }
 }
 
 TEST_CASE("what a dispatcher keeps of a plan does not grow with the dataset", "[allocation]") {
-  PlanDraft draft;
-  draft.source = "proof_states";
-  draft.batch.size = 8;
-  const std::uint64_t small = BytesOfPlan(Proofs(10'000), draft, true);
+  PlanParts parts;
+  parts.Edit<SourcePart>().name = "proof_states";
+  parts.Edit<BatchPart>().size = 8;
+  const std::uint64_t small = BytesOfPlan(Proofs(10'000), parts, true);
   CHECK(small < 16'000);
-  CHECK(BytesOfPlan(Proofs(50'000), draft, true) < small + 200);
+  CHECK(BytesOfPlan(Proofs(50'000), parts, true) < small + 200);
 }
 
 }  // namespace

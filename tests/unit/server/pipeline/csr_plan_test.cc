@@ -9,6 +9,8 @@
 
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/stage_clock.h"
 #include "server/pipeline/text/pipeline.h"
 #include "tests/unit/server/pipeline/text/pipeline_text.h"
@@ -16,8 +18,13 @@
 namespace millrace::test {
 namespace {
 
+/// The stages of the product, and one more source.
 const StageTable& CsrStages() {
-  static const StageTable table = StageTable::Default().WithSource("csr");
+  static const StageTable table = [] {
+    std::vector<StageType> stages(ProductStages().stages().begin(), ProductStages().stages().end());
+    stages.front().parameters.front().allowed.push_back("csr");
+    return StageTable(std::move(stages));
+  }();
   return table;
 }
 
@@ -25,10 +32,10 @@ std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& m
                                      ClosureKernel kernel = ClosureKernel::kArray) {
   const Pipeline pipeline =
       MustParse("millrace: 1\ndataset: none\nsource: csr\n" + more, "", {}, CsrStages());
-  PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  draft.closure_kernel = kernel;
+  PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  parts.Edit<ClosurePart>().kernel = kernel;
   auto plan =
-      Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(), MakeCsrSource(graph, draft));
+      Plan::Compile(parts, pipeline.digest(), pipeline.order_digest(), MakeCsrSource(graph, parts));
   INFO(plan.status().message());
   REQUIRE(plan.ok());
   return *plan;
@@ -72,7 +79,7 @@ TEST_CASE("delivered batches of a CSR graph are the plain closures of their exam
       const auto plain = PlainClosure(graph.plain, Wide(graph.csr.roots[id.value()]), options);
       if (!plain) {
         RC_ASSERT((*packed)->info().dropped[dropped++] ==
-                  (DroppedExample{id, DropReason::kUnlabelledDefinition}));
+                  (DroppedExample{id, kCsrUnlabelled}));
         continue;
       }
       RC_ASSERT((*packed)->info().example_ids[row] == id);
@@ -178,10 +185,11 @@ TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
 TEST_CASE("a predicate of a further stage leaves examples out of the epoch", "[plan]") {
   const Pipeline pipeline =
       MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n", "", {}, CsrStages());
-  PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  draft.predicates.push_back([](const Source&, ExampleId id) { return id.value() % 3 == 0; });
-  const auto plan = Plan::Compile(draft, pipeline.digest(), pipeline.order_digest(),
-                                  MakeCsrSource(Singles(10), draft));
+  PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  parts.Edit<FilterPart>().predicates.push_back(
+      [](const Source&, ExampleId id) { return id.value() % 3 == 0; });
+  const auto plan = Plan::Compile(parts, pipeline.digest(), pipeline.order_digest(),
+                                  MakeCsrSource(Singles(10), parts));
   REQUIRE(plan.ok());
   CHECK((*plan)->counts().selected == 4);
   CHECK((*plan)->counts().filtered == 6);
@@ -207,7 +215,7 @@ TEST_CASE("a scratch says what its time went into, stage by stage", "[plan]") {
 }
 
 TEST_CASE("a clock of stages says which one runs, from the first to the end", "[plan]") {
-  StageClock clock;
+  StageClock clock(false);
   CHECK(clock.stage().empty());
   clock.Begin(kShuffleStage);
   CHECK(clock.stage() == "shuffle");
@@ -219,6 +227,17 @@ TEST_CASE("a clock of stages says which one runs, from the first to the end", "[
   CHECK(clock.stage().empty());
   clock.Begin(kClosureStage);  // a batch of given examples has nothing to shuffle
   CHECK(clock.stage() == "closure");
+}
+
+TEST_CASE("tensors are a stage of plans that compute some", "[plan]") {
+  StageClock clock(true);
+  clock.Begin(kClosureStage);
+  clock.Done(kClosureStage);
+  CHECK(clock.stage() == "tensors");
+  clock.Done(kTensorsStage);
+  CHECK(clock.stage() == "batch");
+  CHECK(clock.times().size() == 4);
+  CHECK(StageClock(false).times().size() == 3);
 }
 
 TEST_CASE("a scratch names no stage between batches", "[plan]") {
@@ -247,8 +266,8 @@ TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {
 
 TEST_CASE("a pipeline's source and the plan's have to be the same", "[plan]") {
   const Pipeline pipeline = MustParse(Minimal());
-  const PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  const auto plan = Plan::Compile(pipeline, MakeCsrSource(Singles(3), draft));
+  const PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  const auto plan = Plan::Compile(pipeline, MakeCsrSource(Singles(3), parts));
   CHECK(plan.status().message() ==
         "the pipeline draws from 'proof_states', but the source is 'csr'");
 }
@@ -258,8 +277,8 @@ TEST_CASE("a split that does not fit the source is refused", "[plan]") {
       "millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n"
       "split: {method: file_prefix, prefixes: [[a]]}\n",
       "", {}, CsrStages());
-  const PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
-  CHECK(Plan::Compile(pipeline, MakeCsrSource(Singles(3), draft)).status().code() ==
+  const PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  CHECK(Plan::Compile(pipeline, MakeCsrSource(Singles(3), parts)).status().code() ==
         StatusCode::kInvalidArgument);
 }
 

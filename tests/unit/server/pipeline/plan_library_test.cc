@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/files/sigbus_guard.h"
 #include "tests/support/dataset_fixture.h"
 
@@ -25,6 +26,7 @@ PipelineSource TextOfPipeline(const std::string& more = "", const std::string& d
 
 PlanLibraryOptions At(const TempDir& dir) {
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"].dir = dir.path();
   return options;
 }
@@ -57,7 +59,8 @@ TEST_CASE("status tells what a dataset holds once it is open", "[library]") {
   const DatasetStatus status = *library.GetStatus("d");
   CHECK(status.open);
   CHECK(status.files == 1);
-  CHECK(status.proof_states == 3);
+  CHECK(status.kind == "coq");
+  CHECK(status.examples == 3);
   CHECK(status.digest.is_set());
   CHECK(status.error.empty());
 }
@@ -65,6 +68,7 @@ TEST_CASE("status tells what a dataset holds once it is open", "[library]") {
 TEST_CASE("a dataset that cannot be opened says so, and is tried again", "[library]") {
   const TempDir dir;
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"].dir = dir / "later";
   PlanLibrary library(options, MakeNullLogger());
   const Status missing = library.Open("d").status();

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "server/dataset/kinds/product_kinds.h"
 #include "tests/unit/server/pipeline/text/pipeline_text.h"
 
 #include "common/base/log.h"
@@ -59,7 +60,7 @@ TEST_CASE("inspect prints help and default of every parameter, also of an added 
     }
   }
   CHECK(Has(text, "one of bfs, dfs; default bfs\n"));
-  CHECK(Has(text, "one of proof_states, definitions; required\n"));
+  CHECK(Has(text, "one of roots, graphs, proof_states, definitions; required\n"));
   CHECK(Has(text, "test_every (runs in the plan, version 1): "));
 }
 
@@ -67,6 +68,7 @@ TEST_CASE("inspect counts examples, steps, graphs and bytes of a plan", "[inspec
   const std::string shared = test::SharedDirOrSkip();
   const test::TempDir temp;
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"] = {shared + "/data/mini_stdlib", temp.path() / "index"};
   PlanLibrary library(std::move(options), MakeStderrLogger("test", LogLevel::kError, false));
   const Pipeline pipeline = MustParse(
@@ -94,10 +96,10 @@ TEST_CASE("inspect counts examples, steps, graphs and bytes of a plan", "[inspec
 TEST_CASE("a stage that only the tests know selects examples of a real plan", "[stage]") {
   const std::string shared = test::SharedDirOrSkip();
   const test::TempDir temp;
-  const StageTable table = test::TableWithTestEvery();
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"] = {shared + "/data/mini_stdlib", temp.path() / "index"};
-  options.stages = &table;
+  options.stages = std::make_shared<const StageTable>(test::TableWithTestEvery());
   PlanLibrary library(std::move(options), MakeStderrLogger("test", LogLevel::kError, false));
   const auto plan =
       library.Compile(PipelineSource{Minimal("test_every: {keep: 4}\n"), "", {}, "p"});

@@ -40,6 +40,26 @@ TEST_CASE("status lists what a dataset leaves out, and counts what it does not l
   CHECK_THAT(StatusTable(status), !Contains("left out"));
 }
 
+TEST_CASE("status says how much of a dataset's contents is unverified, until all of it is",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::DatasetState& dataset = (*status.mutable_datasets())["g"];
+  dataset.set_digest(std::string(32, 'a'));
+  dataset.set_unverified(0.001);
+  CHECK_THAT(StatusTable(status), Contains("ready, 1 % unverified"));
+  dataset.set_unverified(0);
+  CHECK_THAT(StatusTable(status), !Contains("unverified"));
+}
+
+TEST_CASE("status shows the kind of each dataset, once it is known", "[status_table]") {
+  v1::ServiceStatus status;
+  (*status.mutable_datasets())["a"].set_kind("coq");
+  static_cast<void>((*status.mutable_datasets())["b"]);
+  const std::string table = StatusTable(status);
+  CHECK_THAT(table,
+             Contains("DATASET  KIND") && Contains("a        coq") && Contains("b        -"));
+}
+
 TEST_CASE("status names what was dropped as the dispatcher does, or by its number",
           "[status_table]") {
   v1::ServiceStatus status;

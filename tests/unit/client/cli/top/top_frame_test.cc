@@ -319,4 +319,23 @@ TEST_CASE("a history keeps what a rate needs, and begins anew with the dispatche
   CHECK(history.now().term() == 8);
 }
 
+TEST_CASE("the frame lists datasets with kind and state, and marks those with errors", "[top]") {
+  v1::ServiceStatus now = At(10);
+  v1::DatasetState& graph = (*now.mutable_datasets())["g"];
+  graph.set_kind("graph");
+  graph.set_digest(std::string(32, 'a'));
+  graph.set_unverified(0.25);
+  (*now.mutable_datasets())["h"].set_error("x is damaged");
+  const std::vector<TopLine> frame = TopFrame(nullptr, now, {});
+  std::vector<TopLine> found;
+  for (const TopLine& line : frame) {
+    if (line.text.find("25 % unverified") != std::string::npos) found.push_back(line);
+    if (line.text.find("x is damaged") != std::string::npos) found.push_back(line);
+  }
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].text.find("graph") != std::string::npos);
+  CHECK(found[0].style == TopLine::Style::kPlain);
+  CHECK(found[1].style == TopLine::Style::kAlarm);
+}
+
 }  // namespace millrace::cli

@@ -6,12 +6,24 @@
 #include "client/session/machine/rank_steps.h"
 #include "common/base/hash.h"
 #include "common/transport/convert/steps.h"
+#include "common/transport/convert/tables.h"
+#include "common/transport/convert/tensors.h"
 
 namespace millrace::client {
 namespace {
 
 constexpr std::size_t kPartBytes = 100;  // several parts for each batch
 const Fingerprint kFakePlan{{1, 2}, {3, 4}};
+
+/// The only tensor of its batches.
+TensorSpec NumberTensor() {
+  TensorSpec spec;
+  spec.path = "number";
+  spec.dtype = DType::kUint32;
+  spec.dimension = "batch";
+  spec.max = 0xffffffff;
+  return spec;
+}
 
 /// Writes one message at a time, and keeps the others in a queue.
 template <class Out>
@@ -97,12 +109,9 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
                                         service_->drop_reasons.end());
     spec.mutable_expand()->set_symmetrization("none");
     spec.set_order_fingerprint(kFakePlan.ToString());
-    spec.mutable_labels()->set_base_node_labels(26);
-    v1::TensorSpec& tensor = *spec.add_tensors();
-    tensor.set_path("number");
-    tensor.set_kind("dense");
-    tensor.set_packed_dtype("uint32");
-    tensor.add_dimensions("batch");
+    for (const TableSpec& table : service_->tables) ToProto(table, spec.add_tables());
+    ToProto(NumberTensor(), spec.add_tensors());
+    if (service_->program.outputs_size() > 0) *spec.mutable_program() = service_->program;
   }
 
   /// Gives one lease for each step of the window that was never leased.
@@ -233,13 +242,8 @@ class Worker final : public WorkerEndpoint {
 
 std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRange range,
                                                 std::optional<DropReason> drops_first_as) {
-  TensorSpec spec;
-  spec.path = "number";
-  spec.dtype = DType::kUint32;
-  spec.dimensions = {"batch"};
-  spec.max = 0xffffffff;
   BufferPool pool;
-  BatchWriter writer = BatchWriter::Create({spec}, ExpandSpec{}, pool).value();
+  BatchWriter writer = BatchWriter::Create({NumberTensor()}, ExpandSpec{}, pool).value();
   writer.Begin(kFakePlan, epoch, range.first, range.count);
   std::uint32_t begin = 0;
   if (drops_first_as) writer.AddDropped(ExampleId(range.first + begin++), *drops_first_as);

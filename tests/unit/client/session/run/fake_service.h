@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/session.h"
+#include "common/base/tables.h"
 #include "common/batch/batch_writer.h"
 #include "common/system/mutex.h"
 #include "common/transport/in_process.h"
@@ -29,7 +30,9 @@ std::shared_ptr<const PackedBatch> NumbersBatch(std::uint64_t epoch, ExampleRang
 struct FakeService {
   StepOptions steps{.examples = 60, .size = 5, .keep = true, .world_size = 1};
   std::string static_bytes;
+  std::vector<TableSpec> tables;             // tables of the spec
   std::vector<std::string> drop_reasons;     // drop_reasons of the spec
+  v1::TensorProgram program;                 // of the spec, if it has outputs
   std::optional<DropReason> drops_first_as;  // why the first example of every batch is dropped
 
   Mutex mutex;

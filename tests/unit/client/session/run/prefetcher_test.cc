@@ -11,8 +11,9 @@ class CountingDevice final : public Device {
  public:
   std::string_view name() const override { return "host"; }
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype, RowRange rows) override {
-    auto expanded = host_->Expand(packed, index_dtype, rows);
+      const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
+      RowRange rows) override {
+    auto expanded = host_->Expand(packed, delivery, rows);
     MutexLock lock(mutex_);
     ++expanded_;
     changed_.NotifyAll();
@@ -35,7 +36,7 @@ class CountingDevice final : public Device {
 
 struct Prefetching {
   explicit Prefetching(const ExpandDepth& depth)
-      : prefetcher(device, DType::kInt32, 1, depth, tracer, [] {}) {
+      : prefetcher(device, 1, depth, tracer, [] {}) {
     for (std::uint64_t step = 0; step < 6; ++step) {
       prefetcher.Push(step, NumbersBatch(0, {step * 100, 100}));
     }

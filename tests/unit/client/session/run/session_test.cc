@@ -5,6 +5,8 @@
 #include <string>
 
 #include "common/epoch/cursor.h"
+#include "common/transport/convert/tables.h"
+#include "tests/support/static_tables.h"
 #include "tests/unit/client/session/run/fake_service.h"
 
 namespace millrace::client {
@@ -54,9 +56,69 @@ TEST_CASE("the spec is there before any batch", "[session]") {
   CHECK(session->spec().steps.examples == 60);
   REQUIRE(session->spec().tensors.size() == 1);
   CHECK(session->spec().tensors[0].dtype == DType::kInt64);
-  CHECK(session->spec().tensors[0].packed_dtype == DType::kUint32);
+  CHECK(session->spec().tensors[0].packed.dtype == DType::kUint32);
   const auto batch = session->Next();
   CHECK((**batch).Find("number")->dtype == DType::kInt64);
+}
+
+/// Makes the service's consumers deliver `x`, the number by one operation.
+v1::TensorDefinition& Compute(FakeService& service, const char* operation) {
+  v1::TensorDefinition& definition = *service.program.add_definitions();
+  definition.set_name("x");
+  definition.set_operation(operation);
+  definition.set_version(1);
+  definition.add_inputs("number");
+  service.program.add_outputs()->set_name("x");
+  return definition;
+}
+
+TEST_CASE("a session computes tensors after the wire, in every part of a batch", "[session]") {
+  FakeWorld world;
+  v1::OperationParam& dtype = *Compute(*world.service, "cast").add_params();
+  dtype.set_name("dtype");
+  dtype.set_text("float64");
+  SessionOptions options = world.Options();
+  options.micro = 2;
+  auto session = world.Create(options);
+  REQUIRE(session->Attach().ok());
+  REQUIRE(session->spec().tensors.size() == 1);
+  CHECK(session->spec().tensors[0].packed.path == "x");
+  CHECK(session->spec().tensors[0].computed);
+  std::vector<double> numbers;
+  for (;;) {
+    const auto batch = session->Next().value();
+    if (!batch) break;
+    CHECK(batch->Find("number") == nullptr);
+    for (std::uint32_t part = 0; part < batch->parts(); ++part) {
+      const Batch rows = batch->Part(part);
+      for (const double number : rows.Find("x")->values<double>()) numbers.push_back(number);
+    }
+  }
+  const std::vector<std::int64_t> expected = Count(0, 60);
+  CHECK(numbers == std::vector<double>(expected.begin(), expected.end()));
+}
+
+TEST_CASE("a value that cannot be computed ends the session with the tensor's name", "[session]") {
+  FakeWorld world;
+  v1::OperationParam& depth = *Compute(*world.service, "one_hot").add_params();
+  depth.set_name("depth");
+  depth.set_integer(7);
+  auto session = world.Create();
+  REQUIRE(session->Attach().ok());
+  CHECK(session->Next().ok());
+  const Status failed = session->Next().status();
+  CHECK(failed.code() == StatusCode::kDataLoss);
+  CHECK_THAT(failed.message(),
+             Catch::StartsWith("tensor x: one_hot: expected numbers from -1 to 6"));
+  CHECK(session->Next().status() == failed);
+}
+
+TEST_CASE("a session with an operation that the client does not know ends at once", "[session]") {
+  FakeWorld world;
+  Compute(*world.service, "wish");
+  const Status failed = world.Create()->Attach();
+  CHECK(failed.code() == StatusCode::kUnimplemented);
+  CHECK_THAT(failed.message(), Catch::EndsWith("update the client"));
 }
 
 TEST_CASE("a batch says where it is from, and keeps its packed form on request", "[session]") {
@@ -283,7 +345,10 @@ TEST_CASE("a session that goes says good-bye", "[session]") {
 TEST_CASE("batches outlive their session, and their memory is used again once they are gone",
           "[session][memory]") {
   FakeWorld world;
-  auto session = world.Create();
+  // With more room, all batches of the epoch could be there before the first one is gone.
+  SessionOptions options = world.Options();
+  options.prefetch_bytes = 1000;
+  auto session = world.Create(options);
   const std::byte* memory = nullptr;
   bool reused = false;
   {
@@ -330,21 +395,24 @@ TEST_CASE("a damaged batch is never delivered", "[session]") {
   CHECK(session->stats().batches == 0);
 }
 
-TEST_CASE("vocabulary and contexts are fetched by their digest", "[session][static]") {
+TEST_CASE("tables are fetched by their digest", "[session][static]") {
   FakeWorld world;
-  v1::Static tables;
-  tables.mutable_vocabulary()->add_node_label_names("Coq.Init.nat");
-  tables.mutable_contexts()->add_list_parent(0);
-  tables.mutable_contexts()->add_list_file(0);
-  tables.mutable_contexts()->add_previous_label(0);
-  tables.mutable_contexts()->add_previous_label(27);
-  tables.mutable_contexts()->add_context_list(0);
-  tables.mutable_contexts()->add_context_start(28);
-  world.service->static_bytes = tables.SerializeAsString();
+  world.service->static_bytes = test::CoqStatic().SerializeAsString();
+  const NamedTables served = *DecodeTables(world.service->static_bytes);
+  for (const NamedTable& table : served.all()) world.service->tables.push_back(table.spec);
   auto session = world.Create();
-  CHECK(session->vocabulary()->node_label_names == std::vector<std::string>{"Coq.Init.nat"});
-  CHECK(*session->context(0) == std::vector<std::uint32_t>{27, 26});
-  CHECK(session->context(1).status().code() == StatusCode::kOutOfRange);
+  const auto tables = *session->tables();
+  CHECK((**tables->Texts("node_labels", "name"))[2] == "a");
+  CHECK(*session->tables() == tables);
+  CHECK(session->spec().tables == world.service->tables);
+}
+
+TEST_CASE("tables that the spec does not have are refused", "[session][static][hostile]") {
+  FakeWorld world;
+  world.service->static_bytes = test::CoqStatic().SerializeAsString();
+  world.service->tables = {{"node_labels", 7, {{"name", ColumnType::kText}}, {}}};
+  auto session = world.Create();
+  CHECK(session->tables().status().code() == StatusCode::kDataLoss);
 }
 
 TEST_CASE("options that cannot be are refused before anything is opened", "[session]") {

@@ -155,9 +155,11 @@ TEST_CASE("a reason that only newer workers know is taken, and keeps its number"
 TEST_CASE("an error of a header says what, where, expected and got", "[batch_header]") {
   CHECK(ErrorOf<std::uint8_t>(0, 'X') ==
         "batch header: magic at offset 0: expected MILLBTCH, got other bytes");
-  CHECK(ErrorOf<std::uint32_t>(8, 2) ==
-        "batch header: format version 2 at offset 8: this program knows version 1; use the same "
-        "release on both sides");
+  for (const std::uint32_t version : {1, 3}) {
+    CHECK(ErrorOf<std::uint32_t>(8, version) ==
+          "batch header: format version " + std::to_string(version) +
+              " at offset 8: expected 2; use the same release on both sides");
+  }
   CHECK(ErrorOf<std::uint64_t>(24, 64) ==
         "batch header: payload bytes at offset 24: expected 1344, got 64");
   CHECK(ErrorOf<std::uint32_t>(80, 4) ==
@@ -169,14 +171,81 @@ TEST_CASE("an error of a header says what, where, expected and got", "[batch_hea
   CHECK(ErrorOf<std::uint64_t>(104 + 2 * 8 + 8, 64) ==
         "batch header: reason of a dropped example at offset 128: expected 1 to 63, got 64");
   const std::size_t table = 104 + 2 * 8 + 16;
-  CHECK(ErrorOf<std::uint8_t>(table + 1, 8) ==
-        "batch header: dtype at offset 137: expected 0 to 7, got 8");
+  CHECK(ErrorOf<std::uint8_t>(table + 1, 13) ==
+        "batch header: dtype at offset 137: expected 0 to 12, got 13");
+  CHECK(ErrorOf<std::uint8_t>(table + 2, 7) ==
+        "batch header: expansion at offset 138: expected 0 to 6, got 7");
+  CHECK(ErrorOf<std::uint8_t>(table + 3, 8) ==
+        "batch header: number of inner extents at offset 139: expected 0 to 7, got 8");
   CHECK(ErrorOf<std::uint32_t>(table + 8, 77) ==
         "batch header: number of a splits tensor at offset 144: expected less than 21, got 77");
   CHECK(ErrorOf<std::uint64_t>(table + 32, 64) ==
         "batch header: offset of tensor a/node_label at offset 168: expected 0, got 64");
   CHECK(ErrorOf<std::uint64_t>(table + 48, 5) ==
         "batch header: tensor bytes at offset 176: expected 10 as the shape says, got 8");
+}
+
+/// The header of a batch whose only tensor has rows of 3 × 5 float32.
+std::vector<std::byte> FeaturesHeader() {
+  std::vector<TensorPlace> places(1);
+  places[0].spec.path = "features";
+  places[0].spec.dimension = "batch";
+  places[0].spec.dtype = DType::kFloat32;
+  places[0].spec.expansion = Expansion::kKeep;
+  places[0].spec.inner = {3, 5};
+  places[0].rows = 2;
+  places[0].bytes = 2 * 3 * 5 * 4;
+  BatchInfo info;
+  info.planned_examples = 2;
+  info.example_ids = {ExampleId(1), ExampleId(2)};
+  const std::uint64_t payload_bytes = LayOutPayload(places);
+  std::vector<std::byte> header(HeaderBytes(info, places));
+  EncodeHeader(info, places, payload_bytes, header);
+  return header;
+}
+
+TEST_CASE("the extents of a row come back from the header", "[batch_header]") {
+  const auto header = DecodeHeader(FeaturesHeader());
+  REQUIRE(header.ok());
+  const TensorPlace& place = header->tensors.at(0);
+  CHECK(place.spec.dtype == DType::kFloat32);
+  CHECK(place.spec.expansion == Expansion::kKeep);
+  CHECK(place.spec.inner == std::vector<std::uint64_t>{3, 5});
+  CHECK(place.spec.dimension == "batch");
+  CHECK(place.rows == 2);
+  CHECK(header->payload_bytes == 128);
+}
+
+TEST_CASE("extents that do not fit are refused with their place", "[batch_header]") {
+  const auto error = [](std::size_t offset, std::uint64_t value) {
+    std::vector<std::byte> header = FeaturesHeader();
+    std::memcpy(header.data() + 120 + offset, &value, sizeof(value));
+    ResealHeader(header);
+    return DecodeHeader(header).status().message();
+  };
+  CHECK(error(48, 3) ==
+        "batch header: tensor bytes at offset 160: expected 180 as the shape says, got 120");
+  CHECK(error(48, std::uint64_t{1} << 62) ==
+        "batch header: tensor rows at offset 168: expected 0 to 281474976710656, got "
+        "4611686018427387904");
+  CHECK(error(56, 0) ==
+        "batch header: inner extent at offset 176: expected 1 to 1073741824, got 0");
+  CHECK(error(64, 6) ==
+        "batch header: tensor bytes at offset 160: expected 144 as the shape says, got 120");
+  CHECK(error(64, 1 << 30) ==
+        "batch header: inner extent at offset 184: expected at most 1073741824 values in a row, "
+        "got 3221225472");
+  CHECK(error(64, ~std::uint64_t{0}) ==
+        "batch header: inner extent at offset 184: expected 1 to 1073741824, got "
+        "18446744073709551615");
+}
+
+TEST_CASE("a header whose float has bounds is refused", "[batch_header]") {
+  std::vector<std::byte> header = FeaturesHeader();
+  header[120 + 24] = std::byte{9};
+  ResealHeader(header);
+  CHECK(DecodeHeader(header).status().message() ==
+        "batch header: tensor features: bounds 0 to 9, but float32 has none");
 }
 
 /// The error of a batch whose tensor has one value replaced.
@@ -218,8 +287,8 @@ TEST_CASE("tensors have the rows that their kind asks for", "[batch_header]") {
     return [path](std::vector<TensorPlace>& tensors) {
       for (TensorPlace& t : tensors) {
         if (t.spec.path != path) continue;
-        t.shape[0] -= 1;
-        t.bytes -= DTypeSize(t.spec.dtype);
+        t.rows -= 1;
+        t.bytes -= t.spec.row_bytes();
       }
     };
   };

@@ -44,8 +44,8 @@ TEST_CASE("a list that breaks a rule is refused by the rule's name", "[tensor_ta
   CHECK_THAT(Broken("root", [](TensorSpec& t) { t.path = "proof_step"; }),
              Catch::Contains("tensor proof_step: is there twice"));
   CHECK_THAT(Broken("root", [](TensorSpec& t) { t.path = "a b"; }), Catch::Contains("path"));
-  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.dimensions.clear(); }),
-             Catch::Contains("dimensions"));
+  CHECK_THAT(Broken("root", [](TensorSpec& t) { t.dimension.clear(); }),
+             Catch::Contains("its dimension is not 1 to 255 printable"));
   CHECK_THAT(Broken("root", [](TensorSpec& t) { t.max = 1 << 20; }),
              Catch::Contains("bounds 0 to 1048576 are not a range of uint16"));
   CHECK_THAT(Broken("root", [](TensorSpec& t) { t.node_splits.clear(); }),
@@ -74,12 +74,63 @@ TEST_CASE("a list that breaks a rule is refused by the rule's name", "[tensor_ta
              Catch::Contains("tensor text_splits: cuts no tensor"));
 }
 
+TEST_CASE("rows have at most 7 extents and 2^30 values", "[tensor_table]") {
+  const auto broken = [](const std::vector<std::uint64_t>& inner) {
+    return Broken("proof_step", [&](TensorSpec& t) { t.inner = inner; });
+  };
+  CHECK(broken({}).empty());
+  CHECK(broken({1, 1, 1, 1, 1, 1, 1}).empty());
+  CHECK(broken({1 << 15, 1 << 15}).empty());
+  CHECK(broken({1, 1, 1, 1, 1, 1, 1, 1}) ==
+        "tensor proof_step: its rows have 8 dimensions, not at most 7");
+  CHECK_THAT(broken({3, 0}), Catch::Contains("an extent of 0"));
+  CHECK_THAT(broken({1 << 15, (1 << 15) + 1}), Catch::Contains("at most 1073741824 values"));
+  // The product of these wraps around to 0.
+  CHECK_THAT(broken({std::uint64_t{1} << 32, std::uint64_t{1} << 32}),
+             Catch::Contains("an extent of 4294967296"));
+  for (const char* path : {"root", "edge_source", "edge_label", "node_splits"}) {
+    CHECK_THAT(Broken(path, [](TensorSpec& t) { t.inner = {2}; }),
+               Catch::Contains("rows of one value"));
+  }
+}
+
+TEST_CASE("bools and floats are kept, and have no bounds", "[tensor_table]") {
+  for (const DType dtype :
+       {DType::kBool, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    const auto broken = [&](Expansion expansion, std::uint64_t max) {
+      return Broken("proof_step", [&](TensorSpec& t) {
+        t.dtype = dtype;
+        t.expansion = expansion;
+        t.max = max;
+      });
+    };
+    CHECK(broken(Expansion::kKeep, 0).empty());
+    CHECK_THAT(broken(Expansion::kKeep, 1), Catch::Contains("bounds 0 to 1, but"));
+    CHECK_THAT(broken(Expansion::kWiden, 0), Catch::Contains("cannot expand as widen"));
+    CHECK_THAT(Broken("args_splits", [&](TensorSpec& t) { t.dtype = dtype; }),
+               Catch::Contains("cannot expand as widen"));
+    CHECK_THAT(Broken("proof_step",
+                      [&](TensorSpec& t) {
+                        t.kind = TensorKind::kTableReference;
+                        t.expansion = Expansion::kKeep;
+                        t.dtype = dtype;
+                        t.max = 0;
+                      }),
+               Catch::Contains("references to a table are integers"));
+  }
+  CHECK(Broken("proof_step", [](TensorSpec& t) { t.expansion = Expansion::kKeep; }).empty());
+  CHECK_THAT(Broken("state_text", [](TensorSpec& t) { t.expansion = Expansion::kWiden; }),
+             Catch::Contains("string bytes are uint8 and expand as keep"));
+  CHECK_THAT(Broken("args_splits", [](TensorSpec& t) { t.expansion = Expansion::kKeep; }),
+             Catch::Contains("splits cannot expand as keep"));
+}
+
 TEST_CASE("features of edges are allowed where no edges are added", "[tensor_table]") {
   test::ModelPlan plan = Plan();
   std::vector<TensorSpec> tensors = test::Tensors(plan);
   TensorSpec weight;
   weight.path = "edge_weight";
-  weight.dimensions = {"edges"};
+  weight.dimension = "edges";
   weight.splits = "edge_splits";
   weight.max = 255;
   tensors.push_back(weight);

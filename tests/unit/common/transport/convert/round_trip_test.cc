@@ -3,10 +3,12 @@
 #include <rapidcheck/catch.h>
 #include <catch2/catch.hpp>
 
+#include "common/batch/layout/tensor_table.h"
 #include "common/transport/convert/expand.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/spans.h"
 #include "common/transport/convert/steps.h"
+#include "common/transport/convert/tensors.h"
 
 namespace millrace {
 namespace {
@@ -54,6 +56,53 @@ TEST_CASE("how edges are completed comes back as it was sent", "[convert]") {
     RC_ASSERT(back.ok());
     RC_ASSERT(*back == spec);
   });
+}
+
+TEST_CASE("descriptions of tensors come back as they were sent", "[convert]") {
+  rc::prop("round trip", [] {
+    TensorSpec spec;
+    spec.path = "board";
+    spec.kind = *rc::gen::element(TensorKind::kDense, TensorKind::kRaggedValues);
+    spec.dtype = static_cast<DType>(*rc::gen::inRange<int>(0, kDTypes));
+    spec.expansion = *rc::gen::element(Expansion::kKeep, Expansion::kWiden, Expansion::kNodeOffset);
+    spec.dimension = "batch";
+    spec.inner = *rc::gen::container<std::vector<std::uint64_t>>(
+        rc::gen::inRange<std::uint64_t>(1, kMaxRowValues + 1));
+    spec.splits = "board_splits";
+    spec.node_splits = "node_splits";
+    spec.min = *rc::gen::arbitrary<std::int64_t>();
+    spec.max = Any();
+    const Result<TensorSpec> back = FromProto(Sent<v1::TensorSpec>(spec));
+    RC_ASSERT(back.ok());
+    RC_ASSERT(*back == spec);
+  });
+}
+
+TEST_CASE("the delivered dtype of kept values is their own", "[convert]") {
+  TensorSpec spec;
+  spec.dtype = DType::kBFloat16;
+  spec.expansion = Expansion::kKeep;
+  v1::TensorSpec sent;
+  ToProto(spec, &sent);
+  CHECK(sent.packed_dtype() == "bfloat16");
+  CHECK(sent.delivered_dtype() == "bfloat16");
+  spec.dtype = DType::kUint8;
+  spec.expansion = Expansion::kWiden;
+  ToProto(spec, &sent);
+  CHECK(sent.delivered_dtype() == "int32");
+}
+
+TEST_CASE("names of a newer server's tensors are refused", "[convert]") {
+  v1::TensorSpec sent;
+  ToProto(TensorSpec{}, &sent);
+  REQUIRE(FromProto(sent).ok());
+  v1::TensorSpec newer = sent;
+  newer.set_packed_dtype("float8");
+  CHECK_THAT(FromProto(newer).status().message(), Catch::Contains("a dtype named 'float8'"));
+  newer = sent;
+  newer.set_expand("twice");
+  CHECK_THAT(FromProto(newer).status().message(), Catch::Contains("a way to expand named 'twice'"));
+  CHECK(FromProto(newer).status().code() == StatusCode::kUnimplemented);
 }
 
 TEST_CASE("a symmetrization of a newer server is refused by name", "[convert]") {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 #include "tests/unit/server/dataset/coq/index/index_store_fixture.h"
 
 namespace millrace {
@@ -30,7 +30,7 @@ TEST_CASE("a file that was changed after indexing is refused when it is opened",
   test::FixtureFile file = SampleFile("a.bin");
   file.nodes[9].identity = 12345;
   test::WriteFixture(dir.path(), file);
-  const Dataset dataset(dir.path(), *opened.index);
+  const CoqDataset dataset(dir.path(), *opened.index);
   const Status status = dataset.View(FileId(0)).status();
   CHECK(status.code() == StatusCode::kDataLoss);
   CHECK_THAT(status.message(), Catch::Contains("a.bin") && Catch::Contains("digest"));
@@ -45,7 +45,7 @@ TEST_CASE("a file that is gone or cut off after indexing is refused with its nam
   REQUIRE(opened.index.ok());
   fs::resize_file(dir / "a.bin", 100);
   fs::remove(dir / "x/b.bin");
-  const Dataset dataset(dir.path(), *opened.index);
+  const CoqDataset dataset(dir.path(), *opened.index);
   for (std::uint32_t f = 0; f < 2; ++f) {
     const Status status = dataset.View(FileId(f)).status();
     CHECK(status.code() == StatusCode::kDataLoss);
@@ -60,7 +60,7 @@ TEST_CASE("a file that was only touched is hashed and opened", "[dataset]") {
   const Opened opened = Open(dir.path());
   REQUIRE(opened.index.ok());
   Touch(dir / "a.bin");
-  const Dataset dataset(dir.path(), *opened.index);
+  const CoqDataset dataset(dir.path(), *opened.index);
   CHECK(dataset.View(FileId(0)).ok());
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("threads that open a file at once all get the same view", "[dataset]")
   WriteSamples(dir);
   const Opened opened = Open(dir.path());
   REQUIRE(opened.index.ok());
-  const Dataset dataset(dir.path(), *opened.index);
+  const CoqDataset dataset(dir.path(), *opened.index);
   std::vector<const FileView*> views(8, nullptr);
   {
     std::vector<std::jthread> threads;

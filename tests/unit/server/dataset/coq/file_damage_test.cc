@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/hash.h"
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/index/index_store.h"
 #include "server/dataset/coq/verify.h"
 #include "server/files/file_doubts.h"
@@ -285,30 +285,30 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
 
 struct Opened {
   TempDir dir;
-  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<CoqDataset> dataset;
 
   Opened() {
     InstallSigbusGuard();
     WriteFixture(dir.path(), SampleFile("a.bin"));
     WriteFixture(dir.path(), SampleFile("b.bin", {"a.bin"}));
-    dataset = std::make_unique<Dataset>(dir.path(), *OpenOrBuildIndex(dir.path(), {}));
+    dataset = std::make_unique<CoqDataset>(dir.path(), *OpenOrBuildIndex(dir.path(), {}));
     for (std::uint32_t f = 0; f < 2; ++f) REQUIRE(dataset->View(FileId(f)).ok());
   }
 };
 
 TEST_CASE("a dataset tells once of each file, and remembers the damaged ones", "[files]") {
   Opened o;
-  CHECK(o.dataset->CheckFiles().damaged.empty());
+  CHECK(o.dataset->CheckFiles({}).damaged.empty());
   WriteFixture(o.dir / "new", SampleFile("a.bin"));
   fs::rename(o.dir / "new" / "a.bin", o.dir / "a.bin");
   fs::resize_file(o.dir / "b.bin", 16);
-  const FileNews news = o.dataset->CheckFiles();
+  const FileNews news = o.dataset->CheckFiles({});
   REQUIRE(news.replaced.size() == 1);
   CHECK(news.replaced[0].name == "a.bin");
   REQUIRE(news.damaged.size() == 1);
   CHECK(news.damaged[0].name == "b.bin");
-  CHECK(o.dataset->CheckFiles().damaged.empty());
-  CHECK(o.dataset->CheckFiles().replaced.empty());
+  CHECK(o.dataset->CheckFiles({}).damaged.empty());
+  CHECK(o.dataset->CheckFiles({}).replaced.empty());
   REQUIRE(o.dataset->Damages().size() == 1);
   CHECK(o.dataset->Damages()[0].name == "b.bin");
 }
@@ -322,23 +322,23 @@ TEST_CASE("a dataset knows of a read that found no bytes before anybody looks", 
   REQUIRE(o.dataset->Damages().size() == 1);
   CHECK(o.dataset->Damages()[0].name == "b.bin");
   CHECK_THAT(o.dataset->Damages()[0].what, Contains("cannot be read any more"));
-  CHECK(o.dataset->CheckFiles().damaged.size() == 1);
+  CHECK(o.dataset->CheckFiles({}).damaged.size() == 1);
 }
 
 TEST_CASE("a touched file that holds the same bytes is told of once and goes on", "[files]") {
   Opened o;
   Touch(o.dir / "b.bin");
-  CHECK(o.dataset->CheckFiles().touched.empty());  // a writer may not have finished
-  const FileNews news = o.dataset->CheckFiles();
+  CHECK(o.dataset->CheckFiles({}).touched.empty());  // a writer may not have finished
+  const FileNews news = o.dataset->CheckFiles({});
   CHECK(news.touched == std::vector<std::string>{"b.bin"});
   CHECK(news.damaged.empty());
   CHECK(news.replaced.empty());
-  CHECK(o.dataset->CheckFiles().touched.empty());
+  CHECK(o.dataset->CheckFiles({}).touched.empty());
   CHECK(o.dataset->Damages().empty());
   // The file is now known by its new times, so the next change is news again.
   Touch(o.dir / "b.bin");
-  CHECK(o.dataset->CheckFiles().touched.empty());
-  CHECK(o.dataset->CheckFiles().touched.size() == 1);
+  CHECK(o.dataset->CheckFiles({}).touched.empty());
+  CHECK(o.dataset->CheckFiles({}).touched.size() == 1);
 }
 
 TEST_CASE("a file that is overwritten with as many bytes is damaged at the next look", "[files]") {
@@ -346,12 +346,12 @@ TEST_CASE("a file that is overwritten with as many bytes is damaged at the next 
   const bool touched_before = GENERATE(false, true);
   if (touched_before) {
     Touch(o.dir / "b.bin");
-    o.dataset->CheckFiles();
-    o.dataset->CheckFiles();
+    o.dataset->CheckFiles({});
+    o.dataset->CheckFiles({});
   }
   WriteAt(o.dir / "b.bin", 40, "other bytes");
   Touch(o.dir / "b.bin");
-  const FileNews news = o.dataset->CheckFiles();
+  const FileNews news = o.dataset->CheckFiles({});
   REQUIRE(news.damaged.size() == 1);
   CHECK(news.damaged[0].name == "b.bin");
   CHECK_THAT(news.damaged[0].what, Contains("was written to while it was in use: has digest ") &&
@@ -362,12 +362,12 @@ TEST_CASE("a file that is overwritten with as many bytes is damaged at the next 
 TEST_CASE("a file that is written to between two looks at new times is damaged", "[files]") {
   Opened o;
   Touch(o.dir / "b.bin");
-  CHECK(o.dataset->CheckFiles().damaged.empty());
+  CHECK(o.dataset->CheckFiles({}).damaged.empty());
   // The file keeps the time that it has, as after a write that follows another one at once.
   const auto time = fs::last_write_time(o.dir / "b.bin");
   WriteAt(o.dir / "b.bin", 40, "other bytes");
   fs::last_write_time(o.dir / "b.bin", time);
-  CHECK(o.dataset->CheckFiles().damaged.size() == 1);
+  CHECK(o.dataset->CheckFiles({}).damaged.size() == 1);
 }
 
 TEST_CASE("a look that is stopped says nothing of files in doubt", "[files]") {
@@ -377,7 +377,7 @@ TEST_CASE("a look that is stopped says nothing of files in doubt", "[files]") {
   WriteAt(o.dir / "b.bin", 40, "other bytes");
   Touch(o.dir / "b.bin");
   CHECK(o.dataset->CheckFiles(stop.get_token()).damaged.empty());
-  CHECK(o.dataset->CheckFiles().damaged.size() == 1);
+  CHECK(o.dataset->CheckFiles({}).damaged.size() == 1);
 }
 
 TEST_CASE("an index that is changed in place is damage of the whole dataset", "[files]") {
@@ -385,7 +385,7 @@ TEST_CASE("an index that is changed in place is damage of the whole dataset", "[
   const fs::path index = o.dir / kIndexFileName;
   WriteAt(index, static_cast<std::streamoff>(fs::file_size(index)) / 2, std::string(500, '\7'));
   Touch(index);
-  const FileNews news = o.dataset->CheckFiles();
+  const FileNews news = o.dataset->CheckFiles({});
   REQUIRE(news.damaged.size() == 1);
   CHECK(news.damaged[0].file == kNone);
   CHECK(news.damaged[0].name == index.string());
@@ -395,8 +395,8 @@ TEST_CASE("an index that is changed in place is damage of the whole dataset", "[
 TEST_CASE("an index that is touched is used on", "[files]") {
   Opened o;
   Touch(o.dir / kIndexFileName);
-  o.dataset->CheckFiles();
-  const FileNews news = o.dataset->CheckFiles();
+  o.dataset->CheckFiles({});
+  const FileNews news = o.dataset->CheckFiles({});
   CHECK(news.touched == std::vector<std::string>{(o.dir / kIndexFileName).string()});
   CHECK(news.damaged.empty());
 }

@@ -1,6 +1,7 @@
 // Streams and terms: the checks that come before the parts of a dispatcher are called.
 #include <catch2/catch.hpp>
 
+#include "common/base/protocol_version.h"
 #include "harness.h"
 
 namespace millrace::test {
@@ -25,7 +26,7 @@ TEST_CASE("a worker that has a number of a higher term ends this dispatcher's", 
   Harness h;
   const StreamId stream = h.Open(true);
   v1::WorkRequest request;
-  request.set_protocol(1);
+  request.set_protocol(kProtocol);
   request.set_nonce(std::string(16, 'w'));
   request.set_name("w1");
   request.mutable_self()->set_address("w1:7701");

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
+#include "common/base/protocol_version.h"
 #include "common/transport/convert/steps.h"
 
 namespace millrace::test {
@@ -30,6 +31,7 @@ class FakeFacts final : public PlanFacts {
     v1::Spec spec;
     ToProto(steps_, spec.mutable_steps());
     spec.set_max_batch_bytes(2000);
+    spec.add_drop_reasons("torn");  // a reason of the dataset's kind alone
     spec.mutable_steps()->set_world_size(world_size);
     return spec;
   }
@@ -76,7 +78,7 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pip
 
 v1::Hello MakeHello(const HelloOptions& o) {
   v1::Hello hello;
-  hello.set_protocol(1);
+  hello.set_protocol(kProtocol);
   hello.set_job(o.job);
   hello.set_rank(o.rank);
   hello.set_replica(o.replica);
@@ -218,7 +220,7 @@ StreamId Harness::AddWorker(const std::string& name, const std::string& host_id,
   const auto facts = CompileFake(pipeline).value();
   const StreamId stream = Open(true);
   v1::WorkRequest request;
-  request.set_protocol(1);
+  request.set_protocol(kProtocol);
   request.set_nonce((name + std::string(16, '.')).substr(0, 16));
   request.set_name(name);
   request.mutable_self()->set_address(name + ":7701");

@@ -132,20 +132,17 @@ TEST_CASE("a report with names longer than any is refused", "[report][hostile]")
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("address") && Contains("1048576 bytes"));
 }
 
-TEST_CASE("trainers of this protocol and the one before are welcome, others are told both",
-          "[hello][versions]") {
+TEST_CASE("trainers of this protocol are welcome, others are told both", "[hello][versions]") {
   v1::Hello hello = MakeHello(HelloOptions{});
-  for (const std::uint32_t protocol : {kProtocol, kOldestProtocol}) {
-    hello.set_protocol(protocol);
-    CHECK(CheckHello(hello, {}).ok());
-  }
-  for (const std::uint32_t protocol : {kOldestProtocol - 1, kProtocol + 1}) {
+  hello.set_protocol(kProtocol);
+  CHECK(CheckHello(hello, {}).ok());
+  for (const std::uint32_t protocol : {kProtocol - 1, kProtocol + 1}) {
     hello.set_protocol(protocol);
     const Status status = CheckHello(hello, {});
     CHECK(status.code() == StatusCode::kFailedPrecondition);
     CHECK_THAT(status.message(),
-               Contains("protocol " + std::to_string(protocol)) &&
-                   Contains(std::to_string(kOldestProtocol) + " and " + std::to_string(kProtocol)));
+               Contains("the trainer speaks protocol " + std::to_string(protocol) +
+                        "; this build speaks " + std::to_string(kProtocol) + ": update"));
   }
 }
 
@@ -178,24 +175,23 @@ TEST_CASE("consumers and jobs beyond their limits are told to come back, those o
   CHECK(h.IsOpen(h.Attach(HelloOptions{.job = "a"})));
 }
 
-TEST_CASE("workers of this protocol and the one before are taken, others are told both",
-          "[work][versions]") {
+TEST_CASE("workers of this protocol are taken, others are told both", "[work][versions]") {
   v1::WorkRequest request;
   request.set_nonce(std::string(16, 'w'));
   request.mutable_self()->set_address("w1:7701");
-  for (const std::uint32_t protocol : {kProtocol, kOldestProtocol}) {
+  request.set_protocol(kProtocol);
+  CHECK(CheckWorkRequest(request).ok());
+  for (const std::uint32_t protocol : {kProtocol - 1, kProtocol + 1}) {
     request.set_protocol(protocol);
-    CHECK(CheckWorkRequest(request).ok());
+    CHECK(CheckWorkRequest(request).code() == StatusCode::kFailedPrecondition);
+    CHECK_THAT(CheckWorkRequest(request).message(), Contains("worker speaks protocol"));
   }
-  request.set_protocol(kProtocol + 1);
-  CHECK(CheckWorkRequest(request).code() == StatusCode::kFailedPrecondition);
-  CHECK_THAT(CheckWorkRequest(request).message(), Contains("worker speaks protocol"));
 }
 
 TEST_CASE("what a worker says too long is refused where it names, and cut where it explains",
           "[work][hostile]") {
   v1::WorkRequest good;
-  good.set_protocol(1);
+  good.set_protocol(kProtocol);
   good.set_nonce(std::string(16, 'w'));
   good.set_name("w1");
   good.mutable_self()->set_address("w1:7701");

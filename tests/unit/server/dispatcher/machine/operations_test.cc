@@ -43,6 +43,22 @@ TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator
   CHECK(StatusOf(h).workers(0).state() == "draining");
 }
 
+TEST_CASE("a dataset is as unverified as at the worker that has most to do", "[operator]") {
+  Harness h;
+  v1::DatasetState here;
+  here.set_digest(DatasetDigest());
+  here.set_unverified(1);  // a dispatcher compares no contents
+  h.Do(h.dispatcher->OnDataset("stdlib", here, h.now));
+  h.Attach(HelloOptions{});
+  CHECK(StatusOf(h).datasets().at("stdlib").unverified() == 0);
+  for (const auto& [name, share] : {std::pair("w1", 0.25), std::pair("w2", 0.5)}) {
+    const StreamId worker = h.AddWorker(name);
+    (*h.workers[worker].mutable_datasets())["stdlib"].set_unverified(share);
+    h.Work(worker, h.workers[worker]);
+  }
+  CHECK(StatusOf(h).datasets().at("stdlib").unverified() == 0.5);
+}
+
 TEST_CASE("draining an unknown worker names those there are", "[operator]") {
   Harness h;
   h.AddWorker("w1");

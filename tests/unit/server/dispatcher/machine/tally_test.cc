@@ -47,18 +47,21 @@ v1::Report ReportOf(std::uint64_t example, std::uint64_t batches, double waited 
   return report;
 }
 
-TEST_CASE("reasons for dropping that only newer workers know count as one", "[metrics]") {
+TEST_CASE("dropped examples count by the names of the plan, and those without a name as one",
+          "[metrics]") {
   Counted c;
   const StreamId stream = c.harness.Attach(HelloOptions{.world_size = 1});
   CHECK(c.Value(Metric::kExamplesDropped, {"other"}) == 0);
   v1::Report report = ReportOf(8, 2);
   c.harness.Report(stream, report);
-  for (const auto& [reason, examples] : {std::pair(2, 1), std::pair(17, 3), std::pair(18, 4)}) {
+  for (const auto& [reason, examples] : {std::pair(1, 5), std::pair(2, 1), std::pair(17, 3),
+                                          std::pair(18, 4)}) {
     v1::DroppedCount& count = *report.mutable_counters()->add_dropped();
     count.set_reason(static_cast<v1::DropReason>(reason));
     count.set_examples(static_cast<std::uint64_t>(examples));
   }
   c.harness.Report(stream, report);
+  CHECK(c.Value(Metric::kExamplesDropped, {"torn"}) == 5);
   CHECK(c.Value(Metric::kExamplesDropped, {"too_large"}) == 1);
   CHECK(c.Value(Metric::kExamplesDropped, {"other"}) == 7);
   CHECK(c.Value(Metric::kExamplesDropped, {"excluded"}) == 0);

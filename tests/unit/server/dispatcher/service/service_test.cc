@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "common/base/protocol_version.h"
 #include "common/system/mutex.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 #include "server/dispatcher/service/dispatcher_service.h"
@@ -338,7 +339,7 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
   auto stream = std::make_shared<FakeStream<v1::WorkResponse>>();
   auto handler = f.service->OnWork(stream, "peer");
   v1::WorkRequest request;
-  request.set_protocol(1);
+  request.set_protocol(kProtocol);
   request.set_nonce(std::string(16, 'n'));
   request.set_name("w1");
   request.mutable_self()->set_address("w1:7701");

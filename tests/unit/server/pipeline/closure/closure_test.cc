@@ -4,8 +4,8 @@
 
 #include <rapidcheck/catch.h>
 
-#include "server/dataset/coq/source/edges.h"
 #include "server/pipeline/closure/closure_in_turns.h"
+#include "server/pipeline/closure/edge_groups.h"
 #include "server/pipeline/closure/visited.h"
 
 namespace millrace::test {
@@ -82,7 +82,7 @@ void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expecte
     tensors[i].path = path;
     tensors[i].kind = TensorKind::kRaggedValues;
     tensors[i].dtype = NarrowestDType(0, bytes == 1 ? 0xFF : bytes == 2 ? 0xFFFF : 0xFFFFFFFF);
-    tensors[i].dimensions = {"edges"};
+    tensors[i].dimension = "edges";
     tensors[i].splits = "splits";
     tensors[i].max = 255;
   };
@@ -92,7 +92,7 @@ void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expecte
   tensors[3].path = "splits";
   tensors[3].kind = TensorKind::kSplits;
   tensors[3].dtype = DType::kUint32;
-  tensors[3].dimensions = {"batch+1"};
+  tensors[3].dimension = "batch+1";
   tensors[3].max = 0xFFFFFFFF;
   BufferPool pool;
   auto writer = BatchWriter::Create(tensors, {}, pool);
@@ -105,7 +105,7 @@ void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expecte
   writer->EndExample(ExampleId(0));
   const auto batch = writer->Seal();
   RC_ASSERT(batch.ok());
-  RC_ASSERT((*batch)->tensors()[0].shape.front() == expected.size());
+  RC_ASSERT((*batch)->tensors()[0].rows == expected.size());
   for (std::size_t e = 0; e < expected.size(); ++e) {
     RC_ASSERT((*batch)->ValueAt(0, e) == expected[e].source);
     RC_ASSERT((*batch)->ValueAt(1, e) == expected[e].target);
@@ -191,24 +191,6 @@ TEST_CASE("more nodes than an example may have end it", "[closure]") {
   const std::vector<std::uint32_t> later = {2, 3};
   CHECK(builder.Build(view, later, closure) == ClosureEnd::kDone);
   CHECK(closure.node_labels.size() == kMaxExampleNodes);
-}
-
-TEST_CASE("base edge labels are the reference's", "[edges]") {
-  const auto& labels = BaseEdgeLabels();
-  CHECK(labels[2] == 0);                // contextDefType
-  CHECK(labels[37] == 0);               // coFixFunType
-  CHECK(labels[3] == 1);                // contextDefTerm
-  CHECK(labels[38] == 1);               // coFixFunTerm
-  CHECK(labels[0] == 2);                // contextElem
-  CHECK(labels[1] == 3);                // contextSubject
-  CHECK(labels[5] == 4);                // constUndef
-  CHECK(labels[kConstOpaqueDef] == 6);  // no edge has this label
-  CHECK(labels[8] == 7);                // constPrimitive, because constOpaqueDef has 6
-  CHECK(labels[43] == 29);              // evarSubject
-  const std::vector<std::string> names = BaseEdgeLabelNames();
-  CHECK(names.size() == kBaseEdgeLabels);
-  CHECK(names[6] == "constOpaqueDef");
-  CHECK(names[0].starts_with("contextDefType|constType|"));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 // one line where the table is put together.
 #pragma once
 
-#include "server/pipeline/graph/plan_draft.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/order/order_parts.h"
 
 namespace millrace::test {
 
@@ -20,9 +22,9 @@ inline StageType TestEveryStage() {
       .help = "one of how many",
       .min = 1,
   }};
-  stage.compile = [](const Params& params, PlanDraft& draft) {
+  stage.compile = [](const Params& params, PlanParts& parts) {
     const auto keep = static_cast<std::uint64_t>(params.GetInt("keep"));
-    draft.predicates.push_back(
+    parts.Edit<FilterPart>().predicates.push_back(
         [keep](const Source&, ExampleId example) { return example.value() % keep == 0; });
     return OkStatus();
   };
@@ -30,8 +32,6 @@ inline StageType TestEveryStage() {
 }
 
 /// The product's table, with this stage before shuffle.
-inline StageTable TableWithTestEvery() {
-  return StageTable::Default().With(TestEveryStage(), "shuffle");
-}
+inline StageTable TableWithTestEvery() { return ProductStages().With(TestEveryStage(), "shuffle"); }
 
 }  // namespace millrace::test

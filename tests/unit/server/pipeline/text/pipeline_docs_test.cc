@@ -1,16 +1,22 @@
-// Compares docs/pipeline.md with the stage table and the parser.
+// Compares docs/pipeline.md and docs/tensors.md with the tables and the parser.
 #include <fstream>
 #include <sstream>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/operations/after_steps.h"
+#include "common/operations/pad.h"
 #include "server/pipeline/text/canonical.h"
+#include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 #include "tests/unit/server/pipeline/text/pipeline_text.h"
 
 namespace millrace::test {
 namespace {
 
-std::vector<std::string> PageLines() {
-  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/pipeline.md");
+std::vector<std::string> PageLines(const std::string& page = "pipeline.md") {
+  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/" + page);
   REQUIRE(file.good());
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
@@ -18,10 +24,11 @@ std::vector<std::string> PageLines() {
 }
 
 /// The contents of the fenced blocks of a language.
-std::vector<std::string> Blocks(const std::string& language) {
+std::vector<std::string> Blocks(const std::string& language,
+                                const std::string& page = "pipeline.md") {
   std::vector<std::string> blocks;
   bool inside = false;
-  for (const std::string& line : PageLines()) {
+  for (const std::string& line : PageLines(page)) {
     if (inside && line == "```") {
       inside = false;
     } else if (inside) {
@@ -35,9 +42,9 @@ std::vector<std::string> Blocks(const std::string& language) {
 }
 
 /// The cells of the table row that describes a key; empty if there is none.
-std::vector<std::string> RowOf(const std::string& key) {
+std::vector<std::string> RowOf(const std::string& key, const std::string& page = "pipeline.md") {
   const std::string start = "| `" + key + "` | ";
-  for (const std::string& line : PageLines()) {
+  for (const std::string& line : PageLines(page)) {
     if (!line.starts_with(start)) continue;
     std::vector<std::string> cells;
     for (std::size_t at = 0; at + 2 < line.size();) {
@@ -54,7 +61,7 @@ std::vector<std::string> RowOf(const std::string& key) {
 }  // namespace
 
 TEST_CASE("the page describes every parameter, its values and its default", "[docs]") {
-  for (const StageType& stage : StageTable::Default().stages()) {
+  for (const StageType& stage : ProductStages().stages()) {
     for (const Parameter& parameter : stage.parameters) {
       const std::string key = CanonicalKey(stage, parameter);
       INFO(key);
@@ -82,7 +89,7 @@ TEST_CASE("the page describes every parameter, its values and its default", "[do
 TEST_CASE("the page names every reserved and every unused key", "[docs]") {
   std::string page;
   for (const std::string& line : PageLines()) page += line + '\n';
-  for (const StageType& stage : StageTable::Default().stages()) {
+  for (const StageType& stage : ProductStages().stages()) {
     for (const std::string& name : stage.reserved) {
       CHECK(page.find("`" + stage.name + "." + name + "`") != std::string::npos);
     }
@@ -124,7 +131,7 @@ TEST_CASE("the first pipeline of the page writes all defaults and has the text s
 
 TEST_CASE("the errors of the page are the parser's", "[docs]") {
   const auto error = [](const std::string& more, std::vector<std::string> overrides = {}) {
-    return Pipeline::Parse({Minimal(more), "", std::move(overrides), "train.yaml"})
+    return Pipeline::Parse({Minimal(more), "", std::move(overrides), "train.yaml"}, ProductStages())
         .status()
         .message();
   };
@@ -133,6 +140,70 @@ TEST_CASE("the errors of the page are the parser's", "[docs]") {
   CHECK(blocks.front() == error("closure: {order: bsf}\n") + '\n' + error("shufle: {}\n") + '\n' +
                               error("shuffle: {seed: 1}\nshuffle: {}\n") + '\n' +
                               error("", {"batch.size=x"}) + '\n');
+}
+
+TEST_CASE("the page of tensors describes every operation and every parameter", "[docs]") {
+  const auto check = [](const OperationParameter& parameter, const std::string& text) {
+    INFO(parameter.name);
+    CHECK_THAT(text, Catch::Contains("`" + parameter.name));
+    for (const std::string& word : parameter.allowed) CHECK_THAT(text, Catch::Contains(word));
+    if (parameter.default_value) {
+      CHECK_THAT(text, Catch::Contains(FormatOperationValue(parameter, *parameter.default_value)));
+    }
+    if (parameter.max && parameter.types.front() == OperationValueType::kInt) {
+      CHECK_THAT(text, Catch::Contains(fmt::format("{} to {}", *parameter.min, *parameter.max)));
+    }
+  };
+  const auto row = [](const std::string& key) {
+    return fmt::format("`{}` {}", key, fmt::join(RowOf(key, "tensors.md"), " "));
+  };
+  for (const OperationType& operation : OperationTable::Default().operations()) {
+    INFO(operation.name);
+    const std::string text = row(operation.name);
+    REQUIRE(RowOf(operation.name, "tensors.md").size() == 4);
+    for (OperationParameter parameter : operation.parameters) {
+      if (parameter.name == "dtype") parameter.allowed.clear();  // they stand once on the page
+      check(parameter, text);
+    }
+    for (const std::string& name : operation.required_after) {
+      CHECK_THAT(text, Catch::Contains("`" + name));
+    }
+    if (operation.max_inputs > 1 && !operation.inputs_of) {
+      CHECK_THAT(text, Catch::Contains(
+                           fmt::format("{} to {}", operation.min_inputs, operation.max_inputs)));
+    }
+  }
+  for (const OperationParameter& parameter : AfterParameters()) {
+    check(parameter, row(parameter.name));
+  }
+  for (const OperationParameter& parameter : Pad::Parameters()) {
+    check(parameter, row(parameter.name));
+  }
+}
+
+TEST_CASE("the pipeline of the page of tensors parses, and has the text shown", "[docs]") {
+  const std::vector<std::string> blocks = Blocks("yaml", "tensors.md");
+  REQUIRE(blocks.size() == 1);
+  const Pipeline pipeline = MustParse(blocks.front());
+  for (const std::string& variant : pipeline.variants()) MustParse(blocks.front(), variant);
+  MustParse(blocks.front(), "", {"tensors.score.dtype=float64"});
+  const std::vector<std::string> canonical = Blocks("canonical", "tensors.md");
+  REQUIRE(canonical.size() == 1);
+  CHECK(pipeline.canonical_text() == canonical.front());
+}
+
+TEST_CASE("the errors of the page of tensors are the parser's", "[docs]") {
+  const auto error = [](const std::string& definition) {
+    return Pipeline::Parse({Minimal("tensors:\n  a: " + definition + "\n"), "", {}, "train.yaml"},
+                           ProductStages())
+               .status()
+               .message() +
+           '\n';
+  };
+  const std::vector<std::string> blocks = Blocks("errors", "tensors.md");
+  REQUIRE(blocks.size() == 1);
+  CHECK(blocks.front() ==
+        error("{expr: \"data + * x\"}") + error("{bits: d, ordr: lsb}") + error("{bit: d}"));
 }
 
 }  // namespace millrace::test

@@ -6,10 +6,11 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
   CHECK(
       ErrorOf(Minimal("shufle: {seed: 0}\n")) ==
       "p.yaml:5:1: unknown key 'shufle' (did you mean shuffle?); expected one of dataset, source, "
-      "split, filter, shuffle, closure, edges, batch, fields, exclude, variants");
+      "split, filter, shuffle, closure, edges, features, edge_features, targets, batch, fields, "
+      "exclude, tensors, output, pad, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
         "p.yaml:5:23: unknown key 'closure.ordr' (did you mean order?); expected one of "
-        "max_subgraph_size, order, stop_at_definitions");
+        "max_subgraph_size, order, stop_at, stop_at_definitions");
   CHECK(ErrorOf(Minimal("zzz: 1\n")).starts_with("p.yaml:5:1: unknown key 'zzz'; expected one of"));
 }
 
@@ -20,7 +21,8 @@ TEST_CASE("a bad value names the key, what is allowed and what was found", "[pip
         "p.yaml:5:30: closure.max_subgraph_size: expected an integer from 1 to 1048576, got '0'");
   CHECK(ErrorOf(Minimal("closure: {max_subgraph_size: 1048577}\n")).starts_with("p.yaml:5:30:"));
   CHECK(ErrorOf("millrace: 1\ndataset: d\nsource: proofstates\nbatch: {size: 8}\n") ==
-        "p.yaml:3:9: source: expected one of proof_states, definitions, got 'proofstates' (did you "
+        "p.yaml:3:9: source: expected one of roots, graphs, proof_states, definitions, got "
+        "'proofstates' (did you "
         "mean proof_states?)");
   CHECK(
       ErrorOf(Minimal("split: {method: hash, proportions: [9, 0]}\n")).starts_with("p.yaml:5:40:"));
@@ -40,7 +42,7 @@ TEST_CASE("a value of the wrong type is refused", "[pipeline]") {
   }
   CHECK(ErrorOf(Minimal("closure: bfs\n")) ==
         "p.yaml:5:10: closure: expected a map with the keys max_subgraph_size, order, "
-        "stop_at_definitions, got 'bfs'");
+        "stop_at, stop_at_definitions, got 'bfs'");
   CHECK(ErrorOf(Minimal("exclude: {files: a.bin}\n")).find("expected a list of names") !=
         std::string::npos);
   CHECK(ErrorOf(Minimal("split: {method: file_prefix, prefixes: [a, b]}\n"))
@@ -107,7 +109,8 @@ TEST_CASE("a missing key is named with what it takes", "[pipeline]") {
   CHECK(ErrorOf("millrace: 1\nsource: definitions\nbatch: {size: 8}\n") ==
         "p.yaml:1:1: the key dataset is missing; expected a dataset id");
   CHECK(ErrorOf("millrace: 1\ndataset: d\nbatch: {size: 8}\n") ==
-        "p.yaml:1:1: the key source is missing; expected one of proof_states, definitions");
+        "p.yaml:1:1: the key source is missing; expected one of roots, graphs, proof_states, "
+        "definitions");
   CHECK(ErrorOf("") ==
         "p.yaml:1:1: expected a pipeline, a map that begins with 'millrace: 1', got "
         "null");
@@ -164,8 +167,8 @@ TEST_CASE("what a split's method needs and gives is checked", "[pipeline]") {
 
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
   for (const char* key :
-       {"branches", "output", "map", "pad", "cache", "select", "balance", "chunk", "repeat",
-        "batch.budget", "batch.bucket", "batch.short", "shuffle.block", "closure.kind"}) {
+       {"branches", "map", "cache", "select", "balance", "chunk", "repeat", "batch.budget",
+        "batch.bucket", "batch.short", "shuffle.block", "closure.kind"}) {
     CHECK(ErrorOf(Minimal(std::string("variants: {v: {") + key + ": 1}}\n")) ==
           std::string("p.yaml:5:16: ") + key + " is not yet supported");
     CHECK(ErrorOf(Minimal(), "", {std::string(key) + "=1"}) ==

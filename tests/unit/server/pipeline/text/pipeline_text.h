@@ -7,13 +7,14 @@
 
 #include <catch2/catch.hpp>
 
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace::test {
 
 inline Result<Pipeline> ParsePipeline(std::string yaml, std::string variant = "",
                                       std::vector<std::string> overrides = {},
-                                      const StageTable& table = StageTable::Default()) {
+                                      const StageTable& table = ProductStages()) {
   return Pipeline::Parse({std::move(yaml), std::move(variant), std::move(overrides), "p.yaml"},
                          table);
 }
@@ -25,7 +26,7 @@ inline std::string Minimal(const std::string& more = "") {
 
 inline Pipeline MustParse(const std::string& yaml, const std::string& variant = "",
                           const std::vector<std::string>& overrides = {},
-                          const StageTable& table = StageTable::Default()) {
+                          const StageTable& table = ProductStages()) {
   auto pipeline = ParsePipeline(yaml, variant, overrides, table);
   INFO(yaml);
   INFO(pipeline.status().message());

@@ -8,6 +8,7 @@
 #include "etcd/rpc.grpc.pb.h"
 #include "tests/unit/server/state/etcd/candidate.h"
 #include "tests/unit/server/state/job_record.h"
+#include "tests/unit/server/state/store_backends.h"
 
 #include "server/state/etcd/etcd_address.h"
 
@@ -252,6 +253,20 @@ TEST_CASE("etcd out of space: writes say so, the leader leads on, and no standby
   standby.election.Step();
   CHECK_FALSE(standby.leads());
   CHECK_THAT(standby.election.NotTheLeader().message(), Contains("nobody leads"));
+}
+
+TEST_CASE("a caller that asks without a pause finds an etcd that is back", "[etcd]") {
+  for (int outages = 0; outages < 8; ++outages) {
+    Etcd backend;
+    REQUIRE(backend.store().CommitTerm(1).ok());
+    backend.Break();
+    for (int tries = 0; tries < 2; ++tries) {
+      REQUIRE(backend.store().CommitTerm(2).code() == StatusCode::kUnavailable);
+      REQUIRE(backend.store().CommitJob(1, Record("job"), kNow).code() == StatusCode::kUnavailable);
+    }
+    backend.Mend();  // asks without a pause
+    REQUIRE(backend.store().Load().ok());
+  }
 }
 
 TEST_CASE("an address of etcd is read, or what is wrong with it is said", "[etcd]") {

@@ -1,6 +1,7 @@
 // Tests of the text in which a worker's state machine describes itself.
 #include <catch2/catch.hpp>
 
+#include "common/base/protocol_version.h"
 #include "server/worker/machine/worker_machine.h"
 
 namespace millrace {
@@ -26,6 +27,7 @@ std::string DumpOfWorker() {
   REQUIRE(state.OnStreamOpened(7, "host3:99").ok());
   v1::WantList list;
   list.set_fingerprint("good");
+  list.set_protocol(kProtocol);
   list.set_job("train");
   list.set_priority(3);
   v1::Want& want = *list.add_wants();

@@ -1,6 +1,7 @@
 // Tests of a worker's state machine. They bring its events one by one.
 #include <catch2/catch.hpp>
 
+#include "common/base/protocol_version.h"
 #include "server/worker/machine/worker_machine.h"
 #include "tests/support/fake_plan.h"
 
@@ -37,6 +38,7 @@ struct Machine {
   void Wants(std::uint32_t batches = 1) {
     v1::WantList list;
     list.set_fingerprint(plan->fingerprint().ToString());
+    list.set_protocol(kProtocol);
     v1::Want& want = *list.add_wants();
     want.mutable_lease()->set_n(1);
     want.set_room(batches);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/protocol_version.h"
 #include "common/transport/in_process.h"
 #include "server/worker/service/worker_service.h"
 #include "tests/support/fake_plan.h"
@@ -151,6 +152,7 @@ inline v1::WantList Wants(const std::string& fingerprint, std::uint32_t batches,
                           std::uint32_t room) {
   v1::WantList list;
   list.set_fingerprint(fingerprint);
+  list.set_protocol(kProtocol);
   list.set_credit_bytes(1 << 30);
   v1::Want& want = *list.add_wants();
   want.mutable_lease()->set_n(1);

@@ -12,7 +12,7 @@
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
-#include "server/dataset/coq/dataset.h"
+#include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/index/index_builder.h"
 #include "server/dataset/coq/index/index_store.h"
 #include "tests/support/dataset_fixture.h"
@@ -204,7 +204,7 @@ TEST_CASE("the records of a file say what the file says", "[index]") {
 TEST_CASE("a text of the index is read from its file", "[dataset]") {
   const TempDir dir;
   test::WriteFixture(dir.path(), SampleFile("a.bin"));
-  const Dataset dataset(dir.path(), MustIndex(dir.path(), dir / "index"));
+  const CoqDataset dataset(dir.path(), MustIndex(dir.path(), dir / "index"));
   const Result<std::string_view> text = dataset.Text(FileId(0), dataset.index().outcomes()[0].text);
   REQUIRE(text.ok());
   CHECK(*text == "H : T |- a.bin");

@@ -1,5 +1,4 @@
 #include "server/dataset/coq/source/context_table.h"
-#include "millrace/v1/common.pb.h"
 
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
@@ -130,36 +129,36 @@ TEST_CASE("the served table gives every context by its own rules", "[context]") 
       if (labels.Label(d) != kNone) definitions.push_back(d);
     }
     const ContextTable table(index, labels, definitions);
-    std::string bytes;
-    {
-      google::protobuf::io::StringOutputStream stream(&bytes);
-      google::protobuf::io::CodedOutputStream out(&stream);
-      table.Serialize(out);
-    }
-    v1::ContextTable served;
-    RC_ASSERT(served.ParseFromString(bytes));
-    RC_ASSERT(bytes.size() == table.SerializedBytes());
-    RC_ASSERT(served.SerializeAsString() == bytes);
-    RC_ASSERT(served.context_list_size() == static_cast<int>(table.size()));
-    RC_ASSERT(served.list_parent(0) == 0);
-    RC_ASSERT(served.list_file(0) == 0);
+    using Numbers = std::vector<std::uint64_t>;
+    const auto append = [](Numbers& to) {
+      return [&to](std::uint64_t value) { to.push_back(value); };
+    };
+    Numbers previous, representative, parent, list_file, list, start;
+    table.EachPrevious(append(previous));
+    table.EachRepresentative(append(representative));
+    table.EachListParent(append(parent));
+    table.EachListFile(append(list_file));
+    table.EachContextList(append(list));
+    table.EachContextStart(append(start));
+    RC_ASSERT(previous.size() == labels.size());
+    RC_ASSERT(representative.size() == index.files().size());
+    RC_ASSERT(parent.size() == table.lists());
+    RC_ASSERT(list.size() == table.size());
+    RC_ASSERT(parent.at(0) == 0u);
+    RC_ASSERT(list_file.at(0) == 0u);
     for (std::uint32_t c = 0; c < table.size(); ++c) {
-      std::vector<std::uint32_t> files;
-      for (std::uint32_t l = served.context_list(static_cast<int>(c)); l != 0;
-           l = served.list_parent(static_cast<int>(l))) {
-        files.insert(files.begin(), served.list_file(static_cast<int>(l)));
+      Numbers files;
+      for (std::uint64_t l = list[c]; l != 0; l = parent[l]) {
+        files.insert(files.begin(), list_file[l]);
       }
       std::vector<std::uint32_t> got;
-      const auto walk = [&](std::uint32_t from) {
-        for (std::uint32_t next = from; next != 0;
-             next = served.previous_label(static_cast<int>(next - 1 - kNodeClasses))) {
-          got.push_back(next - 1);
+      const auto walk = [&](std::uint64_t from) {
+        for (std::uint64_t next = from; next != 0; next = previous[next - 1]) {
+          got.push_back(static_cast<std::uint32_t>(next - 1));
         }
       };
-      for (const std::uint32_t file : files) {
-        walk(served.file_representative(static_cast<int>(file)));
-      }
-      walk(served.context_start(static_cast<int>(c)));
+      for (const std::uint64_t file : files) walk(representative[file]);
+      walk(start[c]);
       std::vector<std::uint32_t> expected;
       table.AppendLabels(c, &expected);
       RC_ASSERT(got == expected);

@@ -12,8 +12,14 @@
 #include "common/base/hash.h"
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
+#include "common/transport/convert/tables.h"
 #include "server/dataset/coq/generator/generator.h"
+#include "server/dataset/coq/scan/node_words.h"
+#include "server/dataset/coq/source/coq_drop_reasons.h"
+#include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/support/dataset_fixture.h"
 
@@ -33,6 +39,7 @@ struct TwoFiles {
 
 PlanLibraryOptions At(const fs::path& dir) {
   PlanLibraryOptions options;
+  options.kinds = ProductKinds();
   options.datasets["d"].dir = dir;
   return options;
 }
@@ -63,7 +70,7 @@ std::vector<std::int64_t> Values(const PackedBatch& batch, const std::string& pa
   const auto tensor = batch.Find(path);
   REQUIRE(tensor.has_value());
   std::vector<std::int64_t> values;
-  for (std::size_t i = 0; i < batch.tensors()[*tensor].shape[0]; ++i) {
+  for (std::size_t i = 0; i < batch.tensors()[*tensor].rows; ++i) {
     values.push_back(batch.ValueAt(*tensor, i));
   }
   return values;
@@ -134,8 +141,28 @@ TEST_CASE("definitions come as clusters with their members as roots", "[coq]") {
   CHECK(Values(*batch, "example_id") == Numbers{0, 1, 2, 3, 4, 5, 6, 7});
   const Numbers labels = Values(*batch, "node_label");
   CHECK(Numbers(labels.begin(), labels.begin() + 3) == Numbers{26, 27, 28});
-  CHECK(plan->source()->Describe(ExampleId(0)).members ==
+  const ExampleDescription description = plan->source()->Describe(ExampleId(0));
+  CHECK(description.title == "a.bin.T");
+  CHECK(std::get<std::string>(*description.Find("definition")) == "a.bin.T");
+  CHECK(std::get<std::vector<std::string>>(*description.Find("members")) ==
         std::vector<std::string>{"a.bin.T", "a.bin.A", "a.bin.B"});
+}
+
+TEST_CASE("a proof state is described by its definition, step and outcome", "[coq]") {
+  const TwoFiles files;
+  PlanLibrary library(At(files.dir.path()), MakeNullLogger());
+  const auto plan = MustCompile(library, Yaml(""));
+  const ExampleDescription description = plan->source()->Describe(ExampleId(0));
+  CHECK(description.file == "a.bin");
+  CHECK(std::get<std::string>(*description.Find("definition")) == description.title);
+  CHECK(std::get<std::uint64_t>(*description.Find("step_of_proof")) == 1);
+  CHECK(std::get<std::uint64_t>(*description.Find("outcome")) == 0);
+  CHECK(std::holds_alternative<bool>(*description.Find("faithful")));
+  std::vector<std::string> shown;
+  for (const ExampleFact& fact : description.facts) {
+    if (!fact.word.empty()) shown.push_back(fact.word);
+  }
+  CHECK(shown == std::vector<std::string>{"step", "outcome"});
 }
 
 TEST_CASE("types are the narrowest that the plan's bounds allow", "[coq]") {
@@ -163,7 +190,7 @@ TEST_CASE("a local context that is cut off drops the example, in its place", "[c
   const auto batch = MustBuild(*MustCompile(library, Yaml("closure: {max_subgraph_size: 1}\n")));
   CHECK(batch->graphs() == 0);
   REQUIRE(batch->info().dropped.size() == 6);
-  CHECK(batch->info().dropped[2] == DroppedExample{ExampleId(2), DropReason::kContextCutOff});
+  CHECK(batch->info().dropped[2] == DroppedExample{ExampleId(2), kContextCutOff});
 }
 
 TEST_CASE("an argument has the last of its positions in the local context", "[coq]") {
@@ -245,7 +272,7 @@ TEST_CASE("a definition off the spine drops the examples that reach it", "[coq]"
   PlanLibrary library(At(dir.path()), MakeNullLogger());
   const auto batch = MustBuild(*MustCompile(library, Yaml("filter: {restrict_to_spine: true}\n")));
   REQUIRE(batch->info().dropped.size() == 3);
-  CHECK(batch->info().dropped[0].reason == DropReason::kUnlabelledDefinition);
+  CHECK(batch->info().dropped[0].reason == kUnlabelledDefinition);
 }
 
 TEST_CASE("a file that changes under the map gives an error or a batch, never a crash",
@@ -299,7 +326,7 @@ TEST_CASE("any number of threads and every closure kernel build the same bytes",
   PipelineSource source;
   source.yaml = Yaml(settings);
   const Pipeline pipeline = *library.Parse(source);
-  PlanDraft draft = *PlanDraft::FromPipeline(pipeline);
+  PlanParts parts = *PlanParts::FromPipeline(pipeline);
   const auto chosen = *library.Compile(pipeline);
   const auto batches = chosen->counts().selected / 64;
   REQUIRE(batches > 8);
@@ -315,8 +342,8 @@ TEST_CASE("any number of threads and every closure kernel build the same bytes",
   CHECK((dropped > 0) == (settings.find("size: 12}") != std::string::npos));
   for (const ClosureKernel kernel :
        {ClosureKernel::kArray, ClosureKernel::kTable, ClosureKernel::kInTurns}) {
-    draft.closure_kernel = kernel;
-    const auto plan = *library.Compile(draft, "d", pipeline.digest(), pipeline.order_digest());
+    parts.Edit<ClosurePart>().kernel = kernel;
+    const auto plan = *library.Compile(parts, "d", pipeline.digest(), pipeline.order_digest());
     std::atomic<std::uint64_t> next{0};
     std::atomic<int> differing{0};
     std::vector<std::jthread> threads;
@@ -360,16 +387,20 @@ TEST_CASE("columns that are read together are those of each example", "[coq]") {
       const Source& source = *plan->source();
       const std::uint64_t examples = source.examples();
       REQUIRE(examples > 100);
-      const WantedColumns all{true, true, true, true};
+      const std::size_t columns = source.columns().size();
       for (const std::uint64_t first : {std::uint64_t{0}, examples / 3, examples - 7}) {
-        std::vector<ExampleColumns> columns(std::min<std::uint64_t>(500, examples - first));
-        source.ReadColumns(ExampleId(first), all, columns);
-        for (std::size_t i = 0; i < columns.size(); ++i) {
-          const ExampleId id(first + i);
-          REQUIRE(columns[i].split_identity == source.SplitIdentity(id));
-          REQUIRE(columns[i].file == source.File(id));
-          REQUIRE(columns[i].faithful == source.Faithful(id));
-          REQUIRE(columns[i].none_argument == source.HasNoneArgument(id));
+        const std::uint64_t count = std::min<std::uint64_t>(500, examples - first);
+        std::vector<std::vector<std::int64_t>> values(columns, std::vector<std::int64_t>(count));
+        std::vector<ColumnValues> wanted;
+        for (std::size_t c = 0; c < columns; ++c) wanted.push_back({c, values[c]});
+        source.ReadColumns(ExampleId(first), wanted);
+        for (std::size_t c = 0; c < columns; ++c) {
+          for (std::uint64_t i = 0; i < count; ++i) {
+            std::int64_t alone = -1;
+            const ColumnValues one{c, {&alone, 1}};
+            source.ReadColumns(ExampleId(first + i), {&one, 1});
+            REQUIRE(alone == values[c][i]);
+          }
         }
       }
     }
@@ -403,16 +434,35 @@ TEST_CASE("static tables are written as protobuf serializes them", "[coq]") {
       REQUIRE(tables.ParseFromString(*bytes));
       CHECK(tables.SerializeAsString() == *bytes);
       CHECK(Xxh3(*bytes).ToHex() == plan->static_digest());
-      CHECK(tables.vocabulary().node_label_names_size() ==
-            static_cast<int>(plan->source()->label_counts().node_labels()));
-      CHECK(tables.vocabulary().tactics_size() ==
-            static_cast<int>(plan->source()->label_counts().tactics()));
-      CHECK(tables.has_contexts() == (std::string_view(name) == "proof_states"));
-      const auto& in_file = tables.vocabulary().labels_of_file();
-      CHECK(tables.vocabulary().files_size() == in_file.size());
-      CHECK(std::accumulate(in_file.begin(), in_file.end(), std::uint64_t{0}) ==
-            plan->source()->label_counts().node_labels() -
-                plan->source()->label_counts().base_node_labels());
+    }
+  }
+}
+
+TEST_CASE("a spec describes the tables of its plan, with their digests", "[coq]") {
+  const Generated generated;
+  PlanLibrary library(At(generated.dir.path()), MakeNullLogger());
+  for (const char* name : {"proof_states", "definitions"}) {
+    const auto plan = MustCompile(library, Yaml("", name));
+    const v1::Spec spec = *plan->Spec(1);
+    const std::vector<TableSpec> specs = *TablesOf(spec);
+    const NamedTables tables = *DecodeTables(*plan->static_bytes());
+    CHECK(CheckTables(tables, specs).ok());
+    CHECK((tables.Find("contexts") != nullptr) == (std::string_view(name) == "proof_states"));
+    v1::Static message;
+    REQUIRE(message.ParseFromString(*plan->static_bytes()));
+    REQUIRE(message.tables_size() == static_cast<int>(specs.size()));
+    for (int i = 0; i < message.tables_size(); ++i) {
+      CHECK(Xxh3(message.tables(i).SerializeAsString()).ToHex() ==
+            specs[static_cast<std::size_t>(i)].digest);
+    }
+    const auto labels = *tables.Unsigned("files", "labels");
+    CHECK(std::accumulate(labels.begin(), labels.end(), std::uint64_t{kNodeClasses}) ==
+          tables.Find("node_labels")->spec.rows);
+    for (const v1::TensorSpec& tensor : spec.tensors()) {
+      if (tensor.path() == "node_label") CHECK(tensor.table() == "node_labels");
+      if (tensor.path() == "tactic") CHECK(tensor.table() == "tactics");
+      if (tensor.path() == "global_context") CHECK(tensor.table() == "contexts");
+      if (tensor.path() == "root") CHECK(tensor.table().empty());
     }
   }
 }

@@ -1,0 +1,44 @@
+#include "client/cli/offline/dataset_folder.h"
+
+#include "client/cli/numbers.h"
+#include "client/cli/progress.h"
+#include "server/dataset/kinds/product_kinds.h"
+
+namespace millrace::cli {
+
+Result<DatasetFolder> FindDatasetFolder(const std::string& text) {
+  const DatasetPlace place = ParseDatasetPlace(text);
+  MILLRACE_ASSIGN_OR_RETURN(auto kind, ProductKinds().Find(place.dir, place.kind));
+  return DatasetFolder{place.dir, std::move(kind)};
+}
+
+void AddDatasetFolder(CLI::App* command, std::string& text) {
+  command->add_option("dir", text, "folder of the dataset; KIND:DIR tells its kind")
+      ->required()
+      ->type_name("DIR");
+}
+
+void AddIndexFile(CLI::App* command, DatasetOpenOptions& options) {
+  command
+      ->add_option("--index", options.index_file,
+                   "file of the index (default: where `millrace index` puts it)")
+      ->type_name("FILE");
+}
+
+void AddThreads(CLI::App* command, DatasetOpenOptions& options) {
+  command->add_option("--threads", options.threads, "threads (default: all processors)")
+      ->transform(WholeNumber(1, kMaxThreads));
+}
+
+Result<std::string> WithProgress(
+    const std::string& what, DatasetOpenOptions options,
+    const std::function<Result<std::string>(const DatasetOpenOptions&)>& work) {
+  std::unique_ptr<Progress> bar;
+  options.progress = [&bar, &what](const IndexProgress& progress) {
+    if (!bar) bar = std::make_unique<Progress>(what, "bytes", progress.bytes_total);
+    bar->Set(progress.bytes_done);
+  };
+  return work(options);
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,39 @@
+// A dataset's folder as an argument of `millrace index`, `inspect`, `verify` and `warm`.
+//
+// Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "common/base/result.h"
+#include "server/dataset/dataset_kind.h"
+
+namespace millrace::cli {
+
+/// A folder and its kind.
+struct DatasetFolder {
+  std::filesystem::path dir;
+  std::shared_ptr<const DatasetKind> kind;
+};
+
+/// Reads DIR or KIND:DIR, and finds the kind of the dataset in the folder. Errors of
+/// DatasetKinds::Find.
+Result<DatasetFolder> FindDatasetFolder(const std::string& text);
+
+/// Registers the argument DIR.
+void AddDatasetFolder(CLI::App* command, std::string& text);
+
+/// Registers --index and --threads.
+void AddIndexFile(CLI::App* command, DatasetOpenOptions& options);
+void AddThreads(CLI::App* command, DatasetOpenOptions& options);
+
+/// Calls `work` with options that show progress with a bar, which is named `what`. The bar begins
+/// with the first bytes that are read; none is shown if nothing has to be read.
+Result<std::string> WithProgress(
+    const std::string& what, DatasetOpenOptions options,
+    const std::function<Result<std::string>(const DatasetOpenOptions&)>& work);
+
+}  // namespace millrace::cli

@@ -1,0 +1,304 @@
+#include "common/expand/computation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "common/batch/layout/dtype_visit.h"
+#include "common/expand/value_errors.h"
+
+namespace millrace::internal {
+namespace {
+
+/// Values of an operand begin at a multiple of this.
+constexpr std::size_t kOperandAlignment = 8;
+
+/// An error of a program as one of a batch. It begins with the name of a tensor.
+Status ErrorOfBatch(const PackedBatch& packed, const Status& why) {
+  if (why.code() == StatusCode::kInternal || why.code() == StatusCode::kResourceExhausted) {
+    return why.WithContext("tensor");
+  }
+  return DataLoss(fmt::format(
+      "tensor {}, in the batch of epoch {} from place {} on: the values do not suit the pipeline; "
+      "change its tensors, or leave such examples out with `filter` or `exclude`",
+      why.message(), packed.info().epoch, packed.info().first_example));
+}
+
+void CopyValues(std::span<const std::byte> from, std::byte* to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+}
+
+void WriteSplits(std::span<const std::int64_t> splits, std::span<std::byte> out) {
+  if (out.size() == splits.size_bytes()) return CopyValues(std::as_bytes(splits), out.data());
+  auto* const narrow = reinterpret_cast<std::int32_t*>(out.data());
+  for (std::size_t i = 0; i < splits.size(); ++i) narrow[i] = static_cast<std::int32_t>(splits[i]);
+}
+
+}  // namespace
+
+/// Makes a computation: sorts the outputs of a graph into expanded and computed ones.
+class ComputationMaker {
+ public:
+  ComputationMaker(std::vector<TensorSpec> tensors, DType index_dtype)
+      : made_(new Computation()), index_dtype_(index_dtype) {
+    made_->tensors_ = std::move(tensors);
+    operands_ = OperandsOf(made_->tensors_);
+  }
+
+  Result<std::shared_ptr<const Computation>> Make(TensorGraphText program) {
+    program.index_dtype = index_dtype_;
+    program.sources.clear();
+    for (const Operand& operand : operands_) program.sources.push_back(operand.source);
+    MILLRACE_ASSIGN_OR_RETURN(graph_, TensorGraph::Bind(program));
+    SortOutputs();
+    for (const TensorOutput* const output : computed_) AddOutput(*output);
+    made_->expanded_ = WithCompanions(made_->tensors_, std::move(chosen_));
+    MILLRACE_RETURN_IF_ERROR(CheckNames());
+    Compile();
+    return std::shared_ptr<const Computation>(std::move(made_));
+  }
+
+ private:
+  const std::vector<TensorNode>& nodes() const { return graph_->nodes(); }
+
+  /// The operand that a node of the source is.
+  const Operand& OperandOf(std::size_t node) const {
+    return *std::find_if(operands_.begin(), operands_.end(), [&](const Operand& operand) {
+      return operand.source.name == nodes()[node].name;
+    });
+  }
+
+  void SortOutputs() {
+    chosen_.assign(made_->tensors_.size(), false);
+    for (const TensorOutput& output : graph_->outputs()) {
+      if (nodes()[output.node].operation == nullptr && !output.pad) {
+        chosen_[OperandOf(output.node).tensor] = true;
+      } else {
+        computed_.push_back(&output);
+      }
+    }
+    std::sort(computed_.begin(), computed_.end(),
+              [](const auto* a, const auto* b) { return a->name < b->name; });
+  }
+
+  /// A tensor of the source whose rows are those of `node`.
+  const TensorSpec& Origin(std::size_t node) const {
+    while (nodes()[node].operation != nullptr) {
+      const std::vector<std::size_t>& inputs = nodes()[node].inputs;
+      const auto same = std::find_if(inputs.begin(), inputs.end(), [&](std::size_t input) {
+        return nodes()[input].type.rows == nodes()[node].type.rows;
+      });
+      node = same == inputs.end() ? inputs.front() : *same;
+    }
+    return made_->tensors_[OperandOf(node).tensor];
+  }
+
+  void AddOutput(const TensorOutput& output) {
+    const TensorType& type = nodes()[output.node].type;
+    TensorSpec spec;
+    spec.path = output.name;
+    spec.dtype = type.dtype;
+    spec.dimension = type.rows;
+    spec.expansion = Expansion::kKeep;
+    if (IsInteger(type.dtype)) {
+      spec.min = DTypeMin(type.dtype);
+      spec.max = DTypeMax(type.dtype);
+    }
+    spec.inner.assign(type.inner.begin(), type.inner.end());
+    Computation::Output place{made_->computed_.size()};
+    if (output.pad) {
+      spec.inner.insert(spec.inner.begin(), output.pad->fixed_extent().value_or(0));
+    } else if (type.ragged) {
+      spec.kind = TensorKind::kRaggedValues;
+      spec.dimension = output.name;
+      spec.splits = output.name + "_splits";
+      place.splits = place.values + 1;
+    } else if (const TensorSpec& origin = Origin(output.node);
+               !origin.splits.empty() && origin.dimension == type.rows) {
+      spec.kind = TensorKind::kRaggedValues;  // as nodes and edges of the source have
+      spec.splits = origin.splits;
+      chosen_[*FindTensor(made_->tensors_, origin.splits)] = true;
+    }
+    made_->outputs_.push_back(place);
+    made_->computed_.push_back(spec);
+    if (!place.splits) return;
+    TensorSpec splits;
+    splits.path = spec.splits;
+    splits.kind = TensorKind::kSplits;
+    splits.dtype = index_dtype_;
+    splits.max = DTypeMax(index_dtype_);
+    splits.dimension = "batch+1";
+    splits.expansion = Expansion::kKeep;
+    made_->computed_.push_back(std::move(splits));
+  }
+
+  Status CheckNames() const {
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < made_->tensors_.size(); ++i) {
+      if (made_->expanded_[i]) names.insert(made_->tensors_[i].path);
+    }
+    for (const TensorSpec& tensor : made_->computed_) {
+      if (names.insert(tensor.path).second) continue;
+      return InvalidArgument(fmt::format(
+          "{}: two tensors of a batch would have this name; give another name to the one that the "
+          "pipeline defines (a ragged tensor NAME also has NAME_splits)",
+          tensor.path));
+    }
+    return OkStatus();
+  }
+
+  void Compile() {
+    std::vector<bool> needed(nodes().size(), false);
+    std::vector<ProgramOutput> outputs;
+    for (const TensorOutput* const output : computed_) {
+      needed[output->node] = true;
+      outputs.push_back({output->node, output->pad});
+    }
+    std::vector<std::size_t> inputs;
+    for (std::size_t i = needed.size(); i-- > 0;) {
+      if (!needed[i]) continue;
+      if (nodes()[i].operation == nullptr) inputs.push_back(i);
+      for (const std::size_t input : nodes()[i].inputs) needed[input] = true;
+    }
+    for (const std::size_t input : inputs) {
+      made_->operands_.push_back(OperandOf(input));
+      made_->narrowed_.push_back(
+          std::any_of(computed_.begin(), computed_.end(),
+                      [&](const TensorOutput* output) { return Narrows(*output, input); }));
+    }
+    made_->program_ = Program::Compile(*graph_, inputs, outputs);
+  }
+
+  /// Whether an output has the values of tensor `input` of the source as int32, and some may not
+  /// fit.
+  bool Narrows(const TensorOutput& output, std::size_t input) const {
+    const TensorNode& node = nodes()[output.node];
+    return node.implicit && node.inputs.front() == input && node.type.dtype == DType::kInt32 &&
+           DTypeMax(nodes()[input].type.dtype) > DTypeMax(DType::kInt32);
+  }
+
+  std::unique_ptr<Computation> made_;
+  const DType index_dtype_;
+  std::vector<Operand> operands_;
+  std::optional<TensorGraph> graph_;
+  std::vector<bool> chosen_;  // of the tensors that travel
+  std::vector<const TensorOutput*> computed_;
+};
+
+Result<std::shared_ptr<const Computation>> Computation::Make(std::vector<TensorSpec> tensors,
+                                                             TensorGraphText program,
+                                                             DType index_dtype) {
+  return ComputationMaker(std::move(tensors), index_dtype).Make(std::move(program));
+}
+
+Status Computation::CheckTensors(const PackedBatch& packed) const {
+  const auto same = [](const TensorPlace& place, const TensorSpec& spec) {
+    return place.spec == spec;
+  };
+  if (std::equal(packed.tensors().begin(), packed.tensors().end(), tensors_.begin(), tensors_.end(),
+                 same)) {
+    return OkStatus();
+  }
+  return DataLoss(fmt::format(
+      "a batch has {} tensors that are not the {} of its plan: worker and dispatcher disagree",
+      packed.tensors().size(), tensors_.size()));
+}
+
+std::shared_ptr<BatchComputation> Computation::Begin() const {
+  std::unique_ptr<BatchComputation> batch;
+  {
+    MutexLock lock(mutex_);
+    if (!idle_.empty()) {
+      batch = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (batch == nullptr) batch = std::make_unique<BatchComputation>(*this);
+  return {batch.release(), [computation = shared_from_this()](BatchComputation* done) {
+            MutexLock lock(computation->mutex_);
+            computation->idle_.emplace_back(done);
+          }};
+}
+
+BatchComputation::BatchComputation(const Computation& computation)
+    : computation_(computation),
+      views_(computation.tensors_, computation.operands_),
+      aligned_(computation.operands_.size()) {}
+
+void BatchComputation::SetInputs(const PackedBatch& packed, RowRange rows) {
+  const std::span<const TensorView> views = views_.Of(packed, rows.first, rows.count);
+  inputs_.assign(views.begin(), views.end());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    std::span<const std::byte>& values = inputs_[i].values;
+    if (reinterpret_cast<std::uintptr_t>(values.data()) % kOperandAlignment == 0) continue;
+    aligned_[i].resize(values.size() / sizeof(std::uint64_t) + 1);
+    const std::span<std::byte> copy =
+        std::as_writable_bytes(std::span(aligned_[i])).first(values.size());
+    CopyValues(values, copy.data());
+    values = copy;
+  }
+}
+
+Status BatchComputation::CheckInputs() const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const std::string& name = computation_.operands_[i].source.name;
+    const DType dtype = inputs_[i].type->dtype;
+    if (dtype == DType::kBool) MILLRACE_RETURN_IF_ERROR(CheckBools(name, inputs_[i].values));
+    if (!computation_.narrowed_[i]) continue;
+    const std::uint64_t values = inputs_[i].values.size() / DTypeSize(dtype);
+    for (std::uint64_t element = 0; element < values; ++element) {
+      const std::int64_t value = LoadValue(inputs_[i].values.data(), dtype, element);
+      const bool wrapped = value < 0 && dtype == DType::kUint64;
+      if (value == static_cast<std::int32_t>(value) && !wrapped) continue;
+      return ValueDoesNotFit(name, fmt::format("value {} at element {}", value, element));
+    }
+  }
+  return OkStatus();
+}
+
+Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
+                                std::vector<ComputedPlace>& places) {
+  SetInputs(packed, rows);
+  const auto shapes = computation_.program_->Shapes(inputs_, std::nullopt, memory_);
+  if (!shapes.ok()) return ErrorOfBatch(packed, shapes.status());
+  places.resize(computation_.computed_.size());
+  for (std::size_t i = 0; i < shapes->size(); ++i) {
+    const TensorView& view = (*shapes)[i];
+    const Computation::Output& output = computation_.outputs_[i];
+    ComputedPlace& values = places[output.values];
+    values.dtype = view.type->dtype;
+    values.shape.assign(1, view.units());
+    values.shape.insert(values.shape.end(), view.type->inner.begin(), view.type->inner.end());
+    if (!output.splits) continue;
+    ComputedPlace& splits = places[*output.splits];
+    splits.dtype = computation_.computed_[*output.splits].dtype;
+    splits.shape.assign(1, view.splits.size());
+    if (view.units() > DTypeMax(splits.dtype)) {
+      return ValueDoesNotFit(computation_.computed_[output.values].path,
+                             fmt::format("number of rows {}", view.units()));
+    }
+  }
+  return OkStatus();
+}
+
+Status BatchComputation::Run(const PackedBatch& packed,
+                             const std::function<std::span<std::byte>(std::size_t tensor)>& room) {
+  MILLRACE_RETURN_IF_ERROR(CheckInputs());
+  ProgramRun run;
+  run.room = [&](std::size_t number, const TensorView& view) -> Result<std::span<std::byte>> {
+    const Computation::Output& output = computation_.outputs_[number];
+    if (output.splits) WriteSplits(view.splits, room(*output.splits));
+    return room(output.values);
+  };
+  if (const Status status = computation_.program_->Run(inputs_, run, memory_); !status.ok()) {
+    return ErrorOfBatch(packed, status);
+  }
+  return OkStatus();
+}
+
+}  // namespace millrace::internal

@@ -1,0 +1,89 @@
+// The part of a delivery (delivery.h) that computes tensors of a batch from those that travel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/batch.h"
+#include "common/expand/expand.h"
+#include "common/operands/operands.h"
+#include "common/operations/program.h"
+#include "common/system/mutex.h"
+
+namespace millrace::internal {
+
+class BatchComputation;
+
+/// Immutable, but for memory that it keeps; thread-safe.
+class Computation : public std::enable_shared_from_this<Computation> {
+ public:
+  /// As Delivery::Make.
+  static Result<std::shared_ptr<const Computation>> Make(std::vector<TensorSpec> tensors,
+                                                         TensorGraphText program,
+                                                         DType index_dtype);
+
+  /// The tensors that travel, and whether each is delivered, expanded.
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  const std::vector<bool>& expanded() const { return expanded_; }
+  /// The computed tensors as they are delivered, in their order.
+  const std::vector<TensorSpec>& computed() const { return computed_; }
+
+  /// DataLoss unless the batch has the tensors that travel.
+  Status CheckTensors(const PackedBatch& packed) const;
+  /// Memory for one batch at a time. Goes back when it is dropped.
+  std::shared_ptr<BatchComputation> Begin() const;
+
+ private:
+  friend class BatchComputation;
+  friend class ComputationMaker;
+
+  /// Where an output of the program goes, by number among the computed tensors.
+  struct Output {
+    std::size_t values = 0;
+    std::optional<std::size_t> splits = std::nullopt;
+  };
+
+  Computation() = default;
+
+  std::vector<TensorSpec> tensors_;
+  std::vector<bool> expanded_;
+  std::vector<TensorSpec> computed_;
+  std::vector<Operand> operands_;  // inputs of the program
+  std::vector<bool> narrowed_;     // whether values of each must fit int32
+  std::optional<Program> program_;
+  std::vector<Output> outputs_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<BatchComputation>> idle_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+/// The computation for some rows of one batch. Not thread-safe.
+class BatchComputation {
+ public:
+  explicit BatchComputation(const Computation& computation);
+
+  /// Sets dtypes and shapes of the computed tensors. REQUIRES: the batch has the tensors that
+  /// travel, and these rows.
+  Status LayOut(const PackedBatch& packed, RowRange rows, std::vector<ComputedPlace>& places);
+  /// Computes the tensors of the batch that was laid out. `room` gives the memory of computed
+  /// tensor number `tensor`.
+  Status Run(const PackedBatch& packed,
+             const std::function<std::span<std::byte>(std::size_t tensor)>& room);
+
+ private:
+  void SetInputs(const PackedBatch& packed, RowRange rows);
+  Status CheckInputs() const;
+
+  const Computation& computation_;
+  OperandViews views_;
+  std::vector<TensorView> inputs_;
+  std::vector<std::vector<std::uint64_t>> aligned_;  // inputs whose rows begin anywhere
+  ProgramMemory memory_;
+};
+
+}  // namespace millrace::internal

@@ -1,0 +1,67 @@
+// Delivery: which tensors a consumer delivers, and what it computes for that.
+//
+// By default the tensors that travel are delivered, expanded. A plan whose pipeline defines tensors
+// may send others than it delivers, and a program that computes those from what travels. Then the
+// delivered batch has, in this order:
+//  - outputs of the program that travel as they are, expanded, with the tensors that they need
+//    (splits, and the other tensors of a group of edges), in the order of the packed batch;
+//  - computed outputs, by the bytes of their names. A ragged one, NAME, is followed by NAME_splits,
+//    of the index type. A padded one is dense.
+// The program runs on packed values, row by row, straight into the memory of the delivered batch.
+//
+// Value type, cheap to copy; thread-safe. Copies share memory for work in between, which is used
+// again from batch to batch.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/layout/layout.h"
+
+namespace millrace {
+
+struct TensorGraphText;
+
+namespace internal {
+class Computation;
+}
+
+/// One tensor that every delivered batch of a plan has.
+struct DeliveryTensor {
+  /// As it travels; if it is computed, as it is delivered. An extent of 0 differs between batches.
+  TensorSpec packed;
+  DType dtype = DType::kInt32;  // as delivered
+  bool computed = false;
+  /// Name of the table whose rows the values number. A session sets it; empty: none.
+  std::string table = {};
+};
+
+class Delivery {
+ public:
+  /// Delivers the tensors that travel. Implicit, because the index type says all.
+  Delivery(DType index_dtype = DType::kInt32) : index_dtype_(index_dtype) {}  // NOLINT
+
+  /// Delivers what `program` says of batches with these tensors. The program needs neither sources
+  /// nor an index type. InvalidArgument if it cannot be bound, or if two tensors would have the
+  /// same name; the message begins with the name of a tensor. REQUIRES: the list keeps the rules of
+  /// tensor_table.h.
+  static Result<Delivery> Make(std::vector<TensorSpec> tensors, TensorGraphText program,
+                               DType index_dtype);
+
+  DType index_dtype() const { return index_dtype_; }
+  /// What is delivered of batches with these tensors, in its order. REQUIRES: if the delivery was
+  /// made by Make, it was made for them.
+  std::vector<DeliveryTensor> Tensors(std::span<const TensorSpec> tensors) const;
+  /// Null if the tensors that travel are delivered.
+  const std::shared_ptr<const internal::Computation>& computation() const { return computation_; }
+
+ private:
+  DType index_dtype_;
+  std::shared_ptr<const internal::Computation> computation_;
+};
+
+}  // namespace millrace

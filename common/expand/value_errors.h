@@ -1,0 +1,20 @@
+// Errors of values in a batch, as all ways of delivering them say them.
+//
+// Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace millrace::internal {
+
+/// OutOfRange for a number of tensor `path` that int32 cannot hold.
+Status ValueDoesNotFit(std::string_view path, std::string_view what);
+
+/// DataLoss if a value of tensor `path`, which has bools, is neither 0 nor 1.
+Status CheckBools(std::string_view path, std::span<const std::byte> values);
+
+}  // namespace millrace::internal

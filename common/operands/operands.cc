@@ -1,0 +1,165 @@
+#include "common/operands/operands.h"
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/tensor_table.h"
+
+namespace millrace {
+namespace {
+
+/// Nodes and edges of all graphs are rows; any other values that splits cut are one sequence a row.
+bool HasOwnRows(const TensorSpec& tensor) {
+  return tensor.dimension == "nodes" || tensor.dimension == "edges";
+}
+
+bool IsRagged(const TensorSpec& tensor) { return !tensor.splits.empty() && !HasOwnRows(tensor); }
+
+/// Why no operation can read a tensor; empty: they can.
+std::string WhyUnreadable(const TensorSpec& tensor) {
+  switch (tensor.expansion) {
+    case Expansion::kNodeOffset:
+      return tensor.path + ": its values are numbers of nodes, which the batch counts anew";
+    case Expansion::kEdgeSource:
+    case Expansion::kEdgeTarget:
+    case Expansion::kEdgeLabel:
+    case Expansion::kEdgeSplits:
+      return tensor.path + ": edges are completed after the tensors are computed";
+    case Expansion::kWiden:
+    case Expansion::kKeep:
+      break;
+  }
+  return {};
+}
+
+std::size_t NumberOf(std::span<const TensorSpec> tensors, std::string_view path) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const TensorSpec& tensor) { return tensor.path == path; });
+  assert(found != tensors.end());
+  return static_cast<std::size_t>(found - tensors.begin());
+}
+
+bool IsEdgeEnd(Expansion expansion) {
+  return expansion == Expansion::kEdgeSource || expansion == Expansion::kEdgeTarget ||
+         expansion == Expansion::kEdgeLabel;
+}
+
+/// Whether choosing `a` brings `b`, other than by name.
+bool SameEdges(const TensorSpec& a, const TensorSpec& b) {
+  if (IsEdgeEnd(a.expansion) && IsEdgeEnd(b.expansion)) return a.splits == b.splits;
+  return a.expansion == Expansion::kEdgeSplits && IsEdgeEnd(b.expansion) && b.splits == a.path;
+}
+
+}  // namespace
+
+std::vector<Operand> OperandsOf(std::span<const TensorSpec> tensors) {
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorSpec& tensor = tensors[i];
+    if (tensor.kind == TensorKind::kSplits) continue;
+    Operand operand;
+    operand.tensor = i;
+    operand.source.name = tensor.path;
+    TensorType& type = operand.source.type;
+    type.dtype = tensor.dtype;
+    for (const std::uint64_t extent : tensor.inner) {
+      type.inner.push_back(static_cast<std::uint32_t>(extent));
+    }
+    type.ragged = IsRagged(tensor);
+    if (HasOwnRows(tensor)) type.rows = tensor.dimension;
+    operand.source.widened =
+        tensor.expansion == Expansion::kWiden && tensor.dtype != DType::kInt64;
+    operand.source.unreadable = WhyUnreadable(tensor);
+    operands.push_back(std::move(operand));
+  }
+  return operands;
+}
+
+std::vector<bool> WithCompanions(std::span<const TensorSpec> tensors, std::vector<bool> chosen) {
+  // A tensor brings its splits, and edge_splits brings its group, which has other node splits. So
+  // two rounds are enough.
+  for (bool more = true; std::exchange(more, false);) {
+    const auto choose = [&](std::size_t tensor) {
+      more = more || !chosen[tensor];
+      chosen[tensor] = true;
+    };
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (!chosen[i]) continue;
+      if (!tensors[i].splits.empty()) choose(NumberOf(tensors, tensors[i].splits));
+      if (!tensors[i].node_splits.empty()) choose(NumberOf(tensors, tensors[i].node_splits));
+      for (std::size_t j = 0; j < tensors.size(); ++j) {
+        if (SameEdges(tensors[i], tensors[j])) choose(j);
+      }
+    }
+  }
+  return chosen;
+}
+
+OperandViews::OperandViews(std::span<const TensorSpec> tensors, std::span<const Operand> operands)
+    : tensors_(tensors), operands_(operands) {
+  for (const Operand& operand : operands) {
+    Place place{operand.tensor, kNone};
+    if (!tensors[operand.tensor].splits.empty()) {
+      const std::size_t splits = NumberOf(tensors, tensors[operand.tensor].splits);
+      const auto known = std::find(split_tensors_.begin(), split_tensors_.end(), splits);
+      place.splits = static_cast<std::size_t>(known - split_tensors_.begin());
+      if (known == split_tensors_.end()) split_tensors_.push_back(splits);
+    }
+    places_.push_back(place);
+  }
+  splits_.resize(split_tensors_.size());
+  begins_.resize(split_tensors_.size());
+  views_.resize(places_.size());
+}
+
+template <class Bytes>
+std::span<const TensorView> OperandViews::View(std::size_t first, std::size_t rows,
+                                               const Bytes& bytes_of) {
+  for (std::size_t i = 0; i < split_tensors_.size(); ++i) {
+    const std::span<const std::byte> bytes = bytes_of(split_tensors_[i]);
+    internal::VisitDType(tensors_[split_tensors_[i]].dtype, [&](auto zero) {
+      const auto values = internal::ValuesAs<decltype(zero)>(bytes).subspan(first, rows + 1);
+      splits_[i].assign(values.begin(), values.end());
+    });
+    begins_[i] = static_cast<std::uint64_t>(splits_[i].front());
+    if (begins_[i] == 0) continue;
+    for (std::int64_t& split : splits_[i]) split -= static_cast<std::int64_t>(begins_[i]);
+  }
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    TensorView& view = views_[i];
+    view.type = &operands_[i].source.type;
+    view.rows = rows;
+    std::uint64_t begin = first;
+    std::uint64_t units = rows;
+    if (place.splits != kNone) {
+      begin = begins_[place.splits];
+      units = static_cast<std::uint64_t>(splits_[place.splits].back());
+      if (view.type->ragged) {
+        view.splits = splits_[place.splits];
+      } else {
+        view.rows = units;
+      }
+    }
+    const std::uint64_t unit_bytes = view.type->UnitBytes();
+    view.values = bytes_of(place.tensor).subspan(begin * unit_bytes, units * unit_bytes);
+  }
+  return views_;
+}
+
+std::span<const TensorView> OperandViews::Of(const PackedBatch& batch, std::size_t first,
+                                             std::size_t rows) {
+  return View(first, rows, [&](std::size_t tensor) { return batch.tensor_bytes(tensor); });
+}
+
+std::span<const TensorView> OperandViews::Of(const BatchWriter& writer) {
+  return View(0, writer.info().example_ids.size(),
+              [&](std::size_t tensor) { return writer.values(tensor); });
+}
+
+}  // namespace millrace

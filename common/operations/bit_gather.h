@@ -1,0 +1,58 @@
+// Loops that fetch single bits from given places, and choose values by them. Arrays do not overlap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+/// out[i] = low[i] or high[i], as the byte which[i] is 0 or 255.
+using SelectLoop = void (*)(const std::uint8_t* which, const std::byte* low, const std::byte* high,
+                            std::byte* out, std::size_t count);
+SelectLoop SelectLoopOf(std::size_t value_bytes);
+
+/// Fetches bits as bytes. Place 8 b + s of the map is bit s of byte b, s = 0 being the least
+/// significant. If the map repeats itself after a few bytes, tables give all bits of a byte at
+/// once.
+class BitGather {
+ public:
+  /// A set bit becomes the byte `one`, another becomes 0.
+  BitGather(std::vector<std::uint32_t> map, std::uint8_t one);
+
+  /// Writes out[i] for places begin to begin + count - 1 of the map. If there are tables, begin is
+  /// a multiple of group().
+  void Run(const std::uint8_t* in, std::size_t begin, std::size_t count, std::uint8_t* out) const;
+
+  /// Values of four bytes that are chosen by bits.
+  struct Choice {
+    const std::byte* low;   // for each place, from `begin` on
+    const std::byte* high;  // likewise
+    bool low_is_zero;       // all bytes of `low` are
+    /// Writes past the caches, because the output is large. Then it begins at a multiple of 16
+    /// bytes, and FinishStream comes after the last call.
+    bool stream;
+  };
+
+  /// Run and SelectLoop in one pass for as many of the places as it can do so; gives their number.
+  /// REQUIRES: a set bit becomes 255.
+  std::size_t Select(const std::uint8_t* in, std::size_t begin, std::size_t count,
+                     const Choice& choice, std::byte* out) const;
+  static void FinishStream();
+
+  /// Places that the tables give together; 0: there are no tables.
+  std::size_t group() const { return group_; }
+
+ private:
+  bool FindGroup(std::size_t group);
+
+  std::vector<std::uint32_t> map_;
+  std::uint8_t one_;
+  std::size_t group_ = 0;
+  std::vector<std::uint32_t> bases_;   // the first byte of each group
+  std::vector<std::int32_t> offsets_;  // from there, the bytes that a group reads
+  std::vector<std::uint64_t> tables_;  // for each offset and value of the byte: a group's bytes
+};
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+#include "common/operations/convert_kernels.h"
+
+#include <cstdint>
+#include <type_traits>
+
+#include "common/tensor/dtype_visit.h"
+
+namespace millrace {
+namespace {
+
+template <class From, class To>
+void Convert(const std::byte* in, std::byte* out, std::size_t count) {
+  const From* const __restrict from = reinterpret_cast<const From*>(in);
+  To* const __restrict to = reinterpret_cast<To*>(out);
+  for (std::size_t i = 0; i < count; ++i) to[i] = ConvertValue<To>(from[i]);
+}
+
+template <class T>
+T Scaled(T value, T scale, T offset) {
+  if constexpr (std::is_integral_v<T>) {
+    // Unsigned and at least 32 bits wide, so that no product overflows.
+    using Wide = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
+    return static_cast<T>(static_cast<Wide>(value) * static_cast<Wide>(scale) +
+                          static_cast<Wide>(offset));
+  } else {
+    return value * scale + offset;
+  }
+}
+
+template <class T>
+void Scale(const std::byte* in, std::byte* out, std::size_t count, const std::byte* scale,
+           const std::byte* offset) {
+  const T* const __restrict from = reinterpret_cast<const T*>(in);
+  const T* const __restrict by = reinterpret_cast<const T*>(scale);
+  const T* const __restrict plus = reinterpret_cast<const T*>(offset);
+  T* const __restrict to = reinterpret_cast<T*>(out);
+  for (std::size_t i = 0; i < count; ++i) to[i] = Scaled(from[i], by[i], plus[i]);
+}
+
+}  // namespace
+
+ConvertLoop ConvertLoopOf(DType from, DType to) {
+  return VisitValues(from, [to](auto in) {
+    return VisitValues(
+        to, [](auto out) -> ConvertLoop { return &Convert<decltype(in), decltype(out)>; });
+  });
+}
+
+ScaleLoop ScaleLoopOf(DType compute) {
+  return VisitValues(compute, [](auto zero) -> ScaleLoop {
+    if constexpr (std::is_arithmetic_v<decltype(zero)>) {
+      return &Scale<decltype(zero)>;
+    } else {
+      return nullptr;
+    }
+  });
+}
+
+}  // namespace millrace

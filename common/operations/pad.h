@@ -1,0 +1,48 @@
+// pad: a ragged tensor becomes dense. Every row is filled up to one extent, which depends on the
+// batch, so pad is the last step of a delivery and no operation of the table. The lengths that rows
+// had are another tensor, which the operation `length` makes.
+//
+// Immutable value type.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/operations/operation_params.h"
+#include "common/tensor/tensor_view.h"
+
+namespace millrace {
+
+class Pad {
+ public:
+  /// Parameters: value (0), multiple (1), to: a number of elements, or `bound`.
+  static const std::vector<OperationParameter>& Parameters();
+  /// Errors are as those of BindOperation.
+  static Result<Pad> Bind(const TensorType& type, const OperationParams& params);
+
+  /// Whether Extent needs the bound of the batch's class.
+  bool needs_bound() const { return to_bound_; }
+  /// The extent of every batch, if `to` is a number.
+  std::optional<std::uint32_t> fixed_extent() const { return to_; }
+
+  /// The elements of each row after padding: `to`, or else as many as the longest row or the bound
+  /// of the batch's class, rounded up to the multiple. InvalidArgument if a row has more.
+  Result<std::uint32_t> Extent(const TensorView& input, std::optional<std::uint32_t> bound) const;
+
+  /// The type of a padded batch. Its first inner extent, which may be 0, is `extent`.
+  static TensorType Padded(const TensorType& type, std::uint32_t extent);
+  /// The same, into a type whose memory is used again.
+  static void SetPadded(const TensorType& type, std::uint32_t extent, TensorType& padded);
+
+  /// Writes the padded values. REQUIRES: `extent` is what Extent gave.
+  void Run(const TensorView& input, std::uint32_t extent, std::byte* out) const;
+
+ private:
+  std::vector<std::byte> value_;  // of the tensor's dtype, 8 bytes or more of it repeated
+  std::uint32_t multiple_ = 1;
+  std::optional<std::uint32_t> to_;
+  bool to_bound_ = false;
+};
+
+}  // namespace millrace

@@ -1,0 +1,116 @@
+// A program computes some tensors of a graph from others: what a worker runs before the waist, or a
+// consumer after it. Operations that follow one another run as one loop wherever they can (loop.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/operations/loop.h"
+#include "common/operations/tensor_graph.h"
+
+namespace millrace {
+
+/// Memory for tensors between operations. A program can use it again for the next batch; then it
+/// takes no more from the system. Not thread-safe.
+class ProgramMemory {
+ public:
+  struct Tensor {
+    std::vector<std::uint64_t> values;  // words, so that values are aligned
+    std::vector<std::int64_t> splits;
+    TensorType type;  // of a padded output
+  };
+  std::vector<Tensor> tensors;
+  std::vector<std::uint64_t> scratch;  // of one kernel after another
+  std::vector<TensorView> views;
+  std::vector<TensorView> inputs;   // of the step under way
+  std::vector<TensorView> outputs;  // of Program::Shapes
+};
+
+/// An output of a program.
+struct ProgramOutput {
+  std::size_t node;  // of the graph
+  std::optional<Pad> pad = std::nullopt;
+};
+
+/// The input of a run beside its tensors.
+struct ProgramRun {
+  /// Gives room for output `output`, whose type, rows and splits are those of `tensor`. The room
+  /// begins at a multiple of 8 bytes. Called once for each output.
+  std::function<Result<std::span<std::byte>>(std::size_t output, const TensorView& tensor)> room;
+  std::optional<std::uint32_t> bound = std::nullopt;  // of the batch's class, for pad
+};
+
+/// Immutable; thread-safe.
+class Program {
+ public:
+  /// REQUIRES: every path from the graph's source to an output goes through an input.
+  static Program Compile(const TensorGraph& graph, std::span<const std::size_t> inputs,
+                         std::span<const ProgramOutput> outputs);
+
+  /// Runs on tensors that have the types of the program's inputs, in their order. An error says
+  /// which tensor could not be computed.
+  Status Run(std::span<const TensorView> inputs, const ProgramRun& run,
+             ProgramMemory& memory) const;
+
+  /// What Run will give, without values: type, rows and splits of each output, so that a caller can
+  /// have room for all before it computes any. Values of inputs are not read and may be absent. The
+  /// views are valid until the memory is used again. Errors are as those of Run.
+  Result<std::span<const TensorView>> Shapes(std::span<const TensorView> inputs,
+                                             std::optional<std::uint32_t> bound,
+                                             ProgramMemory& memory) const;
+
+  /// How many loops and kernels run for a batch, for tests and for people.
+  std::size_t loops() const;
+  std::size_t kernels() const;
+
+ private:
+  friend class ProgramCompiler;
+
+  /// One tensor in memory.
+  struct Slot {
+    TensorType type;
+    std::string name;                   // of the node, for messages
+    std::optional<std::size_t> output;  // written to that output's room
+  };
+  /// Makes slot `to`, in turn, of slots `from`: by a loop, by a kernel, or as a view of the same
+  /// bytes.
+  struct Step {
+    std::vector<std::size_t> from;
+    std::size_t to;
+    std::optional<Loop> loop;
+    std::int64_t split_factor = 1;
+    std::shared_ptr<const Kernel> kernel;
+  };
+  /// Copies or pads a slot into an output's room.
+  struct Delivery {
+    std::size_t from;
+    std::size_t output;
+    std::optional<Pad> pad;
+  };
+
+  Status Begin(std::span<const TensorView> inputs, ProgramMemory& memory) const;
+  /// Sets the view of what the step makes, without values that it computes.
+  Status ShapeStep(const Step& step, ProgramMemory& memory) const;
+  /// REQUIRES: ShapeStep has set the view.
+  Status RunStep(const Step& step, const ProgramRun& run, ProgramMemory& memory) const;
+  /// The view of an output that is copied or padded, without values. `extent` is set if it is
+  /// padded.
+  Result<TensorView> ShapeDelivery(const Delivery& delivery, std::optional<std::uint32_t> bound,
+                                   ProgramMemory& memory, std::uint32_t& extent) const;
+  Status Deliver(const Delivery& delivery, const ProgramRun& run, ProgramMemory& memory) const;
+
+  std::size_t inputs_ = 0;  // the first slots
+  std::size_t outputs_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<Step> steps_;
+  std::vector<Delivery> deliveries_;
+};
+
+}  // namespace millrace

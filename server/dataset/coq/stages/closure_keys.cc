@@ -1,0 +1,25 @@
+// closure: closures of terms stop at definitions.
+
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/graph/stage.h"
+
+namespace millrace {
+
+StageType CoqClosureKeys() {
+  StageType stage;
+  stage.name = "closure";
+  stage.parameters = {{
+      .name = "stop_at_definitions",
+      .types = {ParamType::kBool},
+      .default_value = true,
+      .help = "definitions are found but not gone through (roots always are)",
+  }};
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    parts.Edit<ClosurePart>().options.stop_at_boundary = params.GetBool("stop_at_definitions");
+    return OkStatus();
+  };
+  return stage;
+}
+
+}  // namespace millrace

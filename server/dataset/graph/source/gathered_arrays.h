@@ -1,0 +1,105 @@
+// Tensors whose rows are copied from arrays of a dataset: features of nodes and of edges, and
+// targets. The values go into batches as they lie in the files.
+//
+// Immutable and thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/batch_writer.h"
+#include "common/batch/layout/layout.h"
+#include "server/dataset/graph/graph_dataset.h"
+#include "server/dataset/graph/source/graph_parts.h"
+
+namespace millrace {
+
+/// The examples of a source, as far as arrays belong to them.
+struct ExampleList {
+  std::string name;            // of the list: targets/NAME/Y are its targets
+  std::uint64_t examples = 0;  // their number
+  bool roots = false;          // a list of roots, so node_feature/Y may be a target
+};
+
+/// The array targets/NAME/`target` of the list, or nullptr. If roots and graphs have a list of the
+/// same name, the targets are those of the roots.
+const GraphArray* FindTarget(const GraphDataset& dataset, const ExampleList& list,
+                             std::string_view target);
+
+class GatheredArrays {
+ public:
+  /// `tensors` gets one tensor for each array of the part. InvalidArgument, with the arrays that
+  /// there are, if the dataset lacks one. `added_edges`: consumers add edges to a batch, which have
+  /// no features. `dataset` has to outlive the object.
+  static Result<GatheredArrays> Make(const GraphDataset& dataset, const GraphArraysPart& part,
+                                     const ExampleList& list, bool added_edges,
+                                     std::vector<TensorSpec>& tensors);
+
+  GatheredArrays() = default;
+
+  bool any_of_edges() const { return !edges_.empty(); }
+
+  /// Append the rows of an example. `row_at(i)` is the node, or the place in `indices`, of row i,
+  /// which the caller has checked. DataLoss for a bool that is neither 0 nor 1.
+  template <class RowAt>
+  Status AppendNodes(std::uint32_t count, const RowAt& row_at, BatchWriter& writer) const {
+    return AppendAll(nodes_, count, row_at, writer);
+  }
+  template <class RowAt>
+  Status AppendEdges(std::uint32_t count, const RowAt& row_at, BatchWriter& writer) const {
+    return AppendAll(edges_, count, row_at, writer);
+  }
+  /// Appends the targets of an example. `root`: its root; not used if there is none.
+  Status AppendTargets(std::uint64_t example, std::uint64_t root, BatchWriter& writer) const;
+
+ private:
+  struct Gathered {
+    std::size_t tensor;
+    const GraphArray* array;
+    std::uint64_t row_bytes;
+    bool bools;
+    bool of_root = false;  // a target whose rows go by the root's number, not by the example's
+  };
+  static constexpr std::uint32_t kRowsAhead = 8;
+
+  explicit GatheredArrays(const GraphDataset& dataset) : dataset_(&dataset) {}
+
+  template <class RowAt>
+  Status AppendAll(const std::vector<Gathered>& all, std::uint32_t count, const RowAt& row_at,
+                   BatchWriter& writer) const {
+    for (const Gathered& gathered : all) {
+      MILLRACE_RETURN_IF_ERROR(AppendRows(gathered, count, row_at, writer));
+    }
+    return OkStatus();
+  }
+
+  template <class RowAt>
+  Status AppendRows(const Gathered& from, std::uint32_t count, const RowAt& row_at,
+                    BatchWriter& writer) const {
+    const std::byte* const data = from.array->data;
+    std::byte* const room = writer.AppendRows(from.tensor, count).data();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      // Rows lie far from each other, so each is asked for before it is needed.
+      if (i + kRowsAhead < count) __builtin_prefetch(data + row_at(i + kRowsAhead) * from.row_bytes);
+      std::memcpy(room + i * from.row_bytes, data + row_at(i) * from.row_bytes, from.row_bytes);
+    }
+    if (!from.bools) return OkStatus();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      MILLRACE_RETURN_IF_ERROR(CheckBools(from, row_at(i), room + i * from.row_bytes));
+    }
+    return OkStatus();
+  }
+  Status CheckBools(const Gathered& from, std::uint64_t row, const std::byte* values) const;
+
+  const GraphDataset* dataset_ = nullptr;
+  std::vector<Gathered> nodes_;
+  std::vector<Gathered> edges_;
+  std::vector<Gathered> targets_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,37 @@
+#include "server/dataset/graph/source/graph_sources.h"
+
+#include <fmt/format.h>
+
+#include "server/dataset/graph/source/source_makers.h"
+
+namespace millrace {
+
+Status NoList(const GraphDataset& dataset, std::string_view prefix, std::string_view name) {
+  std::string known;
+  for (const auto& entry : dataset.description().arrays) {
+    if (!entry.first.starts_with(prefix)) continue;
+    known += (known.empty() ? "" : ", ") + entry.first.substr(prefix.size());
+  }
+  return InvalidArgument(fmt::format("source: the dataset has no list {}{}; it has {}", prefix,
+                                     Quoted(name), known.empty() ? "none" : known));
+}
+
+SourceTable GraphSources() {
+  const auto list = [](const char* help) {
+    Parameter parameter;
+    parameter.types = {ParamType::kString};
+    parameter.help = help;
+    return parameter;
+  };
+  // A graph has the edges that its folder has.
+  const std::map<std::string, ParamValue> defaults = {{"edges.symmetrization", "none"},
+                                                      {"edges.add_self_edges", false}};
+  return SourceTable({
+      {"roots", "a node of a list, with its closure", MakeRootSource,
+       list("name of the list; all: every node, if no list has that name"), defaults},
+      {"graphs", "a whole small graph of a list", MakeSmallGraphSource, list("name of the list"),
+       defaults},
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,171 @@
+#include "server/dataset/graph/source/graph_tables.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/transport/convert/table_writer.h"
+#include "server/dataset/graph/source/graph_parts.h"
+#include "server/pipeline/closure/closure.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/order/order_parts.h"
+
+namespace millrace {
+
+Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
+    std::shared_ptr<const GraphDataset> dataset, const PlanParts& parts, const ExampleList& list,
+    std::uint64_t nodes) {
+  if (!parts.Get<ExcludePart>().files.empty()) {
+    return InvalidArgument("exclude.files: a graph dataset has no files that could be left out");
+  }
+  const std::shared_ptr<GraphTables> tables(new GraphTables(std::move(dataset)));
+  const auto& edges = parts.Get<EdgesPart>();
+  tables->expand_ = {tables->dataset_->edge_labels(), edges.symmetrization, edges.add_self_edges};
+  tables->edge_classes_.resize(tables->dataset_->edge_labels());
+  std::iota(tables->edge_classes_.begin(), tables->edge_classes_.end(), std::uint16_t{0});
+  const std::string prefix = "targets/" + list.name + "/";
+  for (const auto& entry : tables->dataset_->description().arrays) {
+    if (!entry.first.starts_with(prefix) || !IsInteger(entry.second.type.dtype)) continue;
+    const std::string name = entry.first.substr(prefix.size());
+    const GraphArray* const target = FindTarget(*tables->dataset_, list, name);
+    if (target == nullptr || target->type.shape.size() != 1) continue;
+    tables->targets_.emplace_back("target." + name, target);
+  }
+  tables->MakeTensors(list, nodes);
+  const bool added = edges.symmetrization != Symmetrization::kDirected || edges.add_self_edges;
+  MILLRACE_ASSIGN_OR_RETURN(tables->arrays_,
+                            GatheredArrays::Make(*tables->dataset_, parts.Get<GraphArraysPart>(),
+                                                 list, added, tables->tensors_));
+  tables->max_example_bytes_ = tables->MostBytes(nodes);
+  tables->FindLookups();
+  return std::shared_ptr<const GraphTables>(tables);
+}
+
+std::size_t GraphTables::Add(std::string path, TensorKind kind, std::string dimension,
+                             std::uint64_t max, std::string splits, Expansion expansion) {
+  TensorSpec spec;
+  spec.path = std::move(path);
+  spec.kind = kind;
+  spec.dtype = NarrowestDType(0, max);
+  spec.dimension = std::move(dimension);
+  spec.splits = std::move(splits);
+  if (expansion == Expansion::kNodeOffset || expansion == Expansion::kEdgeSource ||
+      expansion == Expansion::kEdgeTarget) {
+    spec.node_splits = "node_splits";
+  }
+  spec.max = max;
+  spec.expansion = expansion;
+  tensors_.push_back(std::move(spec));
+  return tensors_.size() - 1;
+}
+
+void GraphTables::FindLookups() {
+  for (const auto& entry : dataset_->description().arrays) {
+    const GraphArray* const array = dataset_->Find(entry.first);
+    TensorType type;
+    type.dtype = array->type.dtype;
+    bool fits = true;
+    for (std::size_t axis = 1; axis < array->type.shape.size(); ++axis) {
+      const std::uint64_t extent = array->type.shape[axis];
+      fits = fits && extent > 0 && extent <= kMaxExtent;
+      type.inner.push_back(static_cast<std::uint32_t>(extent));
+    }
+    if (fits && CheckTensorType(type).ok()) lookup_types_.emplace(entry.first, std::move(type));
+  }
+}
+
+LookupTables GraphTables::Lookups() const {
+  LookupTables lookups;
+  for (const auto& [name, type] : lookup_types_) {
+    const GraphArray* const array = dataset_->Find(name);
+    lookups[name] = {&type, array->rows(), {array->data, array->rows() * type.UnitBytes()}};
+  }
+  return lookups;
+}
+
+std::uint64_t GraphTables::MostBytes(std::uint64_t nodes) const {
+  // Far above any batch that could be sent, and far below where sums overflow.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  const std::uint64_t most_nodes = std::min(nodes, dataset_->nodes());
+  const std::uint64_t most_edges = std::min<std::uint64_t>(kMaxExampleEdges, dataset_->edges());
+  std::uint64_t bytes = tensors_.size() * kTensorAlignment;
+  for (const TensorSpec& spec : tensors_) {
+    const std::uint64_t rows = spec.splits == "node_splits"          ? most_nodes
+                               : spec.splits == "edge_splits"        ? most_edges
+                               : spec.kind == TensorKind::kSplits ? 2
+                                                                     : 1;
+    const std::uint64_t row_bytes = spec.row_bytes();
+    if (rows > kMost / row_bytes) return kMost;
+    bytes += rows * row_bytes;
+  }
+  return std::min(bytes, kMost);
+}
+
+void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes) {
+  const auto ragged = TensorKind::kRaggedValues;
+  const std::uint64_t last_node = std::max<std::uint64_t>(dataset_->nodes(), 1) - 1;
+  numbers_.node = Add("node", ragged, "nodes", last_node, "node_splits");
+  if (node_labels_ != nullptr) {
+    numbers_.node_label =
+        Add("node_label", ragged, "nodes", dataset_->node_labels() - 1, "node_splits");
+  }
+  const std::uint64_t last = nodes - 1;
+  numbers_.edges.source =
+      Add("edge_source", ragged, "edges", last, "edge_splits", Expansion::kEdgeSource);
+  numbers_.edges.target =
+      Add("edge_target", ragged, "edges", last, "edge_splits", Expansion::kEdgeTarget);
+  // Tensors go the way of the edge, whatever the rows are.
+  if (dataset_->description().rows == GraphRows::kTarget) {
+    std::swap(numbers_.edges.source, numbers_.edges.target);
+  }
+  numbers_.edges.label = Add("edge_label", ragged, "edges", dataset_->edge_labels() - 1,
+                             "edge_splits", Expansion::kEdgeLabel);
+  constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();
+  Add("node_splits", TensorKind::kSplits, "batch+1", kMostRows, "");
+  Add("edge_splits", TensorKind::kSplits, "batch+1", kMostRows, "", Expansion::kEdgeSplits);
+  if (list.roots) {
+    numbers_.root = Add("root", TensorKind::kDense, "batch", 0, "", Expansion::kNodeOffset);
+  }
+  numbers_.example_id =
+      Add("example_id", TensorKind::kDense, "batch", std::max<std::uint64_t>(list.examples, 1) - 1, "");
+}
+
+void GraphTables::Note(const Status& bad) const {
+  MutexLock lock(mutex_);
+  if (bad_.ok()) bad_ = bad;
+}
+
+Status GraphTables::CheckIntact() const {
+  for (const DamagedFile& damage : dataset_->Damages()) {
+    return DataLoss(fmt::format(
+        "dataset {}: {}: {}; put the file back and restart the workers that had it open",
+        dataset_->dir().string(), damage.name, damage.what));
+  }
+  MutexLock lock(mutex_);
+  return bad_;
+}
+
+std::vector<SourceTableSpec> GraphTables::LabelTables() const {
+  const GraphDescription& graph = dataset_->description();
+  std::vector<SourceTableSpec> specs;
+  const auto add = [&specs](const char* name, const auto& labels, const char* tensor) {
+    if (!labels) return;
+    specs.push_back({{name, labels->size(), {{"name", ColumnType::kText}}, {}}, {tensor}});
+  };
+  add("node_labels", graph.node_labels, "node_label");
+  add("edge_labels", graph.edge_labels, "edge_label");
+  return specs;
+}
+
+void GraphTables::WriteLabelTable(std::size_t table, TableWriter& out) const {
+  const GraphDescription& graph = dataset_->description();
+  const bool nodes = table == 0 && graph.node_labels.has_value();
+  out.Texts([&labels = nodes ? *graph.node_labels : *graph.edge_labels](const auto& visit) {
+    for (const std::string& label : labels) visit(std::string_view(label));
+  });
+}
+
+}  // namespace millrace

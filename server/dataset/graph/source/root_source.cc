@@ -1,0 +1,271 @@
+// `source: {roots: NAME}`: one example for each row of a list of nodes, with the closure of its
+// node.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/dataset/graph/graph_view.h"
+#include "server/dataset/graph/source/edge_places.h"
+#include "server/dataset/graph/source/graph_parts.h"
+#include "server/dataset/graph/source/graph_tables.h"
+#include "server/dataset/graph/source/source_makers.h"
+#include "server/pipeline/closure/closure_builder.h"
+#include "server/pipeline/closure/closure_in_turns.h"
+#include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/closure/visited.h"
+
+namespace millrace {
+namespace {
+
+enum RootColumn : std::size_t { kNode, kDegree, kNodeLabel, kTargets };
+
+constexpr std::size_t kClosuresInTurns = 8;
+
+/// The table of labels at which closures stop. Names are those of the dataset.
+Result<StopTable> ReadStops(const GraphDataset& dataset, const ParamValue& value) {
+  StopTable stops;
+  std::vector<std::int64_t> labels;
+  if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&value)) labels = *numbers;
+  if (const auto* names = std::get_if<std::vector<std::string>>(&value)) {
+    const auto& known = dataset.description().node_labels;
+    for (const std::string& name : *names) {
+      const auto end = known ? known->end() : std::vector<std::string>::const_iterator();
+      const auto found = known ? std::find(known->begin(), end, name) : end;
+      if (found == end) {
+        return InvalidArgument(
+            fmt::format("closure.stop_at: the dataset has no node label {}", Quoted(name)));
+      }
+      labels.push_back(found - known->begin());
+    }
+  }
+  for (const std::int64_t label : labels) {
+    if (label < 0 || label >= dataset.node_labels() || dataset.Find("node_label") == nullptr) {
+      return InvalidArgument(
+          fmt::format("closure.stop_at: the dataset has no node label {}", label));
+    }
+    const auto place = static_cast<std::size_t>(label);
+    stops.resize(std::max(stops.size(), place + 1));
+    stops[place] = 1;
+  }
+  return stops;
+}
+
+class RootSource final : public Source {
+ public:
+  RootSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list, StopTable stops,
+             const ClosurePart& closure)
+      : tables_(std::move(tables)),
+        list_(list),
+        stops_(std::move(stops)),
+        options_(closure.options),
+        kernel_(ChooseKernel(dataset().nodes(), closure)) {
+    options_.stop_at_boundary = !stops_.empty();
+    for (const auto& target : tables_->targets()) columns_.push_back(target.first);
+  }
+
+  const GraphDataset& dataset() const { return tables_->dataset(); }
+  const GraphTables& graph_tables() const { return *tables_; }
+  const StopTable& stops() const { return stops_; }
+  const ClosureOptions& options() const { return options_; }
+  Result<std::uint64_t> Root(std::uint64_t row) const {
+    if (list_ == nullptr) return row;
+    return dataset().Root(*list_, row);
+  }
+
+  Digest128 digest() const override { return dataset().digest(); }
+  std::string_view name() const override { return "roots"; }
+  std::uint64_t examples() const override {
+    return list_ == nullptr ? dataset().nodes() : list_->rows();
+  }
+  const std::vector<std::string>& columns() const override { return columns_; }
+  std::string_view split_column() const override { return columns_[kNode]; }
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
+    for (const ColumnValues& column : wanted) {
+      for (std::size_t i = 0; i < column.values.size(); ++i) {
+        column.values[i] = Value(column.column, first.value() + i);
+      }
+    }
+  }
+  ExampleDescription Describe(ExampleId id) const override {
+    ExampleDescription description;
+    if (const auto root = Root(id.value()); root.ok()) {
+      description.title = fmt::format("node {}", *root);
+      description.facts = {{"node", *root}};
+    }
+    return description;
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return tables_->tensors(); }
+  const ExpandSpec& expand() const override { return tables_->expand(); }
+  std::unique_ptr<ExampleReader> NewReader() const override;
+  Status CheckIntact() const override { return tables_->CheckIntact(); }
+  std::uint64_t max_example_bytes() const override { return tables_->max_example_bytes(); }
+  LookupTables arrays() const override { return tables_->Lookups(); }
+  std::vector<SourceTableSpec> tables() const override { return tables_->LabelTables(); }
+  void WriteTable(std::size_t table, TableWriter& out) const override {
+    tables_->WriteLabelTable(table, out);
+  }
+
+ private:
+  std::int64_t Value(std::size_t column, std::uint64_t row) const {
+    if (column >= kTargets) {
+      return static_cast<std::int64_t>(tables_->targets()[column - kTargets].second->NumberAt(row));
+    }
+    const Result<std::uint64_t> root = Root(row);
+    const std::uint64_t node = tables_->OrNote(root);
+    if (!root.ok() || column == kNode) return static_cast<std::int64_t>(node);
+    if (column == kNodeLabel) return tables_->OrNote(dataset().NodeLabel(node));
+    return static_cast<std::int64_t>(tables_->OrNote(dataset().Row(node)).size());
+  }
+
+  const std::shared_ptr<const GraphTables> tables_;
+  const GraphArray* const list_;  // nullptr: every node
+  const StopTable stops_;
+  ClosureOptions options_;
+  const ClosureKernel kernel_;
+  std::vector<std::string> columns_ = {"node", "degree", "node_label"};
+};
+
+/// Reads closures, one after the other or several in turns. Builder: ClosureBuilder or
+/// ClosureInTurns, over a View.
+template <class View, class Builder>
+class RootReader final : public ExampleReader {
+ public:
+  RootReader(const RootSource& source, View view)
+      : source_(source),
+        view_(std::move(view)),
+        groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()) {
+    for (std::size_t i = 0; i < (Builder::kTakesTurns ? kClosuresInTurns : 1); ++i) {
+      graphs_.emplace_back(source.dataset().nodes(), source.options());
+    }
+  }
+
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
+    std::size_t begun = 0;
+    for (std::size_t next = 0; next < ids.size();) {
+      for (; begun < ids.size() && begun < next + graphs_.size(); ++begun) {
+        MILLRACE_RETURN_IF_ERROR(Begin(graphs_[begun % graphs_.size()], ids[begun]));
+      }
+      if constexpr (Builder::kTakesTurns) {
+        for (std::size_t i = next; i < begun; ++i) Advance(graphs_[i % graphs_.size()]);
+      }
+      for (; next < begun && graphs_[next % graphs_.size()].finished; ++next) {
+        MILLRACE_RETURN_IF_ERROR(Finish(graphs_[next % graphs_.size()], ids[next], writer));
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  struct Graph {
+    Graph(std::uint64_t nodes, const ClosureOptions& options) : builder(nodes, options) {}
+    Builder builder;
+    Closure closure;
+    bool finished = false;
+    ClosureEnd end = ClosureEnd::kDone;
+    Status status;  // set if the end is kFailed
+  };
+
+  Status Begin(Graph& graph, ExampleId id) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t root, source_.Root(id.value()));
+    const std::array<std::uint64_t, 1> roots = {root};
+    graph.finished = !Builder::kTakesTurns;
+    if constexpr (Builder::kTakesTurns) {
+      graph.builder.Begin(view_, roots, graph.closure);
+    } else {
+      graph.end = graph.builder.Build(view_, roots, graph.closure);
+      graph.status = view_.status();
+    }
+    return OkStatus();
+  }
+  void Advance(Graph& graph) {
+    if (graph.finished || !graph.builder.Advance(view_, graph.closure, &graph.end)) return;
+    graph.finished = true;
+    graph.status = view_.status();
+  }
+  Status Finish(Graph& graph, ExampleId id, BatchWriter& writer) {
+    if (graph.end == ClosureEnd::kFailed) return graph.status;
+    if (graph.end != ClosureEnd::kDone) {
+      writer.AddDropped(id, DropReason::kTooLarge);
+      return OkStatus();
+    }
+    const GraphTables& tables = source_.graph_tables();
+    const GraphSourceTensors& numbers = tables.numbers();
+    const auto node_at = [&](std::uint32_t number) { return graph.builder.NodeAt(number); };
+    MILLRACE_RETURN_IF_ERROR(tables.AppendNodes(
+        static_cast<std::uint32_t>(graph.closure.node_labels.size()), node_at, writer));
+    groups_.Append(graph.closure, numbers.edges, writer);
+    if (tables.arrays().any_of_edges()) {
+      MILLRACE_RETURN_IF_ERROR(AppendEdgeFeatures(graph.closure, node_at, writer));
+    }
+    MILLRACE_RETURN_IF_ERROR(
+        tables.arrays().AppendTargets(id.value(), graph.builder.NodeAt(0), writer));
+    writer.AppendOne(numbers.root, 0);
+    writer.AppendOne(numbers.example_id, static_cast<std::int64_t>(id.value()));
+    writer.EndExample(id);
+    return OkStatus();
+  }
+
+  template <class NodeAt>
+  Status AppendEdgeFeatures(const Closure& closure, const NodeAt& node_at, BatchWriter& writer) {
+    const auto word_at = [this](std::uint64_t place) {
+      std::uint64_t word;
+      view_.Copy(place, 1, &word);
+      return word;
+    };
+    MILLRACE_RETURN_IF_ERROR(places_.Find(source_.dataset(), closure, node_at, word_at));
+    const std::vector<std::uint64_t>& places =
+        places_.ByLabel(closure, source_.dataset().edge_labels());
+    return source_.graph_tables().arrays().AppendEdges(
+        static_cast<std::uint32_t>(places.size()), [&](std::uint32_t i) { return places[i]; },
+        writer);
+  }
+
+  const RootSource& source_;
+  View view_;
+  EdgeGroups groups_;
+  EdgePlaces places_;
+  std::vector<Graph> graphs_;
+};
+
+std::unique_ptr<ExampleReader> RootSource::NewReader() const {
+  return WithGraphView(dataset(), stops_, [this](auto view) -> std::unique_ptr<ExampleReader> {
+    using View = decltype(view);
+    switch (kernel_) {
+      case ClosureKernel::kArray:
+        return std::make_unique<RootReader<View, ClosureBuilder<View, StampedArray>>>(
+            *this, std::move(view));
+      case ClosureKernel::kTable:
+        return std::make_unique<RootReader<View, ClosureBuilder<View, StampedTable>>>(
+            *this, std::move(view));
+      case ClosureKernel::kInTurns:
+        break;
+    }
+    return std::make_unique<RootReader<View, ClosureInTurns<View>>>(*this, std::move(view));
+  });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Source>> MakeRootSource(std::shared_ptr<const Dataset> dataset,
+                                                     const PlanParts& parts) {
+  const auto graph = std::static_pointer_cast<const GraphDataset>(std::move(dataset));
+  const std::string name = std::get<std::string>(parts.Get<SourcePart>().argument);
+  const GraphArray* const list = graph->Find("roots/" + name);
+  if (list == nullptr && name != "all") return NoList(*graph, "roots/", name);
+  const ClosurePart& closure = parts.Get<ClosurePart>();
+  MILLRACE_ASSIGN_OR_RETURN(StopTable stops,
+                            ReadStops(*graph, parts.Get<GraphClosurePart>().stop_at));
+  const std::uint64_t examples = list == nullptr ? graph->nodes() : list->rows();
+  MILLRACE_ASSIGN_OR_RETURN(
+      auto tables, GraphTables::Make(graph, parts, {.name = name, .examples = examples, .roots = true},
+                                     closure.options.max_subgraph_size));
+  return std::shared_ptr<const Source>(
+      std::make_shared<RootSource>(std::move(tables), list, std::move(stops), closure));
+}
+
+}  // namespace millrace

@@ -1,0 +1,183 @@
+// `source: {graphs: NAME}`: one example for each small graph of a list, whole, as it lies.
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "server/dataset/graph/source/edge_places.h"
+#include "server/dataset/graph/source/graph_tables.h"
+#include "server/dataset/graph/source/source_makers.h"
+
+namespace millrace {
+namespace {
+
+enum SmallGraphColumn : std::size_t { kFirstNode, kNodeCount, kEdgeCount, kFirstTarget };
+
+class SmallGraphSource final : public Source {
+ public:
+  SmallGraphSource(std::shared_ptr<const GraphTables> tables, const GraphArray& list)
+      : tables_(std::move(tables)), list_(list) {
+    for (const auto& target : tables_->targets()) columns_.push_back(target.first);
+  }
+
+  const GraphDataset& dataset() const { return tables_->dataset(); }
+  const GraphTables& graph_tables() const { return *tables_; }
+  Result<GraphRange> Nodes(std::uint64_t row) const { return dataset().SmallGraph(list_, row); }
+  /// The places of the edges of some nodes.
+  Result<GraphRange> Edges(const GraphRange& nodes) const {
+    if (nodes.size() == 0) return GraphRange{};
+    MILLRACE_ASSIGN_OR_RETURN(const GraphRange first, dataset().Row(nodes.begin));
+    MILLRACE_ASSIGN_OR_RETURN(const GraphRange last, dataset().Row(nodes.end - 1));
+    if (first.begin <= last.end) return GraphRange{first.begin, last.end};
+    return dataset().BadNumber(dataset().indptr(), nodes.end, "is below an earlier one");
+  }
+
+  Digest128 digest() const override { return dataset().digest(); }
+  std::string_view name() const override { return "graphs"; }
+  std::uint64_t examples() const override { return list_.rows() - 1; }
+  const std::vector<std::string>& columns() const override { return columns_; }
+  std::string_view split_column() const override { return columns_[kFirstNode]; }
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
+    for (const ColumnValues& column : wanted) {
+      for (std::size_t i = 0; i < column.values.size(); ++i) {
+        column.values[i] = Value(column.column, first.value() + i);
+      }
+    }
+  }
+  ExampleDescription Describe(ExampleId id) const override {
+    ExampleDescription description;
+    if (const auto nodes = Nodes(id.value()); nodes.ok()) {
+      description.title = fmt::format("nodes {} to {}", nodes->begin, nodes->end);
+      description.facts = {{"first_node", nodes->begin}, {"nodes", nodes->size()}};
+    }
+    return description;
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return tables_->tensors(); }
+  const ExpandSpec& expand() const override { return tables_->expand(); }
+  std::unique_ptr<ExampleReader> NewReader() const override;
+  Status CheckIntact() const override { return tables_->CheckIntact(); }
+  std::uint64_t max_example_bytes() const override { return tables_->max_example_bytes(); }
+  LookupTables arrays() const override { return tables_->Lookups(); }
+  std::vector<SourceTableSpec> tables() const override { return tables_->LabelTables(); }
+  void WriteTable(std::size_t table, TableWriter& out) const override {
+    tables_->WriteLabelTable(table, out);
+  }
+
+ private:
+  std::int64_t Value(std::size_t column, std::uint64_t row) const {
+    if (column >= kFirstTarget) {
+      return static_cast<std::int64_t>(
+          tables_->targets()[column - kFirstTarget].second->NumberAt(row));
+    }
+    const GraphRange nodes = tables_->OrNote(Nodes(row));
+    if (column == kFirstNode) return static_cast<std::int64_t>(nodes.begin);
+    if (column == kNodeCount) return static_cast<std::int64_t>(nodes.size());
+    return static_cast<std::int64_t>(tables_->OrNote(Edges(nodes)).size());
+  }
+
+  const std::shared_ptr<const GraphTables> tables_;
+  const GraphArray& list_;
+  std::vector<std::string> columns_ = {"node", "nodes", "edges"};
+};
+
+class SmallGraphReader final : public ExampleReader {
+ public:
+  explicit SmallGraphReader(const SmallGraphSource& source)
+      : source_(source), groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()) {}
+
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
+    for (const ExampleId id : ids) {
+      MILLRACE_ASSIGN_OR_RETURN(const GraphRange nodes, source_.Nodes(id.value()));
+      MILLRACE_ASSIGN_OR_RETURN(const GraphRange edges, source_.Edges(nodes));
+      if (nodes.size() > kMaxExampleNodes || edges.size() > kMaxExampleEdges) {
+        writer.AddDropped(id, DropReason::kTooLarge);
+        continue;
+      }
+      MILLRACE_RETURN_IF_ERROR(ReadEdges(nodes, edges));
+      const GraphSourceTensors& numbers = source_.graph_tables().numbers();
+      MILLRACE_RETURN_IF_ERROR(source_.graph_tables().AppendNodes(
+          static_cast<std::uint32_t>(nodes.size()),
+          [&](std::uint32_t number) { return nodes.begin + number; }, writer));
+      groups_.Append(graph_, numbers.edges, writer);
+      if (source_.graph_tables().arrays().any_of_edges()) {
+        MILLRACE_RETURN_IF_ERROR(AppendEdgeFeatures(writer));
+      }
+      MILLRACE_RETURN_IF_ERROR(source_.graph_tables().arrays().AppendTargets(id.value(), 0, writer));
+      writer.AppendOne(numbers.example_id, static_cast<std::int64_t>(id.value()));
+      writer.EndExample(id);
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status ReadEdges(const GraphRange& nodes, const GraphRange& edges) {
+    const GraphDataset& dataset = source_.dataset();
+    graph_.node_labels.Reserve(nodes.size());
+    graph_.node_labels.SetSize(nodes.size());
+    graph_.SetEdges(0);
+    places_.Clear();
+    graph_.edge_words.Reserve(edges.size());
+    graph_.edge_ends.Reserve(edges.size());
+    const bool with_places = source_.graph_tables().arrays().any_of_edges();
+    std::size_t count = 0;
+    for (std::uint64_t node = nodes.begin; node < nodes.end; ++node) {
+      MILLRACE_ASSIGN_OR_RETURN(const GraphRange row, dataset.Row(node));
+      // The rows were read before, and may have been changed meanwhile.
+      if (row.size() > edges.size() - count) {
+        return dataset.BadNumber(dataset.indptr(), node, "is not where the row before it ends");
+      }
+      for (std::uint64_t edge = row.begin; edge < row.end; ++edge, ++count) {
+        MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t target, dataset.Neighbour(edge));
+        MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t label, dataset.EdgeLabel(edge));
+        if (target < nodes.begin || target >= nodes.end) {
+          return dataset.BadNumber(
+              dataset.indices(), edge,
+              fmt::format("is {}, which is outside the small graph of nodes {} to {}", target,
+                          nodes.begin, nodes.end));
+        }
+        auto source = static_cast<std::uint32_t>(node - nodes.begin);
+        auto end = static_cast<std::uint32_t>(target - nodes.begin);
+        graph_.edge_words.data()[count] = label;
+        graph_.edge_ends.data()[count] = {source, end};
+        if (with_places) places_.Add(edge);
+      }
+    }
+    graph_.SetEdges(count);
+    return OkStatus();
+  }
+
+  Status AppendEdgeFeatures(BatchWriter& writer) {
+    const std::vector<std::uint64_t>& places =
+        places_.ByLabel(graph_, source_.dataset().edge_labels());
+    return source_.graph_tables().arrays().AppendEdges(
+        static_cast<std::uint32_t>(places.size()), [&](std::uint32_t i) { return places[i]; },
+        writer);
+  }
+
+  const SmallGraphSource& source_;
+  EdgeGroups groups_;
+  EdgePlaces places_;
+  Closure graph_;  // in the form of a closure, which EdgeGroups takes
+};
+
+std::unique_ptr<ExampleReader> SmallGraphSource::NewReader() const {
+  return std::make_unique<SmallGraphReader>(*this);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Source>> MakeSmallGraphSource(std::shared_ptr<const Dataset> dataset,
+                                                           const PlanParts& parts) {
+  const auto graph = std::static_pointer_cast<const GraphDataset>(std::move(dataset));
+  const std::string name = std::get<std::string>(parts.Get<SourcePart>().argument);
+  const GraphArray* const list = graph->Find("graphs/" + name);
+  if (list == nullptr) return NoList(*graph, "graphs/", name);
+  MILLRACE_ASSIGN_OR_RETURN(
+      auto tables, GraphTables::Make(graph, parts, {.name = name, .examples = list->rows() - 1},
+                                     kMaxExampleNodes));
+  return std::shared_ptr<const Source>(
+      std::make_shared<SmallGraphSource>(std::move(tables), *list));
+}
+
+}  // namespace millrace

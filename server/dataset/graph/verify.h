@@ -1,0 +1,39 @@
+// Checks whether the files of a graph dataset have the contents that graph.json says.
+//
+// Free functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/dataset/dataset_files.h"
+#include "server/dataset/graph/graph_dataset.h"
+#include "server/dataset/graph/verified_files.h"
+
+namespace millrace {
+
+struct VerifyGraphOptions {
+  unsigned threads = 0;  // 0: one for each CPU that the process may use
+  std::stop_token stop;
+  /// What is remembered of files; those found right are added. May be nullptr.
+  VerifiedFiles* verified = nullptr;
+  /// Leaves out files that are remembered as right.
+  bool trust_verified = false;
+  /// Called with how many bytes were hashed since, from several threads, but by only one at a time.
+  /// May be empty.
+  std::function<void(std::uint64_t bytes)> progress;
+};
+
+/// Bytes of all files of arrays.
+std::uint64_t GraphBytes(const GraphDataset& dataset);
+
+/// Hashes the files to which the dataset's paths lead now, each from begin to end, and compares
+/// them with graph.json. OK, or DataLoss that names each file that differs, with its arrays (also
+/// stored in `bad`, if it is given), or Cancelled.
+Status VerifyGraph(const GraphDataset& dataset, const VerifyGraphOptions& options,
+                   std::vector<BadFile>* bad = nullptr);
+
+}  // namespace millrace

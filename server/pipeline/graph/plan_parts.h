@@ -1,0 +1,50 @@
+// The parts of a plan: settings that stages give, one type for each concern. A part belongs to the
+// code that uses it; that code defines its type, with the defaults that hold if no stage gives it.
+// Plan::Compile and the sources make a plan of the parts.
+//
+// Value type; not thread-safe while it is changed.
+#pragma once
+
+#include <any>
+#include <string>
+#include <typeindex>
+#include <unordered_map>
+
+#include "common/base/result.h"
+#include "server/pipeline/graph/stage.h"
+
+namespace millrace {
+
+class Pipeline;
+
+class PlanParts {
+ public:
+  /// Runs `compile` of every stage of the pipeline, in order.
+  static Result<PlanParts> FromPipeline(const Pipeline& pipeline);
+
+  /// The part of this type. If no stage gave it, it has its defaults.
+  template <class Part>
+  const Part& Get() const {
+    static const Part defaults{};
+    const auto found = parts_.find(std::type_index(typeid(Part)));
+    return found == parts_.end() ? defaults : *std::any_cast<Part>(&found->second);
+  }
+  /// The part of this type, to be changed.
+  template <class Part>
+  Part& Edit() {
+    std::any& part = parts_[std::type_index(typeid(Part))];
+    if (!part.has_value()) part.emplace<Part>();
+    return *std::any_cast<Part>(&part);
+  }
+
+ private:
+  std::unordered_map<std::type_index, std::any> parts_;
+};
+
+/// What an example is: the value of `source:`.
+struct SourcePart {
+  std::string name;
+  ParamValue argument = {};  // null if the source has none
+};
+
+}  // namespace millrace

@@ -1,0 +1,89 @@
+"""Graphs of PyTorch Geometric as graph datasets. Where PyG is installed, its own classes are used."""
+
+import numpy
+import pytest
+
+import millrace
+
+EDGES = numpy.array([[0, 1, 3, 2], [1, 2, 0, 0]])
+
+
+class Data:
+    """What from_pyg reads of PyG's Data."""
+
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+    def to_dict(self):
+        return dict(self.__dict__)
+
+    @property
+    def num_nodes(self):
+        return len(self.x) if hasattr(self, "x") else None
+
+
+def write(folder, data):
+    given = millrace.from_pyg(data)
+    millrace.write_graph(folder, **given)
+    return given
+
+
+def batches(folder, source, size=2):
+    text = (f"millrace: 1\ndataset: g\nsource: {source}\nfeatures: [x]\ntargets: [y]\n"
+            f"batch: {{size: {size}, remainder: keep}}\nclosure: {{max_subgraph_size: 1}}\n")
+    return [batch for _, batch in millrace.reference(text, folder).next_epoch()]
+
+
+def test_features_labels_and_masks_are_kept(tmp_path):
+    x = numpy.arange(8, dtype="float32").reshape(4, 2)
+    data = Data(x=x, edge_index=EDGES, y=numpy.array([3, 2, 1, 0]),
+                edge_attr=numpy.array([[1.0], [2.0], [3.0], [4.0]]),
+                train_mask=numpy.array([True, False, False, True]),
+                val_mask=numpy.array([False, True, False, False]), test_mask=None)
+    given = write(tmp_path / "g", data)
+    assert given["rows"] == "target" and set(given["edge_features"]) == {"edge_attr"}
+    assert given["roots"]["train"].tolist() == [0, 3] and set(given["roots"]) == {"train", "valid"}
+    batch, = batches(tmp_path / "g", "{roots: train}")
+    assert batch["target/y"].tolist() == [3, 0]
+    numpy.testing.assert_array_equal(batch["node_feature/x"].numpy(), x[[0, 3]])
+
+
+def test_a_batch_becomes_small_graphs(tmp_path):
+    data = Data(x=numpy.ones((4, 1), "float32"), edge_index=numpy.array([[0, 3], [1, 2]]),
+                y=numpy.array([0.5, 1.5]), batch=numpy.array([0, 0, 1, 1]),
+                ptr=numpy.array([0, 2, 4]))
+    write(tmp_path / "g", data)
+    batch, = batches(tmp_path / "g", "{graphs: all}")
+    assert batch["target/y"].tolist() == [0.5, 1.5]
+    assert batch["edge_source"].tolist() == [0, 3] and batch["edge_target"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("message, values", [
+    ("y has 3 rows, expected 4 for nodes; leave it out: del data.y", {"y": numpy.zeros(3)}),
+    ("name has str, expected 4", {"name": "Cora"}),
+    ("train_mask is bool .4, 10., expected bool .4.", {"train_mask": numpy.ones((4, 10), bool)}),
+])
+def test_what_fits_neither_nodes_nor_edges_is_named(message, values):
+    with pytest.raises(millrace.ConfigError, match=message):
+        millrace.from_pyg(Data(x=numpy.ones((4, 1)), edge_index=EDGES, **values))
+
+
+def test_a_graph_without_edges_or_size_is_refused():
+    with pytest.raises(millrace.ConfigError, match="expected a Data with edge_index, got int"):
+        millrace.from_pyg(1)
+    with pytest.raises(millrace.ConfigError, match="set num_nodes"):
+        millrace.from_pyg(Data(edge_index=EDGES))
+
+
+def test_the_classes_of_pyg_are_understood(tmp_path):
+    torch = pytest.importorskip("torch")
+    data_module = pytest.importorskip("torch_geometric.data")
+    data = data_module.Data(x=torch.ones(4, 2), edge_index=torch.tensor(EDGES),
+                            y=torch.tensor([3, 2, 1, 0]))
+    data.train_mask = torch.tensor([True, False, False, True])
+    write(tmp_path / "g", data)
+    assert batches(tmp_path / "g", "{roots: train}")[0]["target/y"].tolist() == [3, 0]
+    several = data_module.Batch.from_data_list([data_module.Data(
+        x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0.5]))] * 2)
+    write(tmp_path / "h", several)
+    assert batches(tmp_path / "h", "{graphs: all}")[0]["target/y"].tolist() == [0.5, 0.5]

@@ -1,0 +1,199 @@
+#include "tests/support/number_kind.h"
+
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/batch/batch_writer.h"
+#include "server/dataset/dataset.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/order/order_parts.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFile = "numbers.txt";
+constexpr std::int64_t kMost = 1'000'000;
+
+class NumberDataset final : public Dataset {
+ public:
+  static Result<std::shared_ptr<const NumberDataset>> Open(const fs::path& dir) {
+    auto dataset = std::make_shared<NumberDataset>();
+    dataset->dir_ = dir;
+    std::ifstream in(dir / kFile);
+    std::int64_t number = 0;
+    while (in >> number) {
+      if (number < 0 || number > kMost) {
+        return DataLoss(std::string(kFile) + ": the number " + std::to_string(number) +
+                        " is out of range");
+      }
+      dataset->numbers_.push_back(number);
+    }
+    if (!in.eof()) return DataLoss(std::string(kFile) + ": expected numbers alone");
+    return std::shared_ptr<const NumberDataset>(std::move(dataset));
+  }
+
+  const std::vector<std::int64_t>& numbers() const { return numbers_; }
+
+  std::string_view kind() const override { return "numbers"; }
+  const fs::path& dir() const override { return dir_; }
+  Digest128 digest() const override { return Xxh3(std::as_bytes(std::span(numbers_))); }
+  std::uint64_t examples() const override { return numbers_.size(); }
+  std::uint64_t file_count() const override { return 1; }
+  std::vector<DatasetFile> Files() const override {
+    return {{kFile, numbers_.size() * sizeof(std::int64_t), digest()}};
+  }
+  FileNews CheckFiles(const std::stop_token& /*stop*/) const override { return {}; }
+  std::vector<DamagedFile> Damages() const override { return {}; }
+
+ private:
+  fs::path dir_;
+  std::vector<std::int64_t> numbers_;  // all that the file says, so it is not needed any more
+};
+
+class NumberSource final : public Source {
+ public:
+  explicit NumberSource(std::shared_ptr<const NumberDataset> dataset)
+      : dataset_(std::move(dataset)) {
+    for (const char* path : {"value", "example_id"}) {
+      TensorSpec spec;
+      spec.path = path;
+      spec.kind = TensorKind::kDense;
+      spec.dtype = NarrowestDType(0, kMost);
+      spec.dimension = "batch";
+      spec.max = kMost;
+      tensors_.push_back(std::move(spec));
+    }
+  }
+
+  std::int64_t Number(ExampleId id) const { return dataset_->numbers()[id.value()]; }
+
+  Digest128 digest() const override { return dataset_->digest(); }
+  std::string_view name() const override { return "numbers"; }
+  std::uint64_t examples() const override { return dataset_->numbers().size(); }
+  const std::vector<std::string>& columns() const override { return columns_; }
+  std::string_view split_column() const override { return "value"; }
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
+    for (const ColumnValues& column : wanted) {
+      for (std::size_t i = 0; i < column.values.size(); ++i) {
+        const std::int64_t number = Number(ExampleId(first.value() + i));
+        column.values[i] = column.column == 0 ? number : number % 2;
+      }
+    }
+  }
+  ExampleDescription Describe(ExampleId id) const override {
+    ExampleDescription description;
+    description.file = kFile;
+    description.title = std::to_string(Number(id));
+    description.facts = {{"value", static_cast<std::uint64_t>(Number(id)), "value"}};
+    return description;
+  }
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  const ExpandSpec& expand() const override { return expand_; }
+  std::unique_ptr<ExampleReader> NewReader() const override;
+
+ private:
+  const std::shared_ptr<const NumberDataset> dataset_;
+  const std::vector<std::string> columns_ = {"value", "odd"};
+  const ExpandSpec expand_{1, Symmetrization::kDirected, false};
+  std::vector<TensorSpec> tensors_;
+};
+
+class NumberReader final : public ExampleReader {
+ public:
+  explicit NumberReader(const NumberSource& source) : source_(source) {}
+
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
+    for (const ExampleId id : ids) {
+      writer.AppendOne(0, source_.Number(id));
+      writer.AppendOne(1, static_cast<std::int64_t>(id.value()));
+      writer.EndExample(id);
+    }
+    return OkStatus();
+  }
+
+ private:
+  const NumberSource& source_;
+};
+
+std::unique_ptr<ExampleReader> NumberSource::NewReader() const {
+  return std::make_unique<NumberReader>(*this);
+}
+
+StageType ParityStage() {
+  StageType stage;
+  stage.name = "parity";
+  stage.help = "keeps the odd numbers, or the even ones";
+  stage.optional = true;
+  stage.parameters = {{.name = "odd",
+                       .types = {ParamType::kBool},
+                       .default_value = true,
+                       .help = "true: the odd numbers"}};
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    parts.Edit<FilterPart>().conditions.push_back(
+        {.column = "odd", .zero = !params.GetBool("odd")});
+    return OkStatus();
+  };
+  return stage;
+}
+
+class NumberKind final : public DatasetKind {
+ public:
+  std::string_view name() const override { return "numbers"; }
+  std::string_view looks_for() const override { return "file numbers.txt"; }
+  bool IsOne(const fs::path& dir) const override { return fs::exists(dir / kFile); }
+  const SourceTable& sources() const override { return sources_; }
+  std::vector<AddedStage> stages() const override { return {{ParityStage(), "shuffle"}}; }
+
+  OpenedDataset Open(const fs::path& dir, const DatasetOpenOptions& /*options*/) const override {
+    OpenedDataset opened;
+    const auto dataset = NumberDataset::Open(dir);
+    opened.status = dataset.status();
+    if (dataset.ok()) opened.dataset = *dataset;
+    return opened;
+  }
+  Result<std::string> Index(const fs::path& dir, const DatasetOpenOptions& options) const override {
+    return Inspect(dir, options);
+  }
+  Result<std::string> Inspect(const fs::path& dir,
+                              const DatasetOpenOptions& /*options*/) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto dataset, NumberDataset::Open(dir));
+    return "numbers          " + std::to_string(dataset->examples()) + "\n";
+  }
+  Result<std::string> Verify(const fs::path& dir,
+                             const DatasetOpenOptions& options) const override {
+    return Inspect(dir, options);
+  }
+  Result<DatasetListing> FilesToWarm(const fs::path& dir) const override {
+    DatasetListing listing;
+    listing.names = {kFile};
+    MILLRACE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(dir / kFile));
+    listing.identities = {identity};
+    return listing;
+  }
+
+ private:
+  static Result<std::shared_ptr<const Source>> MakeSource(std::shared_ptr<const Dataset> dataset,
+                                                          const PlanParts& /*parts*/) {
+    return std::shared_ptr<const Source>(std::make_shared<NumberSource>(
+        std::static_pointer_cast<const NumberDataset>(std::move(dataset))));
+  }
+  const SourceTable sources_ = SourceTable({{"numbers", "one a number", MakeSource}});
+};
+
+}  // namespace
+
+std::shared_ptr<const DatasetKind> MakeNumberKind() { return std::make_shared<NumberKind>(); }
+
+void WriteNumbers(const fs::path& dir, int count) {
+  fs::create_directories(dir);
+  std::ofstream out(dir / kFile);
+  for (int i = 0; i < count; ++i) out << i << "\n";
+}
+
+}  // namespace millrace::test

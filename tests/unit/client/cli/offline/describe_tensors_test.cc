@@ -1,0 +1,60 @@
+#include "client/cli/offline/describe_tensors.h"
+
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace millrace::cli {
+namespace {
+
+/// `half` shrinks what the source has, `bits` of it grows again; `spare` is read by nobody.
+std::shared_ptr<const TensorPlan> SomePlan() {
+  TensorSpec data;
+  data.path = "data";
+  data.inner = {4};
+  data.dimension = "batch";
+  data.max = 255;
+  data.expansion = Expansion::kKeep;
+  TensorsPart part;
+  part.definitions = {
+      {"bits", "bits", {"half"}},
+      {"half", "slice", {"data"}, OperationParams({{"range", std::vector<std::int64_t>{0, 2}}})},
+      {"spare", "cast", {"data"}, OperationParams({{"dtype", std::string("int8")}})}};
+  part.outputs = {{"bits"}};
+  const auto plan = TensorPlan::Compile(part, {data}, ExpandSpec{});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+std::string LineOf(const std::string& text, const std::string& name) {
+  const std::size_t begin = text.find("\n" + name + " ");
+  REQUIRE(begin != std::string::npos);
+  return text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+}
+
+TEST_CASE("a plan's tensors are listed with place, type and cost", "[inspect]") {
+  const auto plan = SomePlan();
+  std::vector<TensorCost> costs(plan->graph().nodes().size(), TensorCost{2, 7});
+  const std::string text = DescribeTensorPlan(*plan, costs);
+  INFO(text);
+  CHECK(LineOf(text, "data").find("uint8[batch, 4]") != std::string::npos);
+  CHECK(LineOf(text, "half").find("worker, travels") != std::string::npos);
+  CHECK(LineOf(text, "bits").find("consumer") != std::string::npos);
+  CHECK(LineOf(text, "outputs").ends_with(" bits"));
+  CHECK(LineOf(text, "not computed").ends_with(" spare"));
+  CHECK(LineOf(text, "bytes").find("2.0 travel for an example, 2.0 are delivered") !=
+        std::string::npos);
+}
+
+TEST_CASE("a plan's graph is drawn for Graphviz", "[inspect]") {
+  const std::string text = TensorPlanDot(*SomePlan());
+  CHECK(text.starts_with("digraph tensors {"));
+  CHECK(text.find("half\\nslice\\nuint8[batch, 2]\", style=bold") != std::string::npos);
+  CHECK(text.find("n0 -> n1;") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::cli

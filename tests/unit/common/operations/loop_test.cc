@@ -1,0 +1,368 @@
+// Chains of operations give the same values fused into loops as plain loops do, one operation after
+// another.
+#include "common/operations/loop.h"
+
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/operations/after_steps.h"
+#include "tests/unit/common/operations/reference.h"
+#include "tests/unit/common/operations/run_graph.h"
+
+namespace millrace {
+namespace {
+
+using test::PlainTensor;
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  /// In [begin, end).
+  std::int64_t In(std::int64_t begin, std::int64_t end) {
+    return begin + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(end - begin));
+  }
+  bool One(std::int64_t in) { return In(0, in) == 0; }
+  std::uint64_t Word() { return engine_(); }
+  DType AnyType() { return static_cast<DType>(In(0, kDTypes)); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Values that differ a lot, with ties, bounds and numbers that no other type has.
+std::uint64_t AnyValue(Random& random, DType dtype) {
+  const std::uint64_t word = random.Word();
+  const std::uint64_t any = DTypeSize(dtype) == 8 ? word : word >> (64 - 8 * DTypeSize(dtype));
+  if (dtype == DType::kBool) return word % 2;
+  if (!IsFloat(dtype) || random.One(2)) {
+    const std::uint64_t bits =
+        random.One(2) ? any : test::PlainConvert(word % 7, DType::kInt8, dtype);
+    // Payloads of NaN are of no interest.
+    const bool is_nan =
+        IsFloat(dtype) &&
+        test::PlainConvert(bits, dtype, DType::kFloat64) ==
+            test::PlainConvert(bits, dtype, DType::kFloat64) &&
+        std::isnan(std::bit_cast<double>(test::PlainConvert(bits, dtype, DType::kFloat64)));
+    return is_nan ? 0 : bits;
+  }
+  const double value = static_cast<double>(random.In(-3000, 3000)) / 8;
+  return test::PlainConvert(std::bit_cast<std::uint64_t>(value), DType::kFloat64, dtype);
+}
+
+PlainTensor AnyTensor(Random& random) {
+  PlainTensor tensor;
+  tensor.type.dtype = random.One(2) ? DType::kUint8 : random.AnyType();
+  tensor.type.ragged = random.One(3);
+  const std::int64_t axes = random.In(0, 4);
+  for (std::int64_t i = 0; i < axes; ++i) {
+    tensor.type.inner.push_back(
+        static_cast<std::uint32_t>(random.One(4) ? random.In(1, 40) : random.In(1, 6)));
+  }
+  tensor.rows = static_cast<std::uint64_t>(random.In(0, 7));
+  std::uint64_t units = tensor.rows;
+  if (tensor.type.ragged) {
+    tensor.splits.push_back(0);
+    for (std::uint64_t row = 0; row < tensor.rows; ++row) {
+      tensor.splits.push_back(tensor.splits.back() + random.In(0, 5));
+    }
+    units = static_cast<std::uint64_t>(tensor.splits.back());
+  }
+  for (std::uint64_t i = 0; i < units * tensor.type.UnitElements(); ++i) {
+    tensor.values.push_back(AnyValue(random, tensor.type.dtype));
+  }
+  return tensor;
+}
+
+/// One operation, and the tensor that it has to give.
+struct Made {
+  TensorDefinition definition;
+  PlainTensor expected;
+};
+
+std::string Name(std::size_t i) { return "t" + std::to_string(i); }
+
+/// Appends scale and dtype to an operation, now and then.
+void AddValues(Random& random, std::map<std::string, OperationValue>& params, PlainTensor& out) {
+  const DType from = out.type.dtype;
+  const DType to = random.One(2) ? random.AnyType() : from;
+  const DType compute = CommonType(from, to);
+  if (to != from) params["dtype"] = std::string(DTypeName(to));
+  if (compute != DType::kBool && random.One(2)) {
+    const std::size_t last = out.type.inner.empty() ? 0 : out.type.inner.back();
+    const std::size_t count = last != 0 && random.One(2) ? last : 1;
+    std::vector<ParamNumber> scale;
+    std::vector<std::uint64_t> bits;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::int64_t number = random.In(0, 4);
+      const bool half = IsFloat(compute) && random.One(2);
+      scale.push_back(half ? ParamNumber(-0.1 * static_cast<double>(number)) : ParamNumber(number));
+      bits.push_back(
+          half
+              ? test::PlainConvert(std::bit_cast<std::uint64_t>(-0.1 * static_cast<double>(number)),
+                                   DType::kFloat64, compute)
+              : test::PlainConvert(static_cast<std::uint64_t>(number), DType::kInt64, compute));
+    }
+    const std::int64_t offset = random.One(2) ? 0 : 5;
+    if (count == last) {
+      params["scale"] = scale;
+    } else if (std::holds_alternative<double>(scale[0])) {
+      params["scale"] = std::get<double>(scale[0]);
+    } else {
+      params["scale"] = std::get<std::int64_t>(scale[0]);
+    }
+    if (offset != 0) params["offset"] = offset;
+    const std::uint64_t plus =
+        test::PlainConvert(static_cast<std::uint64_t>(offset), DType::kInt64, compute);
+    for (std::size_t i = 0; i < out.values.size(); ++i) {
+      const std::uint64_t value = test::PlainConvert(out.values[i], from, compute);
+      out.values[i] =
+          test::PlainConvert(test::PlainScale(value, bits[i % count], plus, compute), compute, to);
+    }
+  } else {
+    out = PlainCast(out, to);
+  }
+  out.type.dtype = to;
+}
+
+Made AnyLayout(Random& random, const PlainTensor& in) {
+  Made made{{}, in};
+  std::map<std::string, OperationValue> params;
+  const std::vector<std::uint32_t>& inner = in.type.inner;
+  const auto first = static_cast<std::int64_t>(in.type.ragged ? 2 : 1);
+  const bool has_axes = !inner.empty();
+  const auto axis = static_cast<std::size_t>(
+      has_axes ? random.In(0, static_cast<std::int64_t>(inner.size())) : 0);
+  const std::int64_t extent = has_axes ? inner[axis] : 0;
+  switch (random.In(0, 6)) {
+    case 0:
+      if (in.type.dtype == DType::kUint8 && in.type.rank() > 1 && in.type.UnitElements() < 4000) {
+        const bool lsb = random.One(2);
+        made.definition.operation = "bits";
+        params["order"] = std::string(lsb ? "lsb" : "msb");
+        made.expected = PlainBits(in, lsb);
+      }
+      break;
+    case 1:
+      if (has_axes) {
+        const std::int64_t a = random.In(0, extent);
+        const std::int64_t b = random.In(a + 1, extent + 1);
+        std::vector<std::int64_t> index(static_cast<std::size_t>(b - a));
+        std::iota(index.begin(), index.end(), a);
+        made.definition.operation = "slice";
+        params["range"] = std::vector<std::int64_t>{a - extent, b};
+        params["axis"] = first + static_cast<std::int64_t>(axis);
+        made.expected = PlainTake(in, axis, index);
+      }
+      break;
+    case 2:
+      if (has_axes) {
+        std::vector<std::int64_t> index(static_cast<std::size_t>(random.In(1, 12)));
+        for (std::int64_t& place : index) place = random.In(-extent, extent);
+        made.definition.operation = "take";
+        params["index"] = index;
+        params["axis"] = first + static_cast<std::int64_t>(axis);
+        made.expected = PlainTake(in, axis, index);
+      }
+      break;
+    case 3: {
+      std::vector<std::size_t> axes(inner.size());
+      std::iota(axes.begin(), axes.end(), std::size_t{0});
+      std::shuffle(axes.begin(), axes.end(), std::mt19937_64(random.Word()));
+      std::vector<std::int64_t> all;
+      for (std::int64_t i = 0; i < first; ++i) all.push_back(i);
+      for (const std::size_t i : axes) all.push_back(first + static_cast<std::int64_t>(i));
+      made.definition.operation = "transpose";
+      params["axes"] = all;
+      made.expected = PlainTranspose(in, axes);
+      break;
+    }
+    case 4: {
+      const DType dtype = random.AnyType();
+      const std::uint64_t bytes =
+          has_axes ? std::uint64_t{inner.back()} * DTypeSize(in.type.dtype) : 0;
+      const bool fits = DTypeSize(dtype) == DTypeSize(in.type.dtype) ||
+                        (has_axes && bytes % DTypeSize(dtype) == 0);
+      if (fits && IsInteger(in.type.dtype) && IsInteger(dtype)) {
+        made.definition.operation = "view";
+        params["dtype"] = std::string(DTypeName(dtype));
+        made.expected = PlainView(in, dtype);
+      }
+      break;
+    }
+    default:
+      break;
+  }
+  if (made.definition.operation.empty()) {
+    made.definition.operation = "reshape";
+    made.expected.type.inner = {1, static_cast<std::uint32_t>(in.type.UnitElements())};
+    params["shape"] = std::vector<std::int64_t>{1, -1};
+  }
+  if (made.definition.operation != "view" && random.One(2)) {
+    AddValues(random, params, made.expected);
+  }
+  made.definition.params = OperationParams(std::move(params));
+  return made;
+}
+
+bool HasNan(const PlainTensor& tensor) {
+  return IsFloat(tensor.type.dtype) &&
+         std::any_of(tensor.values.begin(), tensor.values.end(), [&](std::uint64_t value) {
+           return std::isnan(std::bit_cast<double>(
+               test::PlainConvert(value, tensor.type.dtype, DType::kFloat64)));
+         });
+}
+
+/// Compares values; any NaN is as good as another.
+void CheckEqual(const test::Tensor& tensor, const PlainTensor& expected, const std::string& name) {
+  const PlainTensor got = PlainTensor::From(tensor);
+  if (got.type != expected.type) {
+    RC_FAIL(name + ": " + DescribeTensorType(got.type) + ", not " +
+            DescribeTensorType(expected.type));
+  }
+  RC_ASSERT(got.rows == expected.rows);
+  RC_ASSERT(got.splits == expected.splits);
+  RC_ASSERT(got.values.size() == expected.values.size());
+  const auto is_nan = [&](std::uint64_t value) {
+    return IsFloat(expected.type.dtype) && std::isnan(std::bit_cast<double>(test::PlainConvert(
+                                               value, expected.type.dtype, DType::kFloat64)));
+  };
+  for (std::size_t i = 0; i < got.values.size(); ++i) {
+    if (got.values[i] == expected.values[i]) continue;
+    if (is_nan(got.values[i]) && is_nan(expected.values[i])) continue;
+    RC_FAIL(name + ": value " + std::to_string(i) + " of " + DescribeTensorType(expected.type) +
+            " is " + std::to_string(got.values[i]) + ", not " + std::to_string(expected.values[i]));
+  }
+}
+
+TEST_CASE("fused operations give what plain loops give one after another", "[loop]") {
+  rc::prop("every chain of operations", [] {
+    Random random(*rc::gen::arbitrary<std::uint64_t>());
+    const PlainTensor source = AnyTensor(random);
+    std::vector<PlainTensor> expected = {source};
+    TensorGraphText text;
+    const std::int64_t count = random.In(1, 6);
+    for (std::int64_t i = 0; i < count; ++i) {
+      // A tree: most operations read the last tensor, and some an earlier one.
+      const std::size_t last = expected.size() - 1;
+      const std::size_t from =
+          random.One(4)
+              ? static_cast<std::size_t>(random.In(0, static_cast<std::int64_t>(last) + 1))
+              : last;
+      if (HasNan(expected[from]) || expected[from].values.size() > 100'000) break;
+      Made made = AnyLayout(random, expected[from]);
+      made.definition.name = Name(expected.size());
+      made.definition.inputs = {from == 0 ? "source" : Name(from)};
+      text.definitions.push_back(std::move(made.definition));
+      expected.push_back(std::move(made.expected));
+    }
+    RC_PRE(!text.definitions.empty());
+    const bool all = random.One(2);
+    text.outputs.emplace();
+    for (std::size_t i = 1; i < expected.size(); ++i) {
+      if (all || i + 1 == expected.size()) text.outputs->push_back(Name(i));
+    }
+    const Result<test::NamedTensors> made =
+        test::RunGraph(std::move(text), {{"source", source.ToTensor()}});
+    if (!made.ok()) RC_FAIL(made.status().message());
+    for (const auto& [name, tensor] : *made) {
+      CheckEqual(tensor, expected[std::stoul(name.substr(1))], name);
+    }
+  });
+}
+
+TEST_CASE("every type is converted to every other as a plain loop does", "[loop]") {
+  Random random(11);
+  for (std::size_t a = 0; a < kDTypes; ++a) {
+    PlainTensor in;
+    in.type.dtype = static_cast<DType>(a);
+    in.rows = 2500;
+    for (std::uint64_t i = 0; i < in.rows; ++i)
+      in.values.push_back(AnyValue(random, in.type.dtype));
+    for (std::size_t b = 0; b < kDTypes; ++b) {
+      const auto to = static_cast<DType>(b);
+      const test::Tensor out =
+          test::RunOperation("cast", {in.ToTensor()}, {{"dtype", std::string(DTypeName(to))}})
+              .value();
+      if (PlainTensor::From(out).values != PlainCast(in, to).values) {
+        FAIL(DTypeName(in.type.dtype) << " to " << DTypeName(to));
+      }
+    }
+  }
+}
+
+TEST_CASE("units larger than a block are done in parts", "[loop]") {
+  Random random(3);
+  PlainTensor in;
+  in.type = ParseTensorType("uint8[3, 50, 40]").value();
+  in.rows = 2;
+  for (int i = 0; i < 12'000; ++i) in.values.push_back(random.Word() % 256);
+  const auto run = [&](const std::string& operation, std::map<std::string, OperationValue> params) {
+    return PlainTensor::From(
+        test::RunOperation(operation, {in.ToTensor()}, std::move(params)).value());
+  };
+  const auto weights = std::vector<ParamNumber>(40, ParamNumber(0.5));
+  PlainTensor scaled = PlainCast(in, DType::kFloat32);
+  const std::uint64_t half = std::bit_cast<std::uint32_t>(0.5F);
+  for (std::uint64_t& value : scaled.values) {
+    value = test::PlainScale(value, half, 0, DType::kFloat32);
+  }
+  CHECK(run("cast", {{"dtype", std::string("float32")}, {"scale", weights}}).values ==
+        scaled.values);
+  CHECK(run("transpose", {{"axes", test::Ints{0, 2, 3, 1}}}).values ==
+        PlainTranspose(in, {1, 2, 0}).values);
+  CHECK(run("slice", {{"range", test::Ints{1, 3}}}).values == PlainTake(in, 0, {1, 2}).values);
+  CHECK(run("bits", {}).values == PlainBits(in, false).values);
+  CHECK(run("bits", {{"order", std::string("lsb")}, {"dtype", std::string("float32")}}).values ==
+        PlainCast(PlainBits(in, true), DType::kFloat32).values);
+}
+
+TEST_CASE("a large output, which is written past the caches, is that of its parts", "[loop]") {
+  Random random(5);
+  test::Tensor in{ParseTensorType("bytes[194]").value(), 401};
+  in.Resize(401 * 194);
+  for (std::uint64_t& word : in.words) word = random.Word();
+  for (const ParamNumber offset : {ParamNumber(std::int64_t{0}), ParamNumber(0.25)}) {
+    const auto board = [&](const test::Tensor& bytes) {
+      TensorGraphText text;
+      text.definitions = {
+          {"bits", "bits", {"d"}},
+          {"planes",
+           "slice",
+           {"bits"},
+           OperationParams({{"range", test::Ints{0, 1536}}, {"shape", test::Ints{64, 24}}})},
+          {"board",
+           "take",
+           {"planes"},
+           OperationParams({{"axis", std::int64_t{-1}},
+                            {"index", test::Ints{3, 21, 9, 0, 4, 8, 12, 16, 20, 1, 5, 23}},
+                            {"offset", std::vector<ParamNumber>(12, offset)},
+                            {"dtype", std::string("float32")}})}};
+      text.outputs = {{"board"}};
+      return test::RunGraph(text, {{"d", bytes}}).value().at("board").Values<float>();
+    };
+    const std::vector<float> whole = board(in);
+    REQUIRE(whole.size() * sizeof(float) > 1 << 20);
+    std::vector<float> parts;
+    for (std::size_t row = 0; row < in.rows; ++row) {
+      test::Tensor one{in.type, 1};
+      one.Resize(194);
+      std::memcpy(one.data(), in.data() + row * 194, 194);
+      const std::vector<float> part = board(one);
+      parts.insert(parts.end(), part.begin(), part.end());
+    }
+    CHECK(whole == parts);
+  }
+}
+
+}  // namespace
+}  // namespace millrace

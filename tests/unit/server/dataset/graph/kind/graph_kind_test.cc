@@ -1,0 +1,60 @@
+#include "server/dataset/graph/kind/graph_kind.h"
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/unit/server/dataset/graph/graph_folder.h"
+
+namespace millrace {
+namespace {
+
+using Catch::Contains;
+using test::SmallGraphFolder;
+
+TEST_CASE("a graph dataset is opened, described and verified as a kind", "[graph_kind]") {
+  const SmallGraphFolder folder;
+  const auto kind = MakeGraphKind();
+  CHECK_FALSE(kind->IsOne(folder.dir.path()));
+  REQUIRE(folder.Seal().ok());
+  CHECK(kind->IsOne(folder.dir.path()));
+  const OpenedDataset opened = kind->Open(folder.dir.path(), {});
+  REQUIRE(opened.status.ok());
+  CHECK(opened.dataset->kind() == "graph");
+  CHECK(opened.dataset->examples() == 4);
+  CHECK(opened.dataset->file_count() == 8);
+  CHECK(opened.dataset->Files()[0].name == "edge_label.npy");
+  CHECK_THAT(*kind->Inspect(folder.dir.path(), {}), Contains("edges         5\n") &&
+                                                        Contains("node_feature/x") &&
+                                                        Contains("float32 [4, 2]"));
+  CHECK_THAT(*kind->Verify(folder.dir.path(), {}), Contains("8 files") && Contains("digest"));
+  CHECK(kind->FilesToWarm(folder.dir.path())->names.size() == 9);
+  test::OverwriteValue<float>(folder.dir / "node_feature/x.npy", 3, 0.5f);
+  CHECK_THAT(kind->Verify(folder.dir.path(), {}).status().message(),
+             Contains("node_feature/x.npy (array node_feature/x)"));
+}
+
+TEST_CASE("a graph dataset that is damaged does not open", "[graph_kind]") {
+  const SmallGraphFolder folder;
+  REQUIRE(folder.Seal().ok());
+  std::filesystem::resize_file(folder.dir / "indices.npy", 3);
+  const OpenedDataset opened = MakeGraphKind()->Open(folder.dir.path(), {});
+  CHECK(opened.status.code() == StatusCode::kDataLoss);
+  CHECK(opened.dataset == nullptr);
+}
+
+TEST_CASE("a graph is made up with the numbers that were given", "[graph_kind]") {
+  const test::TempDir dir;
+  GenerateRequest request;
+  request.numbers = {{"nodes", 500}, {"features", 3}, {"graphs", 10}};
+  const auto report = MakeGraphKind()->Generate(dir / "g", request);
+  REQUIRE(report.ok());
+  CHECK_THAT(*report, Contains("nodes         500\n"));
+  const auto dataset = *GraphDataset::Open(dir / "g");
+  CHECK(dataset->Find("node_feature/x")->type.shape[1] == 3);
+  CHECK(dataset->Find("graphs/small")->rows() == 11);
+}
+
+}  // namespace
+}  // namespace millrace

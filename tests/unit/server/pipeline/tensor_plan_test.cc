@@ -1,0 +1,273 @@
+#include "server/pipeline/tensor_plan.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/batch/layout/batch_header.h"
+#include "common/transport/convert/tensor_program.h"
+
+namespace millrace {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::uint64_t Max(DType dtype) { return IsInteger(dtype) ? DTypeMax(dtype) : 0; }
+
+TensorSpec Kept(const std::string& name, DType dtype, std::vector<std::uint64_t> inner = {},
+                const std::string& splits = "", const std::string& rows = "batch") {
+  TensorSpec spec;
+  spec.path = name;
+  spec.kind = splits.empty() ? TensorKind::kDense : TensorKind::kRaggedValues;
+  spec.dtype = dtype;
+  spec.dimension = rows;
+  spec.inner = std::move(inner);
+  spec.splits = splits;
+  spec.min = IsInteger(dtype) ? DTypeMin(dtype) : 0;
+  spec.max = Max(dtype);
+  spec.expansion = Expansion::kKeep;
+  return spec;
+}
+
+TensorSpec Widened(TensorSpec spec) {
+  spec.expansion = Expansion::kWiden;
+  return spec;
+}
+
+TensorSpec SplitsOf(const std::string& name) {
+  TensorSpec spec = Widened(Kept(name, DType::kUint32, {}, "", "batch+1"));
+  spec.kind = TensorKind::kSplits;
+  return spec;
+}
+
+/// Bytes, a narrow count, and nodes with a label and two features each.
+const std::vector<TensorSpec> kSource = {
+    Kept("d", DType::kUint8, {2}),
+    Widened(Kept("n", DType::kUint8)),
+    Widened(Kept("node_label", DType::kUint16, {}, "node_splits", "nodes")),
+    SplitsOf("node_splits"),
+    Kept("text", DType::kUint8, {}, "text_splits", "bytes"),
+    SplitsOf("text_splits"),
+    Kept("x", DType::kFloat32, {2}, "node_splits", "nodes"),
+};
+
+/// A writer with two examples: one with 3 nodes and 2 bytes of text, one with 1 node and none.
+class TwoExamples {
+ public:
+  TwoExamples() : writer(*BatchWriter::Create(kSource, ExpandSpec{}, pool)) {
+    writer.Begin(Fingerprint{}, 4, 10, 3);
+    Add(7, {0x80, 0x01}, 200, {1, 2, 3}, "hi", {0.5, 1, 1.5, 2, 2.5, 3});
+    writer.AddDropped(ExampleId(8), DropReason::kTooLarge);
+    Add(9, {0xff, 0x00}, 3, {40000}, "", {-1, -2});
+  }
+
+  BufferPool pool;
+  BatchWriter writer;
+
+ private:
+  void Add(std::uint64_t id, std::vector<std::uint8_t> d, std::int64_t n,
+           const std::vector<std::uint32_t>& labels, const std::string& text,
+           const std::vector<float>& x) {
+    writer.AppendBytes(0, std::as_bytes(std::span(d)));
+    writer.AppendOne(1, n);
+    writer.Append(2, labels);
+    writer.AppendBytes(4, std::as_bytes(std::span(text)));
+    writer.AppendBytes(6, std::as_bytes(std::span(x)));
+    writer.EndExample(ExampleId(id));
+  }
+};
+
+TensorDefinition Cast(const std::string& name, const std::string& input, const char* dtype) {
+  return {name, "cast", {input}, OperationParams({{"dtype", std::string(dtype)}})};
+}
+
+Names NamesOf(const std::vector<TensorSpec>& tensors) {
+  Names names;
+  for (const TensorSpec& tensor : tensors) names.push_back(tensor.path);
+  return names;
+}
+
+Names Defined(const TensorGraphText& text) {
+  Names names;
+  for (const TensorDefinition& definition : text.definitions) names.push_back(definition.name);
+  return names;
+}
+
+template <class T>
+std::vector<T> ValuesOf(const PackedBatch& batch, const std::string& tensor) {
+  const auto bytes = batch.tensor_bytes(batch.Find(tensor).value());
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+std::shared_ptr<const PackedBatch> SealTwo(const TensorPlan& plan) {
+  TwoExamples two;
+  const auto scratch = plan.NewScratch();
+  REQUIRE(plan.Compute(two.writer, *scratch).ok());
+  const auto batch = plan.Seal(two.writer, *scratch, two.pool);
+  INFO(batch.status().ToString());
+  REQUIRE(batch.ok());
+  // It is a batch as a reader takes it.
+  const auto parsed = PackedBatch::Parse((*batch)->bytes(), *batch);
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  CHECK((*parsed)->info() == (*batch)->info());
+  return *parsed;
+}
+
+std::shared_ptr<const TensorPlan> Compiled(const TensorsPart& part) {
+  const auto plan = TensorPlan::Compile(part, kSource, ExpandSpec{});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+std::string ErrorOf(const TensorsPart& part) {
+  const auto plan = TensorPlan::Compile(part, kSource, ExpandSpec{});
+  REQUIRE_FALSE(plan.ok());
+  CHECK(plan.status().code() == StatusCode::kInvalidArgument);
+  return plan.status().message();
+}
+
+TEST_CASE("what grows is computed by the consumer, what shrinks by the worker", "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {
+      {"bits", "bits", {"d"}},
+      {"first", "slice", {"x"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+  part.outputs = {{"bits", "first"}};
+  const auto plan = Compiled(part);
+  CHECK(NamesOf(plan->tensors()) == Names{"d", "node_splits", "first"});
+  REQUIRE(plan->consumer().has_value());
+  CHECK(Defined(*plan->consumer()) == Names{"bits"});
+  CHECK(*plan->consumer()->outputs == Names{"bits", "first"});
+
+  const auto batch = SealTwo(*plan);
+  CHECK(ValuesOf<std::uint8_t>(*batch, "d") == std::vector<std::uint8_t>{0x80, 0x01, 0xff, 0x00});
+  CHECK(ValuesOf<float>(*batch, "first") == std::vector<float>{0.5, 1.5, 2.5, -1});
+  CHECK(ValuesOf<std::uint32_t>(*batch, "node_splits") == std::vector<std::uint32_t>{0, 3, 4});
+  CHECK(batch->info().planned_examples == 3);
+  CHECK(batch->info().dropped.size() == 1);
+}
+
+TEST_CASE("a narrow integer of the source is int64 to operations, and travels narrow",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {
+      {"wide", "cast", {"n"}, OperationParams({{"dtype", std::string("int64")}, {"scale", std::int64_t{1000}}})}};
+  part.outputs = {{"wide"}};
+  const auto plan = Compiled(part);
+  CHECK(NamesOf(plan->tensors()) == Names{"n"});
+  CHECK(plan->tensors()[0].dtype == DType::kUint8);
+  CHECK(Defined(*plan->consumer()) == Names{"wide"});
+}
+
+TEST_CASE("a ragged tensor that the worker computes travels with splits of its own",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {
+      {"head", "slice", {"text"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+  part.definitions.front().at = RunPlace::kWorker;
+  part.outputs = {{"head"}};
+  const auto plan = Compiled(part);
+  CHECK(NamesOf(plan->tensors()) == Names{"head", "head_splits"});
+  CHECK_FALSE(plan->consumer().has_value());
+  const auto batch = SealTwo(*plan);
+  CHECK(ValuesOf<char>(*batch, "head") == std::vector<char>{'h'});
+  CHECK(ValuesOf<std::uint32_t>(*batch, "head_splits") == std::vector<std::uint32_t>{0, 1, 1});
+}
+
+TEST_CASE("outputs of the source come with what cuts them, and need no program of the consumer",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.outputs = {{"node_label"}};
+  CHECK(NamesOf(Compiled(part)->tensors()) == Names{"node_label", "node_splits"});
+  CHECK_FALSE(Compiled(part)->consumer().has_value());
+  part.outputs = {{"text", "text_splits"}};
+  CHECK(NamesOf(Compiled(part)->tensors()) == Names{"text", "text_splits"});
+  part.outputs = {{"n", "text_splits"}};
+  CHECK(ErrorOf(part) == "output: tensor text_splits: cuts no tensor");
+  part.outputs = {{"text_splits"}};
+  CHECK(ErrorOf(part) == "output: names no tensor");
+}
+
+TEST_CASE("what only an operation reads travels, and is named as no output", "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {Cast("y", "n", "float64")};
+  part.outputs = {{"y", "d"}};
+  const auto plan = Compiled(part);
+  CHECK(NamesOf(plan->tensors()) == Names{"d", "n"});
+  CHECK(*plan->consumer()->outputs == Names{"d", "y"});
+}
+
+TEST_CASE("one tensor with two names is computed once and delivered twice", "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {Cast("a", "x", "uint8"), Cast("b", "x", "uint8")};
+  part.outputs = {{"a", "b"}};
+  const auto plan = Compiled(part);
+  CHECK(NamesOf(plan->tensors()) == Names{"node_splits", "a"});
+  REQUIRE(plan->consumer().has_value());
+  CHECK(Defined(*plan->consumer()) == Names{"b"});
+  CHECK(plan->consumer()->definitions[0].inputs == Names{"a"});
+  CHECK(ValuesOf<std::uint8_t>(*SealTwo(*plan), "a") ==
+        std::vector<std::uint8_t>{0, 1, 1, 2, 2, 3, 0, 0});
+}
+
+TEST_CASE("pad is the consumer's work, and brings lengths", "[tensor_plan]") {
+  TensorsPart part;
+  part.outputs = {{"text"}};
+  part.pads["text"] = OperationParams();
+  const auto plan = Compiled(part);
+  CHECK(NamesOf(plan->tensors()) == Names{"text", "text_splits"});
+  REQUIRE(plan->consumer().has_value());
+  CHECK(plan->consumer()->pads.contains("text"));
+}
+
+TEST_CASE("pad to the bound of a class is refused, because batches have no classes",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.outputs = {{"text"}};
+  part.pads["text"] = OperationParams({{"to", std::string("bound")}});
+  CHECK(ErrorOf(part).starts_with("text: to: 'bound' is not yet supported"));
+}
+
+TEST_CASE("the consumer's part is the same after it was sent", "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {
+      {"bits", "bits", {"d"}, OperationParams({{"scale", std::vector<ParamNumber>(16, 0.5)}, {"dtype", std::string("float32")}})}};
+  part.outputs = {{"bits", "text"}};
+  part.pads["text"] = OperationParams({{"multiple", std::int64_t{8}}});
+  const TensorGraphText text = *Compiled(part)->consumer();
+  v1::TensorProgram message;
+  ToProto(text, OperationTable::Default(), &message);
+  const auto back = FromProto(message, OperationTable::Default());
+  REQUIRE(back.ok());
+  CHECK(*back->outputs == *text.outputs);
+  REQUIRE(back->definitions.size() == text.definitions.size());
+  CHECK(ParamsKey(back->definitions[0].params) == ParamsKey(text.definitions[0].params));
+  CHECK(ParamsKey(back->pads.at("text")) == ParamsKey(text.pads.at("text")));
+
+  message.mutable_definitions(0)->set_version(7);
+  CHECK(FromProto(message, OperationTable::Default()).status().code() ==
+        StatusCode::kUnimplemented);
+}
+
+TEST_CASE("errors begin with the place where the fault was written", "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {Cast("y", "z", "float64")};
+  part.origins["tensors.y"] = "p.yaml:3:3";
+  CHECK(ErrorOf(part) == "p.yaml:3:3: tensors.y: cast: there is no tensor 'z'");
+  part.definitions = {Cast("y", "n", "float65")};
+  part.origins["tensors.y.dtype"] = "p.yaml:3:20";
+  CHECK(ErrorOf(part).starts_with("p.yaml:3:20: tensors.y.dtype: "));
+  part.definitions = {Cast("node_label", "n", "int8")};
+  CHECK(ErrorOf(part) == "node_label: the source has a tensor of this name");
+  part.definitions = {Cast("text_splits", "x", "uint8")};
+  CHECK(ErrorOf(part) == "text_splits: the source has a tensor of this name");
+}
+
+}  // namespace
+}  // namespace millrace
