@@ -60,8 +60,8 @@ SelectLoop SelectLoopOf(std::size_t value_bytes) {
   }
 }
 
-BitGather::BitGather(std::vector<std::uint32_t> map, std::uint8_t one)
-    : map_(std::move(map)), one_(one) {
+BitGather::BitGather(std::vector<std::uint32_t> map, std::uint8_t one, std::size_t lanes)
+    : map_(std::move(map)), one_(one), lanes_(lanes) {
   for (std::size_t group = kWordBytes; group <= kMaxGroup; group += kWordBytes) {
     if (FindGroup(group)) break;
   }
@@ -89,11 +89,14 @@ bool BitGather::FindGroup(std::size_t group) {
   offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
   if (2 * offsets.size() > group) return false;  // bit by bit is as quick
   std::vector<std::uint8_t> tables(offsets.size() * 256 * group, 0);
+  bits_.assign(offsets.size() * 256, 0);
   for (std::size_t i = 0; i < group; ++i) {
     const auto table = static_cast<std::size_t>(
         std::find(offsets.begin(), offsets.end(), offset_of[i]) - offsets.begin());
     for (std::size_t byte = 0; byte < 256; ++byte) {
-      tables[(table * 256 + byte) * group + i] = (byte >> (map_[i] % 8) & 1) != 0 ? one_ : 0;
+      const std::uint64_t bit = byte >> (map_[i] % 8) & 1;
+      tables[(table * 256 + byte) * group + i] = bit != 0 ? one_ : 0;
+      bits_[table * 256 + byte] |= bit << i;
     }
   }
   group_ = group;

@@ -18,8 +18,12 @@ SelectLoop SelectLoopOf(std::size_t value_bytes);
 /// once.
 class BitGather {
  public:
-  /// A set bit becomes the byte `one`, another becomes 0.
-  BitGather(std::vector<std::uint32_t> map, std::uint8_t one);
+  /// A set bit becomes the byte `one`, another becomes 0. Select takes at most `lanes` values at
+  /// once.
+  BitGather(std::vector<std::uint32_t> map, std::uint8_t one, std::size_t lanes = MostLanes());
+
+  /// How many values of four bytes this processor chooses at once: 4, 8 or 16; 0: it cannot.
+  static std::size_t MostLanes();
 
   /// Writes out[i] for places begin to begin + count - 1 of the map. If there are tables, begin is
   /// a multiple of group().
@@ -30,16 +34,14 @@ class BitGather {
     const std::byte* low;   // for each place, from `begin` on
     const std::byte* high;  // likewise
     bool low_is_zero;       // all bytes of `low` are
-    /// Writes past the caches, because the output is large. Then it begins at a multiple of 16
-    /// bytes, and FinishStream comes after the last call.
+    /// Writes past the caches. REQUIRES: as for StreamCopy (stream.h).
     bool stream;
   };
 
-  /// Run and SelectLoop in one pass for as many of the places as it can do so; gives their number.
-  /// REQUIRES: a set bit becomes 255.
+  /// Run and SelectLoop in one pass for as many of the places as it can do so, which are whole
+  /// groups; gives their number. REQUIRES: begin is a multiple of group(), if there are tables.
   std::size_t Select(const std::uint8_t* in, std::size_t begin, std::size_t count,
                      const Choice& choice, std::byte* out) const;
-  static void FinishStream();
 
   /// Places that the tables give together; 0: there are no tables.
   std::size_t group() const { return group_; }
@@ -49,10 +51,12 @@ class BitGather {
 
   std::vector<std::uint32_t> map_;
   std::uint8_t one_;
+  std::size_t lanes_;
   std::size_t group_ = 0;
   std::vector<std::uint32_t> bases_;   // the first byte of each group
   std::vector<std::int32_t> offsets_;  // from there, the bytes that a group reads
   std::vector<std::uint64_t> tables_;  // for each offset and value of the byte: a group's bytes
+  std::vector<std::uint64_t> bits_;    // likewise: a group's bits, the first one lowest
 };
 
 }  // namespace millrace

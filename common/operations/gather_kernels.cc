@@ -19,6 +19,36 @@ void Gather(const std::byte* in, std::span<const std::uint32_t> map, std::byte* 
   for (std::size_t i = 0; i < map.size(); ++i) to[i] = from[map[i]];
 }
 
+#if defined(__SSE2__)
+
+/// Puts values together in registers, because narrower writes past the caches are slower.
+void StreamGather4(const std::byte* in, std::span<const std::uint32_t> map, std::byte* out) {
+  const auto* const from = reinterpret_cast<const int*>(in);
+  const auto pair = [&](std::size_t i) {
+    return _mm_unpacklo_epi32(_mm_cvtsi32_si128(from[map[i]]), _mm_cvtsi32_si128(from[map[i + 1]]));
+  };
+  std::size_t i = 0;
+  for (; i + 4 <= map.size(); i += 4) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(out + 4 * i),
+                     _mm_unpacklo_epi64(pair(i), pair(i + 2)));
+  }
+  Gather<std::uint32_t>(in, map.subspan(i), out + 4 * i);
+}
+
+void StreamGather8(const std::byte* in, std::span<const std::uint32_t> map, std::byte* out) {
+  const auto one = [&](std::size_t i) {
+    return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in + 8 * std::size_t{map[i]}));
+  };
+  std::size_t i = 0;
+  for (; i + 2 <= map.size(); i += 2) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(out + 8 * i),
+                     _mm_unpacklo_epi64(one(i), one(i + 1)));
+  }
+  Gather<std::uint64_t>(in, map.subspan(i), out + 8 * i);
+}
+
+#endif
+
 bool CanShuffle() {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("ssse3") != 0;
@@ -40,6 +70,15 @@ GatherLoop GatherLoopOf(std::size_t value_bytes) {
     default:
       return &Gather<std::uint64_t>;
   }
+}
+
+GatherLoop StreamGatherLoopOf(std::size_t value_bytes) {
+#if defined(__SSE2__)
+  if (value_bytes == 4) return &StreamGather4;
+  if (value_bytes == 8) return &StreamGather8;
+#endif
+  (void)value_bytes;
+  return nullptr;
 }
 
 ByteShuffle::ByteShuffle(std::span<const std::uint32_t> map, std::size_t value_bytes,

@@ -13,6 +13,9 @@ using GatherLoop = void (*)(const std::byte* in, std::span<const std::uint32_t> 
                             std::byte* out);
 /// REQUIRES: value_bytes is 1, 2, 4 or 8.
 GatherLoop GatherLoopOf(std::size_t value_bytes);
+/// One that writes past the caches; nullptr if there is none for this size. REQUIRES: as for
+/// StreamCopy (stream.h).
+GatherLoop StreamGatherLoopOf(std::size_t value_bytes);
 
 /// A map whose neighbours come from places near one another, done 16 bytes at a time by the
 /// processor's shuffles: channels of an image in another order, for example.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 #include <utility>
 
+#include "common/operations/stream.h"
 #include "common/tensor/dtype_visit.h"
 
 namespace millrace {
@@ -17,7 +19,6 @@ constexpr std::uint64_t kMaxBlock = 4096;
 constexpr std::size_t kMaxValueBytes = 8;
 // Larger outputs do not stay in the nearest caches, and are written past them.
 constexpr std::uint64_t kStreamBytes = std::uint64_t{1} << 20;
-constexpr std::size_t kStreamAlignment = 16;
 constexpr std::size_t kLineBytes = 64;
 constexpr std::uint64_t kPrefetchBytes = 8192;
 // Neighbours are copied together if they have so many bytes on average.
@@ -74,8 +75,9 @@ Loop::Loop(const LoopPlan& plan) {
   if (!plan.map_.empty()) AddMap(plan);
   block_values_ = tile_units_ * out_values_;
   if (block_values_ > kMaxBlock) {
+    // Blocks begin at groups of bits, and where they can be written past the caches.
     const std::uint64_t group = bits_ && bits_->group() != 0 ? bits_->group() : 1;
-    block_values_ = kMaxBlock - kMaxBlock % group;
+    block_values_ = kMaxBlock - kMaxBlock % std::lcm(group, kStreamAlignment);
   }
   for (const LoopPlan::Values& values : plan.values_) AddPasses(values);
   if (bits_ && !passes_.empty()) AddSelection();
@@ -129,6 +131,7 @@ void Loop::AddMap(const LoopPlan& plan) {
     gather_ = GatherLoopOf(value_bytes_);
     shuffle_.emplace(map_, value_bytes_, tile_units_ * in_unit_bytes_);
     if (!shuffle_->usable()) shuffle_.reset();
+    if (!shuffle_ && !plan.converts()) stream_gather_ = StreamGatherLoopOf(value_bytes_);
   }
 }
 
@@ -149,9 +152,9 @@ void Loop::AddSelection() {
       std::all_of(low_.begin(), low_.end(), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-void Loop::Run(const std::byte* in, std::uint64_t units, std::byte* out) const {
+void Loop::Run(const std::byte* in, std::uint64_t units, std::byte* out, bool read_soon) const {
   const std::uint64_t unit_bytes = out_values_ * out_value_bytes_;
-  const bool stream = select_ != nullptr && units * unit_bytes >= kStreamBytes &&
+  const bool stream = !read_soon && units * unit_bytes >= kStreamBytes &&
                       tile_units_ * unit_bytes % kStreamAlignment == 0 &&
                       reinterpret_cast<std::uintptr_t>(out) % kStreamAlignment == 0;
   const bool jumps = gather_ != nullptr || !neighbours_.empty();
@@ -167,7 +170,7 @@ void Loop::Run(const std::byte* in, std::uint64_t units, std::byte* out) const {
                 out + (unit * out_values_ + first) * out_value_bytes_, whole, stream});
     }
   }
-  if (stream) BitGather::FinishStream();
+  if (stream) FinishStream();
 }
 
 void Loop::RunSelect(const Block& block) const {
@@ -188,13 +191,23 @@ void Loop::RunSelect(const Block& block) const {
 
 void Loop::RunBlock(const Block& block) const {
   alignas(64) std::array<std::byte, kMaxBlock * kMaxValueBytes> fetched;
-  if (select_ != nullptr) {
-    RunSelect(block);
-  } else if (passes_.empty()) {
-    const std::byte* const values = Fetch(block, block.out);
-    if (values != block.out) std::memcpy(block.out, values, block.count * out_value_bytes_);
+  alignas(64) std::array<std::byte, kMaxBlock * kMaxValueBytes> made;
+  if (select_ != nullptr) return RunSelect(block);
+  if (block.stream && stream_gather_ != nullptr) {
+    return stream_gather_(block.in, std::span(map_).subspan(block.first, block.count), block.out);
+  }
+  const std::size_t bytes = block.count * out_value_bytes_;
+  std::byte* const to = block.stream ? made.data() : block.out;
+  const std::byte* values = to;
+  if (passes_.empty()) {
+    values = Fetch(block, to);
   } else {
-    RunPasses(Fetch(block, fetched.data()), block.first, block.count, block.out);
+    RunPasses(Fetch(block, fetched.data()), block.first, block.count, to);
+  }
+  if (block.stream) {
+    StreamCopy(block.out, values, bytes);
+  } else if (values != block.out) {
+    std::memcpy(block.out, values, bytes);
   }
 }
 

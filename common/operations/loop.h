@@ -56,8 +56,9 @@ class Loop {
   explicit Loop(const LoopPlan& plan);
 
   /// Reads `units` units of the input, and writes as many of the output. Both begin at multiples of
-  /// 8 bytes and do not overlap.
-  void Run(const std::byte* in, std::uint64_t units, std::byte* out) const;
+  /// 8 bytes and do not overlap. `read_soon`: somebody will read the output soon, so it had better
+  /// stay in the caches, even if it is large.
+  void Run(const std::byte* in, std::uint64_t units, std::byte* out, bool read_soon) const;
 
  private:
   /// One pass over the values of a block.
@@ -103,6 +104,7 @@ class Loop {
 
   std::vector<std::uint32_t> map_;
   GatherLoop gather_ = nullptr;
+  GatherLoop stream_gather_ = nullptr;  // if nothing follows: the same, past the caches
   std::optional<ByteShuffle> shuffle_;  // of whole tiles, beside gather_
   std::vector<Neighbours> neighbours_;  // if there are few, instead of the map
   std::optional<BitGather> bits_;

@@ -151,7 +151,8 @@ Status Program::RunStep(const Step& step, const ProgramRun& run, ProgramMemory& 
   const std::span<const TensorView> inputs = memory.inputs;
   if (step.loop) {
     // The loop counts units of its input.
-    step.loop->Run(inputs.front().values.data(), inputs.front().units(), out.data());
+    step.loop->Run(inputs.front().values.data(), inputs.front().units(), out.data(),
+                   run.read_soon || !slot.output);
   } else {
     const std::size_t words = (step.kernel->scratch_bytes() + 7) / 8;
     if (memory.scratch.size() < words) memory.scratch.resize(words);

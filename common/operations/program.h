@@ -45,6 +45,9 @@ struct ProgramRun {
   /// begins at a multiple of 8 bytes. Called once for each output.
   std::function<Result<std::span<std::byte>>(std::size_t output, const TensorView& tensor)> room;
   std::optional<std::uint32_t> bound = std::nullopt;  // of the batch's class, for pad
+  /// The outputs are read again soon, so they had better stay in the caches, even if they are
+  /// large.
+  bool read_soon = true;
 };
 
 /// Immutable; thread-safe.

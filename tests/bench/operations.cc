@@ -203,12 +203,13 @@ Status Measure(const Case& one, const Options& options, const bench::Report& rep
   for (std::uint32_t round = 0; round <= options.rounds; ++round) {
     for (std::size_t b = 0; b < batches.size(); ++b) {
       Batch& batch = batches[b];
-      const ProgramRun run{
-          [&](std::size_t, const TensorView& view) -> Result<std::span<std::byte>> {
-            batch.out_bytes = view.units() * view.type->UnitBytes();
-            batch.out.resize(batch.out_bytes / 8 + 9);  // the first round takes the memory
-            return std::span(batch.out_data(), batch.out_bytes);
-          }};
+      ProgramRun run;
+      run.room = [&](std::size_t, const TensorView& view) -> Result<std::span<std::byte>> {
+        batch.out_bytes = view.units() * view.type->UnitBytes();
+        batch.out.resize(batch.out_bytes / 8 + 9);  // the first round takes the memory
+        return std::span(batch.out_data(), batch.out_bytes);
+      };
+      run.read_soon = false;  // as a consumer delivers
       Status status;
       const double seconds = Timed([&] { status = program.Run({&batch.view, 1}, run, memory); });
       MILLRACE_RETURN_IF_ERROR(status);

@@ -326,42 +326,68 @@ TEST_CASE("units larger than a block are done in parts", "[loop]") {
         PlainCast(PlainBits(in, true), DType::kFloat32).values);
 }
 
-TEST_CASE("a large output, which is written past the caches, is that of its parts", "[loop]") {
+/// One row of a dense tensor.
+test::Tensor RowOf(const test::Tensor& in, std::size_t row) {
+  test::Tensor one{in.type, 1};
+  one.Resize(in.type.UnitBytes());
+  std::memcpy(one.data(), in.data() + row * one.bytes, one.bytes);
+  return one;
+}
+
+TEST_CASE("a large output, which is written past the caches, is that of its rows", "[loop]") {
   Random random(5);
-  test::Tensor in{ParseTensorType("bytes[194]").value(), 401};
-  in.Resize(401 * 194);
-  for (std::uint64_t& word : in.words) word = random.Word();
-  for (const ParamNumber offset : {ParamNumber(std::int64_t{0}), ParamNumber(0.25)}) {
-    const auto board = [&](const test::Tensor& bytes) {
+  const auto check = [&](const std::string& type, std::size_t rows,
+                         std::vector<TensorDefinition> definitions) {
+    test::Tensor in{ParseTensorType(type).value(), rows};
+    in.Resize(rows * in.type.UnitBytes());
+    // Small numbers, so that all of them are finite floats too.
+    for (std::uint64_t& word : in.words) word = random.Word() & 0x3f3f'3f3f'3f3f'3f3f;
+    const auto run = [&](const test::Tensor& tensor) {
       TensorGraphText text;
-      text.definitions = {
-          {"bits", "bits", {"d"}},
-          {"planes",
-           "slice",
-           {"bits"},
-           OperationParams({{"range", test::Ints{0, 1536}}, {"shape", test::Ints{64, 24}}})},
-          {"board",
-           "take",
-           {"planes"},
-           OperationParams({{"axis", std::int64_t{-1}},
-                            {"index", test::Ints{3, 21, 9, 0, 4, 8, 12, 16, 20, 1, 5, 23}},
-                            {"offset", std::vector<ParamNumber>(12, offset)},
-                            {"dtype", std::string("float32")}})}};
-      text.outputs = {{"board"}};
-      return test::RunGraph(text, {{"d", bytes}}).value().at("board").Values<float>();
+      text.definitions = definitions;
+      text.outputs = {{definitions.back().name}};
+      return test::RunGraph(text, {{"x", tensor}}).value().at(definitions.back().name);
     };
-    const std::vector<float> whole = board(in);
-    REQUIRE(whole.size() * sizeof(float) > 1 << 20);
-    std::vector<float> parts;
-    for (std::size_t row = 0; row < in.rows; ++row) {
-      test::Tensor one{in.type, 1};
-      one.Resize(194);
-      std::memcpy(one.data(), in.data() + row * 194, 194);
-      const std::vector<float> part = board(one);
+    const test::Tensor whole = run(in);
+    REQUIRE(whole.bytes > 1 << 20);
+    std::vector<std::uint8_t> parts;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::vector<std::uint8_t> part = run(RowOf(in, row)).Values<std::uint8_t>();
       parts.insert(parts.end(), part.begin(), part.end());
     }
-    CHECK(whole == parts);
+    CHECK(whole.Values<std::uint8_t>() == parts);
+  };
+  const auto float32 = std::string("float32");
+  for (const ParamNumber offset : {ParamNumber(std::int64_t{0}), ParamNumber(0.25)}) {
+    check("bytes[194]", 401,
+          {{"bits", "bits", {"x"}},
+           {"planes",
+            "slice",
+            {"bits"},
+            OperationParams({{"range", test::Ints{0, 1536}}, {"shape", test::Ints{64, 24}}})},
+           {"board",
+            "take",
+            {"planes"},
+            OperationParams({{"axis", std::int64_t{-1}},
+                             {"index", test::Ints{3, 21, 9, 0, 4, 8, 12, 16, 20, 1, 5, 23}},
+                             {"offset", std::vector<ParamNumber>(12, offset)},
+                             {"dtype", float32}})}});
   }
+  test::Ints places;
+  for (int i = 0; i < 960; ++i) places.push_back(random.In(0, 960));
+  check("float32[960]", 401, {{"y", "take", {"x"}, OperationParams({{"index", places}})}});
+  check("uint8[960]", 401, {{"y", "cast", {"x"}, OperationParams({{"dtype", float32}})}});
+  check(
+      "uint8[3, 50, 40]", 67,
+      {{"y",
+        "transpose",
+        {"x"},
+        OperationParams({{"axes", test::Ints{0, 2, 3, 1}}, {"scale", 0.5}, {"dtype", float32}})}});
+  check("int16[7]", 80'003,
+        {{"y",
+          "reshape",
+          {"x"},
+          OperationParams({{"shape", test::Ints{7}}, {"scale", std::int64_t{3}}})}});
 }
 
 }  // namespace

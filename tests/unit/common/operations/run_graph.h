@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,22 @@ Tensor Ragged(const std::string& text, const std::vector<std::vector<T>>& rows) 
 
 using NamedTensors = std::map<std::string, Tensor>;
 
+/// Memory that begins at a multiple of 64 bytes, as tensors of a delivered batch do.
+class AlignedRoom {
+ public:
+  std::span<std::byte> Take(std::size_t bytes) {
+    words_.resize(bytes / 8 + 9);
+    return {data(), bytes};
+  }
+  std::byte* data() {
+    const auto at = reinterpret_cast<std::uintptr_t>(words_.data());
+    return reinterpret_cast<std::byte*>((at + 63) / 64 * 64);
+  }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
 /// Runs a whole graph; gives its outputs.
 inline Result<NamedTensors> RunGraph(TensorGraphText text, const NamedTensors& sources,
                                      const LookupTables& tables = {},
@@ -79,18 +96,24 @@ inline Result<NamedTensors> RunGraph(TensorGraphText text, const NamedTensors& s
   for (const TensorOutput& output : graph.outputs()) outputs.push_back({output.node, output.pad});
   const Program program = Program::Compile(graph, inputs, outputs);
   NamedTensors made;
+  std::map<std::string, AlignedRoom> rooms;
   ProgramRun run;
   run.bound = bound;
+  run.read_soon = false;
   run.room = [&](std::size_t output, const TensorView& view) -> Result<std::span<std::byte>> {
-    Tensor& tensor = made[graph.outputs()[output].name];
+    const std::string& name = graph.outputs()[output].name;
+    Tensor& tensor = made[name];
     tensor.type = *view.type;
     tensor.rows = view.rows;
     tensor.splits.assign(view.splits.begin(), view.splits.end());
     tensor.Resize(view.units() * view.type->UnitBytes());
-    return std::span<std::byte>(tensor.data(), tensor.bytes);
+    return rooms[name].Take(tensor.bytes);
   };
   ProgramMemory memory;
   MILLRACE_RETURN_IF_ERROR(program.Run(views, run, memory));
+  for (auto& [name, tensor] : made) {
+    if (tensor.bytes != 0) std::memcpy(tensor.data(), rooms.at(name).data(), tensor.bytes);
+  }
   return made;
 }
 
