@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -48,6 +49,15 @@ std::size_t Program::kernels() const {
       steps_.begin(), steps_.end(), [](const Step& step) { return step.kernel != nullptr; }));
 }
 
+std::size_t Program::AddPart(std::string name) {
+  if (parts_.size() < kMaxParts) {
+    parts_.push_back(std::move(name));
+  } else {
+    parts_.back() = "others";
+  }
+  return parts_.size() - 1;
+}
+
 Status Program::Begin(std::span<const TensorView> inputs, ProgramMemory& memory) const {
   if (inputs.size() != inputs_) return Internal("a program was given other inputs than it has");
   memory.tensors.resize(slots_.size() + outputs_);
@@ -73,15 +83,19 @@ Status Program::Run(std::span<const TensorView> inputs, const ProgramRun& run,
     }
   }
   for (const Step& step : steps_) {
+    const bool works = step.loop || step.kernel != nullptr;
+    if (works && run.observer != nullptr) run.observer->OnPart(step.part);
     Status status = ShapeStep(step, memory);
     if (status.ok()) status = RunStep(step, run, memory);
     if (!status.ok()) return status.WithContext(slots_[step.to].name);
   }
   for (const Delivery& delivery : deliveries_) {
+    if (run.observer != nullptr) run.observer->OnPart(delivery.part);
     if (Status status = Deliver(delivery, run, memory); !status.ok()) {
       return status.WithContext(slots_[delivery.from].name);
     }
   }
+  if (run.observer != nullptr) run.observer->OnEnd();
   return OkStatus();
 }
 

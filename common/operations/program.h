@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -39,6 +41,17 @@ struct ProgramOutput {
   std::optional<Pad> pad = std::nullopt;
 };
 
+/// Is told what a run does, on the thread that runs. Times can be taken so, without a clock here.
+class ProgramObserver {
+ public:
+  virtual ~ProgramObserver() = default;
+  /// A part begins (Program::parts), and the one before it has ended. Parts begin in their order.
+  /// Only the last one may begin again, if it stands for several.
+  virtual void OnPart(std::size_t part) = 0;
+  /// The last part has ended. Not called if the run fails.
+  virtual void OnEnd() = 0;
+};
+
 /// The input of a run beside its tensors.
 struct ProgramRun {
   /// Gives room for output `output`, whose type, rows and splits are those of `tensor`. The room
@@ -48,6 +61,7 @@ struct ProgramRun {
   /// The outputs are read again soon, so they had better stay in the caches, even if they are
   /// large.
   bool read_soon = true;
+  ProgramObserver* observer = nullptr;  // null: nobody watches
 };
 
 /// Immutable; thread-safe.
@@ -68,6 +82,16 @@ class Program {
   Result<std::span<const TensorView>> Shapes(std::span<const TensorView> inputs,
                                              std::optional<std::uint32_t> bound,
                                              ProgramMemory& memory) const;
+
+  /// The most parts of a program, and the most bytes of the name of one.
+  static constexpr std::size_t kMaxParts = 64;
+  static constexpr std::size_t kMaxPartName = 64;
+  /// What takes time in a run, in its order, by the names of operations: `concat`;
+  /// `bits+slice+take` for operations that run as one loop. `pad` and `copy` fill outputs. Names
+  /// may repeat. If there are too many, the last one is `others` and stands for all the rest.
+  const std::vector<std::string>& parts() const { return parts_; }
+  /// Stages of builds and spans of traces are called this and the name of a part: `tensors: take`.
+  static constexpr std::string_view kStagePrefix = "tensors: ";
 
   /// How many loops and kernels run for a batch, for tests and for people.
   std::size_t loops() const;
@@ -90,14 +114,18 @@ class Program {
     std::optional<Loop> loop;
     std::int64_t split_factor = 1;
     std::shared_ptr<const Kernel> kernel;
+    std::size_t part = 0;  // if there is a loop or a kernel
   };
   /// Copies or pads a slot into an output's room.
   struct Delivery {
     std::size_t from;
     std::size_t output;
     std::optional<Pad> pad;
+    std::size_t part;
   };
 
+  /// The number of a part that comes after all others.
+  std::size_t AddPart(std::string name);
   Status Begin(std::span<const TensorView> inputs, ProgramMemory& memory) const;
   /// Sets the view of what the step makes, without values that it computes.
   Status ShapeStep(const Step& step, ProgramMemory& memory) const;
@@ -114,6 +142,7 @@ class Program {
   std::vector<Slot> slots_;
   std::vector<Step> steps_;
   std::vector<Delivery> deliveries_;
+  std::vector<std::string> parts_;
 };
 
 }  // namespace millrace

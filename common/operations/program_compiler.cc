@@ -2,11 +2,33 @@
 // the loops that read them.
 
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include <fmt/core.h>
 
 #include "common/operations/program.h"
 
 namespace millrace {
+namespace {
+
+/// The name of a part that runs these operations, one after another. Without any, it only widens a
+/// tensor of the source, which no user has written.
+std::string PartName(const std::vector<std::string>& operations) {
+  if (operations.empty()) return "widen";
+  constexpr std::size_t kRest = 16;  // bytes for the operations that have no room
+  std::string name = operations.front().substr(0, Program::kMaxPartName - kRest);
+  for (std::size_t i = 1; i < operations.size(); ++i) {
+    if (name.size() + 1 + operations[i].size() > Program::kMaxPartName - kRest) {
+      return name + fmt::format("+{} more", operations.size() - i);
+    }
+    name += "+" + operations[i];
+  }
+  return name;
+}
+
+}  // namespace
 
 class ProgramCompiler {
  public:
@@ -26,8 +48,12 @@ class ProgramCompiler {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::size_t slot = InMemory(outputs[i].node);
       if (program_.slots_[slot].output != i) {
-        program_.deliveries_.push_back({slot, i, outputs[i].pad});
+        program_.deliveries_.push_back({slot, i, outputs[i].pad, 0});
       }
+    }
+    // Deliveries come after all steps.
+    for (Program::Delivery& delivery : program_.deliveries_) {
+      delivery.part = program_.AddPart(delivery.pad ? "pad" : "copy");
     }
   }
 
@@ -38,6 +64,14 @@ class ProgramCompiler {
   struct Chain {
     std::size_t from;
     LoopPlan plan;
+    /// That users have written. One that follows itself comes once.
+    std::vector<std::string> operations = {};
+
+    void AppendName(const TensorNode& node) {
+      if (node.implicit) return;
+      const std::string& name = node.operation->name;
+      if (operations.empty() || operations.back() != name) operations.push_back(name);
+    }
   };
 
   std::size_t NewSlot(const TensorType& type, const std::string& name) {
@@ -87,6 +121,7 @@ class ProgramCompiler {
     for (const std::size_t input : node.inputs) step.from.push_back(InMemory(input));
     step.to = NewSlot(node.bound.kernel_output, node.name);
     step.kernel = node.bound.kernel;
+    step.part = program_.AddPart(PartName({node.operation->name}));
     const std::size_t slot = step.to;
     program_.steps_.push_back(std::move(step));
     kernels_.emplace(number, slot);
@@ -99,9 +134,11 @@ class ProgramCompiler {
     Chain chain = node.bound.kernel != nullptr ? ChainFrom(KernelOutput(number))
                                                : ChainOfInput(node.inputs.front());
     for (const LoopStep& step : node.bound.steps) {
-      if (chain.plan.Append(step)) continue;
-      chain = ChainFrom(Write(chain, node.name));
-      chain.plan.Append(step);
+      if (!chain.plan.Append(step)) {
+        chain = ChainFrom(Write(chain, node.name));
+        chain.plan.Append(step);
+      }
+      chain.AppendName(node);
     }
     return chain;
   }
@@ -128,7 +165,10 @@ class ProgramCompiler {
     step.from = {chain.from};
     step.to = NewSlot(chain.plan.output(), name);
     step.split_factor = chain.plan.split_factor();
-    if (!chain.plan.only_views()) step.loop.emplace(chain.plan);
+    if (!chain.plan.only_views()) {
+      step.loop.emplace(chain.plan);
+      step.part = program_.AddPart(PartName(chain.operations));
+    }
     const std::size_t slot = step.to;
     program_.steps_.push_back(std::move(step));
     return slot;
