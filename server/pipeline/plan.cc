@@ -28,8 +28,8 @@ class CompiledPlan;
 class PlanScratch final : public BatchScratch {
  public:
   PlanScratch(const CompiledPlan* plan, BatchWriter writer, std::unique_ptr<ExampleReader> reader,
-              std::unique_ptr<TensorPlan::Scratch> tensors)
-      : clock_(tensors != nullptr),
+              std::unique_ptr<TensorPlan::Scratch> tensors, std::span<const std::string> parts)
+      : clock_(parts),
         plan_(plan),
         writer_(std::move(writer)),
         reader_(std::move(reader)),
@@ -109,8 +109,12 @@ class CompiledPlan final : public Plan {
     return BatchWriter::Create(source_->tensors(), expand(), pool_);
   }
   std::unique_ptr<BatchScratch> NewScratch() const override {
+    if (computed_ == nullptr) {
+      return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewReader(), nullptr,
+                                           std::span<const std::string>());
+    }
     return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewReader(),
-                                         computed_ == nullptr ? nullptr : computed_->NewScratch());
+                                         computed_->NewScratch(), computed_->parts());
   }
 
  private:
@@ -157,15 +161,14 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
     PlanScratch& scratch, std::span<const ExampleId> examples) const {
   MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples, scratch.writer()));
-  scratch.clock().Done(kClosureStage);
   if (computed_ != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(computed_->Compute(scratch.writer(), scratch.tensors()));
-    scratch.clock().Done(kTensorsStage);
+    MILLRACE_RETURN_IF_ERROR(
+        computed_->Compute(scratch.writer(), scratch.tensors(), &scratch.clock()));
   }
-  auto batch = computed_ == nullptr
-                   ? scratch.writer().Seal()
-                   : computed_->Seal(scratch.writer(), scratch.tensors(), pool_);
-  scratch.clock().Done(kBatchStage);
+  scratch.clock().Next(TimedStage::kBatch);
+  auto batch = computed_ == nullptr ? scratch.writer().Seal()
+                                    : computed_->Seal(scratch.writer(), scratch.tensors(), pool_);
+  scratch.clock().End();
   return batch;
 }
 
@@ -179,7 +182,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
-  own.clock().Begin(kShuffleStage);
+  own.clock().Begin(TimedStage::kShuffle);
   own.writer().Begin(fingerprint(), epoch, range.first, range.count);
   std::vector<ExampleId>& examples = own.examples();
   examples.clear();
@@ -193,7 +196,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
       examples.push_back(selection_.At(range.first + row));
     }
   }
-  own.clock().Done(kShuffleStage);
+  own.clock().Next(TimedStage::kClosure);
   return Build(own, examples);
 }
 
@@ -211,7 +214,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
-  own.clock().Begin(kClosureStage);
+  own.clock().Begin(TimedStage::kClosure);
   own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
   return Build(own, examples);
 }
@@ -249,9 +252,8 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
                                                                  parts.Get<FilterPart>()));
   std::shared_ptr<const TensorPlan> computed;
   if (const auto& tensors = parts.Get<TensorsPart>(); !tensors.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(computed,
-                              TensorPlan::Compile(tensors, source->tensors(), source->expand(),
-                                                  source->arrays()));
+    MILLRACE_ASSIGN_OR_RETURN(computed, TensorPlan::Compile(tensors, source->tensors(),
+                                                            source->expand(), source->arrays()));
   }
   const Digest128 dataset = source->digest();
   auto plan = std::make_shared<const CompiledPlan>(

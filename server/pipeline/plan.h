@@ -25,7 +25,7 @@ class PlanParts;
 class BufferMemory;  // common/batch/buffer_memory.h
 class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
-class TensorPlan;     // server/pipeline/tensor_plan.h
+class TensorPlan;   // server/pipeline/tensor_plan.h
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
 /// Memory that a thread reuses between the batches of one plan. Not thread-safe, except stage().
@@ -35,10 +35,11 @@ class BatchScratch {
 
   /// Time spent in one stage of building, since the scratch was made.
   struct StageTime {
-    std::string stage;
+    std::string_view stage;  // lives as long as the scratch
     double seconds = 0;
   };
-  /// Times for each stage, in the order in which the stages run.
+  /// Times for each stage, in the order in which the stages run. Always the same stages; several
+  /// may have one name.
   virtual std::vector<StageTime> stage_times() const { return {}; }
   /// The stage that runs now. Empty before a batch begins and after its last stage. Thread-safe.
   virtual std::string_view stage() const { return {}; }

@@ -65,9 +65,10 @@ TensorDefinition Alias(const std::string& name, const std::string& input, DType 
 
 }  // namespace
 
-Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(
-    const TensorsPart& part, const std::vector<TensorSpec>& source, const ExpandSpec& expand,
-    const LookupTables& tables) {
+Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart& part,
+                                                              const std::vector<TensorSpec>& source,
+                                                              const ExpandSpec& expand,
+                                                              const LookupTables& tables) {
   std::shared_ptr<TensorPlan> plan(new TensorPlan());
   plan->source_ = source;
   plan->operations_ = part.operations;
@@ -134,9 +135,9 @@ Status TensorPlan::Travel(const std::vector<bool>& chosen_splits) {
   std::vector<std::size_t> inputs;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     if (nodes[node].operation != nullptr) continue;
-    const auto operand =
-        std::find_if(operands_.begin(), operands_.end(),
-                     [&](const Operand& o) { return o.source.name == nodes[node].name; });
+    const auto operand = std::find_if(operands_.begin(), operands_.end(), [&](const Operand& o) {
+      return o.source.name == nodes[node].name;
+    });
     inputs.push_back(node);
     inputs_.push_back(*operand);
   }
@@ -158,9 +159,9 @@ Status TensorPlan::AddComputed(std::size_t node) {
   const std::string splits = spec.splits;
   for (const std::string& name : {spec.path, ragged ? splits : spec.path}) {
     if (FindTensor(tensors_, name)) {
-      return InvalidArgument(fmt::format(
-          "{}: a tensor that travels beside it is called {} too; choose another name", made.name,
-          name));
+      return InvalidArgument(
+          fmt::format("{}: a tensor that travels beside it is called {} too; choose another name",
+                      made.name, name));
     }
   }
   tensors_.push_back(std::move(spec));
@@ -209,9 +210,8 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
       define(output.name, output.node);
     }
   }
-  std::sort(
-      text.definitions.begin(), text.definitions.end(),
-      [](const TensorDefinition& a, const TensorDefinition& b) { return a.name < b.name; });
+  std::sort(text.definitions.begin(), text.definitions.end(),
+            [](const TensorDefinition& a, const TensorDefinition& b) { return a.name < b.name; });
   // Whatever travels and is no output has to be named, or else it would be delivered.
   std::set<std::string> delivered(text.outputs->begin(), text.outputs->end());
   for (const std::size_t node : waist_.tensors) changes |= !delivered.contains(nodes[node].name);
@@ -232,12 +232,13 @@ std::unique_ptr<TensorPlan::Scratch> TensorPlan::NewScratch() const {
   return std::make_unique<Scratch>(source_, inputs_);
 }
 
-Status TensorPlan::Compute(const BatchWriter& writer, Scratch& scratch) const {
+Status TensorPlan::Compute(const BatchWriter& writer, Scratch& scratch,
+                           ProgramObserver* observer) const {
   MILLRACE_RETURN_IF_ERROR(writer.CheckComplete());
   scratch.computed_.resize(origins_.size());
   ProgramRun run;
-  run.room = [&](std::size_t output,
-                 const TensorView& tensor) -> Result<std::span<std::byte>> {
+  run.observer = observer;
+  run.room = [&](std::size_t output, const TensorView& tensor) -> Result<std::span<std::byte>> {
     if (tensor.units() > std::numeric_limits<std::uint32_t>::max()) {
       return OutOfRange(fmt::format("a batch with {} rows: expected at most {}", tensor.units(),
                                     std::numeric_limits<std::uint32_t>::max()));
@@ -248,8 +249,7 @@ Status TensorPlan::Compute(const BatchWriter& writer, Scratch& scratch) const {
     computed.splits.assign(tensor.splits.begin(), tensor.splits.end());
     return std::span(reinterpret_cast<std::byte*>(computed.words.data()), computed.bytes);
   };
-  if (Status status = program_.Run(scratch.views_.Of(writer), run, scratch.memory_);
-      !status.ok()) {
+  if (Status status = program_.Run(scratch.views_.Of(writer), run, scratch.memory_); !status.ok()) {
     // The same values fail at every worker.
     return OutOfRange(fmt::format("tensor {}", status.message()));
   }

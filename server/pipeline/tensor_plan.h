@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -73,9 +74,12 @@ class TensorPlan {
   std::uint64_t MaxExampleBytes(std::uint64_t source_bytes) const;
 
   std::unique_ptr<Scratch> NewScratch() const;
-  /// Computes the tensors of what `writer` holds. Errors are those of BatchWriter::CheckComplete;
-  /// OutOfRange, with the tensor's name, if a value cannot be computed.
-  Status Compute(const BatchWriter& writer, Scratch& scratch) const;
+  /// What takes time in Compute, as Program::parts.
+  const std::vector<std::string>& parts() const { return program_.parts(); }
+  /// Computes the tensors of what `writer` holds. `observer` may be null. Errors are those of
+  /// BatchWriter::CheckComplete; OutOfRange, with the tensor's name, if a value cannot be computed.
+  Status Compute(const BatchWriter& writer, Scratch& scratch,
+                 ProgramObserver* observer = nullptr) const;
   /// Makes a batch of what `writer` holds and Compute made of it. ResourceExhausted if there is no
   /// memory left. Afterwards only Begin of the writer may be called. REQUIRES: Compute was called,
   /// and succeeded.

@@ -107,6 +107,26 @@ def test_every_documented_metric_is_shown_and_counters_move_with_a_job():
         check(daemon.wait() == 0, daemon.text())
 
 
+def test_operations_are_stages_of_builds_and_a_dataset_has_its_kind():
+    with cluster(DATA) as c:
+        daemon = c.serve(*PROBES)
+        sets = ["tensors.label={cast: node_label, dtype: float64, at: worker}", "output=[label]"]
+        consumer = c.consumer(1, extra=[word for text in sets for word in ("--set", text)])
+        consumer.expect_success()
+        scrape = Scrape(daemon)
+        stage = "tensors: cast"
+        built = len(c.delivered(consumer.log))
+        check(scrape.value("millrace_batch_build_seconds_count", f'stage="{stage}"') == built,
+              f"{scrape.values}, not {built} batches")
+        check(scrape.value("millrace_dataset_unverified_ratio", 'dataset="data",kind="coq"') == 0,
+              "unverified")
+        wait_for(lambda: any(s["stage"] == stage and int(s["count"]) == built
+                             for s in c.status()["workers"][0]["build"]),
+                 f"{stage} is not in the status")
+        for command in (("status",), ("top", "--once")):
+            check(stage in c.run(*command, "--address", c.address), f"{stage} is not in {command}")
+
+
 def test_a_worker_and_a_dispatcher_show_their_own_metrics_alone():
     with cluster(DATA) as c:
         dispatcher = c.dispatcher(extra=PROBES)

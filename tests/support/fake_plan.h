@@ -61,8 +61,9 @@ class FakePlan final : public Plan {
 
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
                                                    BatchScratch& scratch) const override {
-    const auto* own = dynamic_cast<const Scratch*>(&scratch);
+    auto* own = dynamic_cast<Scratch*>(&scratch);
     if (own != nullptr && own->plan != this) return Internal("the scratch belongs to another plan");
+    if (own != nullptr) ++own->builds;
     if (on_build) on_build();
     if (range.first + range.count > steps_.examples) {
       return OutOfRange("places beyond the epoch's " + std::to_string(steps_.examples));
@@ -89,11 +90,19 @@ class FakePlan final : public Plan {
   std::function<void()> on_build;
   /// The stage that every scratch is at.
   std::atomic<const char*> stage = "";
+  /// The stages that a build goes through; each takes a second. Set it before.
+  std::vector<const char*> stages;
 
  private:
   struct Scratch final : BatchScratch {
     const FakePlan* plan = nullptr;
+    double builds = 0;
     std::string_view stage() const override { return plan->stage.load(); }
+    std::vector<StageTime> stage_times() const override {
+      std::vector<StageTime> times;
+      for (const char* const name : plan->stages) times.push_back({name, builds});
+      return times;
+    }
   };
 
   const StepOptions steps_;

@@ -54,6 +54,52 @@ class Difference {
   double seconds_ = 0;
 };
 
+/// Seconds a second of each stage of builds. If there are many stages, the smaller ones are added
+/// up.
+std::string BuildText(const v1::WorkerStatus& worker,
+                      const Difference<v1::WorkerStatus>& difference) {
+  constexpr std::size_t kShownStages = 6;
+  struct Stage {
+    const v1::StageSeconds* total;
+    Rate seconds;
+    bool shown = true;
+  };
+  std::vector<Stage> stages;
+  for (const v1::StageSeconds& stage : worker.build()) {
+    stages.push_back({&stage, difference.PerSecond([&](const v1::WorkerStatus& w) {
+                        for (const auto& other : w.build()) {
+                          if (other.stage() == stage.stage()) return other.seconds();
+                        }
+                        return 0.0;
+                      })});
+  }
+  std::size_t others = 0;
+  Rate rest;
+  if (stages.size() > kShownStages) {
+    std::vector<Stage*> largest;
+    for (Stage& stage : stages) largest.push_back(&stage);
+    std::stable_sort(largest.begin(), largest.end(), [](const Stage* a, const Stage* b) {
+      return std::pair(a->seconds.value_or(0), a->total->seconds()) >
+             std::pair(b->seconds.value_or(0), b->total->seconds());
+    });
+    for (std::size_t i = kShownStages - 1; i < largest.size(); ++i) {
+      largest[i]->shown = false;
+      ++others;
+      if (largest[i]->seconds) rest = rest.value_or(0) + *largest[i]->seconds;
+    }
+  }
+  std::string text;
+  const auto add = [&text](const std::string& name, Rate seconds) {
+    if (!text.empty()) text += ", ";
+    text += name + (seconds ? fmt::format(" {:.2f}", *seconds) : " -");
+  };
+  for (const Stage& stage : stages) {
+    if (stage.shown) add(Printable(stage.total->stage()), stage.seconds);
+  }
+  if (others > 0) add(fmt::format("{} others", others), rest);
+  return text;
+}
+
 void Sort(std::vector<WorkerRow>& rows, TopSort sort) {
   std::stable_sort(rows.begin(), rows.end(), [sort](const WorkerRow& a, const WorkerRow& b) {
     if (sort == TopSort::kRate && a.batches != b.batches) return a.batches > b.batches;
@@ -106,16 +152,7 @@ std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::Ser
     row.batches = difference.PerSecond([](const auto& w) { return w.sent_batches(); });
     row.bytes = difference.PerSecond([](const auto& w) { return w.sent_bytes(); });
     row.blocked = difference.PerSecond([](const auto& w) { return w.send_blocked_seconds(); });
-    for (const auto& stage : worker.build()) {
-      const Rate seconds = difference.PerSecond([&](const v1::WorkerStatus& w) {
-        for (const auto& other : w.build()) {
-          if (other.stage() == stage.stage()) return other.seconds();
-        }
-        return 0.0;
-      });
-      if (!row.build.empty()) row.build += ", ";
-      row.build += Printable(stage.stage()) + (seconds ? fmt::format(" {:.2f}", *seconds) : " -");
-    }
+    row.build = BuildText(worker, difference);
     const auto found = waiters.find(key);
     if (found != waiters.end()) row.waiters = found->second;
     rows.push_back(std::move(row));

@@ -295,11 +295,19 @@ void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, co
   for (const StreamId id : half_way) Close(id, why);
 }
 
+WorkerMachine::StageTotal& WorkerMachine::TotalOf(std::string_view stage) {
+  if (const auto known = build_seconds_.find(stage); known != build_seconds_.end()) {
+    return known->second;
+  }
+  const bool room = build_seconds_.size() + 1 < kMaxStages;
+  return build_seconds_[std::string(room ? stage : kOtherStages)];
+}
+
 void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                             std::uint64_t bytes, double seconds,
                             const std::vector<StageTook>& stages, Time now) {
   for (const StageTook& stage : stages) {
-    StageTotal& total = build_seconds_[stage.stage];
+    StageTotal& total = TotalOf(stage.stage);
     total.seconds += stage.seconds;
     total.batches.Observe(stage.seconds);
     ++total.count;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -62,9 +63,13 @@ class WorkerMachine {
   };
   /// How long a stage took for one batch.
   struct StageTook {
-    std::string stage;
+    std::string_view stage;
     double seconds = 0;
   };
+  /// The most stages that are told apart. Pipelines name stages by their operations; the time of
+  /// further stages counts for kOtherStages.
+  static constexpr std::size_t kMaxStages = 64;
+  static constexpr std::string_view kOtherStages = "others";
   /// How long a stage took for all batches so far.
   struct StageTotal {
     double seconds = 0;
@@ -115,6 +120,7 @@ class WorkerMachine {
   /// nothing may be built.
   std::optional<BuildQueue::Task> NextBuild() { return queue_.Next(); }
   /// Tells that the batch of a task was built. It has `bytes` bytes and took `seconds` seconds.
+  /// Each stage comes once.
   void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages, Time now);
   void OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now);
@@ -129,7 +135,9 @@ class WorkerMachine {
   /// Whether a dispatcher knows the worker and the worker does not drain.
   bool Ready() const { return work_.registered && !draining_; }
   bool draining() const { return draining_; }
-  const std::map<std::string, StageTotal>& build_seconds() const { return build_seconds_; }
+  const std::map<std::string, StageTotal, std::less<>>& build_seconds() const {
+    return build_seconds_;
+  }
   /// For how long built batches have waited for credit, summed over streams.
   double SendBlockedSeconds(Time now) const;
   /// The session of the consumer at the other end; unset before its first want list.
@@ -165,6 +173,7 @@ class WorkerMachine {
   void Refuse(StreamEntry& stream, const Number& lease, const Status& why);
   void Close(StreamId id, const Status& why);
   void WakeBuilders();
+  StageTotal& TotalOf(std::string_view stage);
   /// Returns why wants for a plan are refused. REQUIRES: the plan is not ready.
   Status WhyNotReady(const std::string& fingerprint) const;
   /// Ends a plan that was ready and cannot be served any more. Its built batches are forgotten.
@@ -192,7 +201,7 @@ class WorkerMachine {
   Time last_look_;
   Time last_tick_;
 
-  std::map<std::string, StageTotal> build_seconds_;
+  std::map<std::string, StageTotal, std::less<>> build_seconds_;
   double mean_build_seconds_ = 0;
   double send_blocked_seconds_ = 0;
   std::uint64_t sent_batches_ = 0;

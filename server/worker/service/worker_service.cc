@@ -7,7 +7,6 @@
 
 #include "common/system/nonce.h"
 #include "common/transport/convert/places.h"
-#include "server/pipeline/stage_clock.h"
 #include "server/worker/service/read_memory_use.h"
 
 namespace millrace {
@@ -228,8 +227,9 @@ void WorkerService::WatchMemory() {
 void WorkerService::AddMetrics(MetricSet& metrics) {
   refusals_.AddTo(metrics);
   MutexLock lock(mutex_);
-  for (const std::string_view stage : kTimedStageNames) {
-    metrics.Set(Metric::kBatchBuildSeconds, {std::string(stage)}, {});
+  // Every plan has these stages. The others follow from pipelines.
+  for (const char* const stage : {"shuffle", "closure", "batch"}) {
+    metrics.Set(Metric::kBatchBuildSeconds, {stage}, {});
   }
   for (const auto& [stage, total] : machine_.build_seconds()) {
     metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);

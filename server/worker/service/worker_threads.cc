@@ -9,6 +9,30 @@
 #include "server/worker/service/worker_service.h"
 
 namespace millrace {
+namespace {
+
+using StageTook = WorkerMachine::StageTook;
+
+/// How long each stage of one batch took. Stages of one name are added up.
+std::vector<StageTook> Took(const std::vector<BatchScratch::StageTime>& before,
+                            const std::vector<BatchScratch::StageTime>& after) {
+  std::vector<StageTook> stages;
+  stages.reserve(after.size());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const double seconds = after[i].seconds - before[i].seconds;
+    const auto same = std::find_if(stages.begin(), stages.end(), [&](const StageTook& other) {
+      return other.stage == after[i].stage;
+    });
+    if (same != stages.end()) {
+      same->seconds += seconds;
+    } else {
+      stages.push_back({after[i].stage, seconds});
+    }
+  }
+  return stages;
+}
+
+}  // namespace
 
 void WorkerService::BuildLoop(BuilderScratch& scratch) {
   while (std::optional<Build> build = TakeBuild(scratch)) {
@@ -51,18 +75,13 @@ WorkerService::BuildOutcome WorkerService::BuildOne(const Build& build,
 
 void WorkerService::OnBuilt(BuildOutcome outcome, const BuilderScratch& scratch) {
   const auto& [task, built, began, ended, before, after] = outcome;
+  const std::vector<StageTook> stages = Took(before, after);
   MutexLock lock(mutex_);
   building_.erase(&scratch);
   if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
   if (!built.ok()) {
     machine_.OnBuildFailed(task, built.status(), ended);
   } else {
-    std::vector<WorkerMachine::StageTook> stages;
-    stages.reserve(after.size());
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      const double earlier = i < before.size() ? before[i].seconds : 0;
-      stages.push_back({after[i].stage, after[i].seconds - earlier});
-    }
     const std::uint64_t bytes = (*built)->batch->bytes().size();
     machine_.OnBuilt(task, std::move(outcome.built).value(), bytes, ToSeconds(ended - began),
                      stages, ended);

@@ -78,8 +78,7 @@ TEST_CASE("delivered batches of a CSR graph are the plain closures of their exam
       const ExampleId id = plan->ExampleAt(3, place);
       const auto plain = PlainClosure(graph.plain, Wide(graph.csr.roots[id.value()]), options);
       if (!plain) {
-        RC_ASSERT((*packed)->info().dropped[dropped++] ==
-                  (DroppedExample{id, kCsrUnlabelled}));
+        RC_ASSERT((*packed)->info().dropped[dropped++] == (DroppedExample{id, kCsrUnlabelled}));
         continue;
       }
       RC_ASSERT((*packed)->info().example_ids[row] == id);
@@ -215,29 +214,51 @@ TEST_CASE("a scratch says what its time went into, stage by stage", "[plan]") {
 }
 
 TEST_CASE("a clock of stages says which one runs, from the first to the end", "[plan]") {
-  StageClock clock(false);
+  StageClock clock;
   CHECK(clock.stage().empty());
-  clock.Begin(kShuffleStage);
+  clock.Begin(TimedStage::kShuffle);
   CHECK(clock.stage() == "shuffle");
-  clock.Done(kShuffleStage);
+  clock.Next(TimedStage::kClosure);
   CHECK(clock.stage() == "closure");
-  clock.Done(kClosureStage);
+  clock.Next(TimedStage::kBatch);
   CHECK(clock.stage() == "batch");
-  clock.Done(kBatchStage);
+  clock.End();
   CHECK(clock.stage().empty());
-  clock.Begin(kClosureStage);  // a batch of given examples has nothing to shuffle
+  clock.Begin(TimedStage::kClosure);  // a batch of given examples has nothing to shuffle
   CHECK(clock.stage() == "closure");
 }
 
-TEST_CASE("tensors are a stage of plans that compute some", "[plan]") {
-  StageClock clock(true);
-  clock.Begin(kClosureStage);
-  clock.Done(kClosureStage);
-  CHECK(clock.stage() == "tensors");
-  clock.Done(kTensorsStage);
+TEST_CASE("each part of a program is a stage between closure and batch", "[plan]") {
+  const std::vector<std::string> parts = {"bits+take", "expr"};
+  StageClock clock(parts);
+  clock.Begin(TimedStage::kClosure);
+  clock.OnPart(0);
+  CHECK(clock.stage() == "tensors: bits+take");
+  clock.OnPart(1);
+  CHECK(clock.stage() == "tensors: expr");
+  clock.OnEnd();
   CHECK(clock.stage() == "batch");
-  CHECK(clock.times().size() == 4);
-  CHECK(StageClock(false).times().size() == 3);
+  std::vector<std::string> stages;
+  for (const BatchScratch::StageTime& time : clock.times()) stages.emplace_back(time.stage);
+  CHECK(stages == std::vector<std::string>{"shuffle", "closure", "tensors: bits+take",
+                                           "tensors: expr", "batch"});
+  CHECK(StageClock().times().size() == 3);
+}
+
+TEST_CASE("a scratch says what the operations of a plan took", "[plan]") {
+  const auto plan = MakePlan(Singles(10),
+                             "batch: {size: 2}\n"
+                             "tensors: {label: {cast: node_label, dtype: float64, at: worker}}\n"
+                             "output: [label]\n");
+  const auto scratch = plan->NewScratch();
+  REQUIRE(plan->Batch(0, {0, 10}, *scratch).ok());
+  std::vector<std::string> stages;
+  for (const BatchScratch::StageTime& time : scratch->stage_times()) {
+    stages.emplace_back(time.stage);
+    CHECK(time.seconds > 0);
+  }
+  CHECK(stages == std::vector<std::string>{"shuffle", "closure", "tensors: cast", "batch"});
+  CHECK(scratch->stage().empty());
 }
 
 TEST_CASE("a scratch names no stage between batches", "[plan]") {

@@ -137,6 +137,29 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   CHECK(Cell(frame, "JOB", "train  live", "BATCHES/S") == "10.0");
 }
 
+TEST_CASE("operations are stages of a build, of which the smaller ones are added up", "[top]") {
+  const auto with = [](double uptime, int stages) {
+    v1::ServiceStatus status = At(uptime);
+    v1::WorkerStatus& worker = AddWorker(status, 1, "alpha");
+    worker.set_counted_seconds(uptime);
+    for (int i = 0; i < stages; ++i) {
+      v1::StageSeconds& stage = *worker.add_build();
+      stage.set_stage("tensors: " + std::string(1, static_cast<char>('a' + i)));
+      stage.set_seconds(i * (uptime - 100) / 10);
+    }
+    return status;
+  };
+  const auto build = [&](int stages) {
+    const v1::ServiceStatus before = with(100, stages);
+    return Cell(TopFrame(&before, with(101, stages), {}), "WORKER", "alpha", "BUILD (S/S)");
+  };
+  CHECK(build(2) == "tensors: a 0.00, tensors: b 0.10");
+  CHECK(build(6).find("others") == std::string::npos);
+  CHECK(build(8) ==
+        "tensors: d 0.30, tensors: e 0.40, tensors: f 0.50, tensors: g 0.60, tensors: h 0.70, "
+        "3 others 0.30");
+}
+
 TEST_CASE("a rate that is not known yet is a dash", "[top]") {
   v1::ServiceStatus now = At(102);
   AddWorker(now, 1, "alpha").set_sent_batches(5);

@@ -102,6 +102,24 @@ TEST_CASE("a worker that lives says how many batches it has sent", "[worker][ali
   CHECK(m.batches_sent == 1);
 }
 
+TEST_CASE("a worker counts the time of each stage, and tells only so many apart", "[worker]") {
+  Machine m;
+  constexpr int kBatches = 100;
+  m.Wants(kBatches);
+  for (int i = 0; i < kBatches; ++i) {
+    const std::optional<BuildQueue::Task> task = m.state.NextBuild();
+    REQUIRE(task);
+    const std::string operation = "tensors: " + std::to_string(i);
+    m.state.OnBuilt(*task, nullptr, 0, 0.25, {{"closure", 0.125}, {operation, 0.125}}, m.now);
+  }
+  const auto& stages = m.state.build_seconds();
+  CHECK(stages.size() == WorkerMachine::kMaxStages);
+  CHECK(stages.at("closure").count == kBatches);
+  CHECK(stages.at("closure").seconds == kBatches * 0.125);
+  CHECK(stages.at("tensors: 61").count == 1);
+  CHECK(stages.at("others").count == kBatches - 62);
+}
+
 TEST_CASE("a worker that stood still has missed nothing that it can tell", "[worker][alive]") {
   Machine m;
   m.Wants();

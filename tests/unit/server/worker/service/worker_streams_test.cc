@@ -161,6 +161,29 @@ TEST_CASE("a consumer that waits is told the stage of the build", "[worker][aliv
   }
 }
 
+TEST_CASE("metrics and reports have the time of each stage of builds, by name", "[worker]") {
+  Fixture f;
+  f.provider->plan->stages = {"closure", "tensors: take", "tensors: expr", "tensors: take"};
+  f.Serve();
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 3, 3));
+  for (int i = 0; i < 3; ++i) REQUIRE(consumer->Next());
+  MetricSet metrics;
+  f.worker->AddMetrics(metrics);
+  const auto& stages = metrics.histograms(Metric::kBatchBuildSeconds);
+  CHECK(stages.at({"closure"}).sum() == 3);
+  CHECK(stages.at({"tensors: expr"}).sum() == 3);
+  // A batch goes through this stage twice, and counts once.
+  CHECK(stages.at({"tensors: take"}).sum() == 6);
+  CHECK(stages.at({"tensors: take"}).count() == 3);
+  CHECK(stages.at({"shuffle"}).count() == 0);  // of every plan, so it is there from the start
+  const v1::WorkRequest report = f.Ask();
+  REQUIRE(report.build_size() == 3);
+  CHECK(report.build(2).stage() == "tensors: take");
+  CHECK(report.build(2).seconds() == 6);
+  CHECK(report.build(2).count() == 3);
+}
+
 TEST_CASE("a plan that was dropped and is asked for again builds as before", "[worker]") {
   Fixture f;
   for (int turn = 0; turn < 2; ++turn) {
