@@ -23,8 +23,9 @@ enum class SpanKind : std::uint8_t {
   kExpand = 10,
   kTaken = 11,
   kWaited = 12,
+  kOperation = 13,
 };
-inline constexpr std::size_t kSpanKinds = 13;
+inline constexpr std::size_t kSpanKinds = 14;
 
 struct Span {
   SpanKind kind = SpanKind::kBuild;
@@ -35,8 +36,10 @@ struct Span {
   Number lease;
   std::uint64_t epoch = 0;  // the batch's position
   std::uint64_t example = 0;
-  std::uint64_t bytes = 0;   // packed size; for a lease: the stride of its shard
-  std::uint32_t detail = 0;  // for a wait: its cause; for a lease: the batches of its shard
+  std::uint64_t bytes = 0;  // packed size; for a lease: the stride of its shard
+  // For a wait: its cause; for a lease: the batches of its shard; for an operation: the number of
+  // its name, which the tracer sets.
+  std::uint32_t detail = 0;
 };
 
 }  // namespace millrace

@@ -287,10 +287,12 @@ Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
 }
 
 Status BatchComputation::Run(const PackedBatch& packed,
-                             const std::function<std::span<std::byte>(std::size_t tensor)>& room) {
+                             const std::function<std::span<std::byte>(std::size_t tensor)>& room,
+                             ProgramObserver* observer) {
   MILLRACE_RETURN_IF_ERROR(CheckInputs());
   ProgramRun run;
   run.read_soon = false;  // a training step comes first
+  run.observer = observer;
   run.room = [&](std::size_t number, const TensorView& view) -> Result<std::span<std::byte>> {
     const Computation::Output& output = computation_.outputs_[number];
     if (output.splits) WriteSplits(view.splits, room(*output.splits));

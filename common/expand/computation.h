@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -33,6 +34,9 @@ class Computation : public std::enable_shared_from_this<Computation> {
   const std::vector<bool>& expanded() const { return expanded_; }
   /// The computed tensors as they are delivered, in their order.
   const std::vector<TensorSpec>& computed() const { return computed_; }
+
+  /// As Delivery::parts.
+  const std::vector<std::string>& parts() const { return program_->parts(); }
 
   /// DataLoss unless the batch has the tensors that travel.
   Status CheckTensors(const PackedBatch& packed) const;
@@ -71,9 +75,10 @@ class BatchComputation {
   /// travel, and these rows.
   Status LayOut(const PackedBatch& packed, RowRange rows, std::vector<ComputedPlace>& places);
   /// Computes the tensors of the batch that was laid out. `room` gives the memory of computed
-  /// tensor number `tensor`.
+  /// tensor number `tensor`. `observer` may be null.
   Status Run(const PackedBatch& packed,
-             const std::function<std::span<std::byte>(std::size_t tensor)>& room);
+             const std::function<std::span<std::byte>(std::size_t tensor)>& room,
+             ProgramObserver* observer);
 
  private:
   void SetInputs(const PackedBatch& packed, RowRange rows);

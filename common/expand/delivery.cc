@@ -15,6 +15,17 @@ Result<Delivery> Delivery::Make(std::vector<TensorSpec> tensors, TensorGraphText
   return delivery;
 }
 
+std::span<const std::string> Delivery::parts() const {
+  if (computation_ == nullptr) return {};
+  return computation_->parts();
+}
+
+Delivery Delivery::WatchedBy(ProgramObserver* observer) const {
+  Delivery watched = *this;
+  watched.observer_ = observer;
+  return watched;
+}
+
 std::vector<DeliveryTensor> Delivery::Tensors(std::span<const TensorSpec> tensors) const {
   std::vector<DeliveryTensor> delivered;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

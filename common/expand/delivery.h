@@ -24,6 +24,7 @@
 
 namespace millrace {
 
+class ProgramObserver;
 struct TensorGraphText;
 
 namespace internal {
@@ -56,12 +57,20 @@ class Delivery {
   /// What is delivered of batches with these tensors, in its order. REQUIRES: if the delivery was
   /// made by Make, it was made for them.
   std::vector<DeliveryTensor> Tensors(std::span<const TensorSpec> tensors) const;
+  /// What takes time when tensors are computed (Program::parts); none if none are.
+  std::span<const std::string> parts() const;
+  /// This delivery, and `observer` is told when the parts of a computation begin. It has to outlive
+  /// what is expanded with the result.
+  Delivery WatchedBy(ProgramObserver* observer) const;
+
   /// Null if the tensors that travel are delivered.
   const std::shared_ptr<const internal::Computation>& computation() const { return computation_; }
+  ProgramObserver* observer() const { return observer_; }
 
  private:
   DType index_dtype_;
   std::shared_ptr<const internal::Computation> computation_;
+  ProgramObserver* observer_ = nullptr;
 };
 
 }  // namespace millrace

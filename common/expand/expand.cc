@@ -259,6 +259,7 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& d
   layout.rows = rows.value_or(RowRange{0, packed.graphs()});
   layout.index_dtype = index_dtype;
   layout.computation = delivery.computation();
+  layout.observer = delivery.observer();
   if (layout.computation != nullptr) {
     MILLRACE_RETURN_IF_ERROR(layout.computation->CheckTensors(packed));
     layout.expanded = layout.computation->expanded();
@@ -318,7 +319,7 @@ Status ComputeInto(const PackedBatch& packed, const ExpandLayout& layout,
     std::memset(begin + bytes, 0, RoundUp(bytes) - bytes);
     return std::span(begin, bytes);
   };
-  return layout.batch_computation->Run(packed, room);
+  return layout.batch_computation->Run(packed, room, layout.observer);
 }
 
 std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,

@@ -74,6 +74,7 @@ struct ExpandLayout {
   std::uint64_t bytes = 0;                                   // all tensors with padding
   std::shared_ptr<const internal::Computation> computation;  // null: nothing is computed
   std::shared_ptr<internal::BatchComputation> batch_computation;
+  ProgramObserver* observer = nullptr;  // that of the delivery
 
   /// The size of one packed tensor as it is delivered, without padding.
   std::uint64_t tensor_bytes(std::size_t tensor) const;

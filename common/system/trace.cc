@@ -10,6 +10,31 @@ void Tracer::Record(const Span& span) {
   if (!on() || span.begin == Time{}) return;
   const Time end = span.end == Time{} ? clock_->Now() : span.end;
   MutexLock lock(mutex_);
+  Keep(span, end);
+}
+
+void Tracer::RecordOperation(Span span, std::string_view name) {
+  if (!on() || span.begin == Time{}) return;
+  span.kind = SpanKind::kOperation;
+  MutexLock lock(mutex_);
+  span.detail = NumberOf(name);
+  Keep(span, span.end);
+}
+
+std::uint32_t Tracer::NumberOf(std::string_view name) {
+  auto known = std::find(names_.begin(), names_.end(), name);
+  if (known == names_.end()) {
+    if (names_.size() + 1 < kMostNames) {
+      names_.emplace_back(name);
+    } else if (names_.size() < kMostNames) {
+      names_.emplace_back("others");
+    }
+    known = names_.end() - 1;
+  }
+  return static_cast<std::uint32_t>(known - names_.begin());
+}
+
+void Tracer::Keep(const Span& span, Time end) {
   if (end > until_) on_.store(false, std::memory_order_relaxed);
   if (!on() || span.begin < from_) return;
   const bool full = size_ == capacity_;
@@ -33,6 +58,7 @@ void Tracer::Start(std::uint64_t trace, Time until) {
     ring_.resize(capacity_);
     first_ = size_ = 0;
     dropped_ = 0;
+    names_.clear();
   }
   until_ = until;
   // A late request must not start a trace again that has been taken to its end already.
@@ -46,6 +72,7 @@ Tracer::Taken Tracer::Take(std::size_t most) {
   if (clock_->Now() >= until_) on_.store(false, std::memory_order_relaxed);
   taken.trace = trace_;
   taken.dropped = dropped_;
+  taken.names = names_;
   const std::size_t count = std::min(size_, most);
   taken.spans.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {

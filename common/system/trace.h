@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,8 @@ namespace millrace {
 class Tracer {
  public:
   static constexpr std::size_t kCapacity = std::size_t{1} << 15;  // 3 MB
+  /// The most names of operations in one trace. All further ones are `others`.
+  static constexpr std::size_t kMostNames = 256;
 
   explicit Tracer(std::shared_ptr<const Clock> clock, std::size_t capacity = kCapacity)
       : clock_(std::move(clock)), capacity_(capacity) {}
@@ -38,16 +42,19 @@ class Tracer {
   /// Records a span that has ended. It is ignored if no trace is on, if it began before the trace,
   /// or if its begin is unset.
   void Record(const Span& span);
+  /// Records a span of kind kOperation, with the operation's name. REQUIRES: its end is set.
+  void RecordOperation(Span span, std::string_view name);
 
   /// Records until `until`. If this is a new trace, what is left of the one before is dropped. If
   /// it is the same trace again, only its end moves. The numbers of traces begin at 1.
   void Start(std::uint64_t trace, Time until);
 
   struct Taken {
-    std::uint64_t trace = 0;    // 0: no trace since the last one ended
-    std::vector<Span> spans;    // in the order in which they ended
-    std::uint64_t dropped = 0;  // lost spans of this trace so far
-    bool done = false;          // the trace is over and all is taken; the next Take gives none
+    std::uint64_t trace = 0;         // 0: no trace since the last one ended
+    std::vector<Span> spans;         // in the order in which they were recorded
+    std::vector<std::string> names;  // of the trace's operations so far, by number
+    std::uint64_t dropped = 0;       // lost spans of this trace so far
+    bool done = false;               // the trace is over and all is taken; the next Take gives none
   };
   /// Removes and returns the oldest spans, at most `most`.
   Taken Take(std::size_t most);
@@ -56,6 +63,9 @@ class Tracer {
   static std::uint32_t ThreadLane();
 
  private:
+  void Keep(const Span& span, Time end) MILLRACE_REQUIRES(mutex_);
+  std::uint32_t NumberOf(std::string_view name) MILLRACE_REQUIRES(mutex_);
+
   const std::shared_ptr<const Clock> clock_;
   const std::size_t capacity_;
   std::atomic<bool> on_{false};
@@ -67,6 +77,7 @@ class Tracer {
   std::size_t first_ MILLRACE_GUARDED_BY(mutex_) = 0;   // place of the oldest span
   std::size_t size_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> names_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

@@ -31,6 +31,9 @@ void TracePeer::OnAsk(const v1::TraceAsk& ask) {
 void TracePeer::Fill(Number id, v1::TraceReport& report) {
   const Tracer::Taken taken = tracer_.Take(kMostInMessage);
   for (const Span& span : taken.spans) AppendTo(*report.mutable_spans(), span);
+  if (!taken.spans.empty()) {
+    for (const std::string& name : taken.names) report.mutable_spans()->add_names(name);
+  }
   MutexLock lock(mutex_);
   report.set_trace(taken.trace);
   report.set_name(name_);

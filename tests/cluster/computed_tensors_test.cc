@@ -3,13 +3,18 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "common/transport/convert/spans.h"
 #include "tests/support/test_cluster.h"
 
 namespace millrace {
@@ -115,6 +120,92 @@ TEST_CASE("tensors of a pipeline are delivered with the same values, wherever th
     }
     CHECK(described == NamesOf(*batch));
   }
+}
+
+/// Collects the names of operations that each role has recorded, and what sessions are described
+/// as.
+class OperationReader final : public StreamHandler<v1::TraceChunk> {
+ public:
+  void OnMessage(v1::TraceChunk chunk) override {
+    MutexLock lock(mutex_);
+    if (chunk.began() != 0) began_ = true;
+    for (std::size_t row = 0; row < SpanCount(chunk.spans()); ++row) {
+      const Span span = SpanAt(chunk.spans(), row);
+      if (span.kind != SpanKind::kOperation) continue;
+      names_[chunk.process().role()].insert(std::string(OperationOf(chunk.spans(), span)));
+    }
+    for (const v1::TraceSession& session : chunk.sessions()) {
+      if (!session.dataset().empty()) {
+        described_.insert(session.job() + " " + session.dataset() + " " + session.kind());
+      }
+    }
+    changed_.NotifyAll();
+  }
+  void OnWriteDone() override {}
+  void OnClosed(const Status&) override {}
+
+  void WaitForBegin() {
+    MutexLock lock(mutex_);
+    while (!began_) changed_.Wait(mutex_);
+  }
+  /// The names of the operations that `role` has recorded so far.
+  std::set<std::string> Names(v1::TraceRole role) {
+    MutexLock lock(mutex_);
+    return names_[role];
+  }
+  /// "JOB DATASET KIND" of each session that is described.
+  std::set<std::string> Described() {
+    MutexLock lock(mutex_);
+    return described_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool began_ MILLRACE_GUARDED_BY(mutex_) = false;
+  std::map<v1::TraceRole, std::set<std::string>> names_ MILLRACE_GUARDED_BY(mutex_);
+  std::set<std::string> described_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+TEST_CASE("status and trace name the operations of workers, and the trace those of consumers",
+          "[cluster][tensors][trace]") {
+  TestCluster cluster;
+  cluster.AddWorker("w0");
+  const auto reader = std::make_shared<OperationReader>();
+  const auto trace = cluster.Trace(reader);
+  reader->WaitForBegin();
+  const auto session = Connect(cluster,
+                               "tensors:\n"
+                               "  label: {cast: node_label, dtype: float64, at: worker}\n"
+                               "  hot: {one_hot: faithful, depth: 2, at: consumer}\n"
+                               "output: [label, hot]\n",
+                               "named");
+  // Workers and consumers record nothing before they are asked to, which may take some epochs.
+  const std::set<std::string> at_worker = {"tensors: cast"};
+  const std::set<std::string> at_consumer = {"tensors: one_hot", "tensors: widen"};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < end) {
+    while (session->Next().value()) {
+    }
+    if (reader->Names(v1::TRACE_WORKER) == at_worker &&
+        reader->Names(v1::TRACE_CONSUMER) == at_consumer) {
+      break;
+    }
+    REQUIRE(session->NextEpoch().value());
+  }
+  CHECK(reader->Names(v1::TRACE_WORKER) == at_worker);
+  CHECK(reader->Names(v1::TRACE_CONSUMER) == at_consumer);
+  CHECK(reader->Described() == std::set<std::string>{"named data coq"});
+  std::set<std::string> stages;
+  while (stages.empty() && std::chrono::steady_clock::now() < end) {
+    const v1::ServiceStatus status = cluster.Status().value();
+    for (const v1::StageSeconds& stage : status.workers(0).build()) {
+      stages.insert(stage.stage());
+      CHECK(stage.count() > 0);
+    }
+    std::this_thread::yield();
+  }
+  CHECK(stages == std::set<std::string>{"batch", "closure", "shuffle", "tensors: cast"});
 }
 
 TEST_CASE("a value that a consumer cannot compute ends its session, and no other",

@@ -138,6 +138,24 @@ def test_a_batch_is_followed_from_its_lease_to_the_loop():
               f"{whole} whole ways of ranks {ranks} in a trace of {len(trace.spans)} spans")
 
 
+def test_operations_have_spans_with_their_names_and_all_spans_name_the_dataset():
+    sets = ["tensors.label={cast: node_label, dtype: float64, at: worker}",
+            "tensors.hot={one_hot: faithful, depth: 2, at: consumer}", "output=[label, hot]"]
+    with cluster(DATA) as c:
+        c.serve()
+        own = [word for text in sets for word in ("--set", text)]
+        started(c.consumer(1, job="named", epochs=1000, extra=[*STEADY, *own]), c)
+        trace, _ = take(c, 1)
+        roles = {pid: name.split()[0] for pid, name in trace.processes.items()}
+        named = {(roles[span["pid"]], span["name"]) for span in trace.spans
+                 if span["name"].startswith("tensors: ")}
+        check(named == {("worker", "tensors: cast"), ("consumer", "tensors: widen"),
+                        ("consumer", "tensors: one_hot")}, str(named))
+        for span in trace.spans:
+            check((span["args"]["dataset"], span["args"]["kind"]) == ("data", "coq"), str(span))
+        check_rows(trace)
+
+
 def test_a_wait_is_in_the_trace_before_it_ends():
     with cluster(DATA) as c:
         c.dispatcher()

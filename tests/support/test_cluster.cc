@@ -163,6 +163,9 @@ void TestCluster::StartDispatcher() {
   auto dispatcher = DispatcherService::Start(
       DispatcherOptions{}, store_, MakePlanCompiler(library_, true), clock_, MakeNullLogger());
   if (!dispatcher.ok()) return;
+  if (library_->Open("data").ok()) {
+    (*dispatcher)->SetDataset("data", ToProto(*library_->GetStatus("data")));
+  }
   network_.AddDispatcher(kDispatcher, *dispatcher);
   MutexLock lock(mutex_);
   dispatcher_ = std::move(dispatcher).value();

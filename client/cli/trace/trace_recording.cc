@@ -19,14 +19,14 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::array<std::string_view, kSpanKinds> kSpanKindNames = {
-    "",     "lease",   "build",  "shuffle", "closure", "batch", "seal",
-    "send", "receive", "gather", "expand",  "taken",   "waited"};
+    "",     "lease",   "build",  "shuffle", "closure", "batch",  "seal",
+    "send", "receive", "gather", "expand",  "taken",   "waited", "operation"};
 
 /// The kinds of rows in which a process's spans are drawn. Spans in one row do not overlap, except
 /// that one may lie within another.
 enum class Track : std::uint8_t { kLeases, kBuilder, kSends, kReceives, kExpands, kLoop };
 
-Track TrackOf(SpanKind kind) {
+Track TrackOf(SpanKind kind, v1::TraceRole role) {
   switch (kind) {
     case SpanKind::kLease:
       return Track::kLeases;
@@ -40,6 +40,8 @@ Track TrackOf(SpanKind kind) {
     case SpanKind::kTaken:
     case SpanKind::kWaited:
       return Track::kLoop;
+    case SpanKind::kOperation:
+      return role == v1::TRACE_CONSUMER ? Track::kExpands : Track::kBuilder;
     default:
       return Track::kBuilder;
   }
@@ -130,10 +132,11 @@ class Writer {
     }
   }
 
-  void Write(const TraceRecording::ProcessKey& key, const Span& span) {
+  /// `operation`: the name of a span of kind kOperation, otherwise empty.
+  void Write(const TraceRecording::ProcessKey& key, const Span& span, std::string_view operation) {
     const v1::TraceProcess& process = processes_.at(key);
     const int pid = pids_.at(key);
-    const Track track = TrackOf(span.kind);
+    const Track track = TrackOf(span.kind, process.role());
     const int tid = Tid(pid, track, span.lane);
     const std::int64_t begin = span.begin.since_boot.count() - process.clock_offset_ns() - began_;
     const std::int64_t length = std::max<std::int64_t>(0, (span.end - span.begin).count());
@@ -142,9 +145,11 @@ class Writer {
     if (span.kind == SpanKind::kWaited && span.detail < kWaitCauses) {
       name += fmt::format(": {}", WaitCauseName(static_cast<WaitCause>(span.detail)));
     }
+    if (!operation.empty()) name = operation;
     Event(fmt::format(
-        R"("ph":"X","name":"{}","cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})", name,
-        RoleName(process.role()), pid, tid, Microseconds(begin), Microseconds(length), Args(span)));
+        R"("ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})",
+        JsonText(name), RoleName(process.role()), pid, tid, Microseconds(begin),
+        Microseconds(length), Args(span)));
     if (!InFlow(span.kind)) return;
     const Stop stop{span.kind, begin, pid, tid};
     if (span.kind == SpanKind::kLease) {
@@ -228,6 +233,10 @@ class Writer {
       add("rank", fmt::format("{}", named->session->rank()));
       if (named->session->replica() != 0) {
         add("replica", fmt::format("{}", named->session->replica()));
+      }
+      for (const auto& [name, value] : {std::pair("dataset", named->session->dataset()),
+                                        std::pair("kind", named->session->kind())}) {
+        if (!value.empty()) add(name, JsonText(value));
       }
     }
     // A consumer that waits to be let in waits for no batch.
@@ -327,11 +336,13 @@ void TraceRecording::WriteJson(const std::function<void(std::string_view)>& out)
   Writer writer(out, began_, processes_, sessions_);
   const auto each = [this](auto f) {
     for (const auto& [key, spans] : chunks_) {
-      for (std::size_t row = 0; row < SpanCount(spans); ++row) f(key, SpanAt(spans, row));
+      for (std::size_t row = 0; row < SpanCount(spans); ++row) f(key, SpanAt(spans, row), spans);
     }
   };
-  each([&](const ProcessKey& key, const Span& span) { writer.Learn(key, span); });
-  each([&](const ProcessKey& key, const Span& span) { writer.Write(key, span); });
+  each([&](const ProcessKey& key, const Span& span, const v1::Spans&) { writer.Learn(key, span); });
+  each([&](const ProcessKey& key, const Span& span, const v1::Spans& spans) {
+    writer.Write(key, span, OperationOf(spans, span));
+  });
   writer.Finish(dropped(), clock_error_ns());
 }
 

@@ -65,13 +65,15 @@ std::shared_ptr<const PackedBatch> Prefetcher::TakePacked(std::uint64_t step) {
 
 Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> packed) {
   const Time began = tracer_.Begin();
+  OperationTimes times(tracer_, delivery_.parts());
+  const Delivery delivery = began == Time{} ? delivery_ : delivery_.WatchedBy(&times);
   std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
   for (std::uint32_t part = 0; part < parts_; ++part) {
     const RowRange rows = RowsOfPart(packed->graphs(), part, parts_);
-    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, delivery_, rows));
+    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, delivery, rows));
   }
-  return ExpandedBatch{std::move(packed), std::move(parts), began, tracer_.Begin(),
-                       Tracer::ThreadLane()};
+  return ExpandedBatch{std::move(packed), std::move(parts),     began,
+                       tracer_.Begin(),   Tracer::ThreadLane(), times.Take()};
 }
 
 bool Prefetcher::HasRoom() const {

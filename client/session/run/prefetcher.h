@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "client/device/device.h"
+#include "client/session/run/operation_times.h"
 #include "common/base/result.h"
 #include "common/batch/batch.h"
 #include "common/system/mutex.h"
@@ -31,6 +32,8 @@ struct ExpandedBatch {
   Time expand_began;  // both times are set only while a trace is taken
   Time expanded;
   std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
+  /// What was computed meanwhile, for the trace. Names live as long as the prefetcher.
+  std::vector<OperationTime> operations;
 };
 
 /// How far ahead of the loop batches are expanded.

@@ -1,5 +1,7 @@
 // Records spans of a session for a trace: batches expanded and taken, and the waits of the loop.
 
+#include <string>
+
 #include "client/session/run/session_runner.h"
 
 namespace millrace {
@@ -23,6 +25,13 @@ void SessionRunner::RecordTaken(std::uint64_t step, const client::ExpandedBatch&
   span.bytes = expanded.packed->bytes().size();
   span.lane = expanded.expand_lane;
   if (span.end != Time{}) trace_.tracer().Record(span);
+  for (const client::OperationTime& operation : expanded.operations) {
+    span.begin = operation.began;
+    span.end = operation.ended;
+    if (span.end == Time{}) continue;
+    trace_.tracer().RecordOperation(
+        span, std::string(Program::kStagePrefix) + std::string(operation.name));
+  }
   span.kind = SpanKind::kTaken;
   span.lane = 0;
   span.begin = began;

@@ -35,6 +35,8 @@ constexpr v1::SpanKind Twin(SpanKind kind) {
       return v1::SPAN_TAKEN;
     case SpanKind::kWaited:
       return v1::SPAN_WAITED;
+    case SpanKind::kOperation:
+      return v1::SPAN_OPERATION;
   }
   return v1::SPAN_KIND_UNSPECIFIED;
 }
@@ -90,6 +92,12 @@ Span SpanAt(const v1::Spans& columns, std::size_t row) {
   span.bytes = columns.bytes(i);
   span.detail = columns.detail(i);
   return span;
+}
+
+std::string_view OperationOf(const v1::Spans& columns, const Span& span) {
+  if (span.kind != SpanKind::kOperation) return {};
+  if (span.detail >= static_cast<std::uint32_t>(columns.names_size())) return {};
+  return columns.names(static_cast<int>(span.detail));
 }
 
 }  // namespace millrace

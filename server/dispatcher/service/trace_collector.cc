@@ -189,7 +189,16 @@ void TraceCollector::TellSessions(const DispatcherFacts& facts) {
     out.set_job(session.hello.job());
     out.set_rank(session.hello.rank());
     out.set_replica(session.hello.replica());
-    if (session.plan) *out.mutable_steps() = session.plan->spec.steps();
+    if (!session.plan) continue;
+    *out.mutable_steps() = session.plan->spec.steps();
+    const PlanFacts& plan = *session.plan->facts;
+    out.set_dataset(plan.dataset());
+    // A job goes on with its dataset when another one takes its id.
+    const auto dataset = facts.datasets().find(plan.dataset());
+    if (dataset != facts.datasets().end() &&
+        dataset->second.digest() == plan.fingerprint().dataset.ToHex()) {
+      out.set_kind(dataset->second.kind());
+    }
   }
   if (chunk.sessions_size() > 0) PassOn(std::move(chunk));
 }

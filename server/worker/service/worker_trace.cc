@@ -22,7 +22,8 @@ Duration ToDuration(double seconds) {
 
 }  // namespace
 
-// Stages run one after another, so each one began when the one before it ended.
+// Stages run one after another, so each one began when the one before it ended. Those that are not
+// of every plan are operations.
 void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time ended,
                                 const StageTimes& before, const StageTimes& after) {
   const Number session = machine_.SessionOf(task.stream);
@@ -39,14 +40,15 @@ void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time e
   trace_.tracer().Record(span);
   span.end = began;
   for (std::size_t i = 0; i < after.size(); ++i) {
+    span.begin = span.end;
+    span.end = std::min(span.begin + ToDuration(after[i].seconds - before[i].seconds), ended);
     const auto stage = std::find_if(kStages.begin(), kStages.end(), [&](const auto& known) {
       return known.first == after[i].stage;
     });
-    span.begin = span.end;
-    span.end =
-        span.begin + ToDuration(after[i].seconds - (i < before.size() ? before[i].seconds : 0));
-    span.end = std::min(span.end, ended);
-    if (stage == kStages.end()) continue;
+    if (stage == kStages.end()) {
+      trace_.tracer().RecordOperation(span, after[i].stage);
+      continue;
+    }
     span.kind = stage->second;
     trace_.tracer().Record(span);
   }

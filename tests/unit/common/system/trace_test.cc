@@ -1,6 +1,7 @@
 #include "common/system/trace.h"
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -51,6 +52,33 @@ TEST_CASE("spans are taken in the order of their ends, each once", "[trace]") {
   REQUIRE(taken.spans.size() == 1);
   CHECK(taken.spans[0].example == 2);
   CHECK(tracer.Take(2).spans.empty());
+}
+
+TEST_CASE("operations are recorded with their names, of which there are only so many", "[trace]") {
+  const auto clock = std::make_shared<FakeClock>();
+  Tracer tracer(clock);
+  tracer.Start(7, clock->Now() + seconds(1));
+  Span span = At(clock->Now(), 1);
+  span.end = clock->Now();
+  for (const char* const name : {"take", "expr", "take"}) tracer.RecordOperation(span, name);
+  Tracer::Taken taken = tracer.Take(10);
+  REQUIRE(taken.spans.size() == 3);
+  CHECK(taken.spans[0].kind == SpanKind::kOperation);
+  CHECK(taken.names == std::vector<std::string>{"take", "expr"});
+  CHECK(taken.spans[0].detail == 0);
+  CHECK(taken.spans[1].detail == 1);
+  CHECK(taken.spans[2].detail == 0);
+
+  for (int i = 0; i < 1000; ++i) tracer.RecordOperation(span, "operation " + std::to_string(i));
+  taken = tracer.Take(2000);
+  CHECK(taken.names.size() == Tracer::kMostNames);
+  CHECK(taken.names.back() == "others");
+  CHECK(taken.spans.back().detail == Tracer::kMostNames - 1);
+
+  // Another trace has other names.
+  tracer.Start(8, clock->Now() + seconds(1));
+  tracer.RecordOperation(span, "cast");
+  CHECK(tracer.Take(10).names == std::vector<std::string>{"cast"});
 }
 
 TEST_CASE("a span whose begin was not recorded is none", "[trace]") {

@@ -209,6 +209,58 @@ TEST_CASE("a wait says what for", "[trace]") {
   CHECK(Text(events[0], "name") == "waited: build");
 }
 
+TEST_CASE("operations have their names, and the rows of the batches that they are part of",
+          "[trace]") {
+  TraceRecording recording;
+  recording.Add(Begin());
+  v1::TraceChunk worker = Chunk(v1::TRACE_WORKER, 2, "w");
+  AddSpan(worker, SpanKind::kBuild, 1, 9, 16, 77);
+  AddSpan(worker, SpanKind::kOperation, 2, 3, 16, 77);
+  AddSpan(worker, SpanKind::kOperation, 3, 4, 16, 77);
+  worker.mutable_spans()->add_names("tensors: bits+slice+take");
+  worker.mutable_spans()->add_names("tensors: \"\n");
+  worker.mutable_spans()->set_detail(2, 1);
+  v1::TraceChunk consumer = Chunk(v1::TRACE_CONSUMER, 5, "c");
+  AddSpan(consumer, SpanKind::kExpand, 10, 20, 16, 3);
+  AddSpan(consumer, SpanKind::kOperation, 11, 12, 16, 3);  // each chunk has names of its own
+  consumer.mutable_spans()->add_names("tensors: expr");
+  AddSpan(consumer, SpanKind::kOperation, 13, 14, 16, 3);
+  consumer.mutable_spans()->set_detail(2, 9);  // no such name
+  recording.Add(worker);
+  recording.Add(consumer);
+  const Struct json = Json(recording);
+  std::map<std::string, Struct> events;
+  for (const Struct& event : Events(json, "X")) events[Text(event, "name")] = event;
+  REQUIRE(events.size() == 6);
+  const auto row = [&](const char* name) { return Number(events.at(name), "tid"); };
+  CHECK(Number(events.at("tensors: bits+slice+take"), "ts") == 2);
+  CHECK(row("tensors: bits+slice+take") == row("build"));
+  CHECK(row("tensors: \"\n") == row("build"));
+  CHECK(row("tensors: expr") == row("expand"));
+  CHECK(row("operation") == row("expand"));
+  CHECK(Number(Args(events.at("tensors: expr")), "step") == 2);
+}
+
+TEST_CASE("spans name the dataset of their job, and its kind", "[trace]") {
+  TraceRecording recording;
+  v1::TraceChunk begin = Begin();
+  begin.mutable_sessions(0)->set_dataset("papers");
+  begin.mutable_sessions(0)->set_kind("graph");
+  recording.Add(begin);
+  v1::TraceChunk dispatcher = Chunk(v1::TRACE_DISPATCHER, 0, "d");
+  AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);
+  recording.Add(dispatcher);
+  v1::TraceChunk worker = Chunk(v1::TRACE_WORKER, 2, "w");
+  AddSpan(worker, SpanKind::kBuild, 3, 4);
+  recording.Add(worker);
+  for (const Struct& event : Events(Json(recording), "X")) {
+    CHECK(Text(Args(event), "dataset") == "papers");
+    CHECK(Text(Args(event), "kind") == "graph");
+  }
+  // Before the plan is compiled, nothing is known.
+  CHECK(Args(Events(Json(OneBatch()), "X").front()).fields().count("dataset") == 0);
+}
+
 TEST_CASE("the last word about a clock counts for all spans, and its error is told", "[trace]") {
   TraceRecording recording;
   recording.Add(Begin());

@@ -35,8 +35,7 @@ class CountingDevice final : public Device {
 };
 
 struct Prefetching {
-  explicit Prefetching(const ExpandDepth& depth)
-      : prefetcher(device, 1, depth, tracer, [] {}) {
+  explicit Prefetching(const ExpandDepth& depth) : prefetcher(device, 1, depth, tracer, [] {}) {
     for (std::uint64_t step = 0; step < 6; ++step) {
       prefetcher.Push(step, NumbersBatch(0, {step * 100, 100}));
     }
@@ -63,6 +62,39 @@ TEST_CASE("so many bytes are expanded ahead of the loop, the first batch whateve
   CHECK(two.device->Stops(3));
   Prefetching one({.batches = 6, .bytes = 1});
   CHECK(one.device->Stops(1));
+}
+
+TEST_CASE("an expansion says when each operation ran, while a trace is taken",
+          "[prefetcher][trace]") {
+  const auto clock = std::make_shared<SystemClock>();
+  Tracer tracer(clock);
+  Prefetcher prefetcher(MakeHostDevice(), /*parts=*/2, {}, tracer, [] {});
+  const std::shared_ptr<const PackedBatch> batch = NumbersBatch(0, {0, 10});
+  TensorGraphText program;
+  program.definitions = {
+      {"x",
+       "one_hot",
+       {"number"},
+       OperationParams({{"depth", std::int64_t{10}}, {"dtype", std::string("float32")}})}};
+  program.outputs = {{"x"}};
+  prefetcher.SetDelivery(
+      Delivery::Make({batch->tensors().front().spec}, std::move(program), DType::kInt32).value());
+  CHECK(prefetcher.Expand(batch)->operations.empty());
+
+  tracer.Start(1, clock->Now() + std::chrono::minutes(1));
+  const Result<ExpandedBatch> expanded = prefetcher.Expand(batch);
+  REQUIRE(expanded.ok());
+  std::vector<std::string> names;
+  Time last = expanded->expand_began;
+  for (const OperationTime& operation : expanded->operations) {
+    names.emplace_back(operation.name);
+    CHECK(operation.began >= last);
+    CHECK(operation.ended >= operation.began);
+    last = operation.ended;
+  }
+  CHECK(last <= expanded->expanded);
+  CHECK(names ==
+        std::vector<std::string>{"widen", "one_hot", "one_hot", "widen", "one_hot", "one_hot"});
 }
 
 }  // namespace

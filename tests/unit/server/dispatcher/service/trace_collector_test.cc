@@ -8,6 +8,7 @@
 
 #include "common/transport/convert/spans.h"
 #include "server/dispatcher/service/server_stream.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace {
 namespace {
@@ -55,6 +56,7 @@ struct TraceFixture {
     report.set_sent(ask.sent() + 5'000'000'000);
     report.set_done(done);
     for (std::size_t i = 0; i < spans; ++i) AppendTo(*report.mutable_spans(), Span{});
+    report.mutable_spans()->add_names("tensors: take");
     return report;
   }
 
@@ -119,6 +121,8 @@ TEST_CASE("spans are passed on as they come, with whose they are and how its clo
   CHECK(reader->chunks[0].began() > 0);
   const v1::TraceChunk& chunk = reader->chunks.back();
   CHECK(SpanCount(chunk.spans()) == 3);
+  REQUIRE(chunk.spans().names_size() == 1);
+  CHECK(chunk.spans().names(0) == "tensors: take");
   CHECK(chunk.process().role() == v1::TRACE_CONSUMER);
   CHECK(chunk.process().name() == "peer");
   CHECK(chunk.process().id().n() == 2);
@@ -148,6 +152,39 @@ TEST_CASE("the dispatcher's own spans are in the trace", "[trace]") {
   CHECK(reader->chunks.back().process().role() == v1::TRACE_DISPATCHER);
   CHECK(reader->chunks.back().process().name() == "dispatcher:1");
   CHECK(SpanCount(reader->chunks.back().spans()) == 1);
+}
+
+TEST_CASE("a session is described with its dataset and the kind of it", "[trace]") {
+  TraceFixture f;
+  test::Harness h;
+  h.AddWorker("w");
+  const auto describe = [&](const std::string& digest) {
+    v1::DatasetState dataset;
+    dataset.set_digest(digest);
+    dataset.set_kind("graph");
+    h.Do(h.dispatcher->OnDataset("papers", dataset, h.now));
+    f.collector->Stop(OkStatus());
+    const auto reader = f.Read(2);
+    f.collector->Tick(h.dispatcher->facts(), 1);
+    f.Drain(*reader);
+    for (const v1::TraceChunk& chunk : reader->chunks) {
+      if (chunk.sessions_size() > 0) return chunk.sessions(0);
+    }
+    return v1::TraceSession();
+  };
+  h.hold_compiles = true;
+  const StreamId stream = h.Attach(test::HelloOptions{.yaml = test::Yaml("dataset=papers\n")});
+  const std::string digest = test::DatasetDigest("papers");
+  CHECK(describe(digest).dataset().empty());  // its plan is not compiled yet
+  h.AnswerCompiles();
+  REQUIRE(h.WelcomeOn(stream) != nullptr);
+  const v1::TraceSession session = describe(digest);
+  CHECK(session.dataset() == "papers");
+  CHECK(session.kind() == "graph");
+  CHECK(session.steps().size() == 4);
+  // The id now stands for another dataset, of which nothing says what kind the job's has.
+  CHECK(describe(test::DatasetDigest("others")).dataset() == "papers");
+  CHECK(describe(test::DatasetDigest("others")).kind().empty());
 }
 
 TEST_CASE("a reader that goes away ends its trace", "[trace]") {

@@ -1,0 +1,52 @@
+// Notes when each part of a computation ran, for a trace.
+//
+// Not thread-safe: belongs to the thread that expands a batch.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/operations/program.h"
+#include "common/system/trace.h"
+
+namespace millrace::client {
+
+/// A part of a computation that ran. An unset time means that no trace was taken then.
+struct OperationTime {
+  std::string_view name;  // one of Delivery::parts
+  Time began;
+  Time ended;
+};
+
+class OperationTimes final : public ProgramObserver {
+ public:
+  /// `names`: those of the parts (Delivery::parts). All of this has to outlive the object.
+  OperationTimes(const Tracer& tracer, std::span<const std::string> names)
+      : tracer_(tracer), names_(names) {}
+
+  void OnPart(std::size_t part) override {
+    const Time now = EndLast();
+    times_.push_back({names_[part], now, {}});
+  }
+  void OnEnd() override { EndLast(); }
+
+  std::vector<OperationTime> Take() { return std::exchange(times_, {}); }
+
+ private:
+  Time EndLast() {
+    const Time now = tracer_.Begin();
+    if (!times_.empty() && times_.back().ended == Time{}) times_.back().ended = now;
+    return now;
+  }
+
+  const Tracer& tracer_;
+  const std::span<const std::string> names_;
+  std::vector<OperationTime> times_;
+};
+
+}  // namespace millrace::client
