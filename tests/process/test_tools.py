@@ -239,6 +239,26 @@ def test_inspect_tells_what_a_dataset_and_a_plan_hold():
             check(words in out, f"'{words}' is not in:\n{out}")
 
 
+def test_every_report_about_a_dataset_says_its_kind():
+    with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
+        for kind, source in (("coq", "proof_states"), ("graph", "{roots: train}")):
+            data = pathlib.Path(folder) / kind
+            code, _, err = run("generate", data, "--kind", kind, "--nodes", "2000")
+            check(code == 0, err)
+            for command in ("index", "inspect", "verify", "warm"):
+                code, out, err = run(command, data)
+                check(code == 0 and out.splitlines()[0].split() == ["kind", kind],
+                      f"{command}: {out}\n{err}")
+                check(out.count("kind  ") == 1, f"{command}: {out}")
+            pipeline = pathlib.Path(folder) / f"{kind}.yaml"
+            pipeline.write_text(f"millrace: 1\ndataset: d\nsource: {source}\nbatch: {{size: 4}}\n")
+            code, out, err = run("inspect", pipeline, "--dataset", f"d={data}")
+            check(code == 0 and f"\nkind           {kind}\n" in out, f"inspect: {out}\n{err}")
+            code, out, err = run("where", pipeline, "--dataset", f"d={data}", "--example", 1)
+            check(code == 0 and out.splitlines()[0].endswith(f", of dataset d ({kind})"),
+                  f"where: {out}\n{err}")
+
+
 def test_indexing_again_reads_what_has_changed_and_says_how_much():
     with tempfile.TemporaryDirectory(prefix="millrace-test-") as folder:
         data = pathlib.Path(folder) / "data"

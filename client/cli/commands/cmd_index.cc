@@ -32,7 +32,7 @@ Status RunIndex(const IndexArguments& options) {
       WithProgress("indexing", open, [&folder](const DatasetOpenOptions& with_progress) {
         return folder.kind->Index(folder.dir, with_progress);
       }));
-  std::fputs(text.c_str(), stdout);
+  std::fputs((KindLine(folder) + text).c_str(), stdout);
   return OkStatus();
 }
 

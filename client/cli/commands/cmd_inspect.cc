@@ -51,6 +51,7 @@ Status InspectPlan(const InspectOptions& options) {
   }
   MILLRACE_RETURN_IF_ERROR(PrintLine(DescribePipeline(offline.pipeline())));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
+  MILLRACE_RETURN_IF_ERROR(PrintLine("kind           " + KindOf(offline)));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));
   std::fputs(text.c_str(), stdout);
   return OkStatus();
@@ -78,7 +79,7 @@ Status InspectDataset(const OfflineOptions& options) {
       WithProgress("indexing", open, [&folder](const DatasetOpenOptions& with_progress) {
         return folder.kind->Inspect(folder.dir, with_progress);
       }));
-  std::fputs(text.c_str(), stdout);
+  std::fputs((KindLine(folder) + text).c_str(), stdout);
   return OkStatus();
 }
 
@@ -131,8 +132,9 @@ void AddInspectCommand(Tool& tool) {
   command->add_flag("--operations", options->operations,
                     "print every operation's inputs, parameters, defaults and help");
   command
-      ->add_flag("--plan", options->plan,
-                 "print every tensor: its operation, type and place, what it takes, and what travels")
+      ->add_flag(
+          "--plan", options->plan,
+          "print every tensor: its operation, type and place, what it takes, and what travels")
       ->needs("--dataset");
   command->add_flag("--dot", options->dot, "print the graph of tensors for Graphviz")
       ->needs("--dataset");

@@ -22,7 +22,7 @@ Status Verify(const VerifyArguments& options) {
       WithProgress("verifying", options.open, [&folder](const DatasetOpenOptions& open) {
         return folder.kind->Verify(folder.dir, open);
       }));
-  std::fputs(text.c_str(), stdout);
+  std::fputs((KindLine(folder) + text).c_str(), stdout);
   return OkStatus();
 }
 

@@ -62,7 +62,7 @@ Status Warm(const WarmArguments& options) {
   const Result<WarmReport> report = WarmFiles(folder.dir, std::move(files), warm);
   bar.reset();
   MILLRACE_RETURN_IF_ERROR(report.status());
-  std::printf("%s", Describe(*report).c_str());
+  std::fputs((KindLine(folder) + Describe(*report)).c_str(), stdout);
   return OkStatus();
 }
 

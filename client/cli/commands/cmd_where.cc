@@ -92,6 +92,7 @@ Status RunWhere(const WhereOptions& options) {
     if (!fact.word.empty()) line += fmt::format(", {} {}", fact.word, FactText(fact));
   }
   if (!description.file.empty()) line += ", in " + description.file;
+  line += fmt::format(", of dataset {} ({})", offline.pipeline().dataset(), KindOf(offline));
   MILLRACE_RETURN_IF_ERROR(PrintLine(line));
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
                                                  "step", "rank", "row", "position", "place")));

@@ -1,5 +1,7 @@
 #include "client/cli/offline/dataset_folder.h"
 
+#include <fmt/core.h>
+
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "server/dataset/kinds/product_kinds.h"
@@ -10,6 +12,10 @@ Result<DatasetFolder> FindDatasetFolder(const std::string& text) {
   const DatasetPlace place = ParseDatasetPlace(text);
   MILLRACE_ASSIGN_OR_RETURN(auto kind, ProductKinds().Find(place.dir, place.kind));
   return DatasetFolder{place.dir, std::move(kind)};
+}
+
+std::string KindLine(const DatasetFolder& folder) {
+  return fmt::format("kind             {}\n", folder.kind->name());
 }
 
 void AddDatasetFolder(CLI::App* command, std::string& text) {

@@ -23,6 +23,9 @@ struct DatasetFolder {
 /// DatasetKinds::Find.
 Result<DatasetFolder> FindDatasetFolder(const std::string& text);
 
+/// The line that says the kind, with which each report about a folder begins.
+std::string KindLine(const DatasetFolder& folder);
+
 /// Registers the argument DIR.
 void AddDatasetFolder(CLI::App* command, std::string& text);
 

@@ -66,6 +66,11 @@ void OfflineOptions::AddTo(CLI::App* command) {
       ->allow_extra_args(false);
 }
 
+std::string KindOf(LocalPlans& plans) {
+  const auto status = plans.library().GetStatus(plans.pipeline().dataset());
+  return status.ok() ? status->kind : "";
+}
+
 Result<std::string> ReadTextFile(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {

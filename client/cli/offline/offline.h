@@ -33,6 +33,9 @@ struct OfflineOptions {
 /// --dataset that is not ID=DIR and for what the pipeline says wrongly.
 Result<LocalPlans> OpenOffline(const OfflineOptions& options);
 
+/// The kind of the pipeline's dataset. REQUIRES: the dataset was opened.
+std::string KindOf(LocalPlans& plans);
+
 inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
 
 /// A whole text file. NotFound, PermissionDenied, or InvalidArgument for a folder and for more than

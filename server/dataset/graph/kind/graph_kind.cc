@@ -46,14 +46,13 @@ std::string DescribeArrays(const GraphDescription& graph) {
 std::string Describe(const GraphDataset& dataset) {
   const GraphDescription& graph = dataset.description();
   std::string text = fmt::format(
-      "kind          {}\n"
-      "nodes         {}\n"
-      "edges         {}\n"
-      "rows          {}\n",
-      kGraphKind, graph.nodes, graph.edges, GraphRowsName(graph.rows));
-  if (graph.node_labels) text += fmt::format("node labels   {}\n", graph.node_labels->size());
-  if (graph.edge_labels) text += fmt::format("edge labels   {}\n", graph.edge_labels->size());
-  text += fmt::format("files         {}\nbytes         {}\ndigest        {}\narrays\n",
+      "nodes            {}\n"
+      "edges            {}\n"
+      "rows             {}\n",
+      graph.nodes, graph.edges, GraphRowsName(graph.rows));
+  if (graph.node_labels) text += fmt::format("node labels      {}\n", graph.node_labels->size());
+  if (graph.edge_labels) text += fmt::format("edge labels      {}\n", graph.edge_labels->size());
+  text += fmt::format("files            {}\nbytes            {}\ndigest           {}\narrays\n",
                       dataset.file_count(), GraphBytes(dataset), dataset.digest().ToHex());
   return text + DescribeArrays(graph);
 }

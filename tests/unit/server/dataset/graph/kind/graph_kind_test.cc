@@ -25,7 +25,7 @@ TEST_CASE("a graph dataset is opened, described and verified as a kind", "[graph
   CHECK(opened.dataset->examples() == 4);
   CHECK(opened.dataset->file_count() == 8);
   CHECK(opened.dataset->Files()[0].name == "edge_label.npy");
-  CHECK_THAT(*kind->Inspect(folder.dir.path(), {}), Contains("edges         5\n") &&
+  CHECK_THAT(*kind->Inspect(folder.dir.path(), {}), Contains("edges            5\n") &&
                                                         Contains("node_feature/x") &&
                                                         Contains("float32 [4, 2]"));
   CHECK_THAT(*kind->Verify(folder.dir.path(), {}), Contains("8 files") && Contains("digest"));
