@@ -27,8 +27,14 @@ enum class Mutant : std::uint8_t {
   kSilentWorkerTrusted,      // a consumer keeps waiting for a silent worker that owes it a batch
   kLeasesAskedLate,          // a window that opens is reported only with the next regular report
   kLostBatchAwaited,         // a consumer does not compare the batches that came with those sent
+  kDataDigestIgnored,        // plans go to workers with other data under the dataset's id
+  kUnreadyWorkerLeased,      // leases go to workers that have not compiled the plan
+  kFailedPlanKept,           // a plan that once failed at a worker fails there for ever
+  kDamageIgnored,            // a worker goes on with a plan whose files it has found bad
+  kHopelessJobWaits,         // a job waits for ever if its last worker has lost its data
+  kReasonUnsaid,             // a trainer is not told that no worker has its dataset
 };
-inline constexpr int kMutants = 19;
+inline constexpr int kMutants = 25;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include "tests/sim/world.h"
-#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::sim {
 namespace {
@@ -71,9 +70,14 @@ void World::StartDispatcher() {
   options.seed = history_.seed + index;
   node.machine = std::make_unique<DispatcherMachine>(options, term, stored->jobs, Now());
   Note(fmt::format("dispatcher {} leads with term {}", index, term));
-  v1::DatasetState dataset;
-  dataset.set_digest(test::DatasetDigest());
-  OnDispatcher(index, node.machine->OnDataset("stdlib", dataset, Now()));
+  for (const auto& [dataset, state] : dispatcher_data_.States()) {
+    if (net_.Chance(0.8)) {
+      OpenAtDispatcher(index, dataset);
+    } else {
+      net_.In(node.process, net_.UpTo(seconds(2)),
+              [this, index, dataset = dataset] { OpenAtDispatcher(index, dataset); });
+    }
+  }
   TickDispatcher(index);
 }
 
@@ -104,6 +108,7 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
     if (auto* attach = std::get_if<millrace::SendAttach>(&action)) {
       SendAttachDown(index, *attach);
     } else if (auto* work = std::get_if<millrace::SendWork>(&action)) {
+      CheckPlansTold(node, *work);
       // The message goes to the worker at the link's other end.
       net_.Send(
           work->stream, node.process,
@@ -121,11 +126,12 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
           },
           nullptr);
     } else if (auto* close = std::get_if<millrace::CloseStream>(&action)) {
+      CheckEndedForData(node, close->stream, close->status);
       net_.Close(close->stream, node.process, close->status);
     } else if (auto* compile = std::get_if<CompilePlan>(&action)) {
       net_.In(node.process, net_.UpTo(milliseconds(300)), [this, index, plan = *compile] {
         OnDispatcher(index, dispatchers_[index]->machine->OnPlanCompiled(
-                                plan.key, test::CompileFake(plan.pipeline), Now()));
+                                plan.key, CompileAtDispatcher(index, plan.pipeline), Now()));
       });
     } else if (auto* commit = std::get_if<CommitRecord>(&action)) {
       Commit(index, commit->record);
@@ -175,6 +181,7 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
   for (const v1::Lease& lease : action.message.leases()) {
     counts_.copies += lease.copy() ? 1 : 0;
     CheckLease(node, action.stream, lease);
+    CheckLeaseData(node, action.stream, lease);
   }
   // Welcome and Waiting begin a session and cannot be lost. All other messages only make things
   // quicker, so they may be lost, and nobody is told.

@@ -7,17 +7,20 @@
 
 #include <fmt/core.h>
 
+#include "tests/sim/host_data.h"
+
 namespace millrace::sim {
 namespace {
 
 using std::chrono::milliseconds;
 
 constexpr std::array<const char*, kFaultKinds> kFaultNames = {
-    "kill worker",     "pause worker", "slow worker",   "kill dispatcher", "pause dispatcher",
-    "dispatcher gone", "wipe store",   "store errors",  "kill trainers",   "zombie trainers",
-    "pause trainer",   "slow loop",    "break streams", "partition",       "one-way partition",
-    "lose messages",   "replay",       "clock step",    "wrong copies",    "crash between",
-    "repeat messages", "drain worker"};
+    "kill worker",     "pause worker", "slow worker",     "kill dispatcher", "pause dispatcher",
+    "dispatcher gone", "wipe store",   "store errors",    "kill trainers",   "zombie trainers",
+    "pause trainer",   "slow loop",    "break streams",   "partition",       "one-way partition",
+    "lose messages",   "replay",       "clock step",      "wrong copies",    "crash between",
+    "repeat messages", "drain worker", "bad worker data", "bad data",        "lacks data",
+    "replaced data"};
 
 class Draw {
  public:
@@ -35,8 +38,10 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-JobSetup DrawJob(Draw& draw) {
+JobSetup DrawJob(Draw& draw, std::size_t datasets) {
   JobSetup job;
+  job.dataset = draw.Below(datasets);
+  job.excludes = kDatasets[job.dataset].excludes && draw.Chance(0.3);
   job.world_size = static_cast<std::uint32_t>(draw.Between(1, 3));
   job.examples = draw.Between(1, 90);
   job.keep = draw.Chance(0.5);
@@ -56,6 +61,19 @@ JobSetup DrawJob(Draw& draw) {
   return job;
 }
 
+/// Draws the datasets of each worker, so that every dataset has a worker.
+std::vector<std::set<std::size_t>> DrawDatasets(Draw& draw, std::uint32_t workers,
+                                                std::size_t datasets) {
+  std::vector<std::set<std::size_t>> drawn(workers);
+  for (std::size_t dataset = 0; dataset < datasets; ++dataset) {
+    for (auto& worker : drawn) {
+      if (draw.Chance(0.7)) worker.insert(dataset);
+    }
+    drawn[draw.Below(workers)].insert(dataset);
+  }
+  return drawn;
+}
+
 }  // namespace
 
 bool History::HasOneFault() const {
@@ -71,6 +89,9 @@ bool History::HasOneFault() const {
     case FaultKind::kReplay:
     case FaultKind::kRepeatMessages:
     case FaultKind::kDrainWorker:
+    case FaultKind::kBadWorkerData:
+    case FaultKind::kLacksData:
+    case FaultKind::kReplacedData:
       return true;
     default:
       return false;
@@ -87,8 +108,10 @@ History DrawHistory(std::uint64_t seed) {
   history.builders = static_cast<std::uint32_t>(draw.Between(1, 2));
   history.memory_bytes = draw.Chance(0.4) ? 1 : draw.Between(1'000, 20'000);
   history.buffered_messages = static_cast<std::uint32_t>(draw.Between(1, 4));
+  const std::size_t datasets = draw.Between(1, kDatasets.size());
+  history.datasets = DrawDatasets(draw, history.workers, datasets);
   const std::uint64_t jobs = draw.Chance(0.3) ? 2 : 1;
-  for (std::uint64_t i = 0; i < jobs; ++i) history.jobs.push_back(DrawJob(draw));
+  for (std::uint64_t i = 0; i < jobs; ++i) history.jobs.push_back(DrawJob(draw, datasets));
   history.faulty = std::chrono::seconds(draw.Between(2, 15));
   const std::uint64_t faults = draw.Chance(0.2) ? 1 : draw.Below(7);
   for (std::uint64_t i = 0; i < faults; ++i) {
@@ -98,6 +121,8 @@ History DrawHistory(std::uint64_t seed) {
     fault.target = static_cast<std::uint32_t>(draw.Below(1000));
     fault.other = static_cast<std::uint32_t>(draw.Below(1000));
     fault.lasts = draw.UpTo(std::chrono::seconds(draw.Chance(faults == 1 ? 0.5 : 0.2) ? 25 : 6));
+    // Some workers get a dataset only after they have begun.
+    if (fault.kind == FaultKind::kLacksData && draw.Chance(0.5)) fault.at = Duration{0};
     history.faults.push_back(fault);
   }
   // A new term is above the store's last one and above the wall clock. If the store forgets and the
@@ -116,11 +141,21 @@ std::string Describe(const History& history) {
       "seed {}: {} workers of {} builders with {} bytes, streams that take {} messages\n",
       history.seed, history.workers, history.builders, history.memory_bytes,
       history.buffered_messages);
+  for (std::size_t worker = 0; worker < history.datasets.size(); ++worker) {
+    text += fmt::format("  worker {} has", worker);
+    for (const std::size_t dataset : history.datasets[worker]) {
+      text += fmt::format(" {}", kDatasets[dataset].id);
+    }
+    text += "\n";
+  }
   for (const JobSetup& job : history.jobs) {
-    text += fmt::format("  job: {} examples, {} {}, {}, world size {}, {} to epoch {}, {} bytes\n",
-                        job.examples, job.size != 0 ? "size" : "global_size",
-                        job.size != 0 ? job.size : job.global_size, job.keep ? "keep" : "drop",
-                        job.world_size, job.start.ToString(), job.end_epoch, job.prefetch_bytes);
+    text += fmt::format(
+        "  job of {}{}: {} examples, {} {}, {}, world size {}, {} to epoch {}, {} "
+        "bytes\n",
+        kDatasets[job.dataset].id, job.excludes ? " without bad files" : "", job.examples,
+        job.size != 0 ? "size" : "global_size", job.size != 0 ? job.size : job.global_size,
+        job.keep ? "keep" : "drop", job.world_size, job.start.ToString(), job.end_epoch,
+        job.prefetch_bytes);
   }
   for (const Fault& fault : history.faults) {
     text += fmt::format("  {:6.3f} s: {} {}/{} for {:.3f} s\n", ToSeconds(fault.at),

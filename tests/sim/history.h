@@ -3,7 +3,9 @@
 // faults.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,8 +37,12 @@ enum class FaultKind : std::uint8_t {
   kCrashBetween,     // a process dies between two actions that follow from one event
   kRepeatMessages,   // one in three messages of a process comes twice, maybe after later ones
   kDrainWorker,      // a worker is drained; another process takes its place later
+  kBadWorkerData,    // a file of a worker's dataset goes bad, and is put back later
+  kBadData,          // a file of a dispatcher's dataset goes bad, and is put back later
+  kLacksData,        // a worker has no such dataset for a while, or opens it anew
+  kReplacedData,     // a worker has other data under a dataset's id for a while
 };
-inline constexpr int kFaultKinds = 22;
+inline constexpr int kFaultKinds = 26;
 const char* FaultName(FaultKind kind);
 
 struct Fault {
@@ -48,6 +54,8 @@ struct Fault {
 };
 
 struct JobSetup {
+  std::size_t dataset = 0;  // one of kDatasets
+  bool excludes = false;    // its pipeline excludes the file that may go bad
   std::uint64_t examples = 0;
   std::uint64_t size = 0;
   std::uint64_t global_size = 0;
@@ -64,6 +72,7 @@ struct History {
   std::uint32_t builders = 1;           // threads of a worker
   std::uint64_t memory_bytes = 0;       // a worker's budget for batches that are built and not sent
   std::uint32_t buffered_messages = 2;  // how many a stream takes before its writer waits
+  std::vector<std::set<std::size_t>> datasets;  // of each worker; a dispatcher has all
   std::vector<JobSetup> jobs;
   std::vector<Fault> faults;
   Duration faulty{0};  // no fault begins later than this after the start

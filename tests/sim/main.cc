@@ -48,6 +48,12 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kSilentWorkerTrusted, "silent worker trusted"},
     {Mutant::kLeasesAskedLate, "leases asked for late"},
     {Mutant::kLostBatchAwaited, "lost batch awaited"},
+    {Mutant::kDataDigestIgnored, "digest of a dataset ignored"},
+    {Mutant::kUnreadyWorkerLeased, "worker without the plan leased"},
+    {Mutant::kFailedPlanKept, "failed plan kept"},
+    {Mutant::kDamageIgnored, "damage ignored"},
+    {Mutant::kHopelessJobWaits, "hopeless job waits"},
+    {Mutant::kReasonUnsaid, "reason unsaid"},
 };
 static_assert(std::size(kMutantNames) == kMutants);
 
@@ -86,7 +92,7 @@ struct Tally {
   std::uint64_t histories = 0;
   std::uint64_t failing_seed = 0;
   std::string failure;
-  World::Counts counts;
+  Counts counts;
 };
 
 /// Runs histories of consecutive seeds, `threads` at a time, until one fails.

@@ -179,6 +179,7 @@ void World::CheckTrainer(TrainerNode& trainer) {
   }
   CheckWait(trainer);
   CheckLeaseWait(trainer);
+  CheckDataWait(trainer);
 }
 
 void World::CheckLeaseWait(TrainerNode& trainer) {

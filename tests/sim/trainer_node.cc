@@ -7,7 +7,6 @@
 
 #include "common/base/protocol_version.h"
 #include "tests/sim/world.h"
-#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::sim {
 namespace {
@@ -17,7 +16,7 @@ using std::chrono::seconds;
 
 }  // namespace
 
-std::optional<World::AtLink> World::TrainerAt(LinkId link) const {
+std::optional<AtLink> World::TrainerAt(LinkId link) const {
   for (std::size_t t = 0; t < trainers_.size(); ++t) {
     if (!net_.IsUp(trainers_[t]->process)) continue;
     for (const auto& [stream, l] : trainers_[t]->links) {
@@ -71,9 +70,10 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position sta
   hello.set_job(job.name);
   hello.set_rank(rank);
   hello.set_world_size(job.places.world_size);
-  hello.mutable_pipeline()->set_yaml(fmt::format("examples={}\nsize={}\nglobal_size={}\nkeep={}\n",
-                                                 job.setup.examples, job.setup.size,
-                                                 job.setup.global_size, job.setup.keep ? 1 : 0));
+  hello.mutable_pipeline()->set_yaml(fmt::format(
+      "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\n{}",
+      kDatasets[job.setup.dataset].id, job.setup.examples, job.setup.size, job.setup.global_size,
+      job.setup.keep ? 1 : 0, job.setup.excludes ? "exclude=a.bin\n" : ""));
   ToProto(start, hello.mutable_start());
   hello.set_nonce(fmt::format("{:016}", ++processes_));
   hello.set_where(trainer.where);
@@ -215,12 +215,14 @@ void World::OnTrainerEnded(std::size_t index) {
   } else if (status.code() == StatusCode::kFailedPrecondition &&
              status.message().find("is held by") != std::string::npos) {
     ++counts_.refused;
+  } else if (IsLossOfData(jobs_[trainer.job], status)) {
+    ++counts_.lost_data;
   } else {
     Fail("a session ended with: " + status.message());
   }
 }
 
-const World::TrainerNode* World::FindTrainer(const std::string& where) const {
+const TrainerNode* World::FindTrainer(const std::string& where) const {
   const auto found = std::find_if(trainers_.begin(), trainers_.end(),
                                   [&](const auto& t) { return t->where == where; });
   return found == trainers_.end() ? nullptr : found->get();

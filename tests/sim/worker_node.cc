@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 
 #include "tests/sim/world.h"
-#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::sim {
 namespace {
@@ -15,7 +14,7 @@ using std::chrono::seconds;
 
 }  // namespace
 
-std::optional<World::AtLink> World::WorkerAt(LinkId link) const {
+std::optional<AtLink> World::WorkerAt(LinkId link) const {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (!net_.IsUp(workers_[w]->process)) continue;
     for (const auto& [id, stream] : workers_[w]->streams) {
@@ -76,6 +75,12 @@ void World::AfterWorker(std::size_t index) {
     net_.In(process, takes, [this, index, task = *task, takes] {
       WorkerNode& builder = *workers_[index];
       --builder.building;
+      // Not every batch reads the file that is bad.
+      const Status intact = worker_data_[index].CheckIntact(builder.plans.at(task.plan));
+      if (!intact.ok() && net_.Chance(0.5)) {
+        builder.machine->OnBuildFailed(task, intact, net_.now());
+        return AfterWorker(index);
+      }
       const std::uint64_t bytes = BytesOf(DigestOf(task.plan, task.at.epoch, task.range));
       builder.machine->OnBuilt(task, nullptr, bytes, ToSeconds(takes), {{"closure", 0.001}},
                                net_.now());
@@ -133,7 +138,15 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
   } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
     OpenWork(index, open->attempt);
   } else if (auto* send = std::get_if<WorkerAction::SendWork>(&action)) {
-    (*send->report.mutable_datasets())["stdlib"].set_digest(test::DatasetDigest());
+    for (auto& [dataset, state] : worker_data_[index].States()) {
+      if (std::find(send->list_files.begin(), send->list_files.end(), dataset) !=
+          send->list_files.end()) {
+        for (v1::FileEntry& file : worker_data_[index].Files(dataset)) {
+          *state.add_file_list() = std::move(file);
+        }
+      }
+      (*send->report.mutable_datasets())[dataset] = state;
+    }
     const LinkId link = node.work;
     net_.Send(
         link, process,
@@ -149,13 +162,10 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
   } else if (const auto* bad = std::get_if<WorkerAction::CloseWork>(&action)) {
     net_.Close(node.work, process, bad->why);
     node.work = 0;
-  } else if (auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
-    net_.In(process, net_.UpTo(milliseconds(500)),
-            [this, index, fingerprint = compile->spec.fingerprint()] {
-              workers_[index]->machine->OnPlan(
-                  fingerprint, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5')}, net_.now());
-              AfterWorker(index);
-            });
+  } else if (const auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
+    CompileAtWorker(index, compile->spec);
+  } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
+    LookAtFiles(index);
   }
 }
 
@@ -192,7 +202,10 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   const auto stream = node.streams.find(action.stream);
   if (stream == node.streams.end()) return;
   const BuildQueue::Task& task = action.batch.task;
-  Digest128 digest = DigestOf(task.plan, task.at.epoch, task.range);
+  // The bytes of a batch are those of the data that the worker has.
+  Fingerprint built = *Fingerprint::FromString(task.plan);
+  built.dataset = node.plans.at(task.plan).digest;
+  Digest128 digest = DigestOf(built.ToString(), task.at.epoch, task.range);
   v1::BatchPart part;
   ToProto(task.lease, part.mutable_lease());
   ToProto(task.at, part.mutable_at());

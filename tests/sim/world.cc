@@ -19,31 +19,6 @@ constexpr Duration kEndedWithin = seconds(40);
 
 }  // namespace
 
-void World::Counts::Add(const Counts& more) {
-  events += more.events;
-  batches += more.batches;
-  welcomes += more.welcomes;
-  taken_over += more.taken_over;
-  refused += more.refused;
-  relaunches += more.relaunches;
-  self_leases += more.self_leases;
-  copies += more.copies;
-  duplicates += more.duplicates;
-  mismatches += more.mismatches;
-  terms += more.terms;
-  crashes_between += more.crashes_between;
-  longest_wait = std::max(longest_wait, more.longest_wait);
-}
-
-std::string World::Counts::ToString() const {
-  return fmt::format(
-      "{} events, {} batches taken, {} sessions admitted, {} taken over, {} refused, {} "
-      "relaunches, {} terms, {} deaths between two actions, {} self-leases, {} copies of leases, "
-      "{} duplicate batches, {} alarms, longest wait {:.1f} s",
-      events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
-      self_leases, copies, duplicates, mismatches, longest_wait);
-}
-
 World::World(const History& history)
     : history_(history),
       net_(history.seed, history.buffered_messages),
@@ -71,6 +46,13 @@ void World::Disturb(Duration lasts) {
 std::string World::Run() {
   disturbed_until_ = began_;
   Disturb(Duration{0});
+  for (const std::set<std::size_t>& has : history_.datasets) {
+    HostData& data = worker_data_.emplace_back();
+    for (const std::size_t dataset : has) {
+      data[kDatasets[dataset].id].configured = true;
+      dispatcher_data_[kDatasets[dataset].id].configured = true;
+    }
+  }
   StartDispatcher();
   for (std::uint32_t i = 0; i < history_.workers; ++i) {
     workers_.push_back(std::make_unique<WorkerNode>());
@@ -276,6 +258,11 @@ void World::Strike(const Fault& fault) {
     case FaultKind::kWrongCopies:
       worker.wrong_until = net_.now() + fault.lasts;
       return;
+    case FaultKind::kBadWorkerData:
+    case FaultKind::kBadData:
+    case FaultKind::kLacksData:
+    case FaultKind::kReplacedData:
+      return StrikeData(fault);
     case FaultKind::kCrashBetween: {
       Disturb(seconds(3));
       const Moves after = static_cast<int>(fault.other % 9);

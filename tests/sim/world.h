@@ -16,9 +16,15 @@
 //          would ask for it
 //   I10    a store that forgets does not change which batches are delivered (the store is wiped, or
 //          restored from an old backup, as a fault)
+//   I11    plans and leases go only to workers whose dataset has the plan's digest; none serves a
+//          plan over bad files; a job ends if no worker is left for it, and otherwise waits and is
+//          told which dataset is missing
+//
+// Jobs are over datasets of several kinds, of which not every worker has all.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,18 +32,16 @@
 #include <string>
 #include <vector>
 
-#include "client/session/machine/session_machine.h"
-#include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/state/memory_store.h"
-#include "server/worker/machine/worker_machine.h"
+#include "tests/sim/counts.h"
 #include "tests/sim/history.h"
+#include "tests/sim/host_data.h"
 #include "tests/sim/network.h"
-#include "tests/sim/places.h"
+#include "tests/sim/nodes.h"
 
 namespace millrace::sim {
 
-/// If another dispatcher leads now, the old one finds that out within this time, when it looks at
-/// its lease.
+/// A dispatcher finds out within this time that another one leads, when it looks at its lease.
 inline constexpr Duration kLooksAtLease = std::chrono::seconds(3);
 /// A zombie that goes on is killed within this time.
 inline constexpr Duration kZombieLives = std::chrono::seconds(10);
@@ -48,120 +52,18 @@ class World {
   /// Runs the history. Returns the first broken invariant with its time; empty if none was broken.
   std::string Run();
 
-  /// Counts events of histories. They show that the histories are not idle.
-  struct Counts {
-    std::uint64_t events = 0;
-    std::uint64_t batches = 0;
-    std::uint64_t welcomes = 0;
-    std::uint64_t taken_over = 0;
-    std::uint64_t refused = 0;  // trainers for which another one held the job for too long
-    std::uint64_t relaunches = 0;
-    std::uint64_t self_leases = 0;
-    std::uint64_t copies = 0;
-    std::uint64_t duplicates = 0;
-    std::uint64_t mismatches = 0;
-    std::uint64_t terms = 0;
-    std::uint64_t crashes_between = 0;
-    double longest_wait = 0;  // for a batch, seconds
-
-    void Add(const Counts& more);
-    std::string ToString() const;
-  };
   const Counts& counts() const { return counts_; }
   /// `log` says what happened, line by line, if keep_log is set.
   bool keep_log = false;
   std::vector<std::string> log;
 
  private:
-  using Moves = std::optional<int>;  // how many actions until a crash, if one is to come
-
-  struct DispatcherNode {
-    ProcessId process = 0;
-    std::unique_ptr<DispatcherMachine> machine;
-    std::uint64_t term = 0;
-    Moves crash;
-  };
-  struct WorkerStream {
-    LinkId link = 0;
-    v1::WantList wants;
-  };
-  struct WorkerNode {
-    ProcessId process = 0;
-    std::unique_ptr<WorkerMachine> machine;
-    std::map<WorkerMachine::StreamId, WorkerStream> streams;
-    LinkId work = 0;
-    std::uint64_t attempt = 0;  // number of the attempt that opened `work`
-    std::uint64_t highest_term = 0;
-    std::uint32_t building = 0;
-    Time slow_until;
-    Time wrong_until;
-    Moves crash;
-  };
-  struct Kept {
-    ExampleRange range;
-    Digest128 digest;
-  };
-  struct TrainerNode {
-    ProcessId process = 0;
-    std::size_t job = 0;
-    std::uint32_t rank = 0;
-    Places places;
-    Position start;
-    Position end;
-    std::unique_ptr<client::SessionMachine> state;
-    v1::AttachRequest first_message;
-    LinkId attach = 0;
-    std::map<client::StreamId, LinkId> links;
-    std::uint64_t highest_term = 0;
-    Time started;
-    std::optional<Time> numbered;  // when it got its number
-    bool numbered_by_leader = true;
-    std::map<std::uint64_t, Kept> kept;  // by step
-    std::map<std::uint64_t, Digest128> first_digest;
-    std::uint64_t differing_copies = 0;
-    std::optional<Position> expected;  // position of its next step
-    std::uint64_t taken = 0;
-    std::uint64_t largest_window = 0;
-    std::uint64_t largest_bytes = 0;
-    Time busy_until;
-    std::optional<Time> waits_since;
-    std::optional<Time> servable_since;   // since when it knows a worker that is ready
-    std::optional<Time> leaseless_since;  // since when its loop waits for a possible lease
-    Time slow_until;
-    Time next_tick;
-    bool finished = false;
-    bool gone = false;  // killed, or ended with an error
-    std::string where;
-    Moves crash;
-  };
-  struct Delivered {
-    Position at;
-    ExampleRange range;
-    std::uint64_t step = 0;  // examples in a step of all ranks
-  };
-  struct Job {
-    JobSetup setup;
-    std::string name;
-    Places places;
-    Position launched_at;
-    std::vector<std::size_t> trainers;  // those of the present launch
-    std::vector<Delivered> delivered;   // batches that the job's checkpoints count as taken
-    std::uint64_t launches = 0;
-    bool relaunching = false;
-    bool done = false;
-  };
-
   void Fail(const std::string& what);
   void Note(const std::string& what);
   bool Healed() const { return net_.now() >= faults_over_; }
   void Disturb(Duration lasts);
 
-  // The process at one end of a link, by its index, and its own number of the link. The functions
-  // return nullopt if the process is gone.
-  struct AtLink {
-    std::size_t index;
-    std::uint64_t stream;
-  };
+  // The process at one end of a link; nullopt if it is gone.
   std::optional<AtLink> TrainerAt(LinkId link) const;
   std::optional<AtLink> WorkerAt(LinkId link) const;
   std::optional<std::size_t> DispatcherAt(LinkId link) const;
@@ -173,6 +75,31 @@ class World {
   bool AllDone() const;
   /// Counts one action. Returns true if the process is dead or dies before the action.
   bool Crashes(Moves& crash, ProcessId process);
+
+  // data_faults.cc: faults of datasets, and what hosts do about them
+  void StrikeData(const Fault& fault);
+  void DamageWorkerData(std::size_t index, const std::string& dataset, Duration lasts);
+  void DamageDispatcherData(const std::string& dataset, Duration lasts);
+  void LackData(std::size_t index, const std::string& dataset, bool restart, Duration lasts);
+  void ReplaceData(std::size_t index, const std::string& dataset, bool restart, Duration lasts);
+  /// Does what a daemon does on SIGHUP: the dataset's copy changes, and is then opened.
+  void ReloadData(std::size_t index, const std::string& dataset,
+                  const std::function<void(DataCopy&)>& change);
+  void OpenData(std::size_t index, const std::string& dataset);
+  void OnDatasetsChanged(std::size_t index);
+  void CompileAtWorker(std::size_t index, const v1::PlanSpec& spec);
+  void LookAtFiles(std::size_t index);
+  void OpenAtDispatcher(std::size_t index, const std::string& dataset);
+  Result<std::shared_ptr<const PlanFacts>> CompileAtDispatcher(
+      std::size_t index, const v1::PipelineText& pipeline) const;
+
+  // data_checks.cc: I11
+  void CheckPlansTold(const DispatcherNode& node, const millrace::SendWork& action);
+  void CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
+  void CheckEndedForData(const DispatcherNode& node, LinkId stream, const Status& status);
+  void CheckDataWait(TrainerNode& trainer);
+  /// Whether a trainer of the job may end so: with an error that names the dataset and the file.
+  bool IsLossOfData(const Job& job, const Status& status) const;
 
   // dispatcher_node.cc
   void StartDispatcher();
@@ -256,6 +183,9 @@ class World {
   bool store_loses_answers_ = false;  // when the store fails, it writes but gives no answer
   std::vector<std::unique_ptr<DispatcherNode>> dispatchers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
+  std::vector<HostData> worker_data_;    // of the workers' hosts
+  HostData dispatcher_data_;             // of the host of all dispatchers
+  std::set<std::string> ever_bad_data_;  // datasets of which a file was bad somewhere
   std::vector<std::unique_ptr<TrainerNode>> trainers_;
   std::vector<Job> jobs_;
   std::uint64_t processes_ = 0;

@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/mutant.h"
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/prospects.h"
@@ -115,7 +116,10 @@ void Leasing::Fill(Number id) {
   if (const Status status = CheckHope(session, !workers.empty()); !status.ok()) {
     return sessions_.FailJob(id, status);
   }
-  if (workers.empty()) return sessions_.Wait(id, NoWorkerWhy(session));
+  if (workers.empty()) {
+    if (!IsMutant(Mutant::kReasonUnsaid)) sessions_.Wait(id, NoWorkerWhy(session));
+    return;
+  }
   if (!session.why.empty()) transition_.Apply(SessionTold{id, ""});
 
   const std::uint32_t shard_batches = ShardStepsOf(window, workers.size());
@@ -141,6 +145,7 @@ void Leasing::FillAll() {
 }
 
 Status Leasing::CheckHope(const SessionFacts& session, bool has_workers) const {
+  if (IsMutant(Mutant::kHopelessJobWaits)) return OkStatus();
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_workers && !refused) return OkStatus();

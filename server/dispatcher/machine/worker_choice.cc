@@ -61,9 +61,9 @@ double BatchesPerSecond(const v1::WorkRequest& report) {
 bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
               const DispatcherOptions& options) {
   return session.plan && IsHeard(worker, now, options) && !worker.draining() &&
-         worker.ready.contains(session.plan->fingerprint) &&
-         (!worker.loopback ||
-          SameHost(worker.report.self().host_id(), session.hello.host_id()));
+         (worker.ready.contains(session.plan->fingerprint) ||
+          IsMutant(Mutant::kUnreadyWorkerLeased)) &&
+         (!worker.loopback || SameHost(worker.report.self().host_id(), session.hello.host_id()));
 }
 
 WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFacts& session,

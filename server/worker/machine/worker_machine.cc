@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/addresses.h"
+#include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/transport/convert/places.h"
@@ -255,7 +256,7 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
     log_->Info("plan ready", {{"plan", fingerprint}});
   } else if (entry.phase == v1::READY) {
     // Only DataLoss ends a ready plan. Other errors answer requests from before it was ready.
-    if (plan.status().code() == StatusCode::kDataLoss) {
+    if (plan.status().code() == StatusCode::kDataLoss && !IsMutant(Mutant::kDamageIgnored)) {
       FailPlan(fingerprint, entry, plan.status(), now);
     }
   } else {
@@ -268,7 +269,7 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
 
 void WorkerMachine::OnDatasetsChanged(Time now) {
   for (auto& [fingerprint, entry] : plans_) {
-    if (entry.phase != v1::FAILED) continue;
+    if (entry.phase != v1::FAILED || IsMutant(Mutant::kFailedPlanKept)) continue;
     entry.phase = v1::COMPILING;
     entry.error = OkStatus();
     actions_.push_back(WorkerAction::CompilePlan{entry.spec});

@@ -122,6 +122,7 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
   }
   // A plan from which a consumer still streams stays, even if the dispatcher has forgotten it.
   std::erase_if(plans_, [&](const auto& plan) {
+    if (plan.second.phase == v1::FAILED && IsMutant(Mutant::kFailedPlanKept)) return false;
     return !wanted.contains(plan.first) &&
            std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
              return stream.second.fingerprint == plan.first;

@@ -13,9 +13,9 @@ namespace {
 
 class FakeFacts final : public PlanFacts {
  public:
-  FakeFacts(std::string dataset, std::string text, StepOptions steps)
+  FakeFacts(std::string dataset, const std::string& contents, std::string text, StepOptions steps)
       : dataset_(std::move(dataset)), text_(std::move(text)), steps_(steps) {
-    fingerprint_ = {Xxh3(dataset_), Xxh3(text_)};
+    fingerprint_ = {Xxh3(contents.empty() ? dataset_ : contents), Xxh3(text_)};
   }
   const Fingerprint& fingerprint() const override { return fingerprint_; }
   const Fingerprint& order_fingerprint() const override { return fingerprint_; }
@@ -48,9 +48,10 @@ class FakeFacts final : public PlanFacts {
 
 std::string Yaml(const std::string& more) { return "examples=80\nsize=4\n" + more; }
 
-std::string DatasetDigest(const std::string& id) { return Xxh3(id).ToHex(); }
+std::string DatasetDigest(const std::string& contents) { return Xxh3(contents).ToHex(); }
 
-Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline) {
+Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline,
+                                                     const std::string& contents) {
   std::map<std::string, std::string> options;
   std::string_view text = pipeline.yaml();
   while (!text.empty()) {
@@ -72,7 +73,7 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pip
   }
   const std::string dataset = options.contains("dataset") ? options["dataset"] : "stdlib";
   return std::shared_ptr<const PlanFacts>(std::make_shared<FakeFacts>(
-      dataset, canonical,
+      dataset, contents, canonical,
       StepOptions{number("examples"), number("size"), number("global_size"), number("keep") != 0}));
 }
 

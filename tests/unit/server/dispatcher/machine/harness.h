@@ -21,13 +21,15 @@ using std::chrono::seconds;
 
 /// Makes the facts of a pipeline whose text has `key=value` lines: examples, size or global_size,
 /// keep, dataset. InvalidArgument if there is a line `error=…`, Unavailable if there is `later=…`.
-Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline);
+/// `contents` stands for the data of the dataset; empty: its id does.
+Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline,
+                                                     const std::string& contents = "");
 
 /// "examples=80\nsize=4\n", followed by `more`.
 std::string Yaml(const std::string& more = "");
 
-/// The digest that CompileFake gives a dataset.
-std::string DatasetDigest(const std::string& id = "stdlib");
+/// The digest that CompileFake gives a dataset with these contents.
+std::string DatasetDigest(const std::string& contents = "stdlib");
 
 struct HelloOptions {
   std::string job = "x";

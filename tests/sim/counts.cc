@@ -1,0 +1,38 @@
+#include "tests/sim/counts.h"
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+namespace millrace::sim {
+
+void Counts::Add(const Counts& more) {
+  events += more.events;
+  batches += more.batches;
+  welcomes += more.welcomes;
+  taken_over += more.taken_over;
+  refused += more.refused;
+  relaunches += more.relaunches;
+  self_leases += more.self_leases;
+  copies += more.copies;
+  duplicates += more.duplicates;
+  mismatches += more.mismatches;
+  terms += more.terms;
+  crashes_between += more.crashes_between;
+  lost_data += more.lost_data;
+  reasons_told += more.reasons_told;
+  longest_wait = std::max(longest_wait, more.longest_wait);
+}
+
+std::string Counts::ToString() const {
+  return fmt::format(
+      "{} events, {} batches taken, {} sessions admitted, {} taken over, {} refused, {} "
+      "relaunches, {} terms, {} deaths between two actions, {} self-leases, {} copies of leases, "
+      "{} duplicate batches, {} alarms, {} ended for want of data, {} told that no worker has "
+      "their "
+      "dataset, longest wait {:.1f} s",
+      events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
+      self_leases, copies, duplicates, mismatches, lost_data, reasons_told, longest_wait);
+}
+
+}  // namespace millrace::sim

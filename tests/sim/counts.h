@@ -1,0 +1,33 @@
+// Counts what happened in histories.
+//
+// Value type.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace millrace::sim {
+
+/// They show that the histories are not idle.
+struct Counts {
+  std::uint64_t events = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t welcomes = 0;
+  std::uint64_t taken_over = 0;
+  std::uint64_t refused = 0;  // trainers for which another one held the job for too long
+  std::uint64_t relaunches = 0;
+  std::uint64_t self_leases = 0;
+  std::uint64_t copies = 0;
+  std::uint64_t duplicates = 0;
+  std::uint64_t mismatches = 0;
+  std::uint64_t terms = 0;
+  std::uint64_t crashes_between = 0;
+  std::uint64_t lost_data = 0;     // trainers that ended because files of their dataset were bad
+  std::uint64_t reasons_told = 0;  // trainers that were told that no worker has their dataset
+  double longest_wait = 0;         // for a batch, seconds
+
+  void Add(const Counts& more);
+  std::string ToString() const;
+};
+
+}  // namespace millrace::sim

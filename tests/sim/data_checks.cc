@@ -1,0 +1,139 @@
+// The checks of I11: what workers, leases and jobs have to do with datasets.
+
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "tests/sim/world.h"
+
+namespace millrace::sim {
+namespace {
+
+using std::chrono::seconds;
+
+// A trainer is told within this time that no worker has its dataset. It may have to find a
+// dispatcher first.
+constexpr Duration kTold = seconds(8);
+// A job ends within this time after the last worker that could serve it has found its files bad.
+constexpr Duration kGivenUp = seconds(6);
+
+std::string DigestOfData(const std::string& fingerprint) {
+  return Fingerprint::FromString(fingerprint)->dataset.ToHex();
+}
+
+}  // namespace
+
+void World::CheckPlansTold(const DispatcherNode& node, const millrace::SendWork& action) {
+  if (!action.message.has_id()) return;
+  const Worker* worker = node.machine->facts().FindWorker(FromProto(action.message.id()));
+  if (worker == nullptr) return;  // it has left meanwhile
+  const v1::WorkRequest& report = worker->report;
+  for (const v1::PlanSpec& plan : action.message.plans()) {
+    // A worker keeps the plans of an earlier dispatcher, of which only a record is left.
+    if (plan.dataset().empty() &&
+        std::any_of(report.plans().begin(), report.plans().end(),
+                    [&](const auto& has) { return has.fingerprint() == plan.fingerprint(); })) {
+      continue;
+    }
+    const auto has = report.datasets().find(plan.dataset());
+    if (has != report.datasets().end() &&
+        has->second.digest() == DigestOfData(plan.fingerprint())) {
+      continue;
+    }
+    Fail(fmt::format("I11: {} shall keep a plan over {}, of which it has not these data",
+                     report.name(), plan.dataset()));
+  }
+}
+
+/// Checks that the worker of a lease has said that it has the plan, and has compiled it.
+void World::CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::Lease& lease) {
+  const DispatcherFacts& facts = node.machine->facts();
+  const StreamFacts* from = facts.FindStream(stream);
+  const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
+  const Number id = FromProto(lease.worker().id());
+  const Worker* worker = facts.FindWorker(id);
+  if (session == nullptr || worker == nullptr) return;
+  const std::string& fingerprint = session->plan->fingerprint;
+  const bool compiled = std::none_of(workers_.begin(), workers_.end(), [&](const auto& w) {
+    return net_.IsUp(w->process) && w->machine->number() == id && !w->plans.contains(fingerprint);
+  });
+  if (worker->ready.contains(fingerprint) && compiled) return;
+  Fail(fmt::format("I11: {} is leased to {}, which has not its plan over {}",
+                   RankOfJob(session->hello), worker->report.name(),
+                   session->plan->facts->dataset()));
+}
+
+/// Checks that a dispatcher ends a session for want of workers only if it knows none for it.
+void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const Status& status) {
+  const std::optional<AtLink> ended = TrainerAt(stream);
+  if (!ended || status.message().find("no worker is left") == std::string::npos) return;
+  const TrainerNode& trainer = *trainers_[ended->index];
+  const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const WorkerNode& worker = *workers_[w];
+    const Worker* known = node.machine->facts().FindWorker(worker.machine->number());
+    if (!net_.IsUp(worker.process) || known == nullptr) continue;
+    if (!IsHeard(*known, net_.now(), dispatcher_options_) || known->draining() ||
+        !known->ready.contains(fingerprint) || worker.machine->FindReady(fingerprint) == nullptr) {
+      continue;
+    }
+    if (!worker_data_[w].CheckIntact(worker.plans.at(fingerprint)).ok()) continue;
+    Fail(fmt::format("I11: {} ends while {} serves its plan: {}", trainer.where,
+                     known->report.name(), status.message()));
+  }
+}
+
+bool World::IsLossOfData(const Job& job, const Status& status) const {
+  const std::string dataset = kDatasets[job.setup.dataset].id;
+  return status.code() == StatusCode::kDataLoss && !job.setup.excludes &&
+         ever_bad_data_.contains(dataset) &&
+         status.message().find("dataset '" + dataset + "': a.bin") != std::string::npos;
+}
+
+void World::CheckDataWait(TrainerNode& trainer) {
+  const JobSetup& setup = jobs_[trainer.job].setup;
+  const std::string dataset = kDatasets[setup.dataset].id;
+  const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();
+  bool some_has = false;  // a worker has the dataset, or still a plan over it
+  bool some_may = false;  // a worker serves the plan or may do so later
+  bool some_lost = false;
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const WorkerNode& worker = *workers_[w];
+    const DataCopy& copy = worker_data_[w].Of(dataset);
+    if (!net_.IsUp(worker.process)) continue;
+    const auto plan = worker.machine->plans().find(fingerprint);
+    const bool knows = plan != worker.machine->plans().end();
+    some_has |= copy.serves() || knows;
+    const bool lost = knows && plan->second.phase == v1::FAILED &&
+                      plan->second.error.code() == StatusCode::kDataLoss;
+    some_lost |= lost;
+    some_may |= copy.configured && !lost;
+  }
+  const bool led = std::any_of(dispatchers_.begin(), dispatchers_.end(), [&](const auto& d) {
+    return net_.IsUp(d->process) && !net_.StandsStill(d->process) &&
+           Reaches(trainer.process, d->process);
+  });
+  const auto since = [&](std::optional<Time>& began, bool holds) {
+    if (!holds || !led || !trainer.waits_since) {
+      began.reset();
+      return Duration{0};
+    }
+    if (!began) began = net_.now();
+    return net_.now() - std::max(*began, disturbed_until_);
+  };
+  const bool leaseless = trainer.state->cause() == WaitCause::kLease;
+  const bool said = trainer.state->waiting_why().find(dataset) != std::string::npos;
+  if (!some_has && leaseless && said && !trainer.datasetless_since) ++counts_.reasons_told;
+  if (since(trainer.datasetless_since, !some_has) > kTold && leaseless && !said) {
+    Fail(fmt::format("I11: {} waits for a lease while no worker has {}, and is told '{}'",
+                     trainer.where, dataset, trainer.state->waiting_why()));
+  }
+  // Workers that died may come back, and a dispatcher waits for them.
+  const bool counts = history_.HasOneFault() || history_.faults.empty();
+  if (since(trainer.hopeless_since, counts && some_lost && !some_may) > kGivenUp) {
+    Fail(fmt::format("I11: {} waits while no worker is left that has {} whole", trainer.where,
+                     dataset));
+  }
+}
+
+}  // namespace millrace::sim

@@ -1,0 +1,87 @@
+#include "tests/sim/host_data.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "common/base/hash.h"
+
+namespace millrace::sim {
+namespace {
+
+std::string ContentsOf(const std::string& dataset, DataVersion version) {
+  return version == 0 ? dataset : fmt::format("{}, version {}", dataset, version);
+}
+
+/// The value of a line `key=value`; empty if there is none.
+std::string ValueOf(const std::string& text, std::string_view key) {
+  const std::string line = fmt::format("\n{}=", key);
+  const std::size_t at = ("\n" + text).find(line);
+  if (at == std::string::npos) return {};
+  const std::size_t from = at + line.size() - 1;
+  return text.substr(from, text.find('\n', from) - from);
+}
+
+}  // namespace
+
+std::string DatasetOf(const v1::PipelineText& pipeline) {
+  return ValueOf(pipeline.yaml(), "dataset");
+}
+
+const DataCopy& HostData::Of(const std::string& dataset) const {
+  static const DataCopy none;
+  const auto found = copies_.find(dataset);
+  return found == copies_.end() ? none : found->second;
+}
+
+std::map<std::string, v1::DatasetState> HostData::States() const {
+  std::map<std::string, v1::DatasetState> states;
+  for (const auto& [id, copy] : copies_) {
+    if (!copy.configured) continue;
+    v1::DatasetState& state = states[id];
+    const auto setup = std::find_if(kDatasets.begin(), kDatasets.end(),
+                                    [&id = id](const DatasetSetup& d) { return d.id == id; });
+    state.set_kind(setup->kind);
+    if (!copy.open) continue;
+    state.set_digest(test::DatasetDigest(ContentsOf(id, copy.version)));
+    if (copy.damaged.contains(copy.version)) state.set_error("a.bin was cut off");
+  }
+  return states;
+}
+
+std::vector<v1::FileEntry> HostData::Files(const std::string& dataset) const {
+  v1::FileEntry file;
+  file.set_name("a.bin");
+  file.set_size(1);
+  file.set_digest(Xxh3(ContentsOf(dataset, Of(dataset).version)).ToBytes());
+  return {file};
+}
+
+bool HostData::IsOpening(const v1::PipelineText& pipeline) const {
+  const DataCopy& copy = Of(DatasetOf(pipeline));
+  return copy.configured && !copy.open;
+}
+
+PlanData HostData::DataOf(const v1::PipelineText& pipeline) const {
+  const std::string dataset = DatasetOf(pipeline);
+  const DataVersion version = Of(dataset).version;
+  return {dataset, version, Xxh3(ContentsOf(dataset, version)),
+          !ValueOf(pipeline.yaml(), "exclude").empty()};
+}
+
+Status HostData::CheckIntact(const PlanData& plan) const {
+  if (plan.excludes || !Of(plan.dataset).damaged.contains(plan.version)) return OkStatus();
+  return DataLoss(fmt::format("dataset '{}': a.bin was cut off", plan.dataset));
+}
+
+Result<std::shared_ptr<const PlanFacts>> HostData::Compile(const v1::PipelineText& pipeline) const {
+  const PlanData data = DataOf(pipeline);
+  if (!Of(data.dataset).configured) {
+    return NotFound(fmt::format("dataset '{}' is not known here", data.dataset));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckIntact(data));
+  return test::CompileFake(pipeline, ContentsOf(data.dataset, data.version));
+}
+
+}  // namespace millrace::sim

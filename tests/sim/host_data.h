@@ -1,0 +1,83 @@
+// The datasets of one simulated host, and how pipelines compile over them. It stands for the plan
+// library of a daemon and its adapters (server/pipeline/plan_library.h,
+// server/daemon/plan_adapters.h).
+//
+// Plain data. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
+
+namespace millrace::sim {
+
+/// A dataset of the simulated fleet.
+struct DatasetSetup {
+  const char* id;
+  const char* kind;
+  bool excludes;  // whether a pipeline can exclude its bad files
+};
+inline constexpr std::array<DatasetSetup, 3> kDatasets = {
+    {{"stdlib", "coq", true}, {"papers", "graph", false}, {"molecules", "graph", false}}};
+
+/// Which data a host has under a dataset's id. 0 are those that the fleet should have. All others
+/// have other digests.
+using DataVersion = std::uint32_t;
+
+/// What a host has of one dataset.
+struct DataCopy {
+  bool configured = false;  // the daemon knows the id
+  bool open = true;         // otherwise it is being opened
+  DataVersion version = 0;
+  std::set<DataVersion> damaged;  // a file of these data is bad
+
+  /// Whether plans of the fleet's data compile here, at least those that exclude bad files.
+  bool serves() const { return configured && open && version == 0; }
+};
+
+/// What a plan was compiled over.
+struct PlanData {
+  std::string dataset;
+  DataVersion version = 0;
+  Digest128 digest;       // of these data
+  bool excludes = false;  // the plan excludes the bad file, if there is one
+};
+
+class HostData {
+ public:
+  DataCopy& operator[](const std::string& dataset) { return copies_[dataset]; }
+  /// The host's copy; one that is not configured if it has none.
+  const DataCopy& Of(const std::string& dataset) const;
+
+  /// The states of all configured datasets, as a report has them.
+  std::map<std::string, v1::DatasetState> States() const;
+  /// The files of a dataset, by which two copies are told apart.
+  std::vector<v1::FileEntry> Files(const std::string& dataset) const;
+
+  /// Whether a compilation has to wait until its dataset is open.
+  bool IsOpening(const v1::PipelineText& pipeline) const;
+  /// NotFound if the host has no such dataset; DataLoss if a file is bad and not excluded.
+  /// REQUIRES: the dataset is not being opened.
+  Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) const;
+  /// What Compile compiles over.
+  PlanData DataOf(const v1::PipelineText& pipeline) const;
+  /// DataLoss if a file that a plan needs is bad.
+  Status CheckIntact(const PlanData& plan) const;
+
+ private:
+  std::map<std::string, DataCopy> copies_;
+};
+
+/// The dataset that a pipeline names.
+std::string DatasetOf(const v1::PipelineText& pipeline);
+
+}  // namespace millrace::sim

@@ -1,0 +1,119 @@
+// The processes of a simulated history, and its jobs: what each has beside its state machine. World
+// (world.h) runs them.
+//
+// Plain data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/session/machine/session_machine.h"
+#include "server/dispatcher/machine/dispatcher_machine.h"
+#include "server/worker/machine/worker_machine.h"
+#include "tests/sim/history.h"
+#include "tests/sim/host_data.h"
+#include "tests/sim/network.h"
+#include "tests/sim/places.h"
+
+namespace millrace::sim {
+
+using Moves = std::optional<int>;  // how many actions until a crash, if one is to come
+
+/// The process at one end of a link, by its index, and its own number of the link.
+struct AtLink {
+  std::size_t index;
+  std::uint64_t stream;
+};
+
+struct DispatcherNode {
+  ProcessId process = 0;
+  std::unique_ptr<DispatcherMachine> machine;
+  std::uint64_t term = 0;
+  std::set<std::string> open;  // datasets
+  Moves crash;
+};
+
+struct WorkerStream {
+  LinkId link = 0;
+  v1::WantList wants;
+};
+
+struct WorkerNode {
+  ProcessId process = 0;
+  std::unique_ptr<WorkerMachine> machine;
+  std::map<WorkerMachine::StreamId, WorkerStream> streams;
+  LinkId work = 0;
+  std::uint64_t attempt = 0;  // number of the attempt that opened `work`
+  std::uint64_t highest_term = 0;
+  std::map<std::string, PlanData> plans;  // those that were compiled, by fingerprint
+  std::uint32_t building = 0;
+  Time slow_until;
+  Time wrong_until;
+  Moves crash;
+};
+
+struct Kept {
+  ExampleRange range;
+  Digest128 digest;
+};
+
+struct TrainerNode {
+  ProcessId process = 0;
+  std::size_t job = 0;
+  std::uint32_t rank = 0;
+  Places places;
+  Position start;
+  Position end;
+  std::unique_ptr<client::SessionMachine> state;
+  v1::AttachRequest first_message;
+  LinkId attach = 0;
+  std::map<client::StreamId, LinkId> links;
+  std::uint64_t highest_term = 0;
+  Time started;
+  std::optional<Time> numbered;  // when it got its number
+  bool numbered_by_leader = true;
+  std::map<std::uint64_t, Kept> kept;  // by step
+  std::map<std::uint64_t, Digest128> first_digest;
+  std::uint64_t differing_copies = 0;
+  std::optional<Position> expected;  // position of its next step
+  std::uint64_t taken = 0;
+  std::uint64_t largest_window = 0;
+  std::uint64_t largest_bytes = 0;
+  Time busy_until;
+  std::optional<Time> waits_since;
+  std::optional<Time> servable_since;     // since when it knows a worker that is ready
+  std::optional<Time> leaseless_since;    // since when its loop waits for a possible lease
+  std::optional<Time> datasetless_since;  // since when it waits, and no worker has its dataset
+  std::optional<Time> hopeless_since;     // since when it waits, and every worker lost its data
+  Time slow_until;
+  Time next_tick;
+  bool finished = false;
+  bool gone = false;  // killed, or ended with an error
+  std::string where;
+  Moves crash;
+};
+
+struct Delivered {
+  Position at;
+  ExampleRange range;
+  std::uint64_t step = 0;  // examples in a step of all ranks
+};
+
+struct Job {
+  JobSetup setup;
+  std::string name;
+  Places places;
+  Position launched_at;
+  std::vector<std::size_t> trainers;  // those of the present launch
+  std::vector<Delivered> delivered;   // batches that the job's checkpoints count as taken
+  std::uint64_t launches = 0;
+  bool relaunching = false;
+  bool done = false;
+};
+
+}  // namespace millrace::sim
