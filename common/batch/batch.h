@@ -151,7 +151,7 @@ class DeliveredBatch {
 
   const BatchInfo& info() const { return info_; }
   std::size_t graphs() const { return info_.example_ids.size(); }
-  /// In the order of the packed batch; computed ones come last (common/expand/delivery.h).
+  /// In the order of the source, then the computed ones by name (common/expand/delivery.h).
   const std::vector<DeliveredTensor>& tensors() const { return tensors_; }
   /// The tensor with this path, or nullptr.
   const DeliveredTensor* Find(std::string_view path) const;

@@ -50,15 +50,22 @@ class ComputationMaker {
     operands_ = OperandsOf(made_->tensors_);
   }
 
-  Result<std::shared_ptr<const Computation>> Make(TensorGraphText program) {
-    program.index_dtype = index_dtype_;
-    program.sources.clear();
-    for (const Operand& operand : operands_) program.sources.push_back(operand.source);
-    MILLRACE_ASSIGN_OR_RETURN(graph_, TensorGraph::Bind(program));
+  Result<std::shared_ptr<const Computation>> Make(ConsumerProgram program) {
+    TensorGraphText& text = program.text;
+    text.index_dtype = index_dtype_;
+    text.sources.clear();
+    for (const Operand& operand : operands_) text.sources.push_back(operand.source);
+    MILLRACE_ASSIGN_OR_RETURN(graph_, TensorGraph::Bind(text));
     SortOutputs();
     for (const TensorOutput* const output : computed_) AddOutput(*output);
     made_->expanded_ = WithCompanions(made_->tensors_, std::move(chosen_));
     MILLRACE_RETURN_IF_ERROR(CheckNames());
+    const std::size_t travelling = made_->tensors_.size();
+    made_->order_ = DeliveredOrder(
+        {.travelling = made_->tensors_,
+         .expanded = made_->expanded_,
+         .source_tensors = std::min(program.source_tensors.value_or(travelling), travelling),
+         .computed = made_->computed_});
     Compile();
     return std::shared_ptr<const Computation>(std::move(made_));
   }
@@ -191,7 +198,7 @@ class ComputationMaker {
 };
 
 Result<std::shared_ptr<const Computation>> Computation::Make(std::vector<TensorSpec> tensors,
-                                                             TensorGraphText program,
+                                                             ConsumerProgram program,
                                                              DType index_dtype) {
   return ComputationMaker(std::move(tensors), index_dtype).Make(std::move(program));
 }

@@ -12,8 +12,10 @@
 
 #include "common/base/result.h"
 #include "common/batch/batch.h"
+#include "common/expand/delivered_order.h"
 #include "common/expand/expand.h"
 #include "common/operands/operands.h"
+#include "common/operations/consumer_program.h"
 #include "common/operations/program.h"
 #include "common/system/mutex.h"
 
@@ -26,14 +28,16 @@ class Computation : public std::enable_shared_from_this<Computation> {
  public:
   /// As Delivery::Make.
   static Result<std::shared_ptr<const Computation>> Make(std::vector<TensorSpec> tensors,
-                                                         TensorGraphText program,
+                                                         ConsumerProgram program,
                                                          DType index_dtype);
 
   /// The tensors that travel, and whether each is delivered, expanded.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   const std::vector<bool>& expanded() const { return expanded_; }
-  /// The computed tensors as they are delivered, in their order.
+  /// The computed tensors as they are delivered, by the bytes of their names.
   const std::vector<TensorSpec>& computed() const { return computed_; }
+  /// All tensors that are delivered, in the order of the batch.
+  const std::vector<DeliveredPlace>& order() const { return order_; }
 
   /// As Delivery::parts.
   const std::vector<std::string>& parts() const { return program_->parts(); }
@@ -58,6 +62,7 @@ class Computation : public std::enable_shared_from_this<Computation> {
   std::vector<TensorSpec> tensors_;
   std::vector<bool> expanded_;
   std::vector<TensorSpec> computed_;
+  std::vector<DeliveredPlace> order_;
   std::vector<Operand> operands_;  // inputs of the program
   std::vector<bool> narrowed_;     // whether values of each must fit int32
   std::optional<Program> program_;

@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-Result<Delivery> Delivery::Make(std::vector<TensorSpec> tensors, TensorGraphText program,
+Result<Delivery> Delivery::Make(std::vector<TensorSpec> tensors, ConsumerProgram program,
                                 DType index_dtype) {
   Delivery delivery(index_dtype);
   MILLRACE_ASSIGN_OR_RETURN(
@@ -28,13 +28,20 @@ Delivery Delivery::WatchedBy(ProgramObserver* observer) const {
 
 std::vector<DeliveryTensor> Delivery::Tensors(std::span<const TensorSpec> tensors) const {
   std::vector<DeliveryTensor> delivered;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (computation_ != nullptr && !computation_->expanded()[i]) continue;
-    const bool kept = tensors[i].expansion == Expansion::kKeep;
-    delivered.push_back({tensors[i], kept ? tensors[i].dtype : index_dtype_});
+  const auto add_expanded = [&](const TensorSpec& tensor) {
+    const bool kept = tensor.expansion == Expansion::kKeep;
+    delivered.push_back({tensor, kept ? tensor.dtype : index_dtype_});
+  };
+  if (computation_ == nullptr) {
+    for (const TensorSpec& tensor : tensors) add_expanded(tensor);
+    return delivered;
   }
-  if (computation_ == nullptr) return delivered;
-  for (const TensorSpec& tensor : computation_->computed()) {
+  for (const internal::DeliveredPlace& place : computation_->order()) {
+    if (place.kind == internal::DeliveredPlace::Kind::kExpanded) {
+      add_expanded(tensors[place.number]);
+      continue;
+    }
+    const TensorSpec& tensor = computation_->computed()[place.number];
     delivered.push_back({tensor, tensor.dtype, true});
   }
   return delivered;

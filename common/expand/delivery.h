@@ -1,13 +1,16 @@
 // Delivery: which tensors a consumer delivers, and what it computes for that.
 //
 // By default the tensors that travel are delivered, expanded. A plan whose pipeline defines tensors
-// may send others than it delivers, and a program that computes those from what travels. Then the
-// delivered batch has, in this order:
-//  - outputs of the program that travel as they are, expanded, with the tensors that they need
-//    (splits, and the other tensors of a group of edges), in the order of the packed batch;
-//  - computed outputs, by the bytes of their names. A ragged one, NAME, is followed by NAME_splits,
-//    of the index type. A padded one is dense.
-// The program runs on packed values, row by row, straight into the memory of the delivered batch.
+// may send others than it delivers, and a program that computes those from what travels. The
+// program runs on packed values, row by row, straight into the memory of the delivered batch. Its
+// outputs that travel as they are come expanded, with the tensors that they need: splits, and the
+// other tensors of a group of edges.
+//
+// A delivered batch has, in this order:
+//  - the source's tensors, in the source's order. A padded one is dense, and keeps its place;
+//  - computed tensors, by the bytes of their names, whether a worker or the consumer computed them.
+//    A ragged one, NAME, is followed by NAME_splits.
+// So the order does not depend on what travels. It is not that of the tensors' addresses.
 //
 // Value type, cheap to copy; thread-safe. Copies share memory for work in between, which is used
 // again from batch to batch.
@@ -25,7 +28,7 @@
 namespace millrace {
 
 class ProgramObserver;
-struct TensorGraphText;
+struct ConsumerProgram;
 
 namespace internal {
 class Computation;
@@ -50,7 +53,7 @@ class Delivery {
   /// nor an index type. InvalidArgument if it cannot be bound, or if two tensors would have the
   /// same name; the message begins with the name of a tensor. REQUIRES: the list keeps the rules of
   /// tensor_table.h.
-  static Result<Delivery> Make(std::vector<TensorSpec> tensors, TensorGraphText program,
+  static Result<Delivery> Make(std::vector<TensorSpec> tensors, ConsumerProgram program,
                                DType index_dtype);
 
   DType index_dtype() const { return index_dtype_; }

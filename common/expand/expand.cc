@@ -334,15 +334,22 @@ std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
     tensor.memory = memory;
     tensors.push_back(std::move(tensor));
   };
-  for (std::size_t i = 0; i < layout.offsets.size(); ++i) {
-    if (!layout.expanded[i]) continue;
+  const auto add_expanded = [&](std::size_t i) {
     add(Described(packed.tensors()[i].spec, layout.dtypes[i], layout.shapes[i]), layout.offsets[i],
         layout.tensor_bytes(i));
-  }
-  for (std::size_t i = 0; i < layout.computed.size(); ++i) {
+  };
+  const auto add_computed = [&](std::size_t i) {
     const ComputedPlace& place = layout.computed[i];
     add(Described(layout.computation->computed()[i], place.dtype, place.shape), place.offset,
         place.bytes());
+  };
+  if (layout.computation == nullptr) {
+    for (std::size_t i = 0; i < layout.offsets.size(); ++i) add_expanded(i);
+  } else {
+    for (const internal::DeliveredPlace& place : layout.computation->order()) {
+      const bool expanded = place.kind == internal::DeliveredPlace::Kind::kExpanded;
+      expanded ? add_expanded(place.number) : add_computed(place.number);
+    }
   }
   return std::make_shared<DeliveredBatch>(InfoOf(packed, layout.rows), std::move(tensors), out,
                                           std::move(owner));

@@ -219,15 +219,21 @@ class TensorGraphBinder {
         return InvalidArgument(fmt::format("{}: pad is for outputs, and this is none", name));
       }
     }
-    const auto rank = [](const TensorNode& node) { return node.operation == nullptr ? 0 : 1; };
     std::stable_sort(graph_.outputs_.begin(), graph_.outputs_.end(),
                      [&](const TensorOutput& a, const TensorOutput& b) {
-                       const int rank_a = rank(graph_.nodes_[a.node]);
-                       const int rank_b = rank(graph_.nodes_[b.node]);
-                       if (rank_a != rank_b) return rank_a < rank_b;
-                       return rank_a == 0 ? a.node < b.node : a.name < b.name;
+                       const std::size_t place_a = SourceOf(a.node);
+                       const std::size_t place_b = SourceOf(b.node);
+                       if (place_a != place_b) return place_a < place_b;
+                       return place_a == text_.sources.size() && a.name < b.name;
                      });
     return OkStatus();
+  }
+
+  /// The number of the source's tensor that a node is, widened or not; if it is none, a number
+  /// after all of these.
+  std::size_t SourceOf(std::size_t node) const {
+    if (graph_.nodes_[node].implicit) node = graph_.nodes_[node].inputs.front();
+    return std::min(node, text_.sources.size());
   }
 
   Status AddOutput(const std::string& name, std::size_t number) {

@@ -68,7 +68,7 @@ struct TensorNode {
   bool implicit = false;
 };
 
-/// A tensor of the payload.
+/// A tensor that is delivered.
 struct TensorOutput {
   std::string name;
   std::size_t node;
@@ -86,8 +86,8 @@ class TensorGraph {
 
   /// Inputs come before what is computed from them.
   const std::vector<TensorNode>& nodes() const { return nodes_; }
-  /// In the order of the payload: the source's tensors, then the others by the bytes of their
-  /// names.
+  /// In the order of delivery: the source's tensors, padded or not, then the others by the bytes of
+  /// their names.
   const std::vector<TensorOutput>& outputs() const { return outputs_; }
   /// Names that were defined and are not computed, because no output needs them; by bytes.
   const std::vector<std::string>& unused() const { return unused_; }

@@ -215,7 +215,11 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
   // Whatever travels and is no output has to be named, or else it would be delivered.
   std::set<std::string> delivered(text.outputs->begin(), text.outputs->end());
   for (const std::size_t node : waist_.tensors) changes |= !delivered.contains(nodes[node].name);
-  if (changes || !text.definitions.empty() || !text.pads.empty()) consumer_ = std::move(text);
+  if (!changes && text.definitions.empty() && text.pads.empty()) return;
+  consumer_ = std::move(text);
+  consumer_->source_tensors = static_cast<std::size_t>(
+      std::count_if(origins_.begin(), origins_.end(),
+                    [](const Origin& origin) { return origin.kind == Origin::Kind::kSource; }));
 }
 
 std::uint64_t TensorPlan::MaxExampleBytes(std::uint64_t source_bytes) const {

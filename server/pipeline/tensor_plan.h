@@ -18,6 +18,7 @@
 #include "common/batch/batch_writer.h"
 #include "common/batch/layout/layout.h"
 #include "common/operands/operands.h"
+#include "common/operations/consumer_program.h"
 #include "common/operations/program.h"
 #include "common/operations/tensor_graph.h"
 #include "server/pipeline/graph/tensors_part.h"
@@ -62,7 +63,7 @@ class TensorPlan {
   /// bytes of their names, each with its splits.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   /// What the consumer computes and delivers, without sources; absent: it delivers what travels.
-  const std::optional<TensorGraphText>& consumer() const { return consumer_; }
+  const std::optional<ConsumerProgram>& consumer() const { return consumer_; }
   /// The table of all operations of the plan.
   const OperationTable& operations() const { return *operations_; }
   /// The whole, for people.
@@ -110,7 +111,7 @@ class TensorPlan {
   std::vector<TensorSpec> tensors_;
   std::vector<Origin> origins_;  // one for each of tensors_
   std::vector<EdgeGroup> edges_;
-  std::optional<TensorGraphText> consumer_;
+  std::optional<ConsumerProgram> consumer_;
 };
 
 }  // namespace millrace

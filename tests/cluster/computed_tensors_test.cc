@@ -114,6 +114,9 @@ TEST_CASE("tensors of a pipeline are delivered with the same values, wherever th
       CHECK(first[static_cast<std::size_t>(firsts[row])] ==
             global_args[static_cast<std::size_t>(splits[row])]);
     }
+    CHECK(NamesOf(*batch) == Names{"edge_source", "edge_target", "edge_label", "node_splits",
+                                   "edge_splits", "local_args", "first", "first_splits", "hot",
+                                   "label", "local_args.length"});
     Names described;
     for (const DeliveryTensor& tensor : session->spec().tensors) {
       described.push_back(tensor.packed.path);

@@ -18,7 +18,7 @@
 #include "common/expand/expand.h"
 #include "common/expand/expand_program.h"
 #include "common/operands/operands.h"
-#include "common/operations/tensor_graph.h"
+#include "common/operations/consumer_program.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/common/batch/model_batch.h"

@@ -23,7 +23,7 @@ constexpr std::string_view kPlanSpec = "the plan's spec";
 Result<Delivery> DeliveryFromProto(const v1::Spec& from, const std::vector<TensorSpec>& tensors,
                                    DType index_dtype) {
   if (!from.has_program()) return Delivery(index_dtype);
-  MILLRACE_ASSIGN_OR_RETURN(TensorGraphText program,
+  MILLRACE_ASSIGN_OR_RETURN(ConsumerProgram program,
                             millrace::FromProto(from.program(), OperationTable::Default()));
   Result<Delivery> made = Delivery::Make(tensors, std::move(program), index_dtype);
   if (!made.ok()) return made.status().WithContext(kPlanSpec);

@@ -114,7 +114,8 @@ void ToProto(const TensorDefinition& definition, const OperationTable& table,
   ToProto(definition.params, to->mutable_params());
 }
 
-void ToProto(const TensorGraphText& text, const OperationTable& table, v1::TensorProgram* to) {
+void ToProto(const ConsumerProgram& program, const OperationTable& table, v1::TensorProgram* to) {
+  const TensorGraphText& text = program.text;
   to->Clear();
   for (const TensorDefinition& definition : text.definitions) {
     ToProto(definition, table, to->add_definitions());
@@ -127,10 +128,12 @@ void ToProto(const TensorGraphText& text, const OperationTable& table, v1::Tenso
     output->set_padded(true);
     ToProto(pad->second, output->mutable_pad());
   }
+  if (program.source_tensors) to->set_source_tensors(*program.source_tensors);
 }
 
-Result<TensorGraphText> FromProto(const v1::TensorProgram& program, const OperationTable& table) {
-  TensorGraphText text;
+Result<ConsumerProgram> FromProto(const v1::TensorProgram& program, const OperationTable& table) {
+  ConsumerProgram made;
+  TensorGraphText& text = made.text;
   for (const v1::TensorDefinition& message : program.definitions()) {
     const OperationType* const operation = table.Find(message.operation());
     if (operation == nullptr || operation->version != message.version()) {
@@ -153,7 +156,8 @@ Result<TensorGraphText> FromProto(const v1::TensorProgram& program, const Operat
     if (!output.padded()) continue;
     MILLRACE_ASSIGN_OR_RETURN(text.pads[output.name()], ParamsFromProto(output.pad()));
   }
-  return text;
+  if (program.has_source_tensors()) made.source_tensors = program.source_tensors();
+  return made;
 }
 
 }  // namespace millrace

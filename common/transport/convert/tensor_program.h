@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/result.h"
+#include "common/operations/consumer_program.h"
 #include "common/operations/operation.h"
 #include "common/operations/tensor_graph.h"
 #include "millrace/v1/common.pb.h"
@@ -18,12 +19,12 @@ void ToProto(const OperationParams& params,
 void ToProto(const TensorDefinition& definition, const OperationTable& table,
              v1::TensorDefinition* to);
 
-/// Definitions and outputs of a graph; sources are not part of the message. REQUIRES: the text
-/// names its outputs, and every operation is in the table.
-void ToProto(const TensorGraphText& text, const OperationTable& table, v1::TensorProgram* to);
+/// Sources are not part of the message. REQUIRES: the program names its outputs, and every
+/// operation is in the table.
+void ToProto(const ConsumerProgram& program, const OperationTable& table, v1::TensorProgram* to);
 
 /// The same without sources. Unimplemented, with what to do, if this program does not have an
 /// operation in the version that is asked for. InvalidArgument if a parameter has no value.
-Result<TensorGraphText> FromProto(const v1::TensorProgram& program, const OperationTable& table);
+Result<ConsumerProgram> FromProto(const v1::TensorProgram& program, const OperationTable& table);
 
 }  // namespace millrace

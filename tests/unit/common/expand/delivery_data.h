@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/batch/batch_writer.h"
+#include "common/operations/consumer_program.h"
 #include "tests/unit/common/batch/model_batch.h"
 #include "tests/unit/common/operations/run_graph.h"
 

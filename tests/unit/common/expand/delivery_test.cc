@@ -21,7 +21,7 @@ using test::DeliveryTensors;
 using Names = std::vector<std::string>;
 using Shape = std::vector<std::uint64_t>;
 
-TensorGraphText ProgramText(std::vector<TensorDefinition> definitions, Names outputs,
+ConsumerProgram ProgramText(std::vector<TensorDefinition> definitions, Names outputs,
                             std::map<std::string, OperationParams> pads = {}) {
   TensorGraphText text;
   text.definitions = std::move(definitions);
@@ -30,14 +30,14 @@ TensorGraphText ProgramText(std::vector<TensorDefinition> definitions, Names out
   return text;
 }
 
-Delivery MakeDelivery(TensorGraphText program, DType index_dtype = DType::kInt32) {
+Delivery MakeDelivery(ConsumerProgram program, DType index_dtype = DType::kInt32) {
   const Result<Delivery> made = Delivery::Make(DeliveryTensors(), std::move(program), index_dtype);
   INFO((made.ok() ? "" : made.status().message()));
   REQUIRE(made.ok());
   return *made;
 }
 
-std::string RefusalOf(TensorGraphText program) {
+std::string RefusalOf(ConsumerProgram program) {
   const auto made = Delivery::Make(DeliveryTensors(), std::move(program), DType::kInt32);
   return made.ok() ? "no error" : made.status().message();
 }
@@ -90,7 +90,7 @@ TEST_CASE("a consumer computes what the same operations give, for any rows", "[d
   rc::prop("any outputs, any part", [&] {
     const auto rows = test::RandomRows(*rc::gen::arbitrary<std::uint64_t>(),
                                        static_cast<std::size_t>(*rc::gen::inRange(0, 12)));
-    TensorGraphText text = ProgramText(all, {});
+    TensorGraphText text = ProgramText(all, {}).text;
     for (const TensorDefinition& definition : all) {
       if (*rc::gen::inRange(0, 3) == 0) text.outputs->push_back(definition.name);
     }
@@ -123,7 +123,7 @@ TEST_CASE("a consumer computes what the same operations give, for any rows", "[d
   });
 }
 
-TEST_CASE("tensors that travel come first and expanded, then the computed ones by name",
+TEST_CASE("the source's tensors come first and expanded, then the computed ones by name",
           "[delivery]") {
   BufferPool pool;
   const auto packed = test::PackRows(test::RandomRows(1, 4), pool);
@@ -157,6 +157,43 @@ TEST_CASE("tensors that travel come first and expanded, then the computed ones b
     CHECK(tensors[i].packed.inner.size() + 1 == tensor.shape.size());
     CHECK(tensors[i].computed == (i >= 3));
   }
+}
+
+TEST_CASE("what a worker has computed stands among the computed tensors, by its name",
+          "[delivery]") {
+  BufferPool pool;
+  const std::vector<DeliveryRow> rows = test::RandomRows(1, 4);
+  const auto packed = test::PackRows(rows, pool);
+  // As if wave and flag were no tensors of the source.
+  ConsumerProgram program =
+      ProgramText(test::DeliveryDefinitions(), {"sf", "wave", "part", "s", "head", "flag", "twice"},
+                  {{"twice", PadParams({{"multiple", std::int64_t{2}}})}});
+  program.source_tensors = 4;
+  const Delivery delivery = MakeDelivery(program);
+  const auto batch = DeliveredOf(*packed, delivery, pool);
+  CHECK(DeliveredNames(*batch) == Names{"s", "flag", "head", "head_splits", "part", "sf", "twice",
+                                        "twice.length", "wave", "wave_splits"});
+  Names described;
+  for (const DeliveryTensor& tensor : delivery.Tensors(DeliveryTensors())) {
+    described.push_back(tensor.packed.path);
+    CHECK(tensor.computed == (tensor.packed.path != "s" && tensor.packed.path != "flag" &&
+                              tensor.packed.path != "wave" && tensor.packed.path != "wave_splits"));
+  }
+  CHECK(described == DeliveredNames(*batch));
+  const auto flags = batch->Find("flag")->values<std::uint8_t>();
+  for (std::size_t i = 0; i < rows.size(); ++i) CHECK((flags[i] == 1) == rows[i].flag);
+}
+
+TEST_CASE("a padded tensor of the source keeps its place", "[delivery]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 3), pool);
+  const auto batch = DeliveredOf(
+      *packed,
+      MakeDelivery(ProgramText(test::DeliveryDefinitions(), {"flag", "tokens", "d", "wave", "long"},
+                               {{"tokens", {}}, {"wave", {}}})),
+      pool);
+  CHECK(DeliveredNames(*batch) ==
+        Names{"d", "tokens", "wave", "flag", "long", "tokens.length", "wave.length"});
 }
 
 TEST_CASE("a padded tensor is dense, and its lengths come with it", "[delivery]") {
@@ -330,7 +367,7 @@ TEST_CASE("a padded integer that does not fit int32 asks for int64", "[delivery]
   writer.EndExample(ExampleId(0));
   const auto packed = writer.Seal().value();
   const auto delivered = [&](DType index_dtype) {
-    const TensorGraphText text = ProgramText({}, {"big"}, {{"big", {}}});
+    const ConsumerProgram text = ProgramText({}, {"big"}, {{"big", {}}});
     return Expand(*packed, Delivery::Make(tensors, text, index_dtype).value(), pool);
   };
   const auto narrow = delivered(DType::kInt32);

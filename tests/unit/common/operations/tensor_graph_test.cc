@@ -54,6 +54,10 @@ TEST_CASE("the output is all that nothing else reads, the source's tensors first
   TensorGraphText chosen = Text({Cast("b", "a"), Cast("a", "x"), Cast("Z", "x")});
   chosen.outputs = {{"b", "a", "data", "x"}};
   CHECK(OutputNames(TensorGraph::Bind(chosen).value()) == Names{"x", "data", "a", "b"});
+  chosen.sources[2].widened = true;
+  chosen.pads.emplace("data", OperationParams());
+  CHECK(OutputNames(TensorGraph::Bind(chosen).value()) ==
+        Names{"x", "data", "a", "b", "data.length"});
 }
 
 TEST_CASE("the order of definitions means nothing", "[graph]") {

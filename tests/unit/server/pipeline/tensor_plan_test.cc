@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/batch/layout/batch_header.h"
+#include "common/expand/delivery.h"
 #include "common/transport/convert/tensor_program.h"
 
 namespace millrace {
@@ -90,9 +91,10 @@ Names NamesOf(const std::vector<TensorSpec>& tensors) {
   return names;
 }
 
-Names Defined(const TensorGraphText& text) {
+Names Defined(const ConsumerProgram& program) {
   Names names;
-  for (const TensorDefinition& definition : text.definitions) names.push_back(definition.name);
+  for (const TensorDefinition& definition : program.text.definitions)
+    names.push_back(definition.name);
   return names;
 }
 
@@ -143,7 +145,7 @@ TEST_CASE("what grows is computed by the consumer, what shrinks by the worker", 
   CHECK(NamesOf(plan->tensors()) == Names{"d", "node_splits", "first"});
   REQUIRE(plan->consumer().has_value());
   CHECK(Defined(*plan->consumer()) == Names{"bits"});
-  CHECK(*plan->consumer()->outputs == Names{"bits", "first"});
+  CHECK(*plan->consumer()->text.outputs == Names{"bits", "first"});
 
   const auto batch = SealTwo(*plan);
   CHECK(ValuesOf<std::uint8_t>(*batch, "d") == std::vector<std::uint8_t>{0x80, 0x01, 0xff, 0x00});
@@ -200,7 +202,7 @@ TEST_CASE("what only an operation reads travels, and is named as no output", "[t
   part.outputs = {{"y", "d"}};
   const auto plan = Compiled(part);
   CHECK(NamesOf(plan->tensors()) == Names{"d", "n"});
-  CHECK(*plan->consumer()->outputs == Names{"d", "y"});
+  CHECK(*plan->consumer()->text.outputs == Names{"d", "y"});
 }
 
 TEST_CASE("one tensor with two names is computed once and delivered twice", "[tensor_plan]") {
@@ -211,7 +213,7 @@ TEST_CASE("one tensor with two names is computed once and delivered twice", "[te
   CHECK(NamesOf(plan->tensors()) == Names{"node_splits", "a"});
   REQUIRE(plan->consumer().has_value());
   CHECK(Defined(*plan->consumer()) == Names{"b"});
-  CHECK(plan->consumer()->definitions[0].inputs == Names{"a"});
+  CHECK(plan->consumer()->text.definitions[0].inputs == Names{"a"});
   CHECK(ValuesOf<std::uint8_t>(*SealTwo(*plan), "a") ==
         std::vector<std::uint8_t>{0, 1, 1, 2, 2, 3, 0, 0});
 }
@@ -223,7 +225,7 @@ TEST_CASE("pad is the consumer's work, and brings lengths", "[tensor_plan]") {
   const auto plan = Compiled(part);
   CHECK(NamesOf(plan->tensors()) == Names{"text", "text_splits"});
   REQUIRE(plan->consumer().has_value());
-  CHECK(plan->consumer()->pads.contains("text"));
+  CHECK(plan->consumer()->text.pads.contains("text"));
 }
 
 TEST_CASE("pad to the bound of a class is refused, because batches have no classes",
@@ -240,19 +242,61 @@ TEST_CASE("the consumer's part is the same after it was sent", "[tensor_plan]") 
       {"bits", "bits", {"d"}, OperationParams({{"scale", std::vector<ParamNumber>(16, 0.5)}, {"dtype", std::string("float32")}})}};
   part.outputs = {{"bits", "text"}};
   part.pads["text"] = OperationParams({{"multiple", std::int64_t{8}}});
-  const TensorGraphText text = *Compiled(part)->consumer();
+  const ConsumerProgram program = *Compiled(part)->consumer();
+  const TensorGraphText& text = program.text;
   v1::TensorProgram message;
-  ToProto(text, OperationTable::Default(), &message);
+  ToProto(program, OperationTable::Default(), &message);
   const auto back = FromProto(message, OperationTable::Default());
   REQUIRE(back.ok());
-  CHECK(*back->outputs == *text.outputs);
-  REQUIRE(back->definitions.size() == text.definitions.size());
-  CHECK(ParamsKey(back->definitions[0].params) == ParamsKey(text.definitions[0].params));
-  CHECK(ParamsKey(back->pads.at("text")) == ParamsKey(text.pads.at("text")));
+  CHECK(*back->text.outputs == *text.outputs);
+  REQUIRE(back->text.definitions.size() == text.definitions.size());
+  CHECK(ParamsKey(back->text.definitions[0].params) == ParamsKey(text.definitions[0].params));
+  CHECK(ParamsKey(back->text.pads.at("text")) == ParamsKey(text.pads.at("text")));
+  CHECK(program.source_tensors == 3);  // d, text and its splits
+  CHECK(back->source_tensors == program.source_tensors);
 
   message.mutable_definitions(0)->set_version(7);
   CHECK(FromProto(message, OperationTable::Default()).status().code() ==
         StatusCode::kUnimplemented);
+}
+
+/// The tensors of a delivered batch.
+Names DeliveredNames(const TensorPlan& plan) {
+  Delivery delivery;
+  if (plan.consumer()) {
+    delivery = Delivery::Make(plan.tensors(), *plan.consumer(), DType::kInt32).value();
+  }
+  Names names;
+  for (const DeliveryTensor& tensor : delivery.Tensors(plan.tensors())) {
+    names.push_back(tensor.packed.path);
+  }
+  return names;
+}
+
+TEST_CASE("the order of a delivered batch does not depend on where its tensors are computed",
+          "[tensor_plan]") {
+  const Names expected = {"n",      "node_splits",   "text",       "x",
+                          "a_head", "a_head_splits", "middle",     "other",
+                          "tail",   "tail_splits",   "text.length"};
+  for (int places = 0; places < 3 * 3 * 3 * 3; ++places) {
+    TensorsPart part;
+    const std::vector<std::int64_t> one = {0, 1};
+    part.definitions = {
+        {"a_head", "slice", {"text"}, OperationParams({{"range", one}})},
+        Cast("middle", "node_label", "float32"),
+        Cast("other", "x", "uint8"),
+        {"tail", "slice", {"text"}, OperationParams({{"range", std::vector<std::int64_t>{-1, 9}}})},
+    };
+    int rest = places;
+    for (TensorDefinition& definition : part.definitions) {
+      definition.at = static_cast<RunPlace>(rest % 3);
+      rest /= 3;
+    }
+    part.outputs = {{"tail", "x", "other", "n", "middle", "a_head", "text"}};
+    part.pads["text"] = OperationParams();
+    INFO(places);
+    CHECK(DeliveredNames(*Compiled(part)) == expected);
+  }
 }
 
 TEST_CASE("errors begin with the place where the fault was written", "[tensor_plan]") {

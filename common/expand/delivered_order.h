@@ -1,0 +1,36 @@
+// The order of a delivered batch's tensors: those of the source in its order, and then the computed
+// ones by the bytes of their names, whether a worker or the consumer computed them.
+//
+// Pure function.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/batch/layout/layout.h"
+
+namespace millrace::internal {
+
+/// A tensor of a delivered batch.
+struct DeliveredPlace {
+  enum class Kind : std::uint8_t { kExpanded, kComputed };
+  Kind kind = Kind::kExpanded;
+  std::size_t number = 0;  // among the tensors that travel, or among those that are computed
+  friend bool operator==(const DeliveredPlace&, const DeliveredPlace&) = default;
+};
+
+/// What is delivered.
+struct DeliveredTensors {
+  std::span<const TensorSpec> travelling;
+  const std::vector<bool>& expanded;     // whether each of these is delivered as it travels
+  std::size_t source_tensors = 0;        // so many of these come first and are the source's
+  std::span<const TensorSpec> computed;  // by the consumer
+};
+
+/// Splits follow the tensor that they cut. A computed tensor with the name of one of the source's
+/// is that one padded, and has its place. REQUIRES: no two delivered tensors have one name.
+std::vector<DeliveredPlace> DeliveredOrder(const DeliveredTensors& tensors);
+
+}  // namespace millrace::internal
