@@ -20,7 +20,7 @@ foreach(header
     common/system/clock.h common/system/stderr_logger.h
     common/batch/arena.h common/batch/batch.h common/batch/layout/layout.h
     common/batch/layout/tensor_table.h common/expand/delivery.h common/expand/expand.h
-    common/epoch/cursor.h common/epoch/position.h)
+    common/epoch/cursor.h common/epoch/position.h common/operations/graph_pad.h)
   get_filename_component(dir ${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/${header}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/millrace/${dir} COMPONENT Development)

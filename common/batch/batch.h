@@ -150,6 +150,7 @@ class DeliveredBatch {
         owner_(std::move(owner)) {}
 
   const BatchInfo& info() const { return info_; }
+  /// The number of examples. Tensors have more rows if graphs are padded.
   std::size_t graphs() const { return info_.example_ids.size(); }
   /// In the order of the source, then the computed ones by name (common/expand/delivery.h).
   const std::vector<DeliveredTensor>& tensors() const { return tensors_; }

@@ -33,10 +33,20 @@ void CopyValues(std::span<const std::byte> from, std::byte* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }
 
+/// Padding after the splits repeats the last of them.
+template <class T>
 void WriteSplits(std::span<const std::int64_t> splits, std::span<std::byte> out) {
-  if (out.size() == splits.size_bytes()) return CopyValues(std::as_bytes(splits), out.data());
-  auto* const narrow = reinterpret_cast<std::int32_t*>(out.data());
-  for (std::size_t i = 0; i < splits.size(); ++i) narrow[i] = static_cast<std::int32_t>(splits[i]);
+  auto* const values = reinterpret_cast<T*>(out.data());
+  for (std::size_t i = 0; i < splits.size(); ++i) values[i] = static_cast<T>(splits[i]);
+  std::fill(values + splits.size(), values + out.size() / sizeof(T), static_cast<T>(splits.back()));
+}
+
+/// Fills rows of padding with zeros or, in a tensor that is padded itself, as its rows are filled
+/// up.
+void FillRows(const std::optional<Pad>& pad, std::span<std::byte> out) {
+  if (out.empty()) return;
+  if (pad) return pad->Fill(out);
+  std::memset(out.data(), 0, out.size());
 }
 
 }  // namespace
@@ -57,6 +67,7 @@ class ComputationMaker {
     for (const Operand& operand : operands_) text.sources.push_back(operand.source);
     MILLRACE_ASSIGN_OR_RETURN(graph_, TensorGraph::Bind(text));
     SortOutputs();
+    if (program.graph_pad) MILLRACE_RETURN_IF_ERROR(PadGraphs(*program.graph_pad));
     for (const TensorOutput* const output : computed_) AddOutput(*output);
     made_->expanded_ = WithCompanions(made_->tensors_, std::move(chosen_));
     MILLRACE_RETURN_IF_ERROR(CheckNames());
@@ -65,7 +76,8 @@ class ComputationMaker {
         {.travelling = made_->tensors_,
          .expanded = made_->expanded_,
          .source_tensors = std::min(program.source_tensors.value_or(travelling), travelling),
-         .computed = made_->computed_});
+         .computed = made_->computed_,
+         .masks = made_->masks()});
     Compile();
     return std::shared_ptr<const Computation>(std::move(made_));
   }
@@ -93,6 +105,12 @@ class ComputationMaker {
               [](const auto* a, const auto* b) { return a->name < b->name; });
   }
 
+  Status PadGraphs(const GraphPad& pad) {
+    MILLRACE_ASSIGN_OR_RETURN(made_->padding_, GraphPadding::Make(made_->tensors_, pad));
+    chosen_[made_->padding_->graph().splits] = true;  // brings the edges, and what cuts nodes
+    return OkStatus();
+  }
+
   /// A tensor of the source whose rows are those of `node`.
   const TensorSpec& Origin(std::size_t node) const {
     while (nodes()[node].operation != nullptr) {
@@ -117,7 +135,7 @@ class ComputationMaker {
       spec.max = DTypeMax(type.dtype);
     }
     spec.inner.assign(type.inner.begin(), type.inner.end());
-    Computation::Output place{made_->computed_.size()};
+    Computation::Output place{made_->computed_.size(), std::nullopt, output.pad};
     if (output.pad) {
       spec.inner.insert(spec.inner.begin(), output.pad->fixed_extent().value_or(0));
     } else if (type.ragged) {
@@ -149,12 +167,15 @@ class ComputationMaker {
     for (std::size_t i = 0; i < made_->tensors_.size(); ++i) {
       if (made_->expanded_[i]) names.insert(made_->tensors_[i].path);
     }
-    for (const TensorSpec& tensor : made_->computed_) {
-      if (names.insert(tensor.path).second) continue;
-      return InvalidArgument(fmt::format(
-          "{}: two tensors of a batch would have this name; give another name to the one that the "
-          "pipeline defines (a ragged tensor NAME also has NAME_splits)",
-          tensor.path));
+    for (const std::span<const TensorSpec> made :
+         {std::span<const TensorSpec>(made_->computed_), made_->masks()}) {
+      for (const TensorSpec& tensor : made) {
+        if (names.insert(tensor.path).second) continue;
+        return InvalidArgument(fmt::format(
+            "{}: two tensors of a batch would have this name; give another name to the one that "
+            "the pipeline defines (a ragged tensor NAME also has NAME_splits)",
+            tensor.path));
+      }
     }
     return OkStatus();
   }
@@ -268,6 +289,11 @@ Status BatchComputation::CheckInputs() const {
   return OkStatus();
 }
 
+std::uint64_t BatchComputation::RowsOf(std::size_t tensor, std::uint64_t own) const {
+  if (!computation_.padding_) return own;
+  return computation_.padding_->RowsOf(computation_.computed_[tensor]).value_or(own);
+}
+
 Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
                                 std::vector<ComputedPlace>& places) {
   SetInputs(packed, rows);
@@ -279,12 +305,14 @@ Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
     const Computation::Output& output = computation_.outputs_[i];
     ComputedPlace& values = places[output.values];
     values.dtype = view.type->dtype;
-    values.shape.assign(1, view.units());
+    values.shape.assign(1, RowsOf(output.values, view.units()));
+    MILLRACE_RETURN_IF_ERROR(CheckPaddedBytes(computation_.computed_[output.values].path,
+                                              values.shape[0], view.type->UnitBytes()));
     values.shape.insert(values.shape.end(), view.type->inner.begin(), view.type->inner.end());
     if (!output.splits) continue;
     ComputedPlace& splits = places[*output.splits];
     splits.dtype = computation_.computed_[*output.splits].dtype;
-    splits.shape.assign(1, view.splits.size());
+    splits.shape.assign(1, RowsOf(*output.splits, view.splits.size()));
     if (view.units() > DTypeMax(splits.dtype)) {
       return ValueDoesNotFit(computation_.computed_[output.values].path,
                              fmt::format("number of rows {}", view.units()));
@@ -302,8 +330,16 @@ Status BatchComputation::Run(const PackedBatch& packed,
   run.observer = observer;
   run.room = [&](std::size_t number, const TensorView& view) -> Result<std::span<std::byte>> {
     const Computation::Output& output = computation_.outputs_[number];
-    if (output.splits) WriteSplits(view.splits, room(*output.splits));
-    return room(output.values);
+    if (output.splits) {
+      const bool narrow = computation_.computed_[*output.splits].dtype == DType::kInt32;
+      const std::span<std::byte> splits = room(*output.splits);
+      narrow ? WriteSplits<std::int32_t>(view.splits, splits)
+             : WriteSplits<std::int64_t>(view.splits, splits);
+    }
+    const std::span<std::byte> values = room(output.values);
+    const std::size_t own = view.units() * view.type->UnitBytes();
+    FillRows(output.pad, values.subspan(own));
+    return values.first(own);
   };
   if (const Status status = computation_.program_->Run(inputs_, run, memory_); !status.ok()) {
     return ErrorOfBatch(packed, status);

@@ -14,6 +14,7 @@
 #include "common/batch/batch.h"
 #include "common/expand/delivered_order.h"
 #include "common/expand/expand.h"
+#include "common/expand/graph_padding.h"
 #include "common/operands/operands.h"
 #include "common/operations/consumer_program.h"
 #include "common/operations/program.h"
@@ -36,6 +37,12 @@ class Computation : public std::enable_shared_from_this<Computation> {
   const std::vector<bool>& expanded() const { return expanded_; }
   /// The computed tensors as they are delivered, by the bytes of their names.
   const std::vector<TensorSpec>& computed() const { return computed_; }
+  /// How graphs are padded, and the masks that say so; absent and none if they are not.
+  const std::optional<GraphPadding>& padding() const { return padding_; }
+  std::span<const TensorSpec> masks() const {
+    return padding_ ? std::span<const TensorSpec>(padding_->masks())
+                    : std::span<const TensorSpec>();
+  }
   /// All tensors that are delivered, in the order of the batch.
   const std::vector<DeliveredPlace>& order() const { return order_; }
 
@@ -55,6 +62,7 @@ class Computation : public std::enable_shared_from_this<Computation> {
   struct Output {
     std::size_t values = 0;
     std::optional<std::size_t> splits = std::nullopt;
+    std::optional<Pad> pad = std::nullopt;
   };
 
   Computation() = default;
@@ -62,6 +70,7 @@ class Computation : public std::enable_shared_from_this<Computation> {
   std::vector<TensorSpec> tensors_;
   std::vector<bool> expanded_;
   std::vector<TensorSpec> computed_;
+  std::optional<GraphPadding> padding_;
   std::vector<DeliveredPlace> order_;
   std::vector<Operand> operands_;  // inputs of the program
   std::vector<bool> narrowed_;     // whether values of each must fit int32
@@ -88,6 +97,8 @@ class BatchComputation {
  private:
   void SetInputs(const PackedBatch& packed, RowRange rows);
   Status CheckInputs() const;
+  /// The rows of a computed tensor that has `own` of its own.
+  std::uint64_t RowsOf(std::size_t tensor, std::uint64_t own) const;
 
   const Computation& computation_;
   OperandViews views_;

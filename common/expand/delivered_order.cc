@@ -49,6 +49,9 @@ std::vector<DeliveredPlace> DeliveredOrder(const DeliveredTensors& tensors) {
     named.emplace_back(SortName(tensors.computed, tensor), tensor.kind == TensorKind::kSplits,
                        DeliveredPlace{Kind::kComputed, i});
   }
+  for (std::size_t i = 0; i < tensors.masks.size(); ++i) {
+    named.emplace_back(tensors.masks[i].path, false, DeliveredPlace{Kind::kMask, i});
+  }
   std::sort(named.begin(), named.end(), [](const Named& a, const Named& b) {
     return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
   });

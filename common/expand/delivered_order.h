@@ -1,5 +1,6 @@
 // The order of a delivered batch's tensors: those of the source in its order, and then the computed
-// ones by the bytes of their names, whether a worker or the consumer computed them.
+// ones by the bytes of their names, whether a worker or the consumer computed them. Masks of padded
+// graphs are among these.
 //
 // Pure function.
 #pragma once
@@ -15,9 +16,9 @@ namespace millrace::internal {
 
 /// A tensor of a delivered batch.
 struct DeliveredPlace {
-  enum class Kind : std::uint8_t { kExpanded, kComputed };
+  enum class Kind : std::uint8_t { kExpanded, kComputed, kMask };
   Kind kind = Kind::kExpanded;
-  std::size_t number = 0;  // among the tensors that travel, or among those that are computed
+  std::size_t number = 0;  // among the tensors that travel, those that are computed, or the masks
   friend bool operator==(const DeliveredPlace&, const DeliveredPlace&) = default;
 };
 
@@ -27,6 +28,7 @@ struct DeliveredTensors {
   const std::vector<bool>& expanded;     // whether each of these is delivered as it travels
   std::size_t source_tensors = 0;        // so many of these come first and are the source's
   std::span<const TensorSpec> computed;  // by the consumer
+  std::span<const TensorSpec> masks = {};
 };
 
 /// Splits follow the tensor that they cut. A computed tensor with the name of one of the source's

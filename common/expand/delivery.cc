@@ -26,6 +26,11 @@ Delivery Delivery::WatchedBy(ProgramObserver* observer) const {
   return watched;
 }
 
+std::optional<GraphPad> Delivery::graph_pad() const {
+  if (computation_ == nullptr || !computation_->padding()) return std::nullopt;
+  return computation_->padding()->pad();
+}
+
 std::vector<DeliveryTensor> Delivery::Tensors(std::span<const TensorSpec> tensors) const {
   std::vector<DeliveryTensor> delivered;
   const auto add_expanded = [&](const TensorSpec& tensor) {
@@ -36,13 +41,17 @@ std::vector<DeliveryTensor> Delivery::Tensors(std::span<const TensorSpec> tensor
     for (const TensorSpec& tensor : tensors) add_expanded(tensor);
     return delivered;
   }
-  for (const internal::DeliveredPlace& place : computation_->order()) {
-    if (place.kind == internal::DeliveredPlace::Kind::kExpanded) {
-      add_expanded(tensors[place.number]);
-      continue;
+  using Kind = internal::DeliveredPlace::Kind;
+  for (const auto& [kind, number] : computation_->order()) {
+    if (kind == Kind::kExpanded) {
+      add_expanded(tensors[number]);
+    } else {
+      const auto& made = kind == Kind::kMask ? computation_->masks() : computation_->computed();
+      delivered.push_back({made[number], made[number].dtype, true});
     }
-    const TensorSpec& tensor = computation_->computed()[place.number];
-    delivered.push_back({tensor, tensor.dtype, true});
+    if (computation_->padding()) {
+      delivered.back().rows = computation_->padding()->RowsOf(delivered.back().packed);
+    }
   }
   return delivered;
 }

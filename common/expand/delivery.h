@@ -9,7 +9,8 @@
 // A delivered batch has, in this order:
 //  - the source's tensors, in the source's order. A padded one is dense, and keeps its place;
 //  - computed tensors, by the bytes of their names, whether a worker or the consumer computed them.
-//    A ragged one, NAME, is followed by NAME_splits.
+//    A ragged one, NAME, is followed by NAME_splits. The masks of padded graphs (graph_padding.h)
+//    are among them.
 // So the order does not depend on what travels. It is not that of the tensors' addresses.
 //
 // Value type, cheap to copy; thread-safe. Copies share memory for work in between, which is used
@@ -18,12 +19,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "common/batch/layout/layout.h"
+#include "common/operations/graph_pad.h"
 
 namespace millrace {
 
@@ -39,7 +42,9 @@ struct DeliveryTensor {
   /// As it travels; if it is computed, as it is delivered. An extent of 0 differs between batches.
   TensorSpec packed;
   DType dtype = DType::kInt32;  // as delivered
-  bool computed = false;
+  bool computed = false;        // after the wire; a mask is computed too
+  /// The rows that every batch has, because graphs are padded. Absent: batches differ in it.
+  std::optional<std::uint64_t> rows = std::nullopt;
   /// Name of the table whose rows the values number. A session sets it; empty: none.
   std::string table = {};
 };
@@ -57,6 +62,8 @@ class Delivery {
                                DType index_dtype);
 
   DType index_dtype() const { return index_dtype_; }
+  /// How graphs are padded; absent: they are not.
+  std::optional<GraphPad> graph_pad() const;
   /// What is delivered of batches with these tensors, in its order. REQUIRES: if the delivery was
   /// made by Make, it was made for them.
   std::vector<DeliveryTensor> Tensors(std::span<const TensorSpec> tensors) const;

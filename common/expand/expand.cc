@@ -12,6 +12,7 @@
 #include "common/batch/layout/dtype_visit.h"
 #include "common/expand/computation.h"
 #include "common/expand/expand_edges.h"
+#include "common/expand/graph_padding.h"
 #include "common/expand/value_errors.h"
 
 namespace millrace {
@@ -162,19 +163,13 @@ Status ExpandTensor(const PackedBatch& packed, std::size_t tensor, RowRange rows
   return OkStatus();
 }
 
-/// The description of a batch that consists of these rows.
-BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
-  const BatchInfo& all = packed.info();
-  if (rows.count == packed.graphs()) return all;
-  BatchInfo info = all;
-  const auto first = all.example_ids.begin() + static_cast<std::ptrdiff_t>(rows.first);
-  info.example_ids.assign(first, first + static_cast<std::ptrdiff_t>(rows.count));
-  if (rows.first > 0) info.dropped.clear();
-  info.planned_examples = static_cast<std::uint32_t>(rows.count + info.dropped.size());
-  return info;
+/// Null if graphs are not padded.
+const internal::GraphPadding* PaddingOf(const ExpandLayout& layout) {
+  if (layout.computation == nullptr || !layout.computation->padding()) return nullptr;
+  return &*layout.computation->padding();
 }
 
-/// Lays out the tensors that are expanded.
+/// Lays out the tensors that are expanded, and the masks.
 Status PlaceTensors(const PackedBatch& packed, ExpandLayout& layout) {
   const std::uint64_t largest = DTypeMax(layout.index_dtype);
   for (std::size_t i = 0; i < packed.tensors().size(); ++i) {
@@ -205,9 +200,15 @@ Status PlaceTensors(const PackedBatch& packed, ExpandLayout& layout) {
         layout.shapes[i][0] > largest) {
       return DoesNotFit(packed, i, fmt::format("number of rows {}", layout.shapes[i][0]));
     }
+    layout.own_rows.push_back(layout.shapes[i][0]);
+  }
+  const internal::GraphPadding* const padding = PaddingOf(layout);
+  if (padding != nullptr) MILLRACE_RETURN_IF_ERROR(padding->SetRows(packed, layout));
+  for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
     layout.offsets.push_back(layout.bytes);
     layout.bytes += layout.padded_bytes(i);
   }
+  if (padding != nullptr) padding->AddFills(packed, layout);
   layout.computed_begin = layout.bytes;
   return OkStatus();
 }
@@ -222,22 +223,6 @@ Status PlaceComputed(const PackedBatch& packed, ExpandLayout& layout) {
     layout.bytes += RoundUp(place.bytes());
   }
   return OkStatus();
-}
-
-DeliveredTensor Described(const TensorSpec& spec, DType dtype,
-                          const std::vector<std::uint64_t>& shape) {
-  DeliveredTensor tensor;
-  tensor.path = spec.path;
-  tensor.kind = spec.kind;
-  tensor.dtype = dtype;
-  tensor.shape = shape;
-  tensor.dimensions = {spec.dimension};
-  for (std::size_t axis = 1; axis < shape.size(); ++axis) {
-    tensor.dimensions.push_back(std::to_string(shape[axis]));
-  }
-  tensor.splits = spec.splits;
-  tensor.node_splits = spec.node_splits;
-  return tensor;
 }
 
 }  // namespace
@@ -289,6 +274,11 @@ std::uint64_t ExpandLayout::tensor_bytes(std::size_t tensor) const {
   return n;
 }
 
+std::uint64_t ExpandLayout::own_bytes(std::size_t tensor) const {
+  const std::uint64_t all_rows = shapes[tensor][0];
+  return all_rows == 0 ? 0 : tensor_bytes(tensor) / all_rows * own_rows[tensor];
+}
+
 std::uint64_t ExpandLayout::padded_bytes(std::size_t tensor) const {
   return RoundUp(tensor_bytes(tensor));
 }
@@ -306,6 +296,7 @@ Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::sp
   for (const EdgeGroup& group : layout.edges) {
     MILLRACE_RETURN_IF_ERROR(internal::ExpandEdges(packed, layout, group, out));
   }
+  for (const FillRun& fill : layout.fills) internal::WriteFill(fill, out);
   return ComputeInto(packed, layout, out.subspan(layout.computed_begin));
 }
 
@@ -320,39 +311,6 @@ Status ComputeInto(const PackedBatch& packed, const ExpandLayout& layout,
     return std::span(begin, bytes);
   };
   return layout.batch_computation->Run(packed, room, layout.observer);
-}
-
-std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
-                                                   const ExpandLayout& layout,
-                                                   std::span<std::byte> out,
-                                                   std::shared_ptr<const void> owner,
-                                                   const TensorMemory& memory) {
-  std::vector<DeliveredTensor> tensors;
-  const auto add = [&](DeliveredTensor tensor, std::uint64_t offset, std::uint64_t bytes) {
-    tensor.data = out.data() + offset;
-    tensor.bytes = bytes;
-    tensor.memory = memory;
-    tensors.push_back(std::move(tensor));
-  };
-  const auto add_expanded = [&](std::size_t i) {
-    add(Described(packed.tensors()[i].spec, layout.dtypes[i], layout.shapes[i]), layout.offsets[i],
-        layout.tensor_bytes(i));
-  };
-  const auto add_computed = [&](std::size_t i) {
-    const ComputedPlace& place = layout.computed[i];
-    add(Described(layout.computation->computed()[i], place.dtype, place.shape), place.offset,
-        place.bytes());
-  };
-  if (layout.computation == nullptr) {
-    for (std::size_t i = 0; i < layout.offsets.size(); ++i) add_expanded(i);
-  } else {
-    for (const internal::DeliveredPlace& place : layout.computation->order()) {
-      const bool expanded = place.kind == internal::DeliveredPlace::Kind::kExpanded;
-      expanded ? add_expanded(place.number) : add_computed(place.number);
-    }
-  }
-  return std::make_shared<DeliveredBatch>(InfoOf(packed, layout.rows), std::move(tensors), out,
-                                          std::move(owner));
 }
 
 Result<std::shared_ptr<const DeliveredBatch>> ExpandTo(const PackedBatch& packed,

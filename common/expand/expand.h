@@ -46,7 +46,22 @@ namespace internal {
 class BatchComputation;
 }
 
-/// A computed tensor of one batch.
+/// How many nodes, complete edges and graphs there are.
+struct GraphCounts {
+  std::uint64_t nodes = 0;
+  std::uint64_t edges = 0;
+  std::uint64_t graphs = 0;
+};
+
+/// A run of equal values in a delivered batch.
+struct FillRun {
+  std::uint64_t offset = 0;  // multiple of `width`
+  std::uint64_t count = 0;   // at least 1
+  std::uint32_t width = 1;   // bytes of a value: 1, 2, 4 or 8
+  std::uint64_t value = 0;
+};
+
+/// A computed tensor of one batch, or a mask.
 struct ComputedPlace {
   DType dtype = DType::kInt32;
   std::vector<std::uint64_t> shape;
@@ -66,8 +81,13 @@ struct ExpandLayout {
   std::vector<bool> expanded;  // whether the tensor is delivered
   std::vector<DType> dtypes;   // as delivered
   std::vector<std::vector<std::uint64_t>> shapes;
-  std::vector<std::uint64_t> offsets;  // multiples of kTensorAlignment
+  std::vector<std::uint64_t> own_rows;  // the rows of `shapes` that are no padding of pad.graph
+  std::vector<std::uint64_t> offsets;   // multiples of kTensorAlignment
   std::vector<EdgeGroup> edges;
+  // The next three are empty without pad.graph (graph_padding.h). Masks lie after the tensors.
+  GraphCounts own;  // without padding
+  std::vector<ComputedPlace> masks;
+  std::vector<FillRun> fills;  // all masks, and what the tensors have after their own rows
   /// The computed tensors lie after the expanded ones, from `computed_begin` on.
   std::vector<ComputedPlace> computed;
   std::uint64_t computed_begin = 0;
@@ -76,9 +96,11 @@ struct ExpandLayout {
   std::shared_ptr<internal::BatchComputation> batch_computation;
   ProgramObserver* observer = nullptr;  // that of the delivery
 
-  /// The size of one packed tensor as it is delivered, without padding.
+  /// The size of one packed tensor as it is delivered, without alignment.
   std::uint64_t tensor_bytes(std::size_t tensor) const;
-  /// The size with padding.
+  /// The size of its own rows.
+  std::uint64_t own_bytes(std::size_t tensor) const;
+  /// The size of the tensor with alignment.
   std::uint64_t padded_bytes(std::size_t tensor) const;
 };
 
@@ -86,8 +108,9 @@ struct ExpandLayout {
 /// only, and its nodes and splits count from 0; absent: all rows. InvalidArgument unless
 /// `index_dtype` is int32 or int64. OutOfRange if the number of rows of a tensor does not fit
 /// `index_dtype`; the message names the tensor and `index_dtype: int64`. DataLoss if the tensor
-/// table of the batch cannot be expanded, if the delivery is for other tensors, or if values do not
-/// suit the delivery's program. REQUIRES: the batch has these rows.
+/// table of the batch cannot be expanded, if the delivery is for other tensors, if values do not
+/// suit the delivery's program, or if the batch does not fit its pad.graph. ResourceExhausted if
+/// padding asks for a tensor that is too large. REQUIRES: the batch has these rows.
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
                                     std::optional<RowRange> rows = std::nullopt);
 

@@ -377,6 +377,29 @@ MILLRACE_HOST_DEVICE inline void PaddingTile(const Launch& launch, const Task& t
   }
 }
 
+template <class Word>
+MILLRACE_HOST_DEVICE void FillTile(const Launch& launch, const Task& task, const Share& share) {
+  Word* const out = reinterpret_cast<Word*>(launch.out + task.out);
+  const Word value = static_cast<Word>(task.value);
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    out[i] = value;
+  }
+}
+
+MILLRACE_HOST_DEVICE inline void FillAnyTile(const Launch& launch, const Task& task,
+                                             const Share& share) {
+  switch (task.in.type) {
+    case Type::kUint16:
+      return FillTile<std::uint16_t>(launch, task, share);
+    case Type::kUint32:
+      return FillTile<std::uint32_t>(launch, task, share);
+    case Type::kUint64:
+      return FillTile<std::uint64_t>(launch, task, share);
+    default:
+      return FillTile<std::uint8_t>(launch, task, share);
+  }
+}
+
 template <class Out>
 MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const Share& share) {
   switch (task.op) {
@@ -398,6 +421,8 @@ MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const 
       return BoolTile(launch, task, share);
     case Op::kPadding:
       return PaddingTile(launch, task, share);
+    case Op::kFill:
+      return FillAnyTile(launch, task, share);
   }
 }
 

@@ -74,6 +74,19 @@ class ProgramMaker {
     Add(task);
   }
 
+  void AddFill(const FillRun& fill) {
+    Task task;
+    task.op = Op::kFill;
+    task.in.type = fill.width == 8   ? Type::kUint64
+                   : fill.width == 4 ? Type::kUint32
+                   : fill.width == 2 ? Type::kUint16
+                                     : Type::kUint8;
+    task.out = fill.offset;
+    task.count = fill.count;
+    task.value = fill.value;
+    Add(task);
+  }
+
   ExpandProgram Finish() {
     program_.launch.task_count = static_cast<std::uint32_t>(program_.tasks.size());
     return std::move(program_);
@@ -101,7 +114,7 @@ class ProgramMaker {
     task.in = ColumnOf(tensor);
     task.out = layout_.offsets[tensor];
     task.first = FirstElement(tensor);
-    task.count = layout_.tensor_bytes(tensor) / DTypeSize(layout_.dtypes[tensor]);
+    task.count = layout_.own_bytes(tensor) / DTypeSize(layout_.dtypes[tensor]);
     task.op = Op::kWiden;
     if (spec.expansion == Expansion::kNodeOffset) {
       task.op = Op::kNodeOffset;
@@ -120,7 +133,7 @@ class ProgramMaker {
   /// Copies words as wide as the place of the first value allows, and bytes after them.
   void AddKept(std::size_t tensor) {
     const TensorPlace& place = packed_.tensors()[tensor];
-    const std::uint64_t bytes = layout_.tensor_bytes(tensor);
+    const std::uint64_t bytes = layout_.own_bytes(tensor);
     Task task;
     task.in = {place.offset, Type::kUint8};
     task.out = layout_.offsets[tensor];
@@ -175,6 +188,7 @@ ExpandProgram MakeExpandProgram(const PackedBatch& packed, const ExpandLayout& l
   ProgramMaker maker(packed, layout);
   for (std::size_t i = 0; i < layout.offsets.size(); ++i) maker.AddTensor(i);
   for (const EdgeGroup& group : layout.edges) maker.AddEdges(group);
+  for (const FillRun& fill : layout.fills) maker.AddFill(fill);
   return maker.Finish();
 }
 

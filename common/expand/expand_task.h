@@ -1,5 +1,5 @@
 // The input of the expansion kernel (expand_kernel.h): a table of tasks, one for each tensor, group
-// of edges or run of padding, and the memory that they work on.
+// of edges, run of padding or run of equal values, and the memory that they work on.
 //
 // C++17 without headers of the project, because nvcc compiles it too.
 #pragma once
@@ -20,6 +20,7 @@ enum class Op : std::uint8_t {
   kSelfEdges,   // elements: nodes
   kEdgeSplits,  // elements: rows and one more
   kPadding,     // elements: bytes to be zeroed
+  kFill,        // elements: words as wide as the type of `in`; each becomes `value`
 };
 
 /// The integers among the types of values; the numbers are those of DType.
@@ -53,6 +54,7 @@ struct Task {
   std::uint64_t out = 0;  // for edges: the sources
   std::uint64_t out_target = 0;
   std::uint64_t out_label = 0;
+  std::uint64_t value = 0;  // for kFill
 };
 
 /// The input of one launch. The memory is the device's, except `error`, which the host reads too.

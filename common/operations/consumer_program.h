@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/operations/graph_pad.h"
 #include "common/operations/tensor_graph.h"
 
 namespace millrace {
@@ -20,6 +21,8 @@ struct ConsumerProgram {
   /// So many tensors of the source come first among those that travel; a worker has computed the
   /// others. Absent: all are the source's.
   std::optional<std::size_t> source_tensors = std::nullopt;
+  /// Absent: batches have as many nodes, edges and graphs as they have.
+  std::optional<GraphPad> graph_pad = std::nullopt;
 };
 
 }  // namespace millrace

@@ -33,7 +33,7 @@ Result<std::vector<std::byte>> ReadValue(const TensorType& type, ParamNumber num
 }
 
 /// Fills `bytes` bytes with a pattern of 8, twice as many in each step.
-void Fill(std::byte* out, std::size_t bytes, const std::vector<std::byte>& pattern) {
+void FillUp(std::byte* out, std::size_t bytes, const std::vector<std::byte>& pattern) {
   const bool zeros = std::all_of(pattern.begin(), pattern.end(),
                                  [](std::byte byte) { return byte == std::byte{0}; });
   if (zeros) {
@@ -145,8 +145,10 @@ void Pad::Run(const TensorView& input, std::uint32_t extent, std::byte* out) con
       std::memcpy(out, input.values.data() + static_cast<std::size_t>(input.splits[row]) * unit,
                   bytes);
     }
-    Fill(out + bytes, row_bytes - bytes, value_);
+    FillUp(out + bytes, row_bytes - bytes, value_);
   }
 }
+
+void Pad::Fill(std::span<std::byte> out) const { FillUp(out.data(), out.size(), value_); }
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/operations/operation_params.h"
@@ -37,6 +38,8 @@ class Pad {
 
   /// Writes the padded values. REQUIRES: `extent` is what Extent gave.
   void Run(const TensorView& input, std::uint32_t extent, std::byte* out) const;
+  /// Writes rows without any element, only filled up. REQUIRES: `out` is a whole number of rows.
+  void Fill(std::span<std::byte> out) const;
 
  private:
   std::vector<std::byte> value_;  // of the tensor's dtype, 8 bytes or more of it repeated

@@ -14,6 +14,7 @@
 #include "tests/unit/client/session/run/fake_service.h"
 #include "tests/unit/common/batch/model_batch.h"
 #include "tests/unit/common/expand/delivery_data.h"
+#include "tests/unit/common/expand/padded_model.h"
 
 namespace millrace {
 namespace {
@@ -110,6 +111,49 @@ TEST_CASE("computed tensors are the same on a device as on the host", "[device][
       }
     }
   }
+}
+
+TEST_CASE("a device pads graphs as the host does", "[device][graph_padding]") {
+  TestDevice test;
+  rc::prop("any batch, in parts too", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const test::ModelBatch model = test::RandomGraphs(seed, *rc::gen::inRange(0, 16));
+    const auto packed = test::Pack(model, test.received);
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t part = 0; part < parts; ++part) {
+      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const GraphCounts own = test::CountsOf(model, rows);
+      const GraphPad pad{static_cast<std::uint32_t>(own.nodes) + *rc::gen::inRange(1u, 99u),
+                         static_cast<std::uint32_t>(own.edges) + *rc::gen::inRange(0u, 99u),
+                         static_cast<std::uint32_t>(own.graphs) + *rc::gen::inRange(1u, 9u)};
+      const Delivery delivery =
+          test::DeliveryOfGraphs(model.plan, *rc::gen::arbitrary<bool>(),
+                                 *rc::gen::element(DType::kInt32, DType::kInt64), pad);
+      const auto delivered = test.device->Expand(packed, delivery, rows);
+      if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
+      BufferPool pool;
+      const auto expected = *Expand(*packed, delivery, pool, rows);
+      RC_ASSERT(SameBytes((*delivered)->bytes(), expected->bytes()));
+      RC_ASSERT((*delivered)->tensors().size() == expected->tensors().size());
+      for (std::size_t i = 0; i < expected->tensors().size(); ++i) {
+        RC_ASSERT((*delivered)->tensors()[i].path == expected->tensors()[i].path);
+        RC_ASSERT((*delivered)->tensors()[i].shape == expected->tensors()[i].shape);
+      }
+    }
+  });
+}
+
+TEST_CASE("a device says as the host does that a batch does not fit", "[device][graph_padding]") {
+  TestDevice test;
+  const test::ModelBatch model = test::RandomGraphs(5, 9);
+  const auto packed = test::Pack(model, test.received);
+  const Delivery delivery =
+      test::DeliveryOfGraphs(model.plan, true, DType::kInt32, GraphPad{1, 0, 1});
+  BufferPool pool;
+  const RowRange all{0, packed->graphs()};
+  const Status failed = test.device->Expand(packed, delivery, all).status();
+  CHECK(failed.code() == StatusCode::kDataLoss);
+  CHECK(failed == Expand(*packed, delivery, pool, all).status());
 }
 
 TEST_CASE("a device needs no payload if everything is computed", "[device][delivery]") {

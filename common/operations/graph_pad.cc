@@ -1,0 +1,53 @@
+#include "common/operations/graph_pad.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/operations/operation_params.h"
+#include "common/tensor/tensor_view.h"
+
+namespace millrace {
+namespace {
+
+OperationParameter Count(std::string name, std::string help, std::int64_t min) {
+  return {
+      .name = std::move(name),
+      .types = {OperationValueType::kInt},
+      .help = std::move(help),
+      .min = min,
+      .max = kMaxExtent,
+      .required = true,
+  };
+}
+
+}  // namespace
+
+bool GraphPad::IsMask(std::string_view name) {
+  return std::find(kMasks.begin(), kMasks.end(), name) != kMasks.end();
+}
+
+const std::vector<OperationParameter>& GraphPad::Parameters() {
+  static const std::vector<OperationParameter> parameters = {
+      Count("nodes", "nodes of every batch; at least one of them is padding", 1),
+      Count("edges", "edges of every batch, with reversed and self edges", 0),
+      Count("graphs", "graphs of every batch; the last one is padding", 1),
+  };
+  return parameters;
+}
+
+Result<GraphPad> GraphPad::Bind(const OperationParams& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const OperationParams normal, NormalParams(Parameters(), params));
+  const auto count = [&](std::string_view name) {
+    return static_cast<std::uint32_t>(normal.GetInt(name));
+  };
+  return GraphPad{count("nodes"), count("edges"), count("graphs")};
+}
+
+OperationParams GraphPad::params() const {
+  return OperationParams({{"nodes", std::int64_t{nodes}},
+                          {"edges", std::int64_t{edges}},
+                          {"graphs", std::int64_t{graphs}}});
+}
+
+}  // namespace millrace
