@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,13 @@
 #include "common/batch/layout/layout.h"
 #include "common/epoch/position.h"
 #include "common/expand/delivery.h"
+#include "common/operations/graph_pad.h"
 
 namespace millrace {
 
 struct BatchSpec {
   std::vector<DeliveryTensor> tensors;  // as they are delivered, in their order
+  std::optional<GraphPad> graph_pad;    // the size of every batch; absent: batches differ
   std::string source;                   // as in `source:` of the pipeline
   StepOptions steps;  // number of examples, batch sizes, remainder and world size
   ExpandSpec expand;

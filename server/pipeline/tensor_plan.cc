@@ -9,9 +9,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/batch/batch_frame.h"
 #include "common/batch/layout/tensor_table.h"
+#include "common/operands/graph_of_tensors.h"
 
 namespace millrace {
 namespace {
@@ -58,6 +60,33 @@ TensorSpec SplitsSpec(std::string name) {
   return spec;
 }
 
+/// The edges of the graphs that `pad.graph` pads. An error begins with "graph: ".
+Result<EdgeGroup> PaddedGraph(const std::vector<TensorSpec>& source) {
+  for (const TensorSpec& tensor : source) {
+    if (!GraphPad::IsMask(tensor.path)) continue;
+    return InvalidArgument(
+        fmt::format("graph: the source has a tensor {0}, and pad.graph delivers another {0}; "
+                    "expected a source without a tensor of this name",
+                    tensor.path));
+  }
+  return GraphOfTensors(source);
+}
+
+/// Splits without a tensor that they cut are no part of a batch. An error begins with "graph: ".
+Status CheckNodesTravel(const std::vector<TensorSpec>& source, const EdgeGroup& graph,
+                        const std::vector<TensorSpec>& travelling) {
+  const std::string& splits = source[graph.node_splits].path;
+  const auto has_nodes = [&](const TensorSpec& tensor) { return tensor.splits == splits; };
+  if (std::any_of(travelling.begin(), travelling.end(), has_nodes)) return OkStatus();
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : source) {
+    if (has_nodes(tensor)) names.push_back(tensor.path);
+  }
+  return InvalidArgument(
+      fmt::format("graph: no output has or needs a row for each node; expected one such as {}",
+                  fmt::join(names, ", ")));
+}
+
 /// A definition that gives `input` another name.
 TensorDefinition Alias(const std::string& name, const std::string& input, DType dtype) {
   return {name, "cast", {input}, OperationParams({{"dtype", std::string(DTypeName(dtype))}})};
@@ -81,9 +110,17 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
     if (!IsSplits(source, definition.name)) continue;
     return located(InvalidArgument(definition.name + ": the source has a tensor of this name"));
   }
+  std::optional<EdgeGroup> padded;
+  if (part.graph_pad) {
+    const Result<EdgeGroup> graph = PaddedGraph(source);
+    if (!graph.ok()) return located(graph.status());
+    padded = *graph;
+    chosen[padded->splits] = true;  // brings the edges, and what cuts nodes
+  }
   if (text.outputs) {
-    // Splits are part of what they cut; a user may name them nevertheless.
+    // Splits are part of what they cut; a user may name them nevertheless. So it is with masks.
     std::erase_if(*text.outputs, [&](const std::string& name) {
+      if (part.graph_pad && GraphPad::IsMask(name)) return true;
       if (!IsSplits(source, name)) return false;
       chosen[*FindTensor(source, name)] = true;
       return true;
@@ -103,6 +140,10 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
   if (!waist.ok()) return located(waist.status());
   plan->waist_ = *std::move(waist);
   if (Status status = plan->Travel(chosen); !status.ok()) return located(status);
+  if (padded) {
+    const Status status = CheckNodesTravel(source, *padded, plan->tensors_);
+    if (!status.ok()) return located(status);
+  }
   Result<std::vector<EdgeGroup>> edges = CheckTensors(plan->tensors_, expand);
   if (!edges.ok()) return located(edges.status().WithContext("output"));
   plan->edges_ = *std::move(edges);
@@ -215,8 +256,9 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
   // Whatever travels and is no output has to be named, or else it would be delivered.
   std::set<std::string> delivered(text.outputs->begin(), text.outputs->end());
   for (const std::size_t node : waist_.tensors) changes |= !delivered.contains(nodes[node].name);
-  if (!changes && text.definitions.empty() && text.pads.empty()) return;
+  if (!changes && text.definitions.empty() && text.pads.empty() && !part.graph_pad) return;
   consumer_ = std::move(text);
+  consumer_->graph_pad = part.graph_pad;
   consumer_->source_tensors = static_cast<std::size_t>(
       std::count_if(origins_.begin(), origins_.end(),
                     [](const Origin& origin) { return origin.kind == Origin::Kind::kSource; }));

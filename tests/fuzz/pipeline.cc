@@ -84,6 +84,7 @@ std::vector<std::string> millrace::fuzz::Seeds() {
       minimal + "tensors: {a: {stack: [b, c]}, b: {cast: a.length, dtype: bool, at: consumer}}\n",
       minimal + "tensors.a.expr: |\n  1 +\n  max(d\n",
       minimal + "output: [a/b, a.b]\npad: {graph: {}, a.b.to: bound}\n",
+      minimal + "pad.graph: {nodes: 64, edges: 256, graphs: 9}\n\0\0pad.graph.edges=0"s,
       minimal + "# comment\n---\n",
       "{millrace: 1, dataset: d, source: definitions, batch: {size: 0x10}}"};
 }

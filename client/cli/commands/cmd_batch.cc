@@ -14,6 +14,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/consume/batch_log.h"
 #include "client/cli/numbers.h"
+#include "client/cli/offline/describe_padding.h"
 #include "client/cli/offline/offline.h"
 #include "client/viz/named_graph.h"
 #include "common/base/tables.h"
@@ -204,6 +205,9 @@ Status RunBatch(const BatchCommandOptions& options) {
     MILLRACE_ASSIGN_OR_RETURN(batch, plan->Batch(options.epoch, range, *scratch));
   }
   MILLRACE_RETURN_IF_ERROR(PrintTable(*batch, *plan->source()));
+  if (const std::string padding = DescribePadding(*plan, *batch); !padding.empty()) {
+    MILLRACE_RETURN_IF_ERROR(PrintLine(padding));
+  }
   const bool has_graph = batch->Find("node_label").has_value();
   if (options.example && batch->graphs() == 1 && (has_graph || !options.svg.empty())) {
     MILLRACE_ASSIGN_OR_RETURN(const LabelledGraph graph, GraphOf(*batch));

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "common/operations/after_steps.h"
+#include "common/operations/graph_pad.h"
 #include "common/operations/pad.h"
 #include "server/pipeline/text/canonical.h"
 #include "server/pipeline/text/operation_value.h"
@@ -45,8 +46,8 @@ std::string DescribeDefinitions(const TensorsPart& part) {
                                                ? fmt::format("{}", fmt::join(*part.outputs, ", "))
                                                : std::string("all that nothing else reads"));
   std::vector<std::string> pads;
-  for (const auto& [name, params] : part.pads) {
-    pads.push_back(fmt::format("{}: {}", name, FormatPad(params)));
+  for (const auto& [name, params] : part.all_pads()) {
+    pads.push_back(fmt::format("{}: {}", name, FormatPad(name, params)));
   }
   if (!pads.empty()) text += fmt::format("pad          {}\n", fmt::join(pads, ", "));
   return text;
@@ -72,6 +73,10 @@ std::string DescribeOperations(const OperationTable& table) {
   text += "\npad:\n";
   for (const OperationParameter& parameter : Pad::Parameters()) {
     text += DescribeParameter(parameter, false);
+  }
+  text += "\npad.graph, of whole graphs:\n";
+  for (const OperationParameter& parameter : GraphPad::Parameters()) {
+    text += DescribeParameter(parameter, parameter.required);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -65,6 +66,14 @@ std::vector<std::string> Fingerprints(const TensorGraph& graph) {
     prints.push_back(Xxh3(text).ToHex());
   }
   return prints;
+}
+
+std::optional<GraphPad> GraphPadOf(const TensorPlan& plan) {
+  return plan.consumer() ? plan.consumer()->graph_pad : std::nullopt;
+}
+
+std::string DescribeSize(const GraphPad& pad) {
+  return fmt::format("{} nodes, {} edges and {} graphs", pad.nodes, pad.edges, pad.graphs);
 }
 
 std::string Names(const std::vector<std::string>& names) {
@@ -163,6 +172,11 @@ std::string DescribeTensorPlan(const TensorPlan& plan, std::span<const TensorCos
     if (!costs.empty()) delivered += costs[output.node].bytes;
   }
   text += fmt::format("\noutputs        {}\n", Names(outputs));
+  if (const auto pad = GraphPadOf(plan)) {
+    text += fmt::format(
+        "pad.graph      {} a batch; the edges, edge_mask, graph_mask and node_mask come too\n",
+        DescribeSize(*pad));
+  }
   text += fmt::format("not computed   {}\n",
                       graph.unused().empty() ? "none" : Names(graph.unused()));
   if (!costs.empty()) {
@@ -191,6 +205,13 @@ std::string TensorPlanDot(const TensorPlan& plan) {
     const TensorOutput& output = graph.outputs()[i];
     text += fmt::format("  o{} [label=\"{}\", shape=plaintext];\n  n{} -> o{} [style=dashed];\n", i,
                         output.name, output.node, i);
+  }
+  if (const auto pad = GraphPadOf(plan)) {
+    text += fmt::format("  pad [label=\"pad.graph\\n{}\", style=rounded];\n", DescribeSize(*pad));
+    for (const std::string_view mask : GraphPad::kMasks) {
+      text += fmt::format("  {0} [label=\"{0}\", shape=plaintext];\n  pad -> {0} [style=dashed];\n",
+                          mask);
+    }
   }
   return text + "}\n";
 }

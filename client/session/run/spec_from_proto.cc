@@ -47,6 +47,7 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
   }
   MILLRACE_ASSIGN_OR_RETURN(plan.delivery, DeliveryFromProto(from, tensors, index_dtype));
   spec.tensors = plan.delivery.Tensors(tensors);
+  spec.graph_pad = plan.delivery.graph_pad();
   for (DeliveryTensor& delivered : spec.tensors) {
     const auto travels =
         std::find_if(from.tensors().begin(), from.tensors().end(), [&](const v1::TensorSpec& tensor) {

@@ -94,6 +94,18 @@ Result<OperationParams> ParamsFromProto(const Repeated& params) {
   return OperationParams(std::move(values));
 }
 
+Result<GraphPad> GraphPadFromProto(const v1::GraphPad& pad) {
+  // What int64 does not hold becomes negative, and is refused as that.
+  const auto count = [](std::uint64_t value) {
+    return OperationValue(static_cast<std::int64_t>(value));
+  };
+  Result<GraphPad> bound = GraphPad::Bind(OperationParams({{"nodes", count(pad.nodes())},
+                                                           {"edges", count(pad.edges())},
+                                                           {"graphs", count(pad.graphs())}}));
+  if (!bound.ok()) return bound.status().WithContext("pad.graph");
+  return bound;
+}
+
 }  // namespace
 
 void ToProto(const OperationParams& params,
@@ -129,6 +141,11 @@ void ToProto(const ConsumerProgram& program, const OperationTable& table, v1::Te
     ToProto(pad->second, output->mutable_pad());
   }
   if (program.source_tensors) to->set_source_tensors(*program.source_tensors);
+  if (program.graph_pad) {
+    to->mutable_graph()->set_nodes(program.graph_pad->nodes);
+    to->mutable_graph()->set_edges(program.graph_pad->edges);
+    to->mutable_graph()->set_graphs(program.graph_pad->graphs);
+  }
 }
 
 Result<ConsumerProgram> FromProto(const v1::TensorProgram& program, const OperationTable& table) {
@@ -157,6 +174,9 @@ Result<ConsumerProgram> FromProto(const v1::TensorProgram& program, const Operat
     MILLRACE_ASSIGN_OR_RETURN(text.pads[output.name()], ParamsFromProto(output.pad()));
   }
   if (program.has_source_tensors()) made.source_tensors = program.source_tensors();
+  if (program.has_graph()) {
+    MILLRACE_ASSIGN_OR_RETURN(made.graph_pad, GraphPadFromProto(program.graph()));
+  }
   return made;
 }
 

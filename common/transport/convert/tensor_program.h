@@ -24,7 +24,8 @@ void ToProto(const TensorDefinition& definition, const OperationTable& table,
 void ToProto(const ConsumerProgram& program, const OperationTable& table, v1::TensorProgram* to);
 
 /// The same without sources. Unimplemented, with what to do, if this program does not have an
-/// operation in the version that is asked for. InvalidArgument if a parameter has no value.
+/// operation in the version that is asked for. InvalidArgument if a parameter has no value, or if
+/// graphs cannot be padded to the size that is asked for.
 Result<ConsumerProgram> FromProto(const v1::TensorProgram& program, const OperationTable& table);
 
 }  // namespace millrace

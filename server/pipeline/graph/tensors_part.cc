@@ -7,6 +7,7 @@
 
 #include "common/base/parse_number.h"
 #include "common/expr/expression.h"
+#include "common/operations/pad.h"
 
 namespace millrace {
 namespace {
@@ -64,6 +65,16 @@ std::string PlaceOf(const TensorsPart& part, const std::string& key, std::string
 }
 
 }  // namespace
+
+const std::vector<OperationParameter>& PadParameters(std::string_view name) {
+  return name == GraphPad::kKey ? GraphPad::Parameters() : Pad::Parameters();
+}
+
+std::map<std::string, OperationParams> TensorsPart::all_pads() const {
+  std::map<std::string, OperationParams> all = pads;
+  if (graph_pad) all.emplace(GraphPad::kKey, graph_pad->params());
+  return all;
+}
 
 Status AtOrigin(const TensorsPart& part, const Status& status) {
   if (status.ok()) return status;

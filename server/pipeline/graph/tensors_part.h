@@ -9,29 +9,37 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/operations/graph_pad.h"
 #include "common/operations/tensor_graph.h"
 
 namespace millrace {
+
+/// The parameters that `pad.NAME` takes.
+const std::vector<OperationParameter>& PadParameters(std::string_view name);
 
 /// Value type. Without definitions, outputs and pads, a plan delivers its source's tensors.
 struct TensorsPart {
   std::vector<TensorDefinition> definitions;        // by the bytes of their names
   std::optional<std::vector<std::string>> outputs;  // absent: all that nothing else reads
   std::map<std::string, OperationParams> pads;      // of outputs
+  std::optional<GraphPad> graph_pad;                // `pad.graph`
   /// Where each key was written, in the form that messages use ("file:3:5"). Keys are
-  /// "tensors.NAME", "tensors.NAME.KEY", "output", "pad.NAME" and "pad.NAME.KEY". Beside the key of
-  /// a text, "tensors.NAME.KEY@text" is the place of its first character, if the characters stand
-  /// there as they are.
+  /// "tensors.NAME", "tensors.NAME.KEY", "output", "pad.NAME" and "pad.NAME.KEY", also for
+  /// `pad.graph`. Beside the key of a text, "tensors.NAME.KEY@text" is the place of its first
+  /// character, if the characters stand there as they are.
   std::map<std::string, std::string, std::less<>> origins;
   /// The table that the definitions were read with.
   const OperationTable* operations = &OperationTable::Default();
 
-  bool empty() const { return definitions.empty() && !outputs && pads.empty(); }
+  bool empty() const { return definitions.empty() && !outputs && pads.empty() && !graph_pad; }
+  /// `pads` and `pad.graph`, as a user writes them.
+  std::map<std::string, OperationParams> all_pads() const;
 };
 
 /// An error of binding the part's tensors, with the place in front where what it is about was
 /// written: "file:3:5: tensors.NAME.PARAMETER: …". In an expression it is the place of the column.
-/// Errors begin as those of TensorGraph::Bind: "NAME: ", "NAME: PARAMETER: " or "output: ".
+/// Errors begin as those of TensorGraph::Bind: "NAME: ", "NAME: PARAMETER: " or "output: "; those
+/// of `pad.graph` begin with "graph: ".
 Status AtOrigin(const TensorsPart& part, const Status& status);
 
 }  // namespace millrace

@@ -7,7 +7,6 @@
 
 #include "common/base/hash.h"
 #include "common/base/json_text.h"
-#include "common/operations/pad.h"
 #include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/pipeline.h"
@@ -62,11 +61,11 @@ std::string FormatDefinition(const TensorDefinition& definition, const Operation
   return text + "}";
 }
 
-std::string FormatPad(const OperationParams& params) {
+std::string FormatPad(std::string_view name, const OperationParams& params) {
   std::vector<std::string> keys;
-  for (const auto& [name, value] : params.values()) {
-    const OperationParameter& parameter = *FindOperationParameter(Pad::Parameters(), name);
-    keys.push_back(fmt::format("{}: {}", name, FormatOperationValue(parameter, value)));
+  for (const auto& [key, value] : params.values()) {
+    const OperationParameter& parameter = *FindOperationParameter(PadParameters(name), key);
+    keys.push_back(fmt::format("{}: {}", key, FormatOperationValue(parameter, value)));
   }
   return fmt::format("{{{}}}", fmt::join(keys, ", "));
 }
@@ -81,8 +80,8 @@ std::vector<std::string> CanonicalLines(const TensorsPart& part) {
     lines.push_back(fmt::format("tensors.{}@version={}", definition.name, operation.version));
   }
   if (part.outputs) lines.push_back("output=" + JsonList(*part.outputs));
-  for (const auto& [name, params] : part.pads) {
-    lines.push_back(fmt::format("pad.{}={}", name, FormatPad(params)));
+  for (const auto& [name, params] : part.all_pads()) {
+    lines.push_back(fmt::format("pad.{}={}", name, FormatPad(name, params)));
   }
   return lines;
 }

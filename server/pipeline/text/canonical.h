@@ -39,8 +39,8 @@ std::string_view RunPlaceName(RunPlace place);
 /// text; then the parameters that differ from their defaults, and the place, sorted.
 std::string FormatDefinition(const TensorDefinition& definition, const OperationType& operation);
 
-/// Parameters of `pad` as one line of YAML.
-std::string FormatPad(const OperationParams& params);
+/// Parameters of `pad.NAME` as one line of YAML.
+std::string FormatPad(std::string_view name, const OperationParams& params);
 
 /// The tensors' part of the canonical text: a line for each definition, one more for each operation
 /// whose version is above 1, a line for the output if it is given, and one for each pad.

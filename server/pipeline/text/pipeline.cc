@@ -42,7 +42,7 @@ void TensorsToProto(const TensorsPart& part, v1::Pipeline& proto) {
     tensor.set_at(std::string(RunPlaceName(definition.at)));
   }
   if (part.outputs) proto.mutable_output()->Assign(part.outputs->begin(), part.outputs->end());
-  for (const auto& [name, params] : part.pads) {
+  for (const auto& [name, params] : part.all_pads()) {
     v1::PipelinePad& pad = *proto.add_pads();
     pad.set_name(name);
     ToProto(params, pad.mutable_params());

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/operations/pad.h"
+#include "common/operations/graph_pad.h"
 #include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 
@@ -28,12 +28,22 @@ Status CheckWritten(const TextLayer& layer, const YamlEntry& entry, const std::s
                      fmt::format("{} has no value; expected {}, or null for none", key, expected));
 }
 
-const OperationParameter* FindPadParameter(std::string_view name) {
-  return FindOperationParameter(Pad::Parameters(), name);
+const OperationParameter* FindPadParameter(std::string_view name, std::string_view key) {
+  return FindOperationParameter(PadParameters(name), key);
+}
+
+/// What a key of `pad` is about, and its parameter; that is empty if the key has none.
+std::pair<std::string, std::string> SplitPadKey(const std::string& path) {
+  if (SplitKey(path).first == GraphPad::kKey) return SplitKey(path);
+  // The names of tensors may have dots.
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos || dot == 0) return {path, ""};
+  const std::string key = path.substr(dot + 1);
+  if (FindPadParameter("", key) == nullptr) return {path, ""};
+  return {path.substr(0, dot), key};
 }
 
 Status CheckPadName(const TextLayer& layer, YamlMark mark, const std::string& name) {
-  if (SplitKey(name).first == "graph") return layer.Error(mark, "pad.graph is not yet supported");
   if (!name.empty() && name.size() <= kMaxTensorName) return OkStatus();
   return layer.Error(mark,
                      fmt::format("pad: expected the name of a tensor, got '{}'", ShownName(name)));
@@ -196,13 +206,13 @@ Status TensorsText::ApplyPads(TextLayer& layer, const YamlEntry& entry) {
 }
 
 Status TensorsText::ApplyPad(TextLayer& layer, const std::string& path, const YamlEntry& entry) {
-  // The names of tensors may have dots.
-  const std::size_t dot = path.rfind('.');
-  if (dot != std::string::npos && dot > 0 && FindPadParameter(path.substr(dot + 1)) != nullptr) {
-    return ApplyPadKey(layer, path.substr(0, dot), path.substr(dot + 1), entry);
+  if (const auto [name, key] = SplitPadKey(path); !key.empty()) {
+    return ApplyPadKey(layer, name, key, entry);
   }
   const std::string whole = "pad." + ShownName(path);
-  constexpr std::string_view kExpected = "a map such as {value: 0, multiple: 8}";
+  const std::string_view kExpected = path == GraphPad::kKey
+                                         ? "a map such as {nodes: 4096, edges: 16384, graphs: 65}"
+                                         : "a map such as {value: 0, multiple: 8}";
   MILLRACE_RETURN_IF_ERROR(CheckPadName(layer, entry.mark, path));
   MILLRACE_RETURN_IF_ERROR(CheckWritten(layer, entry, whole, kExpected));
   if (IsNull(entry)) {
@@ -227,10 +237,10 @@ Status TensorsText::ApplyPadKey(TextLayer& layer, const std::string& path, const
                                 const YamlEntry& entry) {
   MILLRACE_RETURN_IF_ERROR(CheckPadName(layer, entry.mark, path));
   const std::string name = DottedName(path);
-  const OperationParameter* const parameter = FindPadParameter(key);
+  const OperationParameter* const parameter = FindPadParameter(name, key);
   if (parameter == nullptr) {
     std::vector<std::string> known;
-    for (const OperationParameter& one : Pad::Parameters()) known.push_back(one.name);
+    for (const OperationParameter& one : PadParameters(name)) known.push_back(one.name);
     return layer.Error(entry.mark, UnknownParameter("pad." + name, key, known));
   }
   const std::string whole = fmt::format("pad.{}.{}", name, key);
@@ -289,18 +299,49 @@ Status TensorsText::FinishOutput(TensorsPart& part) const {
 Status TensorsText::FinishPads(TensorsPart& part) const {
   for (const auto& [name, pad] : written_->pads) {
     const WrittenDefinition& written = *pad;
+    if (name == GraphPad::kKey) {
+      MILLRACE_RETURN_IF_ERROR(FinishGraphPad(written, part));
+      continue;
+    }
     if (part.outputs && !std::binary_search(part.outputs->begin(), part.outputs->end(), name)) {
       return written.Error(fmt::format("pad.{}: expected the name of an output", name));
     }
     std::map<std::string, OperationValue> values;
     part.origins["pad." + name] = written.place();
     for (const auto& [key, value] : written.keys) {
-      const OperationParameter& parameter = *FindPadParameter(key);
+      const OperationParameter& parameter = *FindPadParameter(name, key);
       OperationValue read = ReadOperationValue(parameter, *value.value).value;
       if (parameter.default_value != read) values.emplace(key, std::move(read));
       part.origins[fmt::format("pad.{}.{}", name, key)] = value.place();
     }
     part.pads.emplace(name, OperationParams(std::move(values)));
+  }
+  return OkStatus();
+}
+
+Status TensorsText::FinishGraphPad(const WrittenDefinition& pad, TensorsPart& part) const {
+  std::map<std::string, OperationValue> values;
+  const std::string whole = fmt::format("pad.{}", GraphPad::kKey);
+  part.origins[whole] = pad.place();
+  for (const OperationParameter& parameter : GraphPad::Parameters()) {
+    const auto value = pad.keys.find(parameter.name);
+    if (value == pad.keys.end()) {
+      return pad.Error(fmt::format("the key {}.{} is missing; expected {}", whole, parameter.name,
+                                   DescribeAccepted(parameter)));
+    }
+    values[parameter.name] = ReadOperationValue(parameter, *value->second.value).value;
+    part.origins[fmt::format("{}.{}", whole, parameter.name)] = value->second.place();
+  }
+  MILLRACE_ASSIGN_OR_RETURN(part.graph_pad, GraphPad::Bind(OperationParams(std::move(values))));
+  for (const auto& [name, definition] : written_->definitions) {
+    if (name == GraphPad::kKey) {
+      return definition->Error(fmt::format(
+          "tensors.{0}: pad.{0} pads whole graphs, and no tensor; choose another name", name));
+    }
+    if (GraphPad::IsMask(name)) {
+      return definition->Error(fmt::format(
+          "tensors.{}: {} delivers a tensor of this name; choose another one", name, whole));
+    }
   }
   return OkStatus();
 }

@@ -59,6 +59,7 @@ class TensorsText {
 
   Status FinishOutput(TensorsPart& part) const;
   Status FinishPads(TensorsPart& part) const;
+  Status FinishGraphPad(const WrittenDefinition& pad, TensorsPart& part) const;
   Status CheckCycles(const TensorsPart& part) const;
 
   /// Copies of a TensorsText share what none of them changes: a file may have many variants.
@@ -66,7 +67,7 @@ class TensorsText {
   struct Written {
     Definitions definitions;
     std::optional<WrittenValue> output;
-    Definitions pads;  // by dotted names
+    Definitions pads;  // by dotted names; one of them may be `pad.graph`
   };
   Written& Edit();
   /// The definition with this name, to be changed. A new one begins at the mark.

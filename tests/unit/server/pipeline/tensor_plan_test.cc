@@ -299,6 +299,86 @@ TEST_CASE("the order of a delivered batch does not depend on where its tensors a
   }
 }
 
+/// kSource with edges.
+std::vector<TensorSpec> GraphSource() {
+  std::vector<TensorSpec> tensors = kSource;
+  const auto edges = [&](const char* name, Expansion expansion) {
+    TensorSpec spec = Kept(name, DType::kUint16, {}, "edge_splits", "edges");
+    spec.expansion = expansion;
+    if (expansion != Expansion::kEdgeLabel) spec.node_splits = "node_splits";
+    tensors.push_back(spec);
+  };
+  edges("edge_source", Expansion::kEdgeSource);
+  edges("edge_target", Expansion::kEdgeTarget);
+  edges("edge_label", Expansion::kEdgeLabel);
+  tensors.push_back(SplitsOf("edge_splits"));
+  tensors.back().expansion = Expansion::kEdgeSplits;
+  return tensors;
+}
+
+ExpandSpec OneLabel() {
+  ExpandSpec expand;
+  expand.base_edge_labels = 1;
+  return expand;
+}
+
+TEST_CASE("pad.graph is the consumer's work, and brings the graph", "[tensor_plan]") {
+  TensorsPart part;
+  part.graph_pad = GraphPad{64, 256, 9};
+  part.outputs = {{"x", "node_mask"}};  // masks come anyway, and may be named
+  const auto plan = TensorPlan::Compile(part, GraphSource(), OneLabel());
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  CHECK(NamesOf((*plan)->tensors()) ==
+        Names{"node_splits", "x", "edge_source", "edge_target", "edge_label", "edge_splits"});
+  const ConsumerProgram& program = (*plan)->consumer().value();
+  CHECK(program.graph_pad == part.graph_pad);
+  CHECK(program.text.outputs == Names{"x"});
+  CHECK(DeliveredNames(**plan) == Names{"node_splits", "x", "edge_source", "edge_target",
+                                        "edge_label", "edge_splits", "edge_mask", "graph_mask",
+                                        "node_mask"});
+  v1::TensorProgram message;
+  ToProto(program, OperationTable::Default(), &message);
+  CHECK(FromProto(message, OperationTable::Default())->graph_pad == part.graph_pad);
+  message.mutable_graph()->set_nodes(0);
+  CHECK(FromProto(message, OperationTable::Default()).status() ==
+        InvalidArgument("pad.graph: nodes: expected an integer from 1 to 2147483647"));
+  message.mutable_graph()->set_nodes(~std::uint64_t{0});
+  CHECK_FALSE(FromProto(message, OperationTable::Default()).ok());
+}
+
+TEST_CASE("what is computed does not depend on pad.graph, and neither does what travels",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {Cast("y", "node_label", "float32"), {"bits", "bits", {"d"}}};
+  const auto plain = TensorPlan::Compile(part, GraphSource(), OneLabel()).value();
+  part.graph_pad = GraphPad{64, 256, 9};
+  const auto padded = TensorPlan::Compile(part, GraphSource(), OneLabel()).value();
+  CHECK(padded->tensors() == plain->tensors());
+  CHECK(Defined(*padded->consumer()) == Defined(*plain->consumer()));
+}
+
+TEST_CASE("pad.graph is refused with its place for a source without one graph an example",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.graph_pad = GraphPad{64, 256, 9};
+  part.origins["pad.graph"] = "p.yaml:5:7";
+  CHECK(ErrorOf(part) ==
+        "p.yaml:5:7: pad.graph: the source's examples have no edges, so there is no graph to pad; "
+        "expected a source of graphs");
+  std::vector<TensorSpec> source = GraphSource();
+  source.push_back(Kept("graph_mask", DType::kBool));
+  Status refused = TensorPlan::Compile(part, source, OneLabel()).status();
+  CHECK(refused.message() ==
+        "p.yaml:5:7: pad.graph: the source has a tensor graph_mask, and pad.graph delivers another "
+        "graph_mask; expected a source without a tensor of this name");
+  part.outputs = {{"d"}};
+  refused = TensorPlan::Compile(part, GraphSource(), OneLabel()).status();
+  CHECK(refused.message() ==
+        "p.yaml:5:7: pad.graph: no output has or needs a row for each node; expected one such as "
+        "node_label, x");
+}
+
 TEST_CASE("errors begin with the place where the fault was written", "[tensor_plan]") {
   TensorsPart part;
   part.definitions = {Cast("y", "z", "float64")};

@@ -18,6 +18,10 @@ TEST_CASE("inspect shows what a pipeline defines, delivers and pads", "[inspect]
                                    "c            {stack: [\"a\", \"b\"], dtype: int8}\n"
                                    "output       b, c\n"
                                    "pad          b: {to: 3}\n"));
+  CHECK_THAT(
+      DescribePipeline(
+          MustParse(Minimal("pad: {graph: {nodes: 64, edges: 256, graphs: 9}, a: {to: 3}}\n"))),
+      Catch::Contains("pad          a: {to: 3}, graph: {edges: 256, graphs: 9, nodes: 64}\n"));
   CHECK_THAT(DescribePipeline(MustParse(Minimal("tensors: {b: {bits: a}}\n"))),
              Catch::Contains("output       all that nothing else reads\n"));
   CHECK_THAT(DescribePipeline(MustParse(Minimal())), !Catch::Contains("tensor  "));
@@ -37,6 +41,9 @@ TEST_CASE("inspect prints help of every operation and its parameters", "[inspect
   CHECK_THAT(text, Catch::Contains("cast (reads one tensor, version 1): the values converted to "
                                    "dtype\n  dtype: then converts the values\n"));
   CHECK_THAT(text, Catch::Contains("; required\n"));
+  CHECK_THAT(text, Catch::Contains("pad.graph, of whole graphs:\n  nodes: nodes of every batch; at "
+                                   "least one of them is padding\n      an integer from 1 to "
+                                   "2147483647; required\n"));
 }
 
 }  // namespace millrace::cli

@@ -56,5 +56,44 @@ TEST_CASE("a plan's graph is drawn for Graphviz", "[inspect]") {
   CHECK(text.find("n0 -> n1;") != std::string::npos);
 }
 
+/// A graph of nodes with a value each, padded.
+std::shared_ptr<const TensorPlan> PaddedPlan() {
+  std::vector<TensorSpec> tensors(6);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    constexpr const char* kNames[] = {"x",           "node_splits", "edge_source",
+                                      "edge_target", "edge_label",  "edge_splits"};
+    constexpr Expansion kExpansions[] = {Expansion::kWiden,      Expansion::kWiden,
+                                         Expansion::kEdgeSource, Expansion::kEdgeTarget,
+                                         Expansion::kEdgeLabel,  Expansion::kEdgeSplits};
+    const bool splits = i == 1 || i == 5;
+    tensors[i].path = kNames[i];
+    tensors[i].expansion = kExpansions[i];
+    tensors[i].kind = splits ? TensorKind::kSplits : TensorKind::kRaggedValues;
+    tensors[i].dimension = splits ? "batch+1" : (i == 0 ? "nodes" : "edges");
+    if (!splits) tensors[i].splits = i == 0 ? "node_splits" : "edge_splits";
+    if (i == 2 || i == 3) tensors[i].node_splits = "node_splits";
+    tensors[i].max = 9;
+  }
+  TensorsPart part;
+  part.graph_pad = GraphPad{64, 256, 9};
+  ExpandSpec expand;
+  expand.base_edge_labels = 1;
+  const auto plan = TensorPlan::Compile(part, tensors, expand);
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  return *plan;
+}
+
+TEST_CASE("a plan that pads graphs says so, in the list and in the drawing", "[inspect]") {
+  CHECK(LineOf(DescribeTensorPlan(*PaddedPlan(), {}), "pad.graph") ==
+        "pad.graph      64 nodes, 256 edges and 9 graphs a batch; the edges, edge_mask, graph_mask "
+        "and node_mask come too");
+  const std::string drawing = TensorPlanDot(*PaddedPlan());
+  CHECK(drawing.find("pad [label=\"pad.graph\\n64 nodes, 256 edges and 9 graphs\"") !=
+        std::string::npos);
+  CHECK(drawing.find("pad -> node_mask [style=dashed];") != std::string::npos);
+  CHECK(TensorPlanDot(*SomePlan()).find("pad") == std::string::npos);
+}
+
 }  // namespace
 }  // namespace millrace::cli

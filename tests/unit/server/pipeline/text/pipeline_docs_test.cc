@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "common/operations/after_steps.h"
+#include "common/operations/graph_pad.h"
 #include "common/operations/pad.h"
 #include "server/pipeline/text/canonical.h"
 #include "server/pipeline/text/operation_value.h"
@@ -179,31 +180,39 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
   for (const OperationParameter& parameter : Pad::Parameters()) {
     check(parameter, row(parameter.name));
   }
+  for (const OperationParameter& parameter : GraphPad::Parameters()) {
+    check(parameter, row(parameter.name));
+    CHECK(RowOf(parameter.name, "tensors.md").size() == 4);
+  }
 }
 
 TEST_CASE("the pipeline of the page of tensors parses, and has the text shown", "[docs]") {
   const std::vector<std::string> blocks = Blocks("yaml", "tensors.md");
-  REQUIRE(blocks.size() == 1);
+  REQUIRE(blocks.size() == 2);
   const Pipeline pipeline = MustParse(blocks.front());
   for (const std::string& variant : pipeline.variants()) MustParse(blocks.front(), variant);
   MustParse(blocks.front(), "", {"tensors.score.dtype=float64"});
+  CHECK(MustParse(blocks[1]).tensors().graph_pad == GraphPad{2049, 16384, 33});
   const std::vector<std::string> canonical = Blocks("canonical", "tensors.md");
   REQUIRE(canonical.size() == 1);
   CHECK(pipeline.canonical_text() == canonical.front());
 }
 
 TEST_CASE("the errors of the page of tensors are the parser's", "[docs]") {
-  const auto error = [](const std::string& definition) {
-    return Pipeline::Parse({Minimal("tensors:\n  a: " + definition + "\n"), "", {}, "train.yaml"},
-                           ProductStages())
+  const auto error_of = [](const std::string& lines) {
+    return Pipeline::Parse({Minimal(lines), "", {}, "train.yaml"}, ProductStages())
                .status()
                .message() +
            '\n';
   };
+  const auto error = [&](const std::string& definition) {
+    return error_of("tensors:\n  a: " + definition + "\n");
+  };
   const std::vector<std::string> blocks = Blocks("errors", "tensors.md");
   REQUIRE(blocks.size() == 1);
-  CHECK(blocks.front() ==
-        error("{expr: \"data + * x\"}") + error("{bits: d, ordr: lsb}") + error("{bit: d}"));
+  CHECK(blocks.front() == error("{expr: \"data + * x\"}") + error("{bits: d, ordr: lsb}") +
+                              error("{bit: d}") +
+                              error_of("pad: {graph: {nodes: 2049, graphs: 33}}\n"));
 }
 
 }  // namespace millrace::test

@@ -151,7 +151,9 @@ TEST_CASE("tensors, output and pad are in the digest, and not in the order diges
         "tensors: {a: {bits: d, at: consumer}}\n", "tensors: {a: {bits: d, shape: [-1]}}\n",
         "tensors: {a: {bits: d, scale: 1}}\n", "tensors: {a: {bits: d, scale: 1.0}}\n",
         "tensors: {a: {bits: d, scale: [1]}}\n", "output: [d]\n", "output: [e]\n",
-        "output: [d, e]\n", "pad: {d: {}}\n", "pad: {d: {to: bound}}\n", "pad: {d: {to: 4}}\n"}) {
+        "output: [d, e]\n", "pad: {d: {}}\n", "pad: {d: {to: bound}}\n", "pad: {d: {to: 4}}\n",
+        "pad: {graph: {nodes: 2, edges: 3, graphs: 4}}\n",
+        "pad: {graph: {nodes: 2, edges: 3, graphs: 5}}\n"}) {
     const Pipeline pipeline = MustParse(Minimal(more));
     INFO(more);
     CHECK(pipeline.order_digest() == none.order_digest());
@@ -341,10 +343,71 @@ TEST_CASE("definitions, outputs and pads have the forms of the page", "[tensors]
         "p.yaml:5:10: pad.a: expected a map such as {value: 0, multiple: 8}, got '3'");
   CHECK(ErrorOf(Minimal("output: [a]\npad: {b: {}}\n")) ==
         "p.yaml:6:7: pad.b: expected the name of an output");
-  CHECK(ErrorOf(Minimal("pad: {graph: {nodes: 3}}\n")) ==
-        "p.yaml:5:7: pad.graph is not yet supported");
-  CHECK(ErrorOf(Minimal(), "", {"pad.graph.nodes=3"}) ==
-        "override 'pad.graph.nodes=3': pad.graph is not yet supported");
+}
+
+TEST_CASE("pad.graph has the size of every batch of graphs, and is about no tensor", "[tensors]") {
+  const std::string padded = Minimal(
+      "pad: {graph: {nodes: 64, graphs: 9, edges: 256}, a: {to: 3}, graph/x: {to: 4}}\n"
+      "variants: {small: {pad.graph.nodes: 32}, plain: {pad.graph: null}}\n");
+  const TensorsPart part = MustParse(padded).tensors();
+  CHECK(part.graph_pad == GraphPad{64, 256, 9});
+  CHECK(part.pads.size() == 2);
+  CHECK(LinesOfTensors(MustParse(padded)) ==
+        "pad.a={to: 3}\npad.graph.x={to: 4}\npad.graph={edges: 256, graphs: 9, nodes: 64}\n");
+  CHECK(MustParse(padded, "small", {"pad.graph={graphs: 5}"}).tensors().graph_pad ==
+        GraphPad{32, 256, 5});
+  CHECK_FALSE(MustParse(padded, "plain").tensors().graph_pad.has_value());
+  CHECK(MustParse(Minimal("pad.graph.nodes: 1\npad.graph.edges: 0\npad.graph.graphs: 1\n"))
+            .tensors()
+            .graph_pad == GraphPad{1, 0, 1});
+  // The message has the pads in the order of their names.
+  const v1::Pipeline proto = MustParse(padded).ToProto();
+  REQUIRE(proto.pads_size() == 3);
+  CHECK(proto.pads(1).name() == "graph");
+  CHECK(proto.pads(1).params_size() == 3);
+  CHECK(proto.pads(1).params(0).integer() == 256);
+}
+
+TEST_CASE("errors in pad.graph have their place", "[tensors]") {
+  const auto error = [](const std::string& keys) {
+    return ErrorOf(Minimal("pad: {graph: " + keys + "}\n"));
+  };
+  CHECK(error("{nodes: 64, graphs: 9}") ==
+        "p.yaml:5:7: the key pad.graph.edges is missing; expected an integer from 0 to 2147483647");
+  CHECK(error("{}").starts_with("p.yaml:5:7: the key pad.graph.nodes is missing"));
+  CHECK(error("{nodes: 0}") ==
+        "p.yaml:5:22: pad.graph.nodes: expected an integer from 1 to 2147483647, got '0'");
+  CHECK(error("{graphs: 2147483648}").starts_with("p.yaml:5:23: pad.graph.graphs: expected an in"));
+  CHECK(error("{edges: 1.5}").starts_with("p.yaml:5:22: pad.graph.edges: expected an integer"));
+  CHECK(error("{value: 3}") ==
+        "p.yaml:5:15: unknown key 'pad.graph.value'; expected one of nodes, edges, graphs");
+  CHECK(error("{nodes: 3, node: 3}") ==
+        "p.yaml:5:25: unknown key 'pad.graph.node' (did you mean nodes?); expected one of nodes, "
+        "edges, graphs");
+  CHECK(error("8") ==
+        "p.yaml:5:14: pad.graph: expected a map such as {nodes: 4096, edges: 16384, graphs: 65}, "
+        "got '8'");
+  CHECK(ErrorOf(Minimal("pad.graph: {nodes: 3}\npad.graph.nodes: 4\n")) ==
+        "p.yaml:6:1: duplicate key 'pad.graph.nodes', 'pad.graph.nodes' first written at line 5");
+  CHECK(
+      ErrorOf(Minimal(), "", {"pad.graph.nodes=3"}) ==
+      "override 'pad.graph.nodes=3': the key pad.graph.edges is missing; expected an integer from "
+      "0 to 2147483647");
+}
+
+TEST_CASE("no tensor of a pipeline with pad.graph is called graph, or as a mask is", "[tensors]") {
+  const std::string pad = "pad: {graph: {nodes: 64, edges: 256, graphs: 9}}\n";
+  CHECK(
+      ErrorOf(Minimal("tensors:\n  graph: {bits: d}\n" + pad)) ==
+      "p.yaml:6:3: tensors.graph: pad.graph pads whole graphs, and no tensor; choose another name");
+  for (const char* const mask : {"edge_mask", "graph_mask", "node_mask"}) {
+    const std::string tensors = std::string("tensors:\n  ") + mask + ": {bits: d}\n";
+    CHECK(ErrorOf(Minimal(tensors + pad)) ==
+          std::string("p.yaml:6:3: tensors.") + mask +
+              ": pad.graph delivers a tensor of this name; choose another one");
+    MustParse(Minimal(tensors));
+  }
+  MustParse(Minimal("tensors:\n  graph: {bits: d}\n"));
 }
 
 TEST_CASE("the error in an expression has the place of its column", "[tensors]") {
