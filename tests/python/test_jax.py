@@ -59,6 +59,52 @@ def test_a_compiled_function_is_compiled_for_few_shapes(dataset, steps, most):
     assert degrees._cache_size() <= most < len(session) / 4
 
 
+SIZES = {"nodes": 1100, "edges": 9000, "graphs": 20}
+
+
+def test_a_compiled_function_is_compiled_once_for_padded_graphs(dataset):
+    session = millrace.reference(pipeline(pad={"graph": SIZES}), dataset)
+
+    @jax.jit
+    def degrees(batch):
+        count = jax.numpy.zeros(SIZES["nodes"], int).at[batch["edge_target"]].add(batch["edge_mask"])
+        graphs = jax.numpy.searchsorted(batch["node_splits"], jax.numpy.arange(len(count)), "right")
+        each = jax.ops.segment_sum(count, graphs - 1, SIZES["graphs"])
+        return jax.numpy.where(batch["graph_mask"], each, -1)
+
+    paths = ("edge_target", "edge_mask", "node_splits", "graph_mask")
+    for _, batch in session.next_epoch():
+        arrays = millrace.jax.padded(batch, session.spec)
+        assert arrays["num_graphs"] == batch.num_graphs
+        for tensor in session.spec.tensors:
+            assert (numpy.asarray(arrays[tensor.path]) == batch[tensor.path].numpy()).all()
+        got = numpy.asarray(degrees({path: arrays[path] for path in paths}))
+        expected = numpy.diff(batch["edge_splits"].numpy())[:batch.num_graphs]
+        assert (got[:batch.num_graphs] == expected).all() and (got[batch.num_graphs:] == -1).all()
+    assert degrees._cache_size() == 1
+
+
+def test_a_graphs_tuple_of_padded_graphs_has_the_padding_where_jraph_looks_for_it(dataset):
+    session = millrace.reference(pipeline(pad={"graph": SIZES}), dataset)
+    for _, batch in session.next_epoch():
+        graphs = millrace.jax.graphs_tuple(batch, session.spec)
+        own, nodes = batch.num_graphs, int(batch["node_mask"].numpy().sum())
+        edges = int(batch["edge_mask"].numpy().sum())
+        assert graphs.n_node.shape == (20,) and graphs.senders.shape == (9000,)
+        assert (graphs.n_node[:own] == numpy.diff(batch["node_splits"].numpy())[:own]).all()
+        assert graphs.n_node[own] == 1100 - nodes and not graphs.n_node[own + 1:].any()
+        assert graphs.n_edge[own] == 9000 - edges and not graphs.n_edge[own + 1:].any()
+        assert set(graphs.nodes) == {"node_label", "node_mask"} and "edge_mask" in graphs.edges
+        try:
+            import jraph
+        except ImportError:
+            continue
+        tuple_ = jraph.GraphsTuple(*graphs)
+        assert (jraph.get_graph_padding_mask(tuple_) == batch["graph_mask"].numpy()).all()
+        assert (jraph.get_node_padding_mask(tuple_) == batch["node_mask"].numpy()).all()
+        assert (jraph.get_edge_padding_mask(tuple_) == batch["edge_mask"].numpy()).all()
+
+
 def test_a_graphs_tuple_is_jraphs(dataset):
     jraph = pytest.importorskip("jraph")
     session = millrace.reference(pipeline(), dataset)

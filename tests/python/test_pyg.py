@@ -60,6 +60,27 @@ def test_it_comes_apart_into_the_graphs_it_was_made_of(dataset, of, micro):
                 assert ((0 <= graph.local_context) & (graph.local_context < graph.num_nodes)).all()
 
 
+def test_graphs_of_padding_are_graphs_with_masks(dataset):
+    sizes = {"nodes": 1100, "edges": 9000, "graphs": 20}
+    session = millrace.reference(pipeline(pad={"graph": sizes}), dataset, index_dtype="int64")
+    plain = millrace.reference(pipeline(), dataset, index_dtype="int64")
+    for (_, batch), (_, own) in zip(session.next_epoch(), plain.next_epoch(), strict=True):
+        data = millrace.pyg.to_batch(batch, session.spec)
+        assert data.validate(raise_on_error=True)
+        assert data.num_graphs == 20 and data.num_nodes == 1100 and data.num_edges == 9000
+        assert data.x.data_ptr() == batch["node_label"].data_ptr
+        assert data.batch.shape == (1100,)
+        assert torch.equal(data.graph_mask[data.batch], data.node_mask)
+        assert torch.equal(data.edge_mask, data.node_mask[data.edge_index[0]])
+        graphs = data.to_data_list()
+        expected = millrace.pyg.to_batch(own, plain.spec).to_data_list()
+        for graph, same in zip(graphs, expected):
+            assert torch.equal(graph.x, same.x) and torch.equal(graph.edge_index, same.edge_index)
+            assert graph.graph_mask.all() and graph.root == same.root
+        assert all(not graph.graph_mask.any() for graph in graphs[own.num_graphs:])
+        assert all(graph.num_nodes == 0 for graph in graphs[own.num_graphs:-1])
+
+
 def test_numbers_of_nodes_have_to_be_int64(dataset):
     session = millrace.reference(pipeline(), dataset)
     _, batch = next(iter(session.next_epoch()))

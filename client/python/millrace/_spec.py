@@ -22,7 +22,8 @@ class TensorSpec:
     min: int  # bounds of packed integers, inclusive; 0 for other types
     max: int
     table: str = ""  # name of the table whose rows the values number; empty: none
-    computed: bool = False  # after the network, from tensors that travelled
+    computed: bool = False  # after the network, from tensors that travelled; masks too
+    rows: int | None = None  # of every batch, because graphs are padded; None: batches differ
 
     @property
     def dimensions(self):
@@ -44,6 +45,18 @@ class TableSpec:
     rows: int
     columns: dict  # name → "uint64", "int64" or "text"
     digest: str  # equal tables have equal digests
+
+
+class GraphPad(typing.NamedTuple):
+    """The size that the graphs of every batch are padded to (`pad.graph`)."""
+
+    nodes: int  # at least one of them is padding
+    edges: int
+    graphs: int  # the last one is padding
+
+
+# The tensors that say which nodes, edges and graphs are no padding.
+GRAPH_MASKS = ("edge_mask", "graph_mask", "node_mask")
 
 
 class EdgeGroup(typing.NamedTuple):
@@ -78,6 +91,7 @@ class Spec:
     fingerprint: str
     order_fingerprint: str  # the one that cursors hold
     start: tuple  # (epoch, examples before the first batch)
+    graph_pad: GraphPad | None = None  # None: batches have as many nodes and edges as they have
 
     def __getitem__(self, path):
         for tensor in self.tensors:
@@ -123,9 +137,15 @@ class Spec:
         return next(iter(self.all_node_splits), None)
 
     @property
+    def masks(self):
+        """Paths of the tensors that say what is no padding: none if graphs are not padded."""
+        return GRAPH_MASKS if self.graph_pad else ()
+
+    @property
     def node_values(self):
-        """Paths of the tensors with a row for each of these nodes."""
-        return tuple(t.path for t in self.tensors if t.splits and t.splits == self.node_splits)
+        """Paths of the tensors with a row for each of these nodes, but for node_mask."""
+        return tuple(t.path for t in self.tensors
+                     if t.splits and t.splits == self.node_splits and t.path not in self.masks)
 
     def counts_nodes(self, path):
         """Whether the values of a tensor are node numbers, which count across the batch."""
@@ -135,4 +155,6 @@ class Spec:
 def from_dict(values):
     tensors = tuple(TensorSpec(**tensor) for tensor in values["tensors"])
     tables = {table["name"]: TableSpec(**table) for table in values["tables"]}
-    return Spec(**{**values, "tensors": tensors, "tables": tables})
+    pad = values["graph_pad"]
+    return Spec(**{**values, "tensors": tensors, "tables": tables,
+                   "graph_pad": GraphPad(**pad) if pad else None})

@@ -17,6 +17,15 @@ def check(batch, spec):
             return None, f"{tensor.path}: expected {tensor.numpy_dtype}, got {array.dtype}"
         if not _has_extents(array.shape[1:], tensor.inner):
             return None, f"{tensor.path}: expected rows of {tensor.inner}, got {array.shape[1:]}"
+        if tensor.rows not in (None, len(array)):
+            return None, f"{tensor.path}: expected {tensor.rows} rows, got {len(array)}"
+    if spec.graph_pad:
+        problem = _check_masks(arrays, spec, graphs)
+        if problem is not None:
+            return problem
+        arrays = {t.path: _own_rows(t, arrays, spec, graphs) for t in spec.tensors}
+    for tensor in spec.tensors:
+        array = arrays[tensor.path]
         if tensor.kind == "splits":
             problem = _check_splits(tensor.path, array, graphs)
         else:
@@ -33,6 +42,30 @@ def check(batch, spec):
         if problem is not None:
             return problem
     return None
+
+
+def _check_masks(arrays, spec, graphs):
+    """Masks are true for the rows of the batch's own graphs, and the last graph ends the rows."""
+    edges = spec.edges[0]
+    for name, splits, rows in (("node_mask", edges.node_splits, spec.graph_pad.nodes),
+                               ("edge_mask", edges.splits, spec.graph_pad.edges),
+                               ("graph_mask", None, spec.graph_pad.graphs)):
+        own = arrays[splits][graphs] if splits else graphs
+        if arrays[name].sum() != own or not arrays[name][:own].all():
+            return None, f"{name}: expected {own} times true and then false"
+        if splits and arrays[splits][-1] != rows:
+            return graphs, f"{splits}: expected {rows} in the end, got {arrays[splits][-1]}"
+    return None
+
+
+def _own_rows(tensor, arrays, spec, graphs):
+    """A tensor without its rows of padding."""
+    array = arrays[tensor.path]
+    if tensor.kind == "splits":
+        return array[:graphs + 1]
+    if tensor.rows is None:
+        return array
+    return array[:arrays[tensor.splits][graphs] if tensor.splits else graphs]
 
 
 def _has_extents(shape, inner):

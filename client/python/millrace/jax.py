@@ -4,6 +4,8 @@
         arrays = millrace.jax.padded(batch, session.spec)
 
 Added rows belong to one more graph, as in jraph's padding. A loss has to mask that graph away.
+Batches of a pipeline with `pad.graph` have one shape already: `padded` and `arrays` give them as
+they are, with their masks.
 """
 
 import typing
@@ -49,8 +51,10 @@ def padded(batch, spec, smallest=256, steps=4):
     Added nodes and edges belong to one more graph. Added edges join its first node to itself. All
     other added values are zeros. Added splits are the new number of rows, so that further graphs
     are empty. steps: number of sizes from one power of two to the next; fewer give more padding and
-    fewer shapes.
+    fewer shapes. Nothing is added to a batch that `pad.graph` has padded.
     """
+    if spec.graph_pad:
+        return {"num_graphs": jax.numpy.asarray(batch.num_graphs), **arrays(batch)}
     graphs = bucket(batch.num_graphs + 1, min(smallest, 16), steps)
     rows, sizes = {}, {"": graphs}
     for tensor in spec.tensors:
@@ -74,16 +78,27 @@ def padded(batch, spec, smallest=256, steps=4):
 
 def graphs_tuple(batch, spec, smallest=256, steps=4):
     """The padded batch in jraph's form. `nodes` and `edges` hold the tensors with a row for each of
-    them, `globals` those with a row for each graph."""
+    them, `globals` those with a row for each graph. The graph of padding comes right after the
+    batch's own graphs, where jraph's masks look for it, and empty graphs come last."""
     edges = spec.only_edges("a GraphsTuple holds")
     values = padded(batch, spec, smallest, steps)
     return GraphsTuple(
-        nodes={path: values[path] for path in spec.node_values},
+        nodes={t.path: values[t.path] for t in spec.tensors if t.splits == spec.node_splits},
         edges={t.path: values[t.path] for t in spec.tensors
                if t.splits == edges.splits and t.path not in (edges.source, edges.target)},
         senders=values[edges.source],
         receivers=values[edges.target],
         globals={t.path: values[t.path] for t in spec.tensors if not t.splits and t.kind != "splits"},
-        n_node=jax.numpy.diff(values[spec.node_splits]),
-        n_edge=jax.numpy.diff(values[edges.splits]),
+        n_node=_sizes(batch, spec, values, spec.node_splits),
+        n_edge=_sizes(batch, spec, values, edges.splits),
     )
+
+
+def _sizes(batch, spec, values, splits):
+    """How many rows each graph has, the graph of padding where jraph has it."""
+    if not spec.graph_pad:
+        return jax.numpy.diff(values[splits])
+    sizes = numpy.diff(batch[splits].numpy())
+    first = batch.num_graphs
+    sizes[first], sizes[-1] = sizes[-1], sizes[first]
+    return jax.numpy.asarray(sizes)

@@ -24,7 +24,10 @@ def to_batch(batch, spec):
     Features and targets have the names that the pipeline has for them: `x`, `edge_attr`, `y`. If
     there are no features, `x` holds the values of nodes, if these are of one type and shape;
     `edge_attr` the labels of edges, if there is no such feature. Every other tensor has its own
-    name, with _ for each / and each dot. `to_data_list()` takes the batch apart again."""
+    name, with _ for each / and each dot. `to_data_list()` takes the batch apart again.
+
+    If graphs are padded (`pad.graph`), the graphs of padding are graphs of the `Batch` too: `batch`
+    and `ptr` have them, and `node_mask`, `edge_mask` and `graph_mask` tell them apart."""
     edges = spec.only_edges("PyG's Batch holds")
     if spec[edges.source].dtype != "int64":
         raise ConfigError('PyG numbers nodes by int64: open the session with index_dtype="int64"')
@@ -33,7 +36,8 @@ def to_batch(batch, spec):
     names = _names(spec)
     fields = {"edge_index": batch.stack([edges.source, edges.target]).torch()}
     slices = {"edge_index": batch[edges.splits].torch()}
-    none = torch.zeros(batch.num_graphs, dtype=nodes.dtype)
+    graphs = len(nodes) - 1
+    none = torch.zeros(graphs, dtype=nodes.dtype)
     increments = {"edge_index": nodes[:-1]}
     taken = {*edges}
     if "edge_attr" in names.values():
@@ -47,7 +51,7 @@ def to_batch(batch, spec):
         fields["x"] = values[0] if len(values) == 1 else torch.stack(values, dim=1)
         slices["x"], increments["x"] = nodes, none
         taken.update(spec.node_values)
-    rows = torch.arange(batch.num_graphs + 1)
+    rows = torch.arange(graphs + 1)
     for tensor in spec.tensors:
         if tensor.path in taken:
             continue
@@ -58,7 +62,7 @@ def to_batch(batch, spec):
         slices[name] = batch[tensor.splits].torch() if tensor.splits else rows
         increments[name] = nodes[:-1] if spec.counts_nodes(tensor.path) else none
     made = Batch(_base_cls=Data, batch=torch.repeat_interleave(sizes), ptr=nodes, **fields)
-    made._num_graphs = batch.num_graphs
+    made._num_graphs = graphs
     made._slice_dict = slices
     made._inc_dict = increments
     return made

@@ -12,7 +12,7 @@ from .errors import ConfigError
 
 def signature(spec):
     """The TensorSpecs of an element of `dataset`, by path."""
-    return {t.path: tensorflow.TensorSpec((None, *t.inner), t.dtype) for t in spec.tensors}
+    return {t.path: tensorflow.TensorSpec((t.rows, *t.inner), t.dtype) for t in spec.tensors}
 
 
 def dataset(session, epochs=None):
@@ -58,7 +58,8 @@ def graph_tensor(batch, spec):
                                  else batch[tensor.path])
     return tensorflow_gnn.GraphTensor.from_pieces(
         node_sets={"node": tensorflow_gnn.NodeSet.from_fields(
-            sizes=_sizes(nodes), features={path: batch[path] for path in spec.node_values})},
+            sizes=_sizes(nodes),
+            features={t.path: batch[t.path] for t in spec.tensors if t.splits == spec.node_splits})},
         edge_sets={"edge": tensorflow_gnn.EdgeSet.from_fields(
             sizes=_sizes(batch[edges.splits]),
             features={t.path: batch[t.path] for t in spec.tensors

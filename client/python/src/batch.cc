@@ -92,11 +92,26 @@ nb::object SplitAt(const Batch& batch, const std::string& splits, std::size_t i)
   return array[i];
 }
 
+/// The rows of a batch: its examples and, if graphs are padded, graphs of padding.
+std::size_t RowsOf(const Batch& batch) {
+  std::size_t rows = batch.held()->info().example_ids.size();
+  for (const DeliveredTensor& tensor : batch.held()->tensors()) {
+    if (tensor.kind == TensorKind::kDense && tensor.splits.empty()) {
+      rows = std::max<std::size_t>(rows, tensor.shape[0]);
+    }
+  }
+  return rows;
+}
+
 /// One example: of each tensor but splits the rows that are the example's, as numpy arrays.
 nb::dict Row(const Batch& batch, std::int64_t row) {
-  const std::size_t graphs = batch.held()->info().example_ids.size();
-  if (row < 0 || static_cast<std::size_t>(row) >= graphs) {
-    throw nb::index_error(fmt::format("row {}: the batch has {} examples", row, graphs).c_str());
+  const std::size_t rows = RowsOf(batch);
+  if (row < 0 || static_cast<std::size_t>(row) >= rows) {
+    const std::size_t graphs = batch.held()->info().example_ids.size();
+    const std::string padding =
+        rows == graphs ? "" : fmt::format(", and {} rows of padding after them", rows - graphs);
+    throw nb::index_error(
+        fmt::format("row {}: the batch has {} examples{}", row, graphs, padding).c_str());
   }
   const auto at = static_cast<std::size_t>(row);
   nb::dict example;
@@ -231,8 +246,8 @@ void BindBatch(nb::module_& module) {
            "`batch.stack([\"edge_source\", \"edge_target\"])` is PyG's edge_index.")
       .def("row", Row, nb::arg("row"), nb::sig("def row(self, row: int) -> dict[str, typing.Any]"),
            "One example, as a dict of numpy arrays: views of its rows of each tensor, and numbers "
-           "of "
-           "nodes counted from its first node.")
+           "of nodes counted from its first node. If graphs are padded, rows from num_graphs on "
+           "are padding.")
       .def(
           "__iter__", [](const Batch& batch) { return nb::iter(Paths(batch)); },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))

@@ -1,3 +1,4 @@
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,16 @@ namespace nb = nanobind;
 namespace millrace::python {
 
 namespace {
+
+/// None if graphs are not padded.
+nb::object GraphPadDict(const std::optional<GraphPad>& pad) {
+  if (!pad) return nb::none();
+  nb::dict dict;
+  dict["nodes"] = pad->nodes;
+  dict["edges"] = pad->edges;
+  dict["graphs"] = pad->graphs;
+  return dict;
+}
 
 /// None stands for an extent that differs between batches.
 nb::tuple InnerExtents(const std::vector<std::uint64_t>& inner) {
@@ -46,11 +57,13 @@ nb::dict SpecDict(const BatchSpec& spec) {
     one["min"] = packed.min;
     one["max"] = packed.max;
     one["computed"] = tensor.computed;
+    one["rows"] = tensor.rows ? nb::object(nb::int_(*tensor.rows)) : nb::none();
     one["table"] = tensor.table;
     tensors.append(one);
   }
   nb::dict dict;
   dict["tensors"] = tensors;
+  dict["graph_pad"] = GraphPadDict(spec.graph_pad);
   dict["source"] = spec.source;
   dict["examples_per_epoch"] = spec.steps.examples;
   dict["batch_size"] =
