@@ -249,7 +249,7 @@ class TensorGraphBinder {
       Result<Pad> bound = Pad::Bind(graph_.nodes_[number].type, pad->second);
       if (!bound.ok()) return bound.status().WithContext(name);
       output.pad = *std::move(bound);
-      const std::string length = name + std::string(kLength);
+      const std::string length = Dotted(name) + std::string(kLength);
       MILLRACE_ASSIGN_OR_RETURN(const std::size_t lengths, NodeOf(length, "output"));
       const auto is_output = [&](const TensorOutput& other) { return other.name == length; };
       const bool asked = text_.outputs && std::find(text_.outputs->begin(), text_.outputs->end(),

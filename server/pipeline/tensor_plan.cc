@@ -239,8 +239,11 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
   for (const TensorOutput& output : graph_.outputs()) {
     const TensorNode& node = nodes[output.node];
     text.outputs->push_back(output.name);
-    if (const auto pad = part.pads.find(output.name); pad != part.pads.end()) {
-      text.pads.insert(*pad);
+    // A user writes the / of a name as a dot.
+    std::string written = output.name;
+    std::replace(written.begin(), written.end(), '/', '.');
+    if (const auto pad = part.pads.find(written); pad != part.pads.end()) {
+      text.pads.emplace(output.name, pad->second);
     }
     if (output.name == node.name) continue;
     if (travels[output.node]) {

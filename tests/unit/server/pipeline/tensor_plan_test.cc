@@ -228,6 +228,27 @@ TEST_CASE("pad is the consumer's work, and brings lengths", "[tensor_plan]") {
   CHECK(plan->consumer()->text.pads.contains("text"));
 }
 
+TEST_CASE("a tensor whose name has a slash is padded too", "[tensor_plan]") {
+  std::vector<TensorSpec> source = kSource;
+  source.push_back(Kept("some/text", DType::kUint8, {}, "some/splits", "bytes"));
+  source.push_back(SplitsOf("some/splits"));
+  TensorsPart part;
+  part.outputs = {{"some.text"}};
+  part.pads["some.text"] = OperationParams({{"to", std::int64_t{4}}});
+  const auto plan = TensorPlan::Compile(part, source, ExpandSpec{}).value();
+  REQUIRE(plan->consumer().has_value());
+  v1::TensorProgram message;
+  ToProto(*plan->consumer(), OperationTable::Default(), &message);
+  const ConsumerProgram sent = *FromProto(message, OperationTable::Default());
+  const Delivery delivery = Delivery::Make(plan->tensors(), sent, DType::kInt32).value();
+  const std::vector<DeliveryTensor> tensors = delivery.Tensors(plan->tensors());
+  REQUIRE(tensors.size() == 2);
+  CHECK(tensors[0].packed.path == "some/text");
+  CHECK(tensors[0].packed.kind == TensorKind::kDense);
+  CHECK(tensors[0].packed.inner == std::vector<std::uint64_t>{4});
+  CHECK(tensors[1].packed.path == "some.text.length");
+}
+
 TEST_CASE("pad to the bound of a class is refused, because batches have no classes",
           "[tensor_plan]") {
   TensorsPart part;
