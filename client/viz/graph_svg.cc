@@ -143,8 +143,8 @@ std::string GraphSvg(const std::string& title, const std::vector<DrawnNode>& nod
                          from.x + dx / 2 - 0.08 * dy, from.y + dy / 2 + 0.08 * dx,
                          to.x - dx / length * kRadius, to.y - dy / length * kRadius);
     }
-    fmt::format_to(out, "<path d=\"{}\" {}><title>{} → {}: {}</title></path>\n", path, style,
-                   edge.source, edge.target, Escape(edge.name));
+    fmt::format_to(out, "<path d=\"{}\" {}><title>{} → {}{}{}</title></path>\n", path, style,
+                   edge.source, edge.target, edge.name.empty() ? "" : ": ", Escape(edge.name));
   }
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const DrawnNode& node = nodes[n];

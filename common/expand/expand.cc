@@ -189,9 +189,7 @@ Status PlaceTensors(const PackedBatch& packed, ExpandLayout& layout) {
         node_splits[layout.rows.first + layout.rows.count] - node_splits[layout.rows.first];
     const std::uint64_t edges =
         internal::CompleteEdges(packed.info().expand, layout.shapes[group.source][0], nodes);
-    for (const std::size_t tensor : {group.source, group.target, group.label}) {
-      layout.shapes[tensor][0] = edges;
-    }
+    group.ForEnds([&](std::size_t tensor) { layout.shapes[tensor][0] = edges; });
   }
   for (std::size_t i = 0; i < layout.shapes.size(); ++i) {
     // Splits hold row numbers of the tensor that they cut, and node numbers are below the rows of

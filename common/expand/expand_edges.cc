@@ -13,7 +13,7 @@ template <class End, class Label>
 struct Edges {
   const End* source;
   const End* target;
-  const Label* label;
+  const Label* label;  // nullptr: all edges have label 0, which is not delivered
   std::size_t size;
   std::uint64_t first_node;  // number of the example's first node in the delivered batch
   std::uint64_t nodes;
@@ -24,7 +24,13 @@ template <class Out>
 struct Cursor {
   Out* source;
   Out* target;
-  Out* label;
+  Out* label;  // nullptr if labels are not delivered
+
+  void Advance(std::size_t n) {
+    source += n;
+    target += n;
+    if (label != nullptr) label += n;
+  }
 };
 
 /// a + b for any bytes: a sum beyond Out wraps, and a later check finds that it is wrong.
@@ -67,15 +73,14 @@ bool Copy(const Edges<End, Label>& in, std::size_t begin, std::size_t end, bool 
   const auto offset = static_cast<Out>(in.first_node);
   const End a = Renumber((reversed ? in.target : in.source) + begin, n, offset, out.source);
   const End b = Renumber((reversed ? in.source : in.target) + begin, n, offset, out.target);
-  AddLabels(in.label + begin, n, add, out.label);
-  out.source += n;
-  out.target += n;
-  out.label += n;
+  if (in.label != nullptr) AddLabels(in.label + begin, n, add, out.label);
+  out.Advance(n);
   return n == 0 || std::max(a, b) < in.nodes;
 }
 
 /// Writes every group of equal labels, followed by the same edges reversed. False if an end is not
-/// a node of the example. Groups are short, so one loop writes both directions.
+/// a node of the example. Groups are short, so one loop writes both directions. REQUIRES: edges
+/// have labels.
 template <class End, class Label, class Out>
 bool CopyUndirected(const Edges<End, Label>& in, Cursor<Out>& out) {
   const auto offset = static_cast<Out>(in.first_node);
@@ -93,9 +98,7 @@ bool CopyUndirected(const Edges<End, Label>& in, Cursor<Out>& out) {
       out.target[i] = out.source[n + i] = Add(offset, target);
       out.label[i] = out.label[n + i] = static_cast<Out>(label);
     }
-    out.source += 2 * n;
-    out.target += 2 * n;
-    out.label += 2 * n;
+    out.Advance(2 * n);
     begin = end;
   }
   return in.size == 0 || largest < in.nodes;
@@ -108,9 +111,7 @@ void AddSelfEdges(std::uint64_t first_node, std::uint64_t nodes, Out label, Curs
     out.target[i] = static_cast<Out>(first_node + i);
     out.label[i] = label;
   }
-  out.source += nodes;
-  out.target += nodes;
-  out.label += nodes;
+  out.Advance(nodes);
 }
 
 /// Finds the wrong edge of an example, for the message. Only called if there is one.
@@ -126,14 +127,15 @@ Status FindBad(const PackedBatch& packed, const EdgeGroup& group, std::size_t ro
           packed, tensor, row,
           fmt::format("edge {} has node {}, but the example has {} nodes", i, end, in.nodes));
     }
+    if (in.label == nullptr) continue;
     if (in.label[i] >= labels) {
       return BadValue(
-          packed, group.label, row,
+          packed, *group.label, row,
           fmt::format("edge {} has label {}, but there are {}", i, in.label[i], labels));
     }
     if (i > 0 && in.label[i] < in.label[i - 1]) {
       return BadValue(
-          packed, group.label, row,
+          packed, *group.label, row,
           fmt::format("edge {} has label {} after label {}; edges have to be grouped by "
                       "ascending label",
                       i, in.label[i], in.label[i - 1]));
@@ -152,10 +154,12 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
   };
   const End* const source = ValuesAs<End>(packed.tensor_bytes(group.source)).data();
   const End* const target = ValuesAs<End>(packed.tensor_bytes(group.target)).data();
-  const Label* const label = ValuesAs<Label>(packed.tensor_bytes(group.label)).data();
+  const Label* const label =
+      group.label ? ValuesAs<Label>(packed.tensor_bytes(*group.label)).data() : nullptr;
   const SplitsView edge_splits(packed, group.splits);
   const SplitsView node_splits(packed, group.node_splits);
-  Cursor<Out> out{out_of(group.source), out_of(group.target), out_of(group.label)};
+  Cursor<Out> out{out_of(group.source), out_of(group.target),
+                  group.label ? out_of(*group.label) : nullptr};
   Out* const out_splits = out_of(group.splits);
   const RowRange rows = layout.rows;
   const std::uint64_t base = node_splits[rows.first];
@@ -166,15 +170,20 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
   for (std::size_t row = rows.first; row < rows.first + rows.count; ++row) {
     const std::uint64_t edge_end = edge_splits[row + 1];
     const std::uint64_t node_end = node_splits[row + 1];
-    const Edges<End, Label> in{source + edge,   target + edge, label + edge,
-                               edge_end - edge, node - base,   node_end - node};
-    bool ok = Ascends(in.label, in.size) &&
-              (in.size == 0 || in.label[in.size - 1] < expand.base_edge_labels);
-    if (expand.symmetrization == Symmetrization::kUndirected) {
+    const Edges<End, Label> in{
+        source + edge,   target + edge, label == nullptr ? nullptr : label + edge,
+        edge_end - edge, node - base,   node_end - node};
+    bool ok = true;
+    if (in.label != nullptr) {
+      ok = Ascends(in.label, in.size) &&
+           (in.size == 0 || in.label[in.size - 1] < expand.base_edge_labels);
+    }
+    if (expand.symmetrization == Symmetrization::kUndirected && in.label != nullptr) {
       ok &= CopyUndirected(in, out);
     } else {
       ok &= Copy(in, 0, in.size, false, Out{0}, out);
-      if (expand.symmetrization == Symmetrization::kBidirectional) {
+      // Without labels, all edges are one group.
+      if (expand.symmetrization != Symmetrization::kDirected) {
         ok &= Copy(in, 0, in.size, true, base_labels, out);
       }
     }
@@ -222,7 +231,8 @@ Status ExpandEdges(const PackedBatch& packed, const ExpandLayout& layout, const 
                    std::span<std::byte> out) {
   const auto dtype_of = [&](std::size_t tensor) { return packed.tensors()[tensor].spec.dtype; };
   return VisitEdgeDType(dtype_of(group.source), [&](auto end) {
-    return VisitEdgeDType(dtype_of(group.label), [&](auto label) {
+    const DType labels = group.label ? dtype_of(*group.label) : DType::kUint8;
+    return VisitEdgeDType(labels, [&](auto label) {
       using End = decltype(end);
       using Label = decltype(label);
       return layout.index_dtype == DType::kInt32

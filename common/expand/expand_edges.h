@@ -34,7 +34,7 @@ Status BadValue(const PackedBatch& packed, std::size_t tensor, std::size_t row,
 /// The number of delivered edges for `edges` packed edges of an example with `nodes` nodes.
 std::uint64_t CompleteEdges(const ExpandSpec& expand, std::uint64_t edges, std::uint64_t nodes);
 
-/// Fills the four tensors of a group. REQUIRES: as for ExpandInto.
+/// Fills the tensors of a group. REQUIRES: as for ExpandInto.
 Status ExpandEdges(const PackedBatch& packed, const ExpandLayout& layout, const EdgeGroup& group,
                    std::span<std::byte> out);
 

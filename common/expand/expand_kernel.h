@@ -155,17 +155,17 @@ template <class Out>
 struct EdgeOut {
   Out* source;
   Out* target;
-  Out* label;
+  Out* label;  // nullptr if edges are not labelled
 
   MILLRACE_HOST_DEVICE EdgeOut(const Launch& launch, const Task& task)
       : source(reinterpret_cast<Out*>(launch.out + task.out)),
         target(reinterpret_cast<Out*>(launch.out + task.out_target)),
-        label(reinterpret_cast<Out*>(launch.out + task.out_label)) {}
+        label(task.labelled ? reinterpret_cast<Out*>(launch.out + task.out_label) : nullptr) {}
 
   MILLRACE_HOST_DEVICE void Put(std::uint64_t at, Out a, Out b, Out with) const {
     source[at] = a;
     target[at] = b;
-    label[at] = with;
+    if (label != nullptr) label[at] = with;
   }
 };
 
@@ -210,9 +210,9 @@ MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const
     const std::uint64_t count = nodes[row + 1] - node;
     const End source = Load(sources + edge);
     const End target = Load(targets + edge);
-    const Label label = Load(labels + edge);
+    const Label label = task.labelled ? Load(labels + edge) : Label{0};
     if (source >= count || target >= count || label >= task.base_labels ||
-        (edge > begin && Load(labels + edge - 1) > label)) {
+        (task.labelled && edge > begin && Load(labels + edge - 1) > label)) {
       *launch.error = 1;
     }
     const auto a = static_cast<Out>(node - first_node + source);
@@ -232,8 +232,12 @@ MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const
         break;
       case Mirror::kUndirected: {
         // A group of n edges that begins at place g becomes 2 n edges that begin at place 2 g.
-        const std::uint64_t from = GroupBound(labels, begin, end, edge, false) - begin;
-        const std::uint64_t to = GroupBound(labels, begin, end, edge, true) - begin;
+        std::uint64_t from = 0;
+        std::uint64_t to = end - begin;
+        if (task.labelled) {
+          from = GroupBound(labels, begin, end, edge, false) - begin;
+          to = GroupBound(labels, begin, end, edge, true) - begin;
+        }
         out.Put(start + from + place, a, b, static_cast<Out>(label));
         out.Put(start + to + place, b, a, static_cast<Out>(label));
         break;

@@ -47,12 +47,13 @@ class ProgramMaker {
     task.base_labels = expand.base_edge_labels;
     task.in = ColumnOf(group.source);
     task.target = ColumnOf(group.target);
-    task.label = ColumnOf(group.label);
+    task.labelled = group.label.has_value();
+    if (group.label) task.label = ColumnOf(*group.label);
     task.splits = ColumnOf(group.splits);
     task.node_splits = ColumnOf(group.node_splits);
     task.out = layout_.offsets[group.source];
     task.out_target = layout_.offsets[group.target];
-    task.out_label = layout_.offsets[group.label];
+    if (group.label) task.out_label = layout_.offsets[*group.label];
     const internal::SplitsView edges(packed_, group.splits);
     const internal::SplitsView nodes(packed_, group.node_splits);
     const std::size_t begin = layout_.rows.first;

@@ -42,13 +42,15 @@ struct Task {
   // For kNodeOffset. true: `splits` says which row an element belongs to; false: element i is in
   // row i.
   bool cut = false;
+  // For edges. false: there are no labels, as all edges have label 0.
+  bool labelled = false;
   std::uint32_t base_labels = 0;  // for edges
   std::uint64_t first_tile = 0;
   std::uint64_t first = 0;  // first element in the packed tensor
   std::uint64_t count = 0;  // number of elements
   Column in;                // the values; for edges: the sources
   Column target;            // for edges
-  Column label;             // for edges
+  Column label;             // for edges that are labelled
   Column splits;            // the splits that cut the elements
   Column node_splits;
   std::uint64_t out = 0;  // for edges: the sources

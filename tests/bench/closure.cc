@@ -62,7 +62,7 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t ex
     round.seconds += ThreadCpuSeconds() - began;
     round.examples += batch->graphs();
     round.bytes += batch->bytes().size();
-    round.edges += batch->tensors()[*batch->Find("edge_label")].rows;
+    round.edges += batch->tensors()[*batch->Find("edge_source")].rows;
     checksum ^= batch->payload_hash().low;
   }
   return round;

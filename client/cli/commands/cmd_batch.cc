@@ -82,10 +82,9 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
     for (const ExampleFact& fact : d.facts) {
       if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
     }
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(),
-                              RowsOf(batch, "node_splits", row), RowsOf(batch, "edge_splits", row),
-                              facts, name(d))));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
+        "{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(), RowsOf(batch, "node_splits", row),
+        RowsOf(batch, "edge_splits", row), facts, name(d))));
   }
   for (const DroppedExample& dropped : batch.info().dropped) {
     const ExampleDescription d = source.Describe(dropped.id);
@@ -100,18 +99,24 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
       batch.payload_hash().ToHex()));
 }
 
-/// The graph of a batch that holds one example, given by its labels. InvalidArgument for data
-/// without labelled nodes and edges.
+/// The tensor that tells nodes apart: their labels, or else their numbers in the dataset.
+const char* NodesOf(const PackedBatch& batch) {
+  return batch.Find("node_label") || !batch.Find("node") ? "node_label" : "node";
+}
+
+/// The graph of a batch that holds one example. Edges without labels have label 0. InvalidArgument
+/// for data without nodes and edges.
 Result<LabelledGraph> GraphOf(const PackedBatch& batch) {
   for (const char* path :
-       {"node_splits", "node_label", "edge_splits", "edge_source", "edge_target", "edge_label"}) {
+       {"node_splits", NodesOf(batch), "edge_splits", "edge_source", "edge_target"}) {
     if (batch.Find(path)) continue;
     return InvalidArgument(
         fmt::format("--svg: there is no graph to draw: batches have no {}", path));
   }
-  const Column node_label(batch, "node_label");
+  const Column node_label(batch, NodesOf(batch));
   const Column edge_source(batch, "edge_source");
   const Column edge_target(batch, "edge_target");
+  const bool labelled = batch.Find("edge_label").has_value();
   const Column edge_label(batch, "edge_label");
   // The roots come first. An example has one root if no tensor says how many there are.
   const std::int64_t roots =
@@ -126,12 +131,12 @@ Result<LabelledGraph> GraphOf(const PackedBatch& batch) {
   for (std::size_t e = 0; e < static_cast<std::size_t>(Column(batch, "edge_splits")[1]); ++e) {
     graph.edges.push_back({static_cast<std::uint32_t>(edge_source[e]),
                            static_cast<std::uint32_t>(edge_target[e]),
-                           static_cast<std::uint64_t>(edge_label[e])});
+                           labelled ? static_cast<std::uint64_t>(edge_label[e]) : 0});
   }
   return graph;
 }
 
-Result<NamedGraph> NamesOf(const LabelledGraph& graph, const Plan& plan) {
+Result<NamedGraph> NamesOf(const LabelledGraph& graph, const PackedBatch& batch, const Plan& plan) {
   MILLRACE_ASSIGN_OR_RETURN(const NamedTables tables, DecodeTables(*plan.static_bytes()));
   // Labels without names are shown by their numbers.
   const auto texts_of = [&tables](const char* table) {
@@ -143,10 +148,15 @@ Result<NamedGraph> NamesOf(const LabelledGraph& graph, const Plan& plan) {
   LabelNames names;
   names.node_labels = nodes.size();
   names.edge_labels = edges.size();
+  if (!batch.Find("node_label")) names.node_labels = 0;
   names.node = [&nodes](std::uint64_t label) { return std::string(nodes[label]); };
   names.edge = [&edges](std::uint64_t label) { return std::string(edges[label]); };
   const NamedTable* const classes = tables.Find("node_classes");
   names.node_classes = classes == nullptr ? names.node_classes : classes->spec.rows;
+  if (!batch.Find("edge_label")) {
+    names.edge_labels = 1;
+    names.edge = [](std::uint64_t) { return std::string(); };
+  }
   return NameGraph(graph, names);
 }
 
@@ -160,8 +170,10 @@ Status PrintGraph(const LabelledGraph& graph, const NamedGraph& named) {
       PrintLine(fmt::format("{} edges, without reversed and self edges", named.edges.size())));
   for (std::size_t e = 0; e < named.edges.size(); ++e) {
     const DrawnEdge& edge = named.edges[e];
-    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} -> {:<8} {} ({})", edge.source,
-                                                   edge.target, edge.name, graph.edges[e].label)));
+    const std::string label =
+        edge.name.empty() ? "" : fmt::format("{} ({})", edge.name, graph.edges[e].label);
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>8} -> {:<8} {}", edge.source, edge.target, label)));
   }
   return OkStatus();
 }
@@ -208,10 +220,10 @@ Status RunBatch(const BatchCommandOptions& options) {
   if (const std::string padding = DescribePadding(*plan, *batch); !padding.empty()) {
     MILLRACE_RETURN_IF_ERROR(PrintLine(padding));
   }
-  const bool has_graph = batch->Find("node_label").has_value();
+  const bool has_graph = batch->Find("edge_source") && batch->Find(NodesOf(*batch));
   if (options.example && batch->graphs() == 1 && (has_graph || !options.svg.empty())) {
     MILLRACE_ASSIGN_OR_RETURN(const LabelledGraph graph, GraphOf(*batch));
-    MILLRACE_ASSIGN_OR_RETURN(const NamedGraph named, NamesOf(graph, *plan));
+    MILLRACE_ASSIGN_OR_RETURN(const NamedGraph named, NamesOf(graph, *batch, *plan));
     MILLRACE_RETURN_IF_ERROR(PrintGraph(graph, named));
     if (!options.svg.empty()) MILLRACE_RETURN_IF_ERROR(WriteSvg(options.svg, named));
   } else if (!options.svg.empty()) {

@@ -65,7 +65,7 @@ class EdgeGroup(typing.NamedTuple):
     splits: str
     source: str
     target: str
-    label: str
+    label: str | None  # None: all edges have the same label, 0
     node_splits: str  # cut the nodes that the edges join
 
 
@@ -112,9 +112,9 @@ class Spec:
             if splits.expansion != "edge_splits":
                 continue
             own = {t.expansion: t for t in self.tensors if t.splits == splits.path}
-            source = own["edge_source"]
+            source, label = own["edge_source"], own.get("edge_label")
             groups.append(EdgeGroup(splits.path, source.path, own["edge_target"].path,
-                                    own["edge_label"].path, source.node_splits))
+                                    label.path if label else None, source.node_splits))
         return tuple(groups)
 
     def only_edges(self, whose):

@@ -117,10 +117,11 @@ def _check_nodes(path, splits, arrays, node_splits):
 
 
 def _check_edges(group, arrays, spec):
-    labels = arrays[group.label]
-    wrong = numpy.flatnonzero((labels < 0) | (labels >= spec.edge_labels))
-    if len(wrong):
-        return (_row(group.splits, arrays, wrong[0]),
-                f"{group.label}: {labels[wrong[0]]} is no label below {spec.edge_labels}")
+    if group.label is not None:
+        labels = arrays[group.label]
+        wrong = numpy.flatnonzero((labels < 0) | (labels >= spec.edge_labels))
+        if len(wrong):
+            return (_row(group.splits, arrays, wrong[0]),
+                    f"{group.label}: {labels[wrong[0]]} is no label below {spec.edge_labels}")
     return (_check_nodes(group.source, group.splits, arrays, group.node_splits)
             or _check_nodes(group.target, group.splits, arrays, group.node_splits))

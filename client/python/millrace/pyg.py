@@ -23,8 +23,9 @@ def to_batch(batch, spec):
     """The batch as a torch_geometric `Batch`, with `edge_index`. `batch` and `ptr` tell graphs apart.
     Features and targets have the names that the pipeline has for them: `x`, `edge_attr`, `y`. If
     there are no features, `x` holds the values of nodes, if these are of one type and shape;
-    `edge_attr` the labels of edges, if there is no such feature. Every other tensor has its own
-    name, with _ for each / and each dot. `to_data_list()` takes the batch apart again.
+    `edge_attr` the labels of edges, if they have labels and there is no such feature. Every other
+    tensor has its own name, with _ for each / and each dot. `to_data_list()` takes the batch apart
+    again.
 
     If graphs are padded (`pad.graph`), the graphs of padding are graphs of the `Batch` too: `batch`
     and `ptr` have them, and `node_mask`, `edge_mask` and `graph_mask` tell them apart."""
@@ -41,8 +42,8 @@ def to_batch(batch, spec):
     increments = {"edge_index": nodes[:-1]}
     taken = {*edges}
     if "edge_attr" in names.values():
-        taken.remove(edges.label)
-    else:
+        taken.discard(edges.label)
+    elif edges.label is not None:
         fields["edge_attr"] = batch[edges.label].torch()
         slices["edge_attr"], increments["edge_attr"] = batch[edges.splits].torch(), none
     values = [batch[path].torch() for path in spec.node_values]

@@ -19,21 +19,28 @@ def graph(batch, row, session=None, *, tables=None, spec=None):
         raise IndexError(f"row {row}: the batch has {batch.num_graphs} graphs")
     edges = spec.only_edges("a drawing shows")
     first, last = _cut(batch, spec.node_splits, row)
-    labels = values(batch[spec.node_values[0]])[first:last].tolist()
+    if not spec.node_values:
+        raise ConfigError("graph: a drawing needs a tensor with a row for each node; the pipeline's "
+                          "output has none")
+    nodes = next((path for path in spec.node_values if spec[path].table), spec.node_values[0])
+    labels = values(batch[nodes])[first:last].tolist()
     roots = {0}
     if "root" in batch:
         roots = {values(batch["root"])[row] - first}
     elif "num_definitions" in batch:
         roots = set(range(values(batch["num_definitions"])[row]))
     begin, end = _cut(batch, edges.splits, row)
-    kinds = values(batch[edges.label])[begin:end].tolist()
+    kinds = [0] * (end - begin)
+    if edges.label is not None:
+        kinds = values(batch[edges.label])[begin:end].tolist()
     ends = [values(batch[path])[begin:end].tolist() for path in (edges.source, edges.target)]
     drawn = [(s - first, t - first, k) for s, t, k in zip(*ends, kinds) if k < spec.base_edge_labels]
-    node_names = _names(spec[spec.node_values[0]], tables)
+    node_names = _names(spec[nodes], tables)
+    edge_names = [""] if edges.label is None else _names(spec[edges.label], tables)
     classes = spec.tables.get("node_classes")
     return Drawing(example_svg(batch.example_ids[row], labels,
                                [i in roots for i in range(last - first)], drawn, node_names,
-                               _names(spec[edges.label], tables),
+                               edge_names,
                                len(node_names) if classes is None else classes.rows))
 
 

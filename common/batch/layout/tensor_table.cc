@@ -123,9 +123,9 @@ bool CutsSomething(std::span<const TensorSpec> tensors, const TensorSpec& splits
   return false;
 }
 
-/// The one tensor of an edge group that has this expansion.
-Result<std::size_t> EdgeTensor(std::span<const TensorSpec> tensors, const TensorSpec& splits,
-                               Expansion expansion) {
+/// The tensor of an edge group that has this expansion, or none.
+Result<std::optional<std::size_t>> FindEdgeTensor(std::span<const TensorSpec> tensors,
+                                                  const TensorSpec& splits, Expansion expansion) {
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].splits != splits.path || tensors[i].expansion != expansion) continue;
@@ -134,11 +134,15 @@ Result<std::size_t> EdgeTensor(std::span<const TensorSpec> tensors, const Tensor
                     fmt::format("cuts two tensors that expand as {}", ExpansionName(expansion)));
     found = i;
   }
-  if (!found) {
-    return Broken(splits,
-                  fmt::format("cuts no tensor that expands as {}", ExpansionName(expansion)));
-  }
-  return *found;
+  return found;
+}
+
+Result<std::size_t> EdgeTensor(std::span<const TensorSpec> tensors, const TensorSpec& splits,
+                               Expansion expansion) {
+  MILLRACE_ASSIGN_OR_RETURN(const std::optional<std::size_t> found,
+                            FindEdgeTensor(tensors, splits, expansion));
+  if (found) return *found;
+  return Broken(splits, fmt::format("cuts no tensor that expands as {}", ExpansionName(expansion)));
 }
 
 Result<EdgeGroup> MakeEdgeGroup(std::span<const TensorSpec> tensors, std::size_t splits,
@@ -148,10 +152,15 @@ Result<EdgeGroup> MakeEdgeGroup(std::span<const TensorSpec> tensors, std::size_t
   const TensorSpec& spec = tensors[splits];
   MILLRACE_ASSIGN_OR_RETURN(group.source, EdgeTensor(tensors, spec, Expansion::kEdgeSource));
   MILLRACE_ASSIGN_OR_RETURN(group.target, EdgeTensor(tensors, spec, Expansion::kEdgeTarget));
-  MILLRACE_ASSIGN_OR_RETURN(group.label, EdgeTensor(tensors, spec, Expansion::kEdgeLabel));
+  MILLRACE_ASSIGN_OR_RETURN(group.label, FindEdgeTensor(tensors, spec, Expansion::kEdgeLabel));
   const TensorSpec& source = tensors[group.source];
   const TensorSpec& target = tensors[group.target];
-  const TensorSpec& label = tensors[group.label];
+  const TensorSpec* const label = group.label ? &tensors[*group.label] : nullptr;
+  if (label == nullptr && expand.edge_labels() > 1) {
+    return Broken(spec, fmt::format("cuts no tensor that expands as {}, but delivered edges have "
+                                    "{} labels",
+                                    ExpansionName(Expansion::kEdgeLabel), expand.edge_labels()));
+  }
   if (source.dtype != target.dtype) {
     return Broken(target, fmt::format("is {}, but its edges' sources are {}",
                                       DTypeName(target.dtype), DTypeName(source.dtype)));
@@ -160,7 +169,8 @@ Result<EdgeGroup> MakeEdgeGroup(std::span<const TensorSpec> tensors, std::size_t
     return Broken(target, fmt::format("numbers nodes by {}, but its edges' sources by {}",
                                       target.node_splits, source.node_splits));
   }
-  for (const TensorSpec* t : {&source, &label}) {
+  for (const TensorSpec* t : {&source, label}) {
+    if (t == nullptr) continue;
     if (IsSigned(t->dtype) || t->dtype == DType::kUint64) {
       return Broken(*t, "edges are uint8, uint16 or uint32");
     }
@@ -168,7 +178,7 @@ Result<EdgeGroup> MakeEdgeGroup(std::span<const TensorSpec> tensors, std::size_t
   group.node_splits = *FindTensor(tensors, source.node_splits);
   if (expand.symmetrization != Symmetrization::kDirected || expand.add_self_edges) {
     for (const TensorSpec& t : tensors) {
-      if (t.splits == spec.path && &t != &source && &t != &target && &t != &label) {
+      if (t.splits == spec.path && &t != &source && &t != &target && &t != label) {
         return Broken(t, "has no values for the edges that expansion adds");
       }
     }

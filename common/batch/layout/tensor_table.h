@@ -14,9 +14,10 @@
 //  - A tensor with the expansion kNodeOffset, kEdgeSource or kEdgeTarget names in `node_splits` the
 //    splits tensor that numbers the nodes.
 //  - A splits tensor with the expansion kEdgeSplits cuts a group of edges: exactly one kEdgeSource,
-//    one kEdgeTarget and one kEdgeLabel. Source and target have the same dtype and the same
-//    node_splits. There may be several groups. If the expansion adds reversed edges or self edges,
-//    no other tensor may name the splits of a group.
+//    one kEdgeTarget and at most one kEdgeLabel. Source and target have the same dtype and the same
+//    node_splits. There may be several groups. A group without kEdgeLabel has edges of one label
+//    only, 0, when it is delivered too. If the expansion adds reversed edges or self edges, no
+//    other tensor may name the splits of a group.
 //  - Paths and names of dimensions are 1 to 255 printable ASCII characters without blanks.
 //
 // Pure functions.
@@ -47,8 +48,16 @@ struct EdgeGroup {
   std::size_t splits = 0;
   std::size_t source = 0;
   std::size_t target = 0;
-  std::size_t label = 0;
+  std::optional<std::size_t> label = {};  // none: all edges have label 0
   std::size_t node_splits = 0;
+
+  /// Calls `use` with the number of each tensor that has a row for every edge of the group.
+  template <class Use>
+  void ForEnds(const Use& use) const {
+    use(source);
+    use(target);
+    if (label) use(*label);
+  }
 };
 
 /// The number of the tensor with this path; empty if there is none.

@@ -47,10 +47,10 @@ Status CheckNpy(std::span<const std::byte> file, const ArrayRecord& array) {
                   stored.type.ToString(), stored.offset, expected.ToString(), array.offset));
 }
 
-/// The labels that an array without names may have.
+/// Every label is below this. Names alone, without an array, say nothing of any node or edge.
 std::uint32_t LabelBound(const GraphArray* array, std::size_t names, std::uint64_t most) {
-  if (names > 0) return static_cast<std::uint32_t>(names);
   if (array == nullptr) return 1;
+  if (names > 0) return static_cast<std::uint32_t>(names);
   return static_cast<std::uint32_t>(std::min(DTypeMax(array->type.dtype), most - 1) + 1);
 }
 

@@ -93,10 +93,10 @@ std::uint64_t GraphTables::MostBytes(std::uint64_t nodes) const {
   const std::uint64_t most_edges = std::min<std::uint64_t>(kMaxExampleEdges, dataset_->edges());
   std::uint64_t bytes = tensors_.size() * kTensorAlignment;
   for (const TensorSpec& spec : tensors_) {
-    const std::uint64_t rows = spec.splits == "node_splits"          ? most_nodes
-                               : spec.splits == "edge_splits"        ? most_edges
+    const std::uint64_t rows = spec.splits == "node_splits"       ? most_nodes
+                               : spec.splits == "edge_splits"     ? most_edges
                                : spec.kind == TensorKind::kSplits ? 2
-                                                                     : 1;
+                                                                  : 1;
     const std::uint64_t row_bytes = spec.row_bytes();
     if (rows > kMost / row_bytes) return kMost;
     bytes += rows * row_bytes;
@@ -121,8 +121,11 @@ void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes) {
   if (dataset_->description().rows == GraphRows::kTarget) {
     std::swap(numbers_.edges.source, numbers_.edges.target);
   }
-  numbers_.edges.label = Add("edge_label", ragged, "edges", dataset_->edge_labels() - 1,
-                             "edge_splits", Expansion::kEdgeLabel);
+  // Labels also tell added edges from those of the dataset.
+  if (dataset_->Find("edge_label") != nullptr || expand_.edge_labels() > 1) {
+    numbers_.edges.label = Add("edge_label", ragged, "edges", dataset_->edge_labels() - 1,
+                               "edge_splits", Expansion::kEdgeLabel);
+  }
   constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();
   Add("node_splits", TensorKind::kSplits, "batch+1", kMostRows, "");
   Add("edge_splits", TensorKind::kSplits, "batch+1", kMostRows, "", Expansion::kEdgeSplits);
@@ -151,9 +154,12 @@ Status GraphTables::CheckIntact() const {
 std::vector<SourceTableSpec> GraphTables::LabelTables() const {
   const GraphDescription& graph = dataset_->description();
   std::vector<SourceTableSpec> specs;
-  const auto add = [&specs](const char* name, const auto& labels, const char* tensor) {
+  const auto add = [&](const char* name, const auto& labels, const char* tensor) {
     if (!labels) return;
-    specs.push_back({{name, labels->size(), {{"name", ColumnType::kText}}, {}}, {tensor}});
+    SourceTableSpec spec{{name, labels->size(), {{"name", ColumnType::kText}}, {}}, {}};
+    // The labels of an unlabelled graph's added edges are none of these.
+    if (dataset_->Find(tensor) != nullptr) spec.tensors = {tensor};
+    specs.push_back(std::move(spec));
   };
   add("node_labels", graph.node_labels, "node_label");
   add("edge_labels", graph.edge_labels, "edge_label");

@@ -31,7 +31,7 @@ namespace millrace {
 struct GraphSourceTensors {
   std::size_t node = 0;
   std::size_t node_label = 0;  // only if the dataset has labels of nodes
-  EdgeTensors edges{};
+  EdgeTensors edges{};         // with labels only if not all delivered edges have the same
   std::size_t root = 0;  // only of roots
   std::size_t example_id = 0;
 };

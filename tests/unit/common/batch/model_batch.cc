@@ -50,7 +50,8 @@ void FillGraph(const std::vector<TensorSpec>& tensors, const std::string& branch
   for (const ModelEdge& edge : graph.edges) {
     writer.AppendOne(Number(tensors, branch + "edge_source"), edge.source);
     writer.AppendOne(Number(tensors, branch + "edge_target"), edge.target);
-    writer.AppendOne(Number(tensors, branch + "edge_label"), edge.label);
+    const auto label = FindTensor(tensors, branch + "edge_label");
+    if (label) writer.AppendOne(*label, edge.label);
   }
 }
 
@@ -192,10 +193,12 @@ std::vector<TensorSpec> Tensors(const ModelPlan& plan) {
     t.back().path = b + "edge_source";
     t.push_back(Nodes(end, node_splits, Expansion::kEdgeTarget));
     t.back().path = b + "edge_target";
-    t.push_back(CutBy(Spec(b + "edge_label", TensorKind::kDense, b + "edges", 0,
-                           plan.expand.base_edge_labels - 1),
-                      edge_splits));
-    t.back().expansion = Expansion::kEdgeLabel;
+    if (plan.edge_labels) {
+      t.push_back(CutBy(Spec(b + "edge_label", TensorKind::kDense, b + "edges", 0,
+                             plan.expand.base_edge_labels - 1),
+                        edge_splits));
+      t.back().expansion = Expansion::kEdgeLabel;
+    }
     t.push_back(Splits(node_splits, plan.max_rows));
     t.push_back(Splits(edge_splits, plan.max_rows, Expansion::kEdgeSplits));
   }
@@ -281,6 +284,22 @@ ModelBatch RandomBatch(std::uint64_t seed, int size) {
   for (std::uint64_t i = dice.Roll(0, 2); i > 0; --i) {
     batch.dropped.push_back(
         {ExampleId(dice.Roll(0, plan.max_id)), static_cast<DropReason>(dice.Roll(1, 4))});
+  }
+  return seed % 4 == 0 ? WithoutEdgeLabels(std::move(batch)) : batch;
+}
+
+ModelBatch WithoutEdgeLabels(ModelBatch batch) {
+  ExpandSpec& expand = batch.plan.expand;
+  expand.base_edge_labels = 1;
+  expand.add_self_edges = false;
+  if (expand.symmetrization == Symmetrization::kBidirectional) {
+    expand.symmetrization = Symmetrization::kUndirected;
+  }
+  batch.plan.edge_labels = false;
+  for (ModelExample& example : batch.examples) {
+    for (ModelGraph& graph : example.graphs) {
+      for (ModelEdge& edge : graph.edges) edge.label = 0;
+    }
   }
   return batch;
 }

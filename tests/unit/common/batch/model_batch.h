@@ -41,6 +41,7 @@ struct ModelExample {
 struct ModelPlan {
   std::vector<std::string> branches = {""};  // prefixes of paths: "", or "a/" and "b/"
   ExpandSpec expand;
+  bool edge_labels = true;           // false: there is no edge_label, as all edges have label 0
   std::uint64_t max_nodes = 1024;    // in an example
   std::uint64_t max_label = 40'000;  // of any node
   std::uint64_t max_rows = 100'000;  // of any tensor, over all examples of a batch
@@ -74,6 +75,9 @@ std::shared_ptr<const PackedBatch> Pack(const ModelBatch& batch, BufferPool& poo
 /// A random legal plan and batch; equal seeds give equal batches. `size` bounds examples, nodes and
 /// so on.
 ModelBatch RandomBatch(std::uint64_t seed, int size);
+
+/// The batch if all its edges have label 0, and it has no tensor of labels.
+ModelBatch WithoutEdgeLabels(ModelBatch batch);
 
 /// The delivered edges of one graph, computed slowly, one rule after the other.
 std::vector<ModelEdge> CompleteByThePage(const ModelGraph& graph, const ExpandSpec& expand);

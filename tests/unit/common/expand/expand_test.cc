@@ -70,7 +70,7 @@ void CheckAgainstThePage(const ModelBatch& model, const DeliveredBatch& batch) {
     const Expected e = ByThePage(model, b);
     RC_ASSERT(Values(batch, prefix + "edge_source") == e.source);
     RC_ASSERT(Values(batch, prefix + "edge_target") == e.target);
-    RC_ASSERT(Values(batch, prefix + "edge_label") == e.label);
+    if (model.plan.edge_labels) RC_ASSERT(Values(batch, prefix + "edge_label") == e.label);
     RC_ASSERT(Values(batch, prefix + "edge_splits") == e.edge_splits);
     RC_ASSERT(Values(batch, prefix + "node_label") == e.node_label);
     RC_ASSERT(Values(batch, prefix + "node_splits") == e.node_splits);
@@ -226,6 +226,22 @@ TEST_CASE("without symmetrization and self edges the edges stay as they are", "[
   CHECK(Values(*batch, "edge_splits") == Numbers{0, 2, 5});
 }
 
+TEST_CASE("edges without labels are delivered without labels, reversed or not", "[expand]") {
+  BufferPool pool;
+  ModelBatch model = test::WithoutEdgeLabels(TwoGraphs(Symmetrization::kDirected, false));
+  const auto plain = ExpandModel(model, pool);
+  CHECK(Values(*plain, "edge_source") == Numbers{0, 1, 2, 2, 4});
+  CHECK(Values(*plain, "edge_target") == Numbers{1, 1, 3, 4, 2});
+  CHECK(plain->Find("edge_label") == nullptr);
+  model.plan.expand.symmetrization = Symmetrization::kUndirected;
+  const auto both = ExpandModel(model, pool);
+  // All edges of an example are one group.
+  CHECK(Values(*both, "edge_source") == Numbers{0, 1, 1, 1, 2, 2, 4, 3, 4, 2});
+  CHECK(Values(*both, "edge_target") == Numbers{1, 1, 0, 1, 3, 4, 2, 2, 2, 4});
+  CHECK(Values(*both, "edge_splits") == Numbers{0, 4, 10});
+  CHECK(both->Find("edge_label") == nullptr);
+}
+
 TEST_CASE("a number that does not fit int32 is an error that names tensor and remedy", "[expand]") {
   ModelBatch model = TwoGraphs(Symmetrization::kDirected, false);
   BufferPool pool;
@@ -303,6 +319,15 @@ TEST_CASE("references that leave their example are data loss", "[expand]") {
   expect("root", 0, 2, "tensor root, row 0 (example 10): node 2 of an example of 2 nodes");
   expect("local_context", 1, 3,
          "tensor local_context, row 1 (example 11): node 3 of an example of 3 nodes");
+}
+
+TEST_CASE("edges without labels that leave their example are data loss", "[expand]") {
+  const ModelBatch model = test::WithoutEdgeLabels(
+      TwoGraphs(GENERATE(Symmetrization::kDirected, Symmetrization::kUndirected), false));
+  const Status status = ExpandDamaged(model, "edge_target", 4, 3);
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message() ==
+        "tensor edge_target, row 1 (example 11): edge 2 has node 3, but the example has 3 nodes");
 }
 
 /// A batch of one graph with one node and `edges` edges. Hardly any of its memory is touched.

@@ -34,9 +34,31 @@ TEST_CASE("edges that belong together are found by their splits", "[tensor_table
   CHECK(tensors[(*groups)[0].source].path == "a/edge_source");
   CHECK(tensors[(*groups)[1].source].path == "b/edge_source");
   CHECK(tensors[(*groups)[1].target].path == "b/edge_target");
-  CHECK(tensors[(*groups)[1].label].path == "b/edge_label");
+  CHECK(tensors[(*groups)[1].label.value()].path == "b/edge_label");
   CHECK(tensors[(*groups)[1].splits].path == "b/edge_splits");
   CHECK(tensors[(*groups)[1].node_splits].path == "b/node_splits");
+}
+
+TEST_CASE("edges of one label need no tensor of labels, also if they are delivered reversed",
+          "[tensor_table]") {
+  test::ModelPlan plan = Plan();
+  plan.edge_labels = false;
+  const std::vector<TensorSpec> tensors = test::Tensors(plan);
+  CHECK_FALSE(FindTensor(tensors, "edge_label").has_value());
+  for (const auto symmetrization : {Symmetrization::kDirected, Symmetrization::kUndirected}) {
+    const auto groups = CheckTensors(tensors, {1, symmetrization, false});
+    INFO(groups.status().message());
+    REQUIRE(groups.ok());
+    CHECK_FALSE(groups->front().label.has_value());
+  }
+  // Labels would tell these apart.
+  for (const ExpandSpec& expand : {ExpandSpec{2, Symmetrization::kDirected, false},
+                                   {1, Symmetrization::kBidirectional, false},
+                                   {1, Symmetrization::kDirected, true}}) {
+    CHECK(CheckTensors(tensors, expand).status().message() ==
+          "tensor edge_splits: cuts no tensor that expands as edge_label, but delivered edges have "
+          "2 labels");
+  }
 }
 
 TEST_CASE("a list that breaks a rule is refused by the rule's name", "[tensor_table]") {

@@ -76,7 +76,8 @@ TEST_CASE("the fast closure is the plain one, with every option and kernel", "[c
 
 /// The grouped edges of a closure, as a writer with columns of these widths gets them.
 template <class Index, class Label>
-void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expected) {
+void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expected,
+                 const std::vector<std::uint16_t>& labels = {0, 1, 2, 3}) {
   std::vector<TensorSpec> tensors(4);
   const auto make = [&](std::size_t i, const char* path, std::size_t bytes) {
     tensors[i].path = path;
@@ -84,7 +85,7 @@ void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expecte
     tensors[i].dtype = NarrowestDType(0, bytes == 1 ? 0xFF : bytes == 2 ? 0xFFFF : 0xFFFFFFFF);
     tensors[i].dimension = "edges";
     tensors[i].splits = "splits";
-    tensors[i].max = 255;
+    tensors[i].max = bytes == 1 ? 0xFF : 0xFFFF;
   };
   make(0, "source", sizeof(Index));
   make(1, "target", sizeof(Index));
@@ -98,18 +99,20 @@ void CheckGroups(const Closure& closure, const std::vector<PlainTriple>& expecte
   auto writer = BatchWriter::Create(tensors, {}, pool);
   INFO(writer.status().message());
   RC_ASSERT(writer.ok());
-  writer->Begin({}, 0, 0, 1);
-  const std::vector<std::uint16_t> labels = {0, 1, 2, 3};
-  EdgeGroups groups(labels, 4);
-  groups.Append(closure, {0, 1, 2}, *writer);
-  writer->EndExample(ExampleId(0));
+  EdgeGroups groups(labels, labels.back() + 1u);
+  // Twice, because an object is used for one example after another.
+  for (int i = 0; i < 2; ++i) {
+    writer->Begin({}, 0, 0, 1);
+    groups.Append(closure, {0, 1, 2}, *writer);
+    writer->EndExample(ExampleId(0));
+  }
   const auto batch = writer->Seal();
   RC_ASSERT(batch.ok());
   RC_ASSERT((*batch)->tensors()[0].rows == expected.size());
   for (std::size_t e = 0; e < expected.size(); ++e) {
     RC_ASSERT((*batch)->ValueAt(0, e) == expected[e].source);
     RC_ASSERT((*batch)->ValueAt(1, e) == expected[e].target);
-    RC_ASSERT((*batch)->ValueAt(2, e) == expected[e].label);
+    RC_ASSERT((*batch)->ValueAt(2, e) == labels[expected[e].label]);
   }
 }
 
@@ -129,6 +132,8 @@ TEST_CASE("edges are grouped by label in the order of recording, in columns of e
     CheckGroups<std::uint16_t, std::uint8_t>(closure, edges);
     CheckGroups<std::uint16_t, std::uint16_t>(closure, edges);
     CheckGroups<std::uint32_t, std::uint8_t>(closure, edges);
+    // So many labels that only those present are looked at.
+    CheckGroups<std::uint16_t, std::uint16_t>(closure, edges, {1, 255, 256, 65534});
   });
 }
 
