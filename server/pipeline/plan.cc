@@ -230,6 +230,7 @@ Result<PlanParts> PlanParts::FromPipeline(const Pipeline& pipeline) {
     }
   }
   if (!pipeline.tensors().empty()) parts.Edit<TensorsPart>() = pipeline.tensors();
+  parts.Edit<OriginsPart>().keys = pipeline.origins();
   return parts;
 }
 

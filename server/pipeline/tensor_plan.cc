@@ -155,6 +155,7 @@ Status TensorPlan::Travel(const std::vector<bool>& chosen_splits) {
   const std::vector<TensorNode>& nodes = graph_.nodes();
   std::vector<bool> chosen = chosen_splits;
   std::vector<ProgramOutput> computed;
+  std::set<std::string> cut;  // splits of computed tensors
   for (const std::size_t node : waist_.tensors) {
     if (nodes[node].operation == nullptr) {
       chosen[*FindTensor(source_, nodes[node].name)] = true;
@@ -162,9 +163,12 @@ Status TensorPlan::Travel(const std::vector<bool>& chosen_splits) {
     }
     computed.push_back({node});
     const std::string splits = SplitsOfRows(source_, nodes[node].type.rows);
-    if (!splits.empty()) chosen[*FindTensor(source_, splits)] = true;
+    if (splits.empty()) continue;
+    chosen[*FindTensor(source_, splits)] = true;
+    cut.insert(splits);
   }
   chosen = WithCompanions(source_, std::move(chosen));
+  AddNumberedNodes(cut, chosen);
   for (std::size_t i = 0; i < source_.size(); ++i) {
     if (!chosen[i]) continue;
     tensors_.push_back(source_[i]);
@@ -185,6 +189,23 @@ Status TensorPlan::Travel(const std::vector<bool>& chosen_splits) {
   program_ = Program::Compile(graph_, inputs, computed);
   for (const ProgramOutput& output : computed) MILLRACE_RETURN_IF_ERROR(AddComputed(output.node));
   return OkStatus();
+}
+
+void TensorPlan::AddNumberedNodes(const std::set<std::string>& cut, std::vector<bool>& chosen) {
+  for (std::size_t numbers = 0; numbers < source_.size(); ++numbers) {
+    const std::string& splits = source_[numbers].node_splits;
+    if (!chosen[numbers] || splits.empty() || cut.contains(splits)) continue;
+    std::optional<std::size_t> narrowest;
+    bool cuts = false;
+    for (std::size_t i = 0; i < source_.size(); ++i) {
+      if (source_[i].splits != splits) continue;
+      cuts = cuts || chosen[i];
+      if (!narrowest || source_[i].row_bytes() < source_[*narrowest].row_bytes()) narrowest = i;
+    }
+    if (cuts || !narrowest) continue;
+    chosen[*narrowest] = true;
+    travels_unasked_ = true;
+  }
 }
 
 Status TensorPlan::AddComputed(std::size_t node) {
@@ -231,7 +252,7 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
     }
     text.definitions.push_back(std::move(definition));
   };
-  bool changes = false;
+  bool changes = travels_unasked_;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     if (!waist_.at_consumer[node] || nodes[node].implicit) continue;
     define(nodes[node].name, node);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -98,6 +99,9 @@ class TensorPlan {
 
   TensorPlan() = default;
   Status AddComputed(std::size_t node);
+  /// Numbers of nodes need the splits of the nodes, and these a tensor that they cut. If none is
+  /// chosen and they are not in `cut`, the narrowest one travels, though nobody wants it.
+  void AddNumberedNodes(const std::set<std::string>& cut, std::vector<bool>& chosen);
   Status Travel(const std::vector<bool>& chosen);
   void MakeConsumer(const TensorsPart& part);
 
@@ -111,6 +115,7 @@ class TensorPlan {
   std::vector<TensorSpec> tensors_;
   std::vector<Origin> origins_;  // one for each of tensors_
   std::vector<EdgeGroup> edges_;
+  bool travels_unasked_ = false;  // a tensor that nobody wants
   std::optional<ConsumerProgram> consumer_;
 };
 

@@ -23,16 +23,19 @@ using test::TestCluster;
 
 /// A graph with 3 features a node, and targets below 16.
 test::TestDataset Graph(const std::string& tensors) {
-  return {.kinds = ProductKinds(),
-          .write =
-              [](const std::filesystem::path& dir) {
-                GraphGeneratorReport report;
-                REQUIRE(GenerateGraph(dir, {.nodes = 1000, .features = 3}, &report).ok());
-              },
-          .pipeline = "millrace: 1\ndataset: data\nsource: {roots: train}\nshuffle: {seed: 3}\n"
-                      "closure: {max_subgraph_size: 20}\nfeatures: [x]\ntargets: [y]\n"
-                      "batch: {size: 8, remainder: keep}\n" +
-                      tensors};
+  return {
+      .kinds = ProductKinds(),
+      .write =
+          [](const std::filesystem::path& dir) {
+            GraphGeneratorReport report;
+            REQUIRE(GenerateGraph(dir, {.nodes = 1000, .features = 3, .edge_features = 2}, &report)
+                        .ok());
+          },
+      .pipeline =
+          "millrace: 1\ndataset: data\nsource: {roots: train}\nshuffle: {seed: 3}\n"
+          "closure: {max_subgraph_size: 20}\nfeatures: [x]\ntargets: [y]\n"
+          "batch: {size: 8, remainder: keep}\n" +
+          tensors};
 }
 
 /// `two` shrinks what travels, so workers compute it; `hot` and `wide` grow it.
@@ -81,8 +84,9 @@ TEST_CASE("tensors of a pipeline are delivered with the values that they are def
 }
 
 TEST_CASE("rows of any array of a dataset are looked up by number", "[cluster][tensors]") {
-  TestCluster cluster(Graph("tensors: {seen: {lookup: node, table: node_feature/x}}\n"
-                            "output: [node_feature/x, seen]\n"));
+  TestCluster cluster(
+      Graph("tensors: {seen: {lookup: node, table: node_feature/x}}\n"
+            "output: [node_feature/x, seen]\n"));
   cluster.AddWorker("one");
   const auto session = cluster.Connect(cluster.Options(0, 1), "rank-0");
   INFO(session.status().message());
@@ -93,6 +97,27 @@ TEST_CASE("rows of any array of a dataset are looked up by number", "[cluster][t
   const auto x = Values<float>(*batch, "node_feature/x");
   CHECK_FALSE(x.empty());
   CHECK(std::equal(seen.begin(), seen.end(), x.begin(), x.end()));
+}
+
+TEST_CASE("features of edges are looked up by the places of edges", "[cluster][tensors]") {
+  TestCluster cluster(
+      Graph("edge_features: [w]\n"
+            "tensors: {seen: {lookup: edge, table: edge_feature/w}}\n"
+            "output: [edge, edge_feature/w, seen]\n"));
+  cluster.AddWorker("one");
+  const auto session = cluster.Connect(cluster.Options(0, 1), "rank-0");
+  INFO(session.status().message());
+  REQUIRE(session.ok());
+  const auto batch = (*session)->Next().value();
+  REQUIRE(batch.has_value());
+  const auto seen = Values<float>(*batch, "seen");
+  const auto w = Values<float>(*batch, "edge_feature/w");
+  CHECK(seen.size() > 100);
+  CHECK(std::equal(seen.begin(), seen.end(), w.begin(), w.end()));
+  CHECK(Values<std::int32_t>(*batch, "edge").size() * 2 == w.size());
+  // An unlabelled graph has no labels, and nobody asked for nodes.
+  CHECK(batch->Find("edge_label") == nullptr);
+  CHECK(batch->Find("node") == nullptr);
 }
 
 /// An operation that the product does not have: every row with its last value first.

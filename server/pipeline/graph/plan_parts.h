@@ -6,6 +6,8 @@
 #pragma once
 
 #include <any>
+#include <functional>
+#include <map>
 #include <string>
 #include <typeindex>
 #include <unordered_map>
@@ -40,6 +42,16 @@ class PlanParts {
  private:
   std::unordered_map<std::type_index, std::any> parts_;
 };
+
+/// Where keys of stages were written, by their names ("closure.order"), in the form that messages
+/// use ("file:3:5").
+struct OriginsPart {
+  std::map<std::string, std::string, std::less<>> keys;
+};
+
+/// An error that begins with a key, such as "features: …", with the place in front where the key
+/// was written, if the parts know it. Other errors stay as they are.
+Status AtKey(const PlanParts& parts, const Status& status);
 
 /// What an example is: the value of `source:`.
 struct SourcePart {

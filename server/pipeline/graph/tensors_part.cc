@@ -35,7 +35,16 @@ std::optional<std::size_t> ColumnOf(const TensorDefinition& definition, std::str
   return found == names->end() ? std::nullopt : std::optional(found->column);
 }
 
-/// An input that does not exist is the operation's matter, and that of its place in an expression.
+/// What is wrong with an input, as the matter of the operation, and of the input's place in an
+/// expression.
+std::string AboutInput(const TensorDefinition& definition, std::string_view input,
+                       std::string_view what) {
+  const std::optional<std::size_t> column = ColumnOf(definition, input);
+  if (!column) return fmt::format("{}: {}", definition.operation, what);
+  return fmt::format("{}: column {}: {}", definition.operation, *column, what);
+}
+
+/// An error about an input that does not exist, with its place.
 std::string AtInput(const TensorsPart& part, const std::string& name, std::string_view rest) {
   constexpr std::string_view kMissing = "there is no tensor '";
   const auto definition =
@@ -44,10 +53,12 @@ std::string AtInput(const TensorsPart& part, const std::string& name, std::strin
   if (!rest.starts_with(kMissing) || definition == part.definitions.end()) {
     return std::string(rest);
   }
-  const std::string_view input = rest.substr(kMissing.size(), rest.size() - kMissing.size() - 1);
-  const std::optional<std::size_t> column = ColumnOf(*definition, input);
-  if (!column) return fmt::format("{}: {}", definition->operation, rest);
-  return fmt::format("{}: column {}: {}", definition->operation, *column, rest);
+  return AboutInput(*definition, rest.substr(kMissing.size(), rest.size() - kMissing.size() - 1),
+                    rest);
+}
+
+bool Names(const std::vector<std::string>& names, std::string_view tensor) {
+  return std::find(names.begin(), names.end(), tensor) != names.end();
 }
 
 /// The place of the error: that of the text, moved on to the column that the message names, or else
@@ -76,6 +87,15 @@ std::map<std::string, OperationParams> TensorsPart::all_pads() const {
   return all;
 }
 
+bool TensorsPart::Reads(std::string_view tensor) const {
+  bool reads = outputs && Names(*outputs, tensor);
+  for (const TensorDefinition& definition : definitions) {
+    if (definition.name == tensor) return false;
+    reads = reads || Names(definition.inputs, tensor);
+  }
+  return reads;
+}
+
 Status AtOrigin(const TensorsPart& part, const Status& status) {
   if (status.ok()) return status;
   std::string_view message = status.message();
@@ -99,6 +119,18 @@ Status AtOrigin(const TensorsPart& part, const Status& status) {
     return {status.code(), fmt::format("{}: {}: {}", origin->second, whole, about)};
   }
   return status;
+}
+
+Status AtReader(const TensorsPart& part, std::string_view tensor, std::string_view what) {
+  if (part.outputs && Names(*part.outputs, tensor)) {
+    return AtOrigin(part, InvalidArgument(fmt::format("output: {}", what)));
+  }
+  for (const TensorDefinition& definition : part.definitions) {
+    if (!Names(definition.inputs, tensor)) continue;
+    return AtOrigin(part, InvalidArgument(fmt::format("{}: {}", definition.name,
+                                                      AboutInput(definition, tensor, what))));
+  }
+  return InvalidArgument(std::string(what));
 }
 
 }  // namespace millrace

@@ -34,6 +34,9 @@ struct TensorsPart {
   bool empty() const { return definitions.empty() && !outputs && pads.empty() && !graph_pad; }
   /// `pads` and `pad.graph`, as a user writes them.
   std::map<std::string, OperationParams> all_pads() const;
+  /// Whether an output or an operation names a tensor, and no definition has the name. A `/` of the
+  /// name is written `.`.
+  bool Reads(std::string_view tensor) const;
 };
 
 /// An error of binding the part's tensors, with the place in front where what it is about was
@@ -41,5 +44,8 @@ struct TensorsPart {
 /// Errors begin as those of TensorGraph::Bind: "NAME: ", "NAME: PARAMETER: " or "output: "; those
 /// of `pad.graph` begin with "graph: ".
 Status AtOrigin(const TensorsPart& part, const Status& status);
+/// InvalidArgument that says what is wrong with a tensor, with the place where the part reads it:
+/// the output, or else the first operation. REQUIRES: part.Reads(tensor).
+Status AtReader(const TensorsPart& part, std::string_view tensor, std::string_view what);
 
 }  // namespace millrace

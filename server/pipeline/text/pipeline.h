@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +63,9 @@ class Pipeline {
   const std::vector<std::string>& excluded_files() const { return excluded_files_; }
   /// The tensors that it defines and delivers: the keys `tensors`, `output` and `pad`.
   const TensorsPart& tensors() const { return tensors_; }
+  /// Where the keys of stages were written, by their names ("closure.order"), in the form that
+  /// messages use ("file:3:5").
+  const std::map<std::string, std::string, std::less<>>& origins() const { return origins_; }
   /// Each is a "stage.key" that was written but has no meaning for the source or with the other
   /// settings.
   const std::vector<std::string>& unused_keys() const { return unused_keys_; }
@@ -72,8 +77,8 @@ class Pipeline {
   const std::string& canonical_text() const { return canonical_text_; }
   /// XXH3-128 of the canonical text.
   Digest128 digest() const { return digest_; }
-  /// The digest of the same text with an empty `exclude`, and without tensors, output and pad. It is
-  /// one half of the order fingerprint.
+  /// The digest of the same text with an empty `exclude`, and without tensors, output and pad. It
+  /// is one half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
 
   /// The canonical graph of stages (millrace/v1/pipeline.proto).
@@ -88,6 +93,7 @@ class Pipeline {
   std::vector<StageConfig> stages_;
   std::vector<std::string> excluded_files_;
   TensorsPart tensors_;
+  std::map<std::string, std::string, std::less<>> origins_;
   std::vector<std::string> unused_keys_;
   std::vector<std::string> variants_;
   std::string canonical_text_;

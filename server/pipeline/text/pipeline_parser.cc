@@ -363,6 +363,9 @@ Result<Pipeline> PipelineParser::Finish() {
     // `name: value` without a value, such as null from an override, is no stage.
     const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
     if (stage.optional && nothing) continue;
+    for (const auto& [name, written] : state.params) {
+      pipeline.origins_[CanonicalKey(stage, *FindParameter(stage, name))] = written.origin;
+    }
     if (stage.name == "source") source_name_ = config.params.GetString("source");
     if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
     pipeline.stages_.push_back(std::move(config));

@@ -1,4 +1,4 @@
-// The places in `indices` of an example's edges, for arrays that have a row for each edge.
+// The places in `indices` of an example's edges, for tensors that have a row for each edge.
 //
 // Not thread-safe; it keeps its memory.
 #pragma once
@@ -10,11 +10,15 @@
 #include "common/base/result.h"
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/pipeline/closure/closure.h"
+#include "server/pipeline/closure/label_places.h"
 
 namespace millrace {
 
 class EdgePlaces {
  public:
+  /// Every label is below `labels`.
+  explicit EdgePlaces(std::uint32_t labels) : one_label_(labels == 1), by_label_(labels) {}
+
   void Clear() { places_.clear(); }
   /// Adds the place of the next edge of an example.
   void Add(std::uint64_t place) { places_.push_back(place); }
@@ -45,14 +49,15 @@ class EdgePlaces {
   }
 
   /// The places in the order in which EdgeGroups appends the edges: by label, else as they were
-  /// added. REQUIRES: each edge of the closure has a place; every label is below `labels`.
-  const std::vector<std::uint64_t>& ByLabel(const Closure& closure, std::uint32_t labels);
+  /// added. REQUIRES: each edge of the closure has a place.
+  const std::vector<std::uint64_t>& ByLabel(const Closure& closure);
 
  private:
+  const bool one_label_;
+  LabelPlaces by_label_;
   std::vector<std::uint64_t> places_;
-  std::vector<std::uint64_t> by_label_;
-  std::vector<std::size_t> begins_;  // of each label in by_label_
-  std::vector<GraphRange> rows_;     // what is left of the nodes' rows; {1, 0}: not read yet
+  std::vector<std::uint64_t> sorted_;
+  std::vector<GraphRange> rows_;  // what is left of the nodes' rows; {1, 0}: not read yet
 };
 
 }  // namespace millrace

@@ -71,7 +71,7 @@ Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,
     return OkStatus();
   };
   const std::string own = "targets/" + list.name + "/";
-  const std::string of_nodes = "node_feature/";
+  const std::string of_nodes = kNodeFeatures;
   const std::string of_edges = "edge_feature/";
   for (const std::string& name : part.targets) {
     const GraphArray* array = FindTarget(dataset, list, name);
@@ -109,9 +109,8 @@ Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,
     return OkStatus();
   };
   if (!part.edge_features.empty() && added_edges) {
-    return InvalidArgument(
-        "edge_features: edges that are added to a batch have none; write edges: {symmetrization: "
-        "none, add_self_edges: false}");
+    return InvalidArgument(fmt::format(
+        "edge_features: edges that are added to a batch have none; write {}", kNoAddedEdges));
   }
   MILLRACE_RETURN_IF_ERROR(
       add_ragged("features", part.features, of_nodes, "nodes", "node_splits", all.nodes_));

@@ -19,6 +19,13 @@
 
 namespace millrace {
 
+/// The advice to those who want of each edge what only edges of the dataset have.
+inline constexpr std::string_view kNoAddedEdges =
+    "edges: {symmetrization: none, add_self_edges: false}";
+
+/// What the names of features of nodes begin with.
+inline constexpr const char* kNodeFeatures = "node_feature/";
+
 /// The examples of a source, as far as arrays belong to them.
 struct ExampleList {
   std::string name;            // of the list: targets/NAME/Y are its targets

@@ -1,8 +1,11 @@
 #include "server/dataset/graph/source/graph_sources.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "server/dataset/graph/source/source_makers.h"
+#include "server/pipeline/graph/plan_parts.h"
 
 namespace millrace {
 
@@ -23,14 +26,23 @@ SourceTable GraphSources() {
     parameter.help = help;
     return parameter;
   };
+  // Errors about keys that do not suit the dataset have their places.
+  const auto located = [](const SourceFactory& make) -> SourceFactory {
+    return [make](std::shared_ptr<const Dataset> dataset,
+                  const PlanParts& parts) -> Result<std::shared_ptr<const Source>> {
+      auto source = make(std::move(dataset), parts);
+      if (!source.ok()) return AtKey(parts, source.status());
+      return source;
+    };
+  };
   // A graph has the edges that its folder has.
   const std::map<std::string, ParamValue> defaults = {{"edges.symmetrization", "none"},
                                                       {"edges.add_self_edges", false}};
   return SourceTable({
-      {"roots", "a node of a list, with its closure", MakeRootSource,
+      {"roots", "a node of a list, with its closure", located(MakeRootSource),
        list("name of the list; all: every node, if no list has that name"), defaults},
-      {"graphs", "a whole small graph of a list", MakeSmallGraphSource, list("name of the list"),
-       defaults},
+      {"graphs", "a whole small graph of a list", located(MakeSmallGraphSource),
+       list("name of the list"), defaults},
   });
 }
 

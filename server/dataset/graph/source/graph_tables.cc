@@ -11,9 +11,16 @@
 #include "server/dataset/graph/source/graph_parts.h"
 #include "server/pipeline/closure/closure.h"
 #include "server/pipeline/closure/closure_parts.h"
+#include "server/pipeline/graph/tensors_part.h"
 #include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
+namespace {
+
+/// The tensor of the edges' places in `indices`.
+constexpr std::string_view kEdgePlace = "edge";
+
+}  // namespace
 
 Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
     std::shared_ptr<const GraphDataset> dataset, const PlanParts& parts, const ExampleList& list,
@@ -34,11 +41,19 @@ Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
     if (target == nullptr || target->type.shape.size() != 1) continue;
     tables->targets_.emplace_back("target." + name, target);
   }
-  tables->MakeTensors(list, nodes);
   const bool added = edges.symmetrization != Symmetrization::kDirected || edges.add_self_edges;
-  MILLRACE_ASSIGN_OR_RETURN(tables->arrays_,
-                            GatheredArrays::Make(*tables->dataset_, parts.Get<GraphArraysPart>(),
-                                                 list, added, tables->tensors_));
+  const auto& computed = parts.Get<TensorsPart>();
+  const bool with_places = computed.Reads(kEdgePlace);
+  if (with_places && added) {
+    return AtReader(computed, kEdgePlace,
+                    fmt::format("{}: edges that are added to a batch have no place among those of "
+                                "the dataset; write {}",
+                                kEdgePlace, kNoAddedEdges));
+  }
+  tables->MakeTensors(list, nodes, with_places);
+  MILLRACE_ASSIGN_OR_RETURN(
+      tables->arrays_, GatheredArrays::Make(*tables->dataset_, parts.Get<GraphArraysPart>(), list,
+                                            added, tables->tensors_));
   tables->max_example_bytes_ = tables->MostBytes(nodes);
   tables->FindLookups();
   return std::shared_ptr<const GraphTables>(tables);
@@ -104,7 +119,7 @@ std::uint64_t GraphTables::MostBytes(std::uint64_t nodes) const {
   return std::min(bytes, kMost);
 }
 
-void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes) {
+void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes, bool with_places) {
   const auto ragged = TensorKind::kRaggedValues;
   const std::uint64_t last_node = std::max<std::uint64_t>(dataset_->nodes(), 1) - 1;
   numbers_.node = Add("node", ragged, "nodes", last_node, "node_splits");
@@ -126,14 +141,28 @@ void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes) {
     numbers_.edges.label = Add("edge_label", ragged, "edges", dataset_->edge_labels() - 1,
                                "edge_splits", Expansion::kEdgeLabel);
   }
+  if (with_places) {
+    const std::uint64_t last_edge = std::max<std::uint64_t>(dataset_->edges(), 1) - 1;
+    numbers_.edge = Add(std::string(kEdgePlace), ragged, "edges", last_edge, "edge_splits");
+  }
   constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();
   Add("node_splits", TensorKind::kSplits, "batch+1", kMostRows, "");
   Add("edge_splits", TensorKind::kSplits, "batch+1", kMostRows, "", Expansion::kEdgeSplits);
   if (list.roots) {
     numbers_.root = Add("root", TensorKind::kDense, "batch", 0, "", Expansion::kNodeOffset);
   }
-  numbers_.example_id =
-      Add("example_id", TensorKind::kDense, "batch", std::max<std::uint64_t>(list.examples, 1) - 1, "");
+  numbers_.example_id = Add("example_id", TensorKind::kDense, "batch",
+                            std::max<std::uint64_t>(list.examples, 1) - 1, "");
+}
+
+Status GraphTables::AppendEdges(std::span<const std::uint64_t> places, BatchWriter& writer) const {
+  const auto count = static_cast<std::uint32_t>(places.size());
+  const auto place_at = [places](std::uint32_t i) { return places[i]; };
+  if (numbers_.edge) {
+    const std::uint64_t last_edge = std::max<std::uint64_t>(dataset_->edges(), 1) - 1;
+    Append(writer, *numbers_.edge, count, last_edge, place_at);
+  }
+  return arrays_.AppendEdges(count, place_at, writer);
 }
 
 void GraphTables::Note(const Status& bad) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ struct GraphSourceTensors {
   std::size_t node = 0;
   std::size_t node_label = 0;  // only if the dataset has labels of nodes
   EdgeTensors edges{};         // with labels only if not all delivered edges have the same
-  std::size_t root = 0;  // only of roots
+  std::optional<std::size_t> edge = {};  // places in `indices`; only if the pipeline reads them
+  std::size_t root = 0;                  // only of roots
   std::size_t example_id = 0;
 };
 
@@ -79,6 +81,11 @@ class GraphTables {
     return arrays_.AppendNodes(count, node_at, writer);
   }
 
+  /// Whether something of an example comes from the places of its edges in `indices`.
+  bool needs_edge_places() const { return numbers_.edge || arrays_.any_of_edges(); }
+  /// Appends what comes from these places, in the order in which the edges were appended.
+  Status AppendEdges(std::span<const std::uint64_t> places, BatchWriter& writer) const;
+
  private:
   template <class NodeAt>
   Status AppendLabelledNodes(std::uint32_t count, const NodeAt& node_at, BatchWriter& writer) const {
@@ -101,7 +108,7 @@ class GraphTables {
 
   explicit GraphTables(std::shared_ptr<const GraphDataset> dataset)
       : dataset_(std::move(dataset)), node_labels_(dataset_->Find("node_label")) {}
-  void MakeTensors(const ExampleList& list, std::uint64_t nodes);
+  void MakeTensors(const ExampleList& list, std::uint64_t nodes, bool with_places);
   std::uint64_t MostBytes(std::uint64_t nodes) const;
   void FindLookups();
   std::size_t Add(std::string path, TensorKind kind, std::string dimension, std::uint64_t max,

@@ -138,7 +138,8 @@ class RootReader final : public ExampleReader {
   RootReader(const RootSource& source, View view)
       : source_(source),
         view_(std::move(view)),
-        groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()) {
+        groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()),
+        places_(source.dataset().edge_labels()) {
     for (std::size_t i = 0; i < (Builder::kTakesTurns ? kClosuresInTurns : 1); ++i) {
       graphs_.emplace_back(source.dataset().nodes(), source.options());
     }
@@ -199,8 +200,8 @@ class RootReader final : public ExampleReader {
     MILLRACE_RETURN_IF_ERROR(tables.AppendNodes(
         static_cast<std::uint32_t>(graph.closure.node_labels.size()), node_at, writer));
     groups_.Append(graph.closure, numbers.edges, writer);
-    if (tables.arrays().any_of_edges()) {
-      MILLRACE_RETURN_IF_ERROR(AppendEdgeFeatures(graph.closure, node_at, writer));
+    if (tables.needs_edge_places()) {
+      MILLRACE_RETURN_IF_ERROR(AppendEdgePlaces(graph.closure, node_at, writer));
     }
     MILLRACE_RETURN_IF_ERROR(
         tables.arrays().AppendTargets(id.value(), graph.builder.NodeAt(0), writer));
@@ -211,18 +212,14 @@ class RootReader final : public ExampleReader {
   }
 
   template <class NodeAt>
-  Status AppendEdgeFeatures(const Closure& closure, const NodeAt& node_at, BatchWriter& writer) {
+  Status AppendEdgePlaces(const Closure& closure, const NodeAt& node_at, BatchWriter& writer) {
     const auto word_at = [this](std::uint64_t place) {
       std::uint64_t word;
       view_.Copy(place, 1, &word);
       return word;
     };
     MILLRACE_RETURN_IF_ERROR(places_.Find(source_.dataset(), closure, node_at, word_at));
-    const std::vector<std::uint64_t>& places =
-        places_.ByLabel(closure, source_.dataset().edge_labels());
-    return source_.graph_tables().arrays().AppendEdges(
-        static_cast<std::uint32_t>(places.size()), [&](std::uint32_t i) { return places[i]; },
-        writer);
+    return source_.graph_tables().AppendEdges(places_.ByLabel(closure), writer);
   }
 
   const RootSource& source_;
@@ -262,8 +259,9 @@ Result<std::shared_ptr<const Source>> MakeRootSource(std::shared_ptr<const Datas
                             ReadStops(*graph, parts.Get<GraphClosurePart>().stop_at));
   const std::uint64_t examples = list == nullptr ? graph->nodes() : list->rows();
   MILLRACE_ASSIGN_OR_RETURN(
-      auto tables, GraphTables::Make(graph, parts, {.name = name, .examples = examples, .roots = true},
-                                     closure.options.max_subgraph_size));
+      auto tables,
+      GraphTables::Make(graph, parts, {.name = name, .examples = examples, .roots = true},
+                        closure.options.max_subgraph_size));
   return std::shared_ptr<const Source>(
       std::make_shared<RootSource>(std::move(tables), list, std::move(stops), closure));
 }

@@ -84,7 +84,9 @@ class SmallGraphSource final : public Source {
 class SmallGraphReader final : public ExampleReader {
  public:
   explicit SmallGraphReader(const SmallGraphSource& source)
-      : source_(source), groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()) {}
+      : source_(source),
+        groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()),
+        places_(source.dataset().edge_labels()) {}
 
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
     for (const ExampleId id : ids) {
@@ -100,10 +102,12 @@ class SmallGraphReader final : public ExampleReader {
           static_cast<std::uint32_t>(nodes.size()),
           [&](std::uint32_t number) { return nodes.begin + number; }, writer));
       groups_.Append(graph_, numbers.edges, writer);
-      if (source_.graph_tables().arrays().any_of_edges()) {
-        MILLRACE_RETURN_IF_ERROR(AppendEdgeFeatures(writer));
+      if (source_.graph_tables().needs_edge_places()) {
+        MILLRACE_RETURN_IF_ERROR(
+            source_.graph_tables().AppendEdges(places_.ByLabel(graph_), writer));
       }
-      MILLRACE_RETURN_IF_ERROR(source_.graph_tables().arrays().AppendTargets(id.value(), 0, writer));
+      MILLRACE_RETURN_IF_ERROR(
+          source_.graph_tables().arrays().AppendTargets(id.value(), 0, writer));
       writer.AppendOne(numbers.example_id, static_cast<std::int64_t>(id.value()));
       writer.EndExample(id);
     }
@@ -119,7 +123,7 @@ class SmallGraphReader final : public ExampleReader {
     places_.Clear();
     graph_.edge_words.Reserve(edges.size());
     graph_.edge_ends.Reserve(edges.size());
-    const bool with_places = source_.graph_tables().arrays().any_of_edges();
+    const bool with_places = source_.graph_tables().needs_edge_places();
     std::size_t count = 0;
     for (std::uint64_t node = nodes.begin; node < nodes.end; ++node) {
       MILLRACE_ASSIGN_OR_RETURN(const GraphRange row, dataset.Row(node));
@@ -145,14 +149,6 @@ class SmallGraphReader final : public ExampleReader {
     }
     graph_.SetEdges(count);
     return OkStatus();
-  }
-
-  Status AppendEdgeFeatures(BatchWriter& writer) {
-    const std::vector<std::uint64_t>& places =
-        places_.ByLabel(graph_, source_.dataset().edge_labels());
-    return source_.graph_tables().arrays().AppendEdges(
-        static_cast<std::uint32_t>(places.size()), [&](std::uint32_t i) { return places[i]; },
-        writer);
   }
 
   const SmallGraphSource& source_;

@@ -71,4 +71,20 @@ TEST_CASE("what was written nowhere has no place", "[tensors_part]") {
   CHECK(AtOrigin(Part(), OkStatus()).ok());
 }
 
+TEST_CASE("what is wrong with a tensor stands where it is read", "[tensors_part]") {
+  const TensorsPart part = Part();
+  CHECK(part.Reads("x"));
+  CHECK(part.Reads("q"));
+  CHECK(part.Reads("b"));
+  CHECK_FALSE(part.Reads("sum"));  // the part's own
+  CHECK_FALSE(part.Reads("y"));
+  const auto error = [&](std::string_view tensor) {
+    return AtReader(part, tensor, "is missing").message();
+  };
+  CHECK(error("x") == "p.yaml:12:9: output: is missing");
+  CHECK(error("b") == "p.yaml:6:18: tensors.sum.concat: is missing");
+  CHECK(error("q") == "p.yaml:7:32: tensors.flat.expr: column 16: is missing");
+  CHECK(AtReader({}, "x", "is missing").message() == "is missing");
+}
+
 }  // namespace millrace::test
