@@ -35,11 +35,12 @@ struct GraphArray {
   /// "indices.npy (array indices)"
   std::string Where() const { return file + " (array " + name + ")"; }
 
-  /// The integer at `place`; a negative one wraps to more than 2^63. REQUIRES: the type is an
-  /// integer, of one dimension; place < rows().
+  /// The integer or bool at `place`; a negative integer wraps to more than 2^63. REQUIRES: the type
+  /// is one of these, of one dimension; place < rows().
   std::uint64_t NumberAt(std::uint64_t place) const {
     switch (type.dtype) {
       case DType::kUint8:
+      case DType::kBool:
         return LoadOnce<std::uint8_t>(data + place);
       case DType::kInt8:
         return Widened(static_cast<std::int8_t>(LoadOnce<std::uint8_t>(data + place)));

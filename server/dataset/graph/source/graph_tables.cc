@@ -33,14 +33,7 @@ Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
   tables->expand_ = {tables->dataset_->edge_labels(), edges.symmetrization, edges.add_self_edges};
   tables->edge_classes_.resize(tables->dataset_->edge_labels());
   std::iota(tables->edge_classes_.begin(), tables->edge_classes_.end(), std::uint16_t{0});
-  const std::string prefix = "targets/" + list.name + "/";
-  for (const auto& entry : tables->dataset_->description().arrays) {
-    if (!entry.first.starts_with(prefix) || !IsInteger(entry.second.type.dtype)) continue;
-    const std::string name = entry.first.substr(prefix.size());
-    const GraphArray* const target = FindTarget(*tables->dataset_, list, name);
-    if (target == nullptr || target->type.shape.size() != 1) continue;
-    tables->targets_.emplace_back("target." + name, target);
-  }
+  tables->FindTargets(list);
   const bool added = edges.symmetrization != Symmetrization::kDirected || edges.add_self_edges;
   const auto& computed = parts.Get<TensorsPart>();
   const bool with_places = computed.Reads(kEdgePlace);
@@ -57,6 +50,28 @@ Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
   tables->max_example_bytes_ = tables->MostBytes(nodes);
   tables->FindLookups();
   return std::shared_ptr<const GraphTables>(tables);
+}
+
+void GraphTables::FindTargets(const ExampleList& list) {
+  std::map<std::string, TargetColumn> found;
+  const auto add = [&](const std::string& name, const GraphArray* array, bool of_root) {
+    if (array == nullptr || array->type.shape.size() != 1) return;
+    if (!IsInteger(array->type.dtype) && array->type.dtype != DType::kBool) return;
+    found.try_emplace(name, TargetColumn{"target." + name, array, of_root});
+  };
+  // As `targets` finds them: those of the list go before features of the roots.
+  for (const auto& [prefix, of_root] :
+       {std::pair<std::string, bool>("targets/" + list.name + "/", false), {kNodeFeatures, true}}) {
+    if (of_root && !list.roots) continue;
+    for (const auto& entry : dataset_->description().arrays) {
+      if (!entry.first.starts_with(prefix)) continue;
+      const std::string name = entry.first.substr(prefix.size());
+      const GraphArray* const of_list = FindTarget(*dataset_, list, name);
+      if (!of_root) add(name, of_list, false);
+      if (of_root && of_list == nullptr) add(name, dataset_->Find(entry.first), true);
+    }
+  }
+  for (auto& [name, column] : found) targets_.push_back(std::move(column));
 }
 
 std::size_t GraphTables::Add(std::string path, TensorKind kind, std::string dimension,

@@ -38,6 +38,13 @@ struct GraphSourceTensors {
   std::size_t example_id = 0;
 };
 
+/// A target that is a column: one number for each example.
+struct TargetColumn {
+  std::string name;
+  const GraphArray* array;
+  bool of_root;  // its rows go by the root's number, not by the example's
+};
+
 class GraphTables {
  public:
   /// `nodes`: most nodes of an example. InvalidArgument if files are excluded, or if an array is
@@ -58,8 +65,8 @@ class GraphTables {
   LookupTables Lookups() const;
   /// An upper bound of the packed bytes of an example.
   std::uint64_t max_example_bytes() const { return max_example_bytes_; }
-  /// One-dimensional targets of integers, by the names of their columns.
-  const std::vector<std::pair<std::string, const GraphArray*>>& targets() const { return targets_; }
+  /// One-dimensional targets of integers and bools, by the bytes of their names.
+  const std::vector<TargetColumn>& targets() const { return targets_; }
 
   /// A number, or 0 if it is bad; CheckIntact then says so.
   template <class T>
@@ -108,6 +115,7 @@ class GraphTables {
 
   explicit GraphTables(std::shared_ptr<const GraphDataset> dataset)
       : dataset_(std::move(dataset)), node_labels_(dataset_->Find("node_label")) {}
+  void FindTargets(const ExampleList& list);
   void MakeTensors(const ExampleList& list, std::uint64_t nodes, bool with_places);
   std::uint64_t MostBytes(std::uint64_t nodes) const;
   void FindLookups();
@@ -145,7 +153,7 @@ class GraphTables {
   std::uint64_t max_example_bytes_ = 0;
   ExpandSpec expand_;
   std::vector<std::uint16_t> edge_classes_;
-  std::vector<std::pair<std::string, const GraphArray*>> targets_;
+  std::vector<TargetColumn> targets_;
   std::map<std::string, TensorType> lookup_types_;  // of arrays, by name
   mutable Mutex mutex_;
   mutable Status bad_ MILLRACE_GUARDED_BY(mutex_);  // the first bad number of a column

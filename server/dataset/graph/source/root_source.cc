@@ -64,7 +64,7 @@ class RootSource final : public Source {
         options_(closure.options),
         kernel_(ChooseKernel(dataset().nodes(), closure)) {
     options_.stop_at_boundary = !stops_.empty();
-    for (const auto& target : tables_->targets()) columns_.push_back(target.first);
+    for (const TargetColumn& target : tables_->targets()) columns_.push_back(target.name);
   }
 
   const GraphDataset& dataset() const { return tables_->dataset(); }
@@ -112,12 +112,15 @@ class RootSource final : public Source {
 
  private:
   std::int64_t Value(std::size_t column, std::uint64_t row) const {
-    if (column >= kTargets) {
-      return static_cast<std::int64_t>(tables_->targets()[column - kTargets].second->NumberAt(row));
+    const TargetColumn* const target =
+        column < kTargets ? nullptr : &tables_->targets()[column - kTargets];
+    if (target != nullptr && !target->of_root) {
+      return static_cast<std::int64_t>(target->array->NumberAt(row));
     }
     const Result<std::uint64_t> root = Root(row);
     const std::uint64_t node = tables_->OrNote(root);
     if (!root.ok() || column == kNode) return static_cast<std::int64_t>(node);
+    if (target != nullptr) return static_cast<std::int64_t>(target->array->NumberAt(node));
     if (column == kNodeLabel) return tables_->OrNote(dataset().NodeLabel(node));
     return static_cast<std::int64_t>(tables_->OrNote(dataset().Row(node)).size());
   }

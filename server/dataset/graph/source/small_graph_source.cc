@@ -17,7 +17,7 @@ class SmallGraphSource final : public Source {
  public:
   SmallGraphSource(std::shared_ptr<const GraphTables> tables, const GraphArray& list)
       : tables_(std::move(tables)), list_(list) {
-    for (const auto& target : tables_->targets()) columns_.push_back(target.first);
+    for (const TargetColumn& target : tables_->targets()) columns_.push_back(target.name);
   }
 
   const GraphDataset& dataset() const { return tables_->dataset(); }
@@ -68,7 +68,7 @@ class SmallGraphSource final : public Source {
   std::int64_t Value(std::size_t column, std::uint64_t row) const {
     if (column >= kFirstTarget) {
       return static_cast<std::int64_t>(
-          tables_->targets()[column - kFirstTarget].second->NumberAt(row));
+          tables_->targets()[column - kFirstTarget].array->NumberAt(row));
     }
     const GraphRange nodes = tables_->OrNote(Nodes(row));
     if (column == kFirstNode) return static_cast<std::int64_t>(nodes.begin);

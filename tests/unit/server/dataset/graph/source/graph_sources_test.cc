@@ -7,6 +7,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -23,6 +24,7 @@
 #include "server/pipeline/closure/closure_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/order/order_parts.h"
+#include "tests/support/skip.h"
 #include "tests/unit/server/dataset/graph/graph_folder.h"
 #include "tests/unit/server/dataset/graph/source/graph_source_fixture.h"
 
@@ -79,6 +81,30 @@ TEST_CASE("columns of roots are read without building them", "[graph_sources]") 
   CHECK(source->CheckIntact().ok());
 }
 
+TEST_CASE("targets that are columns are those that the pipeline's targets would be",
+          "[graph_sources]") {
+  SmallGraphFolder folder;
+  folder.Add<std::uint8_t>("targets/some/known", DType::kBool, {1, 0, 1});
+  folder.Add<float>("targets/some/score", DType::kFloat32, {1, 2, 3});
+  folder.Add<std::int16_t>("targets/some/pair", DType::kInt16, {1, 2, 3, 4, 5, 6}, {3, 2});
+  // Of the roots. Those that the list has go before them, whatever their type.
+  folder.Add<std::int8_t>("node_feature/class", DType::kInt8, {10, -11, 12, 13});
+  folder.Add<std::int8_t>("node_feature/y", DType::kInt8, {1, 1, 1, 1});
+  folder.Add<std::int8_t>("node_feature/score", DType::kInt8, {1, 1, 1, 1});
+  REQUIRE(folder.Seal().ok());
+  const auto source = MustMake(folder.dir.path(), Parts("roots", "some"));
+  CHECK(source->columns() == std::vector<std::string>{"node", "degree", "node_label",
+                                                      "target.class", "target.known", "target.y"});
+  CHECK(Column(*source, "target.class") == Numbers{12, 10, 12});
+  CHECK(Column(*source, "target.known") == Numbers{1, 0, 1});
+  CHECK(Column(*source, "target.y") == Numbers{7, 8, 9});
+  const auto all = MustMake(folder.dir.path(), Parts("roots", "all"));
+  CHECK(Column(*all, "target.class") == Numbers{10, -11, 12, 13});
+  // A small graph has no root.
+  CHECK(MustMake(folder.dir.path(), Parts("graphs", "parts"))->columns() ==
+        std::vector<std::string>{"node", "nodes", "edges"});
+}
+
 TEST_CASE("an example of a list of graphs is a whole small graph", "[graph_sources]") {
   test::GraphFolder folder(4, 5);
   folder.Add<std::int64_t>("indptr", DType::kInt64, {0, 2, 3, 4, 5});
@@ -99,6 +125,35 @@ TEST_CASE("an example of a list of graphs is a whole small graph", "[graph_sourc
   CHECK(Column(*source, "nodes") == Numbers{2, 0, 2});
   CHECK(Column(*source, "edges") == Numbers{3, 0, 2});
   CHECK(Column(*source, "target.y") == Numbers{5, -6, 7});
+}
+
+TEST_CASE("edges of small graphs go their way, whatever the rows are", "[graph_sources]") {
+  test::GraphFolder folder(3, 2);
+  folder.description.rows = GraphRows::kTarget;
+  folder.Add<std::int64_t>("indptr", DType::kInt64, {0, 2, 2, 2});
+  folder.Add<std::int32_t>("indices", DType::kInt32, {1, 2});
+  folder.Add<std::int64_t>("graphs/all", DType::kInt64, {0, 3});
+  REQUIRE(folder.Seal().ok());
+  BufferPool pool;
+  const auto batch = *Build(*MustMake(folder.dir.path(), Parts("graphs", "all")), {0}, pool);
+  CHECK(Values(*batch, "edge_source") == Numbers{1, 2});
+  CHECK(Values(*batch, "edge_target") == Numbers{0, 0});
+}
+
+TEST_CASE("the golden list that repeats nodes has an example for each row", "[graph_sources]") {
+  const auto dir = std::filesystem::path(test::SharedDirOrSkip()) / "golden-graphs/graphs/tiny";
+  const auto dataset = *GraphDataset::Open(dir);
+  const GraphArray& list = *dataset->Find("roots/twice");
+  const auto source = MustMake(dir, Parts("roots", "twice"));
+  BufferPool pool;
+  const auto batch = *Build(*source, {0, 1, 2, 3, 4}, pool);
+  const Numbers splits = Values(*batch, "node_splits");
+  const Numbers nodes = Values(*batch, "node");
+  for (std::size_t row = 0; row < 5; ++row) {
+    CHECK(nodes[static_cast<std::size_t>(splits[row])] ==
+          static_cast<std::int64_t>(list.NumberAt(row)));
+  }
+  CHECK(Values(*batch, "example_id") == Numbers{0, 1, 2, 3, 4});
 }
 
 TEST_CASE("an edge that leaves its small graph is named", "[graph_sources]") {
@@ -213,8 +268,7 @@ TEST_CASE("names of labels are tables, which the tensors of labels refer to", "[
   const auto source = MustMake(folder.dir.path(), Parts("roots", "some"));
   const std::vector<SourceTableSpec> specs = source->tables();
   REQUIRE(specs.size() == 2);
-  CHECK(specs[0].table ==
-        TableSpec{"node_labels", 3, {{"name", ColumnType::kText}}, {}});
+  CHECK(specs[0].table == TableSpec{"node_labels", 3, {{"name", ColumnType::kText}}, {}});
   CHECK(specs[0].tensors == std::vector<std::string>{"node_label"});
   CHECK(specs[1].table.name == "edge_labels");
   std::string bytes;
