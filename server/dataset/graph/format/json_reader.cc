@@ -25,6 +25,9 @@ class Watcher {
   explicit Watcher(int max_depth) : max_depth_(max_depth) {}
 
   bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
+    if (++events_ > kMaxJsonValues) {
+      throw Refused{DataLoss(fmt::format("has more than {} keys and values", kMaxJsonValues))};
+    }
     switch (event) {
       case Json::parse_event_t::object_start:
       case Json::parse_event_t::array_start:
@@ -52,6 +55,7 @@ class Watcher {
 
  private:
   const int max_depth_;
+  std::size_t events_ = 0;
   std::vector<std::set<std::string>> keys_;  // those of each object and array that is open
 };
 

@@ -3,6 +3,7 @@
 // Free functions; thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -13,9 +14,13 @@
 
 namespace millrace {
 
+/// The most keys and values of a text; objects and arrays count twice. A hundred bytes of memory
+/// stand for each, so a file of some dozen MiB could take gigabytes otherwise.
+inline constexpr std::size_t kMaxJsonValues = std::size_t{1} << 22;
+
 /// Reads one JSON value. DataLoss if `text` is no JSON (RFC 8259, in UTF-8), if something follows
-/// the value, if an object has a key twice, or if objects and arrays are nested more than
-/// `max_depth` deep.
+/// the value, if an object has a key twice, if it has too many values, or if objects and arrays are
+/// nested more than `max_depth` deep.
 Result<nlohmann::json> ReadJson(std::string_view text, int max_depth);
 
 /// The next functions read a value that stands under `key`. DataLoss that names the key if the

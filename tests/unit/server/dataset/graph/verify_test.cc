@@ -1,5 +1,8 @@
 #include "server/dataset/graph/verify.h"
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -109,6 +112,27 @@ TEST_CASE("files that were verified are remembered by size, time and inode", "[v
     options.trust_verified = false;
     CHECK_FALSE(VerifyGraph(*dataset, options).ok());
   }
+}
+
+TEST_CASE("whatever lies in place of the memory of files is no memory", "[verify_graph]") {
+  const test::TempDir dir;
+  REQUIRE(::mkfifo((dir / "pipe").c_str(), 0600) == 0);
+  test::WriteText(dir / "large", "millrace_verified 1 ");
+  fs::resize_file(dir / "large", std::uint64_t{1} << 30);  // one line that takes no room
+  fs::create_directory(dir / "folder");
+  fs::create_symlink(dir / "link", dir / "link");
+  const auto most_kilobytes = [] {
+    rusage usage{};
+    REQUIRE(::getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_maxrss;
+  };
+  const auto before = most_kilobytes();
+  for (const char* name : {"pipe", "large", "folder", "link"}) {
+    INFO(name);
+    VerifiedFiles verified({dir / name, dir / "next"});
+    CHECK_FALSE(verified.Has({1, 2}, {}));
+  }
+  CHECK(most_kilobytes() - before < 100'000);
 }
 
 TEST_CASE("a file that was written just now is not remembered", "[verify_graph]") {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/dataset/graph/format/json_reader.h"
 #include "tests/support/skip.h"
 #include "tests/unit/server/dataset/graph/graph_folder.h"
 
@@ -125,6 +126,16 @@ TEST_CASE("text that is no JSON, nested too deep or with a key twice is refused"
   CHECK_THAT(JsonError("{\"nodes\": 1e999}"), Contains("is no JSON"));
   CHECK_THAT(JsonError(std::string(1 << 20, '[')), Contains("nested more than 4 deep"));
   CHECK_THAT(JsonError("{\"nodes\": 1, \"nodes\": 2}"), Contains("the key 'nodes' twice"));
+}
+
+TEST_CASE("a text with more values than any dataset needs is refused before it takes memory",
+          "[graph_json]") {
+  std::string numbers = R"({"millrace_graph": 1, "nodes": [0)";
+  for (std::size_t i = 0; i < kMaxJsonValues; ++i) numbers += ",0";
+  CHECK_THAT(JsonError(numbers), Contains("has more than 4194304 keys and values"));
+  std::string keys = R"({"millrace_graph": 1)";
+  for (std::size_t i = 0; i < kMaxJsonValues / 2; ++i) keys += ",\"" + std::to_string(i) + "\":0";
+  CHECK_THAT(JsonError(keys), Contains("has more than 4194304 keys and values"));
 }
 
 TEST_CASE("numbers of graph.json that are none or too large are refused", "[graph_json]") {
