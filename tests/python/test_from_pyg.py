@@ -1,5 +1,7 @@
 """Graphs of PyTorch Geometric as graph datasets. Where PyG is installed, its own classes are used."""
 
+import json
+
 import numpy
 import pytest
 
@@ -43,6 +45,9 @@ def test_features_labels_and_masks_are_kept(tmp_path):
     given = write(tmp_path / "g", data)
     assert given["rows"] == "target" and set(given["edge_features"]) == {"edge_attr"}
     assert given["roots"]["train"].tolist() == [0, 3] and set(given["roots"]) == {"train", "valid"}
+    stored = json.loads((tmp_path / "g" / "graph.json").read_text())["arrays"]
+    edges = numpy.load(tmp_path / "g" / stored["edge_feature/edge_attr"]["path"])
+    assert edges.tolist() == [[3.0], [4.0], [1.0], [2.0]]  # by the nodes that edges lead to
     batch, = batches(tmp_path / "g", "{roots: train}")
     assert batch["target/y"].tolist() == [3, 0]
     numpy.testing.assert_array_equal(batch["node_feature/x"].numpy(), x[[0, 3]])

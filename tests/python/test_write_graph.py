@@ -222,9 +222,59 @@ def test_what_the_reader_refuses_leaves_no_dataset(tmp_path):
         write_graph(tmp_path, edge_index=[[0], [1]])
 
 
+@pytest.mark.parametrize("name", ["../../evil", "a/b", "/etc/evil", "", "1x", "x" * 65, "ä", "x\n"])
+def test_a_name_that_no_array_may_have_writes_no_file(tmp_path, name):
+    for given in ({"node_features": {name: [1, 2]}}, {"roots": {name: [0]}},
+                  {"targets": {name: {"y": [0, 1]}}}, {"targets": {"all": {name: [0, 1]}}}):
+        with pytest.raises(DataError, match="array .*(expected a name of letters|unknown)"):
+            write_graph(tmp_path / "a" / "g", edge_index=[[0], [1]], **given)
+        assert [path.name for path in tmp_path.rglob("*")] == ["a", "g"]
+
+
+def test_labels_beyond_their_names_are_refused(tmp_path):
+    folder, edges = tmp_path / "g", [[0, 1], [1, 0]]
+    refused("edge_label: number 1 is 2, expected 0 to below 2", folder, edge_index=edges,
+            edge_label=[0, 2], edge_labels=["a", "b"])
+    refused("edge_label: number 0 is 65535, expected 0 to below 65535", folder, edge_index=edges,
+            edge_label=[65535, 0])
+    refused("node_label: number 1 is -1, expected 0 to below 1", folder, edge_index=edges,
+            node_label=[0, -1], node_labels=["a"])
+    refused("node_label: expected integers", folder, edge_index=edges, node_label=[0.0, 1.0])
+
+
+def test_small_graphs_stand_one_after_another(tmp_path):
+    given = {"edge_index": [[0], [0]], "num_nodes": 4}
+    refused("graphs/g: falls after number 1", tmp_path / "g", graphs={"g": [0, 3, 2]}, **given)
+    refused("graphs/g: is empty", tmp_path / "g", graphs={"g": []}, **given)
+    write_graph(tmp_path / "g", graphs={"g": [1, 2, 2, 3]}, **given)
+
+
+def test_numbers_of_nodes_may_be_of_any_integer_type(tmp_path):
+    write_graph(tmp_path / "g", edge_index=[[0], [1]], num_nodes=numpy.int64(5))
+    assert arrays(tmp_path / "g")[0]["nodes"] == 5
+    for number in (True, -1, 2.0, "3"):
+        refused("num_nodes: expected a number of nodes", tmp_path / "h", edge_index=[[0], [1]],
+                num_nodes=number)
+    refused("edge_index: is no array", tmp_path / "h", edge_index=[[0, 1], [1]])
+
+
+def test_node_numbers_are_as_narrow_as_the_nodes_allow():
+    from millrace._write_graph import _narrow
+
+    numbers = numpy.array([0, 1])
+    assert _narrow(numbers, 1 << 31).array.dtype == "int32"
+    assert _narrow(numbers, (1 << 31) + 1).array.dtype == "int64"
+
+
 def test_an_empty_graph_is_a_graph(tmp_path):
     write_graph(tmp_path / "g", edge_index=numpy.zeros((2, 0), int), num_nodes=3)
     assert arrays(tmp_path / "g")[1]["indptr"].tolist() == [0, 0, 0, 0]
+    write_graph(tmp_path / "h", edge_index=numpy.zeros((2, 0), int), roots={"none": []},
+                graphs={"none": [0]}, node_features={"x": numpy.zeros((0, 3), "float32")})
+    assert arrays(tmp_path / "h")[0]["nodes"] == 0
+    write_graph(tmp_path / "i", edge_index=[[], []], num_nodes=2, undirected=True)
+    write_graph(tmp_path / "j", indptr=[0, 0], indices=[])
+    assert arrays(tmp_path / "j")[1]["indices"].dtype == "int32"
 
 
 def _saved(path, array):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import os
 import pathlib
+import re
 import shutil
 import sys
 import typing
 from collections.abc import Mapping, Sequence
 
 from ._core import find_array, seal_graph
-from .errors import ConfigError
+from .errors import ConfigError, DataError
 
 if typing.TYPE_CHECKING:
     import numpy
 
 _CHUNK = 1 << 24  # numbers that are checked at once
+_EDGE_LABELS, _NODE_LABELS = 65_535, 1 << 24  # labels are below these if they have no names
+_NAMES = re.compile(r"[a-z_]+(/[A-Za-z_][A-Za-z0-9_]{0,63}){0,2}")  # of arrays, and so of files
 _DTYPES = {"bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
            "float16", "float32", "float64"}
 
@@ -105,6 +109,13 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
             given[name] = _numbers(name, array, nodes + name.startswith("graphs/"))
     for name, array in {**given, **of_edges}.items():
         _check_rows(name, array, nodes, edges)
+        if name.startswith("graphs/"):
+            _check_graphs(name, array)
+    for name, array, names, most in (
+            ("edge_label", of_edges.get("edge_label"), edge_labels, _EDGE_LABELS),
+            ("node_label", given.get("node_label"), node_labels, _NODE_LABELS)):
+        if array is not None:
+            _numbers(name, array, most if names is None else len(names), narrow=False)
     return _write(pathlib.Path(folder), nodes, edges, rows, edge_labels, node_labels,
                   {**given, **of_edges})
 
@@ -148,14 +159,23 @@ def _typed(node_types, num_nodes):
 
     counts = []
     for name, count in _items("node_types", node_types):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise ConfigError(f"node_types[{name!r}]: expected a number of nodes, got {count!r}")
-        counts.append(count)
+        counts.append(_whole(f"node_types[{name!r}]", count))
     if num_nodes not in (None, sum(counts)):
         raise ConfigError(f"num_nodes={num_nodes}: node_types has {sum(counts)} nodes")
     dtype = numpy.uint8 if len(counts) <= 256 else numpy.uint32
     return (numpy.repeat(numpy.arange(len(counts), dtype=dtype), counts), list(node_types),
             sum(counts))
+
+
+def _whole(what, number):
+    """A number of nodes, of any type of integers."""
+    try:
+        whole = -1 if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        whole = -1
+    if whole < 0:
+        raise ConfigError(f"{what}: expected a number of nodes, got {number!r}")
+    return whole
 
 
 def _items(what, arrays):
@@ -183,7 +203,10 @@ def _read(what, value):
             value, dtype = value.view(sys.modules["torch"].int16).numpy().view("uint16"), "bfloat16"
         else:
             value = value.numpy()
-    array = numpy.asarray(value)
+    try:
+        array = numpy.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{what}: is no array: {error}") from error
     if array.dtype.name == "bfloat16":
         array, dtype = array.view("uint16"), "bfloat16"
     dtype = dtype or array.dtype.name
@@ -212,6 +235,8 @@ def _sort(edge_index, of_edges, given, num_nodes, rows, undirected):
     import numpy
 
     pairs = _read("edge_index", edge_index).array
+    if pairs.shape == (2, 0):
+        pairs = pairs.astype(numpy.int64)  # empty lists have no type
     if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
         raise ConfigError(f"edge_index: expected integers of shape [2, edges], got {pairs.dtype} "
                           f"{list(pairs.shape)}")
@@ -256,7 +281,8 @@ def _rows(indptr, indices, of_edges, num_nodes):
     pointers = _read("indptr", indptr)
     targets = _read("indices", indices)
     for name, array in (("indptr", pointers), ("indices", targets)):
-        if len(array.shape) != 1 or array.array.dtype.kind not in "iu":
+        empty = array.shape == (0,)
+        if len(array.shape) != 1 or (array.array.dtype.kind not in "iu" and not empty):
             raise ConfigError(f"{name}: expected integers of one dimension, got {array.dtype} "
                               f"{list(array.shape)}")
     if pointers.shape[0] == 0:
@@ -322,9 +348,7 @@ def _is_sorted(row, label):
 
 def _count_nodes(num_nodes, given, pairs):
     if num_nodes is not None:
-        if isinstance(num_nodes, bool) or not isinstance(num_nodes, int) or num_nodes < 0:
-            raise ConfigError(f"num_nodes={num_nodes!r}: expected a number of nodes")
-        return num_nodes
+        return _whole("num_nodes", num_nodes)
     for name, array in given.items():
         if name == "node_label" or name.startswith("node_feature/"):
             return array.shape[0]
@@ -336,13 +360,15 @@ def _narrow(numbers, nodes):
     return _Values(numbers.astype(dtype), dtype)
 
 
-def _numbers(name, array, bound):
-    """Node numbers, checked, in the type that they are written with."""
+def _numbers(name, array, bound, narrow=True):
+    """Numbers below `bound`, checked; those of nodes in the type that they are written with."""
+    if narrow and array.shape == (0,) and isinstance(array, _Values):
+        return _narrow(array.array, bound)  # an empty list has no type
     if len(array.shape) != 1 or array.array.dtype.kind not in "iu":
         raise ConfigError(f"{name}: expected integers of one dimension, got {array.dtype} "
                           f"{list(array.shape)}")
     _check_range(name, array.array, bound)
-    if isinstance(array, _File):
+    if isinstance(array, _File) or not narrow:
         return array
     return _narrow(array.array, bound)
 
@@ -357,6 +383,18 @@ def _check_range(name, numbers, bound):
             at = int(wrong[0])
             raise ConfigError(f"{name}: number {begin + at} is {piece[at]}, expected 0 to below "
                               f"{bound}")
+
+
+def _check_graphs(name, array):
+    """Small graphs stand one after another."""
+    import numpy
+
+    if array.shape[0] == 0:
+        raise ConfigError(f"{name}: is empty, expected one number more than there are graphs")
+    starts = numpy.asarray(array.array, numpy.int64)
+    falls = numpy.flatnonzero(starts[1:] < starts[:-1])
+    if len(falls):
+        raise ConfigError(f"{name}: falls after number {int(falls[0])}")
 
 
 def _check_length(name, array, expected, what):
@@ -376,6 +414,10 @@ def _write(folder, nodes, edges, rows, edge_labels, node_labels, arrays):
     if any(folder.iterdir()):
         raise ConfigError(f"folder {folder} is not empty; choose another one")
     try:
+        for name in arrays:
+            if not _NAMES.fullmatch(name):
+                raise DataError(f"array {name!r}: expected a name of letters, digits and _, which "
+                                f"begins with no digit and has at most 64 characters")
         linked = {}
         described = {name: _place(folder, name, array, linked) for name, array in arrays.items()}
         labels = [None if names is None else [str(one) for one in names]
