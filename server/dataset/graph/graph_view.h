@@ -84,7 +84,9 @@ class GraphView {
 
   // The next functions are hints that this will be read soon.
   void PrefetchNode(Node node) const {
+    // The two numbers of a row may lie in two cache lines.
     __builtin_prefetch(pointers_ + node * sizeof(Pointer));
+    __builtin_prefetch(pointers_ + (node + 1) * sizeof(Pointer));
     if (node_label_bytes_ != 0) __builtin_prefetch(node_labels_ + node * node_label_bytes_);
   }
   void PrefetchEdges(EdgeAt edges) const {
@@ -134,7 +136,7 @@ class GraphView {
   }
 
   template <std::uint32_t kCount>
-  void CopySome(EdgeAt edges, std::uint64_t* to) const {
+  [[gnu::always_inline]] void CopySome(EdgeAt edges, std::uint64_t* to) const {
     Index nodes[kCount];
     LoadSome(indices_ + edges * sizeof(Index), nodes);
     for (std::uint32_t i = 0; i < kCount; ++i) {

@@ -113,7 +113,8 @@ class ClosureBuilder {
   /// Puts the edges of a node at the end of the line of edges that the loop follows.
   ClosureEnd Append(const View& view, const Pending& node, Closure& closure);
   ClosureEnd LabelNodes(View& view, Closure& closure);
-  static void RemoveDropped(Closure& closure);
+  /// Edges before the first dropped one stay where they are.
+  void RemoveDropped(Closure& closure) const;
 
   bool depth_first() const { return options_.order == ClosureOrder::kDepthFirst; }
   NodeLimit limit() const { return {options_.max_subgraph_size, roots_}; }
@@ -141,6 +142,8 @@ class ClosureBuilder {
     nodes_.SetSize(nodes);
   }
 
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
   ClosureOptions options_;
   Visited visited_;
   std::uint32_t roots_ = 0;
@@ -148,7 +151,7 @@ class ClosureBuilder {
   ScratchArray<FoundNode<Node>> nodes_;   // by number
   ScratchArray<Pending> pending_;         // a stack
   ScratchArray<std::uint32_t> boundary_;  // numbers of boundary nodes
-  bool any_dropped_ = false;
+  std::size_t first_dropped_ = kNone;  // the first edge that does not belong to the closure
 };
 
 template <class View, class Visited>
@@ -158,7 +161,7 @@ ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node
   visited_.Forget(numbered_ + 1);
   numbered_ = 0;
   if (roots.size() > kMaxExampleNodes) return ClosureEnd::kTooLarge;
-  any_dropped_ = false;
+  first_dropped_ = kNone;
   ClosureEnd end = AddRoots(view, roots, closure);
   if (end == ClosureEnd::kDone && !roots.empty()) {
     end = Expand(view, view.HomeOf(roots.front()), closure);
@@ -168,7 +171,7 @@ ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node
   if (const ClosureEnd labelled = LabelNodes(view, closure); labelled != ClosureEnd::kDone) {
     return labelled;
   }
-  if (any_dropped_) RemoveDropped(closure);
+  if (first_dropped_ != kNone) RemoveDropped(closure);
   return end;
 }
 
@@ -272,7 +275,7 @@ ClosureEnd ClosureBuilder<View, Visited>::ExpandAny(View& view, std::size_t at, 
   const Home& source = view.HomeAt(end_of_edge);
   end_of_edge = EdgeEnds::kDropped;
   if (view.Skips(word)) {
-    any_dropped_ = true;
+    first_dropped_ = std::min(first_dropped_, at);
     return ClosureEnd::kDone;
   }
   Target target;
@@ -283,7 +286,7 @@ ClosureEnd ClosureBuilder<View, Visited>::ExpandAny(View& view, std::size_t at, 
       end_of_edge = number;
       return ClosureEnd::kDone;
     }
-    any_dropped_ = true;
+    first_dropped_ = std::min(first_dropped_, at);
     return limit().limited ? ClosureEnd::kDone : ClosureEnd::kTooLarge;
   }
   if (const ClosureEnd end = view.FollowAny(word, source, &target); end != ClosureEnd::kDone) {
@@ -348,11 +351,11 @@ ClosureEnd ClosureBuilder<View, Visited>::LabelNodes(View& view, Closure& closur
 }
 
 template <class View, class Visited>
-void ClosureBuilder<View, Visited>::RemoveDropped(Closure& closure) {
+void ClosureBuilder<View, Visited>::RemoveDropped(Closure& closure) const {
   std::uint64_t* const words = closure.edge_words.data();
   EdgeEnds* const ends = closure.edge_ends.data();
-  std::size_t kept = 0;
-  for (std::size_t e = 0; e < closure.edges(); ++e) {
+  std::size_t kept = first_dropped_;
+  for (std::size_t e = first_dropped_; e < closure.edges(); ++e) {
     words[kept] = words[e];
     ends[kept] = ends[e];
     kept += ends[e].target != EdgeEnds::kDropped;

@@ -16,6 +16,7 @@
 
 #include "common/base/result.h"
 #include "common/batch/batch_writer.h"
+#include "common/batch/layout/dtype_visit.h"
 #include "common/batch/layout/layout.h"
 #include "common/operations/operation.h"
 #include "common/system/mutex.h"
@@ -95,22 +96,32 @@ class GraphTables {
 
  private:
   template <class NodeAt>
-  Status AppendLabelledNodes(std::uint32_t count, const NodeAt& node_at, BatchWriter& writer) const {
+  Status AppendLabelledNodes(std::uint32_t count, const NodeAt& node_at,
+                             BatchWriter& writer) const {
     const std::uint64_t last = std::max<std::uint64_t>(dataset_->nodes(), 1) - 1;
     Append(writer, numbers_.node, count, last, node_at);
     if (node_labels_ == nullptr) return OkStatus();
-    const std::uint64_t bound = dataset_->node_labels();
-    std::uint32_t bad = count;
-    Append(writer, numbers_.node_label, count, bound - 1, [&](std::uint32_t i) {
-      const std::uint64_t label = node_labels_->NumberAt(node_at(i));
-      if (label >= bound) [[unlikely]]
-        bad = i;
-      return label;
+    const std::uint64_t most = dataset_->node_labels() - 1;
+    const std::byte* const labels = node_labels_->data;
+    std::uint64_t largest = 0;
+    internal::VisitDType(node_labels_->type.dtype, [&](auto zero) {
+      using Label = decltype(zero);
+      Append(writer, numbers_.node_label, count, most, [&](std::uint32_t i) {
+        // A negative label becomes a very large one.
+        const auto label =
+            static_cast<std::uint64_t>(LoadOnce<Label>(labels + node_at(i) * sizeof(Label)));
+        largest = std::max(largest, label);
+        return label;
+      });
     });
-    if (bad == count) return OkStatus();
-    const Status status = dataset_->NodeLabel(node_at(bad)).status();
-    return status.ok() ? dataset_->BadNumber(*node_labels_, node_at(bad), "was changed meanwhile")
-                       : status;
+    return largest <= most ? OkStatus() : BadNodeLabel(count, node_at);
+  }
+  template <class NodeAt>
+  Status BadNodeLabel(std::uint32_t count, const NodeAt& node_at) const {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      MILLRACE_RETURN_IF_ERROR(dataset_->NodeLabel(node_at(i)).status());
+    }
+    return dataset_->BadNumber(*node_labels_, node_at(0), "or another one was changed meanwhile");
   }
 
   explicit GraphTables(std::shared_ptr<const GraphDataset> dataset)
