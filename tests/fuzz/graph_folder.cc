@@ -1,9 +1,9 @@
 // A whole folder of a graph dataset: an input gives the bytes of its arrays, as they lie in raw
-// files. Whatever they are, the folder is opened, every number is read, and closures and batches are
-// built.
-// Before its first byte is used otherwise, it says how the arrays are read: bit 0: wide indptr, bit
-// 1: wide indices, bits 2 and 3: width of edge labels, bit 4: node labels, bit 5: a list of roots
-// and one of graphs, bit 6: features and targets. The next bytes are numbers of nodes and of edges.
+// files. Whatever they are, the folder is opened, every number is read, and closures and batches
+// are built. Before its first byte is used otherwise, it says how the arrays are read: bit 0: wide
+// indptr, bit 1: wide indices, bits 2 and 3: width of edge labels, bit 4: node labels, bit 5: a
+// list of roots and one of graphs, bit 6: features and targets, and places of edges, bit 7: edges
+// are delivered in both directions. The next bytes are numbers of nodes and of edges.
 #include "server/dataset/graph/graph_dataset.h"
 
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include "common/base/hash.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
+#include "common/expand/expand.h"
 #include "server/dataset/graph/format/graph_json.h"
 #include "server/dataset/graph/graph_view.h"
 #include "server/dataset/graph/source/graph_parts.h"
@@ -23,6 +24,7 @@
 #include "server/pipeline/closure/closure_parts.h"
 #include "server/pipeline/closure/visited.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/graph/tensors_part.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/server/state/temporary_folder.h"
@@ -57,10 +59,12 @@ class Folder {
         break;
     }
     if ((flags & 16) != 0) Add("node_label", DType::kInt8, graph_.nodes);
+    if ((flags & 128) != 0) symmetrization_ = Symmetrization::kUndirected;
     if ((flags & 32) == 0) return;
     Add("roots/r", DType::kInt32, kMostRoots);
     Add("graphs/g", DType::kUint32, kMostRoots);
     if ((flags & 64) == 0) return;
+    symmetrization_ = Symmetrization::kDirected;  // added edges have no features
     arrays_ = {.features = {"known"}, .edge_features = {"w"}, .targets = {"y"}};
     Add("node_feature/known", DType::kBool, graph_.nodes);
     Add("edge_feature/w", DType::kUint16, graph_.edges);
@@ -134,8 +138,9 @@ class Folder {
                 const std::string& list) {
     PlanParts parts;
     parts.Edit<SourcePart>() = {name, list};
-    parts.Edit<EdgesPart>() = {Symmetrization::kDirected, false};
+    parts.Edit<EdgesPart>() = {symmetrization_, false};
     parts.Edit<GraphArraysPart>() = arrays_;
+    if (!arrays_.edge_features.empty()) parts.Edit<TensorsPart>().outputs = {"edge"};
     const auto source = GraphSources().Make(name, dataset, parts);
     RequireOk(source.status(), "a source has its arrays");
     auto writer = BatchWriter::Create((*source)->tensors(), (*source)->expand(), pool_);
@@ -146,7 +151,16 @@ class Folder {
       writer->Begin({}, 0, id, 1);
       const Status read = reader->Append({&example, 1}, *writer);
       RequireDataLoss(read, "an example of bad data");
-      if (read.ok()) RequireOk(writer->Seal().status(), "a batch of good data");
+      if (!read.ok()) continue;
+      const auto batch = writer->Seal();
+      RequireOk(batch.status(), "a batch of good data");
+      RequireOk(Expand(**batch, DType::kInt64, pool_).status(), "a batch is delivered");
+    }
+    for (std::size_t column = 0; column < (*source)->columns().size(); ++column) {
+      std::vector<std::int64_t> values((*source)->examples());
+      const ColumnValues wanted{column, values};
+      (*source)->ReadColumns(ExampleId(0), {&wanted, 1});
+      RequireDataLoss((*source)->CheckIntact(), "a bad number of a column");
     }
   }
 
@@ -182,6 +196,7 @@ class Folder {
   BufferPool pool_;
   Input input_;
   GraphArraysPart arrays_;
+  Symmetrization symmetrization_ = Symmetrization::kDirected;
   GraphDescription graph_;
 };
 
@@ -220,5 +235,7 @@ std::vector<std::string> millrace::fuzz::Seeds() {
           "\x75" + sizes + Bytes(wide_indptr) + Bytes(indices) + labels + node_labels + lists +
               std::string("\x00\x01\x01\x00", 4) + Bytes(std::vector<std::int16_t>{1, 2, 3, 4, 5}) +
               std::string(46, '\x01'),
-          "\x0c" + sizes + Bytes(indptr) + Bytes(indices) + Bytes(wide_indices)};
+          "\x0c" + sizes + Bytes(indptr) + Bytes(indices) + Bytes(wide_indices),
+          "\xa0" + sizes + Bytes(indptr) + Bytes(indices) + lists,
+          "\x60" + sizes + Bytes(indptr) + Bytes(indices) + lists + std::string(60, '\x01')};
 }
