@@ -242,6 +242,39 @@ def test_labels_beyond_their_names_are_refused(tmp_path):
     refused("node_label: expected integers", folder, edge_index=edges, node_label=[0.0, 1.0])
 
 
+def test_impossible_arguments_are_config_errors_that_name_them(tmp_path):
+    edges, raw = [[0, 1], [1, 0]], tmp_path / "raw"
+    raw.write_bytes(b"12345678")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+
+    def feature(value, match):
+        refused(f"node_feature/x: {match}", tmp_path / "g", edge_index=edges,
+                node_features={"x": value})
+
+    feature(tmp_path / "none.npy", ".*none.npy: cannot be opened")
+    for name in ("pipe", "loop", "."):
+        feature(tmp_path / name, ".*there is no regular file")
+    feature(ArrayFile(raw, "uint8", (2,), -1), "offset: expected a number of bytes, got -1")
+    feature(ArrayFile(raw, "uint8", (2,), 0.5), "offset: expected a number of bytes, got 0.5")
+    feature(ArrayFile(raw, "uint8", (2.5,)), "shape: expected extents, got 2.5")
+    feature(ArrayFile(raw, "uint8", (1 << 70,)), "shape: expected extents, got")
+    feature(ArrayFile(raw, "float99", (2,)), "dtype: no array may have 'float99'")
+    feature("a\0b.npy", ".*is no path in UTF-8")
+    feature("\udcff.npy", ".*is no path in UTF-8")
+    for labels in ("ab", 3, ["\ud800", "b"]):
+        refused("edge_labels: ", tmp_path / "g", edge_index=edges, edge_labels=labels)
+    refused("edge_index: there is a number", tmp_path / "g", edge_index=[[0], [1 << 62]])
+    refused("num_nodes: expected a number of nodes", tmp_path / "g", edge_index=edges,
+            num_nodes=1 << 48)
+    for folder in (raw, raw / "below"):
+        with pytest.raises(ConfigError, match="folder .* cannot be made"):
+            write_graph(folder, edge_index=edges)
+    with pytest.raises(DataError, match="node_feature/x: .*safetensors header"):
+        write_graph(tmp_path / "g", edge_index=edges,
+                    node_features={"x": ArrayFile(raw, tensor="w")})
+
+
 def test_small_graphs_stand_one_after_another(tmp_path):
     given = {"edge_index": [[0], [0]], "num_nodes": 4}
     refused("graphs/g: falls after number 1", tmp_path / "g", graphs={"g": [0, 3, 2]}, **given)

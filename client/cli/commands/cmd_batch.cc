@@ -171,10 +171,12 @@ Status PrintGraph(const LabelledGraph& graph, const NamedGraph& named) {
       PrintLine(fmt::format("{} edges, without reversed and self edges", named.edges.size())));
   for (std::size_t e = 0; e < named.edges.size(); ++e) {
     const DrawnEdge& edge = named.edges[e];
-    const std::string label =
-        edge.name.empty() ? "" : fmt::format("{} ({})", edge.name, graph.edges[e].label);
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8} -> {:<8} {}", edge.source, edge.target, label)));
+    std::string line = fmt::format("{:>8} -> {}", edge.source, edge.target);
+    if (!edge.name.empty()) {
+      line = fmt::format("{:>8} -> {:<8} {} ({})", edge.source, edge.target, edge.name,
+                         graph.edges[e].label);
+    }
+    MILLRACE_RETURN_IF_ERROR(PrintLine(line));
   }
   return OkStatus();
 }

@@ -13,12 +13,13 @@ import typing
 from collections.abc import Mapping, Sequence
 
 from ._core import find_array, seal_graph
-from .errors import ConfigError, DataError
+from .errors import ConfigError, DataError, Error
 
 if typing.TYPE_CHECKING:
     import numpy
 
 _CHUNK = 1 << 24  # numbers that are checked at once
+_MOST_NODES = (1 << 48) - 1
 _EDGE_LABELS, _NODE_LABELS = 65_535, 1 << 24  # labels are below these if they have no names
 _NAMES = re.compile(r"[a-z_]+(/[A-Za-z_][A-Za-z0-9_]{0,63}){0,2}")  # of arrays, and so of files
 _DTYPES = {"bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
@@ -83,6 +84,8 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
         if node_label is not None or node_labels is not None:
             raise ConfigError("node_types: expected no node_label and node_labels beside it")
         node_label, node_labels, num_nodes = _typed(node_types, num_nodes)
+    edge_labels = _label_names("edge_labels", edge_labels)
+    node_labels = _label_names("node_labels", node_labels)
     given = {"node_label": _read("node_label", node_label)}
     for group, arrays in (("node_feature", node_features), ("roots", roots), ("graphs", graphs)):
         for name, array in _items(group, arrays):
@@ -159,7 +162,7 @@ def _typed(node_types, num_nodes):
 
     counts = []
     for name, count in _items("node_types", node_types):
-        counts.append(_whole(f"node_types[{name!r}]", count))
+        counts.append(_whole(f"node_types[{name!r}]", count, most=_MOST_NODES))
     if num_nodes not in (None, sum(counts)):
         raise ConfigError(f"num_nodes={num_nodes}: node_types has {sum(counts)} nodes")
     dtype = numpy.uint8 if len(counts) <= 256 else numpy.uint32
@@ -167,15 +170,29 @@ def _typed(node_types, num_nodes):
             sum(counts))
 
 
-def _whole(what, number):
-    """A number of nodes, of any type of integers."""
+def _whole(what, number, expected="a number of nodes", most=1 << 62):
+    """A number of any type of integers."""
     try:
         whole = -1 if isinstance(number, bool) else operator.index(number)
     except TypeError:
         whole = -1
-    if whole < 0:
-        raise ConfigError(f"{what}: expected a number of nodes, got {number!r}")
+    if not 0 <= whole <= most:
+        raise ConfigError(f"{what}: expected {expected}, got {number!r}")
     return whole
+
+
+def _label_names(what, names):
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise ConfigError(f"{what}: expected a list of names, got {type(names).__name__}")
+    names = [str(name) for name in names]
+    for name in names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{what}: {name!r} cannot be written as UTF-8") from error
+    return names
 
 
 def _items(what, arrays):
@@ -218,14 +235,25 @@ def _read(what, value):
 
 
 def _read_file(what, file):
-    path = os.path.realpath(file.path)
+    try:
+        path = os.path.realpath(file.path)
+        os.fsencode(path).decode()  # as graph.json has to hold it
+    except ValueError as error:
+        raise ConfigError(f"{what}: {os.fspath(file.path)!r}: is no path in UTF-8: {error}") from error
     raw = not file.tensor and not path.endswith((".npy", ".npz"))
-    if raw and (file.dtype is None or file.shape is None):
+    shape = None if file.shape is None else [
+        _whole(f"{what}: shape", extent, "extents") for extent in file.shape]
+    offset = _whole(f"{what}: offset", file.offset, "a number of bytes")
+    if raw and not os.path.isfile(path):
+        raise ConfigError(f"{what}: {path}: there is no regular file")
+    if raw and (file.dtype is None or shape is None):
         raise ConfigError(f"{what}: {path}: a raw file needs dtype and shape")
-    shape = None if file.shape is None else [int(extent) for extent in file.shape]
-    if not raw and file.dtype is not None and shape is None:
-        _, shape, _ = find_array((path, None, None, 0, file.tensor))
-    dtype, shape, offset = find_array((path, file.dtype, shape, file.offset, file.tensor))
+    try:
+        if not raw and file.dtype is not None and shape is None:
+            _, shape, _ = find_array((path, None, None, 0, file.tensor))
+        dtype, shape, offset = find_array((path, file.dtype, shape, offset, file.tensor))
+    except Error as error:
+        raise type(error)(f"{what}: {error}", error.code) from None
     return _File(path, dtype, tuple(shape), offset, file.tensor, raw)
 
 
@@ -348,11 +376,15 @@ def _is_sorted(row, label):
 
 def _count_nodes(num_nodes, given, pairs):
     if num_nodes is not None:
-        return _whole("num_nodes", num_nodes)
+        return _whole("num_nodes", num_nodes, most=_MOST_NODES)
     for name, array in given.items():
         if name == "node_label" or name.startswith("node_feature/"):
             return array.shape[0]
-    return int(pairs.max()) + 1 if pairs.size else 0
+    nodes = int(pairs.max()) + 1 if pairs.size else 0
+    if nodes > _MOST_NODES:
+        raise ConfigError(f"edge_index: there is a number {nodes - 1}, expected numbers below "
+                          f"{_MOST_NODES}")
+    return nodes
 
 
 def _narrow(numbers, nodes):
@@ -410,8 +442,12 @@ def _check_rows(name, array, nodes, edges):
 
 
 def _write(folder, nodes, edges, rows, edge_labels, node_labels, arrays):
-    folder.mkdir(parents=True, exist_ok=True)
-    if any(folder.iterdir()):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        empty = not any(folder.iterdir())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"folder {folder} cannot be made: {error}") from error
+    if not empty:
         raise ConfigError(f"folder {folder} is not empty; choose another one")
     try:
         for name in arrays:
@@ -420,9 +456,8 @@ def _write(folder, nodes, edges, rows, edge_labels, node_labels, arrays):
                                 f"begins with no digit and has at most 64 characters")
         linked = {}
         described = {name: _place(folder, name, array, linked) for name, array in arrays.items()}
-        labels = [None if names is None else [str(one) for one in names]
-                  for names in (edge_labels, node_labels)]
-        return seal_graph(str(folder), nodes, edges, rows == "target", *labels, described)
+        return seal_graph(str(folder), nodes, edges, rows == "target", edge_labels, node_labels,
+                          described)
     except BaseException:
         for entry in folder.iterdir():  # the folder was empty
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
