@@ -18,17 +18,6 @@ namespace {
 /// Values of an operand begin at a multiple of this.
 constexpr std::size_t kOperandAlignment = 8;
 
-/// An error of a program as one of a batch. It begins with the name of a tensor.
-Status ErrorOfBatch(const PackedBatch& packed, const Status& why) {
-  if (why.code() == StatusCode::kInternal || why.code() == StatusCode::kResourceExhausted) {
-    return why.WithContext("tensor");
-  }
-  return DataLoss(fmt::format(
-      "tensor {}, in the batch of epoch {} from place {} on: the values do not suit the pipeline; "
-      "change its tensors, or leave such examples out with `filter` or `exclude`",
-      why.message(), packed.info().epoch, packed.info().first_example));
-}
-
 void CopyValues(std::span<const std::byte> from, std::byte* to) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
 }
@@ -298,7 +287,7 @@ Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
                                 std::vector<ComputedPlace>& places) {
   SetInputs(packed, rows);
   const auto shapes = computation_.program_->Shapes(inputs_, std::nullopt, memory_);
-  if (!shapes.ok()) return ErrorOfBatch(packed, shapes.status());
+  if (!shapes.ok()) return ErrorOfBatch(packed.info(), shapes.status());
   places.resize(computation_.computed_.size());
   for (std::size_t i = 0; i < shapes->size(); ++i) {
     const TensorView& view = (*shapes)[i];
@@ -342,7 +331,7 @@ Status BatchComputation::Run(const PackedBatch& packed,
     return values.first(own);
   };
   if (const Status status = computation_.program_->Run(inputs_, run, memory_); !status.ok()) {
-    return ErrorOfBatch(packed, status);
+    return ErrorOfBatch(packed.info(), status);
   }
   return OkStatus();
 }

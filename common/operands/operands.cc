@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "common/batch/layout/dtype_visit.h"
 #include "common/batch/layout/tensor_table.h"
 
@@ -98,6 +100,16 @@ std::vector<bool> WithCompanions(std::span<const TensorSpec> tensors, std::vecto
     }
   }
   return chosen;
+}
+
+Status ErrorOfBatch(const BatchInfo& info, const Status& why) {
+  if (why.code() == StatusCode::kInternal || why.code() == StatusCode::kResourceExhausted) {
+    return why.WithContext("tensor");
+  }
+  return DataLoss(fmt::format(
+      "tensor {}, in the batch of epoch {} from place {} on: the values do not suit the pipeline; "
+      "change its tensors, or leave such examples out with `filter` or `exclude`",
+      why.message(), info.epoch, info.first_example));
 }
 
 OperandViews::OperandViews(std::span<const TensorSpec> tensors, std::span<const Operand> operands)

@@ -32,6 +32,10 @@ std::vector<Operand> OperandsOf(std::span<const TensorSpec> tensors);
 /// what names nodes by them, and the tensors of a group of edges come together. Pure function.
 std::vector<bool> WithCompanions(std::span<const TensorSpec> tensors, std::vector<bool> chosen);
 
+/// The error of a program over the operands of a batch, as all that run one say it. DataLoss, with
+/// the batch's place, if the program could not take a value. `why` begins with a tensor's name.
+Status ErrorOfBatch(const BatchInfo& info, const Status& why);
+
 /// Views of operands in one batch after another. Keeps its memory; not thread-safe.
 class OperandViews {
  public:

@@ -319,11 +319,8 @@ Status TensorPlan::Compute(const BatchWriter& writer, Scratch& scratch,
     computed.splits.assign(tensor.splits.begin(), tensor.splits.end());
     return std::span(reinterpret_cast<std::byte*>(computed.words.data()), computed.bytes);
   };
-  if (Status status = program_.Run(scratch.views_.Of(writer), run, scratch.memory_); !status.ok()) {
-    // The same values fail at every worker.
-    return OutOfRange(fmt::format("tensor {}", status.message()));
-  }
-  return OkStatus();
+  const Status status = program_.Run(scratch.views_.Of(writer), run, scratch.memory_);
+  return status.ok() ? status : ErrorOfBatch(writer.info(), status);
 }
 
 Result<std::shared_ptr<const PackedBatch>> TensorPlan::Seal(const BatchWriter& writer,

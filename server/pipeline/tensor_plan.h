@@ -79,7 +79,7 @@ class TensorPlan {
   /// What takes time in Compute, as Program::parts.
   const std::vector<std::string>& parts() const { return program_.parts(); }
   /// Computes the tensors of what `writer` holds. `observer` may be null. Errors are those of
-  /// BatchWriter::CheckComplete; OutOfRange, with the tensor's name, if a value cannot be computed.
+  /// BatchWriter::CheckComplete and of ErrorOfBatch.
   Status Compute(const BatchWriter& writer, Scratch& scratch,
                  ProgramObserver* observer = nullptr) const;
   /// Makes a batch of what `writer` holds and Compute made of it. ResourceExhausted if there is no

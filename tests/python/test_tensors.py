@@ -61,9 +61,11 @@ def test_what_a_pipeline_computes_is_nested_and_padded_in_torch(dataset):
     assert batch["hot"].torch().dtype == torch.uint8
 
 
-def test_a_value_that_cannot_be_computed_is_a_data_error(connect):
-    wrong = {"tensors": {"hot": {"one_hot": "node_label", "depth": 1, "at": "consumer"}},
-             "output": ["hot"]}
-    session = connect(pipeline(**wrong))
-    with pytest.raises(millrace.DataError, match="tensor hot: one_hot: expected numbers from -1"):
-        next(iter(session.next_epoch()))
+@pytest.mark.parametrize("place", ["worker", "consumer"])
+def test_a_value_that_cannot_be_computed_is_a_data_error(connect, dataset, place):
+    wrong = pipeline(tensors={"hot": {"one_hot": "node_label", "depth": 1, "at": place}},
+                     output=["hot"])
+    for session in (connect(wrong, job=f"wrong at {place}"), millrace.reference(wrong, dataset)):
+        with pytest.raises(millrace.DataError, match="tensor hot: one_hot: expected numbers from "
+                                                     "-1.*the values do not suit the pipeline"):
+            next(iter(session.next_epoch()))
