@@ -87,6 +87,17 @@ Status CheckNodesTravel(const std::vector<TensorSpec>& source, const EdgeGroup& 
                   fmt::join(names, ", ")));
 }
 
+/// The parameters by which an output is padded. A pipeline writes `.` for `/` in its name.
+const OperationParams& PadOf(const TensorsPart& part, const std::string& output) {
+  return std::find_if(part.pads.begin(), part.pads.end(),
+                      [&](const auto& pad) {
+                        return std::equal(
+                            pad.first.begin(), pad.first.end(), output.begin(), output.end(),
+                            [](char a, char b) { return a == b || (a == '.' && b == '/'); });
+                      })
+      ->second;
+}
+
 /// A definition that gives `input` another name.
 TensorDefinition Alias(const std::string& name, const std::string& input, DType dtype) {
   return {name, "cast", {input}, OperationParams({{"dtype", std::string(DTypeName(dtype))}})};
@@ -260,12 +271,7 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
   for (const TensorOutput& output : graph_.outputs()) {
     const TensorNode& node = nodes[output.node];
     text.outputs->push_back(output.name);
-    // A user writes the / of a name as a dot.
-    std::string written = output.name;
-    std::replace(written.begin(), written.end(), '/', '.');
-    if (const auto pad = part.pads.find(written); pad != part.pads.end()) {
-      text.pads.emplace(output.name, pad->second);
-    }
+    if (output.pad) text.pads.emplace(output.name, PadOf(part, output.name));
     if (output.name == node.name) continue;
     if (travels[output.node]) {
       if (defined.insert(output.name).second) {

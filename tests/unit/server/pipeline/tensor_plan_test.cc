@@ -196,6 +196,24 @@ TEST_CASE("outputs of the source come with what cuts them, and need no program o
   CHECK(ErrorOf(part) == "output: names no tensor");
 }
 
+TEST_CASE("the most bytes of an example are the source's and those of what is computed",
+          "[tensor_plan]") {
+  TensorsPart part;
+  part.definitions = {
+      {"flag", "slice", {"d"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})},
+      {"bits", "bits", {"d"}}};
+  part.definitions[0].at = part.definitions[1].at = RunPlace::kWorker;
+  part.outputs = {{"flag", "bits"}};
+  CHECK(Compiled(part)->MaxExampleBytes(100) == 100 + 1 + 16);
+  CHECK(Compiled(part)->MaxExampleBytes(0) == 0);
+  CHECK(Compiled(part)->MaxExampleBytes(~std::uint64_t{0}) == ~std::uint64_t{0});
+  // Nobody knows how long a row is.
+  part.definitions = {
+      {"first", "slice", {"x"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+  part.outputs = {{"first"}};
+  CHECK(Compiled(part)->MaxExampleBytes(100) == 0);
+}
+
 TEST_CASE("what only an operation reads travels, and is named as no output", "[tensor_plan]") {
   TensorsPart part;
   part.definitions = {Cast("y", "n", "float64")};
@@ -247,6 +265,25 @@ TEST_CASE("a tensor whose name has a slash is padded too", "[tensor_plan]") {
   CHECK(tensors[0].packed.kind == TensorKind::kDense);
   CHECK(tensors[0].packed.inner == std::vector<std::uint64_t>{4});
   CHECK(tensors[1].packed.path == "some.text.length");
+}
+
+TEST_CASE("a source's tensor is padded by either spelling of its name", "[tensor_plan]") {
+  std::vector<TensorSpec> source = {Kept("a/b", DType::kUint8, {}, "splits", "values"),
+                                    SplitsOf("splits")};
+  for (const std::string name : {"a.b", "a/b"}) {
+    TensorsPart part;
+    part.outputs = {{name}};
+    part.pads[name] = OperationParams({{"multiple", std::int64_t{4}}});
+    const auto plan = TensorPlan::Compile(part, source, ExpandSpec{}).value();
+    REQUIRE(plan->consumer().has_value());
+    const Delivery delivery =
+        Delivery::Make(plan->tensors(), *plan->consumer(), DType::kInt32).value();
+    const auto delivered = delivery.Tensors(plan->tensors());
+    REQUIRE(delivered.size() == 2);
+    CHECK(delivered[0].packed.path == "a.b.length");
+    CHECK(delivered[1].packed.path == "a/b");
+    CHECK(delivered[1].packed.kind == TensorKind::kDense);
+  }
 }
 
 TEST_CASE("pad to the bound of a class is refused, because batches have no classes",
@@ -412,6 +449,12 @@ TEST_CASE("errors begin with the place where the fault was written", "[tensor_pl
   CHECK(ErrorOf(part) == "node_label: the source has a tensor of this name");
   part.definitions = {Cast("text_splits", "x", "uint8")};
   CHECK(ErrorOf(part) == "text_splits: the source has a tensor of this name");
+  part.definitions = {
+      {"node", "slice", {"text"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+  part.definitions.front().at = RunPlace::kWorker;
+  part.outputs = {{"node", "node_label"}};
+  CHECK(ErrorOf(part) ==
+        "node: a tensor that travels beside it is called node_splits too; choose another name");
 }
 
 }  // namespace
