@@ -1,4 +1,5 @@
-// view: the same bytes as values of another type, little endian.
+// view: the same bytes as values of another type, little endian. A bool is whether a byte differs
+// from 0, because batches have no other bools than 0 and 1.
 
 #include <fmt/core.h>
 
@@ -27,8 +28,9 @@ OperationType ViewOperation() {
       return InvalidArgument(
           fmt::format("dtype: '{}' is no type", context.params.GetText("dtype")));
     }
+    const bool as_bools = *dtype == DType::kBool && input.dtype != DType::kBool;
     LoopStep step{input, ViewStep{}};
-    step.output.dtype = *dtype;
+    step.output.dtype = as_bools ? DType::kUint8 : *dtype;
     const std::uint32_t from = DTypeSize(input.dtype);
     const std::uint32_t to = DTypeSize(*dtype);
     if (from != to) {
@@ -43,7 +45,12 @@ OperationType ViewOperation() {
       step.output.inner.back() = static_cast<std::uint32_t>(bytes / to);
     }
     BoundOperation bound;
-    bound.steps.push_back(std::move(step));
+    bound.steps.push_back(step);
+    if (as_bools) {
+      step.output.dtype = DType::kBool;
+      step.what = ValueStep{};
+      bound.steps.push_back(step);
+    }
     return bound;
   };
   return operation;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -172,6 +173,39 @@ TEST_CASE("a view reads the same bytes as another type", "[operations]") {
         "out: dtype: int64 needs a fixed last axis of a multiple of 8 bytes, got uint8[batch, 4]");
   CHECK(ErrorOf("view", {bytes}, {{"dtype", std::string("int")}}) ==
         "out: dtype: 'int' is no type");
+}
+
+TEST_CASE("a view as bools is whether each byte differs from 0", "[operations]") {
+  const Tensor words = Dense<std::uint16_t>("uint16[2]", 2, {0x0200, 0, 1, 0xff80});
+  const Tensor bools = RunOperation("view", {words}, {{"dtype", std::string("bool")}}).value();
+  CHECK(bools.TypeText() == "bool[batch, 4]");
+  CHECK(bools.Values<std::uint8_t>() == Bytes{0, 1, 0, 0, 1, 0, 1, 1});
+  const Tensor bytes = Ragged<std::uint8_t>("bytes[*]", {{2, 0}, {}, {255}});
+  CHECK(RunOperation("view", {bytes}, {{"dtype", std::string("bool")}})
+            .value()
+            .Values<std::uint8_t>() == Bytes{1, 0, 1});
+}
+
+/// The error of an operation on inputs of this type, whatever their values.
+std::string BindingError(const std::string& operation, TensorType type, std::size_t inputs,
+                         std::map<std::string, OperationValue> params) {
+  const std::vector<TensorType> types(inputs, type);
+  const auto bound = BindOperation(*OperationTable::Default().Find(operation), types,
+                                   OperationParams(std::move(params)));
+  return bound.ok() ? "no error" : bound.status().message();
+}
+
+TEST_CASE("an axis that would be too long is refused, also if its length wraps", "[operations]") {
+  // A row of a source may have more values than one of an operation.
+  TensorType type;
+  type.inner = {(1U << 29) + 1};
+  CHECK(BindingError("bits", type, 1, {}) ==
+        "bits: expected at most 33554432 bytes in a row or element");
+  type.dtype = DType::kUint64;
+  CHECK(BindingError("view", type, 1, {{"dtype", std::string("uint8")}})
+            .starts_with("dtype: uint8 needs a fixed last axis"));
+  type.inner = {1U << 28};
+  CHECK(BindingError("concat", type, 17, {}) == "concat: an axis of 4563402752 is too long");
 }
 
 TEST_CASE("operations work on no rows", "[operations]") {
