@@ -23,10 +23,7 @@ std::string Known(const GraphDataset& dataset, std::string_view prefix) {
 
 /// InvalidArgument if rows of an array cannot stand in a batch.
 Status CheckRow(std::string_view key, const GraphArray& array, const TensorSpec& spec) {
-  if (spec.inner.size() > kMaxInner) {
-    return InvalidArgument(fmt::format("{}: {} has rows of {} dimensions, expected at most {}", key,
-                                       array.Where(), spec.inner.size(), kMaxInner));
-  }
+  static_assert(kMaxArrayDimensions - 1 <= kMaxInner);
   std::uint64_t values = 1;
   for (const std::uint64_t extent : spec.inner) {
     if (extent == 0) {
@@ -47,9 +44,10 @@ Status CheckRow(std::string_view key, const GraphArray& array, const TensorSpec&
 
 const GraphArray* FindTarget(const GraphDataset& dataset, const ExampleList& list,
                              std::string_view target) {
-  if (!list.roots && dataset.Find("roots/" + list.name) != nullptr) return nullptr;
-  const GraphArray* const array = dataset.Find(fmt::format("targets/{}/{}", list.name, target));
-  return array == nullptr || array->rows() != list.examples ? nullptr : array;
+  const bool of_roots = dataset.Find("roots/" + list.name) != nullptr;
+  const bool of_graphs = !of_roots && dataset.Find("graphs/" + list.name) != nullptr;
+  if (list.roots ? of_graphs : of_roots) return nullptr;
+  return dataset.Find(fmt::format("targets/{}/{}", list.name, target));
 }
 
 Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,

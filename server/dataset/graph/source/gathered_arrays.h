@@ -34,7 +34,8 @@ struct ExampleList {
 };
 
 /// The array targets/NAME/`target` of the list, or nullptr. If roots and graphs have a list of the
-/// same name, the targets are those of the roots.
+/// same name, the targets are those of the roots. If only graphs have one, they are not those of
+/// `roots: all`, which needs no list.
 const GraphArray* FindTarget(const GraphDataset& dataset, const ExampleList& list,
                              std::string_view target);
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,39 @@ TEST_CASE("features and targets come with small graphs", "[gathered]") {
   CHECK(ValuesAs<float>(*batch, "target/y") == Floats{2.5, 1.5, 0.5});
 }
 
+TEST_CASE("targets are those of roots, or else of graphs, and only then of all nodes",
+          "[gathered]") {
+  const auto folder_with = [](bool roots, bool graphs) {
+    auto folder = std::make_unique<GraphFolder>(2, 0);
+    folder->Add<std::int64_t>("indptr", DType::kInt64, {0, 0, 0});
+    folder->Add<std::int32_t>("indices", DType::kInt32, {});
+    folder->Add<std::int64_t>("node_feature/y", DType::kInt64, {7, 8});
+    folder->Add<std::int64_t>("targets/all/y", DType::kInt64, {5, 6});
+    if (roots) folder->Add<std::int64_t>("roots/all", DType::kInt64, {1, 0});
+    // As many graphs as nodes.
+    if (graphs) folder->Add<std::int64_t>("graphs/all", DType::kInt64, {0, 0, 2});
+    REQUIRE(folder->Seal().ok());
+    return folder;
+  };
+  const auto targets_of = [](const GraphFolder& folder, const char* source) {
+    const auto made =
+        test::MustMake(folder.dir.path(), PartsWith(source, "all", {.targets = {"y"}}));
+    const bool has_column = made->FindColumn("target.y").ok();
+    BufferPool pool;
+    const Numbers values = test::Values(**test::Build(*made, {0, 1}, pool), "target/y");
+    CHECK(has_column == (values == Numbers{5, 6}));
+    return values;
+  };
+  CHECK(targets_of(*folder_with(false, false), "roots") == Numbers{5, 6});
+  CHECK(targets_of(*folder_with(true, false), "roots") == Numbers{5, 6});
+  CHECK(targets_of(*folder_with(true, true), "roots") == Numbers{5, 6});
+  const auto graphs_only = folder_with(false, true);
+  CHECK(targets_of(*graphs_only, "roots") == Numbers{7, 8});
+  CHECK(targets_of(*graphs_only, "graphs") == Numbers{5, 6});
+  const auto both = folder_with(true, true);
+  CHECK_FALSE(test::Make(both->dir.path(), PartsWith("graphs", "all", {.targets = {"y"}})).ok());
+}
+
 TEST_CASE("rows that are edges into their node give tensors that go the way of the edge",
           "[gathered]") {
   test::SmallGraphFolder folder;
@@ -188,6 +222,25 @@ TEST_CASE("rows without values are refused by array", "[gathered]") {
              Contains("node_feature/none.npy (array node_feature/none) has rows without values"));
 }
 
+TEST_CASE("rows that are too large for a batch are refused by array", "[gathered]") {
+  const auto error = [](std::vector<std::uint64_t> row) {
+    GraphFolder folder(0, 0);  // so that the rows need no file as large
+    folder.Add<std::int64_t>("indptr", DType::kInt64, {0});
+    folder.Add<std::int32_t>("indices", DType::kInt32, {});
+    folder.Add<std::int32_t>("roots/some", DType::kInt32, {});
+    row.insert(row.begin(), 0);
+    folder.Add<std::uint8_t>("node_feature/x", DType::kUint8, {}, row);
+    REQUIRE(folder.Seal().ok());
+    return test::Make(folder.dir.path(), PartsWith("roots", "some", {.features = {"x"}}))
+        .status()
+        .message();
+  };
+  CHECK(error({1 << 15, 1 << 15}).empty());
+  CHECK_THAT(error({1 << 15, (1 << 15) + 1}), Contains("node_feature/x.npy (array node_feature/x) "
+                                                       "has too large rows"));
+  CHECK_THAT(error({(1 << 30) + 1}), Contains("has too large rows"));
+}
+
 TEST_CASE("a bool that is neither 0 nor 1 is named", "[gathered]") {
   const FeatureFolder folder;
   test::OverwriteValue<std::uint8_t>(folder.dir / "node_feature/known.npy", 3, 7);
@@ -199,6 +252,10 @@ TEST_CASE("a bool that is neither 0 nor 1 is named", "[gathered]") {
   CHECK(status.code() == StatusCode::kDataLoss);
   CHECK_THAT(status.message(), Contains("node_feature/known.npy (array node_feature/known): number "
                                         "3 is 7, expected 0 or 1"));
+  test::OverwriteValue<std::uint8_t>(folder.dir / "node_feature/known.npy", 3, 2);
+  CHECK_THAT(test::Build(*source, {1}, pool).status().message(), Contains("number 3 is 2"));
+  test::OverwriteValue<std::uint8_t>(folder.dir / "node_feature/known.npy", 3, 1);
+  CHECK(test::Build(*source, {1}, pool).ok());
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
