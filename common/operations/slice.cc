@@ -19,7 +19,7 @@ struct Range {
 
 Range Clipped(std::int64_t a, std::int64_t b, std::int64_t length) {
   const auto bound = [&](std::int64_t at) {
-    return std::clamp<std::int64_t>(at < 0 ? std::max(at, -length) + length : at, 0, length);
+    return std::clamp<std::int64_t>(at < 0 ? at + length : at, 0, length);
   };
   const std::int64_t begin = bound(a);
   return {begin, std::max(begin, bound(b))};

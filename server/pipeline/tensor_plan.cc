@@ -263,7 +263,6 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
     }
     text.definitions.push_back(std::move(definition));
   };
-  bool changes = travels_unasked_;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     if (!waist_.at_consumer[node] || nodes[node].implicit) continue;
     define(nodes[node].name, node);
@@ -283,10 +282,8 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
   }
   std::sort(text.definitions.begin(), text.definitions.end(),
             [](const TensorDefinition& a, const TensorDefinition& b) { return a.name < b.name; });
-  // Whatever travels and is no output has to be named, or else it would be delivered.
-  std::set<std::string> delivered(text.outputs->begin(), text.outputs->end());
-  for (const std::size_t node : waist_.tensors) changes |= !delivered.contains(nodes[node].name);
-  if (!changes && text.definitions.empty() && text.pads.empty() && !part.graph_pad) return;
+  // Otherwise every output travels, and nothing else does.
+  if (text.definitions.empty() && text.pads.empty() && !travels_unasked_ && !part.graph_pad) return;
   consumer_ = std::move(text);
   consumer_->graph_pad = part.graph_pad;
   consumer_->source_tensors = static_cast<std::size_t>(

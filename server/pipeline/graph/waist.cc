@@ -112,7 +112,7 @@ std::vector<std::size_t> LeastCut(std::span<const WaistTensor> tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const WaistTensor& tensor = tensors[i];
     assert(!tensor.at_worker || !tensor.at_consumer);
-    network.Join(in(i), out(i), tensor.at_consumer ? kUnlimited : tensor.weight);
+    network.Join(in(i), out(i), tensor.weight);
     if (tensor.at_worker) network.Join(worker, in(i), kUnlimited);
     if (tensor.at_consumer) network.Join(in(i), consumer, kUnlimited);
     if (tensor.output) network.Join(out(i), consumer, kUnlimited);

@@ -153,15 +153,11 @@ std::optional<std::string> PlaceOfText(const WrittenValue& written,
   }
   std::string_view line = lines[static_cast<std::size_t>(mark.line - 1)];
   line.remove_prefix(std::min(static_cast<std::size_t>(mark.column - 1), line.size()));
-  std::string_view closing;
   if (node.quoted && !line.empty()) {
-    closing = line.substr(0, 1);
     line.remove_prefix(1);
     ++mark.column;
   }
   if (!line.starts_with(node.scalar)) return std::nullopt;
-  line.remove_prefix(node.scalar.size());
-  if (!line.starts_with(closing)) return std::nullopt;
   return written.layer.At(mark);
 }
 

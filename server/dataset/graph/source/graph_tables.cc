@@ -100,7 +100,7 @@ void GraphTables::FindLookups() {
     bool fits = true;
     for (std::size_t axis = 1; axis < array->type.shape.size(); ++axis) {
       const std::uint64_t extent = array->type.shape[axis];
-      fits = fits && extent > 0 && extent <= kMaxExtent;
+      fits = fits && extent <= kMaxExtent;
       type.inner.push_back(static_cast<std::uint32_t>(extent));
     }
     if (fits && CheckTensorType(type).ok()) lookup_types_.emplace(entry.first, std::move(type));
