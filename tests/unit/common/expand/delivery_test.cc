@@ -349,36 +349,59 @@ TEST_CASE("a bool that is neither 0 nor 1 is found before anything is computed",
         "tensor flag: value 2 at element 0 of a bool: expected 0 or 1");
 }
 
-TEST_CASE("a padded integer that does not fit int32 asks for int64", "[delivery]") {
+/// One row of two integers, as narrow as they are.
+std::vector<TensorSpec> BigTensors(DType dtype) {
   std::vector<TensorSpec> tensors(2);
   tensors[0].path = tensors[0].dimension = "big";
   tensors[0].kind = TensorKind::kRaggedValues;
-  tensors[0].dtype = DType::kUint32;
-  tensors[0].max = 0xffffffff;
+  tensors[0].dtype = dtype;
+  tensors[0].max = DTypeMax(dtype);
   tensors[0].splits = tensors[1].path = "big_splits";
   tensors[1].kind = TensorKind::kSplits;
   tensors[1].max = 255;
   tensors[1].dimension = "batch+1";
-  BufferPool pool;
-  auto writer = BatchWriter::Create(tensors, {}, pool).value();
+  return tensors;
+}
+
+std::shared_ptr<const PackedBatch> PackBig(DType dtype, std::int64_t second, BufferPool& pool) {
+  auto writer = BatchWriter::Create(BigTensors(dtype), {}, pool).value();
   writer.Begin({}, 0, 0, 1);
   writer.AppendOne(0, 5);
-  writer.AppendOne(0, 0xfffffffe);
+  writer.AppendOne(0, second);
   writer.EndExample(ExampleId(0));
-  const auto packed = writer.Seal().value();
-  const auto delivered = [&](DType index_dtype) {
-    const ConsumerProgram text = ProgramText({}, {"big"}, {{"big", {}}});
-    return Expand(*packed, Delivery::Make(tensors, text, index_dtype).value(), pool);
-  };
-  const auto narrow = delivered(DType::kInt32);
+  return writer.Seal().value();
+}
+
+Result<std::shared_ptr<const DeliveredBatch>> PaddedBig(const PackedBatch& packed, DType dtype,
+                                                        DType index_dtype, BufferPool& pool) {
+  const ConsumerProgram text = ProgramText({}, {"big"}, {{"big", {}}});
+  return Expand(packed, Delivery::Make(BigTensors(dtype), text, index_dtype).value(), pool);
+}
+
+TEST_CASE("a padded integer that does not fit int32 asks for int64", "[delivery]") {
+  BufferPool pool;
+  const auto packed = PackBig(DType::kUint32, 0xfffffffe, pool);
+  const auto narrow = PaddedBig(*packed, DType::kUint32, DType::kInt32, pool);
   REQUIRE_FALSE(narrow.ok());
   CHECK(narrow.status().code() == StatusCode::kOutOfRange);
   CHECK(narrow.status().message() ==
         "tensor big: value 4294967294 at element 1 does not fit int32; open the session with "
         "`index_dtype: int64`");
-  const auto wide = delivered(DType::kInt64);
+  const auto wide = PaddedBig(*packed, DType::kUint32, DType::kInt64, pool);
   REQUIRE(wide.ok());
   CHECK(AllValues(**wide, "big") == test::Ints{5, 0xfffffffe});
+}
+
+TEST_CASE("a padded integer of 64 bits does not fit int32 if its lower half would", "[delivery]") {
+  BufferPool pool;
+  const auto packed = PackBig(DType::kUint64, 6, pool);
+  const auto copy = test::CopyOf(packed->bytes(), pool);
+  const auto at = static_cast<std::size_t>(packed->tensor_bytes(0).data() - packed->bytes().data());
+  std::memset(copy->data() + at + 8, 0xff, 8);
+  const auto damaged = PackedBatch::Parse(copy, packed->bytes().size()).value();
+  CHECK(PaddedBig(*packed, DType::kUint64, DType::kInt32, pool).ok());
+  CHECK(PaddedBig(*damaged, DType::kUint64, DType::kInt32, pool).status().code() ==
+        StatusCode::kOutOfRange);
 }
 
 TEST_CASE("a batch with other tensors than its plan is data loss", "[delivery]") {

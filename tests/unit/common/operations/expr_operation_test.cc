@@ -109,6 +109,9 @@ TEST_CASE("rows of an expression agree in their extents", "[operations]") {
         "out: expr: c is int64[batch, *], and a is int64[batch, 2]; expected rows of the same "
         "extents, or of one value");
   CHECK_THAT(ExprError("c * d", sources), Catch::Contains("d is int64[batch, *, 2]"));
+  CHECK(ExprError("d - a", sources) ==
+        "out: expr: d is int64[batch, *, 2], and a is int64[batch, 2]; expected rows of the same "
+        "extents, or of one value");
 }
 
 TEST_CASE("ragged tensors of other lengths are found when values are there", "[operations]") {

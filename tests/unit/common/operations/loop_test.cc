@@ -10,12 +10,15 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "common/operations/after_steps.h"
+#include "common/operations/program.h"
 #include "tests/unit/common/operations/reference.h"
 #include "tests/unit/common/operations/run_graph.h"
 
@@ -324,6 +327,156 @@ TEST_CASE("units larger than a block are done in parts", "[loop]") {
   CHECK(run("bits", {}).values == PlainBits(in, false).values);
   CHECK(run("bits", {{"order", std::string("lsb")}, {"dtype", std::string("float32")}}).values ==
         PlainCast(PlainBits(in, true), DType::kFloat32).values);
+}
+
+/// Runs definitions t1, t2, … of which each reads the one before; gives the last one.
+PlainTensor RunChain(const test::Tensor& source, std::vector<TensorDefinition> chain) {
+  TensorGraphText text;
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    chain[i].name = Name(i + 1);
+    chain[i].inputs = {i == 0 ? "source" : Name(i)};
+  }
+  text.definitions = chain;
+  text.outputs = {{Name(chain.size())}};
+  return PlainTensor::From(
+      test::RunGraph(text, {{"source", source}}).value().at(Name(chain.size())));
+}
+
+TensorDefinition Step(std::string operation, std::map<std::string, OperationValue> params) {
+  return {"", std::move(operation), {}, OperationParams(std::move(params))};
+}
+
+using Values = std::vector<std::uint64_t>;
+
+TEST_CASE("offsets go with the values that are moved after them", "[loop]") {
+  const test::Tensor in = test::Dense<std::uint8_t>("uint8[3]", 2, {0, 0, 0, 1, 1, 1});
+  CHECK(RunChain(in, {Step("cast",
+                           {{"dtype", std::string("int16")}, {"offset", test::Ints{10, 20, 30}}}),
+                      Step("take", {{"index", test::Ints{2, 0, -1}}})})
+            .values == Values{30, 10, 30, 31, 11, 31});
+}
+
+TEST_CASE("bits of bits are bits of the bytes 0 and 1", "[loop]") {
+  const test::Tensor in = test::Dense<std::uint8_t>("bytes[1]", 1, {0xa0});
+  Values expected(64, 0);
+  expected[7] = expected[23] = 1;
+  CHECK(RunChain(in, {Step("bits", {}), Step("bits", {})}).values == expected);
+}
+
+TEST_CASE("bits of a ragged tensor are moved within a bit, not within a byte", "[loop]") {
+  const test::Tensor in = test::Ragged<std::uint8_t>("bytes[*]", {{0x81}, {}, {0x7f, 0}});
+  const PlainTensor out =
+      RunChain(in, {Step("bits", {{"shape", test::Ints{1}}}),
+                    Step("take", {{"index", test::Ints{0, 0}}, {"axis", std::int64_t{2}}})});
+  CHECK(out.splits == test::Ints{0, 8, 8, 24});
+  Values expected;
+  for (const std::uint64_t byte : {0x81, 0x7f, 0}) {
+    for (int bit = 7; bit >= 0; --bit) expected.insert(expected.end(), 2, byte >> bit & 1);
+  }
+  CHECK(out.values == expected);
+}
+
+TEST_CASE("bits are taken from any places, of which groups are alike or not", "[loop]") {
+  Random random(8);
+  PlainTensor in;
+  in.type = ParseTensorType("bytes[9]").value();
+  in.rows = 3;
+  for (int i = 0; i < 27; ++i) in.values.push_back(random.Word() % 256);
+  // Groups of eight bits: each a byte on, or a bit on, or somewhere else.
+  for (const std::int64_t step : {8, 9, 1, 16, 7}) {
+    test::Ints index;
+    for (std::int64_t group = 0; group < 4; ++group) {
+      for (std::int64_t bit = 0; bit < 8; ++bit) index.push_back(step * group + bit);
+    }
+    for (const char* const dtype : {"uint8", "float32", "int64"}) {
+      const PlainTensor out = RunChain(
+          in.ToTensor(),
+          {Step("bits", {}), Step("take", {{"index", index}, {"dtype", std::string(dtype)}})});
+      CHECK(out.values ==
+            PlainCast(PlainTake(PlainBits(in, false), 0, index), *DTypeFromName(dtype)).values);
+    }
+  }
+}
+
+TEST_CASE("values are taken from near and from far", "[loop]") {
+  Random random(9);
+  for (const char* const text : {"uint8[96]", "uint16[96]", "uint32[96]"}) {
+    PlainTensor in;
+    in.type = ParseTensorType(text).value();
+    in.rows = 5;
+    for (int i = 0; i < 5 * 96; ++i) in.values.push_back(random.Word() % 256);
+    const auto bytes = static_cast<std::int64_t>(DTypeSize(in.type.dtype));
+    // The last of 16 bytes lies 15, 16, 31, 32 or 33 bytes after the first.
+    for (const std::int64_t last : {15, 16, 31, 32, 33}) {
+      test::Ints index;
+      for (std::int64_t group = 0; group < 3; ++group) {
+        for (std::int64_t i = 0; i < 16 / bytes; ++i) index.push_back(8 * group + (i * 3) % 4);
+        index.back() = 8 * group + (last + bytes - 1) / bytes;
+        std::swap(index.back(), index[index.size() - 2]);
+      }
+      CHECK(RunChain(in.ToTensor(), {Step("take", {{"index", index}})}).values ==
+            PlainTake(in, 0, index).values);
+    }
+  }
+}
+
+TEST_CASE("neighbours and groups of bits go on from block to block", "[loop]") {
+  Random random(10);
+  PlainTensor in;
+  in.type = ParseTensorType("uint8[16, 16, 72]").value();
+  in.rows = 2;
+  for (int i = 0; i < 2 * 16 * 16 * 72; ++i) in.values.push_back(random.Word() % 256);
+  test::Ints whole(15);
+  std::iota(whole.begin(), whole.end(), 1);
+  CHECK(RunChain(in.ToTensor(), {Step("slice", {{"range", test::Ints{1, 16}}})}).values ==
+        PlainTake(in, 0, whole).values);
+  CHECK(RunChain(in.ToTensor(),
+                 {Step("slice", {{"range", test::Ints{1, 16}}, {"dtype", std::string("float64")}})})
+            .values == PlainCast(PlainTake(in, 0, whole), DType::kFloat64).values);
+  // 24 bits of each three bytes in an order of their own: no block has whole groups of that.
+  test::Ints order;
+  for (std::int64_t i = 0; i < 24; ++i) order.push_back(i * 7 % 24);
+  const PlainTensor bits = PlainBits(in, false);
+  PlainTensor groups = bits;
+  groups.type.inner = {16, 16, 24, 24};
+  for (const char* const dtype : {"uint8", "float32"}) {
+    CHECK(RunChain(in.ToTensor(), {Step("bits", {{"shape", test::Ints{16, 16, 24, 24}}}),
+                                   Step("take", {{"index", order},
+                                                 {"axis", std::int64_t{-1}},
+                                                 {"dtype", std::string(dtype)}})})
+              .values == PlainCast(PlainTake(groups, 3, order), *DTypeFromName(dtype)).values);
+  }
+}
+
+TEST_CASE("a large output may begin at any multiple of 8 bytes", "[loop]") {
+  Random random(6);
+  test::Tensor in{ParseTensorType("bytes[194]").value(), 200};
+  in.Resize(200 * 194);
+  for (std::uint64_t& word : in.words) word = random.Word();
+  TensorGraphText text;
+  text.definitions = {
+      {"bits", "bits", {"source"}, OperationParams({{"dtype", std::string("float32")}})}};
+  const std::vector<float> expected =
+      test::RunGraph(text, {{"source", in}}).value().at("bits").Values<float>();
+  REQUIRE(expected.size() * sizeof(float) > 1 << 20);
+  text.sources = {{"source", in.type}};
+  const TensorGraph graph = TensorGraph::Bind(text).value();
+  const std::vector<std::size_t> inputs = {0};
+  const std::vector<ProgramOutput> outputs = {{1}};
+  const Program program = Program::Compile(graph, inputs, outputs);
+  std::vector<std::uint64_t> words(expected.size() / 2 + 2);
+  for (const std::size_t first : {0, 1}) {
+    ProgramRun run;
+    run.read_soon = false;
+    run.room = [&](std::size_t, const TensorView&) -> Result<std::span<std::byte>> {
+      return std::as_writable_bytes(std::span(words))
+          .subspan(8 * first, expected.size() * sizeof(float));
+    };
+    const std::vector<TensorView> views = {in.View()};
+    ProgramMemory memory;
+    REQUIRE(program.Run(views, run, memory) == OkStatus());
+    CHECK(std::memcmp(words.data() + first, expected.data(), expected.size() * sizeof(float)) == 0);
+  }
 }
 
 /// One row of a dense tensor.

@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "common/operations/after_steps.h"
+#include "common/operations/pad.h"
 #include "tests/unit/common/operations/run_graph.h"
 
 namespace millrace {
@@ -129,6 +131,30 @@ TEST_CASE("squeeze, shape, scale and dtype come in this order", "[operations]") 
         "out: size: the operation has no such parameter");
 }
 
+TEST_CASE("a scale may be any number of the type that it is computed in", "[operations]") {
+  const Tensor x = Dense<std::int8_t>("int8[2]", 1, {1, 0});
+  const auto scaled = [&](const char* name, std::int64_t number) {
+    return RunOperation("reshape", {x}, {{"shape", Ints{2}}, {name, number}});
+  };
+  CHECK(scaled("scale", -128).value().Values<std::int8_t>() == std::vector<std::int8_t>{-128, 0});
+  CHECK(scaled("offset", 127).value().Values<std::int8_t>() == std::vector<std::int8_t>{-128, 127});
+  CHECK(scaled("scale", -129).status().message().starts_with("out: scale: the values"));
+  CHECK(scaled("offset", 128).status().message().starts_with("out: offset: the values"));
+}
+
+TEST_CASE("a scale is a finite number, or a list of such that is not empty", "[operations]") {
+  const Tensor x = Dense<float>("float32[2]", 1, {1, 2});
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::string expected = "out: scale: expected a number, or a list of numbers";
+  CHECK(ErrorOf("cast", {x}, {{"dtype", kFloat32}, {"scale", Weights{}}}) == expected);
+  CHECK(ErrorOf("cast", {x}, {{"dtype", kFloat32}, {"scale", Ints{}}}) == expected);
+  CHECK(ErrorOf("cast", {x}, {{"dtype", kFloat32}, {"scale", infinity}}) == expected);
+  CHECK(ErrorOf("cast", {x}, {{"dtype", kFloat32}, {"scale", Weights{0.5, -infinity}}}) ==
+        expected);
+  CHECK(ErrorOf("cast", {x}, {{"dtype", kFloat32}, {"offset", std::nan("")}}) ==
+        "out: offset: expected a number, or a list of numbers");
+}
+
 TEST_CASE("one_hot gives zeros for -1, and refuses other numbers outside", "[operations]") {
   const Tensor x = Dense<std::int32_t>("int32[2]", 2, {0, 2, -1, 1});
   const Tensor y = RunOperation("one_hot", {x}, {{"depth", std::int64_t{3}}}).value();
@@ -169,6 +195,11 @@ TEST_CASE("concat along a ragged axis joins the rows", "[operations]") {
   const Tensor joined = RunOperation("concat", {a, b}).value();
   CHECK(joined.splits == Ints{0, 3, 4, 6});
   CHECK(joined.Values<std::int32_t>() == Int32s{1, 4, 5, 6, 2, 3});
+  const Tensor pairs = Ragged<std::int32_t>("int32[*, 2]", {{1, 2}, {}, {3, 4}});
+  const Tensor triples = Ragged<std::int32_t>("int32[*, 3]", {{1, 2, 3}, {}, {}});
+  CHECK(ErrorOf("concat", {pairs, triples}) ==
+        "out: concat: int32[batch, *, 2] and int32[batch, *, 3] differ in more than the extent of "
+        "the axis");
 }
 
 TEST_CASE("stack makes a new axis", "[operations]") {
@@ -183,6 +214,10 @@ TEST_CASE("stack makes a new axis", "[operations]") {
         "out: axis: expected an axis from 1 to 2, got 0");
   CHECK(ErrorOf("stack", {a, Dense<float>("float32[2]", 2, {1, 2, 3, 4})}) ==
         "out: stack: expected inputs of one type, got int32[batch, 2] and float32[batch, 2]");
+  CHECK(ErrorOf("stack", {a, Dense<std::int32_t>("int32[3]", 2, {1, 2, 3, 4, 5, 6})}) ==
+        "out: stack: expected inputs of one type, got int32[batch, 2] and int32[batch, 3]");
+  CHECK(ErrorOf("stack", {a, b}, {{"axis", std::int64_t{3}}}) ==
+        "out: axis: expected an axis from 1 to 2, got 3");
 }
 
 TEST_CASE("ragged tensors are stacked if their rows are as long", "[operations]") {
@@ -220,6 +255,13 @@ TEST_CASE("lookup gives rows of a table by number", "[operations]") {
         "out: lookup: 'weights' has 3 rows, and a number is -1");
   CHECK(lookup(Dense<std::int8_t>("int8", 1, {0}), "other").status().message() ==
         "out: table: there is no table or array 'other'");
+  CHECK(lookup(Dense<float>("float32", 1, {0}), "weights").status().message() ==
+        "out: lookup: expected integers, got float32[batch]");
+  const Tensor ragged = Ragged<float>("float32[*]", {{1}, {}});
+  CHECK(RunOperation("lookup", {Dense<std::int8_t>("int8", 1, {0})},
+                     {{"table", std::string("words")}}, {{"words", ragged.View()}})
+            .status()
+            .message() == "out: table: the rows of 'words' are ragged");
 }
 
 /// Pads the tensor "x"; gives x and x.length.
@@ -243,6 +285,22 @@ TEST_CASE("pad makes a ragged tensor dense and keeps its lengths", "[operations]
   CHECK(five.at("x").TypeText() == "int32[batch, 5]");
   CHECK(RunPad(x, {{"to", std::string("bound")}}, 4).value().at("x").TypeText() ==
         "int32[batch, 4]");
+  // The longest row may be as long as that.
+  CHECK(RunPad(x, {{"to", std::int64_t{3}}}).value().at("x").Values<std::int32_t>() ==
+        plain.at("x").Values<std::int32_t>());
+  CHECK(RunPad(x, {{"to", std::string("bound")}}, 3).value().at("x").TypeText() ==
+        "int32[batch, 3]");
+}
+
+TEST_CASE("pad refuses an extent beyond any axis", "[operations]") {
+  const TensorType type = ParseTensorType("uint8[*]").value();
+  const Ints splits = {0, kMaxExtent};
+  const TensorView view = {&type, 1, {}, splits};
+  const auto extent = [&](std::int64_t multiple) {
+    return Pad::Bind(type, OperationParams({{"multiple", multiple}})).value().Extent(view, {});
+  };
+  CHECK(extent(1).value() == kMaxExtent);
+  CHECK(extent(2).status().message() == "pad: the multiple is beyond any extent");
 }
 
 TEST_CASE("padding of wide elements and of no rows", "[operations]") {

@@ -101,11 +101,15 @@ TEST_CASE("bytes that are no tables, and tables of another format, are refused",
   const Status status = Decode(older).status();
   CHECK(status.code() == StatusCode::kUnimplemented);
   CHECK_THAT(status.message(), Contains("format 1: this build reads format 2"));
+  older.set_format(3);
+  CHECK_THAT(Decode(older).status().message(), Contains("format 3: this build reads format 2"));
 }
 
 TEST_CASE("columns that do not fit their table are refused, and named", "[tables][hostile]") {
   CHECK_THAT(Refusal([](v1::Static& t) { t.mutable_tables(6)->set_rows(4); }),
              Contains("table 'contexts'") && Contains("column 'list'") && Contains("4 rows"));
+  CHECK_THAT(Refusal([](v1::Static& t) { t.mutable_tables(6)->set_rows(2); }),
+             Contains("column 'list'") && Contains("3 values, the table 2 rows"));
   CHECK_THAT(Refusal([](v1::Static& t) { ColumnOf(t, "files", "name").mutable_text()->append("x"); }),
              Contains("their lengths say"));
   CHECK_THAT(Refusal([](v1::Static& t) { ColumnOf(t, "files", "name").set_lengths(0, 11); }),
@@ -130,6 +134,12 @@ TEST_CASE("names that are not allowed or come twice are refused", "[tables][host
              Contains("two tables 'node_classes'"));
   CHECK_THAT(Refusal([](v1::Static& t) { t.mutable_tables(1)->set_name("\x1b[2J"); }),
              Contains("the name of a table"));
+  const std::string longest(64, 'x');
+  v1::Static named;
+  test::AddTexts(test::AddTable(named, longest.c_str()), longest.c_str(), {});
+  CHECK(Decode(named).ok());
+  CHECK_THAT(Refusal([&](v1::Static& t) { t.mutable_tables(1)->set_name(longest + "x"); }),
+             Contains("the name of a table has 65 bytes"));
   CHECK_THAT(Refusal([](v1::Static& t) { ColumnOf(t, "files", "labels").set_name("name"); }),
              Contains("two columns 'name'"));
   v1::Spec spec;

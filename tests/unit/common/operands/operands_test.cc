@@ -1,0 +1,89 @@
+#include "common/operands/operands.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/batch/layout/tensor_table.h"
+
+namespace millrace {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TensorSpec OperandSpec(std::string path, TensorKind kind, std::string rows, std::string splits,
+                       Expansion expansion, std::string node_splits = "") {
+  TensorSpec spec;
+  spec.path = std::move(path);
+  spec.kind = kind;
+  spec.dimension = std::move(rows);
+  spec.splits = std::move(splits);
+  spec.expansion = expansion;
+  spec.node_splits = std::move(node_splits);
+  spec.max = 255;
+  return spec;
+}
+
+/// Two graphs in each example, and a number of a node of each.
+std::vector<TensorSpec> TwoGraphs() {
+  std::vector<TensorSpec> tensors;
+  for (const std::string graph : {"a", "b"}) {
+    const auto add = [&](const char* name, TensorKind kind, const char* rows, const char* splits,
+                         Expansion expansion, const char* node_splits = "") {
+      tensors.push_back(OperandSpec(graph + name, kind, rows, *splits == 0 ? "" : graph + splits,
+                                    expansion, *node_splits == 0 ? "" : graph + node_splits));
+    };
+    const auto ragged = TensorKind::kRaggedValues;
+    add("/label", ragged, "nodes", "/node_splits", Expansion::kWiden);
+    add("/source", ragged, "edges", "/edge_splits", Expansion::kEdgeSource, "/node_splits");
+    add("/target", ragged, "edges", "/edge_splits", Expansion::kEdgeTarget, "/node_splits");
+    add("/kind", ragged, "edges", "/edge_splits", Expansion::kEdgeLabel);
+    add("/edge_splits", TensorKind::kSplits, "batch+1", "", Expansion::kEdgeSplits);
+    add("/node_splits", TensorKind::kSplits, "batch+1", "", Expansion::kWiden);
+    add("/root", TensorKind::kDense, "batch", "", Expansion::kNodeOffset, "/node_splits");
+  }
+  return tensors;
+}
+
+Names Companions(const std::string& chosen) {
+  const std::vector<TensorSpec> tensors = TwoGraphs();
+  std::vector<bool> all(tensors.size(), false);
+  all[*FindTensor(tensors, chosen)] = true;
+  all = WithCompanions(tensors, std::move(all));
+  Names names;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (all[i]) names.push_back(tensors[i].path);
+  }
+  return names;
+}
+
+TEST_CASE("a tensor brings what is needed to read it, and nothing of another graph", "[operands]") {
+  CHECK(Companions("a/label") == Names{"a/label", "a/node_splits"});
+  CHECK(Companions("b/root") == Names{"b/node_splits", "b/root"});
+  CHECK(Companions("b/node_splits") == Names{"b/node_splits"});
+  const Names edges = {"b/source", "b/target", "b/kind", "b/edge_splits", "b/node_splits"};
+  for (const char* const chosen : {"b/source", "b/target", "b/kind", "b/edge_splits"}) {
+    INFO(chosen);
+    CHECK(Companions(chosen) == edges);
+  }
+}
+
+TEST_CASE("numbers of nodes and completed edges are operands that nothing reads", "[operands]") {
+  const std::vector<TensorSpec> tensors = TwoGraphs();
+  const std::vector<Operand> operands = OperandsOf(tensors);
+  REQUIRE(operands.size() == 10);
+  for (const Operand& operand : operands) {
+    INFO(operand.source.name);
+    CHECK(operand.source.unreadable.empty() == operand.source.name.ends_with("/label"));
+    const std::string rows = operand.source.name.ends_with("/root")    ? "batch"
+                             : operand.source.name.ends_with("/label") ? "nodes"
+                                                                       : "edges";
+    CHECK(operand.source.type.rows == rows);
+    CHECK_FALSE(operand.source.type.ragged);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
