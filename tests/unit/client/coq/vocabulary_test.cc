@@ -46,6 +46,11 @@ TEST_CASE("a plan without contexts has names, and no context", "[vocabulary]") {
   CHECK(vocabulary->contexts() == 0);
   CHECK(vocabulary->SpineLabels().empty());
   CHECK(vocabulary->Context(0).status().code() == StatusCode::kOutOfRange);
+  // Files cannot have more labels than there are, with contexts or without.
+  ColumnOf(tables, "files", "labels").set_numbers(0, 6);
+  const Status more = Decode(tables).status();
+  CHECK(more.code() == StatusCode::kDataLoss);
+  CHECK_THAT(more.message(), Contains("file 1 and those before it have more labels than the 7"));
 }
 
 TEST_CASE("tables of another kind of dataset are no vocabulary, and are named", "[vocabulary]") {

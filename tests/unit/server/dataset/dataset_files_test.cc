@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include <rapidcheck/catch.h>
 
 #include "server/dataset/dataset_files.h"
+#include "tests/support/dataset_fixture.h"
 
 namespace millrace {
 namespace {
@@ -42,6 +45,18 @@ TEST_CASE("names compare as path parts", "[order]") {
     const std::string b = *name;
     RC_ASSERT(NameLess(a, b) == PlainLess(a, b));
   });
+}
+
+TEST_CASE("a file is found by its suffix, which is not all of its name", "[order]") {
+  const test::TempDir dir;
+  for (const char* const name : {".bin", "bin", "a.bin.old", "b.BIN"}) {
+    std::ofstream(dir / name) << "x";
+  }
+  CHECK_FALSE(HasDatasetFile(dir.path()));
+  std::filesystem::create_directories(dir / "c/.bin");
+  std::ofstream(dir / "c/.bin/d.bin") << "x";
+  CHECK(HasDatasetFile(dir.path()));
+  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"c/.bin/d.bin"});
 }
 
 TEST_CASE("UTF-8 is told from what is not", "[names]") {

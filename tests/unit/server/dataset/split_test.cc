@@ -33,6 +33,32 @@ TEST_CASE("a part of proportion 0 has nothing", "[split]") {
   for (std::uint64_t identity = 0; identity < 100; ++identity) CHECK(second.Label(identity) == 1);
 }
 
+TEST_CASE("an identity on the bound of two parts belongs to the first", "[split]") {
+  // int.from_bytes(md5(b"1#0").digest(), "big") % 1000000007
+  constexpr std::int64_t kPlace = 579632512;
+  const auto label = [](std::int64_t first) {
+    SplitOptions options;
+    options.method = SplitMethod::kHash;
+    options.proportions = {first, 1'000'000'007 - first};
+    return HashSplit::Create(options)->Label(1);
+  };
+  CHECK(label(kPlace) == 0);
+  CHECK(label(kPlace - 1) == 1);
+}
+
+TEST_CASE("a split has a label for each part, and file prefixes one more", "[split]") {
+  SplitOptions options;
+  options.proportions = {8, 1, 1};
+  options.prefixes = {{"a"}, {"b", "c"}};
+  CHECK(options.labels() == 1);
+  options.method = SplitMethod::kHash;
+  CHECK(options.labels() == 3);
+  options.method = SplitMethod::kFilePrefix;
+  CHECK(options.labels() == 3);
+  options.prefixes.clear();
+  CHECK(options.labels() == 1);
+}
+
 TEST_CASE("proportions that cannot be are refused", "[split]") {
   SplitOptions options;
   options.proportions = {3, -1};

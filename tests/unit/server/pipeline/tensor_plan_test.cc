@@ -296,8 +296,13 @@ TEST_CASE("pad to the bound of a class is refused, because batches have no class
 
 TEST_CASE("the consumer's part is the same after it was sent", "[tensor_plan]") {
   TensorsPart part;
-  part.definitions = {
-      {"bits", "bits", {"d"}, OperationParams({{"scale", std::vector<ParamNumber>(16, 0.5)}, {"dtype", std::string("float32")}})}};
+  std::vector<ParamNumber> scale(16, 0.5);
+  scale[1] = 0.0;
+  scale[2] = std::int64_t{0};
+  part.definitions = {{"bits",
+                       "bits",
+                       {"d"},
+                       OperationParams({{"scale", scale}, {"dtype", std::string("float32")}})}};
   part.outputs = {{"bits", "text"}};
   part.pads["text"] = OperationParams({{"multiple", std::int64_t{8}}});
   const ConsumerProgram program = *Compiled(part)->consumer();
@@ -313,9 +318,11 @@ TEST_CASE("the consumer's part is the same after it was sent", "[tensor_plan]") 
   CHECK(program.source_tensors == 3);  // d, text and its splits
   CHECK(back->source_tensors == program.source_tensors);
 
-  message.mutable_definitions(0)->set_version(7);
-  CHECK(FromProto(message, OperationTable::Default()).status().code() ==
-        StatusCode::kUnimplemented);
+  for (const std::uint32_t version : {0, 7}) {
+    message.mutable_definitions(0)->set_version(version);
+    CHECK(FromProto(message, OperationTable::Default()).status().code() ==
+          StatusCode::kUnimplemented);
+  }
 }
 
 /// The tensors of a delivered batch.

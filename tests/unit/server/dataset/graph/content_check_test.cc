@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/files/sigbus_guard.h"
@@ -93,6 +94,20 @@ TEST_CASE("files that were compared once are not compared by the next process", 
   }
 }
 
+TEST_CASE("a file that was touched before it was compared is not remembered", "[content_check]") {
+  const CheckedFolder checked;
+  const auto dataset = checked.Open(1 << 20);
+  const auto file = checked.folder.dir / "indices.npy";
+  const auto time = std::filesystem::last_write_time(file);
+  std::filesystem::last_write_time(file, time + std::chrono::seconds(1));
+  CHECK(dataset->CheckFiles().damaged.empty());
+  CHECK(dataset->unverified() == 0);
+  std::filesystem::last_write_time(file, time);
+  const double left = checked.Open()->unverified();
+  CHECK(left > 0);
+  CHECK(left < 0.5);  // the others are remembered
+}
+
 TEST_CASE("a file that is known to be damaged is not hashed to its end", "[content_check]") {
   InstallSigbusGuard();
   const CheckedFolder checked;
@@ -102,6 +117,28 @@ TEST_CASE("a file that is known to be damaged is not hashed to its end", "[conte
   REQUIRE(news.damaged.size() == 1);
   CHECK_THAT(news.damaged[0].what, !Contains("digest"));
   CHECK(dataset->unverified() == 0);
+}
+
+TEST_CASE("a file that is damaged while it is compared leaves nothing to compare",
+          "[content_check]") {
+  InstallSigbusGuard();
+  test::GraphFolder folder(4, 0);
+  folder.Add<std::int64_t>("indptr", DType::kInt64, {0, 0, 0, 0, 0});
+  folder.Add<std::int32_t>("indices", DType::kInt32, {});
+  folder.Add<double>("node_feature/x", DType::kFloat64, std::vector<double>(4000, 1), {4, 1000});
+  folder.Add<std::int32_t>("roots/last", DType::kInt32, {0});
+  REQUIRE(folder.Seal().ok());
+  const auto dataset = *GraphDataset::Open(
+      folder.dir.path(), {.verify_contents = true, .remembered_at = {}, .bytes_at_once = 4096});
+  // The feature is nearly all that there is, so half of it is compared by now.
+  while (dataset->unverified() > 0.5) dataset->CheckFiles();
+  REQUIRE(dataset->Damages().empty());
+  std::filesystem::resize_file(folder.dir / "node_feature/x.npy", 1000);
+  for (double left = dataset->unverified(); left > 0; left = dataset->unverified()) {
+    dataset->CheckFiles();
+    REQUIRE(dataset->unverified() < left);
+  }
+  CHECK(dataset->Damages().size() == 1);
 }
 
 TEST_CASE("comparing contents ends when it is asked to", "[content_check]") {

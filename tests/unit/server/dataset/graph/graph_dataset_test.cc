@@ -133,6 +133,8 @@ TEST_CASE("indptr that does not begin at 0 or end at the edges is refused", "[gr
   test::OverwriteValue<std::int64_t>(folder.dir / "indptr.npy", 4, 6);
   CHECK_THAT(FolderError(folder.dir.path()),
              Contains("indptr.npy (array indptr): number 4 is 6, expected the 5 edges"));
+  test::OverwriteValue<std::int64_t>(folder.dir / "indptr.npy", 4, 4);
+  CHECK_THAT(FolderError(folder.dir.path()), Contains("number 4 is 4, expected the 5 edges"));
 }
 
 TEST_CASE("numbers out of range are found where they are read", "[graph_dataset]") {
@@ -191,6 +193,8 @@ TEST_CASE("raw files and absolute paths are read, also an empty file", "[graph_d
       "indices.bin", {DType::kInt32, {0}}, 0, 0, Xxh3(std::string_view())};
   REQUIRE(empty.Seal().ok());
   CHECK(OpenOrFail(empty.dir.path())->Row(0)->size() == 0);
+  test::WriteText(empty.dir / "indices.bin", "x");
+  CHECK_THAT(FolderError(empty.dir.path()), Contains("has 1 bytes, expected 0: it has grown"));
 }
 
 TEST_CASE("a file that is changed in place while it is in use is damaged", "[graph_dataset]") {

@@ -204,6 +204,10 @@ TEST_CASE("closures name file and array of a number that is out of range", "[gra
     test::OverwriteValue<std::int16_t>(folder.dir / "node_label.npy", 1, -1);
     expected = "node_label.npy (array node_label): number 1 is -1";
   }
+  SECTION("the node label after the last") {
+    test::OverwriteValue<std::int16_t>(folder.dir / "node_label.npy", 1, 3);
+    expected = "node_label.npy (array node_label): number 1 is 3, expected 0 to below 3";
+  }
   SECTION("a row that ends before it begins") {
     test::OverwriteValue<std::int64_t>(folder.dir / "indptr.npy", 2, 2);
     expected = "indptr.npy (array indptr): number 1 and the next are 3 and 2";

@@ -69,6 +69,43 @@ TEST_CASE("verifying counts every byte, and ends when it is asked to", "[verify_
   CHECK(VerifyGraph(*dataset, options).code() == StatusCode::kCancelled);
 }
 
+TEST_CASE("a file that changes while it is verified is not right", "[verify_graph]") {
+  const test::SmallGraphFolder folder;
+  REQUIRE(folder.Seal().ok());
+  MakeOld(folder.dir.path());
+  const auto dataset = *folder.Open();
+  VerifyGraphOptions options;
+  options.threads = 1;
+  options.progress = [&](std::uint64_t) {
+    fs::last_write_time(folder.dir / "indices.npy", fs::file_time_type::clock::now());
+  };
+  CHECK_THAT(VerifyGraph(*dataset, options).message(),
+             Contains("indices.npy (array indices): was changed while it was verified"));
+}
+
+TEST_CASE("a file with another size than it had is not hashed", "[verify_graph]") {
+  const test::SmallGraphFolder folder;
+  REQUIRE(folder.Seal().ok());
+  const auto dataset = *folder.Open();
+  fs::resize_file(folder.dir / "indices.npy", 149);
+  CHECK_THAT(VerifyGraph(*dataset, {}).message(),
+             Contains("indices.npy (array indices): has 149 bytes, expected 148"));
+}
+
+TEST_CASE("a memory in which nothing was noted is not written", "[verify_graph]") {
+  const test::TempDir dir;
+  VerifiedFiles verified({dir / "verified"});
+  CHECK(verified.Save().ok());
+  CHECK_FALSE(fs::exists(dir / "verified"));
+  const FileIdentity file{.size = 1, .inode = 2, .modified_ns = 0};
+  verified.Add({1, 2}, file, 1'000'000'000'000);
+  CHECK(verified.Save().ok());
+  fs::remove(dir / "verified");
+  verified.Add({1, 2}, file, 1'000'000'000'000);  // it is known
+  CHECK(verified.Save().ok());
+  CHECK_FALSE(fs::exists(dir / "verified"));
+}
+
 TEST_CASE("files that were verified are remembered by size, time and inode", "[verify_graph]") {
   const test::SmallGraphFolder folder;
   REQUIRE(folder.Seal().ok());

@@ -172,6 +172,21 @@ TEST_CASE("what is needed on both sides is made on both", "[waist]") {
   CHECK(waist.at_consumer[bits]);
 }
 
+TEST_CASE("what only widens a source's tensor never travels", "[waist]") {
+  for (const DType dtype : {DType::kUint8, DType::kUint64}) {
+    TensorGraphText text;
+    TensorType type;
+    type.dtype = dtype;
+    text.sources = {{"n", type, true}};
+    text.definitions = {
+        Define("wide", "cast", "n", {{"dtype", std::string("float64")}}, RunPlace::kConsumer)};
+    const TensorGraph graph = TensorGraph::Bind(text).value();
+    const Waist waist = FindWaist(graph).value();
+    REQUIRE(waist.tensors.size() == 1);
+    CHECK(graph.nodes()[waist.tensors[0]].operation == nullptr);
+  }
+}
+
 TEST_CASE("what only a worker can make is not for the consumer", "[waist]") {
   const TensorType row = ParseTensorType("float32[100]").value();
   const LookupTables tables = {{"w", TensorView{&row, 0, {}, {}}}};

@@ -84,8 +84,8 @@ TEST_CASE("numbers are integers or not, as they are written", "[tensors]") {
   CHECK(scale("-.5") == ParamNumber(-0.5));
   CHECK(scale("1e-3") == ParamNumber(0.001));
   CHECK(scale("2.5E+2") == ParamNumber(250.0));
-  for (const char* text : {"1_000", "+1", "0x10", "01", "1e", ".", "1e999", ".inf", ".nan", "'1'",
-                           "9223372036854775808", "true", "one"}) {
+  for (const char* text : {"1_000", "+1", "0x10", "01", "007.5", "-00.5", "1e", ".", "1e999",
+                           ".inf", ".nan", "'1'", "9223372036854775808", "true", "one"}) {
     INFO(text);
     CHECK(ErrorOf(Minimal("tensors: {x: {cast: a, scale: " + std::string(text) + "}}\n"))
               .starts_with("p.yaml:5:31: tensors.x.scale: expected a number, or a list of numbers, "
@@ -314,8 +314,8 @@ TEST_CASE("inputs are a name, or a list of names", "[tensors]") {
 TEST_CASE("a required key that is missing in the end is named", "[tensors]") {
   const std::string file =
       Minimal("tensors:\n  a: {cast: d}\nvariants: {v: {tensors.a.dtype: int8}}\n");
-  CHECK(
-      ErrorOf(file).starts_with("p.yaml:6:3: the key tensors.a.dtype is missing; expected uint8, "));
+  CHECK(ErrorOf(file).starts_with(
+      "p.yaml:6:3: the key tensors.a.dtype is missing; expected uint8, "));
   CHECK(MustParse(file, "v").tensors().definitions.size() == 1);
 }
 
@@ -333,6 +333,12 @@ TEST_CASE("definitions, outputs and pads have the forms of the page", "[tensors]
         "p.yaml:5:11: tensors: a name is one word of at most 128 letters, digits and _ that begins "
         "with no digit, got '1a'");
   CHECK(ErrorOf(Minimal("tensors: {a/b: {bits: d}}\n")).find("got 'a/b'") != std::string::npos);
+  const std::string longest(128, 'x');
+  CHECK(
+      MustParse(Minimal("tensors: {" + longest + ": {bits: d}}\n")).tensors().definitions.size() ==
+      1);
+  CHECK(ErrorOf(Minimal("tensors: {" + longest + "x: {bits: d}}\n"))
+            .starts_with("p.yaml:5:11: tensors: a name is one word of at most 128 letters"));
   CHECK(ErrorOf(Minimal("output: a\n")) ==
         "p.yaml:5:9: output: expected a list of names such as [board, score], got 'a'");
   CHECK(ErrorOf(Minimal("output: []\n")).find("got none") != std::string::npos);

@@ -125,6 +125,9 @@ TEST_CASE("text that is no JSON, nested too deep or with a key twice is refused"
   CHECK_THAT(JsonError("{\"a\": \"\xff\"}"), Contains("is no JSON: at byte"));
   CHECK_THAT(JsonError("{\"nodes\": 1e999}"), Contains("is no JSON"));
   CHECK_THAT(JsonError(std::string(1 << 20, '[')), Contains("nested more than 4 deep"));
+  CHECK_THAT(JsonError(R"({"arrays": {"x": {"shape": [[]]}}})"),
+             Contains("nested more than 4 deep"));
+  CHECK_THAT(JsonError(R"({"arrays": {"x": {"shape": []}}})"), !Contains("nested"));
   CHECK_THAT(JsonError("{\"nodes\": 1, \"nodes\": 2}"), Contains("the key 'nodes' twice"));
 }
 
@@ -140,7 +143,7 @@ TEST_CASE("a text with more values than any dataset needs is refused before it t
 
 TEST_CASE("numbers of graph.json that are none or too large are refused", "[graph_json]") {
   const std::string text = WriteGraphJson(Sample());
-  for (const std::string number : {"-1", "1.5", "\"3\"", "281474976710656", "null", "true"}) {
+  for (const std::string number : {"-1", "1.5", "\"3\"", "281474976710655", "null", "true"}) {
     CHECK_THAT(JsonError(Replaced(text, "\"nodes\": 3", "\"nodes\": " + number)),
                Contains("nodes: expected a whole number from 0 to"));
   }
@@ -179,6 +182,44 @@ TEST_CASE("an array whose type or shape does not fit its name is refused", "[gra
   CHECK_THAT(with("targets/all/y", DType::kUint8, {2}), Contains("first extent of 3"));
 }
 
+TEST_CASE("an array has one of the names of the format", "[graph_json]") {
+  const auto named = [](const std::string& name) {
+    GraphDescription graph = Sample();
+    graph.arrays[name] = {"other.npy", {DType::kUint8, {3}}, 0, 1000, {9, 9}};
+    return CheckDescription(graph);
+  };
+  const std::string longest(64, 'x');
+  for (const std::string word : {"x", "_", "X9_a", longest.c_str()}) {
+    INFO(word);
+    CHECK(named("node_feature/" + word).ok());
+    CHECK(named("targets/all/" + word).ok());
+  }
+  for (const std::string name : {"node_feature/", "node_feature/x y", "node_feature/9x",
+                                 "node_feature/a.b", "targets/all/x/y", "targets/all", "roots",
+                                 "Node_feature/x", "node_feature/é", "indptr/x"}) {
+    INFO(name);
+    CHECK_THAT(named(name).message(), Contains("unknown; expected indptr"));
+  }
+  CHECK_FALSE(named("node_feature/" + longest + "x").ok());
+}
+
+TEST_CASE("an array has at most eight dimensions, and rows that could be addressed",
+          "[graph_json]") {
+  const auto with = [](std::vector<std::uint64_t> shape) {
+    GraphDescription graph = Sample();
+    graph.arrays["targets/none/y"] = {
+        "other.npy", {DType::kFloat64, std::move(shape)}, 0, 1000, {9, 9}};
+    graph.arrays["roots/none"] = {"roots.npy", {DType::kInt32, {0}}, 0, 1000, {9, 8}};
+    return CheckDescription(graph).message();
+  };
+  CHECK(with({0, 1, 1, 1, 1, 1, 1, 1}).empty());
+  CHECK_THAT(with({0, 1, 1, 1, 1, 1, 1, 1, 1}), Contains("has 9 dimensions, expected at most 8"));
+  // There is no row, but whoever counts the bytes of one must not count beyond 64 bits.
+  CHECK_THAT(with({0, std::uint64_t{1} << 32, std::uint64_t{1} << 32}),
+             Contains("expected fewer than 2^63 bytes"));
+  CHECK(with({0, std::uint64_t{1} << 30, std::uint64_t{1} << 29}).empty());
+}
+
 TEST_CASE("an array that does not lie in its file is refused", "[graph_json]") {
   CHECK_THAT(ErrorAfter([](GraphDescription& graph) { graph.arrays["indptr"].bytes = 159; }),
              Contains("array indptr: int64 [4] from byte 128 on does not lie in a file of 159"));
@@ -210,6 +251,10 @@ TEST_CASE("a path that leads out of the folder is refused, an absolute one is no
   }
   CHECK_THAT(ErrorAfter([](GraphDescription& graph) { graph.arrays["indptr"].path.clear(); }),
              Contains("path: is empty"));
+  CHECK_THAT(ErrorAfter([](GraphDescription& graph) {
+               graph.arrays["indptr"].path = std::string("indptr.npy\0x", 12);
+             }),
+             Contains("path: has a zero byte"));
   GraphDescription graph = Sample();
   graph.arrays["indptr"].path = "a..b/..c/indptr.npy";
   CHECK(CheckDescription(graph).ok());

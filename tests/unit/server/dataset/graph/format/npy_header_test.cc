@@ -139,6 +139,23 @@ TEST_CASE("a shape whose bytes overflow is refused", "[npy]") {
              Contains("more than 8 dimensions"));
 }
 
+TEST_CASE("a header of version 2 is as long as its four bytes say, and at most 64 KiB", "[npy]") {
+  const auto file = [](std::size_t length, std::size_t said) {
+    std::string dict = "{'descr': '|u1', 'fortran_order': False, 'shape': (0,)}";
+    dict.append(length - dict.size(), ' ');
+    std::string all("\x93NUMPY\x02\x00", 8);
+    for (int shift = 0; shift < 32; shift += 8) all += static_cast<char>(said >> shift & 0xFF);
+    return all + dict;
+  };
+  CHECK(ReadNpy(file(100, 100)).ok());
+  CHECK(ReadNpy(file(65536, 65536))->offset == 65548);
+  CHECK_THAT(NpyError(file(65537, 65537)),
+             Contains("header of 65537 bytes, expected at most 65536"));
+  for (const std::size_t more : {1UL << 8, 1UL << 16, 1UL << 24}) {
+    CHECK_THAT(NpyError(file(100, 100 + more)), Contains("but only 100 follow"));
+  }
+}
+
 TEST_CASE("other versions of .npy are refused by number", "[npy]") {
   std::string file = NpyFile("{'descr': '|u1', 'fortran_order': False, 'shape': (0,)}");
   file[6] = 4;

@@ -56,6 +56,8 @@ TEST_CASE("tensors that contradict their bytes are refused by name", "[safetenso
   };
   CHECK_THAT(error(R"({"dtype":"I32","shape":[2],"data_offsets":[0,4]})"),
              Contains("tensor 't': int32 [2] has 8 bytes, but its data_offsets are 0 and 4"));
+  CHECK_THAT(error(R"({"dtype":"U8","shape":[3],"data_offsets":[0,4]})"),
+             Contains("tensor 't': uint8 [3] has 3 bytes, but its data_offsets are 0 and 4"));
   CHECK_THAT(error(R"({"dtype":"I32","shape":[1],"data_offsets":[4,0]})"), Contains("'t'"));
   CHECK_THAT(error(R"({"dtype":"I32","shape":[1],"data_offsets":[0]})"), Contains("two"));
   CHECK_THAT(error(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"),

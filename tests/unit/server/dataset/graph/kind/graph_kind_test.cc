@@ -2,9 +2,12 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
+#include "server/dataset/graph/verify.h"
+#include "server/dataset/warm.h"
 #include "tests/unit/server/dataset/graph/graph_folder.h"
 
 namespace millrace {
@@ -33,6 +36,36 @@ TEST_CASE("a graph dataset is opened, described and verified as a kind", "[graph
   test::OverwriteValue<float>(folder.dir / "node_feature/x.npy", 3, 0.5f);
   CHECK_THAT(kind->Verify(folder.dir.path(), {}).status().message(),
              Contains("node_feature/x.npy (array node_feature/x)"));
+}
+
+TEST_CASE("files of a graph dataset are warmed, wherever they lie", "[graph_kind]") {
+  const test::TempDir elsewhere;
+  SmallGraphFolder folder;
+  GraphSealer sealer(folder.dir.path(), folder.description);
+  test::WriteText(elsewhere / "raw", std::string(4, 'x'));
+  REQUIRE(sealer
+              .Add("node_feature/raw",
+                   {.path = elsewhere / "raw", .type = ArrayType{DType::kUint8, {4}}})
+              .ok());
+  REQUIRE(sealer.Seal().ok());
+  const auto listing = *MakeGraphKind()->FilesToWarm(folder.dir.path());
+  const auto has = [&](const std::string& name) {
+    return std::count(listing.names.begin(), listing.names.end(), name) == 1;
+  };
+  CHECK(has((elsewhere / "raw").string()));
+  CHECK(has("node_feature/x.npy"));
+  CHECK(has("graph.json"));
+  std::uint64_t told = 0;
+  WarmOptions options;
+  options.threads = 1;
+  options.progress = [&](std::uint64_t bytes) { told += bytes; };
+  const auto report = WarmFiles(folder.dir.path(), listing, options);
+  REQUIRE(report.ok());
+  CHECK(report->files == 10);
+  CHECK(told == report->bytes);
+  CHECK(report->bytes == GraphBytes(**GraphDataset::Open(folder.dir.path())));
+  // They were written just now. What is in the cache already is not read.
+  if (report->cached_before == report->bytes) CHECK(report->read == 0);
 }
 
 TEST_CASE("a graph dataset that is damaged does not open", "[graph_kind]") {

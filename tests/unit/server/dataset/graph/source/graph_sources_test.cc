@@ -105,6 +105,24 @@ TEST_CASE("targets that are columns are those that the pipeline's targets would 
         std::vector<std::string>{"node", "nodes", "edges"});
 }
 
+TEST_CASE("only targets of one integer are columns", "[graph_sources]") {
+  SmallGraphFolder folder;
+  folder.Add<float>("targets/some/real", DType::kFloat32, {0.5, 1, 2});
+  folder.Add<std::uint8_t>("targets/some/flag", DType::kBool, {0, 1, 1});
+  folder.Add<std::int64_t>("targets/some/pair", DType::kInt64, {1, 2, 3, 4, 5, 6}, {3, 2});
+  folder.Add<std::int64_t>("targets/some/column", DType::kInt64, {1, 2, 3}, {3, 1});
+  folder.Add<std::uint8_t>("targets/some/class", DType::kUint8, {1, 2, 3});
+  folder.Add<std::uint8_t>("targets/parts/size", DType::kUint8, {2, 0, 2});
+  REQUIRE(folder.Seal().ok());
+  CHECK(MustMake(folder.dir.path(), Parts("roots", "some"))->columns() ==
+        std::vector<std::string>{"node", "degree", "node_label", "target.class", "target.flag",
+                                 "target.y"});
+  CHECK(MustMake(folder.dir.path(), Parts("graphs", "parts"))->columns() ==
+        std::vector<std::string>{"node", "nodes", "edges", "target.size"});
+  CHECK(MustMake(folder.dir.path(), Parts("roots", "all"))->columns() ==
+        std::vector<std::string>{"node", "degree", "node_label"});
+}
+
 TEST_CASE("an example of a list of graphs is a whole small graph", "[graph_sources]") {
   test::GraphFolder folder(4, 5);
   folder.Add<std::int64_t>("indptr", DType::kInt64, {0, 2, 3, 4, 5});
@@ -156,6 +174,58 @@ TEST_CASE("the golden list that repeats nodes has an example for each row", "[gr
   CHECK(Values(*batch, "example_id") == Numbers{0, 1, 2, 3, 4});
 }
 
+TEST_CASE("small graphs without nodes may stand anywhere", "[graph_sources]") {
+  test::GraphFolder folder(2, 1);
+  folder.Add<std::int64_t>("indptr", DType::kInt64, {0, 1, 1});
+  folder.Add<std::int32_t>("indices", DType::kInt32, {1});
+  folder.Add<std::int64_t>("graphs/parts", DType::kInt64, {0, 0, 2, 2});
+  REQUIRE(folder.Seal().ok());
+  BufferPool pool;
+  const auto source = MustMake(folder.dir.path(), Parts("graphs", "parts"));
+  const auto batch = *Build(*source, {2, 1, 0}, pool);
+  CHECK(Values(*batch, "node_splits") == Numbers{0, 0, 2, 2});
+  CHECK(Column(*source, "edges") == Numbers{0, 1, 0});
+  CHECK(source->CheckIntact().ok());
+}
+
+TEST_CASE("rows of a small graph that fall are named", "[graph_sources]") {
+  test::GraphFolder folder(5, 5);
+  folder.Add<std::int64_t>("indptr", DType::kInt64, {0, 4, 5, 0, 1, 5});
+  folder.Add<std::int32_t>("indices", DType::kInt32, {1, 1, 1, 1, 1});
+  folder.Add<std::int64_t>("graphs/parts", DType::kInt64, {1, 4});
+  REQUIRE(folder.Seal().ok());
+  BufferPool pool;
+  const auto source = MustMake(folder.dir.path(), Parts("graphs", "parts"));
+  CHECK_THAT(Build(*source, {0}, pool).status().message(),
+             Contains("indptr.npy (array indptr): number 4 is below an earlier one"));
+  CHECK(Column(*source, "edges") == Numbers{0});
+  CHECK(source->CheckIntact().code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("an example with too many edges is dropped", "[graph_sources]") {
+  constexpr std::uint64_t kEdges = kMaxExampleEdges + 1;
+  test::GraphFolder folder(2, kEdges);
+  folder.Add<std::int64_t>("indptr", DType::kInt64, {0, static_cast<std::int64_t>(kEdges), kEdges});
+  // All edges lead to node 0. The file has no blocks.
+  test::WriteText(folder.dir / "indices.bin", "");
+  std::filesystem::resize_file(folder.dir / "indices.bin", kEdges * sizeof(std::int32_t));
+  folder.Add<std::int64_t>("graphs/parts", DType::kInt64, {0, 1, 2});
+  GraphSealer sealer(folder.dir.path(), folder.description);
+  REQUIRE(sealer.Add("indices", {.path = "indices.bin", .type = ArrayType{DType::kInt32, {kEdges}}})
+              .ok());
+  REQUIRE(sealer.Seal().ok());
+  BufferPool pool;
+  for (const char* const source : {"roots", "graphs"}) {
+    const auto made = MustMake(folder.dir.path(),
+                               Parts(source, source == std::string("roots") ? "all" : "parts"));
+    const auto batch = *Build(*made, {0, 1}, pool);
+    REQUIRE(batch->info().dropped.size() == 1);
+    CHECK(batch->info().dropped[0].reason == DropReason::kTooLarge);
+    CHECK(batch->info().dropped[0].id == ExampleId(0));
+    CHECK(Values(*batch, "example_id") == Numbers{1});
+  }
+}
+
 TEST_CASE("an edge that leaves its small graph is named", "[graph_sources]") {
   const SmallGraphFolder folder;
   REQUIRE(folder.Seal().ok());
@@ -186,6 +256,14 @@ TEST_CASE("closures stop at labels by number or by name", "[graph_sources]") {
   CHECK_THAT(error(std::vector<std::int64_t>{3}),
              Contains("stop_at: the dataset has no node label 3"));
   CHECK_THAT(error(std::vector<std::string>{"w"}), Contains("has no node label 'w'"));
+  // Without labels there is none, not even the first.
+  test::GraphFolder plain(1, 0);
+  plain.Add<std::int64_t>("indptr", DType::kInt64, {0, 0});
+  plain.Add<std::int32_t>("indices", DType::kInt32, {});
+  REQUIRE(plain.Seal().ok());
+  PlanParts stops = Parts("roots", "all");
+  stops.Edit<GraphClosurePart>().stop_at = std::vector<std::int64_t>{0};
+  CHECK_THAT(Make(plain.dir.path(), stops).status().message(), Contains("no node label 0"));
 }
 
 TEST_CASE("all kernels read the same batches of a generated graph", "[graph_sources]") {
@@ -262,8 +340,25 @@ TEST_CASE("a file that is cut off while it is in use spoils batches, not the pro
   CHECK_THAT(source->CheckIntact().message(), Contains("indices.npy (array indices)"));
 }
 
+/// A table of a source as it is sent.
+v1::Table TableOf(const Source& source, std::size_t number) {
+  const TableSpec spec = source.tables()[number].table;
+  TableWriter writer(spec);
+  source.WriteTable(number, writer);
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    writer.BeginWriting(&out);
+    source.WriteTable(number, writer);
+  }
+  v1::Table table;
+  REQUIRE(table.ParseFromString(bytes));
+  return table;
+}
+
 TEST_CASE("names of labels are tables, which the tensors of labels refer to", "[graph_sources]") {
-  const SmallGraphFolder folder;
+  SmallGraphFolder folder;
   REQUIRE(folder.Seal().ok());
   const auto source = MustMake(folder.dir.path(), Parts("roots", "some"));
   const std::vector<SourceTableSpec> specs = source->tables();
@@ -271,19 +366,16 @@ TEST_CASE("names of labels are tables, which the tensors of labels refer to", "[
   CHECK(specs[0].table == TableSpec{"node_labels", 3, {{"name", ColumnType::kText}}, {}});
   CHECK(specs[0].tensors == std::vector<std::string>{"node_label"});
   CHECK(specs[1].table.name == "edge_labels");
-  std::string bytes;
-  TableWriter writer(specs[1].table);
-  source->WriteTable(1, writer);
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream out(&stream);
-    writer.BeginWriting(&out);
-    source->WriteTable(1, writer);
-  }
-  v1::Table table;
-  REQUIRE(table.ParseFromString(bytes));
+  CHECK(TableOf(*source, 0).columns(0).text() == "xyz");
+  const v1::Table table = TableOf(*source, 1);
   CHECK(table.columns(0).lengths_size() == static_cast<int>(specs[1].table.rows));
-  CHECK(table.columns(0).text().substr(0, 2) == "ab");
+  CHECK(table.columns(0).text() == "ab");
+  folder.description.node_labels.reset();
+  REQUIRE(folder.Seal().ok());
+  const auto edges_only = MustMake(folder.dir.path(), Parts("roots", "some"));
+  REQUIRE(edges_only->tables().size() == 1);
+  CHECK(edges_only->tables()[0].table.name == "edge_labels");
+  CHECK(TableOf(*edges_only, 0).columns(0).text() == "ab");
 }
 
 }  // namespace
