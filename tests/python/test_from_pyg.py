@@ -57,7 +57,8 @@ def test_a_batch_becomes_small_graphs(tmp_path):
     data = Data(x=numpy.ones((4, 1), "float32"), edge_index=numpy.array([[0, 3], [1, 2]]),
                 y=numpy.array([0.5, 1.5]), batch=numpy.array([0, 0, 1, 1]),
                 ptr=numpy.array([0, 2, 4]))
-    write(tmp_path / "g", data)
+    given = write(tmp_path / "g", data)
+    assert set(given["node_features"]) == {"x"}  # `batch` and `ptr` say what the graphs are
     batch, = batches(tmp_path / "g", "{graphs: all}")
     assert batch["target/y"].tolist() == [0.5, 1.5]
     assert batch["edge_source"].tolist() == [0, 3] and batch["edge_target"].tolist() == [1, 2]
@@ -67,6 +68,7 @@ def test_a_batch_becomes_small_graphs(tmp_path):
     ("y has 3 rows, expected 4 for nodes; leave it out: del data.y", {"y": numpy.zeros(3)}),
     ("name has str, expected 4", {"name": "Cora"}),
     ("train_mask is bool .4, 10., expected bool .4.", {"train_mask": numpy.ones((4, 10), bool)}),
+    ("train_mask is uint8 .4., expected bool .4.", {"train_mask": numpy.ones(4, "uint8")}),
 ])
 def test_what_fits_neither_nodes_nor_edges_is_named(message, values):
     with pytest.raises(millrace.ConfigError, match=message):

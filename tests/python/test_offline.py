@@ -102,6 +102,7 @@ def test_tables_say_what_numbers_refer_to(dataset):
     tactics = session.tables[session.spec["tactic"].table]
     assert max(batch["tactic"].numpy()) < len(tactics["text"])
     assert session.tables["node_labels"]["name"] == session.vocabulary["node_label_names"]
+    assert session.tables["node_labels"] is session.tables["node_labels"]  # made once
     with pytest.raises(KeyError, match="labels: there are the tables node_classes"):
         session.tables["labels"]
 

@@ -3,12 +3,14 @@
 import dataclasses
 import gc
 import time
+import types
 
 import numpy
 import pytest
 from conftest import digest, pipeline, taken
 
 import millrace
+from millrace import _coq
 
 
 def test_every_batch_is_that_of_the_reference(connect, dataset, tmp_path):
@@ -154,6 +156,23 @@ def test_provenance_of_a_cluster_names_its_first_definition(connect, dataset):
     for row in range(batch.num_graphs):
         told, expected = session.provenance(batch, row), offline.provenance(batch, row)
         assert (told["definition"], told["file"]) == (expected["definition"], expected["file"])
+
+
+def test_the_file_of_a_label_is_the_one_that_has_it():
+    """Labels are numbered file by file, after the classes; a file may have none."""
+    class Labels(numpy.ndarray):
+        device = "cpu"  # as a tensor says it
+
+    classes = types.SimpleNamespace(rows=1)
+    spec = types.SimpleNamespace(tables={"files": classes, "node_classes": classes})
+    tables = {"files": {"name": ["a", "b", "c"], "labels": [2, 0, 3]},
+              "node_labels": {"name": ["class", "u", "v", "x", "y", "z"]}}
+    for label, file in ((1, "a"), (2, "a"), (3, "c"), (5, "c")):
+        batch = {"definition": numpy.array([0, label]).view(Labels)}
+        assert _coq.origin(batch, 1, spec, tables) == {
+            "definition": tables["node_labels"]["name"][label], "file": file}
+    for other in ({"files": classes}, {"node_classes": classes}, {}):
+        assert _coq.origin({}, 0, types.SimpleNamespace(tables=other), {}) == {}
 
 
 def test_held_tensors_are_named(connect):

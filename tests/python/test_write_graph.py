@@ -7,7 +7,7 @@ import struct
 import numpy
 import pytest
 
-from millrace import ArrayFile, ConfigError, DataError, write_graph
+from millrace import ArrayFile, ConfigError, DataError, _write_graph, write_graph
 
 
 def arrays(folder):
@@ -297,6 +297,108 @@ def test_node_numbers_are_as_narrow_as_the_nodes_allow():
     numbers = numpy.array([0, 1])
     assert _narrow(numbers, 1 << 31).array.dtype == "int32"
     assert _narrow(numbers, (1 << 31) + 1).array.dtype == "int64"
+
+
+def test_each_argument_that_contradicts_another_is_refused(tmp_path):
+    folder, edges = tmp_path / "g", [[0, 1], [1, 0]]
+    no_edges = numpy.zeros(0, int)
+    refused("either edge_index, or indptr and indices", folder, indptr=[0, 0])
+    refused("either edge_index, or indptr and indices", folder, indices=[0])
+    refused("num_nodes=3: indptr has 1 rows", folder, indptr=[0, 0], indices=no_edges, num_nodes=3)
+    refused("indptr: is empty", folder, indptr=no_edges, indices=no_edges)
+    refused("indptr: goes from 1 to 2, expected from 0 to the 2", folder, indptr=[1, 2],
+            indices=[0, 0])
+    refused("indptr: expected integers of one dimension", folder, indptr=[0.0, 0.0],
+            indices=no_edges)
+    refused("indices: expected integers of one dimension", folder, indptr=[0, 1], indices=[[0]])
+    refused(r"edge_index: expected integers of shape \[2, edges\]", folder,
+            edge_index=[[0, 1], [1, 0], [0, 0]])
+    refused("node_types: expected no node_label and node_labels", folder, edge_index=edges,
+            node_types={"paper": 2}, node_labels=["paper"])
+    for wrong in (-1, True, "3", 2.0):
+        refused("num_nodes=.*: expected a number of nodes", folder, edge_index=edges,
+                num_nodes=wrong)
+    refused("node_feature/x: expected an array, got a single number", folder, edge_index=edges,
+            node_features={"x": 3})
+    (tmp_path / "raw").write_bytes(bytes(4))
+    refused("a raw file needs dtype and shape", folder, edge_index=edges,
+            node_features={"x": ArrayFile(tmp_path / "raw", "uint8")})
+    refused(r"expected fewer than 2\^32 nodes", folder, edge_index=[[0], [1 << 32]],
+            undirected=True, num_nodes=(1 << 32) + 1)
+
+
+def test_numbers_are_checked_chunk_by_chunk(tmp_path, monkeypatch):
+    """Arrays may be larger than memory, so a part is looked at at once."""
+    monkeypatch.setattr(_write_graph, "_CHUNK", 2)
+    folder, no_edges = tmp_path / "g", numpy.zeros(0, int)
+    for at in range(6):
+        numbers = numpy.zeros(7, int)
+        numbers[at] = 4
+        refused(f"roots/r: number {at} is 4, expected 0 to below 4", folder, indptr=[0] * 5,
+                indices=no_edges, roots={"r": numbers})
+        indptr = numpy.array([0, 1, 2, 3, 4, 5, 6, 6])
+        indptr[at] = 7
+        if at:
+            refused(f"indptr: falls after number {at}$", folder, indptr=indptr,
+                    indices=numpy.zeros(6, int))
+        labels = numpy.full(6, 1)
+        labels[at] = 0
+        if at:
+            refused(f"edge_label: falls within a row at edge {at};", folder, indptr=[0, 6],
+                    indices=numpy.zeros(6, int), edge_label=labels)
+    # From one row to the next, labels may fall.
+    write_graph(folder, indptr=[0, 1, 2, 2, 4, 5], indices=[0] * 5, edge_label=[2, 1, 0, 3, 0])
+    assert arrays(folder)[1]["edge_label"].tolist() == [2, 1, 0, 3, 0]
+
+
+def test_sorted_rows_with_falling_labels_are_sorted(tmp_path):
+    write_graph(tmp_path / "g", edge_index=[[0, 0, 1], [1, 0, 0]], edge_label=[1, 0, 0],
+                edge_features={"w": [5, 6, 7]})
+    read = arrays(tmp_path / "g")[1]
+    assert read["edge_label"].tolist() == [0, 1, 0] and read["indices"].tolist() == [0, 1, 0]
+    assert read["edge_feature/w"].tolist() == [6, 5, 7]
+
+
+def test_the_number_of_nodes_is_that_of_their_features_or_else_of_the_edges(tmp_path):
+    write_graph(tmp_path / "g", edge_index=[[0], [1]], node_features={"x": [1, 2, 3, 4]})
+    write_graph(tmp_path / "h", edge_index=[[0], [1]], node_label=[0, 0, 0])
+    write_graph(tmp_path / "i", edge_index=numpy.array([[0], [5]], "uint64"))
+    assert [arrays(tmp_path / name)[0]["nodes"] for name in "ghi"] == [4, 3, 6]
+
+
+def test_more_node_types_than_a_byte_counts(tmp_path):
+    types = {f"t{i}": 1 for i in range(257)}
+    write_graph(tmp_path / "g", edge_index=[[0], [256]], node_types=types)
+    assert arrays(tmp_path / "g")[1]["node_label"].tolist() == list(range(257))
+    types.popitem()
+    write_graph(tmp_path / "h", edge_index=[[0], [1]], node_types=types)
+    assert arrays(tmp_path / "h")[1]["node_label"].dtype == "uint8"
+
+
+def test_arrays_in_any_order_of_memory_are_written_row_by_row(tmp_path):
+    x = numpy.arange(12, dtype="int16").reshape(2, 3, 2)
+    given = {"f": numpy.asfortranarray(x), "t": x.transpose(0, 2, 1), "s": x[:, ::-2, 1:]}
+    write_graph(tmp_path / "g", edge_index=[[0], [1]], node_features=given)
+    read = arrays(tmp_path / "g")[1]
+    for name, array in given.items():
+        numpy.testing.assert_array_equal(read[f"node_feature/{name}"], array)
+
+
+def test_a_npy_file_of_uint16_may_be_said_to_be_bfloat16(tmp_path):
+    file = _saved(tmp_path / "x.npy", numpy.array([0x3f80, 0xc000], "uint16"))
+    write_graph(tmp_path / "g", edge_index=[[0], [1]],
+                node_features={"x": ArrayFile(file, "bfloat16")})
+    described = arrays(tmp_path / "g")[0]["arrays"]["node_feature/x"]
+    assert (described["dtype"], described["shape"]) == ("bfloat16", [2])
+
+
+def test_bfloat16_of_other_libraries_lies_as_uint16(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    write_graph(tmp_path / "g", edge_index=[[0], [1]],
+                node_features={"x": numpy.array([1.0, -2.0], ml_dtypes.bfloat16)})
+    described, read = arrays(tmp_path / "g")
+    assert described["arrays"]["node_feature/x"]["dtype"] == "bfloat16"
+    assert read["node_feature/x"].tolist() == [0x3f80, 0xc000]
 
 
 def test_an_empty_graph_is_a_graph(tmp_path):
