@@ -22,7 +22,7 @@
 namespace millrace {
 
 inline constexpr std::uint32_t kMaxExtent = 0x7fff'ffff;
-inline constexpr std::size_t kMaxInnerAxes = 8;
+inline constexpr std::size_t kMaxInnerAxes = 7;  // as many as a tensor that travels may have
 inline constexpr std::uint64_t kMaxUnitElements = std::uint64_t{1} << 28;
 
 struct TensorType {

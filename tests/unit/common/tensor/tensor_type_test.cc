@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "common/batch/layout/tensor_table.h"
+
 namespace millrace {
 namespace {
 
@@ -55,7 +57,9 @@ TEST_CASE("an error in a type's text names its column", "[tensor]") {
   CHECK(ErrorOf("str[3]") == "column 4: expected the end of the type");
   CHECK(ErrorOf("uint8[65536, 65536]") ==
         "column 1: expected at most 268435456 values in a row or element");
-  CHECK(ErrorOf("uint8[1,1,1,1,1,1,1,1,1]") == "column 1: expected at most 8 fixed axes, got 9");
+  CHECK(ErrorOf("uint8[1,1,1,1,1,1,1,1]") == "column 1: expected at most 7 fixed axes, got 8");
+  // What a batch can hold, so that a tensor may be computed at any place.
+  static_assert(kMaxInnerAxes == kMaxInner);
 }
 
 }  // namespace
