@@ -1,6 +1,7 @@
 #include "common/operations/convert_kernels.h"
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "common/tensor/dtype_visit.h"
@@ -51,7 +52,9 @@ T Scaled(T value, T scale, T offset) {
     return static_cast<T>(static_cast<Wide>(value) * static_cast<Wide>(scale) +
                           static_cast<Wide>(offset));
   } else {
-    return value * scale + offset;
+    // Processors differ in which NaN an operation gives.
+    const T sum = value * scale + offset;
+    return sum == sum ? sum : std::numeric_limits<T>::quiet_NaN();
   }
 }
 

@@ -1,5 +1,6 @@
 // lookup: rows of a table, or of an array of the dataset, by number.
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/core.h>
@@ -18,6 +19,7 @@ class Lookup : public Kernel {
              std::span<std::byte>, std::span<std::byte> out) const override {
     const TensorView& input = inputs.front();
     const std::size_t unit = table_.type->UnitBytes();
+    const bool bools = table_.type->dtype == DType::kBool;
     return VisitValues(input.type->dtype, [&](auto zero) -> Status {
       using T = decltype(zero);
       if constexpr (std::is_integral_v<T>) {
@@ -29,8 +31,14 @@ class Lookup : public Kernel {
             return OutOfRange(fmt::format("lookup: '{}' has {} rows, and a number is {}", name_,
                                           table_.rows, values[i]));
           }
-          std::memcpy(out.data() + i * unit,
-                      table_.values.data() + static_cast<std::size_t>(values[i]) * unit, unit);
+          const std::span<std::byte> row = out.subspan(i * unit, unit);
+          std::memcpy(row.data(), table_.values.data() + static_cast<std::size_t>(values[i]) * unit,
+                      unit);
+          if (bools && std::any_of(row.begin(), row.end(),
+                                   [](std::byte bits) { return bits > std::byte{1}; })) {
+            return OutOfRange(fmt::format(
+                "lookup: row {} of '{}' has a bool that is neither 0 nor 1", values[i], name_));
+          }
         }
         return OkStatus();
       } else {

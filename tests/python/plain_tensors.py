@@ -88,11 +88,13 @@ def converted(value, dtype):
 
 def packed(values, dtype, shape):
     """Numbers that a type has exactly, as a tensor of it."""
-    if dtype == "bfloat16":
-        bits = numpy.array(values, "float64").astype("float32").view("uint32") >> 16
-        return Tensor(dtype, bits.astype("uint16").reshape(shape))
     if dtype in FLOATS:
-        return Tensor(dtype, numpy.array(values, "float64").astype(dtype).reshape(shape))
+        with numpy.errstate(all="ignore"):  # NaNs
+            array = numpy.array(values, "float64").astype(
+                "float32" if dtype == "bfloat16" else dtype)
+        if dtype == "bfloat16":
+            array = (array.view("uint32") >> 16).astype("uint16")
+        return Tensor(dtype, array.reshape(shape))
     return Tensor(dtype, numpy.array(values, dtype).reshape(shape))
 
 
@@ -180,6 +182,8 @@ def scaled(tensor, dtype, scale, offset):
     with numpy.errstate(all="ignore"):
         product = values * as_computed(1 if scale is None else scale)
         total = product + as_computed(0 if offset is None else offset)
+    if compute in FLOATS:
+        total[total != total] = numpy.nan  # a NaN that is computed is always the same one
     return cast(Tensor(compute, numpy.asarray(total, stored(compute))), dtype)
 
 
@@ -195,8 +199,10 @@ def after(tensor, squeeze=False, shape=None, scale=None, offset=None, dtype=None
 
 
 def view(tensor, dtype):
-    array = numpy.ascontiguousarray(tensor.array).view(stored(dtype))
-    return Tensor(dtype, array)
+    array = numpy.ascontiguousarray(tensor.array)
+    if dtype == "bool":
+        return Tensor(dtype, array.view("uint8") != 0)
+    return Tensor(dtype, array.view(stored(dtype)))
 
 
 def one_hot(tensor, depth):
@@ -232,7 +238,7 @@ class Case:
 
     definition: dict
     expected: Tensor
-    exact: bool = True  # values are only moved, so NaNs keep their bits
+    exact: bool = True  # also the bits of NaNs
 
 
 def write(folder, sources):

@@ -184,11 +184,6 @@ PADS = [({}, "int64", 0), ({"value": -1}, "int8", -1), ({"value": 255}, "uint8",
         ({"to": 4096}, "uint8", 0), ({"to": 4096, "value": 9, "multiple": 4096}, "uint64", 9)]
 
 
-def filled(length, extent, dtype, value):
-    """Rows of text, cast and filled up."""
-    return plain.packed([plain.converted(value, dtype)] * (extent - length), dtype, (-1,)).array
-
-
 @pytest.mark.parametrize("place", ["worker", "consumer"])
 def test_padded_rows_are_filled_up_to_one_extent(dataset, place):
     tensors, pads = {}, {}
@@ -203,6 +198,7 @@ def test_padded_rows_are_filled_up_to_one_extent(dataset, place):
     zero = 0
     for batch, of in sessions(dataset, whole):
         for i, (params, dtype, value) in enumerate(PADS):
+            number = plain.packed([plain.converted(value, dtype)], dtype, (1,)).array.tobytes()
             lengths = [len(row) for row in of["text"]]
             longest = max(lengths, default=0)
             multiple = params.get("multiple", 1)
@@ -213,8 +209,7 @@ def test_padded_rows_are_filled_up_to_one_extent(dataset, place):
             for row, text, ragged in zip(padded, of["text"], rows(batch, f"q{i}"), strict=True):
                 cast = plain.cast(Tensor("uint8", text), dtype).array
                 assert cast.tobytes() == ragged.tobytes() == row[:len(text)].tobytes()
-                rest = filled(len(text), extent, dtype, value)
-                assert row[len(text):].tobytes() == rest.tobytes(), (params, dtype)
+                assert row[len(text):].tobytes() == number * (extent - len(text)), (params, dtype)
         longest = max((len(row) for row in pairs(of)), default=0)
         grid = batch["grid"].numpy()
         assert grid.shape == (batch.num_graphs, longest + longest % 2, 2)

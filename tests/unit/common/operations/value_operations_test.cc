@@ -101,6 +101,25 @@ TEST_CASE("a scale leaves no negative zero", "[operations]") {
                          .Values<double>()[0]));
 }
 
+TEST_CASE("a NaN that is computed is always the same one", "[operations]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor x = Dense<double>("float64", 4, {infinity, -infinity, std::nan("7"), -std::nan("")});
+  const auto bits = [&](OperationValue scale) {
+    return RunOperation("cast", {x},
+                        {{"dtype", std::string("float64")}, {"scale", std::move(scale)}})
+        .value()
+        .Values<std::uint64_t>();
+  };
+  const std::vector<std::uint64_t> all(4, 0x7ff8000000000000);
+  CHECK(bits(std::int64_t{0}) == all);
+  CHECK(bits(1.5)[2] == all[2]);
+  CHECK(bits(1.5)[3] == all[3]);
+  const Tensor y = Dense<float>("float32", 1, {std::numeric_limits<float>::infinity()});
+  CHECK(RunOperation("cast", {y}, {{"dtype", kFloat32}, {"scale", std::int64_t{0}}})
+            .value()
+            .Values<std::uint32_t>() == std::vector<std::uint32_t>{0x7fc00000});
+}
+
 TEST_CASE("squeeze, shape, scale and dtype come in this order", "[operations]") {
   const Tensor x = Dense<std::int32_t>("int32[2, 2, 1]", 1, {1, 2, 3, 4});
   const Tensor y = RunOperation("cast", {x},
@@ -262,6 +281,19 @@ TEST_CASE("lookup gives rows of a table by number", "[operations]") {
                      {{"table", std::string("words")}}, {{"words", ragged.View()}})
             .status()
             .message() == "out: table: the rows of 'words' are ragged");
+}
+
+TEST_CASE("lookup finds bools that are neither 0 nor 1", "[operations]") {
+  const Tensor flags = Dense<std::uint8_t>("bool[2]", 3, {0, 1, 1, 2, 0, 0});
+  const LookupTables tables = {{"flags", flags.View()}};
+  const auto lookup = [&](std::int32_t row) {
+    return RunOperation("lookup", {Dense<std::int32_t>("int32", 1, {row})},
+                        {{"table", std::string("flags")}}, tables);
+  };
+  CHECK(lookup(0).value().Values<std::uint8_t>() == Bytes{0, 1});
+  CHECK(lookup(2).ok());
+  CHECK(lookup(1).status().message() ==
+        "out: lookup: row 1 of 'flags' has a bool that is neither 0 nor 1");
 }
 
 /// Pads the tensor "x"; gives x and x.length.
