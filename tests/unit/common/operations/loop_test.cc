@@ -388,12 +388,14 @@ TEST_CASE("bits are taken from any places, of which groups are alike or not", "[
     for (std::int64_t group = 0; group < 4; ++group) {
       for (std::int64_t bit = 0; bit < 8; ++bit) index.push_back(step * group + bit);
     }
-    for (const char* const dtype : {"uint8", "float32", "int64"}) {
-      const PlainTensor out = RunChain(
-          in.ToTensor(),
-          {Step("bits", {}), Step("take", {{"index", index}, {"dtype", std::string(dtype)}})});
-      CHECK(out.values ==
-            PlainCast(PlainTake(PlainBits(in, false), 0, index), *DTypeFromName(dtype)).values);
+    for (const std::string order : {"msb", "lsb"}) {
+      for (const std::string dtype : {"uint8", "float32", "int64"}) {
+        const PlainTensor out = RunChain(
+            in.ToTensor(),
+            {Step("bits", {{"order", order}}), Step("take", {{"index", index}, {"dtype", dtype}})});
+        const PlainTensor bits = PlainTake(PlainBits(in, order == "lsb"), 0, index);
+        CHECK(out.values == PlainCast(bits, *DTypeFromName(dtype)).values);
+      }
     }
   }
 }
@@ -403,8 +405,8 @@ TEST_CASE("values are taken from near and from far", "[loop]") {
   for (const char* const text : {"uint8[96]", "uint16[96]", "uint32[96]"}) {
     PlainTensor in;
     in.type = ParseTensorType(text).value();
-    in.rows = 5;
-    for (int i = 0; i < 5 * 96; ++i) in.values.push_back(random.Word() % 256);
+    in.rows = 70;  // so that tiles are whole
+    for (int i = 0; i < 70 * 96; ++i) in.values.push_back(random.Word() % 256);
     const auto bytes = static_cast<std::int64_t>(DTypeSize(in.type.dtype));
     // The last of 16 bytes lies 15, 16, 31, 32 or 33 bytes after the first.
     for (const std::int64_t last : {15, 16, 31, 32, 33}) {

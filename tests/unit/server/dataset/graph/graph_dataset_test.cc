@@ -114,6 +114,12 @@ TEST_CASE("a header that contradicts graph.json is refused with file and array",
              Contains("node_feature/x.npy (array node_feature/x): its header says float32 [4, 2] "
                       "from byte 128 on, but graph.json int32 [4, 2] from byte 128 on"));
   CHECK_FALSE(IsGraphDataset(folder.dir.path()));
+  // Or at another place.
+  folder.description.arrays["node_feature/x"].type.dtype = DType::kFloat32;
+  folder.description.arrays["node_feature/x"].offset = 64;
+  CHECK_THAT(folder.Seal().status().message(),
+             Contains("its header says float32 [4, 2] from byte 128 on, but graph.json float32 [4, "
+                      "2] from byte 64 on"));
 }
 
 TEST_CASE("bfloat16 lies as uint16 in a .npy file", "[graph_dataset]") {

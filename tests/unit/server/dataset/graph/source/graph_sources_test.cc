@@ -226,6 +226,22 @@ TEST_CASE("an example with too many edges is dropped", "[graph_sources]") {
   }
 }
 
+TEST_CASE("a small graph with too many nodes is dropped", "[graph_sources]") {
+  constexpr std::int64_t kMost = kMaxExampleNodes;
+  test::GraphFolder folder(kMost + 1, 0);
+  folder.Add<std::int64_t>("indptr", DType::kInt64, std::vector<std::int64_t>(kMost + 2, 0));
+  folder.Add<std::int32_t>("indices", DType::kInt32, {});
+  folder.Add<std::int64_t>("graphs/large", DType::kInt64, {0, kMost + 1});
+  folder.Add<std::int64_t>("graphs/parts", DType::kInt64, {0, kMost, kMost + 1});
+  REQUIRE(folder.Seal().ok());
+  BufferPool pool;
+  const auto large = *Build(*MustMake(folder.dir.path(), Parts("graphs", "large")), {0}, pool);
+  CHECK(large->graphs() == 0);
+  CHECK(large->info().dropped.size() == 1);
+  const auto parts = *Build(*MustMake(folder.dir.path(), Parts("graphs", "parts")), {0, 1}, pool);
+  CHECK(Values(*parts, "node_splits") == Numbers{0, kMost, kMost + 1});
+}
+
 TEST_CASE("an edge that leaves its small graph is named", "[graph_sources]") {
   const SmallGraphFolder folder;
   REQUIRE(folder.Seal().ok());
