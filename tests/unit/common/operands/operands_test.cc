@@ -70,6 +70,22 @@ TEST_CASE("a tensor brings what is needed to read it, and nothing of another gra
   }
 }
 
+TEST_CASE("an error of a value names the batch, and any other one stays what it is", "[operands]") {
+  BatchInfo info;
+  info.epoch = 3;
+  info.first_example = 512;
+  const Status value = ErrorOfBatch(info, OutOfRange("hot: one_hot: got 9"));
+  CHECK(value.code() == StatusCode::kDataLoss);
+  CHECK_THAT(value.message(),
+             Catch::StartsWith("tensor hot: one_hot: got 9, in the batch of epoch 3 from place 512 "
+                               "on: the values do not suit the pipeline"));
+  CHECK(ErrorOfBatch(info, InvalidArgument("x: rows")).code() == StatusCode::kDataLoss);
+  for (const Status& other : {Internal("x: broken"), ResourceExhausted("x: too large")}) {
+    CHECK(ErrorOfBatch(info, other).code() == other.code());
+    CHECK(ErrorOfBatch(info, other).message() == "tensor: " + other.message());
+  }
+}
+
 TEST_CASE("numbers of nodes and completed edges are operands that nothing reads", "[operands]") {
   const std::vector<TensorSpec> tensors = TwoGraphs();
   const std::vector<Operand> operands = OperandsOf(tensors);
