@@ -401,6 +401,16 @@ def test_bfloat16_of_other_libraries_lies_as_uint16(tmp_path):
     assert read["node_feature/x"].tolist() == [0x3f80, 0xc000]
 
 
+def test_empty_lists_are_lists_of_numbers(tmp_path):
+    write_graph(tmp_path / "g", edge_index=[[], []], num_nodes=2, edge_label=[],
+                roots={"none": []}, targets={"none": {"y": []}})
+    described, read = arrays(tmp_path / "g")
+    assert described["edges"] == 0 and read["roots/none"].dtype == "int32"
+    assert read["targets/none/y"].shape == (0,)
+    write_graph(tmp_path / "h", indptr=[0], indices=[])
+    assert arrays(tmp_path / "h")[0]["nodes"] == 0
+
+
 def test_an_empty_graph_is_a_graph(tmp_path):
     write_graph(tmp_path / "g", edge_index=numpy.zeros((2, 0), int), num_nodes=3)
     assert arrays(tmp_path / "g")[1]["indptr"].tolist() == [0, 0, 0, 0]

@@ -224,6 +224,8 @@ def _read(what, value):
         array = numpy.asarray(value)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{what}: is no array: {error}") from error
+    if isinstance(value, (list, tuple)) and array.size == 0:
+        array = array.astype("int64")  # numpy takes an empty list for floats
     if array.dtype.name == "bfloat16":
         array, dtype = array.view("uint16"), "bfloat16"
     dtype = dtype or array.dtype.name
