@@ -1,10 +1,10 @@
 #include "common/operations/convert_kernels.h"
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "common/tensor/dtype_visit.h"
+#include "common/tensor/scale.h"
 
 namespace millrace {
 namespace {
@@ -45,27 +45,13 @@ ConvertLoop ConvertLoopFor() {
 }
 
 template <class T>
-T Scaled(T value, T scale, T offset) {
-  if constexpr (std::is_integral_v<T>) {
-    // Unsigned and at least 32 bits wide, so that no product overflows.
-    using Wide = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
-    return static_cast<T>(static_cast<Wide>(value) * static_cast<Wide>(scale) +
-                          static_cast<Wide>(offset));
-  } else {
-    // Processors differ in which NaN an operation gives.
-    const T sum = value * scale + offset;
-    return sum == sum ? sum : std::numeric_limits<T>::quiet_NaN();
-  }
-}
-
-template <class T>
 void Scale(const std::byte* in, std::byte* out, std::size_t count, const std::byte* scale,
            const std::byte* offset) {
   const T* const __restrict from = reinterpret_cast<const T*>(in);
   const T* const __restrict by = reinterpret_cast<const T*>(scale);
   const T* const __restrict plus = reinterpret_cast<const T*>(offset);
   T* const __restrict to = reinterpret_cast<T*>(out);
-  for (std::size_t i = 0; i < count; ++i) to[i] = Scaled(from[i], by[i], plus[i]);
+  for (std::size_t i = 0; i < count; ++i) to[i] = ScaleValue(from[i], by[i], plus[i]);
 }
 
 }  // namespace

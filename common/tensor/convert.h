@@ -2,16 +2,18 @@
 //
 // A float becomes an integer by truncation, and saturates; NaN becomes 0. An integer that becomes a
 // narrower one wraps. A bool is whether the value differs from 0. Everything that becomes a float
-// is rounded once, to the nearest, ties to even.
+// is rounded once, to the nearest, ties to even. A NaN stays one: its sign and the upper bits of
+// its payload stay, and it becomes quiet.
 //
-// Pure functions.
+// Pure functions. C++17, because devices use them too.
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+
+#include "common/base/host_device.h"
+#include "common/tensor/float_bits.h"
 
 namespace millrace {
 
@@ -31,11 +33,11 @@ namespace convert_internal {
 /// The bits of the float nearest to `value`, with kExponent bits of exponent and kMantissa of
 /// mantissa, kExponent + kMantissa = 15. NaN keeps its sign and the upper bits of its payload.
 template <int kExponent, int kMantissa>
-constexpr std::uint16_t Narrow(double value) {
+MILLRACE_HOST_DEVICE constexpr std::uint16_t Narrow(double value) {
   static_assert(kExponent + kMantissa == 15);
   constexpr int kBias = (1 << (kExponent - 1)) - 1;
   constexpr std::uint64_t kInfinity = ((std::uint64_t{1} << kExponent) - 1) << kMantissa;
-  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const auto bits = BitCast<std::uint64_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000);
   const auto exponent = static_cast<int>(bits >> 52 & 0x7ff);
   const std::uint64_t mantissa = bits & ((std::uint64_t{1} << 52) - 1);
@@ -60,27 +62,27 @@ constexpr std::uint16_t Narrow(double value) {
 
 }  // namespace convert_internal
 
-constexpr float HalfToFloat(std::uint16_t bits) {
+MILLRACE_HOST_DEVICE constexpr float HalfToFloat(std::uint16_t bits) {
   const std::uint32_t sign = std::uint32_t{bits} >> 15 << 31;
   const std::uint32_t exponent = bits >> 10 & 0x1f;
   const std::uint32_t mantissa = bits & 0x3ff;
   if (exponent == 0) {
     const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
+    return BitCast<float>(sign | BitCast<std::uint32_t>(magnitude));
   }
   const std::uint32_t wide = exponent == 0x1f ? 0xff : exponent + 127 - 15;
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
+  return BitCast<float>(sign | wide << 23 | mantissa << 13);
 }
 
-constexpr float BFloat16ToFloat(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+MILLRACE_HOST_DEVICE constexpr float BFloat16ToFloat(std::uint16_t bits) {
+  return BitCast<float>(std::uint32_t{bits} << 16);
 }
 
-constexpr std::uint16_t HalfFromDouble(double value) {
+MILLRACE_HOST_DEVICE constexpr std::uint16_t HalfFromDouble(double value) {
   return convert_internal::Narrow<5, 10>(value);
 }
 
-constexpr std::uint16_t BFloat16FromDouble(double value) {
+MILLRACE_HOST_DEVICE constexpr std::uint16_t BFloat16FromDouble(double value) {
   return convert_internal::Narrow<8, 7>(value);
 }
 
@@ -92,11 +94,12 @@ inline constexpr bool kIsSmallFloat = std::is_same_v<T, Float16> || std::is_same
 /// A double that rounds to a small float as the integer would. Beyond 53 bits, it is the integer
 /// with its lowest bits folded into one, so that no tie is made or lost.
 template <class From>
-constexpr double ForRounding(From value) {
+MILLRACE_HOST_DEVICE constexpr double ForRounding(From value) {
   if constexpr (sizeof(From) < 8) {
     return static_cast<double>(value);
   } else {
-    const bool negative = value < 0;
+    bool negative = false;
+    if constexpr (std::is_signed_v<From>) negative = value < 0;
     const std::uint64_t bits = static_cast<std::uint64_t>(value);
     std::uint64_t magnitude = negative ? 0 - bits : bits;
     if (magnitude >> 53 != 0) {
@@ -107,14 +110,21 @@ constexpr double ForRounding(From value) {
   }
 }
 
+/// Constants, because devices cannot call the functions of numeric_limits.
+template <class T>
+struct Bounds {
+  static constexpr T kMin = std::numeric_limits<T>::min();
+  static constexpr T kMax = std::numeric_limits<T>::max();
+};
+
 template <class To, class From>
-constexpr To Truncate(From value) {
+MILLRACE_HOST_DEVICE constexpr To Truncate(From value) {
   // Both bounds are powers of two or 0, so they are exact.
   constexpr From kAbove =
       static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * 2;
-  constexpr From kLeast = static_cast<From>(std::numeric_limits<To>::min());
-  if (!(value > kLeast)) return value == value ? std::numeric_limits<To>::min() : To{0};
-  return value < kAbove ? static_cast<To>(value) : std::numeric_limits<To>::max();
+  constexpr From kLeast = static_cast<From>(Bounds<To>::kMin);
+  if (!(value > kLeast)) return value == value ? Bounds<To>::kMin : To{0};
+  return value < kAbove ? static_cast<To>(value) : Bounds<To>::kMax;
 }
 
 }  // namespace convert_internal
@@ -122,7 +132,7 @@ constexpr To Truncate(From value) {
 /// Converts by the rules at the head of this file. Types are the eight integers, bool, float,
 /// double, and the three above.
 template <class To, class From>
-constexpr To ConvertValue(From value) {
+MILLRACE_HOST_DEVICE constexpr To ConvertValue(From value) {
   using convert_internal::kIsSmallFloat;
   if constexpr (std::is_same_v<To, From>) {
     return value;
@@ -140,12 +150,16 @@ constexpr To ConvertValue(From value) {
     double wide = 0;
     if constexpr (std::is_integral_v<From> && !std::is_same_v<From, bool>) {
       wide = convert_internal::ForRounding(value);
+    } else if constexpr (std::is_same_v<From, float>) {
+      wide = ConvertFloat<double>(value);
     } else {
       wide = static_cast<double>(value);
     }
     return To{std::is_same_v<To, Float16> ? HalfFromDouble(wide) : BFloat16FromDouble(wide)};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return convert_internal::Truncate<To>(value);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_floating_point_v<To>) {
+    return ConvertFloat<To>(value);
   } else {
     return static_cast<To>(value);
   }

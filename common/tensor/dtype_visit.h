@@ -1,16 +1,19 @@
 // From a DType, which is known at run time, to a C++ type, which is known at compile time.
+//
+// C++17, because devices use it too.
 #pragma once
 
 #include <cstdint>
 
 #include "common/base/dtype.h"
+#include "common/base/host_device.h"
 #include "common/tensor/convert.h"
 
 namespace millrace {
 
 /// Calls f with a zero of the C++ type whose values lie in memory as the dtype's do.
 template <class F>
-decltype(auto) VisitValues(DType dtype, F&& f) {
+MILLRACE_HOST_DEVICE decltype(auto) VisitValues(DType dtype, F&& f) {
   switch (dtype) {
     case DType::kUint8:
       return f(std::uint8_t{});

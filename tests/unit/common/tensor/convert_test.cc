@@ -8,6 +8,8 @@
 #include <limits>
 #include <random>
 
+#include "common/tensor/scale.h"
+
 namespace millrace {
 namespace {
 
@@ -132,6 +134,49 @@ TEST_CASE("a wide integer becomes a small float by one rounding", "[convert]") {
   CHECK(ConvertValue<Float16>(std::int64_t{65520}).bits == 0x7c00);
   CHECK(ConvertValue<float>((std::int64_t{1} << 53) + (std::int64_t{1} << 29) + 1) ==
         0x1.000002p53f);
+}
+
+template <class T>
+std::uint64_t BitsOf(T value) {
+  return BitCast<typename FloatBits<T>::Word>(value);
+}
+
+template <class T>
+T AnyNan(std::mt19937_64& random) {
+  using Word = typename FloatBits<T>::Word;
+  const auto word = static_cast<Word>(random());
+  // Quiet or not, with any sign; not all bits of the mantissa may be 0.
+  constexpr Word kQuiet = Word{1} << (FloatBits<T>::kMantissa - 1);
+  const auto exponent = static_cast<Word>(FloatBits<T>::kQuietNan & ~kQuiet);
+  return BitCast<T>(static_cast<Word>(word | exponent | 1));
+}
+
+TEST_CASE("NaNs made of their bits are those of the processor", "[convert]") {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 100'000; ++i) {
+    volatile const float narrow = AnyNan<float>(random);
+    volatile const double wide = AnyNan<double>(random);
+    const float one = narrow;
+    const double two = wide;
+    if (BitsOf(NanOfNan<double>(one)) != BitsOf(static_cast<double>(narrow))) FAIL(BitsOf(one));
+    if (BitsOf(NanOfNan<float>(two)) != BitsOf(static_cast<float>(wide))) FAIL(BitsOf(two));
+    if (BitsOf(ScaleValue<float>(narrow, 3, 1)) != 0x7fc0'0000) FAIL(BitsOf(one));
+    if (BitsOf(ScaleValue<double>(wide, 3, 1)) != 0x7ff8'0000'0000'0000) FAIL(BitsOf(two));
+  }
+  volatile const double infinity = kInfinity;
+  volatile const float narrow_infinity = std::numeric_limits<float>::infinity();
+  CHECK(BitsOf(ScaleValue<double>(infinity, 0, 1)) == 0x7ff8'0000'0000'0000);
+  CHECK(BitsOf(ScaleValue<double>(infinity, 1, -infinity)) == 0x7ff8'0000'0000'0000);
+  CHECK(BitsOf(ScaleValue<float>(narrow_infinity, 0, 1)) == 0x7fc0'0000);
+}
+
+TEST_CASE("a product is rounded before the sum, and integers wrap", "[convert]") {
+  // 1 + 2^-23 squared, less 1: a fused operation would keep the last bit of the square.
+  volatile const float value = 1 + 0x1p-23F;
+  CHECK(ScaleValue<float>(value, value, -1) == 0x1p-22F);
+  CHECK(ScaleValue<std::uint8_t>(200, 3, 1) == 89);
+  CHECK(ScaleValue<std::int16_t>(-32768, 2, 5) == 5);
+  CHECK(ScaleValue<std::int64_t>(std::numeric_limits<std::int64_t>::max(), 2, 1) == -1);
 }
 
 }  // namespace
