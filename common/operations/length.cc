@@ -11,6 +11,8 @@ namespace {
 
 class Length : public Kernel {
  public:
+  DeviceForm device_form() const override { return LengthForm{}; }
+
   Status Run(std::span<const TensorView> inputs, std::span<const std::int64_t>,
              std::span<std::byte>, std::span<std::byte> out) const override {
     const TensorView& input = inputs.front();

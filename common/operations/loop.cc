@@ -4,11 +4,9 @@
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <type_traits>
 #include <utility>
 
 #include "common/operations/stream.h"
-#include "common/tensor/dtype_visit.h"
 
 namespace millrace {
 namespace {
@@ -38,85 +36,54 @@ void Prefetch(const std::byte* from, std::uint64_t bytes) {
   for (std::uint64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(from + at);
 }
 
-/// The numbers as values of `compute`, repeated until there are `count`. A value that no number
-/// gives is `absent`.
-std::vector<std::byte> Repeated(const std::vector<ParamNumber>& numbers, int absent, DType compute,
-                                std::size_t count) {
-  std::vector<std::byte> bytes(count * DTypeSize(compute));
-  VisitValues(compute, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_arithmetic_v<T>) {
-      for (std::size_t i = 0; i < count; ++i) {
-        auto value = static_cast<T>(absent);
-        if (!numbers.empty()) {
-          value = std::visit([](auto number) { return ConvertValue<T>(number); },
-                             numbers[i % numbers.size()]);
-        }
-        std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
-      }
-    }
-  });
-  return bytes;
-}
-
 }  // namespace
 
 Loop::Loop(const LoopPlan& plan) {
-  in_unit_bytes_ = plan.source_.UnitBytes();
-  value_bytes_ = plan.bits_ ? 1 : DTypeSize(plan.source_.dtype);
-  out_value_bytes_ = DTypeSize(plan.output_.dtype);
-  out_values_ = plan.map_.empty() ? plan.source_.UnitElements() : plan.map_.size();
+  in_unit_bytes_ = plan.source().UnitBytes();
+  value_bytes_ = plan.bits() ? 1 : DTypeSize(plan.source().dtype);
+  out_value_bytes_ = DTypeSize(plan.output().dtype);
+  out_values_ = plan.unit_values();
   // Places of a tile are numbers of 32 bits.
   const std::uint64_t most =
       std::max<std::uint64_t>(1, (std::uint64_t{1} << 31) / (8 * in_unit_bytes_));
   tile_units_ = std::clamp<std::uint64_t>(kBlock / out_values_, 1, most);
   // Whole groups of eight units, so that tables of bits fit into tiles.
   if (tile_units_ > 8) tile_units_ -= tile_units_ % 8;
-  if (!plan.map_.empty()) AddMap(plan);
+  if (!plan.map().empty()) AddMap(plan);
   block_values_ = tile_units_ * out_values_;
   if (block_values_ > kMaxBlock) {
     // Blocks begin at groups of bits, and where they can be written past the caches.
     const std::uint64_t group = bits_ && bits_->group() != 0 ? bits_->group() : 1;
     block_values_ = kMaxBlock - kMaxBlock % std::lcm(group, kStreamAlignment);
   }
-  for (const LoopPlan::Values& values : plan.values_) AddPasses(values);
+  for (const LoopPass& pass : plan.Passes()) AddPass(pass);
   if (bits_ && !passes_.empty()) AddSelection();
 }
 
-void Loop::AddPasses(const LoopPlan::Values& values) {
-  const auto add_convert = [&](DType from, DType to) {
-    if (from == to) return;
-    Pass pass;
-    pass.convert = ConvertLoopOf(from, to);
-    pass.in_bytes = DTypeSize(from);
-    pass.out_bytes = DTypeSize(to);
-    passes_.push_back(std::move(pass));
-  };
-  const ValueStep& step = values.step;
-  if (step.scale.empty() && step.offset.empty()) {
-    add_convert(values.input, values.output);
-    return;
+void Loop::AddPass(const LoopPass& pass) {
+  Pass added;
+  added.in_bytes = DTypeSize(pass.from);
+  added.out_bytes = DTypeSize(pass.to);
+  if (pass.scaled == nullptr) {
+    added.convert = ConvertLoopOf(pass.from, pass.to);
+  } else {
+    const std::size_t tile = tile_units_ * out_values_;
+    added.scale = ScaleLoopOf(pass.to);
+    added.scales = RepeatedNumbers(pass.scaled->scale, 1, pass.to, tile);
+    added.offsets = RepeatedNumbers(pass.scaled->offset, 0, pass.to, tile);
   }
-  add_convert(values.input, step.compute);
-  const std::size_t tile = tile_units_ * out_values_;
-  Pass pass;
-  pass.scale = ScaleLoopOf(step.compute);
-  pass.in_bytes = pass.out_bytes = DTypeSize(step.compute);
-  pass.scales = Repeated(step.scale, 1, step.compute, tile);
-  pass.offsets = Repeated(step.offset, 0, step.compute, tile);
-  passes_.push_back(std::move(pass));
-  add_convert(step.compute, values.output);
+  passes_.push_back(std::move(added));
 }
 
 void Loop::AddMap(const LoopPlan& plan) {
   const auto unit =
-      static_cast<std::uint32_t>(plan.bits_ ? 8 * in_unit_bytes_ : plan.source_.UnitElements());
+      static_cast<std::uint32_t>(plan.bits() ? 8 * in_unit_bytes_ : plan.source().UnitElements());
   map_.reserve(tile_units_ * out_values_);
   for (std::uint32_t u = 0; u < tile_units_; ++u) {
-    for (const std::uint32_t place : plan.map_) map_.push_back(u * unit + place);
+    for (const std::uint32_t place : plan.map()) map_.push_back(u * unit + place);
   }
-  if (plan.bits_) {
-    bits_.emplace(std::move(map_), plan.values_.empty() ? 1 : 255);
+  if (plan.bits()) {
+    bits_.emplace(std::move(map_), plan.converts() ? 255 : 1);
     return;
   }
   for (std::size_t i = 0; i < map_.size(); ++i) {

@@ -1,6 +1,5 @@
-// A loop: steps of one or several operations, fused so that each value is read once and written
-// once. All steps that move values fold into one map from the output's unit to the input's; those
-// that convert values are applied to the values of a block while it is in the nearest cache.
+// A loop on the host: runs the steps of a plan (loop_plan.h). Values are fetched block by block,
+// and the passes are applied to a block while it is in the nearest cache.
 #pragma once
 
 #include <cstddef>
@@ -11,44 +10,9 @@
 #include "common/operations/bit_gather.h"
 #include "common/operations/convert_kernels.h"
 #include "common/operations/gather_kernels.h"
-#include "common/operations/operation.h"
+#include "common/operations/loop_plan.h"
 
 namespace millrace {
-
-/// The steps of a loop. Value type.
-class LoopPlan {
- public:
-  explicit LoopPlan(const TensorType& input) : source_(input), output_(input) {}
-
-  /// Adds a step after the others. False if this loop cannot have it: then another loop has to read
-  /// this one's output.
-  bool Append(const LoopStep& step);
-
-  const TensorType& output() const { return output_; }
-  /// The loop would only copy its input.
-  bool only_views() const { return map_.empty() && values_.empty(); }
-  bool converts() const { return !values_.empty(); }
-  /// The output's splits are the input's, multiplied by this.
-  std::int64_t split_factor() const { return split_factor_; }
-
- private:
-  friend class Loop;
-  struct Values {
-    ValueStep step;
-    DType input;
-    DType output;
-  };
-
-  void AppendBits(const BitsStep& step);
-  bool AppendMap(const std::vector<std::uint32_t>& map);
-
-  TensorType source_;  // the input, as the views at the beginning see it
-  TensorType output_;
-  bool bits_ = false;               // the map's places are bits, as BitGather counts them
-  std::vector<std::uint32_t> map_;  // empty: values stay where they are
-  std::vector<Values> values_;
-  std::int64_t split_factor_ = 1;
-};
 
 /// Immutable; thread-safe.
 class Loop {
@@ -85,7 +49,7 @@ class Loop {
     bool stream;  // past the caches
   };
 
-  void AddPasses(const LoopPlan::Values& values);
+  void AddPass(const LoopPass& pass);
   void AddMap(const LoopPlan& plan);
   void AddSelection();
   void RunBlock(const Block& block) const;

@@ -1,6 +1,10 @@
+#include "common/operations/loop_plan.h"
+
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
-#include "common/operations/loop.h"
+#include "common/tensor/dtype_visit.h"
 
 namespace millrace {
 namespace {
@@ -22,6 +26,25 @@ bool StaysInPlace(const std::vector<std::uint32_t>& map, std::uint64_t values) {
 }
 
 }  // namespace
+
+std::vector<std::byte> RepeatedNumbers(std::span<const ParamNumber> numbers, int absent,
+                                       DType compute, std::size_t count) {
+  std::vector<std::byte> bytes(count * DTypeSize(compute));
+  VisitValues(compute, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_arithmetic_v<T>) {
+      for (std::size_t i = 0; i < count; ++i) {
+        auto value = static_cast<T>(absent);
+        if (!numbers.empty()) {
+          value = std::visit([](auto number) { return ConvertValue<T>(number); },
+                             numbers[i % numbers.size()]);
+        }
+        std::memcpy(bytes.data() + i * sizeof value, &value, sizeof value);
+      }
+    }
+  });
+  return bytes;
+}
 
 bool LoopPlan::Append(const LoopStep& step) {
   if (std::holds_alternative<ViewStep>(step.what)) {
@@ -52,6 +75,24 @@ void LoopPlan::AppendBits(const BitsStep& step) {
   }
   map_ = std::move(map);
   bits_ = true;
+}
+
+std::vector<LoopPass> LoopPlan::Passes() const {
+  std::vector<LoopPass> passes;
+  const auto convert = [&](DType from, DType to) {
+    if (from != to) passes.push_back({from, to});
+  };
+  for (const Values& values : values_) {
+    const ValueStep& step = values.step;
+    if (step.scale.empty() && step.offset.empty()) {
+      convert(values.input, values.output);
+      continue;
+    }
+    convert(values.input, step.compute);
+    passes.push_back({step.compute, step.compute, &step});
+    convert(step.compute, values.output);
+  }
+  return passes;
 }
 
 bool LoopPlan::AppendMap(const std::vector<std::uint32_t>& map) {

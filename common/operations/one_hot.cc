@@ -14,6 +14,8 @@ class OneHot : public Kernel {
  public:
   explicit OneHot(std::int64_t depth) : depth_(depth) {}
 
+  DeviceForm device_form() const override { return OneHotForm{static_cast<std::uint64_t>(depth_)}; }
+
   Status Run(std::span<const TensorView> inputs, std::span<const std::int64_t>,
              std::span<std::byte>, std::span<std::byte> out) const override {
     const TensorView& input = inputs.front();

@@ -28,6 +28,7 @@
 
 #include "common/base/dtype.h"
 #include "common/base/result.h"
+#include "common/operations/device_form.h"
 #include "common/operations/operation_params.h"
 #include "common/tensor/tensor_view.h"
 
@@ -68,6 +69,8 @@ class Kernel {
   /// the first input. Reads no values: they may be absent.
   virtual Status Splits(std::span<const TensorView> inputs,
                         std::vector<std::int64_t>& splits) const;
+  /// What devices do instead of Run.
+  virtual DeviceForm device_form() const { return {}; }
   /// Bytes of memory that Run needs for values in between.
   virtual std::size_t scratch_bytes() const { return 0; }
   /// Fills `out`, which has room for the output's values. `splits` are those of the output;

@@ -31,6 +31,9 @@ class Pad {
   /// of the batch's class, rounded up to the multiple. InvalidArgument if a row has more.
   Result<std::uint32_t> Extent(const TensorView& input, std::optional<std::uint32_t> bound) const;
 
+  /// What rows are filled up with, repeated to 8 bytes.
+  std::span<const std::byte> fill() const { return value_; }
+
   /// The type of a padded batch. Its first inner extent, which may be 0, is `extent`.
   static TensorType Padded(const TensorType& type, std::uint32_t extent);
   /// The same, into a type whose memory is used again.
@@ -42,7 +45,7 @@ class Pad {
   void Fill(std::span<std::byte> out) const;
 
  private:
-  std::vector<std::byte> value_;  // of the tensor's dtype, 8 bytes or more of it repeated
+  std::vector<std::byte> value_;  // of the tensor's dtype, 8 bytes of it repeated
   std::uint32_t multiple_ = 1;
   std::optional<std::uint32_t> to_;
   bool to_bound_ = false;

@@ -39,35 +39,40 @@ Status CheckBytes(const TensorView& view) {
 
 }  // namespace
 
+Program::Program(ProgramPlan plan) : plan_(std::move(plan)), loops_(plan_.steps.size()) {
+  for (std::size_t i = 0; i < loops_.size(); ++i) {
+    if (plan_.steps[i].loop) loops_[i].emplace(*plan_.steps[i].loop);
+  }
+}
+
+Program Program::Compile(const TensorGraph& graph, std::span<const std::size_t> inputs,
+                         std::span<const ProgramOutput> outputs) {
+  return Program(ProgramPlan::Of(graph, inputs, outputs));
+}
+
 std::size_t Program::loops() const {
-  return static_cast<std::size_t>(std::count_if(
-      steps_.begin(), steps_.end(), [](const Step& step) { return step.loop.has_value(); }));
+  return static_cast<std::size_t>(
+      std::count_if(plan_.steps.begin(), plan_.steps.end(),
+                    [](const ProgramPlan::Step& step) { return step.loop.has_value(); }));
 }
 
 std::size_t Program::kernels() const {
-  return static_cast<std::size_t>(std::count_if(
-      steps_.begin(), steps_.end(), [](const Step& step) { return step.kernel != nullptr; }));
-}
-
-std::size_t Program::AddPart(std::string name) {
-  if (parts_.size() < kMaxParts) {
-    parts_.push_back(std::move(name));
-  } else {
-    parts_.back() = "others";
-  }
-  return parts_.size() - 1;
+  return static_cast<std::size_t>(
+      std::count_if(plan_.steps.begin(), plan_.steps.end(),
+                    [](const ProgramPlan::Step& step) { return step.kernel != nullptr; }));
 }
 
 Status Program::Begin(std::span<const TensorView> inputs, ProgramMemory& memory) const {
-  if (inputs.size() != inputs_) return Internal("a program was given other inputs than it has");
-  memory.tensors.resize(slots_.size() + outputs_);
-  memory.views.assign(slots_.size(), TensorView());
-  for (std::size_t i = 0; i < inputs_; ++i) {
+  if (inputs.size() != plan_.inputs)
+    return Internal("a program was given other inputs than it has");
+  memory.tensors.resize(plan_.slots.size() + plan_.outputs);
+  memory.views.assign(plan_.slots.size(), TensorView());
+  for (std::size_t i = 0; i < plan_.inputs; ++i) {
     memory.views[i] = inputs[i];
-    memory.views[i].type = &slots_[i].type;
-    if (*inputs[i].type != slots_[i].type) {
-      return Internal(fmt::format("{}: expected {}, got {}", slots_[i].name,
-                                  DescribeTensorType(slots_[i].type),
+    memory.views[i].type = &plan_.slots[i].type;
+    if (*inputs[i].type != plan_.slots[i].type) {
+      return Internal(fmt::format("{}: expected {}, got {}", plan_.slots[i].name,
+                                  DescribeTensorType(plan_.slots[i].type),
                                   DescribeTensorType(*inputs[i].type)));
     }
   }
@@ -77,22 +82,22 @@ Status Program::Begin(std::span<const TensorView> inputs, ProgramMemory& memory)
 Status Program::Run(std::span<const TensorView> inputs, const ProgramRun& run,
                     ProgramMemory& memory) const {
   MILLRACE_RETURN_IF_ERROR(Begin(inputs, memory));
-  for (std::size_t i = 0; i < inputs_; ++i) {
+  for (std::size_t i = 0; i < plan_.inputs; ++i) {
     if (Status status = CheckSize(inputs[i].values, inputs[i]); !status.ok()) {
-      return status.WithContext(slots_[i].name);
+      return status.WithContext(plan_.slots[i].name);
     }
   }
-  for (const Step& step : steps_) {
-    const bool works = step.loop || step.kernel != nullptr;
-    if (works && run.observer != nullptr) run.observer->OnPart(step.part);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const ProgramPlan::Step& step = plan_.steps[i];
+    if (step.computes() && run.observer != nullptr) run.observer->OnPart(step.part);
     Status status = ShapeStep(step, memory);
-    if (status.ok()) status = RunStep(step, run, memory);
-    if (!status.ok()) return status.WithContext(slots_[step.to].name);
+    if (status.ok()) status = RunStep(i, run, memory);
+    if (!status.ok()) return status.WithContext(plan_.slots[step.to].name);
   }
-  for (const Delivery& delivery : deliveries_) {
+  for (const ProgramPlan::Delivery& delivery : plan_.deliveries) {
     if (run.observer != nullptr) run.observer->OnPart(delivery.part);
     if (Status status = Deliver(delivery, run, memory); !status.ok()) {
-      return status.WithContext(slots_[delivery.from].name);
+      return status.WithContext(plan_.slots[delivery.from].name);
     }
   }
   if (run.observer != nullptr) run.observer->OnEnd();
@@ -103,26 +108,26 @@ Result<std::span<const TensorView>> Program::Shapes(std::span<const TensorView> 
                                                     std::optional<std::uint32_t> bound,
                                                     ProgramMemory& memory) const {
   MILLRACE_RETURN_IF_ERROR(Begin(inputs, memory));
-  memory.outputs.assign(outputs_, TensorView());
-  for (const Step& step : steps_) {
+  memory.outputs.assign(plan_.outputs, TensorView());
+  for (const ProgramPlan::Step& step : plan_.steps) {
     if (Status status = ShapeStep(step, memory); !status.ok()) {
-      return status.WithContext(slots_[step.to].name);
+      return status.WithContext(plan_.slots[step.to].name);
     }
   }
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].output) memory.outputs[*slots_[i].output] = memory.views[i];
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    if (plan_.slots[i].output) memory.outputs[*plan_.slots[i].output] = memory.views[i];
   }
-  for (const Delivery& delivery : deliveries_) {
+  for (const ProgramPlan::Delivery& delivery : plan_.deliveries) {
     std::uint32_t extent = 0;
     const Result<TensorView> view = ShapeDelivery(delivery, bound, memory, extent);
-    if (!view.ok()) return view.status().WithContext(slots_[delivery.from].name);
+    if (!view.ok()) return view.status().WithContext(plan_.slots[delivery.from].name);
     memory.outputs[delivery.output] = *view;
   }
   return std::span<const TensorView>(memory.outputs);
 }
 
-Status Program::ShapeStep(const Step& step, ProgramMemory& memory) const {
-  const Slot& slot = slots_[step.to];
+Status Program::ShapeStep(const ProgramPlan::Step& step, ProgramMemory& memory) const {
+  const ProgramPlan::Slot& slot = plan_.slots[step.to];
   ProgramMemory::Tensor& tensor = memory.tensors[step.to];
   std::vector<TensorView>& inputs = memory.inputs;
   inputs.clear();
@@ -130,8 +135,8 @@ Status Program::ShapeStep(const Step& step, ProgramMemory& memory) const {
     inputs.push_back(memory.views[from]);
     if (inputs.back().rows != inputs.front().rows) {
       return InvalidArgument(fmt::format("{} has {} rows, and {} has {}",
-                                         slots_[step.from.front()].name, inputs.front().rows,
-                                         slots_[from].name, inputs.back().rows));
+                                         plan_.slots[step.from.front()].name, inputs.front().rows,
+                                         plan_.slots[from].name, inputs.back().rows));
     }
   }
   TensorView view = inputs.front();
@@ -146,14 +151,15 @@ Status Program::ShapeStep(const Step& step, ProgramMemory& memory) const {
     for (const std::int64_t split : view.splits) tensor.splits.push_back(split * step.split_factor);
     view.splits = tensor.splits;
   }
-  if (step.loop || step.kernel != nullptr) view.values = {};
+  if (step.computes()) view.values = {};
   memory.views[step.to] = view;
   return CheckBytes(view);
 }
 
-Status Program::RunStep(const Step& step, const ProgramRun& run, ProgramMemory& memory) const {
-  if (!step.loop && step.kernel == nullptr) return OkStatus();
-  const Slot& slot = slots_[step.to];
+Status Program::RunStep(std::size_t number, const ProgramRun& run, ProgramMemory& memory) const {
+  const ProgramPlan::Step& step = plan_.steps[number];
+  if (!step.computes()) return OkStatus();
+  const ProgramPlan::Slot& slot = plan_.slots[step.to];
   TensorView& view = memory.views[step.to];
   std::span<std::byte> out;
   if (slot.output) {
@@ -165,8 +171,8 @@ Status Program::RunStep(const Step& step, const ProgramRun& run, ProgramMemory& 
   const std::span<const TensorView> inputs = memory.inputs;
   if (step.loop) {
     // The loop counts units of its input.
-    step.loop->Run(inputs.front().values.data(), inputs.front().units(), out.data(),
-                   run.read_soon || !slot.output);
+    loops_[number]->Run(inputs.front().values.data(), inputs.front().units(), out.data(),
+                        run.read_soon || !slot.output);
   } else {
     const std::size_t words = (step.kernel->scratch_bytes() + 7) / 8;
     if (memory.scratch.size() < words) memory.scratch.resize(words);
@@ -177,21 +183,21 @@ Status Program::RunStep(const Step& step, const ProgramRun& run, ProgramMemory& 
   return OkStatus();
 }
 
-Result<TensorView> Program::ShapeDelivery(const Delivery& delivery,
+Result<TensorView> Program::ShapeDelivery(const ProgramPlan::Delivery& delivery,
                                           std::optional<std::uint32_t> bound, ProgramMemory& memory,
                                           std::uint32_t& extent) const {
   TensorView view = memory.views[delivery.from];
   view.values = {};
   if (!delivery.pad) return view;
   MILLRACE_ASSIGN_OR_RETURN(extent, delivery.pad->Extent(view, bound));
-  TensorType& type = memory.tensors[slots_.size() + delivery.output].type;
+  TensorType& type = memory.tensors[plan_.slots.size() + delivery.output].type;
   Pad::SetPadded(*view.type, extent, type);
   view = {&type, view.rows, {}, {}};
   MILLRACE_RETURN_IF_ERROR(CheckBytes(view));
   return view;
 }
 
-Status Program::Deliver(const Delivery& delivery, const ProgramRun& run,
+Status Program::Deliver(const ProgramPlan::Delivery& delivery, const ProgramRun& run,
                         ProgramMemory& memory) const {
   std::uint32_t extent = 0;
   MILLRACE_ASSIGN_OR_RETURN(const TensorView view,

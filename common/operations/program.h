@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,7 +13,7 @@
 
 #include "common/base/result.h"
 #include "common/operations/loop.h"
-#include "common/operations/tensor_graph.h"
+#include "common/operations/program_plan.h"
 
 namespace millrace {
 
@@ -33,12 +31,6 @@ class ProgramMemory {
   std::vector<TensorView> views;
   std::vector<TensorView> inputs;   // of the step under way
   std::vector<TensorView> outputs;  // of Program::Shapes
-};
-
-/// An output of a program.
-struct ProgramOutput {
-  std::size_t node;  // of the graph
-  std::optional<Pad> pad = std::nullopt;
 };
 
 /// Is told what a run does, on the thread that runs. Times can be taken so, without a clock here.
@@ -67,6 +59,8 @@ struct ProgramRun {
 /// Immutable; thread-safe.
 class Program {
  public:
+  /// Computes nothing.
+  Program() = default;
   /// REQUIRES: every path from the graph's source to an output goes through an input.
   static Program Compile(const TensorGraph& graph, std::span<const std::size_t> inputs,
                          std::span<const ProgramOutput> outputs);
@@ -83,13 +77,9 @@ class Program {
                                              std::optional<std::uint32_t> bound,
                                              ProgramMemory& memory) const;
 
-  /// The most parts of a program, and the most bytes of the name of one.
-  static constexpr std::size_t kMaxParts = 64;
-  static constexpr std::size_t kMaxPartName = 64;
-  /// What takes time in a run, in its order, by the names of operations: `concat`;
-  /// `bits+slice+take` for operations that run as one loop. `pad` and `copy` fill outputs. Names
-  /// may repeat. If there are too many, the last one is `others` and stands for all the rest.
-  const std::vector<std::string>& parts() const { return parts_; }
+  const ProgramPlan& plan() const { return plan_; }
+  /// What takes time in a run, in its order (ProgramPlan::parts).
+  const std::vector<std::string>& parts() const { return plan_.parts; }
   /// Stages of builds and spans of traces are called this and the name of a part: `tensors: take`.
   static constexpr std::string_view kStagePrefix = "tensors: ";
 
@@ -98,51 +88,23 @@ class Program {
   std::size_t kernels() const;
 
  private:
-  friend class ProgramCompiler;
+  explicit Program(ProgramPlan plan);
 
-  /// One tensor in memory.
-  struct Slot {
-    TensorType type;
-    std::string name;                   // of the node, for messages
-    std::optional<std::size_t> output;  // written to that output's room
-  };
-  /// Makes slot `to`, in turn, of slots `from`: by a loop, by a kernel, or as a view of the same
-  /// bytes.
-  struct Step {
-    std::vector<std::size_t> from;
-    std::size_t to;
-    std::optional<Loop> loop;
-    std::int64_t split_factor = 1;
-    std::shared_ptr<const Kernel> kernel;
-    std::size_t part = 0;  // if there is a loop or a kernel
-  };
-  /// Copies or pads a slot into an output's room.
-  struct Delivery {
-    std::size_t from;
-    std::size_t output;
-    std::optional<Pad> pad;
-    std::size_t part;
-  };
-
-  /// The number of a part that comes after all others.
-  std::size_t AddPart(std::string name);
   Status Begin(std::span<const TensorView> inputs, ProgramMemory& memory) const;
   /// Sets the view of what the step makes, without values that it computes.
-  Status ShapeStep(const Step& step, ProgramMemory& memory) const;
-  /// REQUIRES: ShapeStep has set the view.
-  Status RunStep(const Step& step, const ProgramRun& run, ProgramMemory& memory) const;
+  Status ShapeStep(const ProgramPlan::Step& step, ProgramMemory& memory) const;
+  /// REQUIRES: ShapeStep has set the view of step `number`.
+  Status RunStep(std::size_t number, const ProgramRun& run, ProgramMemory& memory) const;
   /// The view of an output that is copied or padded, without values. `extent` is set if it is
   /// padded.
-  Result<TensorView> ShapeDelivery(const Delivery& delivery, std::optional<std::uint32_t> bound,
-                                   ProgramMemory& memory, std::uint32_t& extent) const;
-  Status Deliver(const Delivery& delivery, const ProgramRun& run, ProgramMemory& memory) const;
+  Result<TensorView> ShapeDelivery(const ProgramPlan::Delivery& delivery,
+                                   std::optional<std::uint32_t> bound, ProgramMemory& memory,
+                                   std::uint32_t& extent) const;
+  Status Deliver(const ProgramPlan::Delivery& delivery, const ProgramRun& run,
+                 ProgramMemory& memory) const;
 
-  std::size_t inputs_ = 0;  // the first slots
-  std::size_t outputs_ = 0;
-  std::vector<Slot> slots_;
-  std::vector<Step> steps_;
-  std::vector<Delivery> deliveries_;
-  std::vector<std::string> parts_;
+  ProgramPlan plan_;
+  std::vector<std::optional<Loop>> loops_;  // of its steps
 };
 
 }  // namespace millrace

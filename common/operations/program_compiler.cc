@@ -8,7 +8,7 @@
 
 #include <fmt/core.h>
 
-#include "common/operations/program.h"
+#include "common/operations/program_plan.h"
 
 namespace millrace {
 namespace {
@@ -18,9 +18,9 @@ namespace {
 std::string PartName(const std::vector<std::string>& operations) {
   if (operations.empty()) return "widen";
   constexpr std::size_t kRest = 16;  // bytes for the operations that have no room
-  std::string name = operations.front().substr(0, Program::kMaxPartName - kRest);
+  std::string name = operations.front().substr(0, ProgramPlan::kMaxPartName - kRest);
   for (std::size_t i = 1; i < operations.size(); ++i) {
-    if (name.size() + 1 + operations[i].size() > Program::kMaxPartName - kRest) {
+    if (name.size() + 1 + operations[i].size() > ProgramPlan::kMaxPartName - kRest) {
       return name + fmt::format("+{} more", operations.size() - i);
     }
     name += "+" + operations[i];
@@ -38,8 +38,8 @@ class ProgramCompiler {
     for (const std::size_t input : inputs) {
       slots_.emplace(input, NewSlot(nodes_[input].type, nodes_[input].name));
     }
-    program_.inputs_ = inputs.size();
-    program_.outputs_ = outputs.size();
+    plan_.inputs = inputs.size();
+    plan_.outputs = outputs.size();
     CountReaders(outputs);
     // A node that is an output as it is gets written straight into the first such output's room.
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -47,17 +47,17 @@ class ProgramCompiler {
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const std::size_t slot = InMemory(outputs[i].node);
-      if (program_.slots_[slot].output != i) {
-        program_.deliveries_.push_back({slot, i, outputs[i].pad, 0});
+      if (plan_.slots[slot].output != i) {
+        plan_.deliveries.push_back({slot, i, outputs[i].pad, 0});
       }
     }
     // Deliveries come after all steps.
-    for (Program::Delivery& delivery : program_.deliveries_) {
-      delivery.part = program_.AddPart(delivery.pad ? "pad" : "copy");
+    for (ProgramPlan::Delivery& delivery : plan_.deliveries) {
+      delivery.part = AddPart(delivery.pad ? "pad" : "copy");
     }
   }
 
-  Program Take() { return std::move(program_); }
+  ProgramPlan Take() { return std::move(plan_); }
 
  private:
   /// Steps that read a slot and give a node.
@@ -74,9 +74,19 @@ class ProgramCompiler {
     }
   };
 
+  /// The number of a part that comes after all others.
+  std::size_t AddPart(std::string name) {
+    if (plan_.parts.size() < ProgramPlan::kMaxParts) {
+      plan_.parts.push_back(std::move(name));
+    } else {
+      plan_.parts.back() = "others";
+    }
+    return plan_.parts.size() - 1;
+  }
+
   std::size_t NewSlot(const TensorType& type, const std::string& name) {
-    program_.slots_.push_back({type, name, std::nullopt});
-    return program_.slots_.size() - 1;
+    plan_.slots.push_back({type, name, std::nullopt});
+    return plan_.slots.size() - 1;
   }
 
   /// Counts readers of what the outputs need, up to the inputs.
@@ -107,23 +117,23 @@ class ProgramCompiler {
   /// The slot is written to the output's room if the node is one, and if something writes it.
   void Name(std::size_t slot, std::size_t number) {
     const auto room = room_of_.find(number);
-    if (room == room_of_.end() || program_.steps_.empty()) return;
-    const Program::Step& last = program_.steps_.back();
-    if (last.to == slot && (last.loop || last.kernel != nullptr)) {
-      program_.slots_[slot].output = room->second;
+    if (room == room_of_.end() || plan_.steps.empty()) return;
+    const ProgramPlan::Step& last = plan_.steps.back();
+    if (last.to == slot && last.computes()) {
+      plan_.slots[slot].output = room->second;
     }
   }
 
   std::size_t KernelOutput(std::size_t number) {
     const TensorNode& node = nodes_[number];
     if (const auto found = kernels_.find(number); found != kernels_.end()) return found->second;
-    Program::Step step;
+    ProgramPlan::Step step;
     for (const std::size_t input : node.inputs) step.from.push_back(InMemory(input));
     step.to = NewSlot(node.bound.kernel_output, node.name);
     step.kernel = node.bound.kernel;
-    step.part = program_.AddPart(PartName({node.operation->name}));
+    step.part = AddPart(PartName({node.operation->name}));
     const std::size_t slot = step.to;
-    program_.steps_.push_back(std::move(step));
+    plan_.steps.push_back(std::move(step));
     kernels_.emplace(number, slot);
     return slot;
   }
@@ -143,7 +153,7 @@ class ProgramCompiler {
     return chain;
   }
 
-  Chain ChainFrom(std::size_t slot) { return {slot, LoopPlan(program_.slots_[slot].type)}; }
+  Chain ChainFrom(std::size_t slot) { return {slot, LoopPlan(plan_.slots[slot].type)}; }
 
   Chain ChainOfInput(std::size_t number) {
     if (const auto found = slots_.find(number); found != slots_.end()) {
@@ -161,16 +171,16 @@ class ProgramCompiler {
 
   /// Runs the chain's loop. Returns the slot that it writes.
   std::size_t Write(const Chain& chain, const std::string& name) {
-    Program::Step step;
+    ProgramPlan::Step step;
     step.from = {chain.from};
     step.to = NewSlot(chain.plan.output(), name);
     step.split_factor = chain.plan.split_factor();
     if (!chain.plan.only_views()) {
-      step.loop.emplace(chain.plan);
-      step.part = program_.AddPart(PartName(chain.operations));
+      step.loop = chain.plan;
+      step.part = AddPart(PartName(chain.operations));
     }
     const std::size_t slot = step.to;
-    program_.steps_.push_back(std::move(step));
+    plan_.steps.push_back(std::move(step));
     return slot;
   }
 
@@ -179,11 +189,11 @@ class ProgramCompiler {
   std::map<std::size_t, std::size_t> slots_;    // of nodes that lie in memory
   std::map<std::size_t, std::size_t> kernels_;  // of the kernels of nodes that have steps too
   std::map<std::size_t, std::size_t> room_of_;  // outputs that a node can be written to
-  Program program_;
+  ProgramPlan plan_;
 };
 
-Program Program::Compile(const TensorGraph& graph, std::span<const std::size_t> inputs,
-                         std::span<const ProgramOutput> outputs) {
+ProgramPlan ProgramPlan::Of(const TensorGraph& graph, std::span<const std::size_t> inputs,
+                            std::span<const ProgramOutput> outputs) {
   return ProgramCompiler(graph, inputs, outputs).Take();
 }
 

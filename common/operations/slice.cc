@@ -29,6 +29,10 @@ class RaggedSlice : public Kernel {
  public:
   RaggedSlice(std::int64_t a, std::int64_t b) : a_(a), b_(b) {}
 
+  DeviceForm device_form() const override {
+    return RunForm{[a = a_, b = b_](std::int64_t length) { return Clipped(a, b, length).begin; }};
+  }
+
   Status Splits(std::span<const TensorView> inputs,
                 std::vector<std::int64_t>& splits) const override {
     const TensorView& input = inputs.front();

@@ -150,8 +150,8 @@ TEST_CASE("names of parts are bounded in length and number", "[program]") {
   }
   const PartsOf wide(many);
   CHECK(wide.program.loops() == 100);
-  REQUIRE(wide.program.parts().size() == Program::kMaxParts);
-  CHECK(wide.program.parts()[Program::kMaxParts - 2] == "slice");
+  REQUIRE(wide.program.parts().size() == ProgramPlan::kMaxParts);
+  CHECK(wide.program.parts()[ProgramPlan::kMaxParts - 2] == "slice");
   CHECK(wide.program.parts().back() == "others");
   CHECK(wide.Run().size() == 101);
 }

@@ -1,0 +1,39 @@
+// What a device does instead of running a kernel (operation.h) of the host. A kernel that has a
+// form runs on devices too; loops and pad always do.
+//
+// Value types and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <variant>
+#include <vector>
+
+namespace millrace {
+
+class TensorGraph;
+
+/// Every value becomes `depth` bytes: 1 at its place, and otherwise 0. -1 has no place; any other
+/// number is an error.
+struct OneHotForm {
+  std::uint64_t depth;
+};
+
+/// Every row of the output is a run of the input's row. The output's splits say how long it is.
+struct RunForm {
+  /// Where the run begins in a row of `length` elements.
+  std::function<std::int64_t(std::int64_t length)> begin;
+};
+
+/// The number of elements of each row, int64.
+struct LengthForm {};
+
+/// monostate: the kernel runs on the host only.
+using DeviceForm = std::variant<std::monostate, OneHotForm, RunForm, LengthForm>;
+
+/// For each node of a graph, whether devices can do everything between it and the given ones.
+std::vector<bool> MadeByDevices(const TensorGraph& graph, std::span<const std::size_t> given);
+
+}  // namespace millrace
