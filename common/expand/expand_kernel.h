@@ -2,38 +2,21 @@
 // so that thousands of threads of a GPU can share the work. A CPU can run the same code.
 //
 // The work is a table of tasks (expand_task.h). A task has elements: values of the packed form, or
-// edges, nodes, rows or bytes. A tile is kTileElements of them, and any number of threads can share
-// a tile. Every element finds by binary search the example that it belongs to, and from that the
-// place of its values. So no element waits for another.
+// edges, nodes, rows or bytes. Every element finds by binary search the example that it belongs to,
+// and from that the place of its values. So no element waits for another.
 //
 // If a value is wrong, the error word is set, and nothing is written outside the tensors. To make
 // the error message, the host expands the same batch again (expand_program.h).
 //
-// C++17, and expand_task.h is the only header of the project that it includes, because nvcc
-// compiles it too.
+// C++17, because nvcc compiles it too.
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "common/expand/expand_task.h"
-
-#if defined(__CUDACC__)
-#define MILLRACE_HOST_DEVICE __host__ __device__
-#else
-#define MILLRACE_HOST_DEVICE
-#endif
+#include "common/expand/tile.h"
 
 namespace millrace::kernel {
-
-template <class T>
-MILLRACE_HOST_DEVICE inline T Load(const T* at) {
-#if defined(__CUDA_ARCH__)
-  return __ldg(at);  // nobody writes to a payload while it is expanded
-#else
-  return *at;
-#endif
-}
 
 template <class T>
 MILLRACE_HOST_DEVICE const T* ColumnAs(const Launch& launch, const Column& column) {
@@ -77,15 +60,6 @@ struct Splits {
   }
 };
 
-/// Elements [begin, end) of a task, shared between threads. A thread has the element begin +
-/// thread, and after it every element that is a multiple of `threads` further on.
-struct Share {
-  std::uint64_t begin;
-  std::uint64_t end;
-  std::uint32_t thread;
-  std::uint32_t threads;
-};
-
 struct RowSpan {
   std::uint64_t low;
   std::uint64_t high;
@@ -98,12 +72,6 @@ MILLRACE_HOST_DEVICE inline RowSpan RowsOf(const Launch& launch, const Splits& s
   const std::uint64_t last = launch.first_row + launch.rows - 1;
   const std::uint64_t low = splits.RowOf(first + share.begin, launch.first_row, last);
   return {low, splits.RowOf(first + share.end - 1, low, last)};
-}
-
-template <class Out, class In>
-MILLRACE_HOST_DEVICE bool Fits(In value) {
-  const Out out = static_cast<Out>(value);
-  return static_cast<In>(out) == value && (std::is_signed<In>::value || out >= 0);
 }
 
 template <class In, class Out>
@@ -434,19 +402,8 @@ MILLRACE_HOST_DEVICE void RunTask(const Launch& launch, const Task& task, const 
 /// launch.tiles.
 MILLRACE_HOST_DEVICE inline void RunTile(const Launch& launch, std::uint64_t tile,
                                          std::uint32_t thread, std::uint32_t threads) {
-  std::uint32_t low = 0;
-  for (std::uint32_t high = launch.task_count - 1; low < high;) {
-    const std::uint32_t middle = low + (high - low + 1) / 2;
-    if (launch.tasks[middle].first_tile > tile) {
-      high = middle - 1;
-    } else {
-      low = middle;
-    }
-  }
-  const Task& task = launch.tasks[low];
-  const std::uint64_t begin = (tile - task.first_tile) * kTileElements;
-  const std::uint64_t end = task.count - begin < kTileElements ? task.count : begin + kTileElements;
-  const Share share{begin, end, thread, threads};
+  const Task& task = TaskOfTile(launch.tasks, launch.task_count, tile);
+  const Share share = ShareOfTile(task, tile, thread, threads);
   if (launch.wide) {
     RunTask<std::int64_t>(launch, task, share);
   } else {

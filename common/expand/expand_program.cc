@@ -174,7 +174,7 @@ class ProgramMaker {
   void Add(Task task) {
     if (task.count == 0) return;
     task.first_tile = program_.launch.tiles;
-    program_.launch.tiles += (task.count + kernel::kTileElements - 1) / kernel::kTileElements;
+    program_.launch.tiles += kernel::TilesOf(task.count);
     program_.tasks.push_back(task);
   }
 

@@ -8,8 +8,6 @@
 
 namespace millrace::kernel {
 
-inline constexpr std::uint64_t kTileElements = 2048;
-
 enum class Op : std::uint8_t {
   kWiden,       // elements: values
   kCopy,        // elements: words as wide as the type of `in`
