@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "client/session/run/prefetcher.h"
+#include "common/operations/consumer_program.h"
 #include "tests/unit/client/session/run/fake_service.h"
 
 namespace millrace::client {
@@ -70,13 +71,13 @@ TEST_CASE("an expansion says when each operation ran, while a trace is taken",
   Tracer tracer(clock);
   Prefetcher prefetcher(MakeHostDevice(), /*parts=*/2, {}, tracer, [] {});
   const std::shared_ptr<const PackedBatch> batch = NumbersBatch(0, {0, 10});
-  TensorGraphText program;
-  program.definitions = {
+  ConsumerProgram program;
+  program.text.definitions = {
       {"x",
        "one_hot",
        {"number"},
        OperationParams({{"depth", std::int64_t{10}}, {"dtype", std::string("float32")}})}};
-  program.outputs = {{"x"}};
+  program.text.outputs = {{"x"}};
   prefetcher.SetDelivery(
       Delivery::Make({batch->tensors().front().spec}, std::move(program), DType::kInt32).value());
   CHECK(prefetcher.Expand(batch)->operations.empty());
