@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "common/batch/batch_frame.h"
 #include "common/batch/layout/tensor_table.h"
@@ -72,21 +71,6 @@ Result<EdgeGroup> PaddedGraph(const std::vector<TensorSpec>& source) {
   return GraphOfTensors(source);
 }
 
-/// Splits without a tensor that they cut are no part of a batch. An error begins with "graph: ".
-Status CheckNodesTravel(const std::vector<TensorSpec>& source, const EdgeGroup& graph,
-                        const std::vector<TensorSpec>& travelling) {
-  const std::string& splits = source[graph.node_splits].path;
-  const auto has_nodes = [&](const TensorSpec& tensor) { return tensor.splits == splits; };
-  if (std::any_of(travelling.begin(), travelling.end(), has_nodes)) return OkStatus();
-  std::vector<std::string> names;
-  for (const TensorSpec& tensor : source) {
-    if (has_nodes(tensor)) names.push_back(tensor.path);
-  }
-  return InvalidArgument(
-      fmt::format("graph: no output has or needs a row for each node; expected one such as {}",
-                  fmt::join(names, ", ")));
-}
-
 /// The parameters by which an output is padded. A pipeline writes `.` for `/` in its name.
 const OperationParams& PadOf(const TensorsPart& part, const std::string& output) {
   return std::find_if(part.pads.begin(), part.pads.end(),
@@ -121,11 +105,9 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
     if (!IsSplits(source, definition.name)) continue;
     return located(InvalidArgument(definition.name + ": the source has a tensor of this name"));
   }
-  std::optional<EdgeGroup> padded;
   if (part.graph_pad) {
-    const Result<EdgeGroup> graph = PaddedGraph(source);
-    if (!graph.ok()) return located(graph.status());
-    padded = *graph;
+    const Result<EdgeGroup> padded = PaddedGraph(source);
+    if (!padded.ok()) return located(padded.status());
     chosen[padded->splits] = true;  // brings the edges, and what cuts nodes
   }
   if (text.outputs) {
@@ -151,10 +133,6 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
   if (!waist.ok()) return located(waist.status());
   plan->waist_ = *std::move(waist);
   if (Status status = plan->Travel(chosen); !status.ok()) return located(status);
-  if (padded) {
-    const Status status = CheckNodesTravel(source, *padded, plan->tensors_);
-    if (!status.ok()) return located(status);
-  }
   Result<std::vector<EdgeGroup>> edges = CheckTensors(plan->tensors_, expand);
   if (!edges.ok()) return located(edges.status().WithContext("output"));
   plan->edges_ = *std::move(edges);

@@ -25,12 +25,10 @@
 #include "common/system/stderr_logger.h"
 #include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/generator/generator.h"
-#include "server/dataset/coq/source/edges.h"
-#include "server/dataset/graph/writer/array_writer.h"
-#include "server/dataset/graph/writer/graph_sealer.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/cpu_time.h"
+#include "tests/bench/graph_copy.h"
 #include "tests/bench/report.h"
 
 namespace millrace::bench {
@@ -69,135 +67,6 @@ class Folder {
  private:
   const bool keep_;
   fs::path path_;
-};
-
-/// Examples of one source: their ids in the Coq dataset, and the nodes at which they begin,
-/// numbered over all files. The graph dataset has the same list of roots, so an id there is a place
-/// here.
-struct Roots {
-  std::string source;
-  std::vector<ExampleId> ids;
-  std::vector<std::uint64_t> nodes;
-};
-
-class NodeNumbers {
- public:
-  static Result<NodeNumbers> Of(const CoqDataset& dataset) {
-    NodeNumbers numbers;
-    for (std::uint32_t f = 0; f < dataset.index().files().size(); ++f) {
-      MILLRACE_ASSIGN_OR_RETURN(const FileView* const view, dataset.View(FileId(f)));
-      numbers.bases_.push_back(view->node_base);
-      numbers.nodes_ = std::max(numbers.nodes_, view->node_base + view->node_count);
-    }
-    return numbers;
-  }
-  std::uint64_t nodes() const { return nodes_; }
-  std::uint64_t Number(std::uint32_t file, std::uint32_t node) const { return bases_[file] + node; }
-
- private:
-  std::vector<std::uint64_t> bases_;
-  std::uint64_t nodes_ = 0;
-};
-
-/// An edge as the graph dataset has it.
-struct Edge {
-  std::uint16_t label;
-  std::uint64_t target;
-};
-
-/// Calls `use(node word, its edges by label)` for each node. Closures leave some edges out; so does
-/// the graph.
-template <class Use>
-Status ForEachNode(const CoqDataset& dataset, const NodeNumbers& numbers, const Use& use) {
-  std::vector<Edge> row;
-  for (std::uint32_t f = 0; f < dataset.index().files().size(); ++f) {
-    MILLRACE_ASSIGN_OR_RETURN(const FileView* const view, dataset.View(FileId(f)));
-    for (std::uint32_t n = 0; n < view->node_count; ++n) {
-      const auto node = NodeWord::Decode(LoadWord(view->nodes + std::uint64_t{kNodeWords} * n));
-      row.clear();
-      for (std::uint32_t c = 0; c < node.children_count; ++c) {
-        const auto edge = EdgeWord::Decode(LoadWord(view->edges + node.children_index + c));
-        if (edge.label == kConstOpaqueDef) continue;
-        row.push_back({BaseEdgeLabels()[edge.label],
-                       numbers.Number(view->dependency_files[edge.dependency], edge.node)});
-      }
-      std::stable_sort(row.begin(), row.end(),
-                       [](const Edge& a, const Edge& b) { return a.label < b.label; });
-      MILLRACE_RETURN_IF_ERROR(use(node, std::span<const Edge>(row)));
-    }
-  }
-  return OkStatus();
-}
-
-class GraphCopy {
- public:
-  GraphCopy(const CoqDataset& dataset, const NodeNumbers& numbers, fs::path dir)
-      : dataset_(dataset), numbers_(numbers), dir_(std::move(dir)) {}
-
-  Status Write(const std::vector<Roots>& all) {
-    MILLRACE_RETURN_IF_ERROR(ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
-      description_.edges += row.size();
-      return OkStatus();
-    }));
-    description_.nodes = numbers_.nodes();
-    MILLRACE_RETURN_IF_ERROR(WriteRows());
-    MILLRACE_RETURN_IF_ERROR(
-        WriteArray("node_label", {DType::kUint8, {description_.nodes}}, [&](ArrayWriter& out) {
-          return ForEachNode(dataset_, numbers_, [&](NodeWord node, auto) {
-            return out.Append(static_cast<std::uint8_t>(node.tag));
-          });
-        }));
-    for (const Roots& roots : all) {
-      MILLRACE_RETURN_IF_ERROR(WriteArray(
-          "roots/" + roots.source, {DType::kInt32, {roots.nodes.size()}}, [&](ArrayWriter& out) {
-            for (const std::uint64_t node : roots.nodes) {
-              MILLRACE_RETURN_IF_ERROR(out.Append(static_cast<std::int32_t>(node)));
-            }
-            return OkStatus();
-          }));
-    }
-    return GraphSealer(dir_, description_).Seal().status();
-  }
-
- private:
-  Status WriteRows() {
-    std::int64_t end = 0;
-    MILLRACE_RETURN_IF_ERROR(
-        WriteArray("indptr", {DType::kInt64, {description_.nodes + 1}}, [&](ArrayWriter& out) {
-          MILLRACE_RETURN_IF_ERROR(out.Append(end));
-          return ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
-            end += static_cast<std::int64_t>(row.size());
-            return out.Append(end);
-          });
-        }));
-    MILLRACE_RETURN_IF_ERROR(WriteEdges("indices", DType::kInt32, [](const Edge& edge) {
-      return static_cast<std::int32_t>(edge.target);
-    }));
-    return WriteEdges("edge_label", DType::kUint8,
-                      [](const Edge& edge) { return static_cast<std::uint8_t>(edge.label); });
-  }
-  template <class ValueOf>
-  Status WriteEdges(const std::string& name, DType dtype, const ValueOf& value_of) {
-    return WriteArray(name, {dtype, {description_.edges}}, [&](ArrayWriter& out) {
-      return ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
-        for (const Edge& edge : row) MILLRACE_RETURN_IF_ERROR(out.Append(value_of(edge)));
-        return OkStatus();
-      });
-    });
-  }
-  template <class Fill>
-  Status WriteArray(const std::string& name, ArrayType type, const Fill& fill) {
-    MILLRACE_ASSIGN_OR_RETURN(ArrayWriter out,
-                              ArrayWriter::Create(dir_, name + ".npy", std::move(type)));
-    MILLRACE_RETURN_IF_ERROR(fill(out));
-    MILLRACE_ASSIGN_OR_RETURN(description_.arrays[name], std::move(out).Finish());
-    return OkStatus();
-  }
-
-  const CoqDataset& dataset_;
-  const NodeNumbers& numbers_;
-  const fs::path dir_;
-  GraphDescription description_;
 };
 
 Result<std::shared_ptr<const Plan>> Compile(PlanLibrary& library, const std::string& dataset,
@@ -412,7 +281,7 @@ Status Run(const Options& options) {
     MILLRACE_ASSIGN_OR_RETURN(all.emplace_back(),
                               FindRoots(library, dataset, numbers, source, options.examples));
   }
-  MILLRACE_RETURN_IF_ERROR(GraphCopy(dataset, numbers, folder.path() / "graph").Write(all));
+  MILLRACE_RETURN_IF_ERROR(CopyAsGraph(dataset, numbers, folder.path() / "graph", all));
   report.Note(fmt::format("{} nodes, {} files of Coq; batches of {}, one thread", numbers.nodes(),
                           made.files, options.size));
   for (const Roots& roots : all) {

@@ -280,9 +280,9 @@ TEST_CASE("a source's tensor is padded by either spelling of its name", "[tensor
         Delivery::Make(plan->tensors(), *plan->consumer(), DType::kInt32).value();
     const auto delivered = delivery.Tensors(plan->tensors());
     REQUIRE(delivered.size() == 2);
-    CHECK(delivered[0].packed.path == "a.b.length");
-    CHECK(delivered[1].packed.path == "a/b");
-    CHECK(delivered[1].packed.kind == TensorKind::kDense);
+    CHECK(delivered[0].packed.path == "a/b");
+    CHECK(delivered[0].packed.kind == TensorKind::kDense);
+    CHECK(delivered[1].packed.path == "a.b.length");
   }
 }
 
@@ -433,15 +433,26 @@ TEST_CASE("pad.graph is refused with its place for a source without one graph an
         "expected a source of graphs");
   std::vector<TensorSpec> source = GraphSource();
   source.push_back(Kept("graph_mask", DType::kBool));
-  Status refused = TensorPlan::Compile(part, source, OneLabel()).status();
+  const Status refused = TensorPlan::Compile(part, source, OneLabel()).status();
   CHECK(refused.message() ==
         "p.yaml:5:7: pad.graph: the source has a tensor graph_mask, and pad.graph delivers another "
         "graph_mask; expected a source without a tensor of this name");
+}
+
+TEST_CASE("nodes that are only counted travel with their narrowest tensor", "[tensor_plan]") {
+  TensorsPart part;
+  part.graph_pad = GraphPad{64, 256, 9};
   part.outputs = {{"d"}};
-  refused = TensorPlan::Compile(part, GraphSource(), OneLabel()).status();
-  CHECK(refused.message() ==
-        "p.yaml:5:7: pad.graph: no output has or needs a row for each node; expected one such as "
-        "node_label, x");
+  const auto plan = TensorPlan::Compile(part, GraphSource(), OneLabel()).value();
+  CHECK(FindTensor(plan->tensors(), "node_label").has_value());
+  const Delivery delivery =
+      Delivery::Make(plan->tensors(), *plan->consumer(), DType::kInt32).value();
+  std::vector<std::string> names;
+  for (const DeliveryTensor& tensor : delivery.Tensors(plan->tensors())) {
+    names.push_back(tensor.packed.path);
+  }
+  CHECK(std::find(names.begin(), names.end(), "node_label") == names.end());
+  CHECK(std::find(names.begin(), names.end(), "node_mask") != names.end());
 }
 
 TEST_CASE("errors begin with the place where the fault was written", "[tensor_plan]") {
