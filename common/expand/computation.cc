@@ -46,6 +46,7 @@ class ComputationMaker {
   ComputationMaker(std::vector<TensorSpec> tensors, DType index_dtype)
       : made_(new Computation()), index_dtype_(index_dtype) {
     made_->tensors_ = std::move(tensors);
+    made_->index_dtype_ = index_dtype;
     operands_ = OperandsOf(made_->tensors_);
   }
 
@@ -54,7 +55,8 @@ class ComputationMaker {
     text.index_dtype = index_dtype_;
     text.sources.clear();
     for (const Operand& operand : operands_) text.sources.push_back(operand.source);
-    MILLRACE_ASSIGN_OR_RETURN(graph_, TensorGraph::Bind(text));
+    MILLRACE_ASSIGN_OR_RETURN(TensorGraph graph, TensorGraph::Bind(text));
+    made_->graph_ = std::make_shared<const TensorGraph>(std::move(graph));
     SortOutputs();
     if (program.graph_pad) MILLRACE_RETURN_IF_ERROR(PadGraphs(*program.graph_pad));
     for (const TensorOutput* const output : computed_) AddOutput(*output);
@@ -71,8 +73,24 @@ class ComputationMaker {
     return std::shared_ptr<const Computation>(std::move(made_));
   }
 
+  std::shared_ptr<const Computation> MakePart(const Computation& whole, bool on_device) {
+    made_->graph_ = whole.graph_;
+    made_->padding_ = whole.padding_;
+    std::vector<std::size_t> sources;
+    for (std::size_t i = 0; i < nodes().size(); ++i) {
+      if (nodes()[i].operation == nullptr) sources.push_back(i);
+    }
+    const std::vector<bool> by_device = MadeByDevices(*made_->graph_, sources);
+    SortOutputs();
+    std::erase_if(computed_,
+                  [&](const TensorOutput* output) { return by_device[output->node] != on_device; });
+    for (const TensorOutput* const output : computed_) AddOutput(*output);
+    Compile();
+    return std::move(made_);
+  }
+
  private:
-  const std::vector<TensorNode>& nodes() const { return graph_->nodes(); }
+  const std::vector<TensorNode>& nodes() const { return made_->graph_->nodes(); }
 
   /// The operand that a node of the source is.
   const Operand& OperandOf(std::size_t node) const {
@@ -83,7 +101,7 @@ class ComputationMaker {
 
   void SortOutputs() {
     chosen_.assign(made_->tensors_.size(), false);
-    for (const TensorOutput& output : graph_->outputs()) {
+    for (const TensorOutput& output : made_->graph_->outputs()) {
       if (nodes()[output.node].operation == nullptr && !output.pad) {
         chosen_[OperandOf(output.node).tensor] = true;
       } else {
@@ -188,7 +206,7 @@ class ComputationMaker {
           std::any_of(computed_.begin(), computed_.end(),
                       [&](const TensorOutput* output) { return Narrows(*output, input); }));
     }
-    made_->program_ = Program::Compile(*graph_, inputs, outputs);
+    made_->program_ = Program::Compile(*made_->graph_, inputs, outputs);
   }
 
   /// Whether an output has the values of tensor `input` of the source as int32, and some may not
@@ -202,7 +220,6 @@ class ComputationMaker {
   std::unique_ptr<Computation> made_;
   const DType index_dtype_;
   std::vector<Operand> operands_;
-  std::optional<TensorGraph> graph_;
   std::vector<bool> chosen_;  // of the tensors that travel
   std::vector<const TensorOutput*> computed_;
 };
@@ -211,6 +228,10 @@ Result<std::shared_ptr<const Computation>> Computation::Make(std::vector<TensorS
                                                              ConsumerProgram program,
                                                              DType index_dtype) {
   return ComputationMaker(std::move(tensors), index_dtype).Make(std::move(program));
+}
+
+std::shared_ptr<const Computation> Computation::Part(bool on_device) const {
+  return ComputationMaker(tensors_, index_dtype_).MakePart(*this, on_device);
 }
 
 Status Computation::CheckTensors(const PackedBatch& packed) const {
@@ -247,9 +268,7 @@ BatchComputation::BatchComputation(const Computation& computation)
       views_(computation.tensors_, computation.operands_),
       aligned_(computation.operands_.size()) {}
 
-void BatchComputation::SetInputs(const PackedBatch& packed, RowRange rows) {
-  const std::span<const TensorView> views = views_.Of(packed, rows.first, rows.count);
-  inputs_.assign(views.begin(), views.end());
+void BatchComputation::AlignInputs() {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     std::span<const std::byte>& values = inputs_[i].values;
     if (reinterpret_cast<std::uintptr_t>(values.data()) % kOperandAlignment == 0) continue;
@@ -285,7 +304,8 @@ std::uint64_t BatchComputation::RowsOf(std::size_t tensor, std::uint64_t own) co
 
 Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
                                 std::vector<ComputedPlace>& places) {
-  SetInputs(packed, rows);
+  const std::span<const TensorView> views = views_.Of(packed, rows.first, rows.count);
+  inputs_.assign(views.begin(), views.end());
   const auto shapes = computation_.program_->Shapes(inputs_, std::nullopt, memory_);
   if (!shapes.ok()) return ErrorOfBatch(packed.info(), shapes.status());
   places.resize(computation_.computed_.size());
@@ -314,6 +334,7 @@ Status BatchComputation::Run(const PackedBatch& packed,
                              const std::function<std::span<std::byte>(std::size_t tensor)>& room,
                              ProgramObserver* observer) {
   MILLRACE_RETURN_IF_ERROR(CheckInputs());
+  AlignInputs();
   ProgramRun run;
   run.read_soon = false;  // a training step comes first
   run.observer = observer;

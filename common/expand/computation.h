@@ -27,10 +27,20 @@ class BatchComputation;
 /// Immutable, but for memory that it keeps; thread-safe.
 class Computation : public std::enable_shared_from_this<Computation> {
  public:
+  /// Where an output of the program goes, by number among the computed tensors.
+  struct Output {
+    std::size_t values = 0;
+    std::optional<std::size_t> splits = std::nullopt;
+    std::optional<Pad> pad = std::nullopt;
+  };
+
   /// As Delivery::Make.
   static Result<std::shared_ptr<const Computation>> Make(std::vector<TensorSpec> tensors,
                                                          ConsumerProgram program,
                                                          DType index_dtype);
+  /// The part of this computation that devices can do, or the rest of it. Computed tensors of both
+  /// are in this one's order. A part delivers nothing that travels.
+  std::shared_ptr<const Computation> Part(bool on_device) const;
 
   /// The tensors that travel, and whether each is delivered, expanded.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
@@ -49,6 +59,12 @@ class Computation : public std::enable_shared_from_this<Computation> {
   /// As Delivery::parts.
   const std::vector<std::string>& parts() const { return program_->parts(); }
 
+  const Program& program() const { return *program_; }
+  /// What the program's inputs are, and whether the values of each have to fit int32.
+  const std::vector<Operand>& operands() const { return operands_; }
+  const std::vector<bool>& narrowed() const { return narrowed_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+
   /// DataLoss unless the batch has the tensors that travel.
   Status CheckTensors(const PackedBatch& packed) const;
   /// Memory for one batch at a time. Goes back when it is dropped.
@@ -58,22 +74,17 @@ class Computation : public std::enable_shared_from_this<Computation> {
   friend class BatchComputation;
   friend class ComputationMaker;
 
-  /// Where an output of the program goes, by number among the computed tensors.
-  struct Output {
-    std::size_t values = 0;
-    std::optional<std::size_t> splits = std::nullopt;
-    std::optional<Pad> pad = std::nullopt;
-  };
-
   Computation() = default;
 
   std::vector<TensorSpec> tensors_;
+  DType index_dtype_ = DType::kInt32;
+  std::shared_ptr<const TensorGraph> graph_;
   std::vector<bool> expanded_;
   std::vector<TensorSpec> computed_;
   std::optional<GraphPadding> padding_;
   std::vector<DeliveredPlace> order_;
-  std::vector<Operand> operands_;  // inputs of the program
-  std::vector<bool> narrowed_;     // whether values of each must fit int32
+  std::vector<Operand> operands_;
+  std::vector<bool> narrowed_;
   std::optional<Program> program_;
   std::vector<Output> outputs_;
   mutable Mutex mutex_;
@@ -94,8 +105,13 @@ class BatchComputation {
              const std::function<std::span<std::byte>(std::size_t tensor)>& room,
              ProgramObserver* observer);
 
+  /// The program's memory after LayOut: views of all its tensors. Those of its inputs have their
+  /// values in the batch.
+  const ProgramMemory& memory() const { return memory_; }
+
  private:
-  void SetInputs(const PackedBatch& packed, RowRange rows);
+  /// Copies inputs that begin where operations cannot read them.
+  void AlignInputs();
   Status CheckInputs() const;
   /// The rows of a computed tensor that has `own` of its own.
   std::uint64_t RowsOf(std::size_t tensor, std::uint64_t own) const;

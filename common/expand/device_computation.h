@@ -1,0 +1,64 @@
+// How a device and its host share the computed tensors of a delivery. The device makes those whose
+// operations it can do from what travels (device_form.h), from the payload that it has anyhow. The
+// host makes the others, and their bytes are copied.
+//
+// Immutable; thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/batch.h"
+#include "common/expand/computation.h"
+#include "common/expand/compute_program.h"
+#include "common/expand/compute_steps.h"
+#include "common/expand/expand.h"
+
+namespace millrace {
+
+class DeviceComputation {
+ public:
+  explicit DeviceComputation(const internal::Computation& all);
+
+  /// The constants of the device's programs.
+  std::span<const std::byte> constants() const { return steps_.constants; }
+  /// The names of the outputs that the host makes.
+  std::vector<std::string> host_outputs() const;
+  /// What takes time when the host makes them, as Program::parts. They differ from the parts of the
+  /// whole computation, whose program fuses other operations.
+  const std::vector<std::string>& host_parts() const { return host_.computation->parts(); }
+
+  /// The device's work for a batch. Errors are those of LayOutExpanded.
+  Result<ComputeProgram> ProgramFor(const PackedBatch& packed, const ExpandLayout& layout) const;
+
+  /// Bytes of one or several of the host's tensors that lie side by side in the delivered batch.
+  struct Run {
+    std::uint64_t from = 0;  // where they lie in the host's memory
+    std::uint64_t to = 0;    // and in the delivered batch
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Run> HostRuns(const ExpandLayout& layout) const;
+  /// Computes the host's tensors with their padding. `out` is as long as all runs together. The
+  /// layout's observer is told of host_parts().
+  Status ComputeOnHost(const PackedBatch& packed, const ExpandLayout& layout,
+                       std::span<std::byte> out) const;
+
+ private:
+  /// A part of the computation, and the number of each of its tensors among all computed ones.
+  struct Part {
+    std::shared_ptr<const internal::Computation> computation;
+    std::vector<std::size_t> numbers;
+  };
+  static Part PartOf(const internal::Computation& all, bool on_device);
+
+  Part device_;
+  Part host_;
+  ComputeSteps steps_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,431 @@
+// The compute kernel, run by the CPU, gives what a program on the host gives.
+#include "common/expand/compute_program.h"
+
+#include <rapidcheck.h>
+#include <rapidcheck/catch.h>
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/expand/compute_kernel.h"
+#include "tests/unit/common/expand/delivery_data.h"
+#include "tests/unit/common/expand/device_run.h"
+#include "tests/unit/common/expand/padded_model.h"
+#include "tests/unit/common/expand/random_program.h"
+
+namespace millrace {
+namespace {
+
+using test::DeviceRun;
+
+bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+/// The name of the first tensor whose bytes differ.
+std::string FirstDifference(const PackedBatch& packed, const ExpandLayout& layout,
+                            std::span<const std::byte> got, std::span<const std::byte> expected) {
+  const auto view =
+      ViewExpanded(packed, layout, {const_cast<std::byte*>(got.data()), got.size()}, nullptr);
+  for (const DeliveredTensor& tensor : view->tensors()) {
+    const auto at = static_cast<std::size_t>(tensor.data - got.data());
+    for (std::size_t i = 0; i < tensor.bytes; ++i) {
+      if (got[at + i] != expected[at + i]) return tensor.path + " at byte " + std::to_string(i);
+    }
+  }
+  return "padding";
+}
+
+std::string Describe(const test::RandomProgram& program) {
+  std::string text;
+  for (const SourceTensor& source : program.text.sources) {
+    text += source.name + ": " + DescribeTensorType(source.type) + "\n";
+  }
+  for (const TensorDefinition& definition : program.text.definitions) {
+    text += definition.name + ": " + definition.operation + " " + definition.inputs[0] + " " +
+            ParamsKey(definition.params) + "\n";
+  }
+  for (const std::string& output : *program.text.outputs) text += output + " ";
+  return text;
+}
+
+/// Runs a random program in parts; gives the number of tasks that the device had.
+std::size_t CheckProgram(std::uint64_t seed, std::size_t graphs, DType index_dtype,
+                         std::size_t parts) {
+  test::RandomProgramOptions options;
+  options.rows = graphs;
+  options.host_operations = seed % 3 == 0;
+  BufferPool pool;
+  const test::RandomProgram program = test::MakeRandomProgram(seed, pool, options);
+  const auto delivery = Delivery::Make(program.tensors, program.text, index_dtype);
+  RC_ASSERT(delivery.ok());
+  std::size_t tasks = 0;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+    const auto layout = LayOutExpanded(*program.packed, *delivery, rows);
+    if (!layout.ok() || layout->computed.empty()) continue;
+    const auto expected = Expand(*program.packed, *delivery, pool, rows);
+    DeviceRun run(*program.packed, *layout);
+    const Status status = run.Run();
+    RC_TAG(expected.ok() ? "good" : "wrong values");
+    RC_ASSERT(expected.ok() == (status.ok() && !run.error()));
+    RC_ASSERT_FALSE(run.wrote_outside());
+    tasks += run.program().tasks.size();
+    if (!expected.ok()) {
+      RC_ASSERT(WhatIsWrong(*program.packed, *layout) == expected.status());
+    } else if (!SameBytes(run.bytes(), (*expected)->bytes())) {
+      RC_FAIL(FirstDifference(*program.packed, *layout, run.bytes(), (*expected)->bytes()) + "\n" +
+              Describe(program));
+    }
+  }
+  return tasks;
+}
+
+TEST_CASE("the compute kernel writes the same bytes as a program on the host",
+          "[compute][kernel]") {
+  std::size_t tasks = 0;
+  rc::prop("any program, any rows", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const auto graphs = *rc::gen::inRange<std::size_t>(0, 12);
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::uint64_t more = 0; more < 3; ++more) {
+      tasks += CheckProgram(seed + more, graphs, index_dtype, parts);
+    }
+  });
+  CHECK(tasks > 500);
+}
+
+TEST_CASE("tiles of a level may be done in any order, by any number of threads",
+          "[compute][kernel]") {
+  BufferPool pool;
+  test::RandomProgramOptions options;
+  options.rows = 1500;
+  options.wrong_values = false;
+  std::uint64_t most_tiles = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const test::RandomProgram program = test::MakeRandomProgram(seed, pool, options);
+    const auto delivery = Delivery::Make(program.tensors, program.text, DType::kInt32);
+    REQUIRE(delivery.ok());
+    const auto layout = LayOutExpanded(*program.packed, *delivery);
+    REQUIRE(layout.ok());
+    if (layout->computed.empty()) continue;
+    const auto expected = Expand(*program.packed, *delivery, pool);
+    REQUIRE(expected.ok());
+    DeviceRun run(*program.packed, *layout);
+    REQUIRE(run.Run([&](const kernel::ComputeLaunch& launch) {
+                 most_tiles = std::max(most_tiles, launch.tiles);
+                 constexpr std::uint32_t kThreads = 7;
+                 for (std::uint64_t tile = launch.tiles; tile-- > 0;) {
+                   for (std::uint32_t thread = kThreads; thread-- > 0;) {
+                     kernel::RunTile(launch, tile, thread, kThreads);
+                   }
+                 }
+               })
+                .ok());
+    CHECK_FALSE(run.error());
+    CHECK_FALSE(run.wrote_outside());
+    if (!SameBytes(run.bytes(), (*expected)->bytes())) {
+      FAIL(FirstDifference(*program.packed, *layout, run.bytes(), (*expected)->bytes())
+           << "\n"
+           << Describe(program));
+    }
+  }
+  CHECK(most_tiles > 100);
+}
+
+/// Whether all elements of the tile with element `i` lie where division says.
+bool DividesTile(std::uint64_t i, std::uint64_t extent) {
+  const std::uint64_t begin = i / kernel::kTileElements * kernel::kTileElements;
+  const std::uint64_t end = begin + kernel::kTileElements;
+  const kernel::Units units({begin, end, 0, 1}, extent);
+  for (i = begin; i < end; ++i) {
+    const kernel::Units::At at = units.Of(i);
+    if (at.unit != i / extent || at.place != i % extent) return false;
+  }
+  return true;
+}
+
+TEST_CASE("elements lie in the units that division says, for any extent", "[compute][kernel]") {
+  rc::prop("every element of a tile", [] {
+    const auto bits = *rc::gen::inRange(0, 63);
+    const std::uint64_t extent =
+        1 + (*rc::gen::arbitrary<std::uint64_t>() & ((std::uint64_t{1} << bits) - 1));
+    RC_ASSERT(DividesTile(*rc::gen::arbitrary<std::uint64_t>() >> 5, extent));
+  });
+  constexpr std::uint64_t kNarrow = std::uint64_t{1} << 31;
+  for (const std::uint64_t extent :
+       {kNarrow - 1, kNarrow, kNarrow + 1, 2 * kNarrow - 1, 2 * kNarrow + 5}) {
+    CHECK(DividesTile(extent - 1, extent));
+    CHECK(DividesTile(extent, extent));
+    CHECK(DividesTile(7 * extent, extent));
+  }
+}
+
+/// A delivery of tensors of DeliveryTensors that are all computed.
+Delivery ComputedDelivery(std::vector<TensorDefinition> definitions,
+                          std::vector<std::string> outputs,
+                          std::map<std::string, OperationParams> pads = {}) {
+  TensorGraphText text;
+  text.definitions = std::move(definitions);
+  text.outputs = std::move(outputs);
+  text.pads = std::move(pads);
+  return Delivery::Make(test::DeliveryTensors(), std::move(text), DType::kInt32).value();
+}
+
+TEST_CASE("operations that follow one another are one task", "[compute]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 9), pool);
+  const Delivery delivery = ComputedDelivery(
+      {test::Defined("bits", "bits", {"d"}),
+       test::Defined("part", "slice", {"bits"}, {{"range", test::Ints{3, 33}}}),
+       test::Defined("planes", "reshape", {"part"}, {{"shape", test::Ints{10, 3}}}),
+       test::Defined("board", "take", {"planes"},
+                     {{"axis", std::int64_t{-1}},
+                      {"index", test::Ints{2, 0}},
+                      {"scale", std::vector<ParamNumber>{std::int64_t{1}, 0.5}},
+                      {"dtype", std::string("float32")}})},
+      {"board"});
+  const ExpandLayout layout = LayOutExpanded(*packed, delivery).value();
+  DeviceRun run(*packed, layout);
+  REQUIRE(run.Run().ok());
+  CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
+  REQUIRE(run.program().levels.size() == 1);
+  REQUIRE(run.program().tasks.size() == 2);
+  CHECK(run.program().tasks[0].op == kernel::ComputeOp::kSelect);
+  CHECK(run.program().tasks[1].op == kernel::ComputeOp::kFill);
+  CHECK(run.program().scratch_bytes == 0);
+  CHECK(run.program().tables.empty());
+  CHECK(run.device().host_outputs().empty());
+  CHECK(run.device().HostRuns(layout).empty());
+}
+
+TEST_CASE("values that move together move as wide words", "[compute]") {
+  const auto word = [](const char* type, const char* operation,
+                       std::map<std::string, OperationValue> params) {
+    TensorGraphText text;
+    text.sources = {{"x", ParseTensorType(type).value()}};
+    text.definitions = {test::Defined("y", operation, {"x"}, std::move(params))};
+    text.outputs = {{"y"}};
+    const TensorGraph graph = TensorGraph::Bind(text).value();
+    const std::size_t input = 0;
+    const ProgramOutput output{1};
+    const ComputeSteps steps =
+        MakeComputeSteps(ProgramPlan::Of(graph, std::span(&input, 1), std::span(&output, 1)));
+    return static_cast<int>(steps.steps.at(0).word);
+  };
+  CHECK(word("uint8[32]", "slice", {{"range", test::Ints{8, 24}}}) == 8);
+  CHECK(word("uint8[32]", "slice", {{"range", test::Ints{4, 24}}}) == 4);
+  CHECK(word("uint8[32]", "slice", {{"range", test::Ints{2, 24}}}) == 2);
+  CHECK(word("uint8[32]", "slice", {{"range", test::Ints{1, 9}}}) == 1);
+  CHECK(word("uint8[33]", "slice", {{"range", test::Ints{0, 32}}}) == 1);  // rows begin anywhere
+  CHECK(word("uint8[12]", "slice", {{"range", test::Ints{0, 8}}}) == 4);
+  CHECK(word("float32[4]", "slice", {{"range", test::Ints{1, 3}}}) == 4);
+  CHECK(word("uint8[4]", "take", {{"index", test::Ints{1, 0, 3, 2}}}) == 1);
+  CHECK(word("uint8[*, 6]", "slice", {{"range", test::Ints{0, 2}}}) == 2);  // of rows
+}
+
+/// What the host says of a batch, and whether the kernel notices.
+void CheckWrong(const PackedBatch& packed, const Delivery& delivery, StatusCode code) {
+  BufferPool pool;
+  const auto expected = Expand(packed, delivery, pool);
+  REQUIRE_FALSE(expected.ok());
+  CHECK(expected.status().code() == code);
+  const auto layout = LayOutExpanded(packed, delivery);
+  REQUIRE(layout.ok());
+  DeviceRun run(packed, *layout);
+  REQUIRE(run.Run().ok());
+  CHECK(run.error());
+  CHECK_FALSE(run.wrote_outside());
+  CHECK(WhatIsWrong(packed, *layout) == expected.status());
+}
+
+TEST_CASE("a number that one_hot has no place for sets the error word", "[compute]") {
+  BufferPool pool;
+  const Delivery delivery = ComputedDelivery(
+      {test::Defined("wide", "cast", {"s"},
+                     {{"dtype", std::string("int32")}, {"offset", std::int64_t{-3}}}),
+       test::Defined("hot", "one_hot", {"wide"}, {{"depth", std::int64_t{4}}})},
+      {"hot"});
+  auto rows = test::RandomRows(1, 3);
+  for (auto& row : rows) row.s = 3;
+  for (const int good : {2, 3, 6}) {  // -1, 0 and 3
+    rows[1].s = static_cast<std::uint16_t>(good);
+    const auto packed = test::PackRows(rows, pool);
+    const auto layout = LayOutExpanded(*packed, delivery).value();
+    DeviceRun run(*packed, layout);
+    REQUIRE(run.Run().ok());
+    CHECK_FALSE(run.error());
+    CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
+  }
+  for (const int bad : {1, 7, 5000}) {
+    rows[1].s = static_cast<std::uint16_t>(bad);
+    CheckWrong(*test::PackRows(rows, pool), delivery, StatusCode::kDataLoss);
+  }
+}
+
+TEST_CASE("a place beyond every signed number is none of one_hot's", "[compute]") {
+  std::vector<TensorSpec> tensors(1);
+  tensors[0].path = "x";
+  tensors[0].dimension = "batch";
+  tensors[0].dtype = DType::kUint64;
+  tensors[0].max = DTypeMax(DType::kUint64);
+  tensors[0].expansion = Expansion::kKeep;
+  BufferPool pool;
+  auto writer = BatchWriter::Create(tensors, {}, pool).value();
+  writer.Begin({}, 0, 0, 1);
+  const std::uint64_t last = ~std::uint64_t{0};  // -1, if it were signed
+  writer.AppendBytes(0, std::as_bytes(std::span(&last, 1)));
+  writer.EndExample(ExampleId(0));
+  TensorGraphText text;
+  text.definitions = {test::Defined("hot", "one_hot", {"x"}, {{"depth", std::int64_t{4}}})};
+  text.outputs = {{"hot"}};
+  CheckWrong(*writer.Seal().value(), Delivery::Make(tensors, text, DType::kInt32).value(),
+             StatusCode::kDataLoss);
+}
+
+TEST_CASE("a bool that is neither 0 nor 1 sets the error word, whoever reads it", "[compute]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 5), pool);
+  const auto copy = test::CopyOf(packed->bytes(), pool);
+  const auto at = static_cast<std::size_t>(packed->tensor_bytes(6).data() - packed->bytes().data());
+  copy->data()[at + 3] = std::byte{2};
+  const auto damaged = PackedBatch::Parse(copy, packed->bytes().size()).value();
+  const Delivery cast = ComputedDelivery(
+      {test::Defined("x", "cast", {"flag"}, {{"dtype", std::string("int8")}})}, {"x"});
+  CheckWrong(*damaged, cast, StatusCode::kDataLoss);
+  const Delivery view = ComputedDelivery(
+      {test::Defined("x", "view", {"flag"}, {{"dtype", std::string("uint8")}})}, {"x"});
+  CheckWrong(*damaged, view, StatusCode::kDataLoss);
+  // The bad one is not among these rows.
+  const ExpandLayout layout = LayOutExpanded(*damaged, cast, RowRange{0, 3}).value();
+  DeviceRun run(*damaged, layout);
+  REQUIRE(run.Run().ok());
+  CHECK_FALSE(run.error());
+}
+
+TEST_CASE("a padded number that int32 does not have sets the error word", "[compute]") {
+  const DType dtype = GENERATE(DType::kUint32, DType::kUint64, DType::kInt64);
+  std::vector<TensorSpec> tensors(2);
+  tensors[0].path = tensors[0].dimension = "big";
+  tensors[0].kind = TensorKind::kRaggedValues;
+  tensors[0].dtype = dtype;
+  tensors[0].min = DTypeMin(dtype);
+  tensors[0].max = DTypeMax(dtype);
+  tensors[0].splits = tensors[1].path = "big_splits";
+  tensors[1].kind = TensorKind::kSplits;
+  tensors[1].max = 255;
+  tensors[1].dimension = "batch+1";
+  TensorGraphText text;
+  text.outputs = {{"big"}};
+  text.pads = {{"big", {}}};
+  const Delivery delivery = Delivery::Make(tensors, text, DType::kInt32).value();
+  BufferPool pool;
+  const auto pack = [&](std::int64_t value) {
+    auto writer = BatchWriter::Create(tensors, {}, pool).value();
+    writer.Begin({}, 0, 0, 2);
+    writer.AppendOne(0, 5);
+    writer.EndExample(ExampleId(0));
+    writer.AppendOne(0, 7);
+    writer.AppendOne(0, value);
+    writer.EndExample(ExampleId(1));
+    return writer.Seal().value();
+  };
+  if (dtype != DType::kInt64 || delivery.computation()->narrowed()[0]) {
+    CheckWrong(*pack(std::int64_t{1} << 31), delivery, StatusCode::kOutOfRange);
+  }
+  const auto packed = pack((std::int64_t{1} << 31) - 1);
+  const ExpandLayout layout = LayOutExpanded(*packed, delivery).value();
+  DeviceRun run(*packed, layout);
+  REQUIRE(run.Run().ok());
+  CHECK_FALSE(run.error());
+  CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
+}
+
+TEST_CASE("host and device share a delivery, and no bytes are computed twice", "[compute]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
+  // By their names: both (host), head (device), part (device), twice (host).
+  const Delivery delivery =
+      ComputedDelivery(test::DeliveryDefinitions(), {"twice", "part", "both", "head", "s"});
+  const ExpandLayout layout = LayOutExpanded(*packed, delivery).value();
+  DeviceRun run(*packed, layout);
+  REQUIRE(run.Run().ok());
+  CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
+  CHECK(run.device().host_outputs() == std::vector<std::string>{"both", "twice"});
+  const auto runs = run.device().HostRuns(layout);
+  REQUIRE(runs.size() == 2);  // each has the values and the splits of one tensor
+  CHECK(runs[0].from == 0);
+  CHECK(runs[0].to == layout.computed[0].offset);
+  CHECK(runs[0].bytes == layout.computed[2].offset - layout.computed[0].offset);
+  CHECK(runs[1].from == runs[0].bytes);
+  CHECK(runs[1].to + runs[1].bytes == layout.bytes);
+}
+
+TEST_CASE("a device fills rows of padding of computed tensors as the host", "[compute][kernel]") {
+  rc::prop("any batch, any room, any part", [] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const test::ModelBatch model = test::RandomGraphs(seed, *rc::gen::inRange(0, 16));
+    BufferPool pool;
+    const auto packed = test::Pack(model, pool);
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const RowRange rows = RowsOfPart(packed->graphs(), parts - 1, parts);
+    const GraphCounts counts = test::CountsOf(model, rows);
+    const GraphPad pad{static_cast<std::uint32_t>(counts.nodes) + *rc::gen::inRange(1u, 3000u),
+                       static_cast<std::uint32_t>(counts.edges) + *rc::gen::inRange(0u, 200u),
+                       static_cast<std::uint32_t>(counts.graphs) + *rc::gen::inRange(1u, 20u)};
+    const Delivery delivery = test::DeliveryOfGraphs(
+        model.plan, true, *rc::gen::element(DType::kInt32, DType::kInt64), pad);
+    const auto layout = LayOutExpanded(*packed, delivery, rows);
+    RC_ASSERT(layout.ok());
+    const auto expected = Expand(*packed, delivery, pool, rows);
+    RC_ASSERT(expected.ok());
+    DeviceRun run(*packed, *layout);
+    RC_ASSERT(run.Run().ok());
+    RC_ASSERT_FALSE(run.error());
+    RC_ASSERT_FALSE(run.wrote_outside());
+    RC_ASSERT(run.device().host_outputs().empty());
+    if (!SameBytes(run.bytes(), (*expected)->bytes())) {
+      RC_FAIL(FirstDifference(*packed, *layout, run.bytes(), (*expected)->bytes()));
+    }
+  });
+}
+
+/// Writes down what it is told.
+class Told final : public ProgramObserver {
+ public:
+  explicit Told(std::vector<std::string> names) : names_(std::move(names)) {}
+  void OnPart(std::size_t part) override { said.push_back(names_.at(part)); }
+  void OnEnd() override { said.emplace_back("end"); }
+
+  std::vector<std::string> said;
+
+ private:
+  const std::vector<std::string> names_;
+};
+
+TEST_CASE("an observer is told of what the host computes beside a device", "[compute]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
+  const auto told = [&](std::vector<std::string> outputs) {
+    const Delivery delivery = ComputedDelivery(test::DeliveryDefinitions(), std::move(outputs));
+    Told observer(DeviceComputation(*delivery.computation()).host_parts());
+    const auto layout = LayOutExpanded(*packed, delivery.WatchedBy(&observer)).value();
+    DeviceRun run(*packed, layout);
+    REQUIRE(run.Run().ok());
+    return observer.said;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(told({"part", "hot"}) == Names{"end"});  // the device does all of it
+  // The device makes `part` and `loud`; the host makes `loud` too, because it stacks it.
+  CHECK(told({"twice", "part", "loud", "both"}) ==
+        Names{"widen", "slice", "concat", "cast", "stack", "end"});
+}
+
+}  // namespace
+}  // namespace millrace
