@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/core.h>
 
+#include "client/cuda/launch_compute.h"
 #include "client/cuda/launch_expand.h"
 
 namespace millrace {
@@ -135,6 +136,10 @@ class CudaAccelerator final : public Accelerator {
   Status Expand(const kernel::Launch& launch) override {
     const OnDevice here(device_);
     return ToStatus(kernel::LaunchExpand(launch, side_), "expanding a batch");
+  }
+  Status Compute(const kernel::ComputeLaunch& launch) override {
+    const OnDevice here(device_);
+    return ToStatus(kernel::LaunchCompute(launch, side_), "computing tensors");
   }
   Status WaitFor(const Event& event) override {
     const OnDevice here(device_);

@@ -1,5 +1,5 @@
 // The operations of a device that are needed to expand batches in its memory (slot_device.h):
-// memory, copies, the expansion kernel, and events that say when queued work is done.
+// memory, copies, the kernels, and events that say when queued work is done.
 //
 // An accelerator has one side stream of its own. Copies and kernels run on it one after another, at
 // the same time as the consumer's streams. Only Synchronize waits for the device.
@@ -16,6 +16,7 @@
 
 #include "common/base/result.h"
 #include "common/batch/batch.h"
+#include "common/expand/compute_task.h"
 #include "common/expand/expand_task.h"
 
 namespace millrace {
@@ -62,8 +63,9 @@ class Accelerator {
   /// else uses `to`.
   virtual Status CopyIn(std::byte* to, std::span<const std::byte> from) = 0;
   /// REQUIRES: as for CopyIn, for all memory in `launch`. The tasks lie in the device's memory, and
-  /// the error word in pinned memory.
+  /// the error word in pinned memory. The same holds for Compute.
   virtual Status Expand(const kernel::Launch& launch) = 0;
+  virtual Status Compute(const kernel::ComputeLaunch& launch) = 0;
   /// Work that is queued later waits for the event.
   virtual Status WaitFor(const Event& event) = 0;
   /// The event passes when everything that was queued so far is done.

@@ -38,6 +38,11 @@ class Device {
       const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
       RowRange rows) = 0;
 
+  /// What takes time on the host when it computes tensors for this device. These are the parts that
+  /// an observer of the delivery is told of. They live as long as the device and the computation.
+  virtual std::span<const std::string> host_parts(const Delivery& delivery) {
+    return delivery.parts();
+  }
   /// The memory into which batches for this device are best received; null: any memory.
   virtual std::shared_ptr<BufferMemory> receive_memory() { return nullptr; }
   /// Called for memory of another process, in which batches will lie, after it was mapped here for

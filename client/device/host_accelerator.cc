@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/batch/layout/layout.h"
+#include "common/expand/compute_program.h"
 #include "common/expand/expand_program.h"
 
 namespace millrace {
@@ -138,7 +139,8 @@ Status HostAccelerator::CopyIn(std::byte* to, std::span<const std::byte> from) {
   return OkStatus();
 }
 
-Status HostAccelerator::Expand(const kernel::Launch& launch) {
+template <class Launch>
+Status HostAccelerator::QueueLaunch(const Launch& launch) {
   {
     MutexLock lock(mutex_);
     ++counts_.launches;
@@ -146,6 +148,10 @@ Status HostAccelerator::Expand(const kernel::Launch& launch) {
   side_->Queue([launch] { RunOnHost(launch); });
   return OkStatus();
 }
+
+Status HostAccelerator::Expand(const kernel::Launch& launch) { return QueueLaunch(launch); }
+
+Status HostAccelerator::Compute(const kernel::ComputeLaunch& launch) { return QueueLaunch(launch); }
 
 Status HostAccelerator::WaitFor(const Event& event) {
   // As on a GPU, the event may be dropped while the stream still waits for it.

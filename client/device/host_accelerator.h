@@ -41,6 +41,7 @@ class HostAccelerator final : public Accelerator {
   void Unregister(std::span<const std::byte> bytes) override;
   Status CopyIn(std::byte* to, std::span<const std::byte> from) override;
   Status Expand(const kernel::Launch& launch) override;
+  Status Compute(const kernel::ComputeLaunch& launch) override;
   Status WaitFor(const Event& event) override;
   Result<std::shared_ptr<Event>> Record() override;
   /// Nothing is ever queued on the default stream, because a consumer's work on it is done when its
@@ -56,7 +57,7 @@ class HostAccelerator final : public Accelerator {
   struct Counts {
     std::uint64_t copies = 0;
     std::uint64_t copied_bytes = 0;
-    std::uint64_t launches = 0;
+    std::uint64_t launches = 0;    // of both kernels
     std::uint64_t registered = 0;  // memory ranges that are registered now
     std::uint64_t allocations = 0;
     std::uint64_t allocated_bytes = 0;  // allocated now
@@ -70,6 +71,8 @@ class HostAccelerator final : public Accelerator {
     bool pinned;
   };
 
+  template <class Launch>
+  Status QueueLaunch(const Launch& launch);
   std::byte* Take(std::size_t bytes, bool pinned);
   void GiveBack(std::byte* data, bool pinned);
   std::shared_ptr<Stream> Find(StreamHandle stream) const;

@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include "client/device/device_programs.h"
 #include "client/device/pinned_memory.h"
 #include "client/device/slot_pool.h"
 #include "common/expand/expand_program.h"
@@ -17,8 +18,30 @@
 namespace millrace {
 namespace {
 
-/// The offset of the tasks in pinned memory. The error word lies before them.
-constexpr std::size_t kTasksAt = kTensorAlignment;
+/// The offset of the tables in pinned memory. The error word lies before them.
+constexpr std::size_t kTablesAt = kTensorAlignment;
+
+/// Puts tables one after another into memory.
+class TableWriter {
+ public:
+  /// Gives where a table lies. All tables are added before any is written.
+  std::size_t Add(std::span<const std::byte> table) {
+    const std::size_t at = bytes_;
+    tables_.push_back({at, table});
+    bytes_ += (table.size() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+    return at;
+  }
+  std::size_t bytes() const { return bytes_; }
+  void Write(std::byte* to) const {
+    for (const auto& [at, table] : tables_) {
+      if (!table.empty()) std::memcpy(to + at, table.data(), table.size());
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::size_t, std::span<const std::byte>>> tables_;
+  std::size_t bytes_ = 0;
+};
 
 /// A slot that a consumer holds.
 class LentSlot final : public StreamLedger {
@@ -77,12 +100,17 @@ class SlotDevice final : public Device {
         pinned_(std::make_shared<PinnedMemory>(accelerator_)),
         staging_(BufferPool::kDefaultCacheBytes, pinned_),
         payloads_(std::make_shared<SlotPool>(accelerator_, DeviceLimits{})),
+        scratch_(std::make_shared<SlotPool>(accelerator_, DeviceLimits{})),
         slots_(std::make_shared<SlotPool>(accelerator_, limits)) {}
 
   std::string_view name() const override { return accelerator_->name(); }
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
       RowRange rows) override;
+  std::span<const std::string> host_parts(const Delivery& delivery) override {
+    if (delivery.computation() == nullptr) return {};
+    return programs_.Of(delivery.computation())->computation.host_parts();
+  }
   std::shared_ptr<BufferMemory> receive_memory() override { return pinned_; }
   std::shared_ptr<const void> OnMapped(std::span<const std::byte> bytes) override {
     return pinned_->Register(bytes);
@@ -92,27 +120,42 @@ class SlotDevice final : public Device {
  private:
   /// One call of Expand: everything that has to live until its event has passed.
   struct Work {
-    ExpandProgram program;
-    std::shared_ptr<Buffer> desk;  // the error word and the tasks
-    bool uploads = true;           // whether the device reads the payload
+    ExpandProgram expand;
+    ComputeProgram compute;
+    // The error word, and then the tables that are copied behind the tensors of the slot.
+    std::shared_ptr<Buffer> desk;
+    std::size_t compute_tasks_at = 0;  // among the tables, which begin with those of `expand`
+    std::size_t splits_at = 0;
+    std::size_t table_bytes = 0;
+    bool uploads = true;  // whether the device reads the payload
     std::shared_ptr<const OwnSlot> payload;
-    std::shared_ptr<Buffer> staged;    // the payload, if it was not in pinned memory
-    std::shared_ptr<Buffer> computed;  // tensors that the host has computed; null: none
+    std::shared_ptr<Buffer> staged;          // the payload, if it was not in pinned memory
+    std::shared_ptr<DeviceProgram> program;  // null: nothing is computed
+    std::shared_ptr<const DeviceConstants> constants;
+    std::shared_ptr<Buffer> staged_constants;
+    std::shared_ptr<const OwnSlot> scratch;
+    std::shared_ptr<Buffer> computed;  // tensors that the host has computed
+    std::vector<DeviceComputation::Run> computed_runs;
     std::shared_ptr<Accelerator::Event> done;
   };
 
   Result<std::shared_ptr<Buffer>> PinnedBuffer(std::size_t bytes);
   Result<Work> Prepare(const PackedBatch& packed, const ExpandLayout& layout);
+  Status PrepareComputed(const PackedBatch& packed, const ExpandLayout& layout, Work& work);
   Status Upload(const std::shared_ptr<const PackedBatch>& packed, Work& work)
       MILLRACE_REQUIRES(mutex_);
+  Status UploadConstants(Work& work) MILLRACE_REQUIRES(mutex_);
   Status Queue(const std::shared_ptr<const PackedBatch>& packed, const ExpandLayout& layout,
                const Slot& slot, Work& work) MILLRACE_REQUIRES(mutex_);
+  Status Launch(const Work& work, std::byte* out, const std::byte* tables);
 
   const std::shared_ptr<Accelerator> accelerator_;
   const std::shared_ptr<PinnedMemory> pinned_;
   BufferPool staging_;
   const std::shared_ptr<SlotPool> payloads_;
+  const std::shared_ptr<SlotPool> scratch_;  // for computed tensors in between
   const std::shared_ptr<SlotPool> slots_;
+  DevicePrograms programs_;
   std::atomic<std::uint64_t> batches_{0};
   std::atomic<std::uint64_t> staged_batches_{0};
   Mutex mutex_;  // for the side stream: one call queues all its work without a gap
@@ -133,21 +176,44 @@ Result<std::shared_ptr<Buffer>> SlotDevice::PinnedBuffer(std::size_t bytes) {
   return buffer;
 }
 
+/// Has the host compute its share, and finds the device's.
+Status SlotDevice::PrepareComputed(const PackedBatch& packed, const ExpandLayout& layout,
+                                   Work& work) {
+  work.program = programs_.Of(layout.computation);
+  const DeviceComputation& computation = work.program->computation;
+  MILLRACE_ASSIGN_OR_RETURN(work.compute, computation.ProgramFor(packed, layout));
+  work.computed_runs = computation.HostRuns(layout);
+  if (!work.computed_runs.empty()) {
+    const DeviceComputation::Run& last = work.computed_runs.back();
+    MILLRACE_ASSIGN_OR_RETURN(work.computed, PinnedBuffer(last.from + last.bytes));
+    const Status computed = computation.ComputeOnHost(packed, layout, work.computed->bytes());
+    // If a value is wrong here, the host alone might find another one before it.
+    if (!computed.ok()) return WhatIsWrong(packed, layout);
+  }
+  if (work.compute.scratch_bytes > 0) {
+    MILLRACE_ASSIGN_OR_RETURN(Slot scratch, scratch_->Acquire(work.compute.scratch_bytes));
+    work.scratch = std::make_shared<const OwnSlot>(scratch_, std::move(scratch));
+  }
+  return OkStatus();
+}
+
 Result<SlotDevice::Work> SlotDevice::Prepare(const PackedBatch& packed,
                                              const ExpandLayout& layout) {
   Work work;
-  work.program = MakeExpandProgram(packed, layout);
-  const std::span<const kernel::Task> tasks = work.program.tasks;
-  MILLRACE_ASSIGN_OR_RETURN(work.desk, PinnedBuffer(kTasksAt + tasks.size_bytes()));
-  std::memset(work.desk->data(), 0, kTasksAt);
-  if (!tasks.empty()) {
-    std::memcpy(work.desk->data() + kTasksAt, tasks.data(), tasks.size_bytes());
-  }
+  work.expand = MakeExpandProgram(packed, layout);
   if (!layout.computed.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(work.computed, PinnedBuffer(layout.bytes - layout.computed_begin));
-    MILLRACE_RETURN_IF_ERROR(ComputeInto(packed, layout, work.computed->bytes()));
+    MILLRACE_RETURN_IF_ERROR(PrepareComputed(packed, layout, work));
   }
-  work.uploads = !tasks.empty() || layout.computed.empty();
+  TableWriter tables;
+  tables.Add(std::as_bytes(std::span(work.expand.tasks)));
+  work.compute_tasks_at = tables.Add(std::as_bytes(std::span(work.compute.tasks)));
+  work.splits_at = tables.Add(std::as_bytes(std::span(work.compute.tables)));
+  work.table_bytes = tables.bytes();
+  MILLRACE_ASSIGN_OR_RETURN(work.desk, PinnedBuffer(kTablesAt + work.table_bytes));
+  std::memset(work.desk->data(), 0, kTablesAt);
+  tables.Write(work.desk->data() + kTablesAt);
+  work.uploads =
+      !work.expand.tasks.empty() || work.compute.reads_payload || layout.computed.empty();
   if (work.uploads && !pinned_->Contains(packed.payload())) {
     MILLRACE_ASSIGN_OR_RETURN(work.staged, PinnedBuffer(packed.payload().size()));
   }
@@ -176,32 +242,76 @@ Status SlotDevice::Upload(const std::shared_ptr<const PackedBatch>& packed, Work
   return OkStatus();
 }
 
+Status SlotDevice::UploadConstants(Work& work) {
+  const std::span<const std::byte> constants = work.program->computation.constants();
+  if (constants.empty()) return OkStatus();
+  if (work.program->constants == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(work.staged_constants, PinnedBuffer(constants.size()));
+    std::memcpy(work.staged_constants->data(), constants.data(), constants.size());
+    std::byte* const data = accelerator_->Allocate(constants.size());
+    if (data == nullptr) {
+      return ResourceExhausted(fmt::format(
+          "{} has no memory for the {} bytes of maps and numbers by which it computes tensors",
+          name(), constants.size()));
+    }
+    auto made = std::make_shared<const DeviceConstants>(accelerator_, data);
+    MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(data, work.staged_constants->bytes()));
+    work.program->constants = std::move(made);
+  }
+  work.constants = work.program->constants;
+  return OkStatus();
+}
+
 Status SlotDevice::Queue(const std::shared_ptr<const PackedBatch>& packed,
                          const ExpandLayout& layout, const Slot& slot, Work& work) {
-  kernel::Launch launch = work.program.launch;
   if (work.uploads) MILLRACE_RETURN_IF_ERROR(Upload(packed, work));
+  if (!work.compute.levels.empty()) MILLRACE_RETURN_IF_ERROR(UploadConstants(work));
   for (const auto& event : slot.busy) MILLRACE_RETURN_IF_ERROR(accelerator_->WaitFor(*event));
-  if (work.computed != nullptr) {
-    MILLRACE_RETURN_IF_ERROR(
-        accelerator_->CopyIn(slot.data + layout.computed_begin, work.computed->bytes()));
+  for (const DeviceComputation::Run& run : work.computed_runs) {
+    const std::span<const std::byte> from = work.computed->bytes().subspan(run.from, run.bytes);
+    MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(slot.data + run.to, from));
   }
-  if (launch.tiles == 0) return OkStatus();
-  std::byte* const tasks = slot.data + layout.bytes;
-  MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(tasks, work.desk->bytes().subspan(kTasksAt)));
-  launch.payload = reinterpret_cast<const unsigned char*>(work.payload->slot().data);
-  launch.out = reinterpret_cast<unsigned char*>(slot.data);
-  launch.tasks = reinterpret_cast<const kernel::Task*>(tasks);
-  launch.error = reinterpret_cast<std::uint32_t*>(work.desk->data());
-  return accelerator_->Expand(launch);
+  std::byte* const tables = slot.data + layout.bytes;
+  if (work.table_bytes > 0) {
+    MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(tables, work.desk->bytes().subspan(kTablesAt)));
+  }
+  return Launch(work, slot.data, tables);
+}
+
+Status SlotDevice::Launch(const Work& work, std::byte* out, const std::byte* tables) {
+  const auto* const payload = work.payload == nullptr ? nullptr : work.payload->slot().data;
+  auto* const error = reinterpret_cast<std::uint32_t*>(work.desk->data());
+  if (kernel::Launch launch = work.expand.launch; launch.tiles > 0) {
+    launch.payload = reinterpret_cast<const unsigned char*>(payload);
+    launch.out = reinterpret_cast<unsigned char*>(out);
+    launch.tasks = reinterpret_cast<const kernel::Task*>(tables);
+    launch.error = error;
+    MILLRACE_RETURN_IF_ERROR(accelerator_->Expand(launch));
+  }
+  kernel::ComputeLaunch launch;
+  launch.payload = reinterpret_cast<const unsigned char*>(payload);
+  launch.out = reinterpret_cast<unsigned char*>(out);
+  launch.tables = reinterpret_cast<const unsigned char*>(tables + work.splits_at);
+  launch.tasks = reinterpret_cast<const kernel::ComputeTask*>(tables + work.compute_tasks_at);
+  launch.error = error;
+  if (work.scratch != nullptr) {
+    launch.scratch = reinterpret_cast<unsigned char*>(work.scratch->slot().data);
+  }
+  if (work.constants != nullptr) {
+    launch.constants = reinterpret_cast<const unsigned char*>(work.constants->data());
+  }
+  for (const ComputeProgram::Level& level : work.compute.levels) {
+    MILLRACE_RETURN_IF_ERROR(accelerator_->Compute(LaunchOf(level, launch)));
+  }
+  return OkStatus();
 }
 
 Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
     const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery, RowRange rows) {
   MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, delivery, rows));
   MILLRACE_ASSIGN_OR_RETURN(Work work, Prepare(*packed, layout));
-  // The tasks lie after the tensors.
-  MILLRACE_ASSIGN_OR_RETURN(
-      Slot taken, slots_->Acquire(layout.bytes + work.program.tasks.size() * sizeof(kernel::Task)));
+  // The tables lie after the tensors.
+  MILLRACE_ASSIGN_OR_RETURN(Slot taken, slots_->Acquire(layout.bytes + work.table_bytes));
   OwnSlot slot(slots_, std::move(taken));
   Status queued;
   {
@@ -230,6 +340,9 @@ std::string SlotDevice::status() const {
   if (const std::uint64_t staged = staged_batches_; staged > 0) {
     text +=
         fmt::format("; {} of {} batches were copied into pinned memory", staged, batches_.load());
+  }
+  if (const std::string names = programs_.host_outputs(); !names.empty()) {
+    text += fmt::format("; the host computes {}", names);
   }
   return text;
 }

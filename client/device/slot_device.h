@@ -1,9 +1,12 @@
-// A device with its own memory: packed batches are copied there, and expanded there.
+// A device with its own memory: packed batches are copied there, and expanded there. Tensors that a
+// pipeline computes are made there too, from the same payload, as far as the device can do that
+// (common/expand/device_computation.h). The host makes the others, which are copied.
 //
-//   pinned memory -- copy --> payload slot -- kernel --> slot of the delivered batch
+//   pinned memory -- copy --> payload slot -- kernels --> slot of the delivered batch
+//   tensors of the host -- copy ----------------------------^
 //
 // Batches are received into pinned memory, so that the device can copy them on its own. A batch
-// that lies elsewhere is first copied once into pinned memory. Copy and kernel run on the side
+// that lies elsewhere is first copied once into pinned memory. Copies and kernels run on the side
 // stream of the accelerator, at the same time as the consumer's streams, and are done when Expand
 // returns. So no stream of a consumer has to wait for a batch. In the other direction, a consumer
 // tells the batch's ledger on which streams it works. If it tells nothing, the default stream

@@ -69,8 +69,9 @@ class Delivery {
   std::vector<DeliveryTensor> Tensors(std::span<const TensorSpec> tensors) const;
   /// What takes time when tensors are computed (Program::parts); none if none are.
   std::span<const std::string> parts() const;
-  /// This delivery, and `observer` is told when the parts of a computation begin. It has to outlive
-  /// what is expanded with the result.
+  /// This delivery, and `observer` is told when the parts of a computation begin: parts() if the
+  /// host computes all tensors, or those of the share that a device leaves to it
+  /// (device_computation.h). It has to outlive what is expanded with the result.
   Delivery WatchedBy(ProgramObserver* observer) const;
 
   /// Null if the tensors that travel are delivered.

@@ -27,8 +27,8 @@ ExpandProgram MakeExpandProgram(const PackedBatch& packed, const ExpandLayout& l
 /// host.
 void RunOnHost(const kernel::Launch& launch);
 
-/// Says what is wrong with a batch if a kernel has set the error word. It expands the batch on the
-/// host and returns that error.
+/// Says what is wrong with a batch if a kernel has set the error word, or if a part of the batch
+/// could not be made. It expands the whole batch on the host, unobserved, and returns that error.
 Status WhatIsWrong(const PackedBatch& packed, const ExpandLayout& layout);
 
 }  // namespace millrace

@@ -18,14 +18,14 @@ namespace millrace::client {
 
 /// A part of a computation that ran. An unset time means that no trace was taken then.
 struct OperationTime {
-  std::string_view name;  // one of Delivery::parts
+  std::string_view name;  // one of Device::host_parts
   Time began;
   Time ended;
 };
 
 class OperationTimes final : public ProgramObserver {
  public:
-  /// `names`: those of the parts (Delivery::parts). All of this has to outlive the object.
+  /// `names`: those of the parts (Device::host_parts). All of this has to outlive the object.
   OperationTimes(const Tracer& tracer, std::span<const std::string> names)
       : tracer_(tracer), names_(names) {}
 

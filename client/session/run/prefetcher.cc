@@ -65,8 +65,10 @@ std::shared_ptr<const PackedBatch> Prefetcher::TakePacked(std::uint64_t step) {
 
 Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> packed) {
   const Time began = tracer_.Begin();
-  OperationTimes times(tracer_, delivery_.parts());
-  const Delivery delivery = began == Time{} ? delivery_ : delivery_.WatchedBy(&times);
+  const bool traced = began != Time{};
+  OperationTimes times(tracer_,
+                       traced ? device_->host_parts(delivery_) : std::span<const std::string>());
+  const Delivery delivery = traced ? delivery_.WatchedBy(&times) : delivery_;
   std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
   for (std::uint32_t part = 0; part < parts_; ++part) {
     const RowRange rows = RowsOfPart(packed->graphs(), part, parts_);

@@ -10,16 +10,17 @@
 #include <future>
 #include <thread>
 
-#include "client/device/host_accelerator.h"
+#include "tests/unit/client/device/test_device.h"
 #include "tests/unit/client/session/run/fake_service.h"
 #include "tests/unit/common/batch/model_batch.h"
-#include "tests/unit/common/expand/delivery_data.h"
 #include "tests/unit/common/expand/padded_model.h"
 
 namespace millrace {
 namespace {
 
-using Batches = std::vector<std::shared_ptr<const PackedBatch>>;
+using test::Batches;
+using test::SameBytes;
+using test::TestDevice;
 
 std::shared_ptr<const PackedBatch> RandomPacked(std::uint64_t seed, int size, BufferPool& pool) {
   return test::Pack(test::RandomBatch(seed, size), pool);
@@ -35,27 +36,6 @@ std::vector<std::byte> HostBytes(const PackedBatch& packed, DType index_dtype, R
 std::vector<std::byte> HostBytes(const PackedBatch& packed) {
   return HostBytes(packed, DType::kInt32, {0, packed.graphs()});
 }
-
-bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-/// A device on the processor's accelerator, and a pool of its pinned memory for received batches.
-struct TestDevice {
-  explicit TestDevice(const HostAcceleratorOptions& options = {}, DeviceLimits limits = {})
-      : accelerator(std::make_shared<HostAccelerator>(options)),
-        device(MakeSlotDevice(accelerator, limits)),
-        received(1 << 20, device->receive_memory()) {}
-
-  Result<std::shared_ptr<const DeliveredBatch>> Expand(
-      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype = DType::kInt32) {
-    return device->Expand(packed, index_dtype, {0, packed->graphs()});
-  }
-
-  std::shared_ptr<HostAccelerator> accelerator;
-  std::shared_ptr<Device> device;
-  BufferPool received;
-};
 
 TEST_CASE("a device delivers the same bytes as the host", "[device]") {
   TestDevice test;
@@ -82,35 +62,6 @@ TEST_CASE("a device delivers the same bytes as the host", "[device]") {
     }
   });
   CHECK(test.device->status() == "host:0 (the host's processor)");
-}
-
-/// A delivery of tensors that travel, computed ones, or both.
-Delivery DeliveryOf(std::vector<std::string> outputs) {
-  TensorGraphText program;
-  program.definitions = test::DeliveryDefinitions();
-  program.outputs = std::move(outputs);
-  return Delivery::Make(test::DeliveryTensors(), std::move(program), DType::kInt32).value();
-}
-
-TEST_CASE("computed tensors are the same on a device as on the host", "[device][delivery]") {
-  TestDevice test;
-  const auto packed = test::PackRows(test::RandomRows(1, 7), test.received);
-  for (const Delivery& delivery : {DeliveryOf({"twice", "part", "tokens", "s"}),
-                                   DeliveryOf({"sf", "head"}), DeliveryOf({"flag"})}) {
-    for (std::size_t part = 0; part < 3; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, 3);
-      const auto delivered = test.device->Expand(packed, delivery, rows);
-      REQUIRE(delivered.ok());
-      BufferPool pool;
-      const auto expected = *Expand(*packed, delivery, pool, rows);
-      CHECK(SameBytes((*delivered)->bytes(), expected->bytes()));
-      REQUIRE((*delivered)->tensors().size() == expected->tensors().size());
-      for (const DeliveredTensor& tensor : (*delivered)->tensors()) {
-        CHECK(tensor.shape == expected->Find(tensor.path)->shape);
-        CHECK(tensor.memory.ledger != nullptr);
-      }
-    }
-  }
 }
 
 TEST_CASE("a device pads graphs as the host does", "[device][graph_padding]") {
@@ -154,31 +105,6 @@ TEST_CASE("a device says as the host does that a batch does not fit", "[device][
   const Status failed = test.device->Expand(packed, delivery, all).status();
   CHECK(failed.code() == StatusCode::kDataLoss);
   CHECK(failed == Expand(*packed, delivery, pool, all).status());
-}
-
-TEST_CASE("a device needs no payload if everything is computed", "[device][delivery]") {
-  TestDevice test;
-  BufferPool heap;
-  const auto packed = test::PackRows(test::RandomRows(1, 7), heap);
-  REQUIRE(test.device->Expand(packed, DeliveryOf({"sf", "part"}), {0, 7}).ok());
-  CHECK(test.accelerator->counts().copies == 1);
-  CHECK(test.accelerator->counts().launches == 0);
-}
-
-TEST_CASE("a value that cannot be computed leaves a device usable", "[device][delivery]") {
-  TestDevice test({}, {.slots = 1});
-  TensorGraphText program;
-  program.definitions = {test::Defined("hot", "one_hot", {"s"}, {{"depth", std::int64_t{10}}})};
-  program.outputs = {{"hot", "tokens"}};
-  const Delivery delivery =
-      Delivery::Make(test::DeliveryTensors(), std::move(program), DType::kInt32).value();
-  auto rows = test::RandomRows(1, 2);
-  rows[0].s = 3;
-  rows[1].s = 10;
-  const auto packed = test::PackRows(rows, test.received);
-  const auto failed = test.device->Expand(packed, delivery, {0, 2});
-  CHECK(failed.status().code() == StatusCode::kDataLoss);
-  for (int i = 0; i < 3; ++i) CHECK(test.device->Expand(packed, delivery, {0, 1}).ok());
 }
 
 TEST_CASE("the parts of a batch are copied to the device once", "[device]") {

@@ -1,0 +1,40 @@
+// A device of the host's memory, for tests.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/device/host_accelerator.h"
+#include "client/device/slot_device.h"
+#include "common/batch/arena.h"
+#include "common/expand/expand.h"
+
+namespace millrace::test {
+
+using Batches = std::vector<std::shared_ptr<const PackedBatch>>;
+
+inline bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+/// A device on the processor's accelerator, and a pool of its pinned memory for received batches.
+struct TestDevice {
+  explicit TestDevice(const HostAcceleratorOptions& options = {}, DeviceLimits limits = {})
+      : accelerator(std::make_shared<HostAccelerator>(options)),
+        device(MakeSlotDevice(accelerator, limits)),
+        received(1 << 20, device->receive_memory()) {}
+
+  Result<std::shared_ptr<const DeliveredBatch>> Expand(
+      const std::shared_ptr<const PackedBatch>& packed, DType index_dtype = DType::kInt32) {
+    return device->Expand(packed, index_dtype, {0, packed->graphs()});
+  }
+
+  std::shared_ptr<HostAccelerator> accelerator;
+  std::shared_ptr<Device> device;
+  BufferPool received;
+};
+
+}  // namespace millrace::test
