@@ -1,6 +1,6 @@
-// Measures what delivering batches to a device costs. Copies from pinned memory and the expansion
-// kernel are compared with the device's own limits; the program also measures how much of their
-// time is hidden behind the steps of a training.
+// Measures what delivering batches to a device costs. Copies from pinned memory and the kernels
+// that expand batches and compute tensors are compared with the device's own limits; the program
+// also measures how much of their time is hidden behind the steps of a training.
 //
 // Without a GPU the program uses an accelerator that runs on the processor, as a check that it
 // works.
@@ -21,14 +21,19 @@
 #include "client/session/run/prefetcher.h"
 #include "common/base/hash.h"
 #include "common/expand/expand_program.h"
+#include "tests/bench/device_computed.h"
 #include "tests/bench/device_machine.h"
+#include "tests/bench/device_work.h"
 #include "tests/bench/made_up.h"
 #include "tests/bench/report.h"
 
 namespace millrace {
 namespace {
 
+using bench::DeviceMemory;
 using bench::Machine;
+using bench::Queued;
+using bench::SecondsSince;
 using Batches = std::vector<std::shared_ptr<const PackedBatch>>;
 constexpr int kTrainings = 5;
 
@@ -36,17 +41,14 @@ using WallTime = std::chrono::steady_clock::time_point;
 
 struct Options {
   bench::MadeUp made_up{.batches = 16};
-  std::uint32_t large = 65'536;  // examples in the batch that measures the kernel
+  std::uint32_t large = 65'536;   // examples in the batch that measures the kernel
+  std::uint32_t computed = 4096;  // examples in the batches whose tensors are computed
   std::uint32_t rounds = 20;
   std::uint32_t steps = 200;
   double step_ms = 5;
   int gpu = 0;
   bool json = false;
 };
-
-double SecondsSince(WallTime begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 Result<Batches> MakeBatches(const bench::MadeUp& made_up, BufferPool& pool) {
   const ExpandSpec expand{30, Symmetrization::kBidirectional, true};
@@ -77,39 +79,6 @@ Status SameBytes(Machine& machine, Device& device, const Batches& batches) {
     }
   }
   return OkStatus();
-}
-
-/// Memory of an accelerator.
-class DeviceMemory {
- public:
-  DeviceMemory(std::shared_ptr<Accelerator> accelerator, std::size_t bytes)
-      : accelerator_(std::move(accelerator)), data_(accelerator_->Allocate(bytes)) {}
-  ~DeviceMemory() {
-    if (data_ != nullptr) accelerator_->Free(data_);
-  }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  const std::shared_ptr<Accelerator> accelerator_;
-  std::byte* const data_;
-};
-
-Status WaitForAll(Accelerator& accelerator) {
-  MILLRACE_ASSIGN_OR_RETURN(const auto event, accelerator.Record());
-  return accelerator.Synchronize(*event);
-}
-
-/// Queues `work` `rounds` times and waits for all of it. Returns the seconds that one round took.
-Result<double> Queued(Accelerator& accelerator, std::uint32_t rounds,
-                      const std::function<Status(std::uint32_t)>& work) {
-  MILLRACE_RETURN_IF_ERROR(work(0));
-  MILLRACE_RETURN_IF_ERROR(WaitForAll(accelerator));
-  const WallTime begin = std::chrono::steady_clock::now();
-  for (std::uint32_t i = 0; i < rounds; ++i) MILLRACE_RETURN_IF_ERROR(work(i));
-  MILLRACE_RETURN_IF_ERROR(WaitForAll(accelerator));
-  return SecondsSince(begin) / rounds;
 }
 
 Status BenchKernel(const Options& options, Machine& machine, Device& device,
@@ -246,8 +215,10 @@ Status Bench(const Options& options) {
   MILLRACE_ASSIGN_OR_RETURN(const Batches batches, MakeBatches(options.made_up, pool));
   MILLRACE_RETURN_IF_ERROR(SameBytes(*machine, *device, batches));
   MILLRACE_RETURN_IF_ERROR(BenchKernel(options, *machine, *device, report));
+  MILLRACE_RETURN_IF_ERROR(
+      bench::BenchComputed(*machine, *device, options.computed, options.rounds, report));
   MILLRACE_RETURN_IF_ERROR(BenchHiding(options, *machine, device, batches, report));
-  report.Note(device->status() + "; all batches had the bytes of the host's expansion");
+  report.Note(device->status() + "; all batches had the bytes of the host");
   return OkStatus();
 }
 
@@ -260,6 +231,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   millrace::bench::AddOptions(app, options.made_up);
   app.add_option("--large", options.large, "examples of the batch for rates")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--computed", options.computed, "examples of batches with computed tensors")
       ->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "copies and kernels")->check(CLI::PositiveNumber);
   app.add_option("--steps", options.steps, "steps of the training")->check(CLI::PositiveNumber);

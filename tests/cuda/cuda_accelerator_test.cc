@@ -1,4 +1,4 @@
-// A GPU keeps the accelerator's contract, and its kernel writes the same bytes as the host. These
+// A GPU keeps the accelerator's contract, and its kernels write the same bytes as the host. These
 // tests are skipped if there is no GPU.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,6 +17,9 @@
 #include "client/device/slot_device.h"
 #include "tests/support/skip.h"
 #include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/common/expand/delivery_data.h"
+#include "tests/unit/common/expand/every_cast.h"
+#include "tests/unit/common/expand/random_program.h"
 
 namespace millrace {
 namespace {
@@ -58,6 +61,68 @@ TEST_CASE("a GPU writes the same bytes as the host's expansion", "[cuda]") {
       RC_ASSERT(memory.device == 0);
     }
   });
+}
+
+TEST_CASE("a GPU computes the same bytes as the host, whatever the program", "[cuda][compute]") {
+  const auto device = MakeSlotDevice(GpuOrSkip());
+  BufferPool received(1 << 20, device->receive_memory());
+  rc::prop("any program, any rows", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    test::RandomProgramOptions options;
+    options.rows = *rc::gen::inRange<std::size_t>(0, 12);
+    if (seed % 8 == 0) options.rows = 2000;
+    const test::RandomProgram program = test::MakeRandomProgram(seed, received, options);
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const auto delivery = Delivery::Make(program.tensors, program.text, index_dtype);
+    RC_ASSERT(delivery.ok());
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t part = 0; part < parts; ++part) {
+      const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+      const auto delivered = device->Expand(program.packed, *delivery, rows);
+      BufferPool pool;
+      const auto expected = Expand(*program.packed, *delivery, pool, rows);
+      RC_ASSERT(delivered.ok() == expected.ok());
+      if (expected.ok()) {
+        RC_ASSERT(SameBytes(Fetch((*delivered)->bytes()), (*expected)->bytes()));
+      }
+    }
+  });
+}
+
+TEST_CASE("a GPU converts and scales every type to every other as the host", "[cuda][compute]") {
+  const auto device = MakeSlotDevice(GpuOrSkip());
+  BufferPool received(1 << 20, device->receive_memory());
+  const test::RandomProgram program = test::EveryCast(1, 100'000, received);
+  const auto delivery = Delivery::Make(program.tensors, program.text, DType::kInt32);
+  REQUIRE(delivery.ok());
+  const auto delivered = device->Expand(program.packed, *delivery, {0, program.packed->graphs()});
+  REQUIRE(delivered.ok());
+  BufferPool pool;
+  const auto expected = *Expand(*program.packed, *delivery, pool);
+  const std::vector<std::byte> bytes = Fetch((*delivered)->bytes());
+  for (const DeliveredTensor& tensor : expected->tensors()) {
+    const auto at = static_cast<std::size_t>(tensor.data - expected->bytes().data());
+    INFO(tensor.path);
+    CHECK(SameBytes(std::span(bytes).subspan(at, tensor.bytes), {tensor.data, tensor.bytes}));
+  }
+}
+
+TEST_CASE("a value that a GPU cannot compute is the host's error", "[cuda][compute]") {
+  const auto device = MakeSlotDevice(GpuOrSkip());
+  BufferPool pool;
+  TensorGraphText text;
+  text.definitions = {test::Defined("hot", "one_hot", {"s"}, {{"depth", std::int64_t{10}}})};
+  text.outputs = {{"hot"}};
+  const Delivery delivery =
+      Delivery::Make(test::DeliveryTensors(), std::move(text), DType::kInt32).value();
+  auto rows = test::RandomRows(1, 2);
+  rows[0].s = 3;
+  rows[1].s = 10;
+  const auto packed = test::PackRows(rows, pool);
+  const auto failed = device->Expand(packed, delivery, {0, 2});
+  REQUIRE_FALSE(failed.ok());
+  CHECK(failed.status() == Expand(*packed, delivery, pool).status());
+  CHECK(device->Expand(packed, delivery, {0, 1}).ok());
 }
 
 TEST_CASE("a damaged batch is the same error on a GPU", "[cuda]") {

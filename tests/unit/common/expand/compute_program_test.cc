@@ -15,6 +15,7 @@
 #include "common/expand/compute_kernel.h"
 #include "tests/unit/common/expand/delivery_data.h"
 #include "tests/unit/common/expand/device_run.h"
+#include "tests/unit/common/expand/every_cast.h"
 #include "tests/unit/common/expand/padded_model.h"
 #include "tests/unit/common/expand/random_program.h"
 
@@ -99,6 +100,22 @@ TEST_CASE("the compute kernel writes the same bytes as a program on the host",
     }
   });
   CHECK(tasks > 500);
+}
+
+TEST_CASE("every type is converted and scaled to every other as on the host", "[compute][kernel]") {
+  BufferPool pool;
+  const test::RandomProgram program = test::EveryCast(1, 3000, pool);
+  const auto delivery = Delivery::Make(program.tensors, program.text, DType::kInt32);
+  REQUIRE(delivery.ok());
+  const ExpandLayout layout = LayOutExpanded(*program.packed, *delivery).value();
+  const auto expected = Expand(*program.packed, *delivery, pool);
+  REQUIRE(expected.ok());
+  DeviceRun run(*program.packed, layout);
+  REQUIRE(run.Run().ok());
+  CHECK_FALSE(run.error());
+  if (!SameBytes(run.bytes(), (*expected)->bytes())) {
+    FAIL(FirstDifference(*program.packed, layout, run.bytes(), (*expected)->bytes()));
+  }
 }
 
 TEST_CASE("tiles of a level may be done in any order, by any number of threads",
