@@ -4,6 +4,7 @@
 // as a file of `millrace batch`, and its digest is made right.
 #include "common/batch/layout/batch_header.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/common/expand/device_run.h"
 #include "tests/unit/server/state/temporary_folder.h"
 
 namespace millrace::fuzz {
@@ -97,9 +99,30 @@ TensorGraphText ReadAll(const std::vector<TensorSpec>& tensors) {
                                    {operand.source.name},
                                    OperationParams({{"dtype", std::string("float64")}})});
     program.outputs->push_back(name);
+    if (IsInteger(operand.source.type.dtype)) {
+      const std::string hot = fmt::format("hot_{}", operand.tensor);
+      program.definitions.push_back(
+          {hot, "one_hot", {operand.source.name}, OperationParams({{"depth", std::int64_t{3}}})});
+      if (operand.tensor % 3 == 0) program.outputs->push_back(hot);
+    }
     if (operand.source.type.ragged && operand.tensor % 2 == 0) program.pads[name];
   }
   return program;
+}
+
+/// Checks that a device computes what the host has computed, or finds the same batches wrong, and
+/// that it stays in its memory.
+void ComputeOnDevice(const PackedBatch& batch, const ExpandLayout& layout, const Status& expected,
+                     std::span<const std::byte> host) {
+  if (layout.computed.empty()) return;
+  test::DeviceRun run(batch, layout);
+  const Status status = run.Run();
+  Require((status.ok() && !run.error()) == expected.ok(),
+          "host and device agree on what can be computed");
+  Require(!run.wrote_outside(), "a device stays in its memory");
+  if (!expected.ok()) return;
+  Require(std::equal(host.begin(), host.end(), run.bytes().begin(), run.bytes().end()),
+          "host and device compute the same bytes");
 }
 
 /// Computes tensors of a batch whose values may be anything. Padding may ask for any size.
@@ -114,7 +137,9 @@ void Compute(const PackedBatch& batch, BufferPool& pool) {
     const auto layout = LayOutExpanded(batch, *delivery, rows);
     if (!layout.ok() || layout->bytes > kMostComputed) continue;
     const std::shared_ptr<Buffer> out = pool.Acquire(layout->bytes).value();
-    if (!ExpandInto(batch, *layout, out->bytes()).ok()) continue;
+    const Status expanded = ExpandInto(batch, *layout, out->bytes());
+    ComputeOnDevice(batch, *layout, expanded, out->bytes());
+    if (!expanded.ok()) continue;
     const auto delivered = ViewExpanded(batch, *layout, out->bytes(), out);
     for (const DeliveredTensor& tensor : delivered->tensors()) {
       if (tensor.kind == TensorKind::kSplits) {
