@@ -13,6 +13,7 @@
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
 #include "common/operands/operands.h"
+#include "common/operations/device_form.h"
 #include "common/operations/program.h"
 #include "server/dataset/source.h"
 
@@ -37,12 +38,29 @@ std::string NameOf(const TensorNode& node) {
   return node.implicit ? node.name + " as int64" : node.name;
 }
 
-std::string PlaceOf(const TensorPlan& plan, std::size_t node) {
+/// For each node, whether a consumer's device makes it, if the consumer has one: an output that is
+/// made by devices needs it.
+std::vector<bool> OnDevice(const TensorPlan& plan) {
+  const TensorGraph& graph = plan.graph();
+  const std::vector<bool> made = MadeByDevices(graph, plan.waist().tensors);
+  std::vector<bool> needed(made.size(), false);
+  for (const TensorOutput& output : graph.outputs()) {
+    if (made[output.node]) needed[output.node] = true;
+  }
+  for (std::size_t node = needed.size(); node-- > 0;) {
+    if (!needed[node] || Travels(plan, node)) continue;
+    for (const std::size_t input : graph.nodes()[node].inputs) needed[input] = true;
+  }
+  return needed;
+}
+
+std::string PlaceOf(const TensorPlan& plan, std::size_t node, bool on_device) {
   const bool worker = plan.waist().at_worker[node];
   const bool consumer = plan.waist().at_consumer[node];
   if (Travels(plan, node)) return "worker, travels";
   if (worker && consumer) return "both";
-  return worker ? "worker" : "consumer";
+  if (worker) return "worker";
+  return on_device ? "consumer, device" : "consumer";
 }
 
 std::vector<std::string> InputsOf(const TensorPlan& plan, std::size_t node) {
@@ -57,11 +75,11 @@ std::vector<std::string> InputsOf(const TensorPlan& plan, std::size_t node) {
 std::vector<std::string> Fingerprints(const TensorGraph& graph) {
   std::vector<std::string> prints;
   for (const TensorNode& node : graph.nodes()) {
-    std::string text = node.operation == nullptr
-                           ? fmt::format("source={}\ntype={}\n", node.name,
-                                         DescribeTensorType(node.type))
-                           : fmt::format("operation={}\nversion={}\n{}\n", node.operation->name,
-                                         node.operation->version, ParamsKey(node.params));
+    std::string text =
+        node.operation == nullptr
+            ? fmt::format("source={}\ntype={}\n", node.name, DescribeTensorType(node.type))
+            : fmt::format("operation={}\nversion={}\n{}\n", node.operation->name,
+                          node.operation->version, ParamsKey(node.params));
     for (const std::size_t input : node.inputs) text += fmt::format("input={}\n", prints[input]);
     prints.push_back(Xxh3(text).ToHex());
   }
@@ -149,6 +167,7 @@ Result<std::vector<TensorCost>> MeasureTensors(const Plan& plan,
 std::string DescribeTensorPlan(const TensorPlan& plan, std::span<const TensorCost> costs) {
   const TensorGraph& graph = plan.graph();
   const std::vector<std::string> prints = Fingerprints(graph);
+  const std::vector<bool> on_device = OnDevice(plan);
   std::string text =
       fmt::format("{:<18} {:<10} {:<24} {:<26} {:<16} {:>9} {:>9}  {}\n", "tensor", "operation",
                   "inputs", "type", "computed at", "bytes", "ns", "fingerprint");
@@ -162,8 +181,8 @@ std::string DescribeTensorPlan(const TensorPlan& plan, std::span<const TensorCos
         costs.empty() || is_source ? "" : fmt::format("{:.0f}", costs[node].nanoseconds);
     text += fmt::format("{:<18} {:<10} {:<24} {:<26} {:<16} {:>9} {:>9}  {}\n", NameOf(made),
                         is_source ? "source" : made.operation->name, Names(InputsOf(plan, node)),
-                        DescribeTensorType(made.type), PlaceOf(plan, node), bytes, time,
-                        prints[node]);
+                        DescribeTensorType(made.type), PlaceOf(plan, node, on_device[node]), bytes,
+                        time, prints[node]);
     if (!costs.empty() && Travels(plan, node)) travelling += costs[node].bytes;
   }
   std::vector<std::string> outputs;
@@ -177,8 +196,8 @@ std::string DescribeTensorPlan(const TensorPlan& plan, std::span<const TensorCos
         "pad.graph      {} a batch; the edges, edge_mask, graph_mask and node_mask come too\n",
         DescribeSize(*pad));
   }
-  text += fmt::format("not computed   {}\n",
-                      graph.unused().empty() ? "none" : Names(graph.unused()));
+  text +=
+      fmt::format("not computed   {}\n", graph.unused().empty() ? "none" : Names(graph.unused()));
   if (!costs.empty()) {
     text += fmt::format("bytes          {:.1f} travel for an example, {:.1f} are delivered\n",
                         travelling, delivered);
@@ -192,11 +211,10 @@ std::string TensorPlanDot(const TensorPlan& plan) {
   for (std::size_t node = 0; node < graph.nodes().size(); ++node) {
     const TensorNode& made = graph.nodes()[node];
     const bool travels = Travels(plan, node);
-    text += fmt::format("  n{} [label=\"{}\\n{}\\n{}\"{}];\n", node, NameOf(made),
-                        made.operation == nullptr ? "source" : made.operation->name,
-                        DescribeTensorType(made.type),
-                        travels ? ", style=bold"
-                                : (plan.waist().at_consumer[node] ? ", style=rounded" : ""));
+    text += fmt::format(
+        "  n{} [label=\"{}\\n{}\\n{}\"{}];\n", node, NameOf(made),
+        made.operation == nullptr ? "source" : made.operation->name, DescribeTensorType(made.type),
+        travels ? ", style=bold" : (plan.waist().at_consumer[node] ? ", style=rounded" : ""));
     for (const std::size_t input : made.inputs) {
       text += fmt::format("  n{} -> n{};\n", input, node);
     }

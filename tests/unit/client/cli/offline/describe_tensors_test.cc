@@ -49,6 +49,37 @@ TEST_CASE("a plan's tensors are listed with place, type and cost", "[inspect]") 
         std::string::npos);
 }
 
+TEST_CASE("a plan says what a consumer's device makes", "[inspect]") {
+  TensorSpec data;
+  data.path = "data";
+  data.inner = {4};
+  data.dimension = "batch";
+  data.max = 255;
+  data.expansion = Expansion::kKeep;
+  const auto text = [](const char* value) { return OperationValue(std::string(value)); };
+  TensorsPart part;
+  part.definitions = {{"bits", "bits", {"data"}},
+                      {"first", "take", {"bits"}, OperationParams({{"index", std::int64_t{0}}})},
+                      {"of_sum", "cast", {"sum"}, OperationParams({{"dtype", text("float64")}})},
+                      {"real", "cast", {"data"}, OperationParams({{"dtype", text("float32")}})},
+                      {"sum", "expr", {"real"}, OperationParams({{"expr", text("real * 2")}})}};
+  part.outputs = {{"bits", "first", "of_sum"}};
+  for (TensorDefinition& definition : part.definitions) definition.at = RunPlace::kConsumer;
+  const auto plan = TensorPlan::Compile(part, {data}, ExpandSpec{});
+  INFO(plan.status().ToString());
+  REQUIRE(plan.ok());
+  const std::string described = DescribeTensorPlan(**plan, {});
+  INFO(described);
+  for (const char* const name : {"bits", "first"}) {
+    CHECK(LineOf(described, name).find(" consumer, device ") != std::string::npos);
+  }
+  // The host makes `real` too, because only it can go on with it.
+  for (const char* const name : {"real", "sum", "of_sum"}) {
+    CHECK(LineOf(described, name).find(" consumer ") != std::string::npos);
+  }
+  CHECK(LineOf(described, "data").find("worker, travels") != std::string::npos);
+}
+
 TEST_CASE("a plan's graph is drawn for Graphviz", "[inspect]") {
   const std::string text = TensorPlanDot(*SomePlan());
   CHECK(text.starts_with("digraph tensors {"));
