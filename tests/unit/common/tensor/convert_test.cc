@@ -171,9 +171,9 @@ TEST_CASE("NaNs made of their bits are those of the processor", "[convert]") {
 }
 
 TEST_CASE("a product is rounded before the sum, and integers wrap", "[convert]") {
-  // 1 + 2^-23 squared, less 1: a fused operation would keep the last bit of the square.
-  volatile const float value = 1 + 0x1p-23F;
-  CHECK(ScaleValue<float>(value, value, -1) == 0x1p-22F);
+  // 1 + 2^-12 squared, less 1: a fused operation would keep the last bit of the square.
+  volatile const float value = 1 + 0x1p-12F;
+  CHECK(ScaleValue<float>(value, value, -1) == 0x1p-11F);
   CHECK(ScaleValue<std::uint8_t>(200, 3, 1) == 89);
   CHECK(ScaleValue<std::int16_t>(-32768, 2, 5) == 5);
   CHECK(ScaleValue<std::int64_t>(std::numeric_limits<std::int64_t>::max(), 2, 1) == -1);
