@@ -8,10 +8,13 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/device/host_accelerator.h"
+#include "client/device/slot_device.h"
 #include "server/dataset/graph/generator/graph_generator.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "tests/support/number_kind.h"
@@ -24,12 +27,13 @@ using test::TestCluster;
 using Names = std::vector<std::string>;
 
 std::unique_ptr<Session> ConnectTo(TestCluster& cluster, const std::string& lines,
-                                   const std::string& job, std::uint32_t micro = 1) {
+                                   const std::string& job, std::uint32_t micro = 1,
+                                   std::shared_ptr<Device> device = nullptr) {
   SessionOptions options = cluster.Options(0, 1);
   options.pipeline += lines;
   options.job = job;
   options.micro = micro;
-  auto session = cluster.Connect(options, job);
+  auto session = cluster.Connect(options, job, std::move(device));
   INFO((session.ok() ? "" : session.status().ToString()));
   REQUIRE(session.ok());
   return std::move(session).value();
@@ -152,6 +156,52 @@ TEST_CASE("a graph dataset is padded too", "[cluster][graph_padding]") {
     graphs += batch->graphs();
   }
   CHECK(graphs == 100);
+}
+
+TEST_CASE("a session on a device gets the padded batches of one on the host, in their order",
+          "[cluster][graph_padding][tensors]") {
+  // The device computes `hot`, `small` and `turned`; its host computes `mixed` and `wide`.
+  TestCluster cluster(
+      SomeGraph("tensors:\n"
+                "  hot: {one_hot: target/y, depth: 16, dtype: float32, at: consumer}\n"
+                "  mixed: {concat: [node_feature/x, turned], at: consumer}\n"
+                "  small: {cast: node_feature/x, scale: [2, 3, 4], dtype: int16, at: consumer}\n"
+                "  turned: {take: node_feature/x, index: [2, 0], at: consumer}\n"
+                "  wide: {expr: 'target.y * 2', at: consumer}\n"
+                "output: [hot, mixed, node, node_feature/x, small, turned, wide]\n"
+                "pad: {graph: {nodes: 161, edges: 4000, graphs: 9}}\n"));
+  cluster.AddWorker("one");
+  const std::uint32_t micro = GENERATE(1u, 3u);
+  const auto on_host = ConnectTo(cluster, "", "on_host", micro);
+  const auto device = MakeSlotDevice(std::make_shared<HostAccelerator>());
+  const auto session = ConnectTo(cluster, "", "on_device", micro, device);
+  Names described;
+  for (const DeliveryTensor& tensor : session->spec().tensors) {
+    described.push_back(tensor.packed.path);
+  }
+  std::uint64_t graphs = 0;
+  while (const auto batch = session->Next().value()) {
+    const Batch expected = on_host->Next().value().value();
+    for (std::uint32_t part = 0; part < micro; ++part) {
+      graphs += batch->Part(part).graphs();
+      const std::span<const DeliveredTensor> got = batch->Part(part).tensors();
+      const std::span<const DeliveredTensor> want = expected.Part(part).tensors();
+      REQUIRE(got.size() == described.size());
+      REQUIRE(got.size() == want.size());
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        INFO(want[i].path);
+        CHECK(got[i].path == described[i]);
+        CHECK(got[i].path == want[i].path);
+        CHECK(got[i].shape == want[i].shape);
+        CHECK(BeginsWith(got[i], want[i]));
+      }
+    }
+  }
+  CHECK(graphs == 100);
+  CHECK(
+      std::is_sorted(std::find(described.begin(), described.end(), "edge_mask"), described.end()));
+  CHECK(std::count(described.begin(), described.end(), "hot") == 1);
+  CHECK_THAT(session->stats().device, Catch::Contains("; the host computes mixed, wide"));
 }
 
 TEST_CASE("a batch that does not fit pad.graph ends its session, and no other",

@@ -243,8 +243,10 @@ SessionOptions TestCluster::Options(std::uint32_t rank, std::uint32_t world_size
 }
 
 Result<std::unique_ptr<Session>> TestCluster::Connect(const SessionOptions& options,
-                                                      const std::string& who) {
+                                                      const std::string& who,
+                                                      std::shared_ptr<Device> device) {
   SessionEnvironment environment;
+  environment.device = std::move(device);
   environment.connector = network_.MakeConnector(who);
   environment.clock = clock_;
   environment.longest_sleep = std::chrono::milliseconds(1);

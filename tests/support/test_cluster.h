@@ -64,8 +64,10 @@ class TestCluster {
 
   /// Options of a rank, with this cluster's pipeline and address.
   SessionOptions Options(std::uint32_t rank, std::uint32_t world_size) const;
-  /// Opens a session on this network; `who` names the process that opens it. Thread-safe.
-  Result<std::unique_ptr<Session>> Connect(const SessionOptions& options, const std::string& who);
+  /// Opens a session on this network; `who` names the process that opens it. It delivers to
+  /// `device`; null: as the options say. Thread-safe.
+  Result<std::unique_ptr<Session>> Connect(const SessionOptions& options, const std::string& who,
+                                           std::shared_ptr<Device> device = nullptr);
 
   /// The batches that the plan itself builds for an epoch, from a position on.
   std::vector<BatchRecord> Reference(std::uint64_t epoch, std::uint32_t world_size,

@@ -4,6 +4,7 @@
 
 #include <rapidcheck/catch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <string>
@@ -14,29 +15,23 @@
 #include "client/session/run/prefetcher.h"
 #include "common/expand/device_computation.h"
 #include "tests/unit/client/device/test_device.h"
+#include "tests/unit/common/expand/compare_batches.h"
 #include "tests/unit/common/expand/delivery_data.h"
+#include "tests/unit/common/expand/padded_model.h"
 #include "tests/unit/common/expand/random_program.h"
 
 namespace millrace {
 namespace {
 
 using test::Batches;
+using test::ComputedDelivery;
 using test::SameBytes;
 using test::TestDevice;
-
-Delivery DeliveryOf(std::vector<TensorDefinition> definitions, std::vector<std::string> outputs,
-                    std::map<std::string, OperationParams> pads = {}) {
-  TensorGraphText program;
-  program.definitions = std::move(definitions);
-  program.outputs = std::move(outputs);
-  program.pads = std::move(pads);
-  return Delivery::Make(test::DeliveryTensors(), std::move(program), DType::kInt32).value();
-}
 
 /// A delivery of tensors that travel, computed ones, or both. Only the host computes "both" and
 /// "twice".
 Delivery DeliveryOf(std::vector<std::string> outputs) {
-  return DeliveryOf(test::DeliveryDefinitions(), std::move(outputs));
+  return ComputedDelivery(test::DeliveryDefinitions(), std::move(outputs));
 }
 
 TEST_CASE("computed tensors are the same on a device as on the host", "[device][delivery]") {
@@ -60,6 +55,19 @@ TEST_CASE("computed tensors are the same on a device as on the host", "[device][
   }
 }
 
+/// Checks what a device delivers of some rows, or says of them.
+void CheckAsHost(TestDevice& test, const std::shared_ptr<const PackedBatch>& packed,
+                 const Delivery& delivery, RowRange rows) {
+  const auto delivered = test.device->Expand(packed, delivery, rows);
+  BufferPool pool;
+  const auto expected = Expand(*packed, delivery, pool, rows);
+  RC_ASSERT(delivered.status() == expected.status());
+  if (!expected.ok()) return;
+  RC_ASSERT(SameBytes((*delivered)->bytes(), (*expected)->bytes()));
+  RC_ASSERT(test::SameTensors(**delivered, **expected));
+  RC_ASSERT((*delivered)->info() == (*expected)->info());
+}
+
 TEST_CASE("a device delivers what the host computes, whatever the program", "[device][delivery]") {
   TestDevice test;
   rc::prop("any program, any rows", [&] {
@@ -72,14 +80,70 @@ TEST_CASE("a device delivers what the host computes, whatever the program", "[de
     RC_ASSERT(delivery.ok());
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
-      const auto delivered = test.device->Expand(program.packed, *delivery, rows);
-      BufferPool pool;
-      const auto expected = Expand(*program.packed, *delivery, pool, rows);
-      RC_ASSERT(delivered.ok() == expected.ok());
-      if (expected.ok()) RC_ASSERT(SameBytes((*delivered)->bytes(), (*expected)->bytes()));
+      CheckAsHost(test, program.packed, *delivery,
+                  RowsOfPart(program.packed->graphs(), part, parts));
     }
   });
+}
+
+TEST_CASE("a device pads graphs with computed tensors as the host, whatever the program",
+          "[device][delivery][graph_padding]") {
+  TestDevice test;
+  rc::prop("any program, any batch, any room, in parts", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const test::ModelBatch model =
+        test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 12)));
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const test::RandomProgram program = test::MakeRandomProgram(
+        seed, model, test.received, {.wrong_values = *rc::gen::arbitrary<bool>()});
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const auto delivery =
+        test::PaddedDelivery(program, index_dtype, test::RoomForParts(model, parts));
+    RC_ASSERT(delivery.ok());
+    for (std::size_t part = 0; part < parts; ++part) {
+      CheckAsHost(test, program.packed, *delivery,
+                  RowsOfPart(program.packed->graphs(), part, parts));
+    }
+  });
+}
+
+TEST_CASE("tensors have one order, whether the device, its host or a worker computed them",
+          "[device][delivery][graph_padding]") {
+  TestDevice test;
+  const test::ModelBatch model = test::RandomGraphs(5, 9);
+  const auto packed = test::Pack(model, test.received);
+  const std::vector<TensorSpec> tensors = test::Tensors(model.plan);
+  ConsumerProgram program;
+  for (const char* const name : {"a", "f", "h", "n", "z"}) {
+    const bool host = *name == 'f' || *name == 'n';
+    program.text.definitions.push_back(
+        host
+            ? test::Defined(name, "expr", {"node_label"}, {{"expr", std::string("node_label + 1")}})
+            : test::Defined(name, "cast", {"node_label"},
+                            {{"dtype", std::string("float32")}, {"scale", 1.0 * *name}}));
+  }
+  program.text.outputs = {{"z", "f", "root", "n", "a", "h", "example_id", "state_text"}};
+  program.text.pads = {{"state_text", {}}};
+  const GraphCounts counts = test::CountsOf(model, {0, packed->graphs()});
+  program.graph_pad = {static_cast<std::uint32_t>(counts.nodes + 1),
+                       static_cast<std::uint32_t>(counts.edges),
+                       static_cast<std::uint32_t>(counts.graphs + 1)};
+  // A worker has computed what comes after it.
+  program.source_tensors = *FindTensor(tensors, "state_text") + 1;
+  const Delivery delivery = Delivery::Make(tensors, std::move(program), DType::kInt32).value();
+  std::vector<std::string> described;
+  for (const DeliveryTensor& tensor : delivery.Tensors(tensors)) {
+    described.push_back(tensor.packed.path);
+  }
+  std::vector<std::string> names;
+  const auto delivered = test.device->Expand(packed, delivery, {0, packed->graphs()}).value();
+  for (const DeliveredTensor& tensor : delivered->tensors()) names.push_back(tensor.path);
+  CHECK(names == described);
+  const auto root = std::find(names.begin(), names.end(), "root");
+  CHECK(std::vector<std::string>(root, names.end()) ==
+        std::vector<std::string>{"root", "state_text", "a", "edge_mask", "example_id", "f",
+                                 "graph_mask", "h", "n", "node_mask", "state_text.length", "z"});
+  CHECK_THAT(test.device->status(), Catch::Contains("; the host computes f, n"));
 }
 
 /// Bytes that one more batch of `count` rows takes to the device, beyond its payload.
@@ -100,9 +164,9 @@ TEST_CASE("nothing that a device can compute is copied to it", "[device][deliver
   definitions.push_back(test::Defined("deep", "one_hot", {"s"}, {{"depth", std::int64_t{65536}}}));
   definitions.push_back(
       test::Defined("turned", "transpose", {"wave"}, {{"axes", test::Ints{0, 1, 2}}}));
-  const Delivery delivery =
-      DeliveryOf(definitions, {"part", "flat", "sf", "hot", "deep", "turned", "head", "planes"},
-                 {{"head", {}}});
+  const Delivery delivery = ComputedDelivery(
+      definitions, {"part", "flat", "sf", "hot", "deep", "turned", "head", "planes"},
+      {{"head", {}}});
   const internal::Computation& computation = *delivery.computation();
   const DeviceComputation share(computation);
   REQUIRE(share.host_outputs().empty());
@@ -194,7 +258,7 @@ TEST_CASE("a value that cannot be computed is the host's error, and leaves a dev
           "[device][delivery]") {
   TestDevice test({}, {.slots = 1});
   const bool on_device = GENERATE(true, false);
-  const Delivery delivery = DeliveryOf(
+  const Delivery delivery = ComputedDelivery(
       {test::Defined("sum", "expr", {"s"}, {{"expr", std::string("s + 0")}}),
        test::Defined("hot", "one_hot", {on_device ? "s" : "sum"}, {{"depth", std::int64_t{10}}})},
       {"hot", "tokens"});
@@ -235,24 +299,27 @@ TEST_CASE("of several wrong values, a device finds the one that the host finds",
   for (auto& row : rows) row.s = 10;
   const auto sum = test::Defined("sum", "expr", {"s"}, {{"expr", std::string("s + 0")}});
   // The first one by name, on the device or on the host.
-  CHECK_THAT(Refusal(rows, DeliveryOf({sum, one_hot("a", "s"), one_hot("b", "sum")}, {"a", "b"}))
-                 .message(),
-             Catch::StartsWith("tensor a: one_hot"));
-  CHECK_THAT(Refusal(rows, DeliveryOf({sum, one_hot("a", "sum"), one_hot("b", "s")}, {"a", "b"}))
-                 .message(),
-             Catch::StartsWith("tensor a: one_hot"));
+  CHECK_THAT(
+      Refusal(rows, ComputedDelivery({sum, one_hot("a", "s"), one_hot("b", "sum")}, {"a", "b"}))
+          .message(),
+      Catch::StartsWith("tensor a: one_hot"));
+  CHECK_THAT(
+      Refusal(rows, ComputedDelivery({sum, one_hot("a", "sum"), one_hot("b", "s")}, {"a", "b"}))
+          .message(),
+      Catch::StartsWith("tensor a: one_hot"));
   // Bools that are read are checked before anything is computed, and what travels before that.
   const auto flag = test::Defined("number", "cast", {"flag"}, {{"dtype", std::string("int8")}});
   for (const char* const output : {"number", "flag"}) {
     CHECK_THAT(
-        Refusal(rows, DeliveryOf({sum, one_hot("a", "sum"), flag}, {"a", output}), true).message(),
+        Refusal(rows, ComputedDelivery({sum, one_hot("a", "sum"), flag}, {"a", output}), true)
+            .message(),
         Catch::StartsWith("tensor flag: value 2"));
   }
 }
 
 TEST_CASE("a value is wrong even if nothing of what the host makes of it is delivered",
           "[device][delivery]") {
-  const Delivery delivery = DeliveryOf(
+  const Delivery delivery = ComputedDelivery(
       {test::Defined("both", "concat", {"tokens", "tokens"}, {{"axis", std::int64_t{1}}}),
        test::Defined("hot", "one_hot", {"both"}, {{"depth", std::int64_t{10}}}),
        test::Defined("none", "slice", {"hot"}, {{"range", test::Ints{0, 0}}})},

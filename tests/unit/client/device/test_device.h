@@ -1,24 +1,18 @@
 // A device of the host's memory, for tests.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "client/device/host_accelerator.h"
 #include "client/device/slot_device.h"
 #include "common/batch/arena.h"
 #include "common/expand/expand.h"
+#include "tests/unit/common/expand/compare_batches.h"
 
 namespace millrace::test {
 
 using Batches = std::vector<std::shared_ptr<const PackedBatch>>;
-
-inline bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
 
 /// A device on the processor's accelerator, and a pool of its pinned memory for received batches.
 struct TestDevice {

@@ -13,47 +13,18 @@
 #include <vector>
 
 #include "common/expand/compute_kernel.h"
+#include "tests/unit/common/expand/compare_batches.h"
 #include "tests/unit/common/expand/delivery_data.h"
 #include "tests/unit/common/expand/device_run.h"
 #include "tests/unit/common/expand/every_cast.h"
-#include "tests/unit/common/expand/padded_model.h"
 #include "tests/unit/common/expand/random_program.h"
 
 namespace millrace {
 namespace {
 
 using test::DeviceRun;
-
-bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-/// The name of the first tensor whose bytes differ.
-std::string FirstDifference(const PackedBatch& packed, const ExpandLayout& layout,
-                            std::span<const std::byte> got, std::span<const std::byte> expected) {
-  const auto view =
-      ViewExpanded(packed, layout, {const_cast<std::byte*>(got.data()), got.size()}, nullptr);
-  for (const DeliveredTensor& tensor : view->tensors()) {
-    const auto at = static_cast<std::size_t>(tensor.data - got.data());
-    for (std::size_t i = 0; i < tensor.bytes; ++i) {
-      if (got[at + i] != expected[at + i]) return tensor.path + " at byte " + std::to_string(i);
-    }
-  }
-  return "padding";
-}
-
-std::string Describe(const test::RandomProgram& program) {
-  std::string text;
-  for (const SourceTensor& source : program.text.sources) {
-    text += source.name + ": " + DescribeTensorType(source.type) + "\n";
-  }
-  for (const TensorDefinition& definition : program.text.definitions) {
-    text += definition.name + ": " + definition.operation + " " + definition.inputs[0] + " " +
-            ParamsKey(definition.params) + "\n";
-  }
-  for (const std::string& output : *program.text.outputs) text += output + " ";
-  return text;
-}
+using test::FirstDifference;
+using test::SameBytes;
 
 /// Runs a random program in parts; gives the number of tasks that the device had.
 std::size_t CheckProgram(std::uint64_t seed, std::size_t graphs, DType index_dtype,
@@ -68,21 +39,12 @@ std::size_t CheckProgram(std::uint64_t seed, std::size_t graphs, DType index_dty
   std::size_t tasks = 0;
   for (std::size_t part = 0; part < parts; ++part) {
     const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
-    const auto layout = LayOutExpanded(*program.packed, *delivery, rows);
-    if (!layout.ok() || layout->computed.empty()) continue;
-    const auto expected = Expand(*program.packed, *delivery, pool, rows);
-    DeviceRun run(*program.packed, *layout);
-    const Status status = run.Run();
-    RC_TAG(expected.ok() ? "good" : "wrong values");
-    RC_ASSERT(expected.ok() == (status.ok() && !run.error()));
-    RC_ASSERT_FALSE(run.wrote_outside());
-    tasks += run.program().tasks.size();
-    if (!expected.ok()) {
-      RC_ASSERT(WhatIsWrong(*program.packed, *layout) == expected.status());
-    } else if (!SameBytes(run.bytes(), (*expected)->bytes())) {
-      RC_FAIL(FirstDifference(*program.packed, *layout, run.bytes(), (*expected)->bytes()) + "\n" +
-              Describe(program));
+    const auto compared = test::CompareWithHost(*program.packed, *delivery, rows);
+    RC_TAG(compared.host.ok() ? "good" : "wrong values");
+    if (!compared.difference.empty()) {
+      RC_FAIL(compared.difference + "\n" + test::Describe(program));
     }
+    tasks += compared.tasks;
   }
   return tasks;
 }
@@ -150,7 +112,7 @@ TEST_CASE("tiles of a level may be done in any order, by any number of threads",
     if (!SameBytes(run.bytes(), (*expected)->bytes())) {
       FAIL(FirstDifference(*program.packed, *layout, run.bytes(), (*expected)->bytes())
            << "\n"
-           << Describe(program));
+           << test::Describe(program));
     }
   }
   CHECK(most_tiles > 100);
@@ -184,21 +146,10 @@ TEST_CASE("elements lie in the units that division says, for any extent", "[comp
   }
 }
 
-/// A delivery of tensors of DeliveryTensors that are all computed.
-Delivery ComputedDelivery(std::vector<TensorDefinition> definitions,
-                          std::vector<std::string> outputs,
-                          std::map<std::string, OperationParams> pads = {}) {
-  TensorGraphText text;
-  text.definitions = std::move(definitions);
-  text.outputs = std::move(outputs);
-  text.pads = std::move(pads);
-  return Delivery::Make(test::DeliveryTensors(), std::move(text), DType::kInt32).value();
-}
-
 TEST_CASE("operations that follow one another are one task", "[compute]") {
   BufferPool pool;
   const auto packed = test::PackRows(test::RandomRows(1, 9), pool);
-  const Delivery delivery = ComputedDelivery(
+  const Delivery delivery = test::ComputedDelivery(
       {test::Defined("bits", "bits", {"d"}),
        test::Defined("part", "slice", {"bits"}, {{"range", test::Ints{3, 33}}}),
        test::Defined("planes", "reshape", {"part"}, {{"shape", test::Ints{10, 3}}}),
@@ -264,7 +215,7 @@ void CheckWrong(const PackedBatch& packed, const Delivery& delivery, StatusCode 
 
 TEST_CASE("a number that one_hot has no place for sets the error word", "[compute]") {
   BufferPool pool;
-  const Delivery delivery = ComputedDelivery(
+  const Delivery delivery = test::ComputedDelivery(
       {test::Defined("wide", "cast", {"s"},
                      {{"dtype", std::string("int32")}, {"offset", std::int64_t{-3}}}),
        test::Defined("hot", "one_hot", {"wide"}, {{"depth", std::int64_t{4}}})},
@@ -313,10 +264,10 @@ TEST_CASE("a bool that is neither 0 nor 1 sets the error word, whoever reads it"
   const auto at = static_cast<std::size_t>(packed->tensor_bytes(6).data() - packed->bytes().data());
   copy->data()[at + 3] = std::byte{2};
   const auto damaged = PackedBatch::Parse(copy, packed->bytes().size()).value();
-  const Delivery cast = ComputedDelivery(
+  const Delivery cast = test::ComputedDelivery(
       {test::Defined("x", "cast", {"flag"}, {{"dtype", std::string("int8")}})}, {"x"});
   CheckWrong(*damaged, cast, StatusCode::kDataLoss);
-  const Delivery view = ComputedDelivery(
+  const Delivery view = test::ComputedDelivery(
       {test::Defined("x", "view", {"flag"}, {{"dtype", std::string("uint8")}})}, {"x"});
   CheckWrong(*damaged, view, StatusCode::kDataLoss);
   // The bad one is not among these rows.
@@ -362,86 +313,6 @@ TEST_CASE("a padded number that int32 does not have sets the error word", "[comp
   REQUIRE(run.Run().ok());
   CHECK_FALSE(run.error());
   CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
-}
-
-TEST_CASE("host and device share a delivery, and no bytes are computed twice", "[compute]") {
-  BufferPool pool;
-  const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
-  // By their names: both (host), head (device), part (device), twice (host).
-  const Delivery delivery =
-      ComputedDelivery(test::DeliveryDefinitions(), {"twice", "part", "both", "head", "s"});
-  const ExpandLayout layout = LayOutExpanded(*packed, delivery).value();
-  DeviceRun run(*packed, layout);
-  REQUIRE(run.Run().ok());
-  CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
-  CHECK(run.device().host_outputs() == std::vector<std::string>{"both", "twice"});
-  const auto runs = run.device().HostRuns(layout);
-  REQUIRE(runs.size() == 2);  // each has the values and the splits of one tensor
-  CHECK(runs[0].from == 0);
-  CHECK(runs[0].to == layout.computed[0].offset);
-  CHECK(runs[0].bytes == layout.computed[2].offset - layout.computed[0].offset);
-  CHECK(runs[1].from == runs[0].bytes);
-  CHECK(runs[1].to + runs[1].bytes == layout.bytes);
-}
-
-TEST_CASE("a device fills rows of padding of computed tensors as the host", "[compute][kernel]") {
-  rc::prop("any batch, any room, any part", [] {
-    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const test::ModelBatch model = test::RandomGraphs(seed, *rc::gen::inRange(0, 16));
-    BufferPool pool;
-    const auto packed = test::Pack(model, pool);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    const RowRange rows = RowsOfPart(packed->graphs(), parts - 1, parts);
-    const GraphCounts counts = test::CountsOf(model, rows);
-    const GraphPad pad{static_cast<std::uint32_t>(counts.nodes) + *rc::gen::inRange(1u, 3000u),
-                       static_cast<std::uint32_t>(counts.edges) + *rc::gen::inRange(0u, 200u),
-                       static_cast<std::uint32_t>(counts.graphs) + *rc::gen::inRange(1u, 20u)};
-    const Delivery delivery = test::DeliveryOfGraphs(
-        model.plan, true, *rc::gen::element(DType::kInt32, DType::kInt64), pad);
-    const auto layout = LayOutExpanded(*packed, delivery, rows);
-    RC_ASSERT(layout.ok());
-    const auto expected = Expand(*packed, delivery, pool, rows);
-    RC_ASSERT(expected.ok());
-    DeviceRun run(*packed, *layout);
-    RC_ASSERT(run.Run().ok());
-    RC_ASSERT_FALSE(run.error());
-    RC_ASSERT_FALSE(run.wrote_outside());
-    RC_ASSERT(run.device().host_outputs().empty());
-    if (!SameBytes(run.bytes(), (*expected)->bytes())) {
-      RC_FAIL(FirstDifference(*packed, *layout, run.bytes(), (*expected)->bytes()));
-    }
-  });
-}
-
-/// Writes down what it is told.
-class Told final : public ProgramObserver {
- public:
-  explicit Told(std::vector<std::string> names) : names_(std::move(names)) {}
-  void OnPart(std::size_t part) override { said.push_back(names_.at(part)); }
-  void OnEnd() override { said.emplace_back("end"); }
-
-  std::vector<std::string> said;
-
- private:
-  const std::vector<std::string> names_;
-};
-
-TEST_CASE("an observer is told of what the host computes beside a device", "[compute]") {
-  BufferPool pool;
-  const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
-  const auto told = [&](std::vector<std::string> outputs) {
-    const Delivery delivery = ComputedDelivery(test::DeliveryDefinitions(), std::move(outputs));
-    Told observer(DeviceComputation(*delivery.computation()).host_parts());
-    const auto layout = LayOutExpanded(*packed, delivery.WatchedBy(&observer)).value();
-    DeviceRun run(*packed, layout);
-    REQUIRE(run.Run().ok());
-    return observer.said;
-  };
-  using Names = std::vector<std::string>;
-  CHECK(told({"part", "hot"}) == Names{"end"});  // the device does all of it
-  // The device makes `part` and `loud`; the host makes `loud` too, because it stacks it.
-  CHECK(told({"twice", "part", "loud", "both"}) ==
-        Names{"widen", "slice", "concat", "cast", "stack", "end"});
 }
 
 }  // namespace

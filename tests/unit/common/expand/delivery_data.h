@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/batch/batch_writer.h"
+#include "common/expand/delivery.h"
 #include "common/operations/consumer_program.h"
 #include "tests/unit/common/batch/model_batch.h"
 #include "tests/unit/common/operations/run_graph.h"
@@ -132,6 +135,17 @@ inline std::vector<TensorDefinition> DeliveryDefinitions() {
       Defined("twice", "stack", {"wave", "loud"}, {{"axis", std::int64_t{2}}}),
       Defined("loud", "cast", {"wave"}, {{"dtype", text("float32")}, {"scale", 2.5}}),
       Defined("long", "length", {"both"})};
+}
+
+/// A delivery of DeliveryTensors and of tensors that are computed of them.
+inline Delivery ComputedDelivery(std::vector<TensorDefinition> definitions,
+                                 std::vector<std::string> outputs,
+                                 std::map<std::string, OperationParams> pads = {}) {
+  TensorGraphText text;
+  text.definitions = std::move(definitions);
+  text.outputs = std::move(outputs);
+  text.pads = std::move(pads);
+  return Delivery::Make(DeliveryTensors(), std::move(text), DType::kInt32).value();
 }
 
 }  // namespace millrace::test

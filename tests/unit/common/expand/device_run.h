@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/expand/compute_program.h"
 #include "common/expand/device_computation.h"
 #include "common/expand/expand.h"
 #include "common/expand/expand_program.h"
+#include "tests/unit/common/expand/compare_batches.h"
 
 namespace millrace::test {
 
@@ -103,5 +105,38 @@ class DeviceRun {
   std::shared_ptr<Buffer> scratch_;
   std::uint32_t error_ = 0;
 };
+
+/// What a device makes of some rows, compared with what the host makes of them.
+struct DeviceComparison {
+  Status host = OkStatus();  // what the host says
+  std::string difference;    // empty: the device says and writes the same
+  std::size_t tasks = 0;     // of the kernel that computes tensors
+  std::size_t host_outputs = 0;
+};
+
+inline DeviceComparison CompareWithHost(const PackedBatch& packed, const Delivery& delivery,
+                                        RowRange rows) {
+  DeviceComparison compared;
+  BufferPool pool(0);
+  const auto expected = Expand(packed, delivery, pool, rows);
+  compared.host = expected.status();
+  const auto layout = LayOutExpanded(packed, delivery, rows);
+  if (!layout.ok() || layout->computed.empty()) return compared;
+  DeviceRun run(packed, *layout);
+  const Status status = run.Run();
+  compared.tasks = run.program().tasks.size();
+  compared.host_outputs = run.device().host_outputs().size();
+  if (run.wrote_outside()) {
+    compared.difference = "bytes outside the batch";
+  } else if (expected.ok() != (status.ok() && !run.error())) {
+    compared.difference = "host: " + expected.status().ToString();
+  } else if (!expected.ok()) {
+    const Status found = WhatIsWrong(packed, *layout);
+    if (found != expected.status()) compared.difference = found.ToString();
+  } else if (!SameBytes(run.bytes(), (*expected)->bytes())) {
+    compared.difference = FirstDifference(packed, *layout, run.bytes(), (*expected)->bytes());
+  }
+  return compared;
+}
 
 }  // namespace millrace::test

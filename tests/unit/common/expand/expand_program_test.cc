@@ -10,11 +10,13 @@
 #include "common/expand/expand_kernel.h"
 #include "common/expand/expand_program.h"
 #include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/common/expand/compare_batches.h"
 
 namespace millrace {
 namespace {
 
 using test::ModelBatch;
+using test::SameBytes;
 
 /// Runs a program over memory of the host, and checks that the bytes around the output stay as they
 /// are.
@@ -50,10 +52,6 @@ class Run {
   std::shared_ptr<Buffer> out_;
   std::uint32_t error_ = 0;
 };
-
-bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
 
 TEST_CASE("the kernel writes the same bytes as the host's expansion", "[expand][kernel]") {
   rc::prop("all symmetrizations, dtypes, branches, parts", [] {

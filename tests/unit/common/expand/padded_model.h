@@ -1,12 +1,14 @@
 // Batches of graphs and deliveries that pad them, for tests.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
+#include <rapidcheck.h>
 
 #include "common/expand/delivery.h"
 #include "common/expand/expand.h"
@@ -20,6 +22,28 @@ namespace millrace::test {
 inline ModelBatch RandomGraphs(std::uint64_t seed, int size) {
   ModelBatch batch = RandomBatch(seed, size);
   while (batch.plan.branches.size() != 1) batch = RandomBatch(++seed, size);
+  return batch;
+}
+
+/// The batch with a tensor of values for each edge. Without one, if edges are added to those of the
+/// batch: then no tensor can have rows for all of them.
+inline ModelBatch WithEdgeValues(ModelBatch batch) {
+  const ExpandSpec& expand = batch.plan.expand;
+  if (expand.symmetrization != Symmetrization::kDirected || expand.add_self_edges) return batch;
+  TensorSpec& spec = batch.plan.declared.emplace_back();
+  spec.path = "along";
+  spec.kind = TensorKind::kRaggedValues;
+  spec.dimension = "edges";
+  spec.splits = "edge_splits";
+  spec.dtype = DType::kInt16;
+  spec.min = DTypeMin(spec.dtype);
+  spec.max = DTypeMax(spec.dtype);
+  spec.inner = {3};
+  spec.expansion = Expansion::kKeep;
+  for (ModelExample& example : batch.examples) {
+    std::string& rows = example.declared.emplace_back(example.graphs[0].edges.size() * 6, '\0');
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<char>(37 * i + rows.size());
+  }
   return batch;
 }
 
@@ -65,6 +89,30 @@ inline GraphCounts CountsOf(const ModelBatch& batch, RowRange rows) {
     counts.edges += CompleteByThePage(graph, batch.plan.expand).size();
   }
   return counts;
+}
+
+/// The most nodes, edges and graphs that a part has, if the batch is cut into `parts`.
+inline GraphCounts MostOfParts(const ModelBatch& batch, std::size_t parts) {
+  GraphCounts most;
+  for (std::size_t part = 0; part < parts; ++part) {
+    const GraphCounts counts = CountsOf(batch, RowsOfPart(batch.examples.size(), part, parts));
+    most.nodes = std::max(most.nodes, counts.nodes);
+    most.edges = std::max(most.edges, counts.edges);
+    most.graphs = std::max(most.graphs, counts.graphs);
+  }
+  return most;
+}
+
+/// Random numbers for pad.graph that have room for every part of a batch, with a few exceptions.
+inline GraphPad RoomForParts(const ModelBatch& batch, std::size_t parts) {
+  const GraphCounts most = MostOfParts(batch, parts);
+  GraphPad pad{static_cast<std::uint32_t>(most.nodes) + *rc::gen::inRange(1u, 99u),
+               static_cast<std::uint32_t>(most.edges) + *rc::gen::inRange(0u, 99u),
+               static_cast<std::uint32_t>(most.graphs) + *rc::gen::inRange(1u, 9u)};
+  if (*rc::gen::inRange(0, 4) == 0) pad.nodes += 3000;  // several tiles
+  if (*rc::gen::inRange(0, 8) == 0)
+    pad.graphs = std::max(static_cast<std::uint32_t>(most.graphs), 1u);
+  return pad;
 }
 
 }  // namespace millrace::test

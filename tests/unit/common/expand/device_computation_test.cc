@@ -1,0 +1,124 @@
+// How a device and its host share what a delivery computes.
+#include "common/expand/device_computation.h"
+
+#include <rapidcheck.h>
+#include <catch2/catch.hpp>
+
+#include <rapidcheck/catch.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/operations/consumer_program.h"
+#include "tests/unit/common/expand/delivery_data.h"
+#include "tests/unit/common/expand/device_run.h"
+#include "tests/unit/common/expand/padded_model.h"
+#include "tests/unit/common/expand/random_program.h"
+
+namespace millrace {
+namespace {
+
+using test::ComputedDelivery;
+using test::DeviceRun;
+using test::SameBytes;
+
+TEST_CASE("host and device share a delivery, and no bytes are computed twice", "[compute]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
+  // By their names: both (host), head (device), part (device), twice (host).
+  const Delivery delivery =
+      ComputedDelivery(test::DeliveryDefinitions(), {"twice", "part", "both", "head", "s"});
+  const ExpandLayout layout = LayOutExpanded(*packed, delivery).value();
+  DeviceRun run(*packed, layout);
+  REQUIRE(run.Run().ok());
+  CHECK(SameBytes(run.bytes(), (*Expand(*packed, delivery, pool))->bytes()));
+  CHECK(run.device().host_outputs() == std::vector<std::string>{"both", "twice"});
+  const auto runs = run.device().HostRuns(layout);
+  REQUIRE(runs.size() == 2);  // each has the values and the splits of one tensor
+  CHECK(runs[0].from == 0);
+  CHECK(runs[0].to == layout.computed[0].offset);
+  CHECK(runs[0].bytes == layout.computed[2].offset - layout.computed[0].offset);
+  CHECK(runs[1].from == runs[0].bytes);
+  CHECK(runs[1].to + runs[1].bytes == layout.bytes);
+}
+
+TEST_CASE("a device and its host fill rows of padding as the host alone does",
+          "[compute][kernel][graph_padding]") {
+  std::size_t mixed = 0;    // device and host both had work, and no value was wrong
+  std::size_t refused = 0;  // a value was wrong, or the batch did not fit
+  rc::prop("any program, any batch, any room, in parts", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const test::ModelBatch model =
+        test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 12)));
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const GraphPad pad = test::RoomForParts(model, parts);
+    BufferPool pool;
+    for (std::uint64_t more = 0; more < 3; ++more) {
+      const test::RandomProgram program = test::MakeRandomProgram(
+          seed + more, model, pool, {.wrong_values = *rc::gen::arbitrary<bool>()});
+      const auto delivery = test::PaddedDelivery(program, index_dtype, pad);
+      RC_ASSERT(delivery.ok());
+      for (std::size_t part = 0; part < parts; ++part) {
+        const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+        const auto compared = test::CompareWithHost(*program.packed, *delivery, rows);
+        if (!compared.difference.empty()) {
+          RC_FAIL(compared.difference + "\n" + test::Describe(program));
+        }
+        if (!compared.host.ok()) ++refused;
+        if (compared.host.ok() && compared.tasks > 0 && compared.host_outputs > 0) ++mixed;
+      }
+    }
+  });
+  CHECK(mixed > 50);
+  CHECK(refused > 5);
+}
+
+/// Writes down what it is told.
+class Told final : public ProgramObserver {
+ public:
+  explicit Told(std::vector<std::string> names) : names_(std::move(names)) {}
+  void OnPart(std::size_t part) override { said.push_back(names_.at(part)); }
+  void OnEnd() override { said.emplace_back("end"); }
+
+  std::vector<std::string> said;
+
+ private:
+  const std::vector<std::string> names_;
+};
+
+TEST_CASE("an observer is told of what the host computes beside a device", "[compute]") {
+  BufferPool pool;
+  const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
+  const auto told = [&](std::vector<std::string> outputs) {
+    const Delivery delivery = ComputedDelivery(test::DeliveryDefinitions(), std::move(outputs));
+    Told observer(DeviceComputation(*delivery.computation()).host_parts());
+    const auto layout = LayOutExpanded(*packed, delivery.WatchedBy(&observer)).value();
+    DeviceRun run(*packed, layout);
+    REQUIRE(run.Run().ok());
+    return observer.said;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(told({"part", "hot"}) == Names{"end"});  // the device does all of it
+  // The device makes `part` and `loud`; the host makes `loud` too, because it stacks it.
+  CHECK(told({"twice", "part", "loud", "both"}) ==
+        Names{"widen", "slice", "concat", "cast", "stack", "end"});
+}
+
+TEST_CASE("an observer is not told of the search for a wrong value", "[compute]") {
+  BufferPool pool;
+  auto rows = test::RandomRows(1, 3);
+  rows[1].s = 10;
+  const auto packed = test::PackRows(rows, pool);
+  const Delivery delivery = ComputedDelivery(
+      {test::Defined("hot", "one_hot", {"s"}, {{"depth", std::int64_t{10}}})}, {"hot"});
+  Told observer({});  // the device does all of it
+  const auto layout = LayOutExpanded(*packed, delivery.WatchedBy(&observer)).value();
+  CHECK(WhatIsWrong(*packed, layout).code() == StatusCode::kDataLoss);
+  CHECK(observer.said.empty());
+}
+
+}  // namespace
+}  // namespace millrace
