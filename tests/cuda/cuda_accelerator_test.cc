@@ -8,7 +8,6 @@
 
 #include <rapidcheck/catch.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include <cuda_runtime_api.h>
@@ -17,12 +16,16 @@
 #include "client/device/slot_device.h"
 #include "tests/support/skip.h"
 #include "tests/unit/common/batch/model_batch.h"
+#include "tests/unit/common/expand/compare_batches.h"
 #include "tests/unit/common/expand/delivery_data.h"
 #include "tests/unit/common/expand/every_cast.h"
+#include "tests/unit/common/expand/padded_model.h"
 #include "tests/unit/common/expand/random_program.h"
 
 namespace millrace {
 namespace {
+
+using test::SameBytes;
 
 std::shared_ptr<Accelerator> GpuOrSkip(int number = 0) {
   auto accelerator = MakeCudaAccelerator(number);
@@ -35,10 +38,6 @@ std::vector<std::byte> Fetch(std::span<const std::byte> device) {
   REQUIRE(cudaMemcpy(bytes.data(), device.data(), bytes.size(), cudaMemcpyDeviceToHost) ==
           cudaSuccess);
   return bytes;
-}
-
-bool SameBytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 TEST_CASE("a GPU writes the same bytes as the host's expansion", "[cuda]") {
@@ -85,6 +84,33 @@ TEST_CASE("a GPU computes the same bytes as the host, whatever the program", "[c
       if (expected.ok()) {
         RC_ASSERT(SameBytes(Fetch((*delivered)->bytes()), (*expected)->bytes()));
       }
+    }
+  });
+}
+
+TEST_CASE("a GPU pads graphs with computed tensors as the host, whatever the program",
+          "[cuda][compute]") {
+  const auto device = MakeSlotDevice(GpuOrSkip());
+  BufferPool received(1 << 20, device->receive_memory());
+  rc::prop("any program, any batch, any room, in parts", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const test::ModelBatch model =
+        test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 24)));
+    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const test::RandomProgram program = test::MakeRandomProgram(seed, model, received);
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    const auto delivery =
+        test::PaddedDelivery(program, index_dtype, test::RoomForParts(model, parts));
+    RC_ASSERT(delivery.ok());
+    for (std::size_t part = 0; part < parts; ++part) {
+      const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+      const auto delivered = device->Expand(program.packed, *delivery, rows);
+      BufferPool pool;
+      const auto expected = Expand(*program.packed, *delivery, pool, rows);
+      RC_ASSERT(delivered.status() == expected.status());
+      if (!expected.ok()) continue;
+      RC_ASSERT(SameBytes(Fetch((*delivered)->bytes()), (*expected)->bytes()));
+      RC_ASSERT(test::SameTensors(**delivered, **expected));
     }
   });
 }

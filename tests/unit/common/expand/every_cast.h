@@ -13,6 +13,7 @@
 
 #include "common/batch/batch_writer.h"
 #include "common/operations/after_steps.h"
+#include "common/tensor/dtype_visit.h"
 #include "tests/unit/common/expand/random_program.h"
 
 namespace millrace::test {
