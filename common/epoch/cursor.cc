@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kForm = "expected v1,FINGERPRINT:EPOCH:EXAMPLE";
+constexpr std::string_view kForm = "expected v2,FINGERPRINT:EPOCH:EXAMPLE";
 
 /// Cuts `rest` at the next `separator`, and returns the part before it.
 std::string_view CutAt(char separator, std::string_view& rest) {

@@ -2,7 +2,7 @@
 // read, and the place in it. It is the same on every rank after the same step, and works with any
 // world size.
 //
-// Written as one line without spaces: "v1,<dataset digest>-<pipeline digest>:<epoch>:<example>",
+// Written as one line without spaces: "v2,<dataset digest>-<pipeline digest>:<epoch>:<example>",
 // and one more ",…" for each further source. A reader refuses versions that it does not know.
 //
 // Plain values; thread-compatible.
@@ -27,7 +27,7 @@ struct CursorEntry {
 };
 
 struct Cursor {
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::vector<CursorEntry> entries;  // in the order of the pipeline's sources; at least one
 

@@ -94,8 +94,8 @@ def test_a_state_that_cannot_be_leaves_the_session_where_it_is(connect, dataset)
         next(steps)
         with pytest.raises(millrace.JobError, match="another order"):
             session.load_state_dict(other.state_dict())
-        for wrong in ("x", "v1,x", f"v1,{session.spec.order_fingerprint}:-1:0", 5):
-            with pytest.raises(millrace.ConfigError, match="expected v1,FINGERPRINT:EPOCH:EXAMPLE"):
+        for wrong in ("x", "v2,x", f"v2,{session.spec.order_fingerprint}:-1:0", 5):
+            with pytest.raises(millrace.ConfigError, match="expected v2,FINGERPRINT:EPOCH:EXAMPLE"):
                 session.load_state_dict({"version": 1, "cursor": wrong})
         for wrong in (None, {}, {"version": 2, "cursor": session.cursor}):
             with pytest.raises(millrace.ConfigError, match="state_dict: expected"):

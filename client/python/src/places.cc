@@ -26,7 +26,7 @@ class Places {
   nb::tuple Position(nb::handle cursor) const {
     std::string text;
     if (!nb::try_cast(cursor, text)) {
-      RaiseUnexpected("cursor", "v1,FINGERPRINT:EPOCH:EXAMPLE, as Session.cursor gives it", cursor);
+      RaiseUnexpected("cursor", "v2,FINGERPRINT:EPOCH:EXAMPLE, as Session.cursor gives it", cursor);
     }
     return Tuple(ValueOrRaise(millrace::Cursor::PlaceIn(order_, text)));
   }

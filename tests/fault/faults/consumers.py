@@ -11,7 +11,7 @@ SIZE = 8  # examples in each batch of a rank
 
 def cursor(fingerprint, epoch, step, world_size):
     """The cursor of a checkpoint after `step` steps of an epoch."""
-    return f"v1,{fingerprint}:{epoch}:{step * SIZE * world_size}"
+    return f"v2,{fingerprint}:{epoch}:{step * SIZE * world_size}"
 
 
 @fault("7", "kill -9 a consumer, resume from its checkpoint", "E B", conditions=(
@@ -26,7 +26,7 @@ def a_consumer_is_killed(run):
             world = run.random.choice([1, 2, 3, 4])
             resumed = time.monotonic()
             consumer = c.consume(world, delay=0.01, network=run.random.random() < 0.5, cursor=(
-                f"v1,{c.fingerprint()}:0:{position}" if part else None))
+                f"v2,{c.fingerprint()}:0:{position}" if part else None))
             steps_left = (EXAMPLES - position) // (SIZE * world)
             if part == 2 or steps_left < 25:
                 consumer.expect_success()

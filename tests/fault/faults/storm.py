@@ -28,7 +28,7 @@ class Storm:
         """Starts a trainer of all ranks from a checkpoint."""
         where = None
         if at != (0, 0):
-            where = f"v1,{self.fingerprint}:{at[0]}:{at[1] * RANKS}"
+            where = f"v2,{self.fingerprint}:{at[0]}:{at[1] * RANKS}"
         self.consumer = self.c.consume(RANKS, epochs=EPOCHS - at[0], delay=0, cursor=where,
                                        ahead=self.run.random.choice([1, 50000, 1 << 20]),
                                        network=self.run.random.random() < 0.5, extra=["--quiet"])

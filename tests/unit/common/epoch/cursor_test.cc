@@ -17,7 +17,7 @@ std::string ParseError(const std::string& text) { return Cursor::Parse(text).sta
 TEST_CASE("a cursor is written as one line without spaces", "[cursor]") {
   const Cursor cursor{
       {{Fingerprint{{0x0123456789abcdefu, 0x0123456789abcdefu}, {1, 2}}, {3, 512}}}};
-  CHECK(cursor.ToString() == "v1," + kFingerprint + ":3:512");
+  CHECK(cursor.ToString() == "v2," + kFingerprint + ":3:512");
 }
 
 TEST_CASE("a cursor is read as it was written", "[cursor]") {
@@ -38,7 +38,7 @@ TEST_CASE("a cursor is read as it was written", "[cursor]") {
 }
 
 TEST_CASE("every change of one character of a cursor is refused or another cursor", "[cursor]") {
-  const std::string text = "v1," + kFingerprint + ":3:512," + kFingerprint + ":0:0";
+  const std::string text = "v2," + kFingerprint + ":3:512," + kFingerprint + ":0:0";
   const Cursor cursor = Cursor::Parse(text).value();
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const char c : std::string(" \n,:-x0v/\xff")) {
@@ -52,7 +52,7 @@ TEST_CASE("every change of one character of a cursor is refused or another curso
 }
 
 TEST_CASE("a cursor without its last part is refused", "[cursor]") {
-  const std::string text = "v1," + kFingerprint + ":3:512";
+  const std::string text = "v2," + kFingerprint + ":3:512";
   // If the last number is cut, the rest is still a number; but no text before it may be missing.
   for (std::size_t length = 0; length <= text.size() - 3; ++length) {
     CHECK_FALSE(Cursor::Parse(text.substr(0, length)).ok());
@@ -60,7 +60,7 @@ TEST_CASE("a cursor without its last part is refused", "[cursor]") {
 }
 
 TEST_CASE("a cursor of one source is a place in its own order only", "[cursor]") {
-  const std::string text = "v1," + kFingerprint + ":3:512";
+  const std::string text = "v2," + kFingerprint + ":3:512";
   const Fingerprint order = Fingerprint::FromString(kFingerprint).value();
   CHECK(Cursor::ParseOne(text)->order == order);
   CHECK(*Cursor::PlaceIn(order, text) == Position{3, 512});
@@ -73,37 +73,37 @@ TEST_CASE("a cursor of one source is a place in its own order only", "[cursor]")
 }
 
 TEST_CASE("a cursor of two sources is no cursor of one", "[cursor]") {
-  const std::string text = "v1," + kFingerprint + ":3:512," + kFingerprint + ":0:0";
+  const std::string text = "v2," + kFingerprint + ":3:512," + kFingerprint + ":0:0";
   CHECK(Cursor::ParseOne(text).status() == InvalidArgument("a cursor with 2 sources: expected 1"));
 }
 
 TEST_CASE("a cursor of another version is refused as such", "[cursor]") {
-  CHECK(ParseError("v2," + kFingerprint + ":3:512") ==
-        "FAILED_PRECONDITION: cursor has version 2, this program reads version 1: use the release "
+  CHECK(ParseError("v1," + kFingerprint + ":3:512") ==
+        "FAILED_PRECONDITION: cursor has version 1, this program reads version 2: use the release "
         "that wrote it");
 }
 
 TEST_CASE("what is no cursor is refused with what was expected", "[cursor]") {
   CHECK(ParseError("") ==
-        "INVALID_ARGUMENT: '' is no cursor: expected v1,FINGERPRINT:EPOCH:EXAMPLE");
+        "INVALID_ARGUMENT: '' is no cursor: expected v2,FINGERPRINT:EPOCH:EXAMPLE");
   CHECK(ParseError("3:512") ==
-        "INVALID_ARGUMENT: '3:512' is no cursor: expected v1,FINGERPRINT:EPOCH:EXAMPLE");
-  CHECK(ParseError("v1") ==
+        "INVALID_ARGUMENT: '3:512' is no cursor: expected v2,FINGERPRINT:EPOCH:EXAMPLE");
+  CHECK(ParseError("v2") ==
         "INVALID_ARGUMENT: cursor entry 0: '' does not begin with a fingerprint: expected "
-        "v1,FINGERPRINT:EPOCH:EXAMPLE");
-  CHECK(ParseError("v1," + kFingerprint + ":3:512,x") ==
+        "v2,FINGERPRINT:EPOCH:EXAMPLE");
+  CHECK(ParseError("v2," + kFingerprint + ":3:512,x") ==
         "INVALID_ARGUMENT: cursor entry 1: 'x' does not begin with a fingerprint: expected "
-        "v1,FINGERPRINT:EPOCH:EXAMPLE");
-  CHECK(ParseError("v1," + kFingerprint + ":-3:512") ==
+        "v2,FINGERPRINT:EPOCH:EXAMPLE");
+  CHECK(ParseError("v2," + kFingerprint + ":-3:512") ==
         "INVALID_ARGUMENT: cursor entry 0: epoch '-3' is no number from 0 to 2^64 - 1: expected "
-        "v1,FINGERPRINT:EPOCH:EXAMPLE");
-  CHECK(ParseError("v1," + kFingerprint + ":03:512") ==
+        "v2,FINGERPRINT:EPOCH:EXAMPLE");
+  CHECK(ParseError("v2," + kFingerprint + ":03:512") ==
         "INVALID_ARGUMENT: cursor entry 0: epoch '03' is no number from 0 to 2^64 - 1: expected "
-        "v1,FINGERPRINT:EPOCH:EXAMPLE");
-  CHECK(ParseError("v1," + kFingerprint + ":3:18446744073709551616") ==
+        "v2,FINGERPRINT:EPOCH:EXAMPLE");
+  CHECK(ParseError("v2," + kFingerprint + ":3:18446744073709551616") ==
         "INVALID_ARGUMENT: cursor entry 0: example '18446744073709551616' is no number from 0 to "
-        "2^64 - 1: expected v1,FINGERPRINT:EPOCH:EXAMPLE");
-  CHECK(ParseError("v1," + kFingerprint + ":3:512,") ==
+        "2^64 - 1: expected v2,FINGERPRINT:EPOCH:EXAMPLE");
+  CHECK(ParseError("v2," + kFingerprint + ":3:512,") ==
         "INVALID_ARGUMENT: cursor ends with ',' after entry 0: it may be cut off");
 }
 
