@@ -17,10 +17,15 @@
 namespace millrace::cli {
 namespace {
 
+bool IsUnused(const StageConfig& stage, const std::string& parameter) {
+  return std::find(stage.unused.begin(), stage.unused.end(), parameter) != stage.unused.end();
+}
+
+/// The parameters that have a meaning for the pipeline.
 std::string OneLine(const StageConfig& stage) {
   std::vector<std::string> values;
   for (const Parameter& parameter : stage.type->parameters) {
-    if (!stage.params.is_set(parameter.name)) continue;
+    if (!stage.params.is_set(parameter.name) || IsUnused(stage, parameter.name)) continue;
     const std::string value = FormatParamValue(parameter, stage.params.values().at(parameter.name));
     values.push_back(stage.type->scalar ? value : fmt::format("{}: {}", parameter.name, value));
   }
@@ -158,6 +163,11 @@ std::string DescribePipeline(const Pipeline& pipeline) {
   text += fmt::format("order digest   {}\n", pipeline.order_digest().ToHex());
   text += fmt::format("\n{:<12} {:<9} {:<32}  {}\n", "stage", "place", "fingerprint", "parameters");
   for (const StageConfig& stage : pipeline.stages()) {
+    const std::vector<Parameter>& parameters = stage.type->parameters;
+    const bool says_nothing =
+        std::all_of(parameters.begin(), parameters.end(),
+                    [&](const Parameter& parameter) { return IsUnused(stage, parameter.name); });
+    if (says_nothing) continue;
     text += fmt::format("{:<12} {:<9} {:<32}  {}\n", stage.type->name,
                         StagePlaceName(stage.type->place), stage.fingerprint, OneLine(stage));
   }

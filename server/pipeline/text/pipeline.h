@@ -31,7 +31,8 @@ inline constexpr std::string_view kDatasetIdRule =
 /// One stage of a pipeline.
 struct StageConfig {
   const StageType* type = nullptr;
-  Params params;            // all parameters, with defaults filled in, also for unused keys
+  Params params;                    // all parameters, with defaults filled in, also for unused keys
+  std::vector<std::string> unused;  // parameters without meaning for this pipeline, written or not
   std::string fingerprint;  // 32 hex digits, made from type, version, parameters that differ from
                             // their defaults, and the inputs' fingerprints
 };

@@ -333,15 +333,14 @@ Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const St
     values[parameter.name] =
         written == state.params.end() ? parameter.DefaultFor(source_name_) : written->second.value;
   }
-  const std::vector<std::string> meaningless =
-      stage.unused ? stage.unused(source_name_, Params(values)) : std::vector<std::string>();
-  for (const std::string& name : meaningless) {
+  StageConfig config;
+  if (stage.unused) config.unused = stage.unused(source_name_, Params(values));
+  for (const std::string& name : config.unused) {
     const Parameter* parameter = FindParameter(stage, name);
     if (parameter == nullptr) continue;
     if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
     values[name] = parameter->DefaultFor(source_name_);
   }
-  StageConfig config;
   config.type = &stage;
   config.params = Params(std::move(values), source_name_);
   MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params));

@@ -15,6 +15,10 @@ StageType CoqClosureKeys() {
       .default_value = true,
       .help = "definitions are found but not gone through (roots always are)",
   }};
+  stage.unused = [](std::string_view source, const Params&) -> std::vector<std::string> {
+    if (source == "roots" || source == "graphs") return {"stop_at_definitions"};
+    return {};
+  };
   stage.compile = [](const Params& params, PlanParts& parts) {
     parts.Edit<ClosurePart>().options.stop_at_boundary = params.GetBool("stop_at_definitions");
     return OkStatus();

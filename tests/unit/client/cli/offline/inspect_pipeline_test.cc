@@ -48,6 +48,15 @@ TEST_CASE("inspect lists unused keys and variants", "[inspect]") {
   CHECK(Has(text, "variants       a, b\n"));
 }
 
+TEST_CASE("inspect shows no parameter without meaning for the source", "[inspect]") {
+  const std::string text = DescribePipeline(
+      MustParse("millrace: 1\ndataset: d\nsource: {graphs: all}\nbatch: {size: 8}\n"));
+  CHECK_FALSE(Has(text, "max_subgraph_size"));
+  CHECK_FALSE(Has(text, "stop_at"));
+  CHECK_FALSE(Has(text, "\nfields "));
+  CHECK(Has(text, "\nedges "));
+}
+
 TEST_CASE("inspect prints help and default of every parameter, also of an added stage",
           "[inspect]") {
   const StageTable table = test::TableWithTestEvery();

@@ -227,6 +227,21 @@ TEST_CASE("every single setting changes the digest", "[pipeline]") {
   }
 }
 
+TEST_CASE("keys of one kind are in no digest of a pipeline over another", "[pipeline]") {
+  const std::string graph = "millrace: 1\ndataset: d\nsource: {roots: all}\nbatch: {size: 8}\n";
+  for (const char* override :
+       {"closure.stop_at_definitions=false", "fields.text=true", "filter.restrict_to_spine=true"}) {
+    INFO(override);
+    CHECK(DigestOf(graph, {override}) == DigestOf(graph));
+    CHECK(MustParse(graph, "", {override}).unused_keys().size() == 1);
+  }
+  for (const char* override : {"closure.stop_at=[1]", "features=[x]", "targets=[y]"}) {
+    INFO(override);
+    CHECK(DigestOf(Minimal(), {override}) == DigestOf(Minimal()));
+    CHECK(MustParse(Minimal(), "", {override}).unused_keys().size() == 1);
+  }
+}
+
 TEST_CASE("a shuffle with its default seed is not the absence of a shuffle", "[pipeline]") {
   CHECK(DigestOf(Minimal("shuffle: {}\n")) == DigestOf(Minimal("shuffle: {seed: 0}\n")));
   CHECK(DigestOf(Minimal("shuffle: {}\n")) != DigestOf(Minimal()));
