@@ -152,7 +152,8 @@ TEST_CASE("batches are expanded under what a consumer's streams do", "[device]")
   std::promise<void> gate;
   auto held = *test.Expand(packed);
   held->tensors()[0].memory.ledger->UsedOn(stream);
-  test.accelerator->Queue(stream, [&] { gate.get_future().wait(); });
+  // The stream may begin to wait only when the test is over, so it has the future of its own.
+  test.accelerator->Queue(stream, [opened = gate.get_future().share()] { opened.wait(); });
   // A step is still running, but the next batches can be expanded.
   for (int i = 0; i < 3; ++i) REQUIRE(test.Expand(packed).ok());
   gate.set_value();

@@ -21,6 +21,7 @@
 #include "server/dataset/graph/source/graph_parts.h"
 #include "server/dataset/source.h"
 #include "server/files/sigbus_guard.h"
+#include "server/pipeline/closure/closure.h"
 #include "server/pipeline/closure/closure_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/order/order_parts.h"
