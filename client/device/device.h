@@ -38,8 +38,8 @@ class Device {
       const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
       RowRange rows) = 0;
 
-  /// What takes time on the host when it computes tensors for this device. These are the parts that
-  /// an observer of the delivery is told of. They live as long as the device and the computation.
+  /// The parts of the work that the host does when it computes tensors for this device. An observer
+  /// of the delivery is told of them. They live as long as the device and the computation.
   virtual std::span<const std::string> host_parts(const Delivery& delivery) {
     return delivery.parts();
   }

@@ -1,5 +1,5 @@
-// What a device has of the computations that it does: for each, how host and device share it, and
-// its constants in the device's memory. They are copied there once.
+// The computations that a device has: for each, how host and device share it, and its constants in
+// the device's memory. They are copied there once.
 //
 // Thread-safe.
 #pragma once

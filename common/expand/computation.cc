@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "common/batch/layout/dtype_visit.h"
 #include "common/expand/value_errors.h"
@@ -209,12 +209,12 @@ class ComputationMaker {
     made_->program_ = Program::Compile(*made_->graph_, inputs, outputs);
   }
 
-  /// Whether an output has the values of tensor `input` of the source as int32, and some may not
-  /// fit.
+  /// Whether an output has the values of tensor `input` of the source as numbers of the session's
+  /// type, and some may not fit.
   bool Narrows(const TensorOutput& output, std::size_t input) const {
     const TensorNode& node = nodes()[output.node];
-    return node.implicit && node.inputs.front() == input && node.type.dtype == DType::kInt32 &&
-           DTypeMax(nodes()[input].type.dtype) > DTypeMax(DType::kInt32);
+    return node.implicit && node.inputs.front() == input && node.type.dtype == index_dtype_ &&
+           DTypeMax(nodes()[input].type.dtype) > DTypeMax(index_dtype_);
   }
 
   std::unique_ptr<Computation> made_;
@@ -287,11 +287,16 @@ Status BatchComputation::CheckInputs() const {
     if (dtype == DType::kBool) MILLRACE_RETURN_IF_ERROR(CheckBools(name, inputs_[i].values));
     if (!computation_.narrowed_[i]) continue;
     const std::uint64_t values = inputs_[i].values.size() / DTypeSize(dtype);
+    const DType index_dtype = computation_.index_dtype_;
     for (std::uint64_t element = 0; element < values; ++element) {
       const std::int64_t value = LoadValue(inputs_[i].values.data(), dtype, element);
       const bool wrapped = value < 0 && dtype == DType::kUint64;
-      if (value == static_cast<std::int32_t>(value) && !wrapped) continue;
-      return ValueDoesNotFit(name, fmt::format("value {} at element {}", value, element));
+      const bool fits = index_dtype == DType::kInt64 || value == static_cast<std::int32_t>(value);
+      if (fits && !wrapped) continue;
+      const std::string text =
+          wrapped ? fmt::to_string(static_cast<std::uint64_t>(value)) : fmt::to_string(value);
+      return ValueDoesNotFit(name, fmt::format("value {} at element {}", text, element),
+                             index_dtype);
     }
   }
   return OkStatus();
@@ -324,7 +329,7 @@ Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
     splits.shape.assign(1, RowsOf(*output.splits, view.splits.size()));
     if (view.units() > DTypeMax(splits.dtype)) {
       return ValueDoesNotFit(computation_.computed_[output.values].path,
-                             fmt::format("number of rows {}", view.units()));
+                             fmt::format("number of rows {}", view.units()), splits.dtype);
     }
   }
   return OkStatus();

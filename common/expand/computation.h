@@ -59,8 +59,9 @@ class Computation : public std::enable_shared_from_this<Computation> {
   /// As Delivery::parts.
   const std::vector<std::string>& parts() const { return program_->parts(); }
 
+  DType index_dtype() const { return index_dtype_; }
   const Program& program() const { return *program_; }
-  /// What the program's inputs are, and whether the values of each have to fit int32.
+  /// The inputs of the program, and whether the values of each have to be checked to fit.
   const std::vector<Operand>& operands() const { return operands_; }
   const std::vector<bool>& narrowed() const { return narrowed_; }
   const std::vector<Output>& outputs() const { return outputs_; }

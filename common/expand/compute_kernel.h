@@ -45,7 +45,9 @@ struct CheckFitsTile {
     if constexpr (std::is_integral_v<T>) {
       const T* const in = ReadAs<T>(launch, task.in);
       for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
-        if (!Fits<std::int32_t>(Load(in + i))) *launch.error = 1;
+        const T value = Load(in + i);
+        const bool fits = task.word == 4 ? Fits<std::int32_t>(value) : Fits<std::int64_t>(value);
+        if (!fits) *launch.error = 1;
       }
     }
   }

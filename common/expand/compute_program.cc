@@ -69,6 +69,7 @@ class ComputeProgramMaker {
       }
       if (input_.computation.narrowed()[i]) {
         check.op = ComputeOp::kCheckFits;
+        check.word = static_cast<std::uint8_t>(DTypeSize(input_.computation.index_dtype()));
         check.count = view.values.size() / DTypeSize(check.dtype);
         Add(0, check);
       }
@@ -124,7 +125,7 @@ class ComputeProgramMaker {
     Add(slots_[delivery.from].level, task);
   }
 
-  /// What an output has besides its values: rows of padding, and its splits.
+  /// Rows of padding and splits, which an output has besides its values.
   void AddOutput(std::size_t number) {
     const internal::Computation::Output& output = input_.computation.outputs()[number];
     const TensorView& view = input_.memory.outputs[number];

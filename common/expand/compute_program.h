@@ -31,7 +31,7 @@ struct ComputeProgram {
   bool reads_payload = false;
 };
 
-/// What the tasks are made for.
+/// The purpose of the tasks.
 struct ComputeInput {
   const internal::Computation& computation;
   const ComputeSteps& steps;

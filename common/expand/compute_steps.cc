@@ -142,7 +142,7 @@ class StepsMaker {
     return Add(std::as_bytes(std::span(made)));
   }
 
-  /// What the passes make of the bit 0 at each place of a unit, and of the bit 1.
+  /// Values that the passes make of the bit 0 at each place of a unit, and of the bit 1.
   Place AddChoices(const std::vector<LoopPass>& passes, const ComputeTask& task) {
     const std::size_t before = made_.constants.size();
     const Place place = AddPasses(passes, task.out_unit);

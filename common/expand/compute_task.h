@@ -22,7 +22,7 @@ enum class ComputeOp : std::uint8_t {
   kSplits,      // elements: rows and one more
   kFill,        // elements: words, all equal
   kCheckBools,  // elements: bytes of the input; each is 0 or 1
-  kCheckFits,   // elements: values of the input; int32 has each
+  kCheckFits,   // elements: values of the input; an integer of `word` bytes has each
 };
 
 /// Which memory of a launch.

@@ -67,7 +67,7 @@ class Delivery {
   /// What is delivered of batches with these tensors, in its order. REQUIRES: if the delivery was
   /// made by Make, it was made for them.
   std::vector<DeliveryTensor> Tensors(std::span<const TensorSpec> tensors) const;
-  /// What takes time when tensors are computed (Program::parts); none if none are.
+  /// The parts that take time when tensors are computed (Program::parts); none if none are.
   std::span<const std::string> parts() const;
   /// This delivery, and `observer` is told when the parts of a computation begin: parts() if the
   /// host computes all tensors, or those of the share that a device leaves to it

@@ -29,8 +29,8 @@ class DeviceComputation {
   std::span<const std::byte> constants() const { return steps_.constants; }
   /// The names of the outputs that the host makes.
   std::vector<std::string> host_outputs() const;
-  /// What takes time when the host makes them, as Program::parts. They differ from the parts of the
-  /// whole computation, whose program fuses other operations.
+  /// The parts that take time when the host makes them, as Program::parts. They are not those of
+  /// the whole computation, whose program fuses other operations.
   const std::vector<std::string>& host_parts() const { return host_.computation->parts(); }
 
   /// The device's work for a batch. Errors are those of LayOutExpanded.

@@ -26,10 +26,6 @@ constexpr std::uint64_t RoundUp(std::uint64_t n) {
   return (n + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-Status DoesNotFit(const PackedBatch& packed, std::size_t tensor, const std::string& what) {
-  return internal::ValueDoesNotFit(packed.tensors()[tensor].spec.path, what);
-}
-
 /// The rows of one tensor that belong to the chosen graphs of the batch.
 struct TensorRows {
   std::uint64_t begin;
@@ -96,10 +92,9 @@ Status Widen(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* 
                            : static_cast<std::int64_t>(value) <
                                  static_cast<std::int64_t>(std::numeric_limits<Out>::min());
     });
-    const std::string what = fmt::format("value {} at element {}", *bad, bad - in.begin());
-    if (sizeof(Out) == 4) return DoesNotFit(packed, tensor, what);
-    return OutOfRange(
-        fmt::format("tensor {}: {} does not fit int64", packed.tensors()[tensor].spec.path, what));
+    return internal::ValueDoesNotFit(packed.tensors()[tensor].spec.path,
+                                     fmt::format("value {} at element {}", *bad, bad - in.begin()),
+                                     sizeof(Out) == 4 ? DType::kInt32 : DType::kInt64);
   });
 }
 
@@ -196,7 +191,9 @@ Status PlaceTensors(const PackedBatch& packed, ExpandLayout& layout) {
     // their tensor. So it is enough to check the numbers of rows.
     if (layout.expanded[i] && !packed.tensors()[i].spec.splits.empty() &&
         layout.shapes[i][0] > largest) {
-      return DoesNotFit(packed, i, fmt::format("number of rows {}", layout.shapes[i][0]));
+      return internal::ValueDoesNotFit(packed.tensors()[i].spec.path,
+                                       fmt::format("number of rows {}", layout.shapes[i][0]),
+                                       layout.index_dtype);
     }
     layout.own_rows.push_back(layout.shapes[i][0]);
   }

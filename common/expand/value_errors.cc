@@ -6,11 +6,11 @@
 
 namespace millrace::internal {
 
-Status ValueDoesNotFit(std::string_view path, std::string_view what) {
+Status ValueDoesNotFit(std::string_view path, std::string_view what, DType index_dtype) {
+  const char* const remedy =
+      index_dtype == DType::kInt32 ? "; open the session with `index_dtype: int64`" : "";
   return OutOfRange(
-      fmt::format("tensor {}: {} does not fit int32; open the session with "
-                  "`index_dtype: int64`",
-                  path, what));
+      fmt::format("tensor {}: {} does not fit {}{}", path, what, DTypeName(index_dtype), remedy));
 }
 
 Status CheckBools(std::string_view path, std::span<const std::byte> values) {

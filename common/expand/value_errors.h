@@ -7,12 +7,13 @@
 #include <span>
 #include <string_view>
 
+#include "common/base/dtype.h"
 #include "common/base/result.h"
 
 namespace millrace::internal {
 
-/// OutOfRange for a number of tensor `path` that int32 cannot hold.
-Status ValueDoesNotFit(std::string_view path, std::string_view what);
+/// OutOfRange for a number of tensor `path` that `index_dtype`, int32 or int64, cannot hold.
+Status ValueDoesNotFit(std::string_view path, std::string_view what, DType index_dtype);
 
 /// DataLoss if a value of tensor `path`, which has bools, is neither 0 nor 1.
 Status CheckBools(std::string_view path, std::span<const std::byte> values);

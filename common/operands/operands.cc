@@ -74,8 +74,7 @@ std::vector<Operand> OperandsOf(std::span<const TensorSpec> tensors) {
     }
     type.ragged = IsRagged(tensor);
     if (HasOwnRows(tensor)) type.rows = tensor.dimension;
-    operand.source.widened =
-        tensor.expansion == Expansion::kWiden && tensor.dtype != DType::kInt64;
+    operand.source.widened = tensor.expansion == Expansion::kWiden;
     operand.source.unreadable = WhyUnreadable(tensor);
     operands.push_back(std::move(operand));
   }

@@ -78,7 +78,7 @@ class Program {
                                              ProgramMemory& memory) const;
 
   const ProgramPlan& plan() const { return plan_; }
-  /// What takes time in a run, in its order (ProgramPlan::parts).
+  /// The parts of a run, in its order (ProgramPlan::parts).
   const std::vector<std::string>& parts() const { return plan_.parts; }
   /// Stages of builds and spans of traces are called this and the name of a part: `tensors: take`.
   static constexpr std::string_view kStagePrefix = "tensors: ";

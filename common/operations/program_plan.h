@@ -62,7 +62,7 @@ struct ProgramPlan {
   std::vector<Slot> slots;
   std::vector<Step> steps;
   std::vector<Delivery> deliveries;
-  /// What takes time in a run, in its order, by the names of operations: `concat`;
+  /// The parts of a run that take time, in its order, by the names of operations: `concat`;
   /// `bits+slice+take` for operations that run as one loop. `pad` and `copy` fill outputs. Names
   /// may repeat. If there are too many, the last one is `others` and stands for all the rest.
   std::vector<std::string> parts;

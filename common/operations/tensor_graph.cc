@@ -85,6 +85,10 @@ class TensorGraphBinder {
   /// Adds what operations read in place of source tensor `source`.
   Status AddWidened(std::size_t source) {
     if (table_.Find("cast") == nullptr) return OkStatus();
+    if (graph_.nodes_[source].type.dtype == DType::kInt64) {
+      widened_.emplace(source, source);
+      return OkStatus();
+    }
     MILLRACE_ASSIGN_OR_RETURN(const std::size_t node, Widen(source, DType::kInt64));
     widened_.emplace(source, node);
     return OkStatus();

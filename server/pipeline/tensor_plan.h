@@ -76,7 +76,7 @@ class TensorPlan {
   std::uint64_t MaxExampleBytes(std::uint64_t source_bytes) const;
 
   std::unique_ptr<Scratch> NewScratch() const;
-  /// What takes time in Compute, as Program::parts.
+  /// The parts of Compute that take time, as Program::parts.
   const std::vector<std::string>& parts() const { return program_.parts(); }
   /// Computes the tensors of what `writer` holds. `observer` may be null. Errors are those of
   /// BatchWriter::CheckComplete and of ErrorOfBatch.

@@ -1,4 +1,4 @@
-// What `pad.graph` does with a batch.
+// Describes what `pad.graph` does with a batch.
 //
 // Pure function.
 #pragma once

@@ -32,7 +32,7 @@ struct ExpandedBatch {
   Time expand_began;  // both times are set only while a trace is taken
   Time expanded;
   std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
-  /// What was computed meanwhile, for the trace. Names live as long as the prefetcher.
+  /// The parts that were computed meanwhile, for the trace. Names live as long as the prefetcher.
   std::vector<OperationTime> operations;
 };
 

@@ -274,6 +274,31 @@ TEST_CASE("a value that cannot be computed is the host's error, and leaves a dev
   for (int i = 0; i < 3; ++i) CHECK(test.device->Expand(packed, delivery, {0, 1}).ok());
 }
 
+TEST_CASE("a device refuses the same wide numbers as the host", "[device][delivery]") {
+  TestDevice test;
+  BufferPool pool;
+  const auto same = [&](const auto& packed, DType dtype, DType index_dtype) {
+    const Delivery delivery = test::PaddedBigDelivery(dtype, index_dtype);
+    const auto delivered = test.device->Expand(packed, delivery, {0, 1});
+    const auto expected = Expand(*packed, delivery, pool);
+    REQUIRE(delivered.status() == expected.status());
+    if (expected.ok()) CHECK(SameBytes((*delivered)->bytes(), (*expected)->bytes()));
+    return expected.ok();
+  };
+  const auto wide = test::PackBig(DType::kUint32, 0xfffffffe, test.received);
+  CHECK_FALSE(same(wide, DType::kUint32, DType::kInt32));
+  CHECK(same(wide, DType::kUint32, DType::kInt64));
+  const auto wider = test::PackBig(DType::kInt64, std::int64_t{1} << 40, test.received);
+  CHECK_FALSE(same(wider, DType::kInt64, DType::kInt32));
+  CHECK(same(wider, DType::kInt64, DType::kInt64));
+  const auto large = test::PackBig(DType::kUint64, std::int64_t{1} << 62, test.received);
+  CHECK_FALSE(same(large, DType::kUint64, DType::kInt32));
+  CHECK(same(large, DType::kUint64, DType::kInt64));
+  const auto huge = test::PackHuge(test.received);
+  CHECK_FALSE(same(huge, DType::kUint64, DType::kInt32));
+  CHECK_FALSE(same(huge, DType::kUint64, DType::kInt64));
+}
+
 /// What a device says of a batch that has wrong values; the host says the same.
 Status Refusal(const std::vector<test::DeliveryRow>& rows, const Delivery& delivery,
                bool damage_flag = false) {

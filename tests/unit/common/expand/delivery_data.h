@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <random>
@@ -146,6 +147,48 @@ inline Delivery ComputedDelivery(std::vector<TensorDefinition> definitions,
   text.outputs = std::move(outputs);
   text.pads = std::move(pads);
   return Delivery::Make(DeliveryTensors(), std::move(text), DType::kInt32).value();
+}
+
+/// The tensors of a plan with one ragged tensor of integers, `big`.
+inline std::vector<TensorSpec> BigTensors(DType dtype) {
+  std::vector<TensorSpec> tensors(2);
+  tensors[0].path = tensors[0].dimension = "big";
+  tensors[0].kind = TensorKind::kRaggedValues;
+  tensors[0].dtype = dtype;
+  tensors[0].max = DTypeMax(dtype);
+  tensors[0].splits = tensors[1].path = "big_splits";
+  tensors[1].kind = TensorKind::kSplits;
+  tensors[1].max = 255;
+  tensors[1].dimension = "batch+1";
+  return tensors;
+}
+
+/// A batch of one row: 5 and `second`.
+inline std::shared_ptr<const PackedBatch> PackBig(DType dtype, std::int64_t second,
+                                                  BufferPool& pool) {
+  auto writer = BatchWriter::Create(BigTensors(dtype), {}, pool).value();
+  writer.Begin({}, 0, 0, 1);
+  writer.AppendOne(0, 5);
+  writer.AppendOne(0, second);
+  writer.EndExample(ExampleId(0));
+  return writer.Seal().value();
+}
+
+/// A batch of one row of uint64: 5 and 2^64 - 1.
+inline std::shared_ptr<const PackedBatch> PackHuge(BufferPool& pool) {
+  const auto packed = PackBig(DType::kUint64, 6, pool);
+  const auto copy = CopyOf(packed->bytes(), pool);
+  const auto at = static_cast<std::size_t>(packed->tensor_bytes(0).data() - packed->bytes().data());
+  std::memset(copy->data() + at + sizeof(std::uint64_t), 0xff, sizeof(std::uint64_t));
+  return PackedBatch::Parse(copy, packed->bytes().size()).value();
+}
+
+/// A delivery in which `big` is padded.
+inline Delivery PaddedBigDelivery(DType dtype, DType index_dtype) {
+  TensorGraphText text;
+  text.outputs = {"big"};
+  text.pads = {{"big", {}}};
+  return Delivery::Make(BigTensors(dtype), std::move(text), index_dtype).value();
 }
 
 }  // namespace millrace::test

@@ -349,38 +349,14 @@ TEST_CASE("a bool that is neither 0 nor 1 is found before anything is computed",
         "tensor flag: value 2 at element 0 of a bool: expected 0 or 1");
 }
 
-/// One row of two integers, as narrow as they are.
-std::vector<TensorSpec> BigTensors(DType dtype) {
-  std::vector<TensorSpec> tensors(2);
-  tensors[0].path = tensors[0].dimension = "big";
-  tensors[0].kind = TensorKind::kRaggedValues;
-  tensors[0].dtype = dtype;
-  tensors[0].max = DTypeMax(dtype);
-  tensors[0].splits = tensors[1].path = "big_splits";
-  tensors[1].kind = TensorKind::kSplits;
-  tensors[1].max = 255;
-  tensors[1].dimension = "batch+1";
-  return tensors;
-}
-
-std::shared_ptr<const PackedBatch> PackBig(DType dtype, std::int64_t second, BufferPool& pool) {
-  auto writer = BatchWriter::Create(BigTensors(dtype), {}, pool).value();
-  writer.Begin({}, 0, 0, 1);
-  writer.AppendOne(0, 5);
-  writer.AppendOne(0, second);
-  writer.EndExample(ExampleId(0));
-  return writer.Seal().value();
-}
-
 Result<std::shared_ptr<const DeliveredBatch>> PaddedBig(const PackedBatch& packed, DType dtype,
                                                         DType index_dtype, BufferPool& pool) {
-  const ConsumerProgram text = ProgramText({}, {"big"}, {{"big", {}}});
-  return Expand(packed, Delivery::Make(BigTensors(dtype), text, index_dtype).value(), pool);
+  return Expand(packed, test::PaddedBigDelivery(dtype, index_dtype), pool);
 }
 
 TEST_CASE("a padded integer that does not fit int32 asks for int64", "[delivery]") {
   BufferPool pool;
-  const auto packed = PackBig(DType::kUint32, 0xfffffffe, pool);
+  const auto packed = test::PackBig(DType::kUint32, 0xfffffffe, pool);
   const auto narrow = PaddedBig(*packed, DType::kUint32, DType::kInt32, pool);
   REQUIRE_FALSE(narrow.ok());
   CHECK(narrow.status().code() == StatusCode::kOutOfRange);
@@ -392,16 +368,17 @@ TEST_CASE("a padded integer that does not fit int32 asks for int64", "[delivery]
   CHECK(AllValues(**wide, "big") == test::Ints{5, 0xfffffffe});
 }
 
-TEST_CASE("a padded integer of 64 bits does not fit int32 if its lower half would", "[delivery]") {
+TEST_CASE("a padded integer of 64 bits does not fit if its lower half or its bits would",
+          "[delivery]") {
   BufferPool pool;
-  const auto packed = PackBig(DType::kUint64, 6, pool);
-  const auto copy = test::CopyOf(packed->bytes(), pool);
-  const auto at = static_cast<std::size_t>(packed->tensor_bytes(0).data() - packed->bytes().data());
-  std::memset(copy->data() + at + 8, 0xff, 8);
-  const auto damaged = PackedBatch::Parse(copy, packed->bytes().size()).value();
+  const auto packed = test::PackBig(DType::kUint64, 6, pool);
+  const auto huge = test::PackHuge(pool);
   CHECK(PaddedBig(*packed, DType::kUint64, DType::kInt32, pool).ok());
-  CHECK(PaddedBig(*damaged, DType::kUint64, DType::kInt32, pool).status().code() ==
+  CHECK(PaddedBig(*huge, DType::kUint64, DType::kInt32, pool).status().code() ==
         StatusCode::kOutOfRange);
+  CHECK(PaddedBig(*packed, DType::kUint64, DType::kInt64, pool).ok());
+  CHECK(PaddedBig(*huge, DType::kUint64, DType::kInt64, pool).status() ==
+        OutOfRange("tensor big: value 18446744073709551615 at element 1 does not fit int64"));
 }
 
 TEST_CASE("a batch with other tensors than its plan is data loss", "[delivery]") {
