@@ -14,10 +14,10 @@ Result<std::shared_ptr<const CoqVocabulary>> CoqVocabulary::Decode(
     if (status.code() != StatusCode::kNotFound) return status;
     std::vector<std::string_view> names;
     for (const NamedTable& table : vocabulary->tables_->all()) names.push_back(table.spec.name);
-    return FailedPrecondition(
-        fmt::format("only Coq datasets have a vocabulary and contexts, and {}: read the tables of "
-                    "this plan by their names ({})",
-                    status.message(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    return FailedPrecondition(fmt::format(
+        "only Coq datasets have a vocabulary and contexts, and {}: read the tables of "
+        "this plan by their names ({})",
+        status.message(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
   }
   if (vocabulary->tables_->Find("contexts") != nullptr) {
     if (Status status = vocabulary->ReadContexts(); !status.ok()) {
@@ -45,9 +45,10 @@ Status CoqVocabulary::ReadNames() {
   std::uint64_t left = node_label_names_->size();
   for (std::size_t file = 0; file < labels_of_file_.size(); ++file) {
     if (labels_of_file_[file] > left) {
-      return DataLoss(fmt::format("static tables: file {} and those before it have more labels than "
-                                  "the {} that there are",
-                                  file, node_label_names_->size()));
+      return DataLoss(
+          fmt::format("static tables: file {} and those before it have more labels than "
+                      "the {} that there are",
+                      file, node_label_names_->size()));
     }
     left -= labels_of_file_[file];
   }

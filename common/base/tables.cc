@@ -38,17 +38,15 @@ const NamedTable* NamedTables::Find(std::string_view table) const {
   return nullptr;
 }
 
-Result<const TableColumn*> NamedTables::Column(std::string_view table,
-                                                       std::string_view column,
-                                                       ColumnType type) const {
+Result<const TableColumn*> NamedTables::Column(std::string_view table, std::string_view column,
+                                               ColumnType type) const {
   const NamedTable* const found = Find(table);
   if (found == nullptr) {
     std::vector<std::string_view> names;
     for (const NamedTable& one : tables_) names.push_back(one.spec.name);
     return NotFound(fmt::format("the plan has no table '{}': {}", table,
-                                names.empty()
-                                    ? std::string("it has none")
-                                    : fmt::format("it has {}", fmt::join(names, ", "))));
+                                names.empty() ? std::string("it has none")
+                                              : fmt::format("it has {}", fmt::join(names, ", "))));
   }
   std::vector<std::string> columns;
   for (std::size_t i = 0; i < found->columns.size(); ++i) {
@@ -62,8 +60,7 @@ Result<const TableColumn*> NamedTables::Column(std::string_view table,
 
 Result<std::span<const std::uint64_t>> NamedTables::Unsigned(std::string_view table,
                                                              std::string_view column) const {
-  MILLRACE_ASSIGN_OR_RETURN(const auto* const values,
-                            Column(table, column, ColumnType::kUnsigned));
+  MILLRACE_ASSIGN_OR_RETURN(const auto* const values, Column(table, column, ColumnType::kUnsigned));
   return std::span<const std::uint64_t>(std::get<std::vector<std::uint64_t>>(*values));
 }
 

@@ -57,8 +57,7 @@ class TextColumn {
   std::vector<std::uint64_t> ends_;
 };
 
-using TableColumn =
-    std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, TextColumn>;
+using TableColumn = std::variant<std::vector<std::uint64_t>, std::vector<std::int64_t>, TextColumn>;
 
 /// A table with its values. The types and lengths of `columns` are those of `spec`.
 struct NamedTable {
@@ -86,7 +85,7 @@ class NamedTables {
 
  private:
   Result<const TableColumn*> Column(std::string_view table, std::string_view column,
-                                            ColumnType type) const;
+                                    ColumnType type) const;
 
   std::vector<NamedTable> tables_;
 };

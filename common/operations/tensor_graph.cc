@@ -244,9 +244,9 @@ class TensorGraphBinder {
     TensorOutput output{name, number, std::nullopt};
     // The source's tensors keep their own names, however they were written.
     if (graph_.nodes_[number].operation == nullptr) output.name = graph_.nodes_[number].name;
-    const auto pad =
-        std::find_if(text_.pads.begin(), text_.pads.end(),
-                     [&](const auto& one) { return Dotted(one.first) == Dotted(name); });
+    const auto pad = std::find_if(text_.pads.begin(), text_.pads.end(), [&](const auto& one) {
+      return Dotted(one.first) == Dotted(name);
+    });
     if (pad != text_.pads.end()) {
       MILLRACE_ASSIGN_OR_RETURN(number, PaddedOf(number, name));
       output.node = number;

@@ -89,8 +89,8 @@ class Source {
   /// How the client completes edges: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
-  /// Arrays of the dataset in which `lookup` finds rows by number, by name. Types and values live as
-  /// long as the source; values may change if their file does, which CheckIntact tells.
+  /// Arrays of the dataset in which `lookup` finds rows by number, by name. Types and values live
+  /// as long as the source; values may change if their file does, which CheckIntact tells.
   virtual LookupTables arrays() const { return {}; }
   /// DataLoss if data from which examples are made are known to be damaged; the message says how
   /// the pipeline can go on without them. A batch built before this call counts only if the result

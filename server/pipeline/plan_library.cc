@@ -167,9 +167,9 @@ void PlanLibrary::OpenAll(
 }
 
 Result<Pipeline> PlanLibrary::Parse(const PipelineSource& source) const {
-  return Pipeline::Parse(source, *stages_,
-                         options_.operations != nullptr ? *options_.operations
-                                                        : OperationTable::Default());
+  return Pipeline::Parse(
+      source, *stages_,
+      options_.operations != nullptr ? *options_.operations : OperationTable::Default());
 }
 
 Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PipelineSource& source) {
@@ -205,9 +205,9 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
     if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
   }
   if (!needed.empty() && !dataset->can_exclude_files()) {
-    return DataLoss(fmt::format(
-        "dataset '{}': {}; put the file back and restart the workers that had it open", dataset_id,
-        status.error));
+    return DataLoss(
+        fmt::format("dataset '{}': {}; put the file back and restart the workers that had it open",
+                    dataset_id, status.error));
   }
   if (!needed.empty()) {
     return DamagedFilesStatus(dataset_id, status.error, excluded, needed);

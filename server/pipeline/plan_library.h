@@ -52,7 +52,7 @@ struct PlanLibraryOptions {
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
   /// Memory in which batches are built; nullptr: on the heap.
   std::shared_ptr<BufferMemory> batch_memory;
-  std::shared_ptr<const StageTable> stages;  // null: that of the kinds (MakeStageTable)
+  std::shared_ptr<const StageTable> stages;          // null: that of the kinds (MakeStageTable)
   std::shared_ptr<const OperationTable> operations;  // null: OperationTable::Default
 };
 

@@ -15,9 +15,8 @@
 
 namespace millrace {
 
-PlanOutline::PlanOutline(PlanIdentity identity, const Source& source,
-                         const TensorPlan* computed, const BatchPart& batch,
-                         std::uint64_t examples)
+PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
+                         const BatchPart& batch, std::uint64_t examples)
     : identity_(std::move(identity)),
       steps_{.examples = examples,
              .size = batch.size,

@@ -107,7 +107,8 @@ double Median(int rounds, const Work& work) {
     const auto start = std::chrono::steady_clock::now();
     work();
     took.push_back(
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+            .count());
   }
   std::sort(took.begin(), took.end());
   return took[took.size() / 2];
@@ -126,8 +127,12 @@ void Run(const Options& options) {
   });
   const auto add = [&](const char* what, double value, const char* unit) {
     const bool timed = std::string_view(unit) == "ms";
-    report.Add({fmt::format("{} labels: {}", options.labels, what), value, unit,
-                timed ? "memcpy" : "", timed ? limit : 0, {}});
+    report.Add({fmt::format("{} labels: {}", options.labels, what),
+                value,
+                unit,
+                timed ? "memcpy" : "",
+                timed ? limit : 0,
+                {}});
   };
   add("bytes of the table", static_cast<double>(table.size()) / 1e6, "MB");
   add("bytes of strings", static_cast<double>(strings.size()) / 1e6, "MB");
@@ -135,18 +140,22 @@ void Run(const Options& options) {
       "ms");
   add("writing strings", Median(options.rounds, [&] { checksum += WriteStrings(labels).size(); }),
       "ms");
-  add("reading the table", Median(options.rounds, [&] {
-        const NamedTables read = DecodeTables(table).value();
-        checksum += (*read.Texts("node_labels", "name").value())[options.labels - 1].size();
-      }),
+  add("reading the table",
+      Median(options.rounds,
+             [&] {
+               const NamedTables read = DecodeTables(table).value();
+               checksum += (*read.Texts("node_labels", "name").value())[options.labels - 1].size();
+             }),
       "ms");
-  add("reading strings", Median(options.rounds, [&] {
-        v1::Spec message;
-        message.ParseFromString(strings);
-        const std::vector<std::string> names(message.drop_reasons().begin(),
-                                             message.drop_reasons().end());
-        checksum += names.back().size();
-      }),
+  add("reading strings",
+      Median(options.rounds,
+             [&] {
+               v1::Spec message;
+               message.ParseFromString(strings);
+               const std::vector<std::string> names(message.drop_reasons().begin(),
+                                                    message.drop_reasons().end());
+               checksum += names.back().size();
+             }),
       "ms");
   report.Note(fmt::format("checksum {}", checksum));
 }

@@ -91,9 +91,10 @@ TEST_CASE("sixty thousand epochs leave heap, open files and threads as they were
   }
   const std::int64_t grown = Least(heap, 3) - Least(heap, 1);
   const auto apart = static_cast<std::int64_t>(epochs / 2);
-  std::printf("epochs %llu: heap in use %lld bytes after the warm-up, then grown %lld in %lld epochs\n",
-              static_cast<unsigned long long>(epochs), static_cast<long long>(Least(heap, 1)),
-              static_cast<long long>(grown), static_cast<long long>(apart));
+  std::printf(
+      "epochs %llu: heap in use %lld bytes after the warm-up, then grown %lld in %lld epochs\n",
+      static_cast<unsigned long long>(epochs), static_cast<long long>(Least(heap, 1)),
+      static_cast<long long>(grown), static_cast<long long>(apart));
   INFO("grown by " << grown << " bytes in " << apart << " epochs");
   CHECK(grown < apart * kBytesAnEpoch);
   CHECK(Least(files, 3) <= Least(files, 1));

@@ -28,10 +28,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Require(pipeline->Find("batch") != nullptr, "a pipeline has batches");
   const v1::Pipeline proto = pipeline->ToProto();
   fuzz::Require(proto.digest() == pipeline->digest().ToHex(), "the digest is told");
-  fuzz::Require(
-      (pipeline->excluded_files().empty() && pipeline->tensors().empty()) !=
-          (pipeline->digest() != pipeline->order_digest()),
-      "the two digests differ if files are excluded or tensors are named, and only then");
+  fuzz::Require((pipeline->excluded_files().empty() && pipeline->tensors().empty()) !=
+                    (pipeline->digest() != pipeline->order_digest()),
+                "the two digests differ if files are excluded or tensors are named, and only then");
   const auto parts = PlanParts::FromPipeline(*pipeline);
   const auto again = Pipeline::Parse(source, ProductStages());
   fuzz::Require(again.ok() && again->digest() == pipeline->digest() && parts.ok(),

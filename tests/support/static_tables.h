@@ -16,7 +16,8 @@ inline v1::TableColumn& AddColumn(v1::Table& table, const char* name, const char
   column.set_type(type);
   return column;
 }
-inline void AddNumbers(v1::Table& table, const char* name, const std::vector<std::uint64_t>& values) {
+inline void AddNumbers(v1::Table& table, const char* name,
+                       const std::vector<std::uint64_t>& values) {
   v1::TableColumn& column = AddColumn(table, name, "uint64");
   column.mutable_numbers()->Assign(values.begin(), values.end());
   table.set_rows(values.size());
@@ -42,8 +43,8 @@ inline v1::Table& AddTable(v1::Static& tables, const char* name) {
   return table;
 }
 
-/// The tables of a Coq plan of 2 classes, and of 3 definitions in file 0 (2 <- 3 <- 4) and 2 in file
-/// 1 (5 <- 6). Definitions in columns are labels + 1; 0 means none.
+/// The tables of a Coq plan of 2 classes, and of 3 definitions in file 0 (2 <- 3 <- 4) and 2 in
+/// file 1 (5 <- 6). Definitions in columns are labels + 1; 0 means none.
 inline v1::Static CoqStatic() {
   v1::Static tables;
   AddTexts(AddTable(tables, "node_classes"), "name", {"rel", "app"});

@@ -82,10 +82,9 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
     for (const ExampleFact& fact : d.facts) {
       if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
     }
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(),
-                              RowsOf(batch, "node_splits", row), RowsOf(batch, "edge_splits", row),
-                              facts, name(d))));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
+        "{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(), RowsOf(batch, "node_splits", row),
+        RowsOf(batch, "edge_splits", row), facts, name(d))));
   }
   for (const DroppedExample& dropped : batch.info().dropped) {
     const ExampleDescription d = source.Describe(dropped.id);

@@ -90,9 +90,8 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
     for (std::uint32_t rank = 0; rank < steps.options().world_size; ++rank) {
       MILLRACE_ASSIGN_OR_RETURN(const auto batch,
                                 plan.Batch(epoch, steps.RankExamples(at, rank), scratch));
-      const auto expected = nlohmann::json::parse(
-          BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info(),
-                       plan.source()->drop_reasons()));
+      const auto expected = nlohmann::json::parse(BatchLogLine(
+          steps, at, rank, batch->payload_hash(), batch->info(), plan.source()->drop_reasons()));
       const auto found = logged.find({epoch, steps.Ordinal(at, rank)});
       const std::string place =
           fmt::format("epoch {}, step {}, rank {}", epoch, steps.Step(at), rank);

@@ -106,9 +106,9 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   }
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (sum.dropped[i] == 0) continue;
-    std::printf("%s\n", fmt::format("dropped as {}: {}", sum.drop_reasons.NameOf(i),
-                                    sum.dropped[i])
-                            .c_str());
+    std::printf(
+        "%s\n",
+        fmt::format("dropped as {}: {}", sum.drop_reasons.NameOf(i), sum.dropped[i]).c_str());
   }
   if (sum.duplicates > 0) {
     std::printf("%s\n", fmt::format("copies of batches that came again: {}, of them different: {}",

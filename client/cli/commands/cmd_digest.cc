@@ -109,7 +109,8 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                               plan.BatchOf({&id, 1}, *scratch));
     if (!batch->info().dropped.empty()) {
-      MILLRACE_RETURN_IF_ERROR(print_dropped(source.drop_reasons().NameOf(batch->info().dropped[0].reason)));
+      MILLRACE_RETURN_IF_ERROR(
+          print_dropped(source.drop_reasons().NameOf(batch->info().dropped[0].reason)));
       continue;
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DeliveredBatch> delivered,
@@ -159,9 +160,8 @@ Status PrintBatches(LocalPlans& offline, const DigestOptions& options) {
     for (std::uint32_t rank = 0; rank < options.world_size; ++rank) {
       MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                                 plan->Batch(at.epoch, steps.RankExamples(at, rank), *scratch));
-      MILLRACE_RETURN_IF_ERROR(
-          PrintLine(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info(),
-                                 plan->source()->drop_reasons())));
+      MILLRACE_RETURN_IF_ERROR(PrintLine(BatchLogLine(
+          steps, at, rank, batch->payload_hash(), batch->info(), plan->source()->drop_reasons())));
       progress.Add(1);
     }
   }

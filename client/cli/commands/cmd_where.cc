@@ -112,9 +112,9 @@ Status RunWhere(const WhereOptions& options) {
         const auto batch,
         plan->Batch(begin.epoch, steps.RankExamples(at->position, at->rank), *scratch));
     const std::string row = RowIn(*batch, id);
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step,
-                              at->rank, row, at->position.example, place, WhyDropped(*batch, id, plan->source()->drop_reasons()))));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
+        "{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step, at->rank, row,
+        at->position.example, place, WhyDropped(*batch, id, plan->source()->drop_reasons()))));
   }
   return OkStatus();
 }

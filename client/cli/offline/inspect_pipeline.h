@@ -15,8 +15,8 @@
 
 namespace millrace::cli {
 
-/// Stages with place, fingerprint and parameters; tensors that are defined; digests; the canonical text; unused keys;
-/// variants.
+/// Stages with place, fingerprint and parameters; tensors that are defined; digests; the canonical
+/// text; unused keys; variants.
 std::string DescribePipeline(const Pipeline& pipeline);
 
 /// The parameters of every stage, with defaults and help.

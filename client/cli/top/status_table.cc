@@ -45,8 +45,8 @@ std::string LeftOutTable(const v1::ServiceStatus& status) {
     }
     const auto shown = static_cast<std::uint64_t>(dataset->left_out_size());
     if (dataset->left_out_files() > shown) {
-      files.Add({std::string(id), fmt::format("and {} more", dataset->left_out_files() - shown),
-                 ""});
+      files.Add(
+          {std::string(id), fmt::format("and {} more", dataset->left_out_files() - shown), ""});
     }
   }
   return files.size() == 0 ? "" : Section("files left out", files);

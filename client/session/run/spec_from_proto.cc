@@ -49,10 +49,9 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
   spec.tensors = plan.delivery.Tensors(tensors);
   spec.graph_pad = plan.delivery.graph_pad();
   for (DeliveryTensor& delivered : spec.tensors) {
-    const auto travels =
-        std::find_if(from.tensors().begin(), from.tensors().end(), [&](const v1::TensorSpec& tensor) {
-          return tensor.path() == delivered.packed.path;
-        });
+    const auto travels = std::find_if(
+        from.tensors().begin(), from.tensors().end(),
+        [&](const v1::TensorSpec& tensor) { return tensor.path() == delivered.packed.path; });
     if (travels != from.tensors().end()) delivered.table = travels->table();
   }
   spec.drop_reasons = DropReasonsOf(from);

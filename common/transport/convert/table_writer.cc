@@ -16,9 +16,9 @@ std::size_t PackedSize(int field, std::size_t bytes) {
 std::size_t TableWriter::ColumnBytes(std::size_t column) const {
   const ColumnSpec& spec = spec_.columns[column];
   const Sizes& sizes = sizes_[column];
-  std::size_t bytes = LengthFieldSize(v1::TableColumn::kNameFieldNumber, spec.name.size()) +
-                      LengthFieldSize(v1::TableColumn::kTypeFieldNumber,
-                                      ColumnTypeName(spec.type).size());
+  std::size_t bytes =
+      LengthFieldSize(v1::TableColumn::kNameFieldNumber, spec.name.size()) +
+      LengthFieldSize(v1::TableColumn::kTypeFieldNumber, ColumnTypeName(spec.type).size());
   // All fields of values have numbers below 16, and so tags of one byte.
   bytes += PackedSize(v1::TableColumn::kNumbersFieldNumber, sizes.values);
   return bytes + PackedSize(v1::TableColumn::kTextFieldNumber, sizes.text);
@@ -37,8 +37,8 @@ void TableWriter::BeginWriting(google::protobuf::io::CodedOutputStream* out) {
   out_ = out;
   wire_fields::WriteString(v1::Table::kNameFieldNumber, spec_.name, *out_);
   if (spec_.rows == 0) return;
-  out_->WriteTag(wire_fields::Lite::MakeTag(v1::Table::kRowsFieldNumber,
-                                            wire_fields::Lite::WIRETYPE_VARINT));
+  out_->WriteTag(
+      wire_fields::Lite::MakeTag(v1::Table::kRowsFieldNumber, wire_fields::Lite::WIRETYPE_VARINT));
   out_->WriteVarint64(spec_.rows);
 }
 

@@ -87,8 +87,8 @@ class TableWriter {
   std::size_t ColumnBytes(std::size_t column) const;
 
   const TableSpec& spec_;
-  std::vector<Sizes> sizes_;  // by column
-  std::size_t column_ = 0;    // the next one to be written
+  std::vector<Sizes> sizes_;                                // by column
+  std::size_t column_ = 0;                                  // the next one to be written
   google::protobuf::io::CodedOutputStream* out_ = nullptr;  // null while the table is measured
 };
 

@@ -38,7 +38,8 @@ Status CheckName(std::string_view what, const std::string& name, const std::vect
 Result<ColumnSpec> ReadColumnSpec(const std::string& name, const std::string& type,
                                   const std::vector<ColumnSpec>& before) {
   MILLRACE_RETURN_IF_ERROR(CheckName("column", name, before));
-  MILLRACE_ASSIGN_OR_RETURN(const ColumnType known, ByName("column type", type, ColumnTypeFromName));
+  MILLRACE_ASSIGN_OR_RETURN(const ColumnType known,
+                            ByName("column type", type, ColumnTypeFromName));
   return ColumnSpec{name, known};
 }
 
@@ -49,7 +50,8 @@ Result<TextColumn> ReadTexts(v1::TableColumn& column) {
   std::uint64_t end = 0;
   for (const std::uint64_t length : column.lengths()) {
     if (length > size - end) {
-      return DataLoss(fmt::format("text {} ends after the {} bytes of all texts", ends.size(), size));
+      return DataLoss(
+          fmt::format("text {} ends after the {} bytes of all texts", ends.size(), size));
     }
     end += length;
     ends.push_back(end);
@@ -76,8 +78,8 @@ Result<TableColumn> ReadColumn(ColumnType type, std::uint64_t rows, v1::TableCol
       return TableColumn(
           std::vector<std::uint64_t>(column.numbers().begin(), column.numbers().end()));
     case ColumnType::kSigned:
-      return TableColumn(
-          std::vector<std::int64_t>(column.signed_numbers().begin(), column.signed_numbers().end()));
+      return TableColumn(std::vector<std::int64_t>(column.signed_numbers().begin(),
+                                                   column.signed_numbers().end()));
     case ColumnType::kText:
       break;
   }
@@ -150,9 +152,9 @@ Result<NamedTables> DecodeTables(std::string_view bytes) {
     return DataLoss(fmt::format("{} bytes that are no static tables", bytes.size()));
   }
   if (message.format() != kStaticFormat) {
-    return Unimplemented(fmt::format(
-        "static tables of format {}: this build reads format {}; update the older one",
-        message.format(), kStaticFormat));
+    return Unimplemented(
+        fmt::format("static tables of format {}: this build reads format {}; update the older one",
+                    message.format(), kStaticFormat));
   }
   std::vector<NamedTable> tables;
   std::vector<TableSpec> names;
@@ -175,8 +177,8 @@ Status CheckTables(const NamedTables& tables, const std::vector<TableSpec>& spec
     const std::string got = i < tables.all().size() ? Describe(tables.all()[i].spec) : "no table";
     const std::string wanted = i < specs.size() ? Describe(specs[i]) : "no table";
     if (got != wanted) {
-      return DataLoss(fmt::format("static tables: expected {}, as the plan's spec says, got {}",
-                                  wanted, got));
+      return DataLoss(
+          fmt::format("static tables: expected {}, as the plan's spec says, got {}", wanted, got));
     }
   }
   return OkStatus();

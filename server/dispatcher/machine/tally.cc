@@ -15,8 +15,8 @@ std::uint64_t More(std::uint64_t before, std::uint64_t now) {
   return now > before ? now - before : 0;
 }
 
-/// The metric's label for reasons without a name. They count as one reason, because a metric's label
-/// must have few values.
+/// The metric's label for reasons without a name. They count as one reason, because a metric's
+/// label must have few values.
 constexpr const char* kOtherReason = "other";
 
 std::map<std::string, std::uint64_t> DroppedOf(const v1::Counters& counters,

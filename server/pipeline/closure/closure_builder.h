@@ -151,7 +151,7 @@ class ClosureBuilder {
   ScratchArray<FoundNode<Node>> nodes_;   // by number
   ScratchArray<Pending> pending_;         // a stack
   ScratchArray<std::uint32_t> boundary_;  // numbers of boundary nodes
-  std::size_t first_dropped_ = kNone;  // the first edge that does not belong to the closure
+  std::size_t first_dropped_ = kNone;     // the first edge that does not belong to the closure
 };
 
 template <class View, class Visited>

@@ -18,9 +18,9 @@ struct StageConfig;
 /// For example "closure.order". The first parameter of a scalar stage is its name alone.
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 
-/// Whether the canonical text shows the parameter. It does if the value differs from the default for
-/// the pipeline's source, or if the parameter is the first one of an optional stage: it then shows
-/// that the stage is present.
+/// Whether the canonical text shows the parameter. It does if the value differs from the default
+/// for the pipeline's source, or if the parameter is the first one of an optional stage: it then
+/// shows that the stage is present.
 bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params);
 
 /// The stage's part of the canonical text: `key=value` lines without newlines, one for each

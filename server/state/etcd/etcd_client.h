@@ -48,9 +48,9 @@ class EtcdClient {
   /// after another.
   template <class F>
   Status Call(F f);
-  /// Waits for a moment until some endpoint is connected. gRPC reads from a connection that it makes
-  /// only while some call waits for it. A call that is refused at once does not wait, so a caller
-  /// that tries again and again could keep the connection from ever being made.
+  /// Waits for a moment until some endpoint is connected. gRPC reads from a connection that it
+  /// makes only while some call waits for it. A call that is refused at once does not wait, so a
+  /// caller that tries again and again could keep the connection from ever being made.
   void LetConnect();
 
   std::vector<std::unique_ptr<Endpoint>> endpoints_;

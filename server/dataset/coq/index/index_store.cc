@@ -19,10 +19,10 @@
 #include "common/base/time.h"
 #include "common/system/errno_status.h"
 #include "common/system/stop_wait.h"
+#include "server/dataset/cache_dir.h"
 #include "server/dataset/coq/index/index_format.h"
 #include "server/dataset/coq/index/index_freshness.h"
 #include "server/dataset/coq/index/left_out.h"
-#include "server/dataset/cache_dir.h"
 #include "server/files/file_io.h"
 
 namespace millrace {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "server/dataset/coq/source/coq_source.h"
+#include "server/dataset/coq/source/coq_static.h"
 #include "server/dataset/coq/source/coq_tables.h"
 #include "server/dataset/coq/source/file_prefix_labels.h"
-#include "server/dataset/coq/source/coq_static.h"
 
 namespace millrace {
 namespace {

@@ -170,7 +170,8 @@ class ProofStateReader final : public ExampleReader {
       const OutcomeRecord& outcome = source_.Outcome(ids[i]);
       const DefinitionRecord& definition =
           source_.index().definitions()[source_.Step(outcome).definition];
-      if (source_.coq_tables().excluded[definition.file]) return std::optional(DropReason::kExcluded);
+      if (source_.coq_tables().excluded[definition.file])
+        return std::optional(DropReason::kExcluded);
       nodes->push_back(outcome.root);
       return std::optional<DropReason>();
     };

@@ -52,7 +52,8 @@ void WriteTactics(const CoqTables& tables, TableWriter& out) {
     };
   };
   out.Signed(each([&](const PlanTactic& t) { return index.tactics()[t.record].ident; }));
-  out.Texts(each([&](const PlanTactic& t) { return index.string(index.tactics()[t.record].base_text); }));
+  out.Texts(
+      each([&](const PlanTactic& t) { return index.string(index.tactics()[t.record].base_text); }));
   out.Unsigned(each([](const PlanTactic& t) { return std::uint64_t{t.arguments}; }));
   out.Unsigned(each([](const PlanTactic& t) { return t.count; }));
 }

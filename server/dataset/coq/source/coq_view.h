@@ -16,8 +16,8 @@
 #include "common/base/result.h"
 #include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/scan/node_words.h"
-#include "server/dataset/coq/source/edges.h"
 #include "server/dataset/coq/source/coq_drop_reasons.h"
+#include "server/dataset/coq/source/edges.h"
 #include "server/dataset/coq/source/node_labels.h"
 #include "server/pipeline/closure/closure.h"
 

@@ -27,14 +27,14 @@ Status CheckRow(std::string_view key, const GraphArray& array, const TensorSpec&
   std::uint64_t values = 1;
   for (const std::uint64_t extent : spec.inner) {
     if (extent == 0) {
-      return InvalidArgument(
-          fmt::format("{}: {} has rows without values: its type is {}", key, array.Where(),
-                      array.type.ToString()));
+      return InvalidArgument(fmt::format("{}: {} has rows without values: its type is {}", key,
+                                         array.Where(), array.type.ToString()));
     }
     if (extent > kMaxRowValues || (values *= extent) > kMaxRowValues) {
-      return InvalidArgument(fmt::format("{}: {} has too large rows: its type is {}, and a row of a "
-                                         "batch has at most {} values",
-                                         key, array.Where(), array.type.ToString(), kMaxRowValues));
+      return InvalidArgument(
+          fmt::format("{}: {} has too large rows: its type is {}, and a row of a "
+                      "batch has at most {} values",
+                      key, array.Where(), array.type.ToString(), kMaxRowValues));
     }
   }
   return OkStatus();
@@ -76,10 +76,10 @@ Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,
     const bool of_list = array != nullptr;
     if (!of_list && list.roots) array = dataset.Find(of_nodes + name);
     if (array == nullptr) {
-      return InvalidArgument(fmt::format(
-          "targets: the dataset has no array {}{}{}; it has {}{}", own, Quoted(name),
-          list.roots ? " and no array " + of_nodes + Quoted(name) : "", Known(dataset, own),
-          list.roots ? " and " + Known(dataset, of_nodes) : ""));
+      return InvalidArgument(
+          fmt::format("targets: the dataset has no array {}{}{}; it has {}{}", own, Quoted(name),
+                      list.roots ? " and no array " + of_nodes + Quoted(name) : "",
+                      Known(dataset, own), list.roots ? " and " + Known(dataset, of_nodes) : ""));
     }
     TensorSpec spec;
     spec.path = "target/" + name;
@@ -121,7 +121,8 @@ Status GatheredArrays::AppendTargets(std::uint64_t example, std::uint64_t root,
                                      BatchWriter& writer) const {
   for (const Gathered& target : targets_) {
     const std::uint64_t row = target.of_root ? root : example;
-    MILLRACE_RETURN_IF_ERROR(AppendRows(target, 1, [row](std::uint32_t) { return row; }, writer));
+    MILLRACE_RETURN_IF_ERROR(AppendRows(
+        target, 1, [row](std::uint32_t) { return row; }, writer));
   }
   return OkStatus();
 }

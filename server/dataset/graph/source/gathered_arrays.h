@@ -93,7 +93,8 @@ class GatheredArrays {
     std::byte* const room = writer.AppendRows(from.tensor, count).data();
     for (std::uint32_t i = 0; i < count; ++i) {
       // Rows lie far from each other, so each is asked for before it is needed.
-      if (i + kRowsAhead < count) __builtin_prefetch(data + row_at(i + kRowsAhead) * from.row_bytes);
+      if (i + kRowsAhead < count)
+        __builtin_prefetch(data + row_at(i + kRowsAhead) * from.row_bytes);
       std::memcpy(room + i * from.row_bytes, data + row_at(i) * from.row_bytes, from.row_bytes);
     }
     if (!from.bools) return OkStatus();

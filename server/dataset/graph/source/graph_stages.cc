@@ -1,5 +1,5 @@
-// The keys that graph datasets add to pipelines: labels at which closures stop, and the arrays whose
-// rows come with the graphs.
+// The keys that graph datasets add to pipelines: labels at which closures stop, and the arrays
+// whose rows come with the graphs.
 
 #include "server/dataset/graph/source/graph_parts.h"
 #include "server/dataset/graph/source/graph_sources.h"
@@ -32,7 +32,7 @@ StageType ClosureKeys() {
 
 /// A key whose value is a list of names of arrays.
 StageType ArraysStage(const char* name, const char* help,
-                      std::vector<std::string> GraphArraysPart::* names) {
+                      std::vector<std::string> GraphArraysPart::*names) {
   StageType stage;
   stage.name = name;
   stage.place = StagePlace::kWorker;

@@ -59,7 +59,8 @@ TEST_CASE("tables of another kind of dataset are no vocabulary, and are named", 
   test::AddTexts(test::AddTable(tables, "edge_labels"), "name", {"cites"});
   const Status status = Decode(tables).status();
   CHECK(status.code() == StatusCode::kFailedPrecondition);
-  CHECK_THAT(status.message(), Contains("only Coq datasets") && Contains("(node_labels, edge_labels)"));
+  CHECK_THAT(status.message(),
+             Contains("only Coq datasets") && Contains("(node_labels, edge_labels)"));
 }
 
 TEST_CASE("tables that refer to what does not exist are refused", "[vocabulary][hostile]") {

@@ -127,10 +127,9 @@ TEST_CASE("numbers that are out of range are named where they are read, or harm 
     PutBytes(file, worst);
     world.Close();
     const auto plan = world.Compile();
-    const Status status =
-        plan.ok() ? HostileWorld::BuildAll(**plan).status() : plan.status();
-    const bool any_value = entry.first.starts_with("targets/") ||
-                           entry.first.find("_feature/") != std::string::npos;
+    const Status status = plan.ok() ? HostileWorld::BuildAll(**plan).status() : plan.status();
+    const bool any_value =
+        entry.first.starts_with("targets/") || entry.first.find("_feature/") != std::string::npos;
     CHECK(status.ok() == any_value);
     if (!any_value) CHECK_THAT(status.message(), Catch::Contains(world.Where(entry.first)));
     // Contents are compared too, so even those that harm nothing are found.

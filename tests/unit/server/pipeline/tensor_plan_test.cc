@@ -159,7 +159,10 @@ TEST_CASE("a narrow integer of the source is int64 to operations, and travels na
           "[tensor_plan]") {
   TensorsPart part;
   part.definitions = {
-      {"wide", "cast", {"n"}, OperationParams({{"dtype", std::string("int64")}, {"scale", std::int64_t{1000}}})}};
+      {"wide",
+       "cast",
+       {"n"},
+       OperationParams({{"dtype", std::string("int64")}, {"scale", std::int64_t{1000}}})}};
   part.outputs = {{"wide"}};
   const auto plan = Compiled(part);
   CHECK(NamesOf(plan->tensors()) == Names{"n"});

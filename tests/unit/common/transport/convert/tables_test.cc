@@ -30,12 +30,11 @@ std::string Refusal(const Change& change) {
 }
 
 TEST_CASE("a table is written as protobuf serializes it", "[tables]") {
-  const TableSpec spec = {"t",
-                          3,
-                          {{"n", ColumnType::kUnsigned},
-                           {"s", ColumnType::kSigned},
-                           {"x", ColumnType::kText}},
-                          {}};
+  const TableSpec spec = {
+      "t",
+      3,
+      {{"n", ColumnType::kUnsigned}, {"s", ColumnType::kSigned}, {"x", ColumnType::kText}},
+      {}};
   const std::vector<std::uint64_t> n = {0, 300, ~std::uint64_t{0}};
   const std::vector<std::int64_t> s = {-1, 0, std::numeric_limits<std::int64_t>::min()};
   const std::vector<std::string> x = {"", std::string(200, 'a'), "\xff"};
@@ -110,8 +109,9 @@ TEST_CASE("columns that do not fit their table are refused, and named", "[tables
              Contains("table 'contexts'") && Contains("column 'list'") && Contains("4 rows"));
   CHECK_THAT(Refusal([](v1::Static& t) { t.mutable_tables(6)->set_rows(2); }),
              Contains("column 'list'") && Contains("3 values, the table 2 rows"));
-  CHECK_THAT(Refusal([](v1::Static& t) { ColumnOf(t, "files", "name").mutable_text()->append("x"); }),
-             Contains("their lengths say"));
+  CHECK_THAT(
+      Refusal([](v1::Static& t) { ColumnOf(t, "files", "name").mutable_text()->append("x"); }),
+      Contains("their lengths say"));
   CHECK_THAT(Refusal([](v1::Static& t) { ColumnOf(t, "files", "name").set_lengths(0, 11); }),
              Contains("text 0"));
   CHECK_THAT(Refusal([](v1::Static& t) {
@@ -123,10 +123,9 @@ TEST_CASE("columns that do not fit their table are refused, and named", "[tables
              Contains("another type"));
   CHECK_THAT(Refusal([](v1::Static& t) { ColumnOf(t, "files", "labels").set_text("x"); }),
              Contains("another type"));
-  CHECK_THAT(Refusal([](v1::Static& t) {
-               test::AddTable(t, "empty").set_rows(std::uint64_t{1} << 60);
-             }),
-             Contains("no columns"));
+  CHECK_THAT(
+      Refusal([](v1::Static& t) { test::AddTable(t, "empty").set_rows(std::uint64_t{1} << 60); }),
+      Contains("no columns"));
 }
 
 TEST_CASE("names that are not allowed or come twice are refused", "[tables][hostile]") {

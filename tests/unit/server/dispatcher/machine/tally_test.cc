@@ -54,8 +54,8 @@ TEST_CASE("dropped examples count by the names of the plan, and those without a 
   CHECK(c.Value(Metric::kExamplesDropped, {"other"}) == 0);
   v1::Report report = ReportOf(8, 2);
   c.harness.Report(stream, report);
-  for (const auto& [reason, examples] : {std::pair(1, 5), std::pair(2, 1), std::pair(17, 3),
-                                          std::pair(18, 4)}) {
+  for (const auto& [reason, examples] :
+       {std::pair(1, 5), std::pair(2, 1), std::pair(17, 3), std::pair(18, 4)}) {
     v1::DroppedCount& count = *report.mutable_counters()->add_dropped();
     count.set_reason(static_cast<v1::DropReason>(reason));
     count.set_examples(static_cast<std::uint64_t>(examples));

@@ -10,9 +10,9 @@
 
 #include "common/base/protocol_version.h"
 #include "common/system/mutex.h"
-#include "tests/unit/server/dispatcher/machine/harness.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/plan_compiler.h"
+#include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {
 namespace {

@@ -32,13 +32,14 @@ inline PlanParts Parts(const std::string& source, const std::string& list) {
 }
 
 inline Result<std::shared_ptr<const Source>> Make(const std::filesystem::path& dir,
-                                           const PlanParts& parts) {
+                                                  const PlanParts& parts) {
   auto dataset = GraphDataset::Open(dir);
   REQUIRE(dataset.ok());
   return GraphSources().Make(parts.Get<SourcePart>().name, *std::move(dataset), parts);
 }
 
-inline std::shared_ptr<const Source> MustMake(const std::filesystem::path& dir, const PlanParts& parts) {
+inline std::shared_ptr<const Source> MustMake(const std::filesystem::path& dir,
+                                              const PlanParts& parts) {
   auto source = Make(dir, parts);
   INFO(source.status().message());
   REQUIRE(source.ok());
@@ -47,7 +48,7 @@ inline std::shared_ptr<const Source> MustMake(const std::filesystem::path& dir, 
 
 /// The batch of some examples, or the error.
 inline Result<std::shared_ptr<const PackedBatch>> Build(const Source& source, const Numbers& rows,
-                                                 BufferPool& pool) {
+                                                        BufferPool& pool) {
   auto writer = BatchWriter::Create(source.tensors(), source.expand(), pool);
   REQUIRE(writer.ok());
   writer->Begin({}, 0, 0, static_cast<std::uint32_t>(rows.size()));
