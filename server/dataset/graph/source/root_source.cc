@@ -11,7 +11,7 @@
 #include "server/dataset/graph/graph_view.h"
 #include "server/dataset/graph/source/edge_places.h"
 #include "server/dataset/graph/source/graph_parts.h"
-#include "server/dataset/graph/source/graph_tables.h"
+#include "server/dataset/graph/source/graph_source.h"
 #include "server/dataset/graph/source/source_makers.h"
 #include "server/pipeline/closure/closure_builder.h"
 #include "server/pipeline/closure/closure_in_turns.h"
@@ -54,21 +54,18 @@ Result<StopTable> ReadStops(const GraphDataset& dataset, const ParamValue& value
   return stops;
 }
 
-class RootSource final : public Source {
+class RootSource final : public GraphSource {
  public:
   RootSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list, StopTable stops,
              const ClosurePart& closure)
-      : tables_(std::move(tables)),
+      : GraphSource(std::move(tables), {"node", "degree", "node_label"}),
         list_(list),
         stops_(std::move(stops)),
         options_(closure.options),
         kernel_(ChooseKernel(dataset().nodes(), closure)) {
     options_.stop_at_boundary = !stops_.empty();
-    for (const TargetColumn& target : tables_->targets()) columns_.push_back(target.name);
   }
 
-  const GraphDataset& dataset() const { return tables_->dataset(); }
-  const GraphTables& graph_tables() const { return *tables_; }
   const StopTable& stops() const { return stops_; }
   const ClosureOptions& options() const { return options_; }
   Result<std::uint64_t> Root(std::uint64_t row) const {
@@ -76,20 +73,11 @@ class RootSource final : public Source {
     return dataset().Root(*list_, row);
   }
 
-  Digest128 digest() const override { return dataset().digest(); }
   std::string_view name() const override { return "roots"; }
   std::uint64_t examples() const override {
     return list_ == nullptr ? dataset().nodes() : list_->rows();
   }
-  const std::vector<std::string>& columns() const override { return columns_; }
-  std::string_view split_column() const override { return columns_[kNode]; }
-  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
-    for (const ColumnValues& column : wanted) {
-      for (std::size_t i = 0; i < column.values.size(); ++i) {
-        column.values[i] = Value(column.column, first.value() + i);
-      }
-    }
-  }
+  std::string_view split_column() const override { return columns()[kNode]; }
   ExampleDescription Describe(ExampleId id) const override {
     ExampleDescription description;
     if (const auto root = Root(id.value()); root.ok()) {
@@ -98,39 +86,27 @@ class RootSource final : public Source {
     }
     return description;
   }
-
-  const std::vector<TensorSpec>& tensors() const override { return tables_->tensors(); }
-  const ExpandSpec& expand() const override { return tables_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
-  Status CheckIntact() const override { return tables_->CheckIntact(); }
-  std::uint64_t max_example_bytes() const override { return tables_->max_example_bytes(); }
-  LookupTables arrays() const override { return tables_->Lookups(); }
-  std::vector<SourceTableSpec> tables() const override { return tables_->LabelTables(); }
-  void WriteTable(std::size_t table, TableWriter& out) const override {
-    tables_->WriteLabelTable(table, out);
-  }
 
  private:
-  std::int64_t Value(std::size_t column, std::uint64_t row) const {
+  std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const override {
     const TargetColumn* const target =
-        column < kTargets ? nullptr : &tables_->targets()[column - kTargets];
+        column < kTargets ? nullptr : &graph_tables().targets()[column - kTargets];
     if (target != nullptr && !target->of_root) {
       return static_cast<std::int64_t>(target->array->NumberAt(row));
     }
     const Result<std::uint64_t> root = Root(row);
-    const std::uint64_t node = tables_->OrNote(root);
+    const std::uint64_t node = graph_tables().OrNote(root);
     if (!root.ok() || column == kNode) return static_cast<std::int64_t>(node);
     if (target != nullptr) return static_cast<std::int64_t>(target->array->NumberAt(node));
-    if (column == kNodeLabel) return tables_->OrNote(dataset().NodeLabel(node));
-    return static_cast<std::int64_t>(tables_->OrNote(dataset().Row(node)).size());
+    if (column == kNodeLabel) return graph_tables().OrNote(dataset().NodeLabel(node));
+    return static_cast<std::int64_t>(graph_tables().OrNote(dataset().Row(node)).size());
   }
 
-  const std::shared_ptr<const GraphTables> tables_;
   const GraphArray* const list_;  // nullptr: every node
   const StopTable stops_;
   ClosureOptions options_;
   const ClosureKernel kernel_;
-  std::vector<std::string> columns_ = {"node", "degree", "node_label"};
 };
 
 /// Reads closures, one after the other or several in turns. Builder: ClosureBuilder or

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "server/dataset/graph/source/edge_places.h"
-#include "server/dataset/graph/source/graph_tables.h"
+#include "server/dataset/graph/source/graph_source.h"
 #include "server/dataset/graph/source/source_makers.h"
 
 namespace millrace {
@@ -13,15 +13,11 @@ namespace {
 
 enum SmallGraphColumn : std::size_t { kFirstNode, kNodeCount, kEdgeCount, kFirstTarget };
 
-class SmallGraphSource final : public Source {
+class SmallGraphSource final : public GraphSource {
  public:
   SmallGraphSource(std::shared_ptr<const GraphTables> tables, const GraphArray& list)
-      : tables_(std::move(tables)), list_(list) {
-    for (const TargetColumn& target : tables_->targets()) columns_.push_back(target.name);
-  }
+      : GraphSource(std::move(tables), {"node", "nodes", "edges"}), list_(list) {}
 
-  const GraphDataset& dataset() const { return tables_->dataset(); }
-  const GraphTables& graph_tables() const { return *tables_; }
   Result<GraphRange> Nodes(std::uint64_t row) const { return dataset().SmallGraph(list_, row); }
   /// The places of the edges of some nodes.
   Result<GraphRange> Edges(const GraphRange& nodes) const {
@@ -32,18 +28,9 @@ class SmallGraphSource final : public Source {
     return dataset().BadNumber(dataset().indptr(), nodes.end, "is below an earlier one");
   }
 
-  Digest128 digest() const override { return dataset().digest(); }
   std::string_view name() const override { return "graphs"; }
   std::uint64_t examples() const override { return list_.rows() - 1; }
-  const std::vector<std::string>& columns() const override { return columns_; }
-  std::string_view split_column() const override { return columns_[kFirstNode]; }
-  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
-    for (const ColumnValues& column : wanted) {
-      for (std::size_t i = 0; i < column.values.size(); ++i) {
-        column.values[i] = Value(column.column, first.value() + i);
-      }
-    }
-  }
+  std::string_view split_column() const override { return columns()[kFirstNode]; }
   ExampleDescription Describe(ExampleId id) const override {
     ExampleDescription description;
     if (const auto nodes = Nodes(id.value()); nodes.ok()) {
@@ -52,33 +39,21 @@ class SmallGraphSource final : public Source {
     }
     return description;
   }
-
-  const std::vector<TensorSpec>& tensors() const override { return tables_->tensors(); }
-  const ExpandSpec& expand() const override { return tables_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
-  Status CheckIntact() const override { return tables_->CheckIntact(); }
-  std::uint64_t max_example_bytes() const override { return tables_->max_example_bytes(); }
-  LookupTables arrays() const override { return tables_->Lookups(); }
-  std::vector<SourceTableSpec> tables() const override { return tables_->LabelTables(); }
-  void WriteTable(std::size_t table, TableWriter& out) const override {
-    tables_->WriteLabelTable(table, out);
-  }
 
  private:
-  std::int64_t Value(std::size_t column, std::uint64_t row) const {
+  std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const override {
     if (column >= kFirstTarget) {
       return static_cast<std::int64_t>(
-          tables_->targets()[column - kFirstTarget].array->NumberAt(row));
+          graph_tables().targets()[column - kFirstTarget].array->NumberAt(row));
     }
-    const GraphRange nodes = tables_->OrNote(Nodes(row));
+    const GraphRange nodes = graph_tables().OrNote(Nodes(row));
     if (column == kFirstNode) return static_cast<std::int64_t>(nodes.begin);
     if (column == kNodeCount) return static_cast<std::int64_t>(nodes.size());
-    return static_cast<std::int64_t>(tables_->OrNote(Edges(nodes)).size());
+    return static_cast<std::int64_t>(graph_tables().OrNote(Edges(nodes)).size());
   }
 
-  const std::shared_ptr<const GraphTables> tables_;
   const GraphArray& list_;
-  std::vector<std::string> columns_ = {"node", "nodes", "edges"};
 };
 
 class SmallGraphReader final : public ExampleReader {
