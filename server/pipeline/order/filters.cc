@@ -50,7 +50,7 @@ void Filters::Where(std::span<const std::vector<std::int64_t>> values, Scratch& 
   for (std::size_t c = part_->conditions.size(); c < columns_.size(); ++c) {
     in.push_back(std::as_bytes(std::span(values[c]).first(passes.size())));
   }
-  scratch.results.resize(passes.size() * sizeof(std::int64_t));
+  scratch.results.resize(passes.size() * DTypeSize(where_->type()));
   scratch.expression.resize((where_->scratch_bytes() + 7) / 8);
   where_->Run(in, {.rows = passes.size()}, std::as_writable_bytes(std::span(scratch.expression)),
               scratch.results);
