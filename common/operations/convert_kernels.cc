@@ -3,6 +3,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include "common/tensor/dtype_visit.h"
 #include "common/tensor/scale.h"
 
@@ -16,31 +20,61 @@ void Convert(const std::byte* in, std::byte* out, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) to[i] = ConvertValue<To>(from[i]);
 }
 
-/// Whether this processor converts several integers of 64 bits to floats at once.
-bool ConvertsWideIntegers() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-#else
-  return false;
-#endif
-}
+// The same values by instructions that not every processor has.
 
-/// The same values by instructions that not every processor has.
+/// For integers of 64 bits that become floats.
 template <class From, class To>
-#if defined(__x86_64__)
-__attribute__((target("avx512dq,avx512vl")))
-#endif
-void ConvertWideIntegers(const std::byte* in, std::byte* out, std::size_t count) {
+__attribute__((target("avx512dq,avx512vl"))) void ConvertWideIntegers(const std::byte* in,
+                                                                      std::byte* out,
+                                                                      std::size_t count) {
   const From* const __restrict from = reinterpret_cast<const From*>(in);
   To* const __restrict to = reinterpret_cast<To*>(out);
   for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
 }
 
+/// For floats of 16 bits.
+template <class From, class To>
+__attribute__((target("avx2"))) void ConvertSmallFloats(const std::byte* in, std::byte* out,
+                                                        std::size_t count) {
+  const From* const __restrict from = reinterpret_cast<const From*>(in);
+  To* const __restrict to = reinterpret_cast<To*>(out);
+  for (std::size_t i = 0; i < count; ++i) to[i] = ConvertValue<To>(from[i]);
+}
+
+__attribute__((target("f16c"))) void ConvertToHalves(const std::byte* in, std::byte* out,
+                                                     std::size_t count) {
+  const auto* const from = reinterpret_cast<const float*>(in);
+  auto* const to = reinterpret_cast<Float16*>(out);
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), halves);
+  }
+  for (; i < count; ++i) to[i] = ConvertValue<Float16>(from[i]);
+}
+#endif
+
+template <class T>
+constexpr bool IsSmallFloat() {
+  return std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+}
+
 template <class From, class To>
 ConvertLoop ConvertLoopFor() {
+#if defined(__x86_64__)
   if constexpr (std::is_integral_v<From> && sizeof(From) == 8 && std::is_floating_point_v<To>) {
-    if (ConvertsWideIntegers()) return &ConvertWideIntegers<From, To>;
+    if (__builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
+      return &ConvertWideIntegers<From, To>;
+    }
   }
+  if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Float16>) {
+    if (__builtin_cpu_supports("f16c") != 0) return &ConvertToHalves;
+  }
+  if constexpr (IsSmallFloat<From>() || IsSmallFloat<To>()) {
+    if (__builtin_cpu_supports("avx2") != 0) return &ConvertSmallFloats<From, To>;
+  }
+#endif
   return &Convert<From, To>;
 }
 

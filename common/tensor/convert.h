@@ -74,6 +74,34 @@ MILLRACE_HOST_DEVICE constexpr float HalfToFloat(std::uint16_t bits) {
   return BitCast<float>(sign | wide << 23 | mantissa << 13);
 }
 
+/// The same bits as HalfFromDouble gives for the value, without a branch: loops of it are vectors.
+MILLRACE_HOST_DEVICE constexpr std::uint16_t HalfFromFloat(float value) {
+  constexpr std::uint32_t kInfinity = 0x7c00;
+  constexpr std::uint32_t kLeastNormal = std::uint32_t{127 - 14} << 23;  // 2^-14
+  constexpr std::uint32_t kTooLarge = std::uint32_t{127 + 16} << 23;     // 2^16
+  const auto bits = BitCast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffff;
+  // The bits that stay are rounded to the nearest by a sum: a half, or a bit less for an even one.
+  const std::uint32_t rebiased = magnitude - (std::uint32_t{127 - 15} << 23);
+  const std::uint32_t normal = (rebiased + 0xfff + (magnitude >> 13 & 1)) >> 13;
+  // Beside 0.5, the last bit of a float is 2^-24, as that of a subnormal half.
+  const std::uint32_t subnormal =
+      BitCast<std::uint32_t>(BitCast<float>(magnitude) + 0.5f) - BitCast<std::uint32_t>(0.5f);
+  const std::uint32_t nan = kInfinity | 0x200 | (magnitude >> 13 & 0x3ff);
+  std::uint32_t half = magnitude < kLeastNormal ? subnormal : normal;
+  half = magnitude < kTooLarge ? half : kInfinity;
+  half = magnitude > 0x7f800000 ? nan : half;
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000) | half);
+}
+
+/// As HalfFromFloat, for BFloat16FromDouble.
+MILLRACE_HOST_DEVICE constexpr std::uint16_t BFloat16FromFloat(float value) {
+  const auto bits = BitCast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const std::uint32_t nan = bits >> 16 | 0x40;
+  return static_cast<std::uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
 MILLRACE_HOST_DEVICE constexpr float BFloat16ToFloat(std::uint16_t bits) {
   return BitCast<float>(std::uint32_t{bits} << 16);
 }
@@ -95,7 +123,7 @@ inline constexpr bool kIsSmallFloat = std::is_same_v<T, Float16> || std::is_same
 /// with its lowest bits folded into one, so that no tie is made or lost.
 template <class From>
 MILLRACE_HOST_DEVICE constexpr double ForRounding(From value) {
-  if constexpr (sizeof(From) < 8) {
+  if constexpr (sizeof(From) < 8 || std::is_same_v<From, double>) {
     return static_cast<double>(value);
   } else {
     bool negative = false;
@@ -147,15 +175,13 @@ MILLRACE_HOST_DEVICE constexpr To ConvertValue(From value) {
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From{0};
   } else if constexpr (kIsSmallFloat<To>) {
-    double wide = 0;
-    if constexpr (std::is_integral_v<From> && !std::is_same_v<From, bool>) {
-      wide = convert_internal::ForRounding(value);
-    } else if constexpr (std::is_same_v<From, float>) {
-      wide = ConvertFloat<double>(value);
+    if constexpr (std::is_same_v<From, double> || (std::is_integral_v<From> && sizeof(From) > 2)) {
+      const double wide = convert_internal::ForRounding(value);
+      return To{std::is_same_v<To, Float16> ? HalfFromDouble(wide) : BFloat16FromDouble(wide)};
     } else {
-      wide = static_cast<double>(value);
+      const auto exact = static_cast<float>(value);
+      return To{std::is_same_v<To, Float16> ? HalfFromFloat(exact) : BFloat16FromFloat(exact)};
     }
-    return To{std::is_same_v<To, Float16> ? HalfFromDouble(wide) : BFloat16FromDouble(wide)};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     return convert_internal::Truncate<To>(value);
   } else if constexpr (std::is_floating_point_v<From> && std::is_floating_point_v<To>) {

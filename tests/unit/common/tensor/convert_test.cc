@@ -39,6 +39,29 @@ std::uint16_t NearestOf(double value, std::uint16_t infinity, const ToFloat& to_
   return static_cast<std::uint16_t>(sign | (upwards ? high : low));
 }
 
+TEST_CASE("a float becomes the small float that its double becomes", "[convert]") {
+  // Every exponent and sign, with mantissas at and beside all ties, and any others.
+  std::mt19937 random(1);
+  const auto same = [](std::uint32_t bits) {
+    const auto value = std::bit_cast<float>(bits);
+    const double wide = std::isnan(value) ? NanOfNan<double>(value) : value;
+    if (HalfFromFloat(value) != HalfFromDouble(wide)) FAIL("float16 of " << bits);
+    if (BFloat16FromFloat(value) != BFloat16FromDouble(wide)) FAIL("bfloat16 of " << bits);
+  };
+  for (std::uint32_t upper = 0; upper < 512; ++upper) {
+    for (int bit = 0; bit < 23; ++bit) {
+      for (const std::uint32_t beside : {0u, 1u, ~0u}) {
+        for (const std::uint32_t above :
+             {0u, 2u << bit, static_cast<std::uint32_t>(random()) << bit << 1}) {
+          same(upper << 23 | (((1u << bit | above) + beside) & 0x7fffff));
+        }
+      }
+    }
+    for (int i = 0; i < 2000; ++i)
+      same(upper << 23 | static_cast<std::uint32_t>(random() & 0x7fffff));
+  }
+}
+
 TEST_CASE("a small float becomes a float and is found again", "[convert]") {
   for (std::uint32_t i = 0; i < 0x10000; ++i) {
     const auto bits = static_cast<std::uint16_t>(i);
