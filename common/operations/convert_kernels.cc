@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -42,6 +43,17 @@ __attribute__((target("avx2"))) void ConvertSmallFloats(const std::byte* in, std
   for (std::size_t i = 0; i < count; ++i) to[i] = ConvertValue<To>(from[i]);
 }
 
+/// Whether the processor has F16C, and the system keeps the registers that it needs. Clang 14
+/// cannot be asked by name.
+bool HasHalves() {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __builtin_cpu_supports("avx") != 0 && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
+         (c & bit_F16C) != 0;
+}
+
 __attribute__((target("f16c"))) void ConvertToHalves(const std::byte* in, std::byte* out,
                                                      std::size_t count) {
   const auto* const from = reinterpret_cast<const float*>(in);
@@ -69,7 +81,7 @@ ConvertLoop ConvertLoopFor() {
     }
   }
   if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Float16>) {
-    if (__builtin_cpu_supports("f16c") != 0) return &ConvertToHalves;
+    if (HasHalves()) return &ConvertToHalves;
   }
   if constexpr (IsSmallFloat<From>() || IsSmallFloat<To>()) {
     if (__builtin_cpu_supports("avx2") != 0) return &ConvertSmallFloats<From, To>;
