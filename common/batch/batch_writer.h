@@ -79,7 +79,7 @@ class BatchWriter {
   /// The bytes that the columns hold so far.
   std::uint64_t pending_bytes() const;
 
-  /// What was appended since Begin, for those who make other tensors of it before a batch is
+  /// Everything appended since Begin, for those who make other tensors of it before a batch is
   /// sealed. Valid until the next call that appends or begins.
   const BatchInfo& info() const { return info_; }
   std::span<const std::byte> values(std::size_t tensor) const {

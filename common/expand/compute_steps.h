@@ -1,5 +1,5 @@
-// What a device does for the steps of a program: tasks of the compute kernel without the places and
-// numbers that differ between batches, and the constants that they read. A device gets the
+// The part of a device in the steps of a program: tasks of the compute kernel without the places
+// and numbers that differ between batches, and the constants that they read. A device gets the
 // constants once.
 //
 // Pure functions, thread-safe.

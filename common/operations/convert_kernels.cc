@@ -67,11 +67,6 @@ __attribute__((target("f16c"))) void ConvertToHalves(const std::byte* in, std::b
 }
 #endif
 
-template <class T>
-constexpr bool IsSmallFloat() {
-  return std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-}
-
 template <class From, class To>
 ConvertLoop ConvertLoopFor() {
 #if defined(__x86_64__)
@@ -83,7 +78,7 @@ ConvertLoop ConvertLoopFor() {
   if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Float16>) {
     if (HasHalves()) return &ConvertToHalves;
   }
-  if constexpr (IsSmallFloat<From>() || IsSmallFloat<To>()) {
+  if constexpr (kIsSmallFloat<From> || kIsSmallFloat<To>) {
     if (__builtin_cpu_supports("avx2") != 0) return &ConvertSmallFloats<From, To>;
   }
 #endif

@@ -1,4 +1,4 @@
-// What a device does instead of running a kernel (operation.h) of the host. A kernel that has a
+// The work of a device instead of running a kernel (operation.h) of the host. A kernel that has a
 // form runs on devices too; loops and pad always do.
 //
 // Value types and pure functions.

@@ -28,6 +28,9 @@ struct BFloat16 {
   std::uint16_t bits = 0;
 };
 
+template <class T>
+inline constexpr bool kIsSmallFloat = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
 namespace convert_internal {
 
 /// The bits of the float nearest to `value`, with kExponent bits of exponent and kMantissa of
@@ -116,9 +119,6 @@ MILLRACE_HOST_DEVICE constexpr std::uint16_t BFloat16FromDouble(double value) {
 
 namespace convert_internal {
 
-template <class T>
-inline constexpr bool kIsSmallFloat = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
 /// A double that rounds to a small float as the integer would. Beyond 53 bits, it is the integer
 /// with its lowest bits folded into one, so that no tie is made or lost.
 template <class From>
@@ -161,7 +161,6 @@ MILLRACE_HOST_DEVICE constexpr To Truncate(From value) {
 /// double, and the three above.
 template <class To, class From>
 MILLRACE_HOST_DEVICE constexpr To ConvertValue(From value) {
-  using convert_internal::kIsSmallFloat;
   if constexpr (std::is_same_v<To, From>) {
     return value;
   } else if constexpr (std::is_same_v<From, Bool8>) {

@@ -299,7 +299,7 @@ TEST_CASE("a device refuses the same wide numbers as the host", "[device][delive
   CHECK_FALSE(same(huge, DType::kUint64, DType::kInt64));
 }
 
-/// What a device says of a batch that has wrong values; the host says the same.
+/// The error of a device about a batch that has wrong values; the host says the same.
 Status Refusal(const std::vector<test::DeliveryRow>& rows, const Delivery& delivery,
                bool damage_flag = false) {
   TestDevice test;

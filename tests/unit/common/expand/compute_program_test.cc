@@ -198,7 +198,7 @@ TEST_CASE("values that move together move as wide words", "[compute]") {
   CHECK(word("uint8[*, 6]", "slice", {{"range", test::Ints{0, 2}}}) == 2);  // of rows
 }
 
-/// What the host says of a batch, and whether the kernel notices.
+/// Checks that the host says this of a batch, and that the kernel notices.
 void CheckWrong(const PackedBatch& packed, const Delivery& delivery, StatusCode code) {
   BufferPool pool;
   const auto expected = Expand(packed, delivery, pool);

@@ -1,4 +1,4 @@
-// What a device does for a batch, on the calling thread and in memory of the host.
+// The work of a device for a batch, on the calling thread and in memory of the host.
 #pragma once
 
 #include <algorithm>
@@ -106,7 +106,7 @@ class DeviceRun {
   std::uint32_t error_ = 0;
 };
 
-/// What a device makes of some rows, compared with what the host makes of them.
+/// Tensors that a device makes of some rows, compared with those of the host.
 struct DeviceComparison {
   Status host = OkStatus();  // what the host says
   std::string difference;    // empty: the device says and writes the same
