@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <set>
 #include <string>
 
 #include "common/epoch/cursor.h"
@@ -349,20 +350,19 @@ TEST_CASE("batches outlive their session, and their memory is used again once th
   SessionOptions options = world.Options();
   options.prefetch_bytes = 1000;
   auto session = world.Create(options);
-  const std::byte* memory = nullptr;
-  bool reused = false;
-  {
-    const Batch first = *session->Next().value();
-    memory = first.Find("number")->data;
-  }
+  // Which free buffer the next batch gets depends on what else is free by then.
+  std::set<const std::byte*> places;
+  std::size_t batches = 0;
   std::shared_ptr<const void> owner;
   const std::byte* kept = nullptr;
   while (const std::optional<Batch> batch = session->Next().value()) {
-    reused = reused || batch->Find("number")->data == memory;
+    ++batches;
     owner = batch->owner();
     kept = batch->Find("number")->data;
+    places.insert(kept);
   }
-  CHECK(reused);
+  CHECK(batches == 12);
+  CHECK(places.size() < batches);
   session.reset();
   CHECK(*reinterpret_cast<const std::int32_t*>(kept) == 55);
 }
