@@ -73,8 +73,15 @@ Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
   key_low_ += Mix(key_high_ ^ n);
   key_high_ += Mix(key_low_);
   key_low_ += Mix(key_high_);
-  if (n <= kMaxShuffled) return;
-
+  if (n <= kMaxShuffled) {
+    for (std::uint64_t i = 0; i < n; ++i) {
+      // A number in [0, i]. The bias of the multiplication is below 2^-58.
+      const std::uint64_t j = High(Uint128{Word(i)} * (i + 1));
+      shuffled_[i] = shuffled_[j];
+      shuffled_[j] = static_cast<std::uint8_t>(i);
+    }
+    return;
+  }
   a_ = CeilSqrt(n);
   b_ = (n + a_ - 1) / a_;
   reciprocal_ = ~std::uint64_t{0} / b_;
@@ -84,7 +91,7 @@ Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
 
 std::uint64_t Permutation::operator()(std::uint64_t place) const {
   assert(place < n_);
-  if (n_ <= kMaxShuffled) return Shuffle()[place];
+  if (n_ <= kMaxShuffled) return shuffled_[place];
   std::uint64_t x = place;
   do x = Forward(x);
   while (x >= n_);
@@ -94,9 +101,8 @@ std::uint64_t Permutation::operator()(std::uint64_t place) const {
 std::uint64_t Permutation::Inverse(std::uint64_t value) const {
   assert(value < n_);
   if (n_ <= kMaxShuffled) {
-    const auto order = Shuffle();
     std::uint64_t place = 0;
-    while (order[place] != value) ++place;
+    while (shuffled_[place] != value) ++place;
     return place;
   }
   std::uint64_t x = value;
@@ -107,17 +113,6 @@ std::uint64_t Permutation::Inverse(std::uint64_t value) const {
 
 std::uint64_t Permutation::Word(std::uint64_t i) const {
   return Mix(key_high_ + Mix(key_low_ + i * kGolden));
-}
-
-std::array<std::uint8_t, Permutation::kMaxShuffled> Permutation::Shuffle() const {
-  std::array<std::uint8_t, kMaxShuffled> order{};
-  for (std::uint64_t i = 0; i < n_; ++i) {
-    // A number in [0, i]. The bias of the multiplication is below 2^-58.
-    const std::uint64_t j = High(Uint128{Word(i)} * (i + 1));
-    order[i] = order[j];
-    order[j] = static_cast<std::uint8_t>(i);
-  }
-  return order;
 }
 
 std::uint64_t Permutation::Forward(std::uint64_t x) const {
