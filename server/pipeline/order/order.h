@@ -1,0 +1,60 @@
+// An order says which rows each unit of an epoch holds, and where a row comes. Rows are numbers of
+// selected examples (selection.h), or of selected examples of a branch. Units are what steps count:
+// single rows, or whole batches. An order is computed and never stored: any unit of any epoch is
+// reached at once. docs/orders.md says what the forms are for; the rules are those of
+// `semantics: 1`, so none of their results may change.
+//
+// An Order is immutable and thread-safe. An OrderReader keeps what the units that it read last have
+// in common; it belongs to one thread and must not outlive its order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/epoch/position.h"
+
+namespace millrace {
+
+/// The largest value that an order may cut or balance by.
+inline constexpr std::uint64_t kMaxOrderValue = std::uint64_t{1} << 40;
+
+/// A selected example.
+struct OrderRow {
+  std::uint64_t row = 0;     // its number among the selected examples of its branch
+  std::uint32_t branch = 0;  // always 0 if the pipeline has no branches
+  friend bool operator==(const OrderRow&, const OrderRow&) = default;
+};
+
+/// A place in an epoch.
+struct UnitRow {
+  std::uint64_t unit = 0;
+  std::uint32_t row = 0;  // in the unit
+  friend constexpr auto operator<=>(const UnitRow&, const UnitRow&) = default;
+};
+
+class OrderReader {
+ public:
+  virtual ~OrderReader() = default;
+
+  /// Appends the rows of consecutive units, in their order. REQUIRES: the epoch has these units.
+  virtual void Rows(std::uint64_t epoch, ExampleRange units, std::vector<OrderRow>& rows) = 0;
+  /// Appends every place at which a row comes in an epoch; none if this epoch leaves it out.
+  /// REQUIRES: the order has the row.
+  virtual void Places(std::uint64_t epoch, OrderRow row, std::vector<UnitRow>& places) = 0;
+};
+
+class Order {
+ public:
+  virtual ~Order() = default;
+
+  /// Number of units, the same in every epoch.
+  virtual std::uint64_t units() const = 0;
+  /// Whether a unit is a whole batch. A rank then takes one unit a step.
+  virtual bool unit_is_batch() const = 0;
+  /// The most rows that a unit has.
+  virtual std::uint32_t max_rows() const { return 1; }
+  virtual std::unique_ptr<OrderReader> NewReader() const = 0;
+};
+
+}  // namespace millrace
