@@ -1,49 +1,97 @@
 #include "server/pipeline/order/ranked_bitmap.h"
 
-#include <algorithm>
-
 namespace millrace {
+namespace {
+
+// Counts in the eight bytes of a word, without a branch that depends on them (S. Vigna, "Broadword
+// implementation of rank/select queries", WEA 2008). The processors for which Millrace is built
+// need not have an instruction that counts bits.
+constexpr std::uint64_t kOnes = 0x0101010101010101;   // 1 in each byte
+constexpr std::uint64_t kHighs = 0x8080808080808080;  // the highest bit of each byte
+
+/// The number of set bits of each byte.
+std::uint64_t CountsInBytes(std::uint64_t bits) {
+  bits -= bits >> 1 & 0x5555555555555555;
+  bits = (bits & 0x3333333333333333) + (bits >> 2 & 0x3333333333333333);
+  return (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0F;
+}
+
+std::uint64_t SumOfBytes(std::uint64_t bytes) { return (bytes * kOnes) >> 56; }
+
+std::uint64_t Popcount(std::uint64_t bits) { return SumOfBytes(CountsInBytes(bits)); }
+
+/// Number of bytes that are at most `most`. REQUIRES: no byte is above 127, most < 128.
+std::uint64_t BytesUpTo(std::uint64_t bytes, std::uint64_t most) {
+  return SumOfBytes((((most * kOnes) | kHighs) - bytes) >> 7 & kOnes);
+}
+
+/// The place of the bit that has `rank` set bits below it. REQUIRES: rank < number of set bits.
+std::uint64_t SelectBit(std::uint64_t bits, std::uint64_t rank) {
+  const std::uint64_t up_to_byte = CountsInBytes(bits) * kOnes;
+  const std::uint64_t begin = BytesUpTo(up_to_byte, rank) * 8;
+  const std::uint64_t rank_in_byte = rank - (up_to_byte << 8 >> begin & 0xFF);
+  // Byte i gets bit i of the byte, and becomes 1 if that is set.
+  const std::uint64_t spread = (bits >> begin & 0xFF) * kOnes & 0x8040201008040201;
+  const std::uint64_t up_to_bit = ((spread + ~kHighs) >> 7 & kOnes) * kOnes;
+  return begin + BytesUpTo(up_to_bit, rank_in_byte);
+}
+
+}  // namespace
 
 void RankedBitmap::Seal() {
   count_ = 0;
-  block_ranks_.reserve(words_.size() / kWordsPerBlock + 1);
+  block_ranks_.reserve(words_.size() / kWordsPerBlock);
   for (std::uint64_t word = 0; word < words_.size(); ++word) {
     if (word % kWordsPerBlock == 0) block_ranks_.push_back(count_);
-    count_ += static_cast<std::uint64_t>(std::popcount(words_[word]));
+    count_ += Popcount(words_[word]);
     if (select_samples_.size() * kMembersPerSample < count_) {
       select_samples_.push_back(word / kWordsPerBlock);
     }
   }
+  select_samples_.push_back(block_ranks_.size() - 1);
+  select_samples_.shrink_to_fit();
 }
 
 std::uint64_t RankedBitmap::Rank(std::uint64_t number) const {
   const std::uint64_t block = number / 64 / kWordsPerBlock;
   std::uint64_t rank = block_ranks_[block];
   for (std::uint64_t word = block * kWordsPerBlock; word < number / 64; ++word) {
-    rank += static_cast<std::uint64_t>(std::popcount(words_[word]));
+    rank += Popcount(words_[word]);
   }
   const std::uint64_t below = (std::uint64_t{1} << (number % 64)) - 1;
-  return rank + static_cast<std::uint64_t>(std::popcount(words_[number / 64] & below));
+  return rank + Popcount(words_[number / 64] & below);
+}
+
+template <bool kMembers>
+std::uint64_t RankedBitmap::SelectIn(std::uint64_t begin, std::uint64_t end,
+                                     std::uint64_t rank) const {
+  const auto before = [&](std::uint64_t block) {
+    return kMembers ? block_ranks_[block] : block * kWordsPerBlock * 64 - block_ranks_[block];
+  };
+  std::uint64_t block = begin;
+  for (std::uint64_t blocks = end - begin; blocks > 1;) {
+    const std::uint64_t half = blocks / 2;
+    block += before(block + half) <= rank ? half : 0;
+    blocks -= half;
+  }
+  const auto bits = [&](std::uint64_t word) { return kMembers ? words_[word] : ~words_[word]; };
+  std::uint64_t word = block * kWordsPerBlock;
+  std::uint64_t left = rank - before(block);
+  for (;; ++word) {
+    const std::uint64_t count = Popcount(bits(word));
+    if (left < count) break;
+    left -= count;
+  }
+  return word * 64 + SelectBit(bits(word), left);
 }
 
 std::uint64_t RankedBitmap::Select(std::uint64_t rank) const {
   const std::uint64_t sample = rank / kMembersPerSample;
-  const auto first = block_ranks_.begin() + static_cast<std::ptrdiff_t>(select_samples_[sample]);
-  const auto last =
-      sample + 1 < select_samples_.size()
-          ? block_ranks_.begin() + static_cast<std::ptrdiff_t>(select_samples_[sample + 1]) + 1
-          : block_ranks_.end();
-  const auto block = std::upper_bound(first, last, rank) - 1;
-  std::uint64_t left = rank - *block;
-  std::uint64_t word = static_cast<std::uint64_t>(block - block_ranks_.begin()) * kWordsPerBlock;
-  for (;; ++word) {
-    const auto members = static_cast<std::uint64_t>(std::popcount(words_[word]));
-    if (left < members) break;
-    left -= members;
-  }
-  std::uint64_t bits = words_[word];
-  for (; left > 0; --left) bits &= bits - 1;
-  return word * 64 + static_cast<std::uint64_t>(std::countr_zero(bits));
+  return SelectIn<true>(select_samples_[sample], select_samples_[sample + 1] + 1, rank);
+}
+
+std::uint64_t RankedBitmap::SelectAbsent(std::uint64_t rank) const {
+  return SelectIn<false>(0, block_ranks_.size(), rank);
 }
 
 std::uint64_t RankedBitmap::Next(std::uint64_t number) const {

@@ -11,7 +11,8 @@ namespace millrace {
 
 class RankedBitmap {
  public:
-  explicit RankedBitmap(std::uint64_t size = 0) : size_(size), words_(size / 64 + 1, 0) {}
+  explicit RankedBitmap(std::uint64_t size = 0)
+      : size_(size), words_((size / 64 / kWordsPerBlock + 1) * kWordsPerBlock, 0) {}
 
   /// REQUIRES: number < size(), Seal not called.
   void Set(std::uint64_t number) { words_[number / 64] |= std::uint64_t{1} << (number % 64); }
@@ -26,18 +27,27 @@ class RankedBitmap {
   std::uint64_t Rank(std::uint64_t number) const;
   /// The member that has `rank` members below it. REQUIRES: rank < count().
   std::uint64_t Select(std::uint64_t rank) const;
+  /// The number that is no member and has `rank` numbers below it that are none. Slower than
+  /// Select. REQUIRES: rank < size() - count().
+  std::uint64_t SelectAbsent(std::uint64_t rank) const;
   /// The smallest member that is not below `number`. REQUIRES: such a member exists.
   std::uint64_t Next(std::uint64_t number) const;
 
  private:
   static constexpr std::uint64_t kWordsPerBlock = 8;
-  static constexpr std::uint64_t kMembersPerSample = 4096;
+  static constexpr std::uint64_t kMembersPerSample = 512;
+
+  /// The number with `rank` members (or absent numbers) below it, which lies in one of the blocks
+  /// from `begin` to before `end`.
+  template <bool kMembers>
+  std::uint64_t SelectIn(std::uint64_t begin, std::uint64_t end, std::uint64_t rank) const;
 
   std::uint64_t size_;
   std::uint64_t count_ = 0;
-  std::vector<std::uint64_t> words_;
-  std::vector<std::uint64_t> block_ranks_;     // number of members before each block
-  std::vector<std::uint64_t> select_samples_;  // the block that holds every 4,096th member
+  std::vector<std::uint64_t> words_;        // whole blocks
+  std::vector<std::uint64_t> block_ranks_;  // number of members before each block
+  // The block of each member whose rank is a multiple of kMembersPerSample, then the last block.
+  std::vector<std::uint64_t> select_samples_;
 };
 
 }  // namespace millrace

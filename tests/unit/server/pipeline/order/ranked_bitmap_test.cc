@@ -34,6 +34,10 @@ TEST_CASE("rank and select of a bitmap are each other's inverse", "[bitmap]") {
       if (rank > 0) RC_ASSERT(bitmap.Next(members[rank - 1] + 1) == members[rank]);
     }
     RC_ASSERT(bitmap.Rank(size) == members.size());
+    std::uint64_t absent = 0;
+    for (std::uint64_t n = 0; n < size; ++n) {
+      if (!bitmap.Test(n)) RC_ASSERT(bitmap.SelectAbsent(absent++) == n);
+    }
   });
 }
 

@@ -1,0 +1,43 @@
+#include "server/pipeline/order/elias_fano.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace millrace {
+namespace {
+
+/// floor(log2(limit / capacity)), or 0 without numbers.
+unsigned LowWidth(std::uint64_t limit, std::uint64_t capacity) {
+  const std::uint64_t each = limit / std::max<std::uint64_t>(capacity, 1);
+  return static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(each, 1))) - 1;
+}
+
+}  // namespace
+
+EliasFano::EliasFano(std::uint64_t limit, std::uint64_t capacity)
+    : capacity_(capacity),
+      low_width_(LowWidth(limit, capacity)),
+      low_mask_((std::uint64_t{1} << low_width_) - 1),
+      high_(capacity + (limit >> low_width_) + 1),
+      low_(capacity * low_width_ / 64 + 2, 0) {}
+
+std::optional<std::uint64_t> EliasFano::Find(std::uint64_t number) const {
+  // The numbers with the same high bits are those from `begin` to before `end`.
+  const std::uint64_t high = number >> low_width_;
+  const std::uint64_t low = number & low_mask_;
+  std::uint64_t begin = high == 0 ? 0 : high_.SelectAbsent(high - 1) - (high - 1);
+  const std::uint64_t end = high_.SelectAbsent(high) - high;
+  std::uint64_t last = end;
+  while (begin < last) {
+    const std::uint64_t middle = begin + (last - begin) / 2;
+    if (Low(middle) < low) {
+      begin = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  if (begin == end || Low(begin) != low) return std::nullopt;
+  return begin;
+}
+
+}  // namespace millrace
