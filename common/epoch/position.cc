@@ -30,7 +30,7 @@ std::uint32_t ShardStepsOf(std::uint64_t window, std::uint64_t workers) {
 }
 
 Result<StepArithmetic> StepArithmetic::Create(const StepOptions& options) {
-  const auto& [examples, size, global_size, keep, world_size] = options;
+  const auto& [examples, size, global_size, keep, world_size, unit_rows] = options;
   if (world_size == 0) return InvalidArgument("world size is 0: expected at least 1");
   if (examples > kMaxExamples) {
     return InvalidArgument(fmt::format("an epoch of {} examples is too long: expected at most {}",
@@ -44,6 +44,17 @@ Result<StepArithmetic> StepArithmetic::Create(const StepOptions& options) {
   if (size > kMaxBatch) {
     return InvalidArgument(
         fmt::format("batch size {} is out of range: expected 1 to {}", size, kMaxBatch));
+  }
+  if (unit_rows > 0 && size != 1) {
+    return InvalidArgument(
+        fmt::format("units are batches of up to {} examples, and batch size is {}: expected 1",
+                    unit_rows, size));
+  }
+  if (unit_rows > kMaxBatch) {
+    return InvalidArgument(
+        fmt::format("a batch of up to {} examples is out of range: expected at "
+                    "most {}",
+                    unit_rows, kMaxBatch));
   }
   if (global_size % world_size != 0) {
     return InvalidArgument(

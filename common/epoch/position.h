@@ -1,7 +1,8 @@
-// All arithmetic of steps: which examples of an epoch's order the batch of a rank at a position
-// holds, which position comes next, and where a given example comes. The plan, the dispatcher,
-// workers and consumers all use this class and no other arithmetic. Its specification is
-// docs/protocol.md, "Places".
+// All arithmetic of steps: which units of an epoch's order the batch of a rank at a position holds,
+// which position comes next, and where a given unit comes. A unit is an example, or a whole batch
+// if the pipeline cuts batches by more than their size. The names here are those of examples. The
+// plan, the dispatcher, workers and consumers all use this class and no other arithmetic. Its
+// specification is docs/protocol.md, "Places".
 //
 // Immutable; thread-safe.
 #pragma once
@@ -32,11 +33,12 @@ struct ExampleRange {
 };
 
 struct StepOptions {
-  std::uint64_t examples = 0;     // n, the examples in an epoch
-  std::uint64_t size = 0;         // examples per rank and step; 0 if global_size is given
-  std::uint64_t global_size = 0;  // examples per step over all ranks; 0 if size is given
+  std::uint64_t examples = 0;     // n, the units in an epoch
+  std::uint64_t size = 0;         // units per rank and step; 0 if global_size is given
+  std::uint64_t global_size = 0;  // units per step over all ranks; 0 if size is given
   bool keep = false;              // whether the remainder is kept (remainder: keep) or dropped
   std::uint32_t world_size = 1;
+  std::uint32_t unit_rows = 0;  // the most examples of a unit that is a batch; 0: it is an example
   friend bool operator==(const StepOptions&, const StepOptions&) = default;
 };
 
@@ -58,9 +60,9 @@ class StepArithmetic {
   static constexpr std::uint64_t kMaxExamples = std::uint64_t{1} << 62;  // in one epoch
   static constexpr std::uint64_t kMaxEpoch = std::uint64_t{1} << 62;  // that a session can start at
 
-  /// InvalidArgument if neither or both sizes are given, if a size is out of range (the batch of a
-  /// rank has at most 2^31 - 1 examples), if the world size is 0, or if it does not divide
-  /// global_size. The last message has both numbers.
+  /// InvalidArgument if neither or both sizes are given, if units are batches and size is not 1, if
+  /// a size is out of range (the batch of a rank has at most 2^31 - 1 examples), if the world size
+  /// is 0, or if it does not divide global_size. The last message has both numbers.
   static Result<StepArithmetic> Create(const StepOptions& options);
 
   const StepOptions& options() const { return options_; }
@@ -69,6 +71,10 @@ class StepArithmetic {
   std::uint64_t stride() const { return stride_; }
   /// The examples in a full batch of one rank.
   std::uint64_t batch_size() const { return stride_ / options_.world_size; }
+  /// The most examples of a batch of one rank.
+  std::uint64_t max_batch_rows() const {
+    return options_.unit_rows > 0 ? options_.unit_rows : batch_size();
+  }
 
   /// The position at which a session begins; a step always lies there. If `drop` leaves no step in
   /// the rest of a resumed epoch, this is (e + 1, 0). OutOfRange if example >= n > 0, or beyond

@@ -7,10 +7,10 @@
 #include <fmt/core.h>
 
 #include "common/batch/batch_writer.h"
-#include "common/epoch/permutation.h"
 #include "common/system/mutex.h"
 #include "server/dataset/source.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/selection.h"
 #include "server/pipeline/plan_outline.h"
@@ -27,18 +27,22 @@ class CompiledPlan;
 /// Memory that a thread reuses between batches of one plan.
 class PlanScratch final : public BatchScratch {
  public:
-  PlanScratch(const CompiledPlan* plan, BatchWriter writer, std::unique_ptr<ExampleReader> reader,
-              std::unique_ptr<TensorPlan::Scratch> tensors, std::span<const std::string> parts)
+  PlanScratch(const CompiledPlan* plan, std::unique_ptr<OrderReader> order, BatchWriter writer,
+              std::unique_ptr<ExampleReader> reader, std::unique_ptr<TensorPlan::Scratch> tensors,
+              std::span<const std::string> parts)
       : clock_(parts),
         plan_(plan),
+        order_(std::move(order)),
         writer_(std::move(writer)),
         reader_(std::move(reader)),
         tensors_(std::move(tensors)) {}
 
   const CompiledPlan* plan() const { return plan_; }
+  OrderReader& order() { return *order_; }
   BatchWriter& writer() { return writer_; }
   ExampleReader& reader() { return *reader_; }
   TensorPlan::Scratch& tensors() { return *tensors_; }
+  std::vector<OrderRow>& rows() { return rows_; }
   std::vector<ExampleId>& examples() { return examples_; }
   StageClock& clock() { return clock_; }
 
@@ -48,23 +52,27 @@ class PlanScratch final : public BatchScratch {
  private:
   StageClock clock_;
   const CompiledPlan* plan_;
+  std::unique_ptr<OrderReader> order_;
   BatchWriter writer_;
   std::unique_ptr<ExampleReader> reader_;
   std::unique_ptr<TensorPlan::Scratch> tensors_;  // null if the plan computes none
+  std::vector<OrderRow> rows_;
   std::vector<ExampleId> examples_;
 };
 
 class CompiledPlan final : public Plan {
  public:
   CompiledPlan(const PlanParts& parts, Fingerprint fingerprint, Fingerprint order_fingerprint,
-               std::shared_ptr<const Source> source, Selection selection,
-               std::shared_ptr<const TensorPlan> computed, std::shared_ptr<BufferMemory> memory)
-      : shuffle_seed_(parts.Get<ShufflePart>().seed),
-        source_(std::move(source)),
+               std::shared_ptr<const Source> source, std::shared_ptr<const Selection> selection,
+               PlannedOrder order, std::shared_ptr<const TensorPlan> computed,
+               std::shared_ptr<BufferMemory> memory)
+      : source_(std::move(source)),
         selection_(std::move(selection)),
+        counts_(CountsOf(*selection_, order)),
+        order_(std::move(order)),
         computed_(std::move(computed)),
         outline_({fingerprint, order_fingerprint, OutlineStatic(*source_)}, *source_,
-                 computed_.get(), parts.Get<BatchPart>(), selection_.size()),
+                 computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order)),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
   const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }
@@ -76,10 +84,10 @@ class CompiledPlan final : public Plan {
   }
   const TensorPlan* computed() const override { return computed_.get(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
-  const PlanCounts& counts() const override { return selection_.counts(); }
+  const PlanCounts& counts() const override { return counts_; }
   const Source* source() const override { return source_.get(); }
   std::uint32_t SplitLabel(ExampleId example) const override {
-    return selection_.split().Of(*source_, example);
+    return selection_->split().Of(*source_, example);
   }
 
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
@@ -92,16 +100,15 @@ class CompiledPlan final : public Plan {
   std::shared_ptr<const std::string> static_bytes() const override;
   const std::string& static_digest() const override { return outline_.static_digest(); }
 
-  ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const override {
-    return selection_.At(shuffle_seed_ ? Order(epoch)(place) : place);
+  const PlannedOrder& planned_order() const override { return order_; }
+  std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const override;
+  bool Selects(ExampleId example) const override {
+    const std::optional<std::uint64_t> row = selection_->RankOf(example);
+    return row && order_.order->HasRow({*row, 0});
   }
-  std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const override {
-    const std::optional<std::uint64_t> rank = selection_.RankOf(example);
-    if (!rank) return kNoPlace;
-    return shuffle_seed_ ? Order(epoch).Inverse(*rank) : *rank;
-  }
+  ExamplePlaces PlacesOf(std::uint64_t epoch, ExampleId example) const override;
 
-  Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
+  Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange units,
                                                    BatchScratch& scratch) const override;
   Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                      BatchScratch& scratch) const override;
@@ -109,18 +116,24 @@ class CompiledPlan final : public Plan {
     return BatchWriter::Create(source_->tensors(), expand(), pool_);
   }
   std::unique_ptr<BatchScratch> NewScratch() const override {
+    auto order = order_.order->NewReader();
     if (computed_ == nullptr) {
-      return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewReader(), nullptr,
+      return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
+                                           source_->NewReader(), nullptr,
                                            std::span<const std::string>());
     }
-    return std::make_unique<PlanScratch>(this, *MakeWriter(), source_->NewReader(),
-                                         computed_->NewScratch(), computed_->parts());
+    return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
+                                         source_->NewReader(), computed_->NewScratch(),
+                                         computed_->parts());
   }
 
  private:
-  Permutation Order(std::uint64_t epoch) const {
-    return Permutation(static_cast<std::uint64_t>(*shuffle_seed_), epoch, selection_.size());
+  static PlanCounts CountsOf(const Selection& selection, const PlannedOrder& order) {
+    PlanCounts counts = selection.counts();
+    counts.above = order.above;
+    return counts;
   }
+  static StepOptions StepsOf(const BatchPart& batch, const Order& order);
   /// Appends examples to a batch begun in the scratch, and seals it. Fails if the source
   /// is no longer intact after the last read.
   Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
@@ -128,15 +141,49 @@ class CompiledPlan final : public Plan {
   Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
                                                       std::span<const ExampleId> examples) const;
 
-  const std::optional<std::int64_t> shuffle_seed_;
   const std::shared_ptr<const Source> source_;
-  const Selection selection_;
+  const std::shared_ptr<const Selection> selection_;
+  const PlanCounts counts_;
+  const PlannedOrder order_;
   const std::shared_ptr<const TensorPlan> computed_;  // null: the source's tensors travel
   const PlanOutline outline_;
   mutable Mutex mutex_;
   mutable std::weak_ptr<const std::string> static_bytes_ MILLRACE_GUARDED_BY(mutex_);
   mutable BufferPool pool_;
 };
+
+StepOptions CompiledPlan::StepsOf(const BatchPart& batch, const Order& order) {
+  StepOptions steps;
+  steps.examples = order.units();
+  steps.keep = batch.keep;
+  if (order.unit_is_batch()) {
+    steps.size = 1;
+    steps.unit_rows = order.max_rows();
+  } else {
+    steps.size = batch.size;
+    steps.global_size = batch.global_size;
+  }
+  return steps;
+}
+
+std::vector<ExampleId> CompiledPlan::ExamplesOf(std::uint64_t epoch, ExampleRange units) const {
+  std::vector<OrderRow> rows;
+  order_.order->NewReader()->Rows(epoch, units, rows);
+  std::vector<ExampleId> examples;
+  for (const OrderRow& row : rows) examples.push_back(selection_->At(row.row));
+  return examples;
+}
+
+ExamplePlaces CompiledPlan::PlacesOf(std::uint64_t epoch, ExampleId example) const {
+  using enum ExamplePlaces::Absence;
+  const std::optional<std::uint64_t> row = selection_->RankOf(example);
+  if (!row) return {{}, kFiltered};
+  ExamplePlaces found;
+  order_.order->NewReader()->Places(epoch, {*row, 0}, found.places);
+  if (!found.places.empty()) return found;
+  found.why = order_.order->HasRow({*row, 0}) ? kCut : kAbove;
+  return found;
+}
 
 std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
   // Others that ask meanwhile wait, and then get the same bytes.
@@ -173,29 +220,24 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epoch,
-                                                               ExampleRange range,
+                                                               ExampleRange units,
                                                                BatchScratch& scratch) const {
-  const std::uint64_t n = selection_.size();
-  if (range.first > n || range.count > n - range.first) {
-    return OutOfRange(fmt::format("places {} to {} of an epoch: it has {} examples", range.first,
-                                  range.first + range.count, n));
+  const std::uint64_t n = order_.order->units();
+  if (units.first > n || units.count > n - units.first) {
+    return OutOfRange(fmt::format("places {} to {} of an epoch: it has {} {}", units.first,
+                                  units.first + units.count, n,
+                                  order_.order->unit_is_batch() ? "batches" : "examples"));
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin(TimedStage::kShuffle);
-  own.writer().Begin(fingerprint(), epoch, range.first, range.count);
+  std::vector<OrderRow>& rows = own.rows();
+  rows.clear();
+  own.order().Rows(epoch, units, rows);
   std::vector<ExampleId>& examples = own.examples();
   examples.clear();
-  if (shuffle_seed_) {
-    const Permutation order = Order(epoch);
-    for (std::uint64_t row = 0; row < range.count; ++row) {
-      examples.push_back(selection_.At(order(range.first + row)));
-    }
-  } else {
-    for (std::uint64_t row = 0; row < range.count; ++row) {
-      examples.push_back(selection_.At(range.first + row));
-    }
-  }
+  for (const OrderRow& row : rows) examples.push_back(selection_->At(row.row));
+  own.writer().Begin(fingerprint(), epoch, units.first, static_cast<std::uint32_t>(rows.size()));
   own.clock().Next(TimedStage::kClosure);
   return Build(own, examples);
 }
@@ -249,8 +291,11 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
     return InvalidArgument(fmt::format("the pipeline draws from '{}', but the source is '{}'",
                                        wanted, source->name()));
   }
-  MILLRACE_ASSIGN_OR_RETURN(Selection selection, Selection::Make(*source, parts.Get<SplitPart>(),
-                                                                 parts.Get<FilterPart>()));
+  MILLRACE_ASSIGN_OR_RETURN(Selection selected, Selection::Make(*source, parts.Get<SplitPart>(),
+                                                                parts.Get<FilterPart>()));
+  auto selection = std::make_shared<const Selection>(std::move(selected));
+  Result<PlannedOrder> order = MakeOrder(source, selection, parts);
+  if (!order.ok()) return AtKey(parts, order.status());
   std::shared_ptr<const TensorPlan> computed;
   if (const auto& tensors = parts.Get<TensorsPart>(); !tensors.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(computed, TensorPlan::Compile(tensors, source->tensors(),
@@ -259,7 +304,8 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
   const Digest128 dataset = source->digest();
   auto plan = std::make_shared<const CompiledPlan>(
       parts, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
-      std::move(source), std::move(selection), std::move(computed), std::move(memory));
+      std::move(source), std::move(selection), *std::move(order), std::move(computed),
+      std::move(memory));
   // Makes sure that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeWriter().status());
   MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());

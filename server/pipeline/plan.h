@@ -1,4 +1,4 @@
-// A plan: pipeline, index and seed, compiled. It builds any batch from (epoch, range of the order)
+// A plan: pipeline, index and seed, compiled. It builds any batch from (epoch, units of the order)
 // alone.
 //
 // Immutable after Compile; thread-safe. The caller provides scratch space, one for each thread.
@@ -16,6 +16,7 @@
 #include "common/batch/layout/layout.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
+#include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/selection.h"
 
 namespace millrace {
@@ -27,6 +28,18 @@ class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
 class TensorPlan;   // server/pipeline/tensor_plan.h
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
+
+/// Where an example comes in an epoch.
+struct ExamplePlaces {
+  enum class Absence : std::uint8_t {
+    kNone,      // it comes
+    kFiltered,  // in no epoch: the split or a filter leaves it out
+    kAbove,     // in no epoch: no bucket holds its value
+    kCut,       // not in this epoch: `remainder: drop` leaves its place out
+  };
+  std::vector<UnitRow> places;
+  Absence why = Absence::kNone;
+};
 
 /// Memory that a thread reuses between the batches of one plan. Not thread-safe, except stage().
 class BatchScratch {
@@ -74,7 +87,7 @@ class Plan {
   /// The split label of an example. REQUIRES: the source has the example.
   virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
-  /// The step arithmetic for a world size: number of examples, step size and remainder.
+  /// The step arithmetic for a world size: number of units, step size and remainder.
   virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
   /// Everything that Welcome says, for a world size.
   virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
@@ -85,19 +98,23 @@ class Plan {
   virtual std::shared_ptr<const std::string> static_bytes() const = 0;
   virtual const std::string& static_digest() const = 0;
 
-  /// ExampleAt gives the example at a place of an epoch's order. PlaceOf gives the place of an
-  /// example, or kNoPlace if the plan does not select it. Both take O(1), apart from the rank in
-  /// the selection.
-  static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
-  virtual ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const = 0;
-  virtual std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const = 0;
+  /// The order of an epoch, and how it came about.
+  virtual const PlannedOrder& planned_order() const = 0;
+  /// The examples of consecutive units of an epoch, in order. REQUIRES: the epoch has the units.
+  virtual std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const = 0;
+  /// Whether epochs may have an example: the split, the filters and the buckets do not leave it
+  /// out.
+  virtual bool Selects(ExampleId example) const = 0;
+  /// Every place at which an example comes in an epoch, ascending, or why there is none. Takes O(1)
+  /// for each place, apart from the rank in the selection.
+  virtual ExamplePlaces PlacesOf(std::uint64_t epoch, ExampleId example) const = 0;
 
   /// Frees memory that is kept for later batches and not in use.
   virtual void TrimMemory() const {}
 
-  /// Builds the batch of the places [range.first, …) of an epoch. OutOfRange beyond the epoch;
+  /// Builds the batch of the units [units.first, …) of an epoch. OutOfRange beyond the epoch;
   /// DataLoss that names the file if its data are damaged.
-  virtual Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
+  virtual Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange units,
                                                            BatchScratch& scratch) const = 0;
   /// The same for examples given by id, in that order. For tools (`millrace batch --example`,
   /// `millrace digest`).

@@ -16,13 +16,9 @@
 namespace millrace {
 
 PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
-                         const BatchPart& batch, std::uint64_t examples)
+                         const StepOptions& steps)
     : identity_(std::move(identity)),
-      steps_{.examples = examples,
-             .size = batch.size,
-             .global_size = batch.global_size,
-             .keep = batch.keep,
-             .world_size = 1},
+      steps_(steps),
       max_example_bytes_(computed == nullptr
                              ? source.max_example_bytes()
                              : computed->MaxExampleBytes(source.max_example_bytes())) {
@@ -60,7 +56,7 @@ Result<v1::Spec> PlanOutline::Spec(std::uint32_t world_size) const {
   spec.set_steps_per_epoch(steps.StepsFrom(0));
   spec.set_left_out_per_epoch(steps.LeftOut());
   std::uint64_t batch_bytes = 0;
-  if (__builtin_mul_overflow(max_example_bytes_, steps.batch_size(), &batch_bytes)) {
+  if (__builtin_mul_overflow(max_example_bytes_, steps.max_batch_rows(), &batch_bytes)) {
     batch_bytes = std::numeric_limits<std::uint64_t>::max();
   }
   spec.set_max_batch_bytes(batch_bytes);

@@ -12,7 +12,6 @@
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/static_data.h"
 
 namespace millrace {
@@ -28,10 +27,10 @@ struct PlanIdentity {
 
 class PlanOutline {
  public:
-  /// `computed`: null if the source's tensors are delivered. `examples`: number of examples in an
-  /// epoch. Neither source nor tensors are kept.
+  /// `computed`: null if the source's tensors are delivered. `steps`: for a world size of 1.
+  /// Neither source nor tensors are kept.
   PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
-              const BatchPart& batch, std::uint64_t examples);
+              const StepOptions& steps);
 
   const Fingerprint& fingerprint() const { return identity_.fingerprint; }
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }

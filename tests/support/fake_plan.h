@@ -54,10 +54,16 @@ class FakePlan final : public Plan {
   }
   std::shared_ptr<const std::string> static_bytes() const override { return static_bytes_; }
   const std::string& static_digest() const override { return static_digest_; }
-  ExampleId ExampleAt(std::uint64_t, std::uint64_t place) const override {
-    return ExampleId(place);
+  const PlannedOrder& planned_order() const override { return order_; }
+  std::vector<ExampleId> ExamplesOf(std::uint64_t, ExampleRange units) const override {
+    std::vector<ExampleId> examples;
+    for (std::uint64_t i = 0; i < units.count; ++i) examples.emplace_back(units.first + i);
+    return examples;
   }
-  std::uint64_t PlaceOf(std::uint64_t, ExampleId example) const override { return example.value(); }
+  bool Selects(ExampleId example) const override { return example.value() < steps_.examples; }
+  ExamplePlaces PlacesOf(std::uint64_t, ExampleId example) const override {
+    return {{{example.value(), 0}}};
+  }
 
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
                                                    BatchScratch& scratch) const override {
@@ -106,6 +112,7 @@ class FakePlan final : public Plan {
   };
 
   const StepOptions steps_;
+  PlannedOrder order_;  // none
   Fingerprint fingerprint_;
   std::vector<TensorSpec> tensors_;
   ExpandSpec expand_;

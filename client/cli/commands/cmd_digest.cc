@@ -102,7 +102,7 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
       return PrintLine(Dump(line));
     };
     progress.Add(1);
-    if (plan.PlaceOf(0, id) == Plan::kNoPlace) {
+    if (!plan.Selects(id)) {
       MILLRACE_RETURN_IF_ERROR(print_dropped("filtered"));
       continue;
     }

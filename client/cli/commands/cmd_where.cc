@@ -52,6 +52,12 @@ Result<Epochs> ParseEpochs(const std::string& text) {
 
 /// Says why no epoch has the example.
 std::string WhyNot(const Plan& plan, ExampleId id) {
+  if (plan.PlacesOf(0, id).why == ExamplePlaces::Absence::kAbove) {
+    return fmt::format(
+        "example {} is in no epoch of this pipeline: its value is above all buckets, and "
+        "batch.bucket.above: drop leaves it out",
+        id.value());
+  }
   return fmt::format(
       "example {} is in no epoch of this pipeline: its split label is {}; either split.take does "
       "not name this label, or a filter leaves the example out",
@@ -73,6 +79,25 @@ std::string WhyDropped(const PackedBatch& batch, ExampleId id, const DropReasonN
   return {};
 }
 
+/// Prints where an example comes in an epoch whose steps begin at `begin`.
+Status PrintPlace(const Plan& plan, const StepArithmetic& steps, Position begin, ExampleId id,
+                  const UnitRow& place, BatchScratch& scratch) {
+  const std::optional<Location> at = steps.Locate(place.unit, begin);
+  if (!at) {
+    return PrintLine(fmt::format("{:>8} {} (place {})", begin.epoch,
+                                 place.unit < begin.example
+                                     ? "not: it lies before the position given"
+                                     : "not: `remainder: drop` leaves it out",
+                                 place.unit));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      const auto batch,
+      plan.Batch(begin.epoch, steps.RankExamples(at->position, at->rank), scratch));
+  return PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step,
+                               at->rank, RowIn(*batch, id), at->position.example, place.unit,
+                               WhyDropped(*batch, id, plan.source()->drop_reasons())));
+}
+
 Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
@@ -84,7 +109,7 @@ Status RunWhere(const WhereOptions& options) {
                                   id.value(), plan->source()->examples()));
   }
   MILLRACE_ASSIGN_OR_RETURN(Position begin, StepsBegin(steps, options.from, epochs.first));
-  if (plan->PlaceOf(epochs.first, id) == Plan::kNoPlace) return NotFound(WhyNot(*plan, id));
+  if (!plan->Selects(id)) return NotFound(WhyNot(*plan, id));
 
   const ExampleDescription description = plan->source()->Describe(id);
   std::string line = fmt::format("example {}: {}", id.value(), description.title);
@@ -98,23 +123,13 @@ Status RunWhere(const WhereOptions& options) {
                                                  "step", "rank", "row", "position", "place")));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   for (; begin.epoch <= epochs.last; begin = {begin.epoch + 1, 0}) {
-    const std::uint64_t place = plan->PlaceOf(begin.epoch, id);
-    const std::optional<Location> at = steps.Locate(place, begin);
-    if (!at) {
-      MILLRACE_RETURN_IF_ERROR(
-          PrintLine(fmt::format("{:>8} {} (place {})", begin.epoch,
-                                place < begin.example ? "not: it lies before the position given"
-                                                      : "not: `remainder: drop` leaves it out",
-                                place)));
-      continue;
+    const ExamplePlaces found = plan->PlacesOf(begin.epoch, id);
+    for (const UnitRow& place : found.places) {
+      MILLRACE_RETURN_IF_ERROR(PrintPlace(*plan, steps, begin, id, place, *scratch));
     }
-    MILLRACE_ASSIGN_OR_RETURN(
-        const auto batch,
-        plan->Batch(begin.epoch, steps.RankExamples(at->position, at->rank), *scratch));
-    const std::string row = RowIn(*batch, id);
-    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
-        "{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step, at->rank, row,
-        at->position.example, place, WhyDropped(*batch, id, plan->source()->drop_reasons()))));
+    if (!found.places.empty()) continue;
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>8} not: `remainder: drop` leaves it out", begin.epoch)));
   }
   return OkStatus();
 }

@@ -131,8 +131,9 @@ std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
 Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(world_size));
   std::string text =
-      fmt::format("steps          {} an epoch at world size {}, {} examples a step, {} left out\n",
-                  steps.StepsFrom(0), world_size, steps.stride(), steps.LeftOut());
+      fmt::format("steps          {} an epoch at world size {}, {} {} a step, {} left out\n",
+                  steps.StepsFrom(0), world_size, steps.stride(),
+                  steps.options().unit_rows > 0 ? "batches" : "examples", steps.LeftOut());
   const Result<Position> start = steps.Start({});
   if (!start.ok()) return text + fmt::format("  no start     {}\n", start.status().message());
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
@@ -145,14 +146,16 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
 }  // namespace
 
 std::vector<ExampleId> SampleOf(const Plan& plan, std::uint64_t wanted) {
-  const std::uint64_t all = plan.counts().selected;
+  const std::uint64_t all = plan.planned_order().order->units();
   const std::uint64_t size = wanted == 0 ? all : std::min(wanted, all);
   std::vector<ExampleId> ids;
   for (std::uint64_t i = 0; i < size; ++i) {
     const double share = static_cast<double>(i) / static_cast<double>(size);
-    const std::uint64_t place =
+    const std::uint64_t unit =
         size == all ? i : static_cast<std::uint64_t>(share * static_cast<double>(all));
-    ids.push_back(plan.ExampleAt(0, place));
+    const std::vector<ExampleId> examples = plan.ExamplesOf(0, {unit, 1});
+    // One of each unit is enough for a sample.
+    ids.insert(ids.end(), examples.begin(), wanted == 0 ? examples.end() : examples.begin() + 1);
   }
   return ids;
 }

@@ -56,7 +56,7 @@ class PlanReader final : public Reader {
   /// True if every epoch has the example: its part of the split is taken, and no filter leaves the
   /// example out.
   bool Selects(std::uint64_t id) const {
-    return Local().plan().PlaceOf(0, Checked(id)) != Plan::kNoPlace;
+    return Local().plan().Selects(Checked(id));
   }
   using Reader::SpineLabels;
 

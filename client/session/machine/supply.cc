@@ -17,6 +17,14 @@ namespace {
 // the window.
 constexpr std::uint64_t kCompared = 64;
 
+/// Whether a batch that says to hold `got` may be that of the planned units.
+bool HasUnits(const RankSteps& steps, ExampleRange planned, ExampleRange got) {
+  const std::uint32_t unit_rows = steps.arithmetic().options().unit_rows;
+  if (unit_rows == 0) return got == planned;
+  // The header counts examples, which the unit alone knows.
+  return got.first == planned.first && got.count <= std::uint64_t{planned.count} * unit_rows;
+}
+
 }  // namespace
 
 bool Supply::OnLeases(const v1::AttachResponse& message) {
@@ -204,7 +212,7 @@ Verdict Supply::OnArrival(WorkerLink& link, const Arrival& arrival, Time now) {
       known ? attach_.steps().Examples(attach_.steps().Index(arrival.at)) : ExampleRange{};
   const ExampleRange got{arrival.first_example, arrival.planned_examples};
   if (!known || arrival.fingerprint != attach_.admission()->fingerprint ||
-      arrival.epoch != arrival.at.epoch || got != planned) {
+      arrival.epoch != arrival.at.epoch || !HasUnits(attach_.steps(), planned, got)) {
     Fail(link,
          DataLoss(fmt::format(
              "a batch said to be that at {} is of plan {}, epoch {} and {} examples from place "

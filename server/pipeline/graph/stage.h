@@ -115,6 +115,10 @@ struct StageType {
   bool in_order = true;
   /// Parameters of a later format: they are refused as not yet supported.
   std::vector<std::string> reserved = {};
+  /// Groups of parameters. The group `bucket` of `batch` has the parameters whose names begin with
+  /// "bucket."; they are written `batch: {bucket: {by: …}}`, or `batch.bucket.by=…`. The value null
+  /// stands for none of them.
+  std::vector<std::string> groups = {};
 };
 
 /// A stage that goes into a table before the stage named `before`. If the table has a stage of the

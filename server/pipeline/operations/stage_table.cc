@@ -19,6 +19,7 @@ namespace millrace {
   STAGE(ClosureStage)          \
   STAGE(EdgesStage)            \
   STAGE(BatchStage)            \
+  STAGE(BalanceStage)          \
   STAGE(ExcludeStage)
 
 #define MILLRACE_DECLARE(stage) StageType stage();

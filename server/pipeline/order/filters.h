@@ -11,8 +11,8 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/expr/expression.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/order/column_expression.h"
 #include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
@@ -29,14 +29,9 @@ class Filters {
   bool empty() const {
     return columns_.empty() && part_->predicates.empty() && part_->where.empty();
   }
-  /// Memory for Where; one for each thread.
-  struct Scratch {
-    std::vector<std::uint64_t> expression;  // words, so that values are aligned
-    std::vector<std::byte> results;
-  };
   /// Sets passes[i] to whether the expression is not 0 for example i. `values[c]` has, for each of
   /// them, its value in the c-th of columns().
-  void Where(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
+  void Where(std::span<const std::vector<std::int64_t>> values, ColumnExpression::Scratch& scratch,
              std::span<std::uint8_t> passes) const;
   /// Whether an example passes every condition and predicate, the expression aside. `values[c][i]`
   /// is its value in the c-th of columns().
@@ -49,7 +44,7 @@ class Filters {
   const Source* source_;
   const FilterPart* part_;
   std::vector<std::size_t> columns_;
-  std::optional<Expression> where_;
+  std::optional<ColumnExpression> where_;
 };
 
 }  // namespace millrace

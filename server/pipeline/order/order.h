@@ -54,6 +54,9 @@ class Order {
   virtual bool unit_is_batch() const = 0;
   /// The most rows that a unit has.
   virtual std::uint32_t max_rows() const { return 1; }
+  /// Whether some epoch may have the row. It does not if it is in no bucket. REQUIRES: a selected
+  /// row.
+  virtual bool HasRow(OrderRow /*row*/) const { return true; }
   virtual std::unique_ptr<OrderReader> NewReader() const = 0;
 };
 

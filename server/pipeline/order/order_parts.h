@@ -40,13 +40,35 @@ struct FilterPart {
 
 struct ShufflePart {
   std::optional<std::int64_t> seed;  // absent: examples come in index order
+  std::uint64_t block = 0;           // neighbours that stay in one block; 0: no blocks
+  std::uint64_t window = 16;         // blocks whose examples are mixed
 };
 
-/// How an epoch becomes steps. Exactly one of the two sizes is given; the other is 0.
+/// Batches of examples with values between two bounds. Either bounds or count is given, and either
+/// budget or size.
+struct BucketPart {
+  std::string by;                     // a column, or an expression over columns
+  std::vector<std::uint64_t> bounds;  // ascending
+  std::uint64_t count = 0;            // of bounds, to be chosen; 0: they are given
+  std::uint64_t budget = 0;           // a batch's rows times its bound, at most; 0: size is given
+  std::uint64_t size = 0;             // rows of a batch
+  std::uint64_t max_size = 0;         // rows of a batch, at most; 0: no limit
+  std::uint64_t together = 1;         // batches of a bucket that stay side by side
+  bool drop_above = false;            // leaves out what no bucket holds, in place of an error
+};
+
+/// How an epoch becomes steps. Exactly one of size, global_size and bucket is given.
 struct BatchPart {
-  std::uint64_t size = 0;         // per rank
-  std::uint64_t global_size = 0;  // per step over all ranks
-  bool keep = false;              // true for `remainder: keep`
+  std::uint64_t size = 0;            // per rank; 0: not given
+  std::uint64_t global_size = 0;     // per step over all ranks; 0: not given
+  std::optional<BucketPart> bucket;  // a batch's examples are of one bucket
+  bool keep = false;                 // true for `remainder: keep`
+};
+
+/// Deals the examples of some batches anew, so that their sums are about equal.
+struct BalancePart {
+  std::string by;            // a column, or an expression over columns; empty: no balance
+  std::uint64_t group = 64;  // batches that share their examples
 };
 
 /// Examples that keep their places in an epoch, but are dropped there.

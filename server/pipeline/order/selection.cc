@@ -54,7 +54,7 @@ Result<Selection> Selection::Make(const Source& source, const SplitPart& split_p
   }
   RankedBitmap selected(examples);
   SplitLabels::Reader label_of(selection.split_);
-  Filters::Scratch scratch;
+  ColumnExpression::Scratch scratch;
   std::vector<std::uint8_t> passes(std::min(examples, kChunk));
   // The values of a chunk: the columns of the filters, then the one that decides labels.
   std::vector<std::vector<std::int64_t>> values(filters.columns().size() + 1);

@@ -1,5 +1,5 @@
-// The examples of an epoch: those that have a wanted label and pass the filters, in the order of
-// their ids. A selection takes 1.2 bits for each example of the source, and no memory if every
+// The selected examples: those that have a wanted label and pass the filters, in the order of their
+// ids. A selection takes 1.2 bits for each example of the source, and no memory if every
 // example is selected.
 //
 // Immutable; thread-safe.
@@ -23,7 +23,8 @@ struct PlanCounts {
   std::uint64_t source_examples = 0;              // all ids of the source
   std::vector<std::uint64_t> examples_per_split;  // by label
   std::uint64_t filtered = 0;                     // left out by filters, among the wanted labels
-  std::uint64_t selected = 0;                     // in each epoch
+  std::uint64_t selected = 0;                     // all others
+  std::uint64_t above = 0;                        // selected, but in no epoch: no bucket holds them
 };
 
 class Selection {
@@ -34,11 +35,13 @@ class Selection {
                                 const FilterPart& filter);
 
   const PlanCounts& counts() const { return counts_; }
-  /// Number of examples in an epoch.
+  /// Number of selected examples.
   std::uint64_t size() const { return counts_.selected; }
 
   /// The selected example with this rank. REQUIRES: rank < size().
   ExampleId At(std::uint64_t rank) const { return ExampleId(all_ ? rank : selected_.Select(rank)); }
+  /// Whether an example is selected. REQUIRES: the source has it.
+  bool Has(ExampleId example) const { return all_ || selected_.Test(example.value()); }
   /// The rank of an example; nothing if it is not selected.
   std::optional<std::uint64_t> RankOf(ExampleId example) const;
 

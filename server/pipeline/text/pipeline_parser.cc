@@ -14,8 +14,8 @@ namespace millrace {
 namespace {
 
 /// Top-level keys that only a later format has.
-constexpr std::array<std::string_view, 7> kReserved = {"branches", "map",   "cache", "select",
-                                                       "balance",  "chunk", "repeat"};
+constexpr std::array<std::string_view, 6> kReserved = {"branches", "map",   "cache",
+                                                       "select",   "chunk", "repeat"};
 
 bool IsReserved(const StageTable& table, std::string_view stage, std::string_view parameter) {
   const StageType* type = table.Find(stage);
@@ -24,10 +24,29 @@ bool IsReserved(const StageTable& table, std::string_view stage, std::string_vie
   return std::find(type->reserved.begin(), type->reserved.end(), parameter) != type->reserved.end();
 }
 
-std::vector<std::string> ParameterNames(const StageType& stage) {
-  std::vector<std::string> names;
-  for (const Parameter& parameter : stage.parameters) names.push_back(parameter.name);
-  return names;
+/// The keys of a stage: its groups, and its other parameters.
+std::vector<std::string> KeysOf(const StageType& stage) {
+  std::vector<std::string> keys;
+  for (const Parameter& parameter : stage.parameters) {
+    std::string key = parameter.name.substr(0, parameter.name.find('.'));
+    if (keys.empty() || keys.back() != key) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+/// The names of a group's parameters, without the group.
+std::vector<std::string> KeysOf(const StageType& stage, const std::string& group) {
+  std::vector<std::string> keys;
+  for (const Parameter& parameter : stage.parameters) {
+    if (parameter.name.starts_with(group + ".")) {
+      keys.push_back(parameter.name.substr(group.size() + 1));
+    }
+  }
+  return keys;
+}
+
+bool IsGroup(const StageType& stage, std::string_view name) {
+  return std::find(stage.groups.begin(), stage.groups.end(), name) != stage.groups.end();
 }
 
 const Parameter* FindParameter(const StageType& stage, std::string_view name) {
@@ -206,17 +225,16 @@ Status PipelineParser::ApplyStage(TextLayer& layer, const StageType& stage, cons
           entry.mark,
           fmt::format("{} has no value; expected a map with the keys {}, {{}} for their "
                       "defaults, or null for no such stage",
-                      stage.name, fmt::join(ParameterNames(stage), ", ")));
+                      stage.name, fmt::join(KeysOf(stage), ", ")));
     }
     MILLRACE_RETURN_IF_ERROR(layer.Claim(stage.name, entry.mark));
     state.stages[stage.name] = {false, layer.At(entry.mark), {}};
     return OkStatus();
   }
   if (entry.value->kind != YamlNode::Kind::kMap) {
-    return layer.Error(
-        entry.value->mark,
-        fmt::format("{}: expected a map with the keys {}, got {}", stage.name,
-                    fmt::join(ParameterNames(stage), ", "), entry.value->Describe()));
+    return layer.Error(entry.value->mark,
+                       fmt::format("{}: expected a map with the keys {}, got {}", stage.name,
+                                   fmt::join(KeysOf(stage), ", "), entry.value->Describe()));
   }
   state.stages[stage.name].present = true;
   state.stages[stage.name].origin = layer.At(entry.mark);
@@ -232,18 +250,50 @@ Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
   if (IsReserved(table_, stage.name, name)) {
     return layer.Error(entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
   }
+  if (IsGroup(stage, name)) return ApplyGroup(layer, stage, std::string(name), entry, state);
   const Parameter* parameter = FindParameter(stage, name);
   const bool named = stage.scalar && name == stage.parameters.front().name;
   if (parameter == nullptr || (named && entry.key != stage.name)) {
     if (stage.scalar) return UnknownKey(layer, entry);
-    const std::vector<std::string> known = ParameterNames(stage);
-    return layer.Error(entry.mark,
-                       fmt::format("unknown key '{}.{}'{}; expected one of {}", stage.name, name,
-                                   Suggestion(name, known), fmt::join(known, ", ")));
+    return UnknownParameter(layer, stage, name, entry);
   }
   const std::string key = CanonicalKey(stage, *parameter);
   MILLRACE_RETURN_IF_ERROR(layer.Claim(key, entry.mark));
   return SetParameter(layer, stage, *parameter, entry, state);
+}
+
+Status PipelineParser::UnknownParameter(const TextLayer& layer, const StageType& stage,
+                                        std::string_view name, const YamlEntry& entry) {
+  const auto [group, word] = SplitKey(std::string(name));
+  const bool grouped = IsGroup(stage, group);
+  const std::vector<std::string> known = grouped ? KeysOf(stage, group) : KeysOf(stage);
+  return layer.Error(entry.mark,
+                     fmt::format("unknown key '{}.{}'{}; expected one of {}", stage.name, name,
+                                 Suggestion(grouped ? word : name, known), fmt::join(known, ", ")));
+}
+
+Status PipelineParser::ApplyGroup(TextLayer& layer, const StageType& stage,
+                                  const std::string& group, const YamlEntry& entry,
+                                  State& state) const {
+  const std::string key = fmt::format("{}.{}", stage.name, group);
+  const YamlNode& value = *entry.value;
+  StageState& stage_state = state.stages[stage.name];
+  if (value.kind == YamlNode::Kind::kNull && !value.scalar.empty()) {
+    MILLRACE_RETURN_IF_ERROR(layer.Claim(key, entry.mark));
+    std::erase_if(stage_state.params,
+                  [&](const auto& written) { return written.first.starts_with(group + "."); });
+    return OkStatus();
+  }
+  if (value.kind != YamlNode::Kind::kMap) {
+    return layer.Error(value.mark,
+                       fmt::format("{}: expected a map with the keys {}, or null; got {}", key,
+                                   fmt::join(KeysOf(stage, group), ", "), value.Describe()));
+  }
+  for (const YamlEntry& parameter : value.entries) {
+    MILLRACE_RETURN_IF_ERROR(
+        ApplyParameter(layer, stage, fmt::format("{}.{}", group, parameter.key), parameter, state));
+  }
+  return OkStatus();
 }
 
 Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,

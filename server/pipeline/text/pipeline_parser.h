@@ -66,12 +66,17 @@ class PipelineParser {
                     State& state) const;
   Status ApplyParameter(TextLayer& layer, const StageType& stage, std::string_view name,
                         const YamlEntry& entry, State& state) const;
+  /// Reads `stage: {group: {parameter: value, …}}`, or null for no such parameters.
+  Status ApplyGroup(TextLayer& layer, const StageType& stage, const std::string& group,
+                    const YamlEntry& entry, State& state) const;
   /// Reads `name: {value: other}` for a scalar stage.
   Status ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
                      State& state) const;
   Status SetParameter(TextLayer& layer, const StageType& stage, const Parameter& parameter,
                       const YamlEntry& entry, State& state) const;
   Status UnknownKey(const TextLayer& layer, const YamlEntry& entry) const;
+  static Status UnknownParameter(const TextLayer& layer, const StageType& stage,
+                                 std::string_view name, const YamlEntry& entry);
 
   Result<Pipeline> Finish();
   Result<StageConfig> FinishStage(const StageType& stage, const StageState& state,

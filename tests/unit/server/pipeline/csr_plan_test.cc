@@ -75,7 +75,7 @@ TEST_CASE("delivered batches of a CSR graph are the plain closures of their exam
     std::size_t row = 0;
     std::size_t dropped = 0;
     for (std::uint64_t place = 0; place < 5; ++place) {
-      const ExampleId id = plan->ExampleAt(3, place);
+      const ExampleId id = plan->ExamplesOf(3, {place, 1}).at(0);
       const auto plain = PlainClosure(graph.plain, Wide(graph.csr.roots[id.value()]), options);
       if (!plain) {
         RC_ASSERT((*packed)->info().dropped[dropped++] == (DroppedExample{id, kCsrUnlabelled}));
@@ -149,17 +149,17 @@ TEST_CASE("every example of an epoch has one place, and is found there again", "
   for (const std::uint64_t epoch : {0u, 1u, 17u}) {
     std::vector<bool> met(300, false);
     for (std::uint64_t place = 0; place < n; ++place) {
-      const ExampleId id = plan->ExampleAt(epoch, place);
+      const ExampleId id = plan->ExamplesOf(epoch, {place, 1}).at(0);
       CHECK_FALSE(met[id.value()]);
       met[id.value()] = true;
-      CHECK(plan->PlaceOf(epoch, id) == place);
+      CHECK(plan->PlacesOf(epoch, id).places == std::vector<UnitRow>{{place, 0}});
       CHECK(plan->SplitLabel(id) == 0);
     }
     for (std::uint64_t id = 0; id < 300; ++id) {
-      if (!met[id]) CHECK(plan->PlaceOf(epoch, ExampleId(id)) == Plan::kNoPlace);
+      if (!met[id]) CHECK_FALSE(plan->Selects(ExampleId(id)));
     }
   }
-  CHECK(plan->PlaceOf(0, ExampleId(300)) == Plan::kNoPlace);
+  CHECK(plan->PlacesOf(0, ExampleId(300)).why == ExamplePlaces::Absence::kFiltered);
 }
 
 TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
@@ -169,9 +169,10 @@ TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
   for (const std::uint64_t from : {0u, 30u}) {
     const Position begin{2, from};
     for (std::uint64_t id = 0; id < 101; ++id) {
-      const auto at = steps.Locate(plan->PlaceOf(2, ExampleId(id)), begin);
+      const std::uint64_t place = plan->PlacesOf(2, ExampleId(id)).places.at(0).unit;
+      const auto at = steps.Locate(place, begin);
       if (!at) {
-        CHECK(plan->PlaceOf(2, ExampleId(id)) < from);
+        CHECK(place < from);
         continue;
       }
       const auto batch = plan->Batch(2, steps.RankExamples(at->position, at->rank), *scratch);
@@ -192,7 +193,7 @@ TEST_CASE("a predicate of a further stage leaves examples out of the epoch", "[p
   REQUIRE(plan.ok());
   CHECK((*plan)->counts().selected == 4);
   CHECK((*plan)->counts().filtered == 6);
-  CHECK((*plan)->ExampleAt(0, 2) == ExampleId(6));
+  CHECK((*plan)->ExamplesOf(0, {2, 1}) == std::vector{ExampleId(6)});
 }
 
 TEST_CASE("a scratch says what its time went into, stage by stage", "[plan]") {

@@ -242,7 +242,7 @@ TEST_CASE("an expression over columns leaves examples out", "[graph_plan]") {
     source.ReadColumns(ExampleId(id), wanted);
     const bool passes = degree > 8 && target < 8;
     expected += passes ? 1 : 0;
-    CHECK(((*some)->PlaceOf(0, ExampleId(id)) != Plan::kNoPlace) == passes);
+    CHECK((*some)->Selects(ExampleId(id)) == passes);
   }
   CHECK(expected > 0);
   CHECK(expected < 100);

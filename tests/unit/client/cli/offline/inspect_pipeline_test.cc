@@ -117,7 +117,7 @@ TEST_CASE("a stage that only the tests know selects examples of a real plan", "[
   CHECK((*plan)->counts().source_examples == 2276);
   CHECK((*plan)->counts().selected == 569);
   for (std::uint64_t place = 0; place < 569; ++place) {
-    REQUIRE((*plan)->ExampleAt(0, place) == ExampleId(4 * place));
+    REQUIRE((*plan)->ExamplesOf(0, {place, 1}) == std::vector{ExampleId(4 * place)});
   }
 }
 

@@ -89,10 +89,10 @@ Bounds PlainBounds(const Entries& entries, std::size_t count) {
 TEST_CASE("best bounds are the recorded ones", "[bounds][golden]") {
   std::size_t cases = 0;
   for (const std::string name : {"bounds", "bounds_large"}) {
-    for (const nlohmann::json& one : GoldenOrders(name)) {
-      INFO(one["params"].dump().substr(0, 300));
-      CHECK(BestBounds(HistogramOf(GoldenValues(one["params"])), one["params"]["count"]) ==
-            one["expected"]["bounds"].get<Bounds>());
+    for (const GoldenOrder& one : GoldenOrders(name)) {
+      INFO(one.params.dump().substr(0, 300));
+      CHECK(BestBounds(HistogramOf(GoldenValues(one.params)), one.params["count"]) ==
+            one.expected["bounds"].get<Bounds>());
       ++cases;
     }
   }

@@ -18,7 +18,7 @@ namespace millrace::test {
 namespace {
 
 using ClassBounds = std::vector<std::uint64_t>;
-using RowValues = std::vector<std::int64_t>;
+using ValuesOfRows = std::vector<std::int64_t>;
 
 std::size_t PlainClass(const ClassBounds& bounds, std::int64_t value) {
   return static_cast<std::size_t>(std::count_if(
@@ -27,7 +27,7 @@ std::size_t PlainClass(const ClassBounds& bounds, std::int64_t value) {
 }
 
 /// Both passes, the second one in two pieces.
-Result<Classes> ClassesOf(const ClassBounds& bounds, const RowValues& values) {
+Result<Classes> ClassesOf(const ClassBounds& bounds, const ValuesOfRows& values) {
   ClassCounter counter(bounds);
   counter.Add(values);
   Classes::Builder builder(bounds, counter.counts(), values.size());
@@ -37,7 +37,7 @@ Result<Classes> ClassesOf(const ClassBounds& bounds, const RowValues& values) {
 }
 
 /// Compares all answers with plain lists.
-void CheckClasses(const ClassBounds& bounds, const RowValues& values) {
+void CheckClasses(const ClassBounds& bounds, const ValuesOfRows& values) {
   const Result<Classes> classes = ClassesOf(bounds, values);
   REQUIRE(classes.status() == OkStatus());
   std::vector<std::vector<std::uint64_t>> rows(bounds.size() + 1);
@@ -76,14 +76,14 @@ TEST_CASE("classes have the rows that plain lists have", "[classes]") {
     const auto most = *rc::gen::element<std::int64_t>(1, 5, 60);
     const auto set = *rc::gen::container<std::set<std::uint64_t>>(
         rc::gen::inRange<std::uint64_t>(0, static_cast<std::uint64_t>(most)));
-    const auto values =
-        *rc::gen::scale(20, rc::gen::container<RowValues>(rc::gen::inRange<std::int64_t>(0, most)));
+    const auto values = *rc::gen::scale(
+        20, rc::gen::container<ValuesOfRows>(rc::gen::inRange<std::int64_t>(0, most)));
     CheckClasses({set.begin(), set.end()}, values);
   });
 }
 
 TEST_CASE("classes may be rare, contiguous, empty or all rows", "[classes]") {
-  RowValues values(20'000);
+  ValuesOfRows values(20'000);
   SECTION("a class has three rows") {
     for (const std::size_t row : {0, 12'345, 19'999}) values[row] = 7;
   }
@@ -106,15 +106,15 @@ TEST_CASE("there may be no rows and no classes", "[classes]") {
 
 TEST_CASE("a first pass counts rows with and without a class", "[classes]") {
   ClassCounter counter(ClassBounds{2, 5});
-  counter.Add(RowValues{1, 3, 9, 2, 6});
-  counter.Add(RowValues{0});
+  counter.Add(ValuesOfRows{1, 3, 9, 2, 6});
+  counter.Add(ValuesOfRows{0});
   CHECK(std::vector(counter.counts().begin(), counter.counts().end()) == ClassBounds{3, 1});
   CHECK(counter.above() == 2);
   CHECK(counter.largest() == 9);
 }
 
 TEST_CASE("values that change between the two passes are an error", "[classes]") {
-  const auto build = [](const RowValues& values) {
+  const auto build = [](const ValuesOfRows& values) {
     Classes::Builder builder(ClassBounds{2, 5}, ClassBounds{2, 1}, 4);
     builder.Add(values);
     return std::move(builder).Build().status().code();
@@ -129,12 +129,12 @@ TEST_CASE("values that change between the two passes are an error", "[classes]")
 TEST_CASE("classes have the recorded numbers of rows", "[classes][golden]") {
   std::size_t cases = 0;
   for (const std::string name : {"bucket", "bucket_large"}) {
-    for (const nlohmann::json& one : GoldenOrders(name)) {
-      const nlohmann::json& params = one["params"];
+    for (const GoldenOrder& one : GoldenOrders(name)) {
+      const nlohmann::json& params = one.params;
       INFO(params.dump().substr(0, 300));
-      const RowValues values = GoldenValues(params);
-      const auto bounds = one["expected"]["bounds"].get<ClassBounds>();
-      const auto counts = one["expected"]["counts"].get<ClassBounds>();
+      const ValuesOfRows values = GoldenValues(params);
+      const auto bounds = one.expected["bounds"].get<ClassBounds>();
+      const auto counts = one.expected["counts"].get<ClassBounds>();
       ValueHistogram histogram(params.value("budget", ValueHistogram::kMaxValue));
       histogram.Add(values);
       if (params.contains("count")) CHECK(BestBounds(histogram, params["count"]) == bounds);

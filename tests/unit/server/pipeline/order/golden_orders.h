@@ -51,12 +51,12 @@ inline std::optional<std::uint64_t> NumberIfAny(const Json& params, const char* 
 }
 
 /// The values of a case: a list, or a rule and how many.
-inline std::vector<std::uint64_t> GoldenValues(const Json& params) {
+inline std::vector<std::int64_t> GoldenValues(const Json& params) {
   const Json& values = params["values"];
-  if (values.is_array()) return values.get<std::vector<std::uint64_t>>();
-  const std::uint64_t divisor = values == "rule8" ? 8 : 1;
-  std::vector<std::uint64_t> made;
-  for (std::uint64_t i = 0; i < Number(params["n"]); ++i) {
+  if (values.is_array()) return values.get<std::vector<std::int64_t>>();
+  const std::int64_t divisor = values == "rule8" ? 8 : 1;
+  std::vector<std::int64_t> made;
+  for (std::int64_t i = 0; i < params["n"].get<std::int64_t>(); ++i) {
     made.push_back((200 + (i * i * 7 + i * 13) % 1501) / divisor);
   }
   return made;

@@ -6,8 +6,8 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
   CHECK(
       ErrorOf(Minimal("shufle: {seed: 0}\n")) ==
       "p.yaml:5:1: unknown key 'shufle' (did you mean shuffle?); expected one of dataset, source, "
-      "split, filter, shuffle, closure, edges, features, edge_features, targets, batch, fields, "
-      "exclude, tensors, output, pad, variants");
+      "split, filter, shuffle, closure, edges, features, edge_features, targets, batch, balance, "
+      "fields, exclude, tensors, output, pad, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
         "p.yaml:5:23: unknown key 'closure.ordr' (did you mean order?); expected one of "
         "max_subgraph_size, order, stop_at, stop_at_definitions");
@@ -73,7 +73,8 @@ TEST_CASE("a key written twice is refused", "[pipeline]") {
 TEST_CASE("a stage without a value is refused, for it is no way to leave it out", "[pipeline]") {
   CHECK(
       ErrorOf(Minimal("shuffle:\n")) ==
-      "p.yaml:5:1: shuffle has no value; expected a map with the keys seed, {} for their defaults, "
+      "p.yaml:5:1: shuffle has no value; expected a map with the keys seed, block, window, {} for "
+      "their defaults, "
       "or null for no such stage");
   CHECK(ErrorOf(Minimal("variants:\n  v: {shuffle: }\n")).find("has no value") !=
         std::string::npos);
@@ -137,8 +138,8 @@ TEST_CASE("another format version is refused before anything else", "[pipeline]"
 TEST_CASE("exactly one of size and global_size is required", "[pipeline]") {
   CHECK(
       ErrorOf("millrace: 1\ndataset: d\nsource: definitions\n") ==
-      "p.yaml:1:1: batch: expected batch.size (examples per rank) or batch.global_size (per step), "
-      "got neither");
+      "p.yaml:1:1: batch: expected batch.size (examples per rank), batch.global_size (per step) or "
+      "batch.bucket, got none");
   CHECK(ErrorOf("millrace: 1\ndataset: d\nsource: definitions\nbatch: {remainder: keep}\n")
             .starts_with("p.yaml:4:1: batch: expected batch.size"));
   CHECK(
@@ -166,9 +167,8 @@ TEST_CASE("what a split's method needs and gives is checked", "[pipeline]") {
 }
 
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
-  for (const char* key :
-       {"branches", "map", "cache", "select", "balance", "chunk", "repeat", "batch.budget",
-        "batch.bucket", "batch.short", "shuffle.block", "closure.kind"}) {
+  for (const char* key : {"branches", "map", "cache", "select", "chunk", "repeat", "batch.budget",
+                          "batch.short", "closure.kind"}) {
     CHECK(ErrorOf(Minimal(std::string("variants: {v: {") + key + ": 1}}\n")) ==
           std::string("p.yaml:5:16: ") + key + " is not yet supported");
     CHECK(ErrorOf(Minimal(), "", {std::string(key) + "=1"}) ==
@@ -185,7 +185,7 @@ TEST_CASE("an override's error names the override", "[pipeline]") {
   CHECK(ErrorOf(Minimal(), "", {"batch.sise=4"}) ==
         "override 'batch.sise=4': unknown key 'batch.sise' (did you mean size?); expected one of "
         "size, "
-        "global_size, remainder");
+        "global_size, remainder, bucket");
   CHECK(
       ErrorOf(Minimal(), "", {"batch.global_size=4"})
           .starts_with("override 'batch.global_size=4': batch.global_size: expected batch.size or "

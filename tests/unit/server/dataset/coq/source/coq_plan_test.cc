@@ -416,7 +416,7 @@ TEST_CASE("labels of the split are those that examples were counted by", "[coq]"
   for (std::uint64_t e = 0; e < plan->counts().source_examples; ++e) {
     const std::uint32_t label = plan->SplitLabel(ExampleId(e));
     ++counted[label];
-    REQUIRE((plan->PlaceOf(0, ExampleId(e)) != Plan::kNoPlace) == (label == 1));
+    REQUIRE(plan->Selects(ExampleId(e)) == (label == 1));
   }
   CHECK(counted == plan->counts().examples_per_split);
   CHECK(counted[0] > 0);

@@ -1,0 +1,92 @@
+#include "server/pipeline/order/column_expression.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace millrace {
+namespace {
+
+/// Calls `take` with the results as values of their type.
+template <class Take>
+void WithValues(DType type, const void* results, std::size_t count, const Take& take) {
+  switch (type) {
+    case DType::kBool:
+      return take(std::span(static_cast<const std::uint8_t*>(results), count));
+    case DType::kFloat32:
+      return take(std::span(static_cast<const float*>(results), count));
+    case DType::kFloat64:
+      return take(std::span(static_cast<const double*>(results), count));
+    default:
+      return take(std::span(static_cast<const std::int64_t*>(results), count));
+  }
+}
+
+std::int64_t Integer(double value) {
+  constexpr double kBeyond = 0x1p63;
+  if (std::isnan(value)) return -1;
+  if (value >= kBeyond) return std::numeric_limits<std::int64_t>::max();
+  if (value < -kBeyond) return std::numeric_limits<std::int64_t>::min();
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::string_view text) {
+  std::vector<ExpressionInput> inputs;
+  for (const std::string& column : source.columns()) inputs.push_back({.name = column});
+  Result<Expression> compiled = Expression::Compile(text, inputs);
+  if (!compiled.ok()) {
+    return InvalidArgument(fmt::format("{}; the source has the columns {}",
+                                       compiled.status().message(),
+                                       fmt::join(source.columns(), ", ")));
+  }
+  ColumnExpression expression(*std::move(compiled));
+  for (const ExpressionInput& input : expression.expression_.inputs()) {
+    MILLRACE_ASSIGN_OR_RETURN(const std::size_t column, source.FindColumn(input.name));
+    expression.columns_.push_back(column);
+  }
+  return expression;
+}
+
+void ColumnExpression::Run(std::span<const std::vector<std::int64_t>> values, std::size_t count,
+                           Scratch& scratch) const {
+  std::vector<std::span<const std::byte>> in;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    in.push_back(std::as_bytes(std::span(values[c]).first(count)));
+  }
+  scratch.results.resize(count);
+  scratch.words.resize((expression_.scratch_bytes() + 7) / 8);
+  const std::size_t bytes = count * DTypeSize(expression_.type());
+  expression_.Run(in, {.rows = count}, std::as_writable_bytes(std::span(scratch.words)),
+                  std::as_writable_bytes(std::span(scratch.results)).first(bytes));
+}
+
+void ColumnExpression::Pass(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
+                            std::span<std::uint8_t> passes) const {
+  Run(values, passes.size(), scratch);
+  WithValues(expression_.type(), scratch.results.data(), passes.size(), [&](auto results) {
+    for (std::size_t i = 0; i < passes.size(); ++i) passes[i] = results[i] != 0;
+  });
+}
+
+void ColumnExpression::Integers(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
+                                std::span<std::int64_t> results) const {
+  Run(values, results.size(), scratch);
+  WithValues(expression_.type(), scratch.results.data(), results.size(), [&](auto computed) {
+    using Value = typename decltype(computed)::value_type;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if constexpr (std::is_floating_point_v<Value>) {
+        results[i] = Integer(computed[i]);
+      } else {
+        results[i] = computed[i];
+      }
+    }
+  });
+}
+
+}  // namespace millrace

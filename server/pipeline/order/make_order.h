@@ -1,0 +1,38 @@
+// Makes the order that the parts of a plan ask for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/order/order.h"
+#include "server/pipeline/order/selection.h"
+
+namespace millrace {
+
+/// A bucket of `batch.bucket`, for people.
+struct BucketFacts {
+  std::uint64_t bound = 0;     // the largest value that it holds
+  std::uint64_t examples = 0;  // that have such values
+  std::uint64_t sum = 0;       // of their values
+  std::uint32_t size = 0;      // examples of a batch
+  std::uint64_t batches = 0;   // in an epoch
+};
+
+/// An order and how it came about.
+struct PlannedOrder {
+  std::shared_ptr<const Order> order;
+  std::vector<BucketFacts> buckets;  // none without `batch.bucket`
+  std::uint64_t above = 0;           // selected examples that no bucket holds; in no epoch
+};
+
+/// InvalidArgument or FailedPrecondition that begins with the key if the parts do not fit together
+/// or do not fit the values of the examples.
+Result<PlannedOrder> MakeOrder(const std::shared_ptr<const Source>& source,
+                               const std::shared_ptr<const Selection>& selection,
+                               const PlanParts& parts);
+
+}  // namespace millrace
