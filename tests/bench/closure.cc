@@ -77,9 +77,8 @@ Result<Round> PlainEpoch(const Plan& plan, const CoqDataset& dataset, std::uint6
   std::deque<NodeRef> queue;
   std::vector<std::array<std::uint32_t, 3>> edges;
   Round round;
-  for (std::uint64_t place = 0; place < examples; ++place) {
-    const OutcomeRecord& outcome =
-        index.outcomes()[plan.ExampleAt(epoch, place).value() % index.outcomes().size()];
+  for (const ExampleId id : plan.ExamplesOf(epoch, {0, static_cast<std::uint32_t>(examples)})) {
+    const OutcomeRecord& outcome = index.outcomes()[id.value() % index.outcomes().size()];
     const double began = ThreadCpuSeconds();
     numbers.clear();
     edges.clear();

@@ -121,9 +121,9 @@ class Buckets {
     });
     Add("classes: counting", counting, "s", "adding up", SecondsOfSum());
     const HeapSince heap;
-    Classes::Builder builder(bounds, counter.counts(), options_.examples);
     Result<Classes> classes = Internal("not built");
     const double building = SecondsOf([&] {
+      Classes::Builder builder(bounds, counter.counts(), options_.examples);
       ForPieces(values_, [&](std::span<const std::int64_t> piece) { builder.Add(piece); });
       classes = std::move(builder).Build();
     });
@@ -159,8 +159,8 @@ class Buckets {
   template <bool kChained, class Read, class Select>
   void MeasureSelect(const std::string& name, const Read& read, const Select& select) {
     const double limit = NanosecondsOf<kChained>(options_.calls, checksum_, read);
-    Add(name, NanosecondsOf<kChained>(options_.calls, checksum_, select), "ns",
-        "ns reading an array", limit);
+    Add(name, NanosecondsOf<kChained>(options_.calls, checksum_, select), "ns", "reading an array",
+        limit);
   }
 
   const OrderOptions& options_;

@@ -48,11 +48,13 @@ class SlowPlan final : public Plan {
   Result<v1::Spec> Spec(std::uint32_t world_size) const override { return plan_->Spec(world_size); }
   std::shared_ptr<const std::string> static_bytes() const override { return plan_->static_bytes(); }
   const std::string& static_digest() const override { return plan_->static_digest(); }
-  ExampleId ExampleAt(std::uint64_t epoch, std::uint64_t place) const override {
-    return plan_->ExampleAt(epoch, place);
+  const PlannedOrder& planned_order() const override { return plan_->planned_order(); }
+  std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const override {
+    return plan_->ExamplesOf(epoch, units);
   }
-  std::uint64_t PlaceOf(std::uint64_t epoch, ExampleId example) const override {
-    return plan_->PlaceOf(epoch, example);
+  bool Selects(ExampleId example) const override { return plan_->Selects(example); }
+  ExamplePlaces PlacesOf(std::uint64_t epoch, ExampleId example) const override {
+    return plan_->PlacesOf(epoch, example);
   }
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
                                                    BatchScratch& scratch) const override {

@@ -49,7 +49,9 @@ void CheckClasses(const ClassBounds& bounds, const ValuesOfRows& values) {
     REQUIRE(classes->ClassOf(row) == (has_class ? std::optional(member) : std::nullopt));
     if (has_class) REQUIRE(classes->Find(member.c, row) == member.i);
   }
-  REQUIRE(classes->ClassOf(values.size()) == std::nullopt);
+  for (const std::uint64_t row : {values.size(), std::size_t{1} << 40}) {
+    REQUIRE(classes->ClassOf(row) == std::nullopt);
+  }
   REQUIRE(classes->size() == bounds.size());
   for (std::size_t c = 0; c < bounds.size(); ++c) {
     REQUIRE(classes->count(c) == rows[c].size());
@@ -76,8 +78,8 @@ TEST_CASE("classes have the rows that plain lists have", "[classes]") {
     const auto most = *rc::gen::element<std::int64_t>(1, 5, 60);
     const auto set = *rc::gen::container<std::set<std::uint64_t>>(
         rc::gen::inRange<std::uint64_t>(0, static_cast<std::uint64_t>(most)));
-    const auto values = *rc::gen::scale(
-        20, rc::gen::container<ValuesOfRows>(rc::gen::inRange<std::int64_t>(0, most)));
+    const auto values =
+        *rc::gen::scale(20, rc::gen::container<ValuesOfRows>(rc::gen::inRange<std::int64_t>(0, most)));
     CheckClasses({set.begin(), set.end()}, values);
   });
 }
@@ -124,6 +126,12 @@ TEST_CASE("values that change between the two passes are an error", "[classes]")
   CHECK(build({1, 2, 6, 6}) == StatusCode::kAborted);     // one too few
   CHECK(build({1, 2, 3}) == StatusCode::kAborted);        // too few rows
   CHECK(build({1, 2, 3, 6, 6}) == StatusCode::kAborted);  // too many
+}
+
+TEST_CASE("rows beyond the count of a class are not written past its end", "[classes]") {
+  Classes::Builder builder(ClassBounds{2}, ClassBounds{1}, 10'000'000);
+  builder.Add(ValuesOfRows(10'000'000, 1));
+  CHECK(std::move(builder).Build().status().code() == StatusCode::kAborted);
 }
 
 TEST_CASE("classes have the recorded numbers of rows", "[classes][golden]") {
