@@ -22,12 +22,13 @@ struct BatchSpec {
   std::vector<DeliveryTensor> tensors;  // as they are delivered, in their order
   std::optional<GraphPad> graph_pad;    // the size of every batch; absent: batches differ
   std::string source;                   // as in `source:` of the pipeline
-  StepOptions steps;                    // number of examples, batch sizes, remainder and world size
+  StepOptions steps;                    // number of units, batch sizes, remainder and world size
   ExpandSpec expand;
   DropReasonNames drop_reasons;   // batches have only the numbers of the reasons
   std::vector<TableSpec> tables;  // what the numbers in batches refer to
   std::uint64_t steps_per_epoch = 0;
-  std::uint64_t left_out_per_epoch = 0;  // examples that `remainder: drop` leaves out
+  std::uint64_t examples_per_epoch = 0;  // of all units
+  std::uint64_t left_out_per_epoch = 0;  // units that `remainder: drop` leaves out
   std::uint64_t max_batch_bytes = 0;     // upper estimate of a packed batch; 0: unknown
   Fingerprint fingerprint;               // of the plan
   Fingerprint order_fingerprint;         // the same with an empty `exclude`; cursors hold it

@@ -72,7 +72,8 @@ class CompiledPlan final : public Plan {
         order_(std::move(order)),
         computed_(std::move(computed)),
         outline_({fingerprint, order_fingerprint, OutlineStatic(*source_)}, *source_,
-                 computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order)),
+                 computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
+                 order_.order->rows()),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
   const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }

@@ -16,7 +16,7 @@
 namespace millrace {
 
 PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
-                         const StepOptions& steps)
+                         const StepOptions& steps, std::uint64_t examples)
     : identity_(std::move(identity)),
       steps_(steps),
       max_example_bytes_(computed == nullptr
@@ -29,6 +29,7 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Tens
     ToProto(*computed->consumer(), computed->operations(), spec_.mutable_program());
   }
   ToProto(steps_, spec_.mutable_steps());
+  spec_.set_examples_per_epoch(examples);
   ToProto(source.expand(), spec_.mutable_expand());
   AddDropReasons(source.drop_reasons(), spec_);
   for (const TableSpec& table : identity_.statics.tables) ToProto(table, spec_.add_tables());

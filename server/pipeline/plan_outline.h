@@ -28,9 +28,9 @@ struct PlanIdentity {
 class PlanOutline {
  public:
   /// `computed`: null if the source's tensors are delivered. `steps`: for a world size of 1.
-  /// Neither source nor tensors are kept.
+  /// `examples`: of all units of an epoch. Neither source nor tensors are kept.
   PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
-              const StepOptions& steps);
+              const StepOptions& steps, std::uint64_t examples);
 
   const Fingerprint& fingerprint() const { return identity_.fingerprint; }
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }

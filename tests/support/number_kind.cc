@@ -1,6 +1,7 @@
 #include "tests/support/number_kind.h"
 
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -191,9 +192,15 @@ class NumberKind final : public DatasetKind {
 std::shared_ptr<const DatasetKind> MakeNumberKind() { return std::make_shared<NumberKind>(); }
 
 void WriteNumbers(const fs::path& dir, int count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  WriteNumbers(dir, numbers);
+}
+
+void WriteNumbers(const fs::path& dir, const std::vector<std::int64_t>& numbers) {
   fs::create_directories(dir);
   std::ofstream out(dir / kFile);
-  for (int i = 0; i < count; ++i) out << i << "\n";
+  for (const std::int64_t number : numbers) out << number << "\n";
 }
 
 }  // namespace millrace::test

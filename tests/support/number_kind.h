@@ -3,7 +3,10 @@
 // are listed.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "server/dataset/dataset_kind.h"
 
@@ -15,5 +18,7 @@ std::shared_ptr<const DatasetKind> MakeNumberKind();
 
 /// Writes a dataset of this kind: the numbers from 0 to `count` - 1.
 void WriteNumbers(const std::filesystem::path& dir, int count);
+/// Writes a dataset of these numbers.
+void WriteNumbers(const std::filesystem::path& dir, const std::vector<std::int64_t>& numbers);
 
 }  // namespace millrace::test

@@ -12,7 +12,7 @@ _STATE_VERSION = 1
 class Place(typing.NamedTuple):
     """The place of a loop. A batch counts as taken when all of its parts have been given."""
 
-    position: tuple  # (epoch, examples before the next step)
+    position: tuple  # (epoch, units before the next step)
     parts_given: int = 0  # of the batch at `position`
 
 

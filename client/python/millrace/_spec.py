@@ -75,13 +75,16 @@ class Spec:
 
     tensors: tuple
     source: str  # as in `source:` of the pipeline
-    examples_per_epoch: int
-    batch_size: int  # of one rank, in examples
+    unit: str  # what steps and positions count: example, or batch (`batch.bucket`, `balance`)
+    units_per_epoch: int
+    stride: int  # units of one step over all ranks
+    examples_per_epoch: int  # of all units
+    batch_size: int  # of one rank, in examples; with whole batches as units the most that one has
     global_batch_size: int  # of all ranks
     remainder: str  # drop or keep
     world_size: int
     steps_per_epoch: int
-    left_out_per_epoch: int  # examples that `remainder: drop` leaves out
+    left_out_per_epoch: int  # units that `remainder: drop` leaves out
     symmetrization: str
     add_self_edges: bool
     base_edge_labels: int
@@ -90,7 +93,7 @@ class Spec:
     max_batch_bytes: int  # upper estimate for a packed batch; 0: unknown
     fingerprint: str
     order_fingerprint: str  # the one that cursors hold
-    start: tuple  # (epoch, examples before the first batch)
+    start: tuple  # (epoch, units before the first batch)
     graph_pad: GraphPad | None = None  # None: batches have as many nodes and edges as they have
 
     def __getitem__(self, path):
@@ -98,11 +101,6 @@ class Spec:
             if tensor.path == path:
                 return tensor
         raise KeyError(f"{path}: batches have {', '.join(t.path for t in self.tensors)}")
-
-    @property
-    def stride(self):
-        """Examples of one step over all ranks."""
-        return self.global_batch_size
 
     @property
     def edges(self):

@@ -58,6 +58,7 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
   spec.source = from.source();
   MILLRACE_ASSIGN_OR_RETURN(spec.tables, TablesOf(from));
   spec.steps_per_epoch = from.steps_per_epoch();
+  spec.examples_per_epoch = from.examples_per_epoch();
   spec.left_out_per_epoch = from.left_out_per_epoch();
   spec.max_batch_bytes = from.max_batch_bytes();
   spec.fingerprint = admission.fingerprint;

@@ -42,6 +42,9 @@ class BalanceOrder final : public Order {
   ~BalanceOrder() override;
 
   std::uint64_t units() const override { return units_; }
+  std::uint64_t rows() const override {
+    return options_.keep ? order_.size() : units_ * options_.size;
+  }
   bool unit_is_batch() const override { return true; }
   std::uint32_t max_rows() const override { return options_.size; }
   std::unique_ptr<OrderReader> NewReader() const override;

@@ -78,7 +78,9 @@ BucketOrder::BucketOrder(std::shared_ptr<const Classes> classes, Options options
       batches_(counts_, options_.together, DeriveSeed(options_.seed, "batches", 0)) {
   for (std::size_t c = 0; c < counts_.size(); ++c) {
     if (counts_[c] == 0) continue;
-    const std::uint64_t rows = std::min<std::uint64_t>(options_.sizes[c], classes_->count(c));
+    const std::uint64_t all = classes_->count(c);
+    rows_ += options_.keep ? all : counts_[c] * options_.sizes[c];
+    const std::uint64_t rows = std::min<std::uint64_t>(options_.sizes[c], all);
     max_rows_ = std::max(max_rows_, static_cast<std::uint32_t>(rows));
   }
 }

@@ -29,6 +29,7 @@ class BucketOrder final : public Order {
   BucketOrder(std::shared_ptr<const Classes> classes, Options options);
 
   std::uint64_t units() const override { return batches_.items(); }
+  std::uint64_t rows() const override { return rows_; }
   bool unit_is_batch() const override { return true; }
   std::uint32_t max_rows() const override { return max_rows_; }
   bool HasRow(OrderRow row) const override { return classes_->ClassOf(row.row).has_value(); }
@@ -47,6 +48,7 @@ class BucketOrder final : public Order {
   Options options_;
   std::vector<std::uint64_t> counts_;  // batches of each class
   Runs batches_;
+  std::uint64_t rows_ = 0;
   std::uint32_t max_rows_ = 0;
 };
 

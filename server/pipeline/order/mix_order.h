@@ -59,6 +59,7 @@ class MixOrder final : public Order {
                                                       const Options& options);
 
   std::uint64_t units() const override { return units_; }
+  std::uint64_t rows() const override { return units_; }
   bool unit_is_batch() const override { return false; }
   std::unique_ptr<OrderReader> NewReader() const override;
 

@@ -50,6 +50,8 @@ class Order {
 
   /// Number of units, the same in every epoch.
   virtual std::uint64_t units() const = 0;
+  /// Number of rows of all units of an epoch, the same in every epoch.
+  virtual std::uint64_t rows() const = 0;
   /// Whether a unit is a whole batch. A rank then takes one unit a step.
   virtual bool unit_is_batch() const = 0;
   /// The most rows that a unit has.

@@ -83,6 +83,7 @@ class ExampleOrder final : public Order {
   explicit ExampleOrder(PlaceOrder order) : order_(std::move(order)) {}
 
   std::uint64_t units() const override { return order_.size(); }
+  std::uint64_t rows() const override { return order_.size(); }
   bool unit_is_batch() const override { return false; }
   std::unique_ptr<OrderReader> NewReader() const override;
 
