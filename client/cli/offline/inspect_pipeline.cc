@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "client/cli/offline/describe_operations.h"
+#include "client/cli/offline/describe_order.h"
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
 #include "server/pipeline/text/canonical.h"
@@ -100,13 +101,18 @@ std::string DescribeSample(const Sample& sample, const DropReasonNames& names) {
   return text;
 }
 
-std::string DescribeCounts(const PlanCounts& counts) {
+std::string DescribeCounts(const PlanCounts& counts, const Order& order) {
   std::string text = fmt::format("examples       {}\n", counts.source_examples);
   for (std::size_t label = 0; label < counts.examples_per_split.size(); ++label) {
     text += fmt::format("  split {:<6} {}\n", label, counts.examples_per_split[label]);
   }
   text += fmt::format("  filtered     {}\n", counts.filtered);
-  text += fmt::format("  in an epoch  {}\n", counts.selected);
+  if (counts.above > 0) {
+    text += fmt::format("  above        {} (by batch.bucket.above: drop)\n", counts.above);
+  }
+  const std::uint64_t cut = counts.selected - counts.above - order.rows();
+  if (cut > 0) text += fmt::format("  cut          {} (by batch.remainder: drop)\n", cut);
+  text += fmt::format("  in an epoch  {}\n", order.rows());
   return text;
 }
 
@@ -136,10 +142,14 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
                   steps.options().unit_rows > 0 ? "batches" : "examples", steps.LeftOut());
   const Result<Position> start = steps.Start({});
   if (!start.ok()) return text + fmt::format("  no start     {}\n", start.status().message());
+  text += DescribeBalance(plan.planned_order(), steps);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
   MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
   text += fmt::format("first batch    {} graphs, {} bytes packed\n", batch->graphs(),
                       batch->payload().size());
+  if (const auto spec = plan.Spec(world_size); spec.ok() && spec->max_batch_bytes() > 0) {
+    text += fmt::format("largest batch  at most {} bytes packed\n", spec->max_batch_bytes());
+  }
   return text;
 }
 
@@ -210,7 +220,8 @@ std::string DescribeStages(const StageTable& table) {
 
 Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options) {
   std::string text = fmt::format("fingerprint    {}\n", plan.fingerprint().ToString());
-  text += DescribeCounts(plan.counts());
+  text += DescribeCounts(plan.counts(), *plan.planned_order().order);
+  text += DescribeBuckets(plan.planned_order());
   MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Sample sample, TakeSample(plan, options.examples));
   text += steps + DescribeSample(sample, plan.source()->drop_reasons());

@@ -11,24 +11,15 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "common/system/mutex.h"
 #include "server/pipeline/order/order.h"
 #include "server/pipeline/order/place_order.h"
+#include "server/pipeline/order/row_values.h"
 
 namespace millrace {
-
-/// A value of each row. Immutable; thread-safe.
-class RowValues {
- public:
-  virtual ~RowValues() = default;
-  /// Reads the values of rows, in any order; each is at most kMaxOrderValue. REQUIRES: both spans
-  /// have one length.
-  virtual void Read(std::span<const std::uint64_t> rows, std::span<std::uint64_t> values) const = 0;
-};
 
 class BalanceOrder final : public Order {
  public:

@@ -124,6 +124,7 @@ Result<PlannedOrder> MakeBucketOrder(const std::shared_ptr<const Source>& source
   options.seed = SeedOf(shuffle);
   PlannedOrder planned;
   planned.above = found->above;
+  planned.budget = part.budget;
   for (std::size_t c = 0; c < found->bounds.size(); ++c) {
     MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t size,
                               SizeOf(part, batch.keep, found->bounds[c], found->counts[c]));
@@ -146,6 +147,7 @@ Result<PlannedOrder> MakeBucketOrder(const std::shared_ptr<const Source>& source
     planned.buckets[c].batches = order->batches_of(c);
   }
   planned.order = order;
+  planned.values = *values;
   return planned;
 }
 
@@ -168,6 +170,7 @@ Result<PlannedOrder> MakeBalanceOrder(const std::shared_ptr<const Source>& sourc
   const Status checked = (*values)->ForAll([](std::span<const std::int64_t>) {});
   if (!checked.ok()) return checked.WithContext("balance.by");
   PlannedOrder planned;
+  planned.values = *values;
   planned.order = std::make_shared<const BalanceOrder>(
       PlacesOf(parts.Get<ShufflePart>(), selection->size()), *values,
       BalanceOrder::Options{

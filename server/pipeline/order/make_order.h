@@ -9,6 +9,7 @@
 #include "server/dataset/source.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/order/order.h"
+#include "server/pipeline/order/row_values.h"
 #include "server/pipeline/order/selection.h"
 
 namespace millrace {
@@ -25,8 +26,10 @@ struct BucketFacts {
 /// An order and how it came about.
 struct PlannedOrder {
   std::shared_ptr<const Order> order;
-  std::vector<BucketFacts> buckets;  // none without `batch.bucket`
-  std::uint64_t above = 0;           // selected examples that no bucket holds; in no epoch
+  std::vector<BucketFacts> buckets;         // none without `batch.bucket`
+  std::uint64_t budget = 0;                 // of a batch of a bucket; 0: batches have a size
+  std::uint64_t above = 0;                  // selected examples that no bucket holds; in no epoch
+  std::shared_ptr<const RowValues> values;  // what buckets or balance go by; null: nothing does
 };
 
 /// InvalidArgument or FailedPrecondition that begins with the key if the parts do not fit together

@@ -13,8 +13,8 @@
 
 #include "common/base/result.h"
 #include "server/dataset/source.h"
-#include "server/pipeline/order/balance_order.h"
 #include "server/pipeline/order/column_expression.h"
+#include "server/pipeline/order/row_values.h"
 #include "server/pipeline/order/selection.h"
 
 namespace millrace {

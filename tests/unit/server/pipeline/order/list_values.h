@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/pipeline/order/balance_order.h"
+#include "server/pipeline/order/row_values.h"
 
 namespace millrace::test {
 

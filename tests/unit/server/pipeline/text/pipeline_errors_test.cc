@@ -166,6 +166,51 @@ TEST_CASE("what a split's method needs and gives is checked", "[pipeline]") {
             .find("expected an integer from 0") != std::string::npos);
 }
 
+TEST_CASE("the keys of a group are written below it or one by one", "[pipeline][bucket]") {
+  const std::string whole = "millrace: 1\ndataset: d\nsource: definitions\n";
+  const Pipeline below =
+      MustParse(whole + "batch: {bucket: {by: file, count: 4, size: 8}, remainder: keep}\n");
+  const Pipeline single =
+      MustParse(whole + "batch.bucket.by: file\nbatch.bucket.count: 4\nbatch.bucket.size: 8\n", "",
+                {"batch.remainder=keep"});
+  CHECK(below.canonical_text() == single.canonical_text());
+  CHECK(below.canonical_text().find("batch.bucket.by=\"file\"\nbatch.bucket.count=4\n") !=
+        std::string::npos);
+  const Pipeline changed =
+      MustParse(Minimal(), "",
+                {"batch={size: null, bucket: {by: file, bounds: [3], size: 8}}",
+                 "batch.bucket=null", "batch.size=8"});
+  CHECK(changed.digest() == MustParse(Minimal()).digest());
+}
+
+TEST_CASE("a wrong key or value of a group names its place", "[pipeline][bucket]") {
+  CHECK(ErrorOf(Minimal("batch.bucket: {by: file, sise: 3}\n")) ==
+        "p.yaml:5:26: unknown key 'batch.bucket.sise' (did you mean size?); expected one of by, "
+        "bounds, count, budget, size, max_size, together, above");
+  CHECK(ErrorOf(Minimal("batch.bucket: 3\n")) ==
+        "p.yaml:5:15: batch.bucket: expected a map with the keys by, bounds, count, budget, size, "
+        "max_size, together, above, or null; got '3'");
+  CHECK(ErrorOf(Minimal("batch.bucket:\n")).find("batch.bucket: expected a map with the keys") !=
+        std::string::npos);
+  CHECK(ErrorOf("millrace: 1\ndataset: d\nsource: definitions\nbatch: {bucket: {by: file, bounds: "
+                "[3, 3], size: 8}}\n") ==
+        "p.yaml:4:36: batch.bucket.bounds: expected ascending bounds, got 3 before 3");
+  CHECK(ErrorOf(Minimal("batch.bucket: {by: file, count: 2, size: 3}\n"))
+            .find("size: expected batch.size or batch.bucket, got both; set one of them to null") !=
+        std::string::npos);
+  CHECK(ErrorOf(Minimal(), "", {"batch={size: null, bucket: {by: file, size: 3}}"})
+            .find("expected batch.bucket.bounds or batch.bucket.count, got neither") !=
+        std::string::npos);
+  CHECK(ErrorOf(Minimal(), "",
+                {"batch={size: null, bucket: {by: file, count: 1, size: 3, budget: 9}}"})
+            .find("expected batch.bucket.budget or batch.bucket.size, got both") !=
+        std::string::npos);
+  CHECK(ErrorOf(Minimal(), "", {"batch={size: null, bucket: {count: 1, size: 3}}"})
+            .find("batch.bucket.by is missing") != std::string::npos);
+  CHECK(ErrorOf(Minimal("balance: {group: 3}\n")).find("the key balance.by is missing") !=
+        std::string::npos);
+}
+
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
   for (const char* key : {"branches", "map", "cache", "select", "chunk", "repeat", "batch.budget",
                           "batch.short", "closure.kind"}) {

@@ -1,0 +1,23 @@
+// The part of `millrace inspect` about the order of a plan: text for people.
+//
+// Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/result.h"
+#include "server/pipeline/plan.h"
+
+namespace millrace::cli {
+
+/// A table of the plan's buckets, with their padding and how full their batches are; empty without
+/// `batch.bucket`. Its bounds can be written into a pipeline.
+std::string DescribeBuckets(const PlannedOrder& planned);
+
+/// How much more the largest rank of a step has than the mean of the ranks, by the values that
+/// buckets or balance go by, over some full steps of the first epoch; empty if nothing goes by
+/// values, or if there is one rank or no full step.
+std::string DescribeBalance(const PlannedOrder& planned, const StepArithmetic& steps);
+
+}  // namespace millrace::cli
