@@ -39,5 +39,6 @@ int main(int argc, char** argv) {
   const millrace::bench::Report report(options.json);
   report.Note(fmt::format("{}, 1 thread, {} examples", Processor(), options.examples));
   millrace::bench::MeasureBuckets(options, report);
+  millrace::bench::MeasurePlaces(options, report);
   return 0;
 }

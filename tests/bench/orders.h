@@ -19,6 +19,8 @@ struct OrderOptions {
 
 /// Histogram, bounds and classes of `bucket`.
 void MeasureBuckets(const OrderOptions& options, const Report& report);
+/// Places of all orders.
+void MeasurePlaces(const OrderOptions& options, const Report& report);
 
 /// Seconds that a call takes.
 template <class Call>

@@ -31,8 +31,11 @@ class BucketOrder::Reader final : public OrderReader {
       const std::uint64_t size = order_.options_.sizes[c];
       const KeyedOrder& order = RowsOf(c);
       const std::uint64_t end = std::min((batch + 1) * size, order.size());
-      for (std::uint64_t row = batch * size; row < end; ++row) {
-        rows.push_back({order_.classes_->Select(c, order(row)), 0});
+      // The permutation first: reads of the classes, which miss the cache, then overlap.
+      const std::size_t begin = rows.size();
+      for (std::uint64_t row = batch * size; row < end; ++row) rows.push_back({order(row), 0});
+      for (std::size_t at = begin; at < rows.size(); ++at) {
+        rows[at].row = order_.classes_->Select(c, rows[at].row);
       }
     }
   }
