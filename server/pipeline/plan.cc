@@ -70,6 +70,7 @@ class CompiledPlan final : public Plan {
         selection_(std::move(selection)),
         counts_(CountsOf(*selection_, order)),
         order_(std::move(order)),
+        excluded_(parts.Get<ExcludePart>().examples),
         computed_(std::move(computed)),
         outline_({fingerprint, order_fingerprint, OutlineStatic(*source_)}, *source_,
                  computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
@@ -141,11 +142,14 @@ class CompiledPlan final : public Plan {
                                                    std::span<const ExampleId> examples) const;
   Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
                                                       std::span<const ExampleId> examples) const;
+  /// Reads examples into the writer. Those that the pipeline excludes are dropped.
+  Status Append(PlanScratch& scratch, std::span<const ExampleId> examples) const;
 
   const std::shared_ptr<const Source> source_;
   const std::shared_ptr<const Selection> selection_;
   const PlanCounts counts_;
   const PlannedOrder order_;
+  const std::vector<std::uint64_t> excluded_;         // ids that are dropped, ascending
   const std::shared_ptr<const TensorPlan> computed_;  // null: the source's tensors travel
   const PlanOutline outline_;
   mutable Mutex mutex_;
@@ -206,9 +210,25 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
   return batch;
 }
 
+Status CompiledPlan::Append(PlanScratch& scratch, std::span<const ExampleId> examples) const {
+  if (excluded_.empty()) return scratch.reader().Append(examples, scratch.writer());
+  const auto is_excluded = [&](ExampleId id) {
+    return std::binary_search(excluded_.begin(), excluded_.end(), id.value());
+  };
+  while (!examples.empty()) {
+    const auto found = std::find_if(examples.begin(), examples.end(), is_excluded);
+    const auto before = static_cast<std::size_t>(found - examples.begin());
+    MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples.first(before), scratch.writer()));
+    if (found == examples.end()) break;
+    scratch.writer().AddDropped(*found, DropReason::kExcluded);
+    examples = examples.subspan(before + 1);
+  }
+  return OkStatus();
+}
+
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
     PlanScratch& scratch, std::span<const ExampleId> examples) const {
-  MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples, scratch.writer()));
+  MILLRACE_RETURN_IF_ERROR(Append(scratch, examples));
   if (computed_ != nullptr) {
     MILLRACE_RETURN_IF_ERROR(
         computed_->Compute(scratch.writer(), scratch.tensors(), &scratch.clock()));
@@ -291,6 +311,13 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
   if (wanted != source->name()) {
     return InvalidArgument(fmt::format("the pipeline draws from '{}', but the source is '{}'",
                                        wanted, source->name()));
+  }
+  const std::vector<std::uint64_t>& excluded = parts.Get<ExcludePart>().examples;
+  if (!excluded.empty() && excluded.back() >= source->examples()) {
+    return AtKey(parts,
+                 InvalidArgument(fmt::format(
+                     "exclude.examples: there is no example {}: the source has {}, from 0 on",
+                     excluded.back(), source->examples())));
   }
   MILLRACE_ASSIGN_OR_RETURN(Selection selected, Selection::Make(*source, parts.Get<SplitPart>(),
                                                                 parts.Get<FilterPart>()));

@@ -1,5 +1,9 @@
-// exclude: files that are never opened. Every example keeps its place, so that cursors stay valid.
-// An example that needs an excluded file is dropped in its place.
+// exclude: files that are never opened, and single examples. Every example keeps its place, so that
+// cursors stay valid. An example that needs an excluded file is dropped in its place.
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/stage.h"
@@ -11,17 +15,30 @@ StageType ExcludeStage() {
   StageType stage;
   stage.name = "exclude";
   stage.place = StagePlace::kWorker;
-  stage.help = "drops the examples of damaged files, in their places";
+  stage.help = "drops examples, or those of damaged files, in their places";
   stage.in_order = false;
-  stage.parameters = {{
-      .name = "files",
-      .types = {ParamType::kStringList},
-      .default_value = std::vector<std::string>(),
-      .help = "names of the files, as in the dataset",
-      .unordered = true,
-  }};
+  stage.parameters = {
+      {
+          .name = "files",
+          .types = {ParamType::kStringList},
+          .default_value = std::vector<std::string>(),
+          .help = "names of the files, as in the dataset",
+          .unordered = true,
+      },
+      {
+          .name = "examples",
+          .types = {ParamType::kIntList},
+          .default_value = std::vector<std::int64_t>(),
+          .help = "ids of single examples",
+          .min = 0,
+          .unordered = true,
+      },
+  };
   stage.compile = [](const Params& params, PlanParts& parts) {
-    parts.Edit<ExcludePart>().files = params.GetStrings("files");
+    ExcludePart& exclude = parts.Edit<ExcludePart>();
+    exclude.files = params.GetStrings("files");
+    const std::vector<std::int64_t> examples = params.GetInts("examples");
+    exclude.examples.assign(examples.begin(), examples.end());
     return OkStatus();
   };
   return stage;

@@ -73,7 +73,8 @@ struct BalancePart {
 
 /// Examples that keep their places in an epoch, but are dropped there.
 struct ExcludePart {
-  std::vector<std::string> files;  // names as in the dataset
+  std::vector<std::string> files;       // names as in the dataset; their examples are dropped
+  std::vector<std::uint64_t> examples;  // ids, ascending
 };
 
 }  // namespace millrace

@@ -286,5 +286,36 @@ TEST_CASE("orders of all forms select the same examples after split and filter",
   }
 }
 
+TEST_CASE("an example that is excluded is dropped in its place", "[plan][exclude]") {
+  NumberPlans numbers(Scattered());
+  const std::string more = "shuffle: {}\nbatch: {size: 8, remainder: keep}\n";
+  const auto whole = numbers.MustCompile(more);
+  const auto some = numbers.MustCompile(more + "exclude: {examples: [299, 7, 8, 7]}\n");
+  CHECK(some->order_fingerprint() == whole->order_fingerprint());
+  CHECK_FALSE(some->fingerprint() == whole->fingerprint());
+  const StepArithmetic steps = *whole->Steps(1);
+  const auto some_scratch = some->NewScratch();
+  const auto whole_scratch = whole->NewScratch();
+  std::set<std::uint64_t> dropped;
+  for (Position at{}; at.epoch == 0; at = steps.Next(at)) {
+    const ExampleRange units = steps.RankExamples(at, 0);
+    const auto all = *whole->Batch(0, units, *whole_scratch);
+    const auto batch = *some->Batch(0, units, *some_scratch);
+    std::vector<ExampleId> left = all->info().example_ids;
+    for (const DroppedExample& one : batch->info().dropped) {
+      CHECK(one.reason == DropReason::kExcluded);
+      dropped.insert(one.id.value());
+      std::erase(left, one.id);
+    }
+    CHECK(batch->info().example_ids == left);
+    CHECK(batch->info().planned_examples == units.count);
+    CHECK(some->PlacesOf(0, all->info().example_ids[0]).places ==
+          whole->PlacesOf(0, all->info().example_ids[0]).places);
+  }
+  CHECK(dropped == std::set<std::uint64_t>{7, 8, 299});
+  CHECK(numbers.ErrorOf(more + "exclude: {examples: [300, 3]}\n") ==
+        "pipeline:6:21: exclude.examples: there is no example 300: the source has 300, from 0 on");
+}
+
 }  // namespace
 }  // namespace millrace::test
