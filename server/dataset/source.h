@@ -71,6 +71,9 @@ class Source {
   /// Reads columns of consecutive examples, beginning with `first`. Each gets as many values as it
   /// has room for; all have room for equally many. REQUIRES: the source has the examples.
   virtual void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const = 0;
+  /// Whether a measured column has no value for an example, because it cannot be built. Such a
+  /// column reads 0 for it. False for columns that are not measured.
+  virtual bool Unmeasured(std::size_t /*column*/, ExampleId /*id*/) const { return false; }
   /// The column whose values decide the labels under a hash split. Examples with the same value
   /// tend to be neighbours. Empty: all labels are 0, whatever the seed.
   virtual std::string_view split_column() const { return {}; }

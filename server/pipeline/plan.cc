@@ -294,6 +294,7 @@ Result<PlanParts> PlanParts::FromPipeline(const Pipeline& pipeline) {
   }
   if (!pipeline.tensors().empty()) parts.Edit<TensorsPart>() = pipeline.tensors();
   parts.Edit<OriginsPart>().keys = pipeline.origins();
+  parts.Edit<MeasurePart>().operations = pipeline.build_digest();
   return parts;
 }
 

@@ -1,15 +1,19 @@
 #include "server/pipeline/plan_library.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "common/base/hash.h"
+#include "server/dataset/cache_dir.h"
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/operations/stage_table.h"
+#include "server/pipeline/order/columns_read.h"
 #include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
@@ -42,6 +46,21 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
+/// The folders that may hold the measured columns of a dataset: beside its index.
+std::vector<std::filesystem::path> ColumnFolders(const DatasetLocation& location,
+                                                 const std::filesystem::path& cache_dir) {
+  if (!location.index_file.empty()) {
+    std::filesystem::path beside = location.index_file;
+    return {beside += ".columns"};
+  }
+  std::vector<std::filesystem::path> folders = {location.dir / ".millrace.columns"};
+  const std::filesystem::path cache = cache_dir.empty() ? DefaultCacheDir() : cache_dir;
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(location.dir, error);
+  if (!cache.empty() && !error) folders.push_back(cache / Xxh3(real.string()).ToHex() / "columns");
+  return folders;
+}
+
 }  // namespace
 
 PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> logger)
@@ -49,7 +68,14 @@ PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> log
       stages_(options_.stages != nullptr
                   ? options_.stages
                   : std::make_shared<const StageTable>(MakeStageTable(options_.kinds))),
-      logger_(std::move(logger)) {
+      logger_(std::move(logger)),
+      columns_(options_.columns != nullptr
+                   ? options_.columns
+                   : std::make_shared<LocalColumns>(
+                         LocalColumnsOptions{.threads = options_.index_threads,
+                                             .stop = stop_.get_token(),
+                                             .progress = options_.measuring},
+                         logger_)) {
   SetDatasets(options_.datasets);
 }
 
@@ -226,6 +252,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
       kind->sources().Make(parts.Get<SourcePart>().name, std::move(dataset), parts));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*entry, parts, std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
       Plan::Compile(parts, pipeline, order_pipeline, std::move(source), options_.batch_memory));
@@ -233,6 +260,24 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
   return plan;
+}
+
+Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
+    const Entry& entry, const PlanParts& parts, std::shared_ptr<const Source> source) const {
+  const std::set<std::string> read = ColumnsReadBy(parts);
+  ColumnRequest request;
+  for (MeasurableColumn& column : MeasurableColumns(*source)) {
+    if (read.contains(column.name)) request.columns.push_back(std::move(column));
+  }
+  if (request.columns.empty()) return source;
+  request.dataset_id = entry.id;
+  request.folders = ColumnFolders(entry.location, options_.cache_dir);
+  request.operations = parts.Get<MeasurePart>().operations;
+  request.source = source;
+  request.excluded_files = parts.Get<ExcludePart>().files;
+  const Result<MeasuredColumns> columns = columns_->Get(request);
+  if (!columns.ok()) return AtKey(parts, columns.status());
+  return WithColumns(std::move(source), *columns);
 }
 
 bool PlanLibrary::CheckFiles(const std::stop_token& stop) {

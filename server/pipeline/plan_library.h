@@ -27,6 +27,7 @@
 #include "server/dataset/dataset.h"
 #include "server/dataset/dataset_files.h"
 #include "server/dataset/dataset_kind.h"
+#include "server/pipeline/columns/column_provider.h"
 #include "server/pipeline/plan.h"
 #include "server/pipeline/text/pipeline.h"
 
@@ -50,9 +51,13 @@ struct PlanLibraryOptions {
   bool open_ahead = false;
   /// Called while an index is built, from several threads.
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
+  /// Called while columns are measured, from several threads, but by only one at a time.
+  std::function<void(const std::string& dataset_id, std::uint64_t done, std::uint64_t all)>
+      measuring;
   /// Memory in which batches are built; nullptr: on the heap.
   std::shared_ptr<BufferMemory> batch_memory;
   std::shared_ptr<const StageTable> stages;          // null: that of the kinds (MakeStageTable)
+  std::shared_ptr<ColumnProvider> columns;           // null: columns are measured in this process
   std::shared_ptr<const OperationTable> operations;  // null: OperationTable::Default
 };
 
@@ -142,11 +147,15 @@ class PlanLibrary {
   /// Opens the folder of an entry, and finds out its kind.
   OpenedDataset OpenFolder(Entry& entry);
   void CountFailures(const std::string& kind, std::uint64_t files);
+  /// The source with the measured columns that the parts read, if they read any.
+  Result<std::shared_ptr<const Source>> AddColumns(const Entry& entry, const PlanParts& parts,
+                                                   std::shared_ptr<const Source> source) const;
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<const StageTable> stages_;
   const std::shared_ptr<Logger> logger_;
   std::stop_source stop_;
+  const std::shared_ptr<ColumnProvider> columns_;
   std::mutex one_build_;  // see DatasetOpenOptions
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<Entry>> entries_ MILLRACE_GUARDED_BY(mutex_);

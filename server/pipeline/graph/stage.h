@@ -113,6 +113,9 @@ struct StageType {
   /// False if the stage leaves every example in its place (exclude). Such a stage is not part of
   /// the order digest or of stage fingerprints.
   bool in_order = true;
+  /// False if the stage decides only which examples an epoch has, and in which order. Then it is no
+  /// part of the build digest.
+  bool in_build = true;
   /// Parameters of a later format: they are refused as not yet supported.
   std::vector<std::string> reserved = {};
   /// Groups of parameters. The group `bucket` of `batch` has the parameters whose names begin with

@@ -11,6 +11,7 @@ StageType BalanceStage() {
   StageType stage;
   stage.name = "balance";
   stage.place = StagePlace::kPlan;
+  stage.in_build = false;
   stage.help =
       "deals the examples of some batches to these anew, so that their sums are about equal";
   stage.optional = true;

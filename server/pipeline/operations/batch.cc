@@ -161,6 +161,7 @@ StageType BatchStage() {
   StageType stage;
   stage.name = "batch";
   stage.place = StagePlace::kPlan;
+  stage.in_build = false;
   stage.help = "cuts an epoch's order into steps; size, global_size or bucket has to be given";
   stage.parameters = {
       {

@@ -15,6 +15,7 @@ StageType ExcludeStage() {
   StageType stage;
   stage.name = "exclude";
   stage.place = StagePlace::kWorker;
+  stage.in_build = false;
   stage.help = "drops examples, or those of damaged files, in their places";
   stage.in_order = false;
   stage.parameters = {

@@ -13,6 +13,7 @@ StageType ShuffleStage() {
   StageType stage;
   stage.name = "shuffle";
   stage.place = StagePlace::kPlan;
+  stage.in_build = false;
   stage.help = "a new order of all examples in every epoch; without it they come in index order";
   stage.optional = true;
   stage.parameters = {

@@ -79,6 +79,7 @@ StageType SplitStage() {
   StageType stage;
   stage.name = "split";
   stage.place = StagePlace::kPlan;
+  stage.in_build = false;
   stage.help = "labels the examples (0 train, 1 validation, …) and takes those of some labels";
   stage.parameters = {
       {

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "server/pipeline/columns/measure.h"
+
 namespace millrace {
 namespace {
 
@@ -26,6 +28,14 @@ void WithValues(DType type, const void* results, std::size_t count, const Take& 
   }
 }
 
+/// The columns that could be measured, for a message.
+std::string MeasuredToo(const Source& source) {
+  std::vector<std::string> names;
+  for (const MeasurableColumn& column : MeasurableColumns(source)) names.push_back(column.name);
+  if (names.empty()) return {};
+  return fmt::format(", and {} can be measured", fmt::join(names, ", "));
+}
+
 std::int64_t Integer(double value) {
   constexpr double kBeyond = 0x1p63;
   if (std::isnan(value)) return -1;
@@ -41,9 +51,9 @@ Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::st
   for (const std::string& column : source.columns()) inputs.push_back({.name = column});
   Result<Expression> compiled = Expression::Compile(text, inputs);
   if (!compiled.ok()) {
-    return InvalidArgument(fmt::format("{}; the source has the columns {}",
+    return InvalidArgument(fmt::format("{}; the source has the columns {}{}",
                                        compiled.status().message(),
-                                       fmt::join(source.columns(), ", ")));
+                                       fmt::join(source.columns(), ", "), MeasuredToo(source)));
   }
   ColumnExpression expression(*std::move(compiled));
   for (const ExpressionInput& input : expression.expression_.inputs()) {

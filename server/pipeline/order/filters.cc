@@ -19,12 +19,18 @@ Result<Filters> Filters::Make(const Source& source, const FilterPart& part) {
   return filters;
 }
 
-void Filters::Where(std::span<const std::vector<std::int64_t>> values,
+void Filters::Where(ExampleId first, std::span<const std::vector<std::int64_t>> values,
                     ColumnExpression::Scratch& scratch, std::span<std::uint8_t> passes) const {
-  if (where_) {
-    where_->Pass(values.subspan(part_->conditions.size()), scratch, passes);
-  } else {
+  if (!where_) {
     std::fill(passes.begin(), passes.end(), std::uint8_t{1});
+    return;
+  }
+  where_->Pass(values.subspan(part_->conditions.size()), scratch, passes);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i] != 0) continue;
+    const ExampleId id(first.value() + i);
+    passes[i] = std::any_of(where_->columns().begin(), where_->columns().end(),
+                            [&](std::size_t column) { return source_->Unmeasured(column, id); });
   }
 }
 

@@ -29,10 +29,11 @@ class Filters {
   bool empty() const {
     return columns_.empty() && part_->predicates.empty() && part_->where.empty();
   }
-  /// Sets passes[i] to whether the expression is not 0 for example i. `values[c]` has, for each of
-  /// them, its value in the c-th of columns().
-  void Where(std::span<const std::vector<std::int64_t>> values, ColumnExpression::Scratch& scratch,
-             std::span<std::uint8_t> passes) const;
+  /// Sets passes[i] to whether the expression is not 0 for the i-th example from `first` on. An
+  /// example passes if a column that the expression reads could not be measured for it. `values[c]`
+  /// has, for each of them, its value in the c-th of columns().
+  void Where(ExampleId first, std::span<const std::vector<std::int64_t>> values,
+             ColumnExpression::Scratch& scratch, std::span<std::uint8_t> passes) const;
   /// Whether an example passes every condition and predicate, the expression aside. `values[c][i]`
   /// is its value in the c-th of columns().
   bool Pass(ExampleId example, std::span<const std::vector<std::int64_t>> values,

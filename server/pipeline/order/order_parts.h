@@ -71,6 +71,11 @@ struct BalancePart {
   std::uint64_t group = 64;  // batches that share their examples
 };
 
+/// What identifies columns that are measured.
+struct MeasurePart {
+  Digest128 operations;  // of all that decides what is built of an example
+};
+
 /// Examples that keep their places in an epoch, but are dropped there.
 struct ExcludePart {
   std::vector<std::string> files;       // names as in the dataset; their examples are dropped

@@ -67,7 +67,7 @@ Result<Selection> Selection::Make(const Source& source, const SplitPart& split_p
     }
     if (label_column) wanted.push_back({*label_column, std::span(values.back()).first(count)});
     source.ReadColumns(ExampleId(first), wanted);
-    filters.Where(values, scratch, std::span(passes).first(count));
+    filters.Where(ExampleId(first), values, scratch, std::span(passes).first(count));
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::uint32_t label = label_column ? label_of.Of(values.back()[i]) : 0;
       ++counts.examples_per_split[label];

@@ -91,7 +91,10 @@ std::string CanonicalText(const std::vector<StageConfig>& stages, const TensorsP
   std::vector<std::string> lines = {fmt::format("semantics={}", kSemantics)};
   for (const StageConfig& stage : stages) {
     if (scope == CanonicalScope::kOrder && !stage.type->in_order) continue;
+    if (scope == CanonicalScope::kBuild && !stage.type->in_build) continue;
     for (std::string& line : CanonicalLines(*stage.type, stage.params)) {
+      // A kind may have keys of its own in `filter` that decide what an example is.
+      if (scope == CanonicalScope::kBuild && line.starts_with("filter.where=")) continue;
       lines.push_back(std::move(line));
     }
   }

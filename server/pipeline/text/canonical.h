@@ -30,6 +30,7 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
 enum class CanonicalScope : std::uint8_t {
   kAll,
   kOrder,  // leaves out what keeps every example in its place (exclude, tensors, output, pad)
+  kBuild,  // only what decides what is built of an example before the tensors that are computed
 };
 
 /// How a place to run is written, "worker" or "consumer"; empty for any.

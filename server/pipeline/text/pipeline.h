@@ -82,6 +82,10 @@ class Pipeline {
   /// is one half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
 
+  /// The digest of all that decides what is built of an example, whatever order and selection: of
+  /// the source and of what its kind and the workers' stages add.
+  Digest128 build_digest() const { return build_digest_; }
+
   /// The canonical graph of stages (millrace/v1/pipeline.proto).
   v1::Pipeline ToProto() const;
 
@@ -100,6 +104,7 @@ class Pipeline {
   std::string canonical_text_;
   Digest128 digest_;
   Digest128 order_digest_;
+  Digest128 build_digest_;
 };
 
 }  // namespace millrace

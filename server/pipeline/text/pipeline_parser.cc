@@ -425,6 +425,8 @@ Result<Pipeline> PipelineParser::Finish() {
   pipeline.canonical_text_ =
       CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kAll);
   pipeline.digest_ = Xxh3(pipeline.canonical_text_);
+  pipeline.build_digest_ =
+      Xxh3(CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kBuild));
   pipeline.order_digest_ =
       Xxh3(CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kOrder));
   return pipeline;

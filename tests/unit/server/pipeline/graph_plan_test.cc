@@ -263,9 +263,11 @@ TEST_CASE("an expression over a column that is not there names those that are", 
         .status()
         .message();
   };
-  CHECK_THAT(error("nodes > 3"),
-             Catch::Contains("filter.where: column 1: ") &&
-                 Catch::Contains("the source has the columns node, degree, node_label, target.y"));
+  CHECK_THAT(
+      error("hops > 3"),
+      Catch::Contains("filter.where: column 1: ") &&
+          Catch::Contains(
+              "the source has the columns node, degree, node_label, target.y, and nodes, edges"));
   CHECK_THAT(error("degree >"), Catch::Contains("filter.where: column 9: "));
 }
 

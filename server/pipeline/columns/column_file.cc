@@ -1,0 +1,152 @@
+#include "server/pipeline/columns/column_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "common/base/hash.h"
+#include "server/files/file_io.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kMagic = "MRCOLUMN";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kMaxName = 1024;
+// Magic, version, width, number of values, dataset, operations, length of the name.
+constexpr std::size_t kHeader = 8 + 4 + 4 + 8 + 16 + 16 + 4;
+constexpr std::size_t kDigest = 16;
+
+void Put(std::vector<std::byte>& out, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+template <class T>
+void Put(std::vector<std::byte>& out, T value) {
+  for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(std::byte(value >> (8 * i) & 0xff));
+}
+
+template <class T>
+T Take(std::span<const std::byte>& in) {
+  T value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(in[i]) << (8 * i);
+  in = in.subspan(sizeof(T));
+  return value;
+}
+
+std::string TakeText(std::span<const std::byte>& in, std::size_t size) {
+  std::string text(reinterpret_cast<const char*>(in.data()), size);
+  in = in.subspan(size);
+  return text;
+}
+
+}  // namespace
+
+std::string ColumnKey::FileName() const {
+  return Xxh3(fmt::format("{} {} {}", dataset.ToHex(), operations.ToHex(), name)).ToHex() +
+         ".column";
+}
+
+std::vector<std::byte> EncodeColumn(const ColumnKey& key, const MeasuredValues& values) {
+  std::vector<std::byte> out;
+  Put(out, kMagic);
+  Put(out, kVersion);
+  Put(out, std::uint32_t{values.width()});
+  Put(out, values.size());
+  Put(out, std::string_view(key.dataset.ToBytes()));
+  Put(out, std::string_view(key.operations.ToBytes()));
+  Put(out, static_cast<std::uint32_t>(key.name.size()));
+  Put(out, std::string_view(key.name));
+  const auto bytes = std::as_bytes(values.bytes());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  Put(out, std::string_view(Xxh3(std::span<const std::byte>(out)).ToBytes()));
+  return out;
+}
+
+Result<MeasuredValues> DecodeColumn(std::span<const std::byte> bytes, const ColumnKey& key) {
+  if (bytes.size() < kHeader + kDigest) {
+    return DataLoss(
+        fmt::format("a column of {} bytes: expected at least {}", bytes.size(), kHeader + kDigest));
+  }
+  std::span<const std::byte> in = bytes;
+  if (TakeText(in, kMagic.size()) != kMagic) return DataLoss("it is no column: other magic bytes");
+  if (const auto version = Take<std::uint32_t>(in); version != kVersion) {
+    return DataLoss(fmt::format("a column of version {}: expected {}", version, kVersion));
+  }
+  const auto width = Take<std::uint32_t>(in);
+  const auto size = Take<std::uint64_t>(in);
+  const std::string dataset = TakeText(in, 16);
+  const std::string operations = TakeText(in, 16);
+  const auto name_size = Take<std::uint32_t>(in);
+  const std::span<const std::byte> content = bytes.first(bytes.size() - kDigest);
+  const Digest128 digest = Xxh3(content);
+  if (std::memcmp(digest.ToBytes().data(), bytes.last(kDigest).data(), kDigest) != 0) {
+    return DataLoss("a column whose bytes do not have its digest");
+  }
+  if (name_size > kMaxName || name_size > in.size() - kDigest) {
+    return DataLoss(fmt::format("a column with a name of {} bytes", name_size));
+  }
+  const std::string name = TakeText(in, name_size);
+  if (dataset != key.dataset.ToBytes() || operations != key.operations.ToBytes() ||
+      name != key.name) {
+    return DataLoss(fmt::format("the column '{}' of another dataset or pipeline", name));
+  }
+  in = in.first(in.size() - kDigest);
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(in.data());
+  Result<MeasuredValues> values =
+      MeasuredValues::FromBytes(std::vector<std::uint8_t>(first, first + in.size()), width);
+  if (!values.ok()) return DataLoss(values.status().message());
+  if (values->size() != size) {
+    return DataLoss(fmt::format("a column that says {} values and has {}", size, values->size()));
+  }
+  return values;
+}
+
+Status WriteColumn(const std::filesystem::path& folder, const ColumnKey& key,
+                   const MeasuredValues& values) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return PermissionDenied(
+        fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  }
+  const std::filesystem::path path = folder / key.FileName();
+  const std::filesystem::path temporary = folder / fmt::format("{}.{}", key.FileName(), ::getpid());
+  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(temporary));
+  Status written = WriteAt(file, EncodeColumn(key, values), 0);
+  if (written.ok()) written = SyncFile(file);
+  file.Close();
+  if (written.ok()) {
+    std::filesystem::rename(temporary, path, error);
+    if (!error) return SyncFolder(folder);
+    written = Unavailable(error.message());
+  }
+  std::filesystem::remove(temporary, error);
+  return written.WithContext(path.string());
+}
+
+Result<MeasuredValues> ReadColumn(const std::filesystem::path& folder, const ColumnKey& key) {
+  const std::filesystem::path path = folder / key.FileName();
+  MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor file, OpenFile(path, O_RDONLY));
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return Unavailable(fmt::format("{}: {}", path.string(), error.message()));
+  std::vector<std::byte> bytes(size);
+  if (const Status read = ReadAt(file, bytes, 0); !read.ok()) {
+    return read.WithContext(path.string());
+  }
+  Result<MeasuredValues> values = DecodeColumn(bytes, key);
+  if (!values.ok()) return values.status().WithContext(path.string());
+  return values;
+}
+
+}  // namespace millrace

@@ -1,0 +1,120 @@
+#include "server/pipeline/columns/column_provider.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "server/pipeline/columns/column_file.h"
+
+namespace millrace {
+namespace {
+
+/// How many examples a thread measures before it looks for more.
+constexpr std::uint64_t kRange = 1024;
+
+ColumnKey KeyOf(const ColumnRequest& request, const std::string& name) {
+  return {request.source->digest(), request.operations, name};
+}
+
+/// The column from the first folder that has it.
+std::optional<MeasuredValues> Find(const ColumnRequest& request, const std::string& name,
+                                   Logger& logger) {
+  for (const std::filesystem::path& folder : request.folders) {
+    Result<MeasuredValues> found = ReadColumn(folder, KeyOf(request, name));
+    if (found.ok() && found->size() == request.source->examples()) return *std::move(found);
+    if (found.status().code() == StatusCode::kNotFound) continue;
+    logger.Warning("a measured column cannot be read; it is measured again",
+                   {{"dataset", request.dataset_id}, {"column", name}, {"why", found.status()}});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<MeasuredColumns> LocalColumns::Get(const ColumnRequest& request) {
+  const std::lock_guard lock(one_at_a_time_);
+  MeasuredColumns values;
+  std::vector<MeasurableColumn> absent;
+  std::vector<std::string> names;
+  for (const MeasurableColumn& column : request.columns) {
+    if (std::optional<MeasuredValues> found = Find(request, column.name, *logger_)) {
+      values[column.name] = std::make_shared<const MeasuredValues>(*std::move(found));
+    } else {
+      absent.push_back(column);
+      names.push_back(column.name);
+    }
+  }
+  if (absent.empty()) return values;
+  if (!request.excluded_files.empty()) {
+    return FailedPrecondition(fmt::format(
+        "exclude.files: the columns {} of dataset '{}' were not measured while these files were "
+        "good: {}; measure them with whole files first, or do without the columns",
+        fmt::join(names, ", "), request.dataset_id, fmt::join(request.excluded_files, ", ")));
+  }
+  MILLRACE_RETURN_IF_ERROR(MeasureAll(request, absent, values));
+  return values;
+}
+
+Status LocalColumns::MeasureAll(const ColumnRequest& request,
+                                const std::vector<MeasurableColumn>& columns,
+                                MeasuredColumns& values) const {
+  const std::uint64_t examples = request.source->examples();
+  std::vector<std::vector<std::uint64_t>> measured(columns.size(),
+                                                   std::vector<std::uint64_t>(examples));
+  std::atomic<std::uint64_t> next = 0;
+  std::mutex mutex;
+  Status failed;  // guarded by mutex, as is done
+  std::uint64_t done = 0;
+  const auto measure = [&] {
+    Result<Measurer> measurer = Measurer::Make(*request.source, columns);
+    std::vector<std::vector<std::uint64_t>> some;
+    while (true) {
+      const std::uint64_t first = next.fetch_add(kRange);
+      if (first >= examples) return;
+      const std::uint64_t count = std::min(kRange, examples - first);
+      Status status =
+          measurer.ok() ? measurer->Measure(ExampleId(first), count, some) : measurer.status();
+      if (options_.stop.stop_requested()) status = Cancelled("measuring columns was stopped");
+      const std::lock_guard lock(mutex);
+      if (!status.ok()) {
+        if (failed.ok()) failed = status;
+        next = examples;
+        return;
+      }
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        std::copy(some[c].begin(), some[c].end(),
+                  measured[c].begin() + static_cast<std::ptrdiff_t>(first));
+      }
+      done += count;
+      if (options_.progress) options_.progress(request.dataset_id, done, examples);
+    }
+  };
+  {
+    const unsigned threads =
+        options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::jthread> workers;
+    for (unsigned i = 0; i < threads; ++i) workers.emplace_back(measure);
+  }
+  MILLRACE_RETURN_IF_ERROR(failed);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const auto column = std::make_shared<const MeasuredValues>(measured[c]);
+    values[columns[c].name] = column;
+    Status written = NotFound("there is no folder for it");
+    for (const std::filesystem::path& folder : request.folders) {
+      written = WriteColumn(folder, KeyOf(request, columns[c].name), *column);
+      if (written.ok()) break;
+    }
+    if (written.ok()) continue;
+    logger_->Warning(
+        "a measured column cannot be kept; the next process measures it again",
+        {{"dataset", request.dataset_id}, {"column", columns[c].name}, {"why", written}});
+  }
+  return OkStatus();
+}
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+#include "server/pipeline/order/columns_read.h"
+
+#include <string_view>
+#include <vector>
+
+#include "common/expr/expression.h"
+#include "server/pipeline/order/order_parts.h"
+
+namespace millrace {
+
+std::set<std::string> ColumnsReadBy(const PlanParts& parts) {
+  std::vector<std::string_view> texts = {parts.Get<FilterPart>().where,
+                                         parts.Get<BalancePart>().by};
+  if (const auto& bucket = parts.Get<BatchPart>().bucket) texts.emplace_back(bucket->by);
+  std::set<std::string> columns;
+  for (const std::string_view text : texts) {
+    const auto names = Expression::Names(text);
+    if (!names.ok()) continue;
+    for (const ExpressionName& name : *names) columns.insert(name.name);
+  }
+  return columns;
+}
+
+}  // namespace millrace
