@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "common/base/mutant.h"
 
@@ -76,12 +77,18 @@ std::optional<SharedBatch::Wanting> BuildQueue::Choose() {
 }
 
 std::optional<BuildQueue::Task> BuildQueue::Next() {
-  for (;;) {
+  for (bool forgot = false;;) {
     const std::optional<SharedBatch::Wanting> chosen = Choose();
     if (!chosen) return std::nullopt;
     const auto& [id, key] = *chosen;
     StreamState& stream = streams_.at(id);
-    if (IsFull() && !ForgetFor(stream) && !IsUrgent(stream, key)) return std::nullopt;
+    const bool urgent = IsUrgent(stream, key);
+    if (IsFull()) {
+      // Two batches that are alive could take each other's place for ever. So memory is given up
+      // for one batch at a time, unless it is a consumer's next one: that is not forgotten again.
+      if (!urgent && std::exchange(forgot, true)) return std::nullopt;
+      if (!ForgetFor(stream) && !urgent) return std::nullopt;
+    }
     SharedBatch& batch = *stream.entries.at(key).batch;
     if (!SharedBatches::IsLeft(batch)) return Begin(stream, key, batch);
     // It is still alive after it was sent, and memory had no room for it before.
