@@ -116,7 +116,8 @@ void Leasing::Fill(Number id) {
   std::vector<StepRun> gaps =
       session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
-  const bool has_workers = !WorkersOf(session).workers.empty();
+  const WorkerSet& set = WorkersOf(session);
+  const bool has_workers = !set.workers.empty();
   if (const Status status = CheckHope(session, has_workers); !status.ok()) {
     return sessions_.FailJob(id, status);
   }
@@ -126,12 +127,11 @@ void Leasing::Fill(Number id) {
   }
   if (!session.why.empty()) transition_.Apply(SessionTold{id, ""});
 
-  FillGaps(session, window, std::move(gaps));
+  FillGaps(session, set, window, std::move(gaps));
 }
 
-void Leasing::FillGaps(const SessionFacts& session, std::uint32_t window,
+void Leasing::FillGaps(const SessionFacts& session, const WorkerSet& set, std::uint32_t window,
                        std::vector<StepRun> gaps) {
-  const WorkerSet& set = WorkersOf(session);
   WorkerChooser workers(set);
   TwinTrail* const twins = twins_.TrailOf(session.id);
   const std::uint64_t stride = session.plan->steps.stride();

@@ -51,8 +51,10 @@ class Leasing {
   /// lease is added to `response`. Returns its steps.
   StepRun AddLease(Number id, const Worker& worker, std::uint32_t batches, Kind kind, StepRun& run,
                    v1::AttachResponse& response);
-  /// Grants leases for the gaps of a session's window. REQUIRES: there is a worker for it.
-  void FillGaps(const SessionFacts& session, std::uint32_t window, std::vector<StepRun> gaps);
+  /// Grants leases for the gaps of a session's window on workers of its set. REQUIRES: there is
+  /// one.
+  void FillGaps(const SessionFacts& session, const WorkerSet& set, std::uint32_t window,
+                std::vector<StepRun> gaps);
   /// The worker with this number, if the session can share the batches that a twin has there, and
   /// the choice is fair; otherwise nullptr.
   const Worker* SharedWorker(Number id, const SessionFacts& session, const WorkerSet& set,

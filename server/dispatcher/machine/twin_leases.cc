@@ -46,6 +46,7 @@ void TwinLeases::Add(const SessionFacts& session) {
   const Groups::iterator group = groups_.try_emplace(key).first;
   if (!group_of_.try_emplace(session.id, Member{&session, group}).second) return;
   auto& [sessions, trail] = group->second;
+  if (!sessions.empty()) ++twins_;
   if (sessions.size() == 1) AddLeases(**sessions.begin(), trail);
   sessions.insert(&session);
   // A session that comes back from an earlier dispatcher has leases already.
@@ -59,11 +60,13 @@ void TwinLeases::Forget(Number session) {
   group_of_.erase(found);
   auto& [sessions, trail] = group->second;
   sessions.erase(facts);
+  if (!sessions.empty()) --twins_;
   if (sessions.size() < 2) trail = {};
   if (sessions.empty()) groups_.erase(group);
 }
 
 TwinTrail* TwinLeases::TrailOf(Number session) {
+  if (twins_ == 0) return nullptr;
   const auto found = group_of_.find(session);
   if (found == group_of_.end()) return nullptr;
   Group& group = found->second.group->second;

@@ -74,6 +74,7 @@ class TwinLeases {
 
   Groups groups_;
   std::unordered_map<Number, Member> group_of_;  // by session
+  std::size_t twins_ = 0;                        // sessions that are not the first of their group
 };
 
 }  // namespace millrace
