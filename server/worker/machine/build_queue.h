@@ -11,12 +11,9 @@
 // - A job whose consumers do not wait is owed nothing later for that time.
 // - When memory is short, the stream that holds most forgets the batch that it needs last. The
 //   batch is built again later.
-// - Streams that want one batch share it (shared_batches.h): it is built once while it is in
-// memory,
-//   for the stream whose turn comes first. The job of that stream pays for the build. Others take
-//   the batch over, as soon as they have room for it. Their jobs pay nothing, and are owed nothing
-//   later for what they took. A shared batch is forgotten for all of its streams at once, since
-//   only that gives memory back. A batch that is the next one of any of them is not forgotten.
+// - Streams that want one batch share it (shared_batches.h). It is built once while it is in memory.
+//   The job whose turn comes first pays for it. The others pay nothing, and are owed nothing later.
+//   A shared batch is forgotten for all its streams, unless it is the next one of any of them.
 //
 // Not thread-safe. The caller guards it.
 #pragma once
