@@ -11,9 +11,9 @@
 // - A job whose consumers do not wait is owed nothing later for that time.
 // - When memory is short, the stream that holds most forgets the batch that it needs last. The
 //   batch is built again later.
-// - Streams that want one batch share it (shared_batches.h). It is built once while it is in memory.
-//   The job whose turn comes first pays for it. The others pay nothing, and are owed nothing later.
-//   A shared batch is forgotten for all its streams, unless it is the next one of any of them.
+// - Streams that want one batch share it (shared_batches.h). It is built once while in memory. The
+//   job whose turn comes first pays for it. The others pay nothing, and are owed nothing later. A
+//   shared batch is forgotten for all its streams, unless it is the next one of any of them.
 //
 // Not thread-safe. The caller guards it.
 #pragma once
