@@ -33,6 +33,7 @@ enum class Metric : std::size_t {
   kExamplesDelivered,
   kBatchBytes,
   kBatchBuildSeconds,
+  kSharedBatches,
   kConsumerWaitSeconds,
   kSendBlockedSeconds,
   kPrefetchBytes,

@@ -33,8 +33,10 @@ enum class Mutant : std::uint8_t {
   kDamageIgnored,            // a worker goes on with a plan whose files it has found bad
   kHopelessJobWaits,         // a job waits for ever if its last worker has lost its data
   kReasonUnsaid,             // a trainer is not told that no worker has its dataset
+  kNothingShared,            // a worker builds a batch anew for each stream
+  kBuiltForOneOnly,          // of the streams that wait for one build, only one gets the batch
 };
-inline constexpr int kMutants = 25;
+inline constexpr int kMutants = 27;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

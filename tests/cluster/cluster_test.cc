@@ -215,13 +215,15 @@ TEST_CASE("a rank that is taken over is told by whom", "[cluster]") {
   CHECK(status.message().find("taken over by") != std::string::npos);
 }
 
-/// A job whose ranks read until they are told to stop, each as fast as its batches come.
+/// A job whose ranks read until they are told to stop, each as fast as its batches come. Jobs of
+/// other names have other batches, since these are shuffled with another seed.
 class Taker {
  public:
   Taker(TestCluster& cluster, const std::string& job, std::uint32_t priority, std::uint32_t ranks) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       SessionOptions options = cluster.Options(rank, ranks);
       options.job = job;
+      options.overrides = {"shuffle.seed=" + std::to_string(job.front())};
       options.priority = priority;
       threads_.emplace_back([this, &cluster, options](const std::stop_token& stop) {
         const auto session = cluster.Connect(options, options.job + std::to_string(options.rank));

@@ -205,7 +205,7 @@ class Hostile {
   }
 
   std::optional<BuildQueue::Task> Next() {
-    const std::optional<BuildQueue::Task> task = state_.NextBuild();
+    const std::optional<BuildQueue::Task> task = state_.NextBuild(now_);
     if (!task) return task;
     const StreamEntry& stream = streams_.at(task->stream);
     Require(stream.open, "I6: nothing is built for a stream that is gone");

@@ -16,6 +16,7 @@ void Counts::Add(const Counts& more) {
   self_leases += more.self_leases;
   copies += more.copies;
   duplicates += more.duplicates;
+  shared += more.shared;
   mismatches += more.mismatches;
   terms += more.terms;
   crashes_between += more.crashes_between;
@@ -28,11 +29,12 @@ std::string Counts::ToString() const {
   return fmt::format(
       "{} events, {} batches taken, {} sessions admitted, {} taken over, {} refused, {} "
       "relaunches, {} terms, {} deaths between two actions, {} self-leases, {} copies of leases, "
-      "{} duplicate batches, {} alarms, {} ended for want of data, {} told that no worker has "
+      "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} told that no "
+      "worker has "
       "their "
       "dataset, longest wait {:.1f} s",
       events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
-      self_leases, copies, duplicates, mismatches, lost_data, reasons_told, longest_wait);
+      self_leases, copies, duplicates, shared, mismatches, lost_data, reasons_told, longest_wait);
 }
 
 }  // namespace millrace::sim

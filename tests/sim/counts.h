@@ -19,6 +19,7 @@ struct Counts {
   std::uint64_t self_leases = 0;
   std::uint64_t copies = 0;
   std::uint64_t duplicates = 0;
+  std::uint64_t shared = 0;  // batches sent that were built for another stream or lease
   std::uint64_t mismatches = 0;
   std::uint64_t terms = 0;
   std::uint64_t crashes_between = 0;

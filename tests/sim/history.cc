@@ -61,6 +61,19 @@ JobSetup DrawJob(Draw& draw, std::size_t datasets) {
   return job;
 }
 
+/// Draws jobs and replicas that need the same batches as others.
+void DrawTwins(Draw& draw, History& history) {
+  if (draw.Chance(0.25)) {
+    JobSetup twin = history.jobs.front();
+    // Some twins begin at another place, and most have other memory.
+    if (draw.Chance(0.3)) twin.start = {draw.Below(2), draw.Below(twin.examples)};
+    twin.end_epoch = twin.start.epoch + draw.Between(1, 3);
+    if (draw.Chance(0.7)) twin.prefetch_bytes = draw.Between(1'000, 30'000);
+    history.jobs.push_back(twin);
+  }
+  if (draw.Chance(0.15)) history.jobs[draw.Below(history.jobs.size())].replicas = 2;
+}
+
 /// Draws the datasets of each worker, so that every dataset has a worker.
 std::vector<std::set<std::size_t>> DrawDatasets(Draw& draw, std::uint32_t workers,
                                                 std::size_t datasets) {
@@ -131,6 +144,7 @@ History DrawHistory(std::uint64_t seed) {
   if (std::any_of(history.faults.begin(), history.faults.end(), is(FaultKind::kWipeStore))) {
     std::erase_if(history.faults, is(FaultKind::kClockStep));
   }
+  DrawTwins(draw, history);
   std::sort(history.faults.begin(), history.faults.end(),
             [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return history;
@@ -150,12 +164,12 @@ std::string Describe(const History& history) {
   }
   for (const JobSetup& job : history.jobs) {
     text += fmt::format(
-        "  job of {}{}: {} examples, {} {}, {}, world size {}, {} to epoch {}, {} "
+        "  job of {}{}: {} examples, {} {}, {}, world size {}, {} replicas, {} to epoch {}, {} "
         "bytes\n",
         kDatasets[job.dataset].id, job.excludes ? " without bad files" : "", job.examples,
         job.size != 0 ? "size" : "global_size", job.size != 0 ? job.size : job.global_size,
-        job.keep ? "keep" : "drop", job.world_size, job.start.ToString(), job.end_epoch,
-        job.prefetch_bytes);
+        job.keep ? "keep" : "drop", job.world_size, job.replicas, job.start.ToString(),
+        job.end_epoch, job.prefetch_bytes);
   }
   for (const Fault& fault : history.faults) {
     text += fmt::format("  {:6.3f} s: {} {}/{} for {:.3f} s\n", ToSeconds(fault.at),

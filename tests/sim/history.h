@@ -64,6 +64,7 @@ struct JobSetup {
   Position start;
   std::uint64_t end_epoch = 1;
   std::uint64_t prefetch_bytes = 0;
+  std::uint32_t replicas = 1;  // trainers of each rank
 };
 
 struct History {

@@ -54,6 +54,8 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kDamageIgnored, "damage ignored"},
     {Mutant::kHopelessJobWaits, "hopeless job waits"},
     {Mutant::kReasonUnsaid, "reason unsaid"},
+    {Mutant::kNothingShared, "nothing shared"},
+    {Mutant::kBuiltForOneOnly, "built for one only"},
 };
 static_assert(std::size(kMutantNames) == kMutants);
 

@@ -10,11 +10,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "client/session/machine/session_machine.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/worker/machine/worker_machine.h"
+#include "server/worker/service/builder.h"
 #include "tests/sim/history.h"
 #include "tests/sim/host_data.h"
 #include "tests/sim/network.h"
@@ -38,6 +40,9 @@ struct DispatcherNode {
   Moves crash;
 };
 
+/// What a batch is: plan, epoch and examples.
+using BatchName = std::tuple<std::string, std::uint64_t, ExampleRange>;
+
 struct WorkerStream {
   LinkId link = 0;
   v1::WantList wants;
@@ -50,7 +55,9 @@ struct WorkerNode {
   LinkId work = 0;
   std::uint64_t attempt = 0;  // number of the attempt that opened `work`
   std::uint64_t highest_term = 0;
-  std::map<std::string, PlanData> plans;  // those that were compiled, by fingerprint
+  std::map<std::string, PlanData> plans;      // those that were compiled, by fingerprint
+  std::map<std::uint64_t, BatchName> builds;  // under way, by their numbers
+  std::map<BatchName, std::weak_ptr<const BuiltBatch>> built;
   std::uint32_t building = 0;
   Time slow_until;
   Time wrong_until;
@@ -66,6 +73,7 @@ struct TrainerNode {
   ProcessId process = 0;
   std::size_t job = 0;
   std::uint32_t rank = 0;
+  std::uint32_t replica = 0;
   Places places;
   Position start;
   Position end;
@@ -114,6 +122,8 @@ struct Job {
   std::uint64_t launches = 0;
   bool relaunching = false;
   bool done = false;
+
+  std::size_t seats() const { return places.world_size * setup.replicas; }
 };
 
 }  // namespace millrace::sim

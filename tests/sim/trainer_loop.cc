@@ -67,15 +67,16 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
 }
 
 bool World::MayTake(const TrainerNode& trainer) const {
-  // A rank takes its next step only when all ranks have made the last one.
+  // A rank takes its next step only when all ranks of its replica have made the last one.
   const Job& job = jobs_[trainer.job];
   const auto& ranks = job.trainers;
   const bool of_present_launch = std::any_of(
       ranks.begin(), ranks.end(), [&](std::size_t t) { return trainers_[t].get() == &trainer; });
   if (!of_present_launch) return false;  // its peers are gone
-  if (ranks.size() < trainer.places.world_size) return false;
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](std::size_t t) { return trainers_[t]->taken >= trainer.taken; });
+  if (ranks.size() < job.seats()) return false;
+  return std::all_of(ranks.begin(), ranks.end(), [&](std::size_t t) {
+    return trainers_[t]->replica != trainer.replica || trainers_[t]->taken >= trainer.taken;
+  });
 }
 
 void World::Loop(std::size_t index) {
@@ -134,7 +135,9 @@ void World::Take(std::size_t index) {
   trainer.kept.erase(kept);
   ++trainer.taken;
   ++counts_.batches;
-  jobs_[trainer.job].delivered.push_back({at, range, trainer.places.step()});
+  if (trainer.replica == 0) {
+    jobs_[trainer.job].delivered.push_back({at, range, trainer.places.step()});
+  }
   trainer.expected = trainer.places.After(at);
   // Without faults, loops are quick: they take all leased batches before the next regular report
   // asks for more.

@@ -39,14 +39,14 @@ void World::Launch(std::size_t index, Position start, std::uint32_t world_size) 
   // An empty entry tells CheckCovered that steps have the size of this launch from here on.
   job.delivered.push_back({start, {start.example, 0}, job.places.step()});
   Note(fmt::format("{} is launched at {}, world size {}", job.name, start.ToString(), world_size));
-  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    net_.After(net_.UpTo(seconds(1)), [this, index, rank, start, launch = job.launches] {
-      if (jobs_[index].launches == launch) StartTrainer(index, rank, start);
+  for (std::uint32_t seat = 0; seat < job.seats(); ++seat) {
+    net_.After(net_.UpTo(seconds(1)), [this, index, seat, start, launch = job.launches] {
+      if (jobs_[index].launches == launch) StartTrainer(index, seat, start);
     });
   }
 }
 
-void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position start) {
+void World::StartTrainer(std::size_t job_index, std::uint32_t seat, Position start) {
   Job& job = jobs_[job_index];
   const std::size_t index = trainers_.size();
   job.trainers.push_back(index);
@@ -54,7 +54,8 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position sta
   TrainerNode& trainer = *trainers_.back();
   trainer.process = net_.AddProcess(fmt::format("trainer {}", index));
   trainer.job = job_index;
-  trainer.rank = rank;
+  trainer.rank = seat % job.places.world_size;
+  trainer.replica = seat / job.places.world_size;
   trainer.places = job.places;
   trainer.start = start;
   trainer.end = {job.setup.end_epoch, 0};
@@ -68,7 +69,8 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t rank, Position sta
   v1::Hello& hello = options.hello;
   hello.set_protocol(kProtocol);
   hello.set_job(job.name);
-  hello.set_rank(rank);
+  hello.set_rank(trainer.rank);
+  hello.set_replica(trainer.replica);
   hello.set_world_size(job.places.world_size);
   hello.mutable_pipeline()->set_yaml(fmt::format(
       "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\n{}",
@@ -115,9 +117,8 @@ void World::Relaunch(std::size_t index) {
   job.relaunching = true;
   ++job.launches;  // trainers of the last launch that have not begun never will
   ++counts_.relaunches;
-  Position checkpoint = job.trainers.size() < job.places.world_size
-                            ? job.launched_at
-                            : Position{~std::uint64_t{0}, 0};
+  Position checkpoint =
+      job.trainers.size() < job.seats() ? job.launched_at : Position{~std::uint64_t{0}, 0};
   for (const std::size_t t : job.trainers) {
     checkpoint = std::min(checkpoint, trainers_[t]->expected.value_or(job.launched_at));
   }
@@ -147,7 +148,7 @@ void World::Supervise() {
     };
     if (std::any_of(job.trainers.begin(), job.trainers.end(), is(&TrainerNode::gone))) {
       KillTrainers(i, /*zombies=*/false, Duration{0});
-    } else if (job.trainers.size() == job.places.world_size &&
+    } else if (job.trainers.size() == job.seats() &&
                std::all_of(job.trainers.begin(), job.trainers.end(), is(&TrainerNode::finished))) {
       job.done = true;
       Note(fmt::format("{} is done", job.name));

@@ -61,39 +61,62 @@ void World::TickWorker(std::size_t index, ProcessId process) {
 void World::AfterWorker(std::size_t index) {
   WorkerNode& node = *workers_[index];
   const ProcessId process = node.process;
-  for (WorkerAction::Any& action : node.machine->TakeActions()) {
-    if (Crashes(node.crash, process)) return StopWorker(index, net_.UpTo(seconds(3)));
-    PerformWorker(index, std::move(action));
-  }
-  while (node.building < history_.builders) {
-    const std::optional<BuildQueue::Task> task = node.machine->NextBuild();
-    if (!task) break;
-    CheckRoom(node, *task);
-    ++node.building;
-    const Duration takes = node.slow_until > net_.now() ? seconds(1) + net_.UpTo(seconds(3))
-                                                        : net_.UpTo(milliseconds(30));
-    net_.In(process, takes, [this, index, task = *task, takes] {
-      WorkerNode& builder = *workers_[index];
-      --builder.building;
-      // Not every batch reads the file that is bad.
-      const Status intact = worker_data_[index].CheckIntact(builder.plans.at(task.plan));
-      if (!intact.ok() && net_.Chance(0.5)) {
-        builder.machine->OnBuildFailed(task, intact, net_.now());
-        return AfterWorker(index);
-      }
-      const std::uint64_t bytes = BytesOf(DigestOf(task.plan, task.at.epoch, task.range));
-      builder.machine->OnBuilt(task, nullptr, bytes, ToSeconds(takes), {{"closure", 0.001}},
-                               net_.now());
-      AfterWorker(index);
-    });
-  }
+  auto actions = node.machine->TakeActions();
+  do {
+    for (WorkerAction::Any& action : actions) {
+      if (Crashes(node.crash, process)) return StopWorker(index, net_.UpTo(seconds(3)));
+      PerformWorker(index, std::move(action));
+    }
+    ForgetUnsharable(node);
+    while (node.building < history_.builders) {
+      const std::optional<BuildQueue::Task> task = node.machine->NextBuild(net_.now());
+      if (!task) break;
+      StartBuild(index, *task);
+    }
+    actions = node.machine->TakeActions();
+  } while (!actions.empty());
+  CheckMemory(node);
+}
+
+void World::StartBuild(std::size_t index, const BuildQueue::Task& task) {
+  WorkerNode& node = *workers_[index];
+  CheckRoom(node, task);
+  CheckBuiltOnce(node, task);
+  ++node.building;
+  const Duration takes = node.slow_until > net_.now() ? seconds(1) + net_.UpTo(seconds(3))
+                                                      : net_.UpTo(milliseconds(30));
+  net_.In(node.process, takes, [this, index, task, takes] {
+    WorkerNode& builder = *workers_[index];
+    --builder.building;
+    const bool counts = builder.builds.erase(task.build) > 0;
+    // Not every batch reads the file that is bad.
+    const Status intact = worker_data_[index].CheckIntact(builder.plans.at(task.plan));
+    if (!intact.ok() && net_.Chance(0.5)) {
+      builder.machine->OnBuildFailed(task, intact, net_.now());
+      return AfterWorker(index);
+    }
+    const std::uint64_t bytes = BytesOf(DigestOf(task.plan, task.at.epoch, task.range));
+    auto batch = std::make_shared<const BuiltBatch>();
+    if (counts) builder.built[{task.plan, task.at.epoch, task.range}] = batch;
+    builder.machine->OnBuilt(task, std::move(batch), bytes, ToSeconds(takes), {{"closure", 0.001}},
+                             net_.now());
+    AfterWorker(index);
+  });
+}
+
+void World::CheckMemory(const WorkerNode& node) {
   // One batch of each builder and one of each stream may lie beyond the budget, because the next
   // batch of a consumer is never refused.
+  const BuildQueue& queue = node.machine->queue();
   const std::uint64_t bound =
       history_.memory_bytes + (history_.builders + node.streams.size()) * 2000;
-  if (node.machine->queue().built_bytes() > bound) {
+  if (queue.built_bytes() > bound) {
     Fail(fmt::format("I5: a worker holds {} bytes of batches with a budget of {}",
-                     node.machine->queue().built_bytes(), history_.memory_bytes));
+                     queue.built_bytes(), history_.memory_bytes));
+  }
+  if (queue.kept_bytes() > 0 && queue.built_bytes() + queue.kept_bytes() > history_.memory_bytes) {
+    Fail(fmt::format("I5: a worker keeps {} bytes beside {} with a budget of {}",
+                     queue.kept_bytes(), queue.built_bytes(), history_.memory_bytes));
   }
 }
 
@@ -213,10 +236,11 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   part.set_credit_used(action.batch.credit_used);
   part.set_batches_sent(action.batch.batches_sent);
   if (node.wrong_until > net_.now()) digest.high ^= 1 + index;
+  if (action.batch.shared) ++counts_.shared;
   const LinkId link = stream->second.link;
   net_.Send(
       link, node.process,
-      [this, link, part, task, digest] {
+      [this, link, part, task, digest, on_its_way = action.batch.batch] {
         if (const std::optional<AtLink> to = TrainerAt(link)) {
           OnBatch(to->index, to->stream, part, task, digest);
         }

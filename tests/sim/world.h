@@ -19,8 +19,10 @@
 //   I11    plans and leases go only to workers whose dataset has the plan's digest; none serves a
 //          plan over bad files; a job ends if no worker is left for it, and otherwise waits and is
 //          told which dataset is missing
+//   I12    a worker builds no batch that it is building or has in memory
 //
-// Jobs are over datasets of several kinds, of which not every worker has all.
+// Jobs are over datasets of several kinds, of which not every worker has all. Some jobs have one
+// fingerprint, and some have replicas.
 #pragma once
 
 #include <cstdint>
@@ -130,12 +132,19 @@ class World {
   void OpenWork(std::size_t index, std::uint64_t attempt);
   void SendBatch(std::size_t index, const WorkerAction::SendBatch& action);
   void Build(std::size_t index);
+  void StartBuild(std::size_t index, const BuildQueue::Task& task);
   void CheckRoom(const WorkerNode& node, const BuildQueue::Task& task);
+  void CheckMemory(const WorkerNode& node);
+
+  // shared_checks.cc: I12
+  void CheckBuiltOnce(WorkerNode& node, const BuildQueue::Task& task);
+  void ForgetUnsharable(WorkerNode& node);
   void TickWorker(std::size_t index, ProcessId process);
 
   // trainer_node.cc
   void Launch(std::size_t job, Position start, std::uint32_t world_size);
-  void StartTrainer(std::size_t job, std::uint32_t rank, Position start);
+  /// Seats are the ranks of the first replica, then those of the second.
+  void StartTrainer(std::size_t job, std::uint32_t seat, Position start);
   void KillTrainers(std::size_t job, bool zombies, Duration still);
   void Relaunch(std::size_t job);
   void Supervise();

@@ -31,11 +31,14 @@ void WriteProofs(const std::filesystem::path& dir) {
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.message().c_str());
 }
 
-/// A plan whose batches take a known time to build.
-class SlowPlan final : public Plan {
+using BuildCount = std::shared_ptr<std::atomic<std::uint64_t>>;
+
+/// A plan whose batches take at least a known time to build, and are counted.
+class WatchedPlan final : public Plan {
  public:
-  SlowPlan(std::shared_ptr<const Plan> plan, std::shared_ptr<const Clock> clock, Duration time)
-      : plan_(std::move(plan)), clock_(std::move(clock)), time_(time) {}
+  WatchedPlan(std::shared_ptr<const Plan> plan, std::shared_ptr<const Clock> clock, Duration time,
+              BuildCount builds)
+      : plan_(std::move(plan)), clock_(std::move(clock)), time_(time), builds_(std::move(builds)) {}
 
   const Fingerprint& fingerprint() const override { return plan_->fingerprint(); }
   const Fingerprint& order_fingerprint() const override { return plan_->order_fingerprint(); }
@@ -58,6 +61,7 @@ class SlowPlan final : public Plan {
   }
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange range,
                                                    BatchScratch& scratch) const override {
+    ++*builds_;
     const Time end = clock_->Now() + time_;
     while (clock_->Now() < end) std::this_thread::sleep_for(std::chrono::microseconds(100));
     return plan_->Batch(epoch, range, scratch);
@@ -72,18 +76,23 @@ class SlowPlan final : public Plan {
   const std::shared_ptr<const Plan> plan_;
   const std::shared_ptr<const Clock> clock_;
   const Duration time_;
+  const BuildCount builds_;
 };
 
-/// Compiles plans and makes them slow.
-class SlowProvider final : public PlanProvider {
+/// Compiles plans and watches them.
+class WatchingProvider final : public PlanProvider {
  public:
-  SlowProvider(std::shared_ptr<PlanProvider> provider, std::shared_ptr<const Clock> clock,
-               Duration time)
-      : provider_(std::move(provider)), clock_(std::move(clock)), time_(time) {}
+  WatchingProvider(std::shared_ptr<PlanProvider> provider, std::shared_ptr<const Clock> clock,
+                   Duration time, BuildCount builds)
+      : provider_(std::move(provider)),
+        clock_(std::move(clock)),
+        time_(time),
+        builds_(std::move(builds)) {}
 
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, provider_->CompilePlan(pipeline));
-    return std::shared_ptr<const Plan>(std::make_shared<SlowPlan>(std::move(plan), clock_, time_));
+    return std::shared_ptr<const Plan>(
+        std::make_shared<WatchedPlan>(std::move(plan), clock_, time_, builds_));
   }
   bool CanCompile(const v1::PlanSpec& spec) override { return provider_->CanCompile(spec); }
   void OpenDatasets(const std::function<void()>& on_change) override {
@@ -101,6 +110,7 @@ class SlowProvider final : public PlanProvider {
   const std::shared_ptr<PlanProvider> provider_;
   const std::shared_ptr<const Clock> clock_;
   const Duration time_;
+  const BuildCount builds_;
 };
 
 }  // namespace
@@ -191,10 +201,8 @@ void TestCluster::AddWorker(const std::string& name, std::uint64_t memory, int t
   options.dispatcher = kDispatcher;
   options.threads = threads;
   options.memory_bytes = memory;
-  std::shared_ptr<PlanProvider> provider = MakePlanProvider(library_);
-  if (build_time_ > Duration(0)) {
-    provider = std::make_shared<SlowProvider>(std::move(provider), clock_, build_time_);
-  }
+  auto provider =
+      std::make_shared<WatchingProvider>(MakePlanProvider(library_), clock_, build_time_, builds_);
   auto worker = std::make_shared<WorkerService>(options, std::move(provider),
                                                 network_.MakeConnector(options.address), clock_,
                                                 MakeNullLogger());

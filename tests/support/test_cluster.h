@@ -77,6 +77,8 @@ class TestCluster {
   /// Sets how long each batch takes to build, by the cluster's clock, at workers added from then
   /// on.
   void SetBuildTime(Duration time) { build_time_ = time; }
+  /// How many batches all workers have built so far, or begun to build. Thread-safe.
+  std::uint64_t Builds() const { return *builds_; }
   /// Call this before the first session.
   void SetPipeline(std::string yaml) { pipeline_ = std::move(yaml); }
   Result<v1::ServiceStatus> Status();
@@ -92,6 +94,8 @@ class TestCluster {
   std::filesystem::path dataset_;
   std::string pipeline_;
   Duration build_time_{0};
+  std::shared_ptr<std::atomic<std::uint64_t>> builds_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
   std::shared_ptr<FakeClock> clock_ = std::make_shared<FakeClock>();
   std::shared_ptr<StateStore> store_;
   std::shared_ptr<PlanLibrary> library_;

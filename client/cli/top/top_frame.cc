@@ -91,13 +91,13 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
 }
 
 List WorkerList(const std::vector<WorkerRow>& rows) {
-  TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "MB/S", "QUEUE", "MEMORY MB", "BLOCKED",
-                   "WAITED FOR BY", "BUILD (S/S)", "WHY"});
+  TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "SHARED", "MB/S", "QUEUE", "MEMORY MB",
+                   "BLOCKED", "WAITED FOR BY", "BUILD (S/S)", "WHY"});
   List list;
   for (const WorkerRow& row : rows) {
     const v1::WorkerStatus& worker = *row.status;
     table.Add({Printable(worker.name()), Printable(std::string(HostOf(worker.address()))),
-               worker.state(), Amount(row.batches), InMegabytes(row.bytes),
+               worker.state(), Amount(row.batches), Percent(row.shared), InMegabytes(row.bytes),
                fmt::format("{:.2f} s", worker.queue_seconds()),
                fmt::format("{}/{}", InMegabytes(static_cast<double>(worker.buffered_bytes())),
                            InMegabytes(static_cast<double>(worker.memory_limit_bytes()))),

@@ -151,6 +151,8 @@ std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::Ser
     row.status = &worker;
     row.batches = difference.PerSecond([](const auto& w) { return w.sent_batches(); });
     row.bytes = difference.PerSecond([](const auto& w) { return w.sent_bytes(); });
+    const Rate shared = difference.PerSecond([](const auto& w) { return w.shared_batches(); });
+    if (shared && row.batches.value_or(0) > 0) row.shared = *shared / *row.batches;
     row.blocked = difference.PerSecond([](const auto& w) { return w.send_blocked_seconds(); });
     row.build = BuildText(worker, difference);
     const auto found = waiters.find(key);

@@ -31,6 +31,7 @@ struct WorkerRow {
   const v1::WorkerStatus* status;
   Rate batches;
   Rate bytes;
+  Rate shared;  // of the batches sent, the share that needed no build of its own
   Rate blocked;
   std::string build;        // for each stage: seconds spent in it per second
   std::size_t waiters = 0;  // consumers that wait for this worker now

@@ -135,6 +135,8 @@ v1::WantList Grants::MakeWants(const WorkerLink& link) {
   wants.set_job(context_.options.hello.job());
   wants.set_priority(context_.options.hello.priority());
   wants.set_protocol(context_.options.hello.protocol());
+  wants.set_world_size(context_.options.hello.world_size());
+  wants.set_rank(context_.options.hello.rank());
   for (const HeldLease* held : leases_.ByNeed()) {
     if (held->lease.worker.id != link.where.id) continue;
     v1::Want* want = wants.add_wants();

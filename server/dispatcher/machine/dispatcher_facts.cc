@@ -261,7 +261,7 @@ void DispatcherFacts::On(const SessionReportedEarly& u) {
 void DispatcherFacts::On(const LeaseGranted& u) {
   Get(sessions_, u.session).leases.Sent(u.lease);
   ++(u.lease.copy ? copies_granted_ : leases_granted_);
-  Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
+  if (!u.shared) Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
 }
 
 void DispatcherFacts::On(const SessionEnded& u) {

@@ -66,8 +66,11 @@ void Leasing::Hear(Number id, v1::Report report) {
   google::protobuf::RepeatedPtrField<v1::Lease> taken;
   taken.Swap(report.mutable_held());
   Trim(report);
+  const bool is_first = !session.report;
   transition_.Apply(SessionReported{id, std::move(report), std::move(held), transition_.now(),
                                     transition_.now() + -options_.lease_lapse});
+  // A session that comes back may hold all that it asks for. Its twins share that.
+  if (is_first) twins_.Add(session);
   CopyLate(id);
   if (facts_.FindSession(id) != nullptr) Fill(id);
 }
@@ -86,22 +89,23 @@ void Leasing::CopyLate(Number id) {
   v1::AttachResponse response;
   response.set_term(facts_.term());
   StepRun run = late->run;
-  AddLease(id, **idle, run.batches, /*copy=*/true, run, response);
+  AddLease(id, **idle, run.batches, Kind::kCopy, run, response);
   transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
-void Leasing::AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy,
-                       StepRun& run, v1::AttachResponse& response) {
+StepRun Leasing::AddLease(Number id, const Worker& worker, std::uint32_t batches, Kind kind,
+                          StepRun& run, v1::AttachResponse& response) {
   const SessionFacts& session = *facts_.FindSession(id);
   v1::Lease& lease = *response.add_leases();
   *lease.mutable_shard() = CutShard(session.plan->steps, session.hello.rank(), batches, run);
-  lease.set_copy(copy);
+  lease.set_copy(kind == Kind::kCopy);
   const Number number = transition_.NewNumber();
   ToProto(number, lease.mutable_id());
   ToProto(worker, lease.mutable_worker());
-  const Position at = PositionOf(lease.shard());
+  const StepRun steps{PositionOf(lease.shard()), lease.shard().batches()};
   transition_.Apply(LeaseGranted{
-      id, {number, worker.id, {at, lease.shard().batches()}, transition_.now(), copy}});
+      id, {number, worker.id, steps, transition_.now(), lease.copy()}, kind == Kind::kShared});
+  return steps;
 }
 
 void Leasing::Fill(Number id) {
@@ -112,27 +116,64 @@ void Leasing::Fill(Number id) {
   std::vector<StepRun> gaps =
       session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
   if (gaps.empty()) return;
-  WorkerChooser workers(WorkersOf(session));
-  if (const Status status = CheckHope(session, !workers.empty()); !status.ok()) {
+  const WorkerSet& set = WorkersOf(session);
+  const bool has_workers = !set.workers.empty();
+  if (const Status status = CheckHope(session, has_workers); !status.ok()) {
     return sessions_.FailJob(id, status);
   }
-  if (workers.empty()) {
+  if (!has_workers) {
     if (!IsMutant(Mutant::kReasonUnsaid)) sessions_.Wait(id, NoWorkerWhy(session));
     return;
   }
   if (!session.why.empty()) transition_.Apply(SessionTold{id, ""});
 
-  const std::uint32_t shard_batches = ShardStepsOf(window, workers.size());
+  FillGaps(session, set, window, std::move(gaps));
+}
+
+void Leasing::FillGaps(const SessionFacts& session, const WorkerSet& set, std::uint32_t window,
+                       std::vector<StepRun> gaps) {
+  WorkerChooser workers(set);
+  TwinTrail* const twins = twins_.TrailOf(session.id);
+  const std::uint64_t stride = session.plan->steps.stride();
+  const std::uint32_t shard_batches = ShardStepsOf(window, set.workers.size());
   v1::AttachResponse response;
   response.set_term(facts_.term());
   for (StepRun& gap : gaps) {
     while (gap.batches > 0) {
       if (response.leases_size() >= static_cast<int>(options_.max_leases_at_once)) break;
+      const auto twin = twins == nullptr ? std::nullopt : twins->Find(gap.at, stride);
+      const Worker* const shared =
+          twin ? SharedWorker(twin->worker, session, set, workers) : nullptr;
+      if (shared != nullptr) {
+        AddLease(session.id, *shared, std::min(twin->batches, gap.batches), Kind::kShared, gap,
+                 response);
+        continue;
+      }
       const std::uint32_t batches = std::min(shard_batches, gap.batches);
-      AddLease(id, workers.Pick(batches, random_), batches, /*copy=*/false, gap, response);
+      const Worker& worker = workers.Pick(batches, random_);
+      const StepRun steps = AddLease(session.id, worker, batches, Kind::kFirst, gap, response);
+      if (twins != nullptr) twins->Add(steps, stride, worker.id);
     }
   }
   transition_.Do(SendAttach{session.stream, std::move(response)});
+}
+
+const Worker* Leasing::SharedWorker(Number id, const SessionFacts& session, const WorkerSet& set,
+                                    WorkerChooser& workers) const {
+  if (session.failing.contains(id)) return nullptr;
+  const auto found = std::find_if(set.workers.begin(), set.workers.end(),
+                                  [&](const Worker* worker) { return worker->id == id; });
+  const Worker* worker = found == set.workers.end() ? nullptr : *found;
+  if (set.own_host > 0) {
+    // Workers of the consumer's own host spare the network, which may cost more than a build.
+    if (found - set.workers.begin() >= static_cast<std::ptrdiff_t>(set.own_host)) return nullptr;
+  } else if (worker == nullptr) {
+    worker = facts_.FindWorker(id);
+    if (worker == nullptr || !IsUsable(*worker, session, transition_.now(), options_)) {
+      return nullptr;
+    }
+  }
+  return workers.IsFair(*worker) ? worker : nullptr;
 }
 
 void Leasing::FillAll() {
@@ -214,6 +255,7 @@ const WorkerSet& Leasing::WorkersOf(const SessionFacts& session) const {
 
 void Leasing::WillApply(const Update& update) {
   worker_sets_.WillApply(update, facts_.workers(), transition_.now(), options_);
+  if (const auto* ended = std::get_if<SessionEnded>(&update)) twins_.Forget(ended->id);
 }
 
 }  // namespace millrace

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "server/dispatcher/machine/sessions.h"
 #include "server/dispatcher/machine/transition.h"
+#include "server/dispatcher/machine/twin_leases.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -40,10 +42,23 @@ class Leasing {
   /// although its worker lives. A session has at most one copy at a time. REQUIRES: the session has
   /// reported.
   void CopyLate(Number id);
+  enum class Kind : std::uint8_t {
+    kFirst,   // the worker builds the batches for this session
+    kShared,  // a twin has these batches from the worker already
+    kCopy,    // another worker has these batches, and is late
+  };
   /// Removes steps from the front of `run`, at most `batches`, and grants them as a lease. The
-  /// lease is added to `response`.
-  void AddLease(Number id, const Worker& worker, std::uint32_t batches, bool copy, StepRun& run,
-                v1::AttachResponse& response);
+  /// lease is added to `response`. Returns its steps.
+  StepRun AddLease(Number id, const Worker& worker, std::uint32_t batches, Kind kind, StepRun& run,
+                   v1::AttachResponse& response);
+  /// Grants leases for the gaps of a session's window on workers of its set. REQUIRES: there is
+  /// one.
+  void FillGaps(const SessionFacts& session, const WorkerSet& set, std::uint32_t window,
+                std::vector<StepRun> gaps);
+  /// The worker with this number, if the session can share the batches that a twin has there, and
+  /// the choice is fair; otherwise nullptr.
+  const Worker* SharedWorker(Number id, const SessionFacts& session, const WorkerSet& set,
+                             WorkerChooser& workers) const;
   /// Not ok if no worker is left that can serve the session; see CheckProspects.
   Status CheckHope(const SessionFacts& session, bool has_workers) const;
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
@@ -56,6 +71,7 @@ class Leasing {
   Sessions& sessions_;
   std::mt19937_64 random_;
   mutable WorkerSets worker_sets_;  // a cache of what follows from the facts
+  TwinLeases twins_;                // another one
 };
 
 }  // namespace millrace

@@ -177,6 +177,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions
   out.set_threads(report.threads());
   out.set_sent_batches(report.sent_batches());
   out.set_sent_bytes(report.sent_bytes());
+  out.set_shared_batches(report.shared_batches());
   out.set_counted_seconds(ToSeconds(worker.heard - booted));
 }
 

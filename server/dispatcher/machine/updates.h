@@ -101,6 +101,7 @@ struct SessionReportedEarly {
 struct LeaseGranted {
   Number session;
   LeaseFacts lease;
+  bool shared = false;  // the worker has its batches for another session anyway
 };
 struct SessionEnded {
   Number id;

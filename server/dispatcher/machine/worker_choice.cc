@@ -14,6 +14,7 @@ namespace millrace {
 namespace {
 
 constexpr double kUnknownSecondsPerBatch = 0.01;
+constexpr double kFairSeconds = 1;
 
 std::uint64_t Mix(std::uint64_t x) {  // splitmix64, Steele et al. 2014
   x += 0x9E3779B97F4A7C15u;
@@ -40,6 +41,12 @@ double ShownSecondsPerBatch(const v1::WorkRequest& report) {
 double SecondsPerBatch(const v1::WorkRequest& report) {
   const double shown = ShownSecondsPerBatch(report);
   return shown > 0 ? shown : kUnknownSecondsPerBatch;
+}
+
+/// The seconds of work before a worker, as far as the dispatcher knows.
+double QueueSeconds(const Worker& worker, double seconds_per_batch) {
+  return worker.report.queue_seconds() +
+         seconds_per_batch * static_cast<double>(worker.granted_batches);
 }
 
 }  // namespace
@@ -142,28 +149,40 @@ void WorkerSets::WillApply(const Update& update, const std::map<Number, Worker>&
   }
 }
 
-WorkerChooser::WorkerChooser(const WorkerSet& set)
-    : choices_(set.own_host > 0 ? set.own_host : set.workers.size()) {
-  set_.reserve(set.workers.size());
-  for (const Worker* worker : set.workers) {
+void WorkerChooser::Look() {
+  assert(!empty());
+  if (!candidates_.empty()) return;
+  const std::size_t choices = set_.own_host > 0 ? set_.own_host : set_.workers.size();
+  candidates_.reserve(choices);
+  for (std::size_t i = 0; i < choices; ++i) {
+    const Worker* const worker = set_.workers[i];
     const double per_batch = SecondsPerBatch(worker->report);
-    set_.push_back({worker, per_batch,
-                    worker->report.queue_seconds() +
-                        per_batch * static_cast<double>(worker->granted_batches)});
+    candidates_.push_back({worker, per_batch, QueueSeconds(*worker, per_batch)});
   }
 }
 
 const Worker& WorkerChooser::Pick(std::uint32_t batches, std::mt19937_64& random) {
-  assert(!empty());
-  std::size_t best = random() % choices_;
-  if (choices_ > 1) {
-    std::size_t other = random() % (choices_ - 1);
+  Look();
+  const std::size_t choices = candidates_.size();
+  std::size_t best = random() % choices;
+  if (choices > 1) {
+    std::size_t other = random() % (choices - 1);
     if (other >= best) ++other;
-    if (set_[other].queue_seconds < set_[best].queue_seconds) best = other;
+    if (candidates_[other].queue_seconds < candidates_[best].queue_seconds) best = other;
   }
-  Candidate& chosen = set_[best];
+  Candidate& chosen = candidates_[best];
   chosen.queue_seconds += chosen.seconds_per_batch * batches;
   return *chosen.worker;
+}
+
+bool WorkerChooser::IsFair(const Worker& worker) {
+  const double seconds = QueueSeconds(worker, SecondsPerBatch(worker.report));
+  if (seconds <= kFairSeconds) return true;
+  Look();
+  const auto least = std::min_element(
+      candidates_.begin(), candidates_.end(),
+      [](const Candidate& a, const Candidate& b) { return a.queue_seconds < b.queue_seconds; });
+  return seconds <= least->queue_seconds + kFairSeconds;
 }
 
 }  // namespace millrace

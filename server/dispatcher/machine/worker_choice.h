@@ -65,16 +65,18 @@ class WorkerSets {
 ///
 /// Two workers are drawn at random, and the shard goes to the one with fewer seconds of work before
 /// it (Mitzenmacher, 2001). If there are workers on the consumer's own host, only these are drawn
-/// from. Not thread-safe; the workers have to outlive it.
+/// from. Not thread-safe; the set and the workers have to outlive it.
 class WorkerChooser {
  public:
-  explicit WorkerChooser(const WorkerSet& set);
+  explicit WorkerChooser(const WorkerSet& set) : set_(set) {}
 
-  bool empty() const { return set_.empty(); }
-  std::size_t size() const { return set_.size(); }
+  bool empty() const { return set_.workers.empty(); }
   /// Picks the worker for a shard of `batches`, and counts the shard as its work. REQUIRES:
   /// !empty().
   const Worker& Pick(std::uint32_t batches, std::mt19937_64& random);
+  /// Whether a worker, which need not be one of these, has at most a second of work more before it
+  /// than the least busy of those that are drawn from. REQUIRES: !empty().
+  bool IsFair(const Worker& worker);
 
  private:
   struct Candidate {
@@ -83,8 +85,11 @@ class WorkerChooser {
     double queue_seconds;
   };
 
-  std::vector<Candidate> set_;
-  std::size_t choices_ = 0;  // workers are drawn from this many, at the front
+  /// Looks at the workers when the first choice is made: most answers only share.
+  void Look();
+
+  const WorkerSet& set_;
+  std::vector<Candidate> candidates_;  // that are drawn from; empty before the first choice
 };
 
 }  // namespace millrace

@@ -1,37 +1,21 @@
 #include "server/worker/machine/build_queue.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
+#include <utility>
 
 #include "common/base/mutant.h"
-#include "common/transport/convert/places.h"
 
 namespace millrace {
-namespace {
 
-/// Checks that no position or range of the shard's batches can overflow.
-Status CheckShard(const v1::Shard& shard) {
-  constexpr std::uint64_t kLimit = std::uint64_t{1} << 62;
-  if (shard.batches() == 0 || shard.batches() > BuildQueue::kMaxWantedBatches) {
-    return InvalidArgument("a shard of " + std::to_string(shard.batches()) +
-                           " batches: expected 1 to " +
-                           std::to_string(BuildQueue::kMaxWantedBatches));
-  }
-  if (shard.stride() >= kLimit / BuildQueue::kMaxWantedBatches || shard.position() >= kLimit ||
-      shard.first_example() >= kLimit || (shard.batches() > 1 && shard.stride() == 0)) {
-    return InvalidArgument("a shard at position " + std::to_string(shard.position()) +
-                           " with stride " + std::to_string(shard.stride()) + ": out of range");
-  }
-  return OkStatus();
-}
-
-}  // namespace
-
-void BuildQueue::AddStream(StreamId id, const std::string& plan, const std::string& job) {
+void BuildQueue::AddStream(StreamId id, const std::string& plan, const std::string& job,
+                           RankPlace place) {
   StreamState& stream = streams_[id];
+  stream.id = id;
   stream.plan = plan;
   stream.job = job;
+  stream.place = place;
+  stream.batches = &batches_.AddStream(id, plan, place);
   jobs_.try_emplace(job);
 }
 
@@ -41,7 +25,9 @@ void BuildQueue::RemoveStream(StreamId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   StreamState& stream = found->second;
-  for (auto& [key, entry] : stream.entries) SetState(stream, key, entry, State::kNoRoom);
+  EraseEntries(stream);
+  batches_.RemoveStream(id, *stream.batches, stream.place);
+  ready_.erase(id);
   const std::string job = stream.job;
   streams_.erase(found);
   const bool last = std::none_of(streams_.begin(), streams_.end(),
@@ -49,94 +35,9 @@ void BuildQueue::RemoveStream(StreamId id) {
   if (last) jobs_.erase(job);
 }
 
-Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
-  StreamState& stream = streams_.at(id);
-  std::uint64_t total = 0;
-  for (const v1::Want& want : wants.wants()) {
-    MILLRACE_RETURN_IF_ERROR(CheckShard(want.shard()));
-    total += want.shard().batches();
-  }
-  if (total > kMaxWantedBatches) {
-    return InvalidArgument("a want list of " + std::to_string(total) +
-                           " batches: expected at most " + std::to_string(kMaxWantedBatches));
-  }
-  if (wants.credit_bytes() < stream.credit) {
-    return InvalidArgument("credit went back from " + std::to_string(stream.credit) + " to " +
-                           std::to_string(wants.credit_bytes()) + " bytes");
-  }
-  stream.credit = wants.credit_bytes();
-  stream.next = FromProto(wants.next());
-
-  ++stream.lists;
-  std::set<Number> leases;
-  // Wants usually come in order of need, and so do their batches. So the entry behind the previous
-  // one is a good hint of where the next one belongs.
-  auto behind = stream.entries.begin();
-  for (const v1::Want& want : wants.wants()) {
-    const v1::Shard& shard = want.shard();
-    const Number lease = FromProto(want.lease());
-    leases.insert(lease);
-    if (stream.given_up.contains(lease)) continue;
-    for (std::uint32_t k = 0; k < shard.batches(); ++k) {
-      const Position at = PositionOf(shard, k);
-      if (at < stream.next) continue;
-      const auto it = stream.entries.try_emplace(behind, Key{at, lease});
-      behind = std::next(it);
-      Entry& entry = it->second;
-      entry.range = {shard.first_example() + k * shard.stride(), shard.examples()};
-      entry.list = stream.lists;
-      const bool room = k < want.room() || IsMutant(Mutant::kRoomIgnored);
-      entry.room = room;
-      if (entry.state == State::kNoRoom && room)
-        SetState(stream, it->first, entry, State::kPending);
-      if (entry.state == State::kPending && !room)
-        SetState(stream, it->first, entry, State::kNoRoom);
-    }
-  }
-  std::erase_if(stream.given_up, [&](const Number& lease) { return !leases.contains(lease); });
-  stream.leases = std::move(leases);
-
-  for (auto it = stream.entries.begin(); it != stream.entries.end();) {
-    if (it->second.list == stream.lists) {
-      ++it;
-      continue;
-    }
-    SetState(stream, it->first, it->second, State::kNoRoom);
-    it = stream.entries.erase(it);
-  }
-  return OkStatus();
-}
-
-void BuildQueue::SetState(StreamState& stream, const Key& key, Entry& entry, State state) {
-  Job& job = jobs_[stream.job];
-  const auto active = [](State s) { return s == State::kPending || s == State::kBuilding; };
-  if (active(state) && !active(entry.state)) {
-    // A job that had nothing to build is owed nothing later for that time.
-    if (job.active == 0) job.time = std::max(job.time, served_time_);
-    ++job.active;
-  } else if (!active(state) && active(entry.state)) {
-    --job.active;
-  }
-  if (entry.state == State::kPending) {
-    stream.pending.erase(key);
-    --pending_;
-  }
-  if (entry.state == State::kBuilt) {
-    stream.built.erase(key);
-    stream.built_bytes -= entry.bytes;
-    built_bytes_ -= entry.bytes;
-    entry.batch.reset();
-  }
-  if (state == State::kPending) {
-    stream.pending.insert(key);
-    ++pending_;
-  }
-  entry.state = state;
-}
-
 bool BuildQueue::MayBuild(const StreamState& stream) const {
-  return built_bytes_ < memory_budget_ ||
-         stream.built_bytes < memory_budget_ / std::max<std::size_t>(1, streams_.size());
+  return !IsFull() ||
+         stream.built_bytes < memory_budget() / std::max<std::size_t>(1, streams_.size());
 }
 
 bool BuildQueue::Waits(const StreamState& stream) {
@@ -150,7 +51,7 @@ bool BuildQueue::Waits(const StreamState& stream) {
   return state == State::kPending || state == State::kBuilding;
 }
 
-std::optional<BuildQueue::Task> BuildQueue::Next() {
+std::optional<SharedBatch::Wanting> BuildQueue::Choose() {
   // The lowest rank is built: first the batches that a consumer waits for, then by the job's time,
   // then by position. Memory cannot hold back an urgent batch.
   using Rank = std::tuple<bool, double, Key>;
@@ -164,7 +65,7 @@ std::optional<BuildQueue::Task> BuildQueue::Next() {
     const Key& key = *stream.pending.begin();
     const bool urgent = IsUrgent(stream, key);
     if (!urgent && !MayBuild(stream)) continue;
-    const bool first = urgent || (waits && built_bytes_ < memory_budget_);
+    const bool first = urgent || (waits && !IsFull());
     const Rank rank{!first, jobs_[stream.job].time, key};
     if (!best || rank < *best) {
       best = rank;
@@ -172,13 +73,34 @@ std::optional<BuildQueue::Task> BuildQueue::Next() {
     }
   }
   if (!best) return std::nullopt;
-  StreamState& stream = streams_.at(best_stream);
-  const Key key = std::get<Key>(*best);
-  if (built_bytes_ >= memory_budget_ && !ForgetFor(stream) && !IsUrgent(stream, key)) {
-    return std::nullopt;
+  return SharedBatch::Wanting{best_stream, std::get<Key>(*best)};
+}
+
+std::optional<BuildQueue::Task> BuildQueue::Next() {
+  for (bool forgot = false;;) {
+    const std::optional<SharedBatch::Wanting> chosen = Choose();
+    if (!chosen) return std::nullopt;
+    const auto& [id, key] = *chosen;
+    StreamState& stream = streams_.at(id);
+    const bool urgent = IsUrgent(stream, key);
+    if (IsFull()) {
+      // Two batches that are alive could take each other's place for ever. So memory is given up
+      // for one batch at a time, unless it is a consumer's next one: that is not forgotten again.
+      if (!urgent && std::exchange(forgot, true)) return std::nullopt;
+      if (!ForgetFor(stream) && !urgent) return std::nullopt;
+    }
+    SharedBatch& batch = *stream.entries.at(key).batch;
+    if (!SharedBatches::IsLeft(batch)) return Begin(stream, key, batch);
+    // It is still alive after it was sent, and memory had no room for it before.
+    batches_.TakeBack(batch);
+    HandOut(batch, nullptr);
   }
-  Entry& entry = stream.entries.at(key);
-  SetState(stream, key, entry, State::kBuilding);
+}
+
+BuildQueue::Task BuildQueue::Begin(const StreamState& stream, const Key& key, SharedBatch& batch) {
+  for (const SharedBatch::Wanting& wanting : batch.wanted) {
+    SetState(streams_.at(wanting.first), wanting.second, EntryOf(wanting), State::kBuilding);
+  }
   Job& job = jobs_[stream.job];
   served_time_ = job.time;
   if (job.waits) {
@@ -187,25 +109,40 @@ std::optional<BuildQueue::Task> BuildQueue::Next() {
     }
   }
   job.time += job.mean_seconds / job.weight;
-  return Task{best_stream, stream.plan, stream.job,      key.second,
-              key.first,   entry.range, job.mean_seconds};
+  return Task{stream.id, stream.plan,    stream.job,       key.second,
+              key.first, batch.id.range, job.mean_seconds, batches_.Begin(batch)};
+}
+
+std::optional<BuildQueue::Key> BuildQueue::LastToForget(const StreamState& stream) const {
+  for (auto key = stream.built.rbegin(); key != stream.built.rend(); ++key) {
+    if (IsUrgent(stream, *key)) return std::nullopt;
+    const auto& wanted = stream.entries.at(*key).batch->wanted;
+    const bool urgent = std::any_of(wanted.begin(), wanted.end(), [&](const auto& wanting) {
+      return IsUrgent(streams_.at(wanting.first), wanting.second);
+    });
+    if (!urgent) return *key;
+  }
+  return std::nullopt;
 }
 
 BuildQueue::StreamState* BuildQueue::Richest() {
   StreamState* richest = nullptr;
   for (auto& [id, stream] : streams_) {
-    const bool only_next = stream.built.empty() || IsUrgent(stream, *stream.built.rbegin());
-    if (only_next) continue;
-    if (richest == nullptr || stream.built_bytes > richest->built_bytes) richest = &stream;
+    if (richest != nullptr && stream.built_bytes <= richest->built_bytes) continue;
+    if (LastToForget(stream)) richest = &stream;
   }
   return richest;
 }
 
 void BuildQueue::ForgetLast(StreamState& stream) {
-  const Key last = *stream.built.rbegin();
-  Entry& entry = stream.entries.at(last);
-  // The consumer may have withdrawn its room since the batch was built.
-  SetState(stream, last, entry, entry.room ? State::kPending : State::kNoRoom);
+  const Key last = *LastToForget(stream);
+  const auto wanted = stream.entries.at(last).batch->wanted;
+  for (const SharedBatch::Wanting& wanting : wanted) {
+    Entry& entry = EntryOf(wanting);
+    // The consumer may have withdrawn its room since the batch was built.
+    SetState(streams_.at(wanting.first), wanting.second, entry,
+             entry.room ? State::kPending : State::kNoRoom);
+  }
 }
 
 bool BuildQueue::ForgetFor(const StreamState& wanting) {
@@ -217,8 +154,8 @@ bool BuildQueue::ForgetFor(const StreamState& wanting) {
 }
 
 void BuildQueue::SetMemoryBudget(std::uint64_t bytes) {
-  memory_budget_ = bytes;
-  while (built_bytes_ > memory_budget_) {
+  batches_.set_budget(bytes);
+  while (built_bytes() > bytes) {
     StreamState* richest = Richest();
     if (richest == nullptr) return;
     ForgetLast(*richest);
@@ -232,43 +169,38 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
     job.time += (seconds - task.charged) / job.weight;
     job.mean_seconds = job.mean_seconds == 0 ? seconds : 0.9 * job.mean_seconds + 0.1 * seconds;
   }
-  const auto stream = streams_.find(task.stream);
-  if (stream == streams_.end()) return;
-  const Key key{task.at, task.lease};
-  const auto found = stream->second.entries.find(key);
-  if (found == stream->second.entries.end() || found->second.state != State::kBuilding) return;
-  Entry& entry = found->second;
-  SetState(stream->second, key, entry, State::kBuilt);
-  entry.batch = std::move(batch);
-  entry.bytes = bytes;
-  stream->second.built.insert(key);
-  stream->second.built_bytes += bytes;
-  built_bytes_ += bytes;
+  SharedBatch* const shared = batches_.End(task.build);
+  if (shared == nullptr) return;
+  if (shared->wanted.empty()) return batches_.EraseIfIdle(*shared);
+  batches_.SetBuilt(*shared, std::move(batch), bytes);
+  const SharedBatch::Wanting own{task.stream, {task.at, task.lease}};
+  HandOut(*shared, &own);
 }
 
-void BuildQueue::GiveUp(const Task& task) {
-  const auto found = streams_.find(task.stream);
-  if (found == streams_.end()) return;
-  StreamState& stream = found->second;
-  stream.given_up.insert(task.lease);
-  for (auto it = stream.entries.begin(); it != stream.entries.end();) {
-    if (it->first.second != task.lease) {
-      ++it;
-      continue;
-    }
-    SetState(stream, it->first, it->second, State::kNoRoom);
-    it = stream.entries.erase(it);
+std::set<StreamLease> BuildQueue::GiveUp(const Task& task) {
+  SharedBatch* const shared = batches_.End(task.build);
+  if (shared == nullptr) return {};
+  std::set<StreamLease> given_up;
+  for (const auto& [stream, key] : shared->wanted) given_up.insert({stream, key.second});
+  if (given_up.empty()) batches_.EraseIfIdle(*shared);
+  for (const auto& [id, lease] : given_up) {
+    StreamState& stream = streams_.at(id);
+    stream.given_up.insert(lease);
+    EraseEntries(stream, lease);
   }
+  return given_up;
 }
 
-std::vector<Number> BuildQueue::GiveUpAll(StreamId id) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return {};
-  StreamState& stream = found->second;
-  for (auto& [key, entry] : stream.entries) SetState(stream, key, entry, State::kNoRoom);
-  stream.entries.clear();
-  stream.given_up.insert(stream.leases.begin(), stream.leases.end());
-  return {stream.leases.begin(), stream.leases.end()};
+std::set<StreamLease> BuildQueue::GiveUpPlan(const std::string& plan) {
+  std::set<StreamLease> given_up;
+  for (auto& [id, stream] : streams_) {
+    if (stream.plan != plan) continue;
+    EraseEntries(stream);
+    for (const Number& lease : stream.leases) given_up.insert({id, lease});
+    stream.given_up.insert(stream.leases.begin(), stream.leases.end());
+  }
+  batches_.ForgetPlan(plan);
+  return given_up;
 }
 
 std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
@@ -277,12 +209,17 @@ std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
   StreamState& stream = found->second;
   const Key key = *stream.built.begin();
   Entry& entry = stream.entries.at(key);
+  const SharedBatch& batch = *entry.batch;
   if (!IsUrgent(stream, key) || IsMutant(Mutant::kNextNeedsCredit)) {
-    if (entry.bytes > stream.credit - stream.credit_used) return std::nullopt;
-    stream.credit_used += entry.bytes;
+    if (batch.bytes > stream.credit - stream.credit_used) return std::nullopt;
+    stream.credit_used += batch.bytes;
   }
-  Outgoing out{Task{id, stream.plan, stream.job, key.second, key.first, entry.range}, entry.batch,
-               entry.bytes, stream.credit_used, ++stream.batches_sent};
+  Outgoing out{Task{id, stream.plan, stream.job, key.second, key.first, batch.id.range},
+               batch.batch,
+               batch.bytes,
+               stream.credit_used,
+               ++stream.batches_sent,
+               entry.shared};
   SetState(stream, key, entry, State::kSent);
   return out;
 }
@@ -307,14 +244,14 @@ bool BuildQueue::BlockedByCredit(StreamId id) const {
   const StreamState& stream = found->second;
   const Key& key = *stream.built.begin();
   return !IsUrgent(stream, key) &&
-         stream.entries.at(key).bytes > stream.credit - stream.credit_used;
+         stream.entries.at(key).batch->bytes > stream.credit - stream.credit_used;
 }
 
-std::optional<Position> BuildQueue::Building(StreamId id) const {
+std::optional<BuildUnderWay> BuildQueue::Building(StreamId id) const {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return std::nullopt;
   for (const auto& [key, entry] : found->second.entries) {
-    if (entry.state == State::kBuilding) return key.first;
+    if (entry.state == State::kBuilding) return BuildUnderWay{key.first, entry.batch->build};
   }
   return std::nullopt;
 }

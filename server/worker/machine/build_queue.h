@@ -11,6 +11,9 @@
 // - A job whose consumers do not wait is owed nothing later for that time.
 // - When memory is short, the stream that holds most forgets the batch that it needs last. The
 //   batch is built again later.
+// - Streams that want one batch share it (shared_batches.h). It is built once while in memory. The
+//   job whose turn comes first pays for it. The others pay nothing, and are owed nothing later. A
+//   shared batch is forgotten for all its streams, unless it is the next one of any of them.
 //
 // Not thread-safe. The caller guards it.
 #pragma once
@@ -28,45 +31,29 @@
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/worker.pb.h"
+#include "server/worker/machine/build_task.h"
+#include "server/worker/machine/shared_batches.h"
 
 namespace millrace {
 
-struct BuiltBatch;  // server/worker/service/builder.h
-
 class BuildQueue {
  public:
-  using StreamId = std::uint64_t;
+  using StreamId = BatchStreamId;
 
-  /// One batch of a lease that one stream wants.
-  struct Task {
-    StreamId stream = 0;
-    std::string plan;  // fingerprint
-    std::string job;
-    Number lease;
-    Position at;
-    ExampleRange range;
-    double charged = 0;  // build seconds that were added to the job's account in advance
-  };
-
-  /// A built batch on its way out.
-  struct Outgoing {
-    Task task;
-    std::shared_ptr<const BuiltBatch> batch;
-    std::uint64_t bytes = 0;
-    std::uint64_t credit_used = 0;   // bytes of the stream's credit, this batch included
-    std::uint64_t batches_sent = 0;  // on the stream, this batch included
-  };
+  using Task = BuildTask;
+  using Outgoing = OutgoingBatch;
 
   /// `memory_budget`: how many bytes of batches may be built and not sent, over all streams.
-  explicit BuildQueue(std::uint64_t memory_budget) : memory_budget_(memory_budget) {}
+  explicit BuildQueue(std::uint64_t memory_budget) : batches_(memory_budget) {}
 
   /// Changes the budget. If the built batches exceed it, those that are needed last are forgotten
   /// until the rest fits. The next batch of a consumer is never forgotten.
   void SetMemoryBudget(std::uint64_t bytes);
-  std::uint64_t memory_budget() const { return memory_budget_; }
+  std::uint64_t memory_budget() const { return batches_.budget(); }
 
-  /// Adds a stream that belongs to `job` and wants batches of `plan`.
-  void AddStream(StreamId stream, const std::string& plan, const std::string& job);
+  /// Adds a stream that belongs to `job` and wants the batches of `plan` that `place` says.
+  void AddStream(StreamId stream, const std::string& plan, const std::string& job,
+                 RankPlace place = {});
   /// Sets the job's weight. Jobs that wait share build seconds in proportion to their weights. A
   /// new job has weight 1. REQUIRES: the job has a stream, weight > 0.
   void SetWeight(const std::string& job, double weight);
@@ -77,17 +64,21 @@ class BuildQueue {
   /// or its credit is lower than before.
   Status SetWants(StreamId stream, const v1::WantList& wants);
 
-  /// Returns the next batch to build and marks it as being built; nullopt if nothing may be built.
+  /// Returns the next batch to build and marks it as being built, for all that want it; nullopt if
+  /// nothing may be built.
   std::optional<Task> Next();
-  /// Takes the batch that was built for a task of Next. Ignores it if nobody wants it any more.
+  /// Takes the batch that was built for a task of Next, for all streams that wait for it. Ignores
+  /// it if nobody wants it any more, or if its plan was given up.
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
              double seconds);
-  /// Tells that the batch cannot be built. The whole lease is given up, and none of its batches is
-  /// built again for this stream.
-  void GiveUp(const Task& task);
-  /// Tells that none of the stream's batches can be built any more. Built batches are forgotten.
-  /// Returns the leases that this gave up.
-  std::vector<Number> GiveUpAll(StreamId stream);
+  /// Tells that the batch cannot be built. The whole leases of all that wait for it are given up,
+  /// and none of their batches is built again for these streams. Returns them.
+  std::set<StreamLease> GiveUp(const Task& task);
+  /// Tells that no batch of the plan can be built any more. Its batches in memory are forgotten,
+  /// and those that are being built will be ignored. Returns the leases that this gave up.
+  std::set<StreamLease> GiveUpPlan(const std::string& plan);
+  /// Returns the streams that were given a built batch since the last call.
+  std::set<StreamId> TakeReady() { return std::exchange(ready_, {}); }
 
   /// Returns the next batch to send on a stream and counts it as sent; nullopt if no batch is ready
   /// or if the credit does not allow it.
@@ -99,16 +90,20 @@ class BuildQueue {
   bool Owes(StreamId stream) const;
   /// Whether the next built batch to send waits for credit.
   bool BlockedByCredit(StreamId stream) const;
-  /// The lowest position that is being built for the stream, if any.
-  std::optional<Position> Building(StreamId stream) const;
-  /// How many batches may be built and are not begun yet, over all streams.
+  /// The lowest batch that is being built for the stream, if any.
+  std::optional<BuildUnderWay> Building(StreamId stream) const;
+  /// How many batches may be built and are not begun yet. Shared ones count once.
   std::uint64_t pending() const { return pending_; }
   /// How many jobs have streams.
   std::size_t jobs() const { return jobs_.size(); }
   /// How many leases the streams want from this worker.
   std::uint64_t leases() const;
-  /// Bytes of batches that are built and not sent.
-  std::uint64_t built_bytes() const { return built_bytes_; }
+  /// Bytes of batches that are built and not sent. Shared ones count once.
+  std::uint64_t built_bytes() const { return batches_.built_bytes(); }
+  /// Bytes of batches that are kept for streams that come to them later.
+  std::uint64_t kept_bytes() const { return batches_.kept_bytes(); }
+  /// How many batches the queue knows of that have room, or are built, kept or on their way.
+  std::size_t remembered() const { return batches_.remembered(); }
   /// All that the queue knows, stream by stream, as text for people who look for a fault.
   std::string Dump() const;
 
@@ -116,20 +111,23 @@ class BuildQueue {
 
  private:
   enum class State : std::uint8_t { kNoRoom, kPending, kBuilding, kBuilt, kSent };
-  using Key = std::pair<Position, Number>;  // (position, lease): the lowest key is needed first
+  using Key = SharedBatch::Key;  // (position, lease): the lowest key is needed first
 
   struct Entry {
     ExampleRange range;
     std::uint64_t list = 0;  // number of the last want list that named it
     State state = State::kNoRoom;
-    bool room = false;  // whether the last want list has room for it
-    std::shared_ptr<const BuiltBatch> batch;
-    std::uint64_t bytes = 0;
+    bool room = false;             // whether the last want list has room for it
+    bool shared = false;           // the batch was built for another entry
+    SharedBatch* batch = nullptr;  // while it waits for the batch or is to be sent it
   };
 
   struct StreamState {
+    StreamId id = 0;
     std::string plan;
     std::string job;
+    RankPlace place;
+    PlanBatches* batches = nullptr;  // of the plan
     Position next;
     std::uint64_t credit = 0;
     std::uint64_t credit_used = 0;
@@ -140,7 +138,7 @@ class BuildQueue {
     std::set<Key> built;
     std::set<Number> given_up;
     std::set<Number> leases;
-    std::uint64_t built_bytes = 0;
+    std::uint64_t built_bytes = 0;  // shared batches count in full
   };
 
   struct Job {
@@ -151,16 +149,32 @@ class BuildQueue {
     bool waits = false;        // whether a consumer waited at the last call of Next (see Waits)
   };
 
+  /// Puts an entry into `state`. From pending to built it is among those that want the batch.
   void SetState(StreamState& stream, const Key& key, Entry& entry, State state);
-  /// The stream with the most built bytes. Streams that hold nothing but their next batch do not
-  /// count; nullptr if there are no others.
+  /// Lets a pending entry take its batch over if it is in memory, or wait for it if it is being
+  /// built.
+  void TakeOver(StreamState& stream, const Key& key, Entry& entry);
+  /// Gives a built batch to all that wait for it. `own` is the entry it was built for, if any.
+  void HandOut(SharedBatch& batch, const SharedBatch::Wanting* own);
+  /// Forgets the entries of a lease, or of all leases if it is unset.
+  void EraseEntries(StreamState& stream, Number lease = {});
+  Entry& EntryOf(const SharedBatch::Wanting& wanting) {
+    return streams_.at(wanting.first).entries.at(wanting.second);
+  }
+  /// The built batch that the stream needs last and may forget; nullopt if there is none.
+  std::optional<Key> LastToForget(const StreamState& stream) const;
+  /// The stream with the most built bytes that may forget one; nullptr if there is none.
   StreamState* Richest();
-  /// Forgets the built batch that the stream needs last.
+  /// Forgets the built batch that the stream needs last. REQUIRES: it may forget one.
   void ForgetLast(StreamState& stream);
   /// Makes room for `wanting`: forgets the last built batch of the richest stream. Returns false if
-  /// no stream can forget a batch, or if another stream is the richest and holds no more than
+  /// no stream may forget one, or if another stream is the richest and holds no more than
   /// `wanting`.
   bool ForgetFor(const StreamState& wanting);
+  /// The entry that is built for next, if memory allows it; nullopt if nothing may be built.
+  std::optional<SharedBatch::Wanting> Choose();
+  /// Begins the build of a pending entry's batch.
+  Task Begin(const StreamState& stream, const Key& key, SharedBatch& batch);
   /// Whether the batch is the one that the consumer needs next.
   static bool IsUrgent(const StreamState& stream, const Key& key) {
     return key.first <= stream.next;
@@ -171,13 +185,14 @@ class BuildQueue {
   /// Whether memory allows the stream another batch: the budget is not used up, or the stream holds
   /// less than its equal share.
   bool MayBuild(const StreamState& stream) const;
+  bool IsFull() const { return built_bytes() >= memory_budget(); }
 
-  std::uint64_t memory_budget_;
+  SharedBatches batches_;
   std::map<StreamId, StreamState> streams_;
   std::map<std::string, Job> jobs_;
-  double served_time_ = 0;  // Job::time of the job that was served last, when it was served
+  std::set<StreamId> ready_;  // given a built batch since the last call of TakeReady
+  double served_time_ = 0;    // Job::time of the job that was served last, when it was served
   std::uint64_t pending_ = 0;
-  std::uint64_t built_bytes_ = 0;
 };
 
 }  // namespace millrace

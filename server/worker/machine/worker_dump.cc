@@ -10,8 +10,8 @@
 namespace millrace {
 
 std::string BuildQueue::Dump() const {
-  std::string out = fmt::format("queue {} batches may be built, {} bytes built of {}\n", pending_,
-                                built_bytes_, memory_budget_);
+  std::string out = fmt::format("queue {} batches may be built, {} bytes built and {} kept of {}\n",
+                                pending_, built_bytes(), kept_bytes(), memory_budget());
   for (const auto& [name, job] : jobs_) {
     out += fmt::format("job {} weight {:.0f} time {:.6f} mean {:.6f} s active {}\n", name,
                        job.weight, job.time, job.mean_seconds, job.active);
@@ -21,11 +21,13 @@ std::string BuildQueue::Dump() const {
     for (const auto& [key, entry] : stream.entries)
       ++in_state[static_cast<std::size_t>(entry.state)];
     out += fmt::format(
-        "wants of stream {} job {} plan {} next {} credit {} of {} leases {} given up {}: {} "
+        "wants of stream {} job {} plan {} rank {} of {} next {} credit {} of {} leases {} given "
+        "up {}: {} "
         "without room, {} pending, {} being built, {} built with {} bytes, {} sent\n",
-        id, stream.job, stream.plan, stream.next.ToString(), stream.credit_used, stream.credit,
-        stream.leases.size(), stream.given_up.size(), in_state[0], in_state[1], in_state[2],
-        in_state[3], stream.built_bytes, in_state[4]);
+        id, stream.job, stream.plan, stream.place.rank, stream.place.world_size,
+        stream.next.ToString(), stream.credit_used, stream.credit, stream.leases.size(),
+        stream.given_up.size(), in_state[0], in_state[1], in_state[2], in_state[3],
+        stream.built_bytes, in_state[4]);
   }
   return out;
 }

@@ -98,7 +98,7 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   if (stream.fingerprint.empty()) {
     stream.fingerprint = wants.fingerprint();
     const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
-    queue_.AddStream(id, stream.fingerprint, job);
+    queue_.AddStream(id, stream.fingerprint, job, {wants.world_size(), wants.rank()});
     queue_.SetWeight(job, std::max(1u, wants.priority()));
   }
   if (stream.fingerprint != wants.fingerprint()) {
@@ -111,6 +111,7 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
     return Close(id, status);
   }
+  PumpReady(now);
   Pump(id, stream, now);
   WakeBuilders();
 }
@@ -159,6 +160,14 @@ void WorkerMachine::PumpAll(Time now) {
   for (auto& [id, stream] : streams_) Pump(id, stream, now);
 }
 
+void WorkerMachine::PumpReady(Time now) {
+  for (const StreamId id : queue_.TakeReady()) {
+    if (const auto stream = streams_.find(id); stream != streams_.end()) {
+      Pump(id, stream->second, now);
+    }
+  }
+}
+
 void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
   if (stream.writing != Writing::kNothing) return;
   if (draining_ && !stream.going_away_said) {
@@ -177,6 +186,7 @@ void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
     stream.blocked_since.reset();
     ++sent_batches_;
     sent_bytes_ += outgoing->bytes;
+    if (outgoing->shared) ++shared_batches_;
     stream.writing = Writing::kBatch;
     actions_.push_back(WorkerAction::SendBatch{id, *std::move(outgoing)});
     // The sent batch has left memory, so that another may be built.
@@ -189,9 +199,10 @@ void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
   }
 }
 
-void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchPart part) {
+void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchPart part,
+                          std::uint64_t build) {
   stream.writing = Writing::kPart;
-  actions_.push_back(WorkerAction::SendPart{id, std::move(part)});
+  actions_.push_back(WorkerAction::SendPart{id, std::move(part), build});
 }
 
 void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
@@ -199,15 +210,14 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   v1::BatchPart part;
   part.set_batches_sent(queue_.BatchesSent(id));
   v1::Alive& alive = *part.mutable_alive();
-  if (const std::optional<Position> building = queue_.Building(id)) {
-    ToProto(*building, alive.mutable_building());
-  }
+  const std::optional<BuildUnderWay> building = queue_.Building(id);
+  if (building) ToProto(building->at, alive.mutable_building());
   alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
   const Duration age = now - stream.wants_heard;
   stream.deaf_said = age >= kWantsSilence;
   alive.set_wants_age_ms(static_cast<std::uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(age).count()));
-  Write(id, stream, std::move(part));
+  Write(id, stream, std::move(part), building ? building->build : 0);
 }
 
 void WorkerMachine::OnSent(StreamId id, Time now) {
@@ -229,7 +239,7 @@ void WorkerMachine::OnStreamClosed(StreamId id, const Status& status, Time /*now
 }
 
 bool WorkerMachine::SetMemoryBudget(std::uint64_t bytes) {
-  const bool forgets = queue_.built_bytes() > bytes;
+  const bool forgets = queue_.built_bytes() + queue_.kept_bytes() > bytes;
   queue_.SetMemoryBudget(bytes);
   if (!forgets) WakeBuilders();
   return forgets;
@@ -283,10 +293,12 @@ void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, co
   entry.phase = v1::FAILED;
   entry.error = why;
   entry.plan.reset();
+  for (const auto& [id, lease] : queue_.GiveUpPlan(fingerprint)) {
+    Refuse(streams_.at(id), lease, why);
+  }
   std::vector<StreamId> half_way;
   for (auto& [id, stream] : streams_) {
     if (stream.fingerprint != fingerprint) continue;
-    for (const Number& lease : queue_.GiveUpAll(id)) Refuse(stream, lease, why);
     if (stream.writing == Writing::kBatch) {
       half_way.push_back(id);  // the parts that were sent may have been read from damaged bytes
     } else {
@@ -304,6 +316,12 @@ WorkerMachine::StageTotal& WorkerMachine::TotalOf(std::string_view stage) {
   return build_seconds_[std::string(room ? stage : kOtherStages)];
 }
 
+std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
+  std::optional<BuildQueue::Task> task = queue_.Next();
+  PumpReady(now);
+  return task;
+}
+
 void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                             std::uint64_t bytes, double seconds,
                             const std::vector<StageTook>& stages, Time now) {
@@ -316,19 +334,17 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
   mean_build_seconds_ =
       mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
   queue_.Built(task, std::move(batch), bytes, seconds);
-  if (const auto stream = streams_.find(task.stream); stream != streams_.end()) {
-    Pump(task.stream, stream->second, now);
-  }
+  PumpReady(now);
 }
 
 void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
   // The files are looked at now, not at the next period: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
-  queue_.GiveUp(task);
-  if (const auto stream = streams_.find(task.stream); stream != streams_.end()) {
-    Refuse(stream->second, task.lease, why);
-    Pump(task.stream, stream->second, now);
+  for (const auto& [id, lease] : queue_.GiveUp(task)) {
+    StreamEntry& stream = streams_.at(id);
+    Refuse(stream, lease, why);
+    Pump(id, stream, now);
   }
 }
 

@@ -117,8 +117,8 @@ class WorkerMachine {
   /// DataLoss tells that it cannot be served any more, and other errors are ignored.
   void OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now);
   /// Returns the batch that is to be built next, for any of the adapter's threads; nullopt if
-  /// nothing may be built.
-  std::optional<BuildQueue::Task> NextBuild() { return queue_.Next(); }
+  /// nothing may be built. Actions may follow from this, too.
+  std::optional<BuildQueue::Task> NextBuild(Time now);
   /// Tells that the batch of a task was built. It has `bytes` bytes and took `seconds` seconds.
   /// Each stage comes once.
   void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
@@ -142,6 +142,8 @@ class WorkerMachine {
   double SendBlockedSeconds(Time now) const;
   /// The session of the consumer at the other end; unset before its first want list.
   Number SessionOf(StreamId stream) const;
+  /// How many of the batches that were sent had been built for another stream or lease.
+  std::uint64_t shared_batches() const { return shared_batches_; }
   Number number() const { return number_; }
   std::uint64_t term() const { return term_; }
   const BuildQueue& queue() const { return queue_; }
@@ -168,7 +170,9 @@ class WorkerMachine {
   // worker_machine.cc: consumers' streams, plans, builds
   void Pump(StreamId id, StreamEntry& stream, Time now);
   void PumpAll(Time now);
-  void Write(StreamId id, StreamEntry& stream, v1::BatchPart part);
+  /// Pumps the streams that were given a built batch.
+  void PumpReady(Time now);
+  void Write(StreamId id, StreamEntry& stream, v1::BatchPart part, std::uint64_t build = 0);
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
   void Refuse(StreamEntry& stream, const Number& lease, const Status& why);
   void Close(StreamId id, const Status& why);
@@ -206,6 +210,7 @@ class WorkerMachine {
   double send_blocked_seconds_ = 0;
   std::uint64_t sent_batches_ = 0;
   std::uint64_t sent_bytes_ = 0;
+  std::uint64_t shared_batches_ = 0;  // of those sent, taken over from another build
 
   struct Work {
     std::uint64_t attempt = 0;

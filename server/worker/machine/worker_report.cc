@@ -198,7 +198,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   }
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
                            std::max(1, options_.threads));
-  report.set_memory_bytes(queue_.built_bytes());
+  report.set_memory_bytes(queue_.built_bytes() + queue_.kept_bytes());
   report.set_memory_limit_bytes(queue_.memory_budget());
   report.set_streams(static_cast<std::uint32_t>(streams_.size()));
   report.set_draining(draining_);
@@ -214,6 +214,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   report.set_highest_term(term_);
   report.set_sent_batches(sent_batches_);
   report.set_sent_bytes(sent_bytes_);
+  report.set_shared_batches(shared_batches_);
   return report;
 }
 

@@ -185,14 +185,14 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
 void WorkerService::SendPart(WorkerAction::SendPart action) {
   if (action.part.alive().has_building()) {
     v1::Alive& alive = *action.part.mutable_alive();
-    alive.set_stage(FindStage(action.stream, FromProto(alive.building())));
+    alive.set_stage(FindStage(action.build));
   }
   outlets_.at(action.stream).out->WriteControl(std::move(action.part));
 }
 
-std::string WorkerService::FindStage(StreamId stream, Position at) {
-  for (const auto& [scratch, batch] : building_) {
-    if (batch == std::pair(stream, at)) return scratch->stage();
+std::string WorkerService::FindStage(std::uint64_t build) {
+  for (const auto& [scratch, number] : building_) {
+    if (number == build) return scratch->stage();
   }
   return {};
 }
@@ -200,8 +200,9 @@ std::string WorkerService::FindStage(StreamId stream, Position at) {
 void WorkerService::WatchMemory() {
   if (options_.memory_limit == 0) return;
   const MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
-  const std::uint64_t budget = WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use,
-                                               machine_.queue().built_bytes());
+  const std::uint64_t budget =
+      WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use,
+                      machine_.queue().built_bytes() + machine_.queue().kept_bytes());
   if (budget == machine_.queue().memory_budget()) return;
   if (machine_.SetMemoryBudget(budget)) {
     // Without this, the plans and malloc would keep the memory of forgotten batches for later ones.
@@ -234,6 +235,7 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
   for (const auto& [stage, total] : machine_.build_seconds()) {
     metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
   }
+  metrics.Add(Metric::kSharedBatches, {}, static_cast<double>(machine_.shared_batches()));
   metrics.Add(Metric::kSendBlockedSeconds, {}, machine_.SendBlockedSeconds(clock_->Now()));
 }
 

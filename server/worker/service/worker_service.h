@@ -118,8 +118,8 @@ class WorkerService final : public WorkerEndpoint,
   void PerformOne(WorkerAction::Any action) MILLRACE_REQUIRES(mutex_);
   void SendWork(WorkerAction::SendWork action) MILLRACE_REQUIRES(mutex_);
   void SendPart(WorkerAction::SendPart action) MILLRACE_REQUIRES(mutex_);
-  /// The stage at which the batch of this place is that is built for a stream. Empty if unknown.
-  std::string FindStage(StreamId stream, Position at) MILLRACE_REQUIRES(mutex_);
+  /// The stage at which the build of this number is. Empty if unknown.
+  std::string FindStage(std::uint64_t build) MILLRACE_REQUIRES(mutex_);
 
   void OnWants(StreamId id, const v1::WantList& wants);
   void OnPartWritten(StreamId id);
@@ -173,9 +173,8 @@ class WorkerService final : public WorkerEndpoint,
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   StreamId next_stream_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::map<StreamId, Outlet> outlets_ MILLRACE_GUARDED_BY(mutex_);
-  /// The batch that each builder thread builds, by the thread's scratch.
-  std::map<const BuilderScratch*, std::pair<StreamId, Position>> building_
-      MILLRACE_GUARDED_BY(mutex_);
+  /// The number of the build of each builder thread, by the thread's scratch.
+  std::map<const BuilderScratch*, std::uint64_t> building_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // number of the attempt that made work_
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);

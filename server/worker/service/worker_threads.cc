@@ -43,7 +43,8 @@ void WorkerService::BuildLoop(BuilderScratch& scratch) {
 std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scratch) {
   MutexLock lock(mutex_);
   while (!stopping_) {
-    std::optional<BuildQueue::Task> task = machine_.NextBuild();
+    std::optional<BuildQueue::Task> task = machine_.NextBuild(clock_->Now());
+    Perform();
     if (!task) {
       work_available_.Wait(mutex_);
       continue;
@@ -56,7 +57,7 @@ std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scr
     }
     scratch.Forget([this](const std::string& plan)
                        MILLRACE_REQUIRES(mutex_) { return !machine_.plans().contains(plan); });
-    building_[&scratch] = {task->stream, task->at};
+    building_[&scratch] = task->build;
     return Build{*std::move(task), entry->plan};
   }
   return std::nullopt;

@@ -99,6 +99,7 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   v1::ServiceStatus before = At(100);
   v1::WorkerStatus& w1 = AddWorker(before, 1, "alpha");
   w1.set_sent_batches(1000);
+  w1.set_shared_batches(100);
   w1.set_sent_bytes(50'000'000);
   w1.set_send_blocked_seconds(1);
   w1.set_counted_seconds(99.5);
@@ -113,6 +114,7 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   v1::ServiceStatus now = At(102);
   v1::WorkerStatus& w2 = AddWorker(now, 1, "alpha");
   w2.set_sent_batches(1300);
+  w2.set_shared_batches(175);
   w2.set_sent_bytes(65'000'000);
   w2.set_send_blocked_seconds(1.75);
   w2.set_counted_seconds(101);  // 1.5 s after the one before
@@ -127,6 +129,7 @@ TEST_CASE("rates are differences of counters over the time between the reports t
 
   const auto frame = TopFrame(&before, now, {});
   CHECK(Cell(frame, "WORKER", "alpha", "BATCHES/S") == "200.0");
+  CHECK(Cell(frame, "WORKER", "alpha", "SHARED") == "25 %");
   CHECK(Cell(frame, "WORKER", "alpha", "MB/S") == "10.0");
   CHECK(Cell(frame, "WORKER", "alpha", "BLOCKED") == "50 %");
   CHECK(Cell(frame, "WORKER", "alpha", "BUILD (S/S)") == "closure 0.40");

@@ -5,52 +5,15 @@
 
 #include <set>
 
-#include "server/worker/machine/build_queue.h"
-#include "server/worker/service/builder.h"
+#include "tests/unit/server/worker/machine/queue_fixture.h"
 
 namespace millrace {
 namespace {
 
-struct WantSpec {
-  std::uint64_t lease;
-  std::uint64_t position;
-  std::uint32_t batches;
-  std::uint32_t room;
-};
-
-v1::WantList Wants(std::uint64_t next, std::vector<WantSpec> specs, std::uint64_t credit = 0) {
-  v1::WantList list;
-  list.set_fingerprint("f");
-  list.mutable_next()->set_example(next);
-  list.set_credit_bytes(credit);
-  for (const WantSpec& spec : specs) {
-    v1::Want& want = *list.add_wants();
-    want.mutable_lease()->set_term(1);
-    want.mutable_lease()->set_n(spec.lease);
-    want.set_room(spec.room);
-    v1::Shard& shard = *want.mutable_shard();
-    shard.set_position(spec.position);
-    shard.set_stride(10);
-    shard.set_first_example(spec.position);
-    shard.set_examples(10);
-    shard.set_batches(spec.batches);
-  }
-  return list;
-}
-
-void Build(BuildQueue& queue, const BuildQueue::Task& task, std::uint64_t bytes = 100,
-           double seconds = 1) {
-  queue.Built(task, std::make_shared<BuiltBatch>(), bytes, seconds);
-}
-
-std::vector<std::uint64_t> BuildAll(BuildQueue& queue) {
-  std::vector<std::uint64_t> positions;
-  while (auto task = queue.Next()) {
-    positions.push_back(task->at.example);
-    Build(queue, *task);
-  }
-  return positions;
-}
+using test::BuildAll;
+using test::BuildBytes;
+using test::Wants;
+using test::WantSpec;
 
 TEST_CASE("nothing is built without room", "[build_queue]") {
   BuildQueue queue(1 << 20);
@@ -102,9 +65,9 @@ TEST_CASE("a lease that is no longer wanted is forgotten, built or not", "[build
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 2, 2}})).ok());
   auto first = queue.Next();
   auto second = queue.Next();
-  Build(queue, *second);
+  BuildBytes(queue, *second);
   REQUIRE(queue.SetWants(1, Wants(0, {})).ok());
-  Build(queue, *first);
+  BuildBytes(queue, *first);
   CHECK(queue.built_bytes() == 0);
   CHECK_FALSE(queue.TakeToSend(1));
   CHECK_FALSE(queue.Owes(1));
@@ -122,9 +85,9 @@ TEST_CASE("what a consumer waits for goes before what others want later", "[buil
 
 TEST_CASE("jobs take turns by build seconds, whatever their number of streams", "[build_queue]") {
   BuildQueue queue(1 << 30);
-  queue.AddStream(1, "plan", "slow");
-  queue.AddStream(2, "plan", "fast");
-  queue.AddStream(3, "plan", "fast");
+  queue.AddStream(1, "plan 1", "slow");
+  queue.AddStream(2, "plan 2", "fast");
+  queue.AddStream(3, "plan 3", "fast");
   for (std::uint64_t id : {1, 2, 3}) {
     REQUIRE(queue.SetWants(id, Wants(1'000'000, {{id, 1'000'010, 400, 400}})).ok());
   }
@@ -133,7 +96,7 @@ TEST_CASE("jobs take turns by build seconds, whatever their number of streams", 
     auto task = queue.Next();
     const double cost = task->job == "slow" ? 3 : 1;
     seconds[task->job] += cost;
-    Build(queue, *task, 1, cost);
+    BuildBytes(queue, *task, 1, cost);
   }
   CHECK(seconds["slow"] / seconds["fast"] == Approx(1).epsilon(0.05));
 }
@@ -142,19 +105,20 @@ TEST_CASE("a job that comes late is not owed the time before it came", "[build_q
   BuildQueue queue(1 << 30);
   queue.AddStream(1, "plan", "old");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 1000, 1000}})).ok());
-  for (int i = 0; i < 100; ++i) Build(queue, *queue.Next(), 1);
-  queue.AddStream(2, "plan", "new");
+  for (int i = 0; i < 100; ++i) BuildBytes(queue, *queue.Next(), 1);
+  queue.AddStream(2, "plan 2", "new");
   REQUIRE(queue.SetWants(2, Wants(0, {{2, 10, 1000, 1000}})).ok());
   int of_new = 0;
   for (int i = 0; i < 20; ++i) {
     auto task = queue.Next();
     of_new += task->job == "new";
-    Build(queue, *task, 1);
+    BuildBytes(queue, *task, 1);
   }
   CHECK(of_new <= 11);
 }
 
-/// Consumers that take each batch at once and wait for the next one.
+/// Consumers that take each batch at once and wait for the next one. They share no batch: each has
+/// a plan of its own.
 struct Waiting {
   BuildQueue queue{1 << 20};
   std::map<std::uint64_t, std::uint64_t> next;  // by stream
@@ -164,7 +128,7 @@ struct Waiting {
   void Add(const std::string& job, double weight, int streams) {
     for (int i = 0; i < streams; ++i) {
       const std::uint64_t id = next.size() + 1;
-      queue.AddStream(id, "plan", job);
+      queue.AddStream(id, "plan " + std::to_string(id), job);
       Want(id, 0);
     }
     queue.SetWeight(job, weight);
@@ -182,7 +146,7 @@ struct Waiting {
       building.erase(building.begin());
       const double took = cost.contains(task.job) ? cost[task.job] : 1;
       seconds[task.job] += took;
-      Build(queue, task, 1, took);
+      BuildBytes(queue, task, 1, took);
       while (queue.TakeToSend(task.stream)) {
       }
       Want(task.stream, next[task.stream] + 10);
@@ -210,7 +174,7 @@ TEST_CASE("a consumer's word that is on its way costs its job no share", "[build
     REQUIRE(task);
     if (took) jobs.Want(*took, jobs.next[*took] + 10);
     ++built[task->job];
-    Build(jobs.queue, *task, 1);
+    BuildBytes(jobs.queue, *task, 1);
     while (jobs.queue.TakeToSend(task->stream)) {
     }
     took = task->stream;
@@ -249,11 +213,11 @@ TEST_CASE("a job that nobody reads takes nothing, and no claim grows from that",
   Waiting jobs;
   jobs.Add("read", 1, 1);
   // The room of the unread job is filled once. Then nobody takes its batches.
-  jobs.queue.AddStream(100, "plan", "unread");
+  jobs.queue.AddStream(100, "plan 100", "unread");
   REQUIRE(jobs.queue.SetWants(100, Wants(0, {{1000, 0, 64, 4}}, 0)).ok());
   for (int i = 0; i < 8; ++i) {
     const auto task = jobs.queue.Next();
-    Build(jobs.queue, *task, 1);
+    BuildBytes(jobs.queue, *task, 1);
     jobs.queue.TakeToSend(task->stream);
     if (task->stream == 1) jobs.Want(1, jobs.next[1] + 10);
   }
@@ -278,7 +242,7 @@ TEST_CASE("memory full of later batches is given up for the next one", "[build_q
   auto urgent = queue.Next();
   REQUIRE(urgent);
   CHECK(urgent->at.example == 0);
-  Build(queue, *urgent);
+  BuildBytes(queue, *urgent);
   CHECK(queue.built_bytes() <= 300);  // the last of the later batches was forgotten
   CHECK(queue.TakeToSend(1)->task.at.example == 0);
 }
@@ -286,7 +250,7 @@ TEST_CASE("memory full of later batches is given up for the next one", "[build_q
 TEST_CASE("what was forgotten is not built again without room", "[build_queue]") {
   BuildQueue queue(150);
   queue.AddStream(1, "plan", "f");
-  queue.AddStream(2, "plan", "f");
+  queue.AddStream(2, "plan 2", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 2}})).ok());
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10, 20});
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 2, 1}})).ok());  // it withdraws room
@@ -297,7 +261,7 @@ TEST_CASE("what was forgotten is not built again without room", "[build_queue]")
 TEST_CASE("a smaller budget takes what is needed last, and no consumer's next", "[build_queue]") {
   BuildQueue queue(10'000);
   queue.AddStream(1, "plan", "f");
-  queue.AddStream(2, "plan", "f");
+  queue.AddStream(2, "plan 2", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 8, 8}})).ok());
   REQUIRE(queue.SetWants(2, Wants(0, {{2, 0, 4, 4}})).ok());
   CHECK(BuildAll(queue).size() == 12);
@@ -318,7 +282,7 @@ TEST_CASE("a smaller budget takes what is needed last, and no consumer's next", 
 TEST_CASE("a stream that takes nothing leaves the others their share of memory", "[build_queue]") {
   BuildQueue queue(1000);
   queue.AddStream(1, "plan", "f");
-  queue.AddStream(2, "plan", "f");
+  queue.AddStream(2, "plan 2", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{1, 10, 100, 100}})).ok());
   CHECK(BuildAll(queue).size() == 10);
   REQUIRE(queue.SetWants(2, Wants(0, {{2, 10, 100, 100}})).ok());
@@ -402,7 +366,7 @@ TEST_CASE("bounds hold through any history", "[build_queue]") {
           break;
         case 3:
           if (!building.empty()) {
-            Build(queue, building.back(), kLargest);
+            BuildBytes(queue, building.back(), kLargest);
             building.pop_back();
           }
           break;

@@ -37,9 +37,9 @@ std::string DumpOfWorker() {
   want.mutable_shard()->set_examples(10);
   want.mutable_shard()->set_batches(4);
   state.OnWants(7, list, now);
-  const auto task = state.NextBuild();
+  const auto task = state.NextBuild(now);
   REQUIRE(task);
-  REQUIRE(state.NextBuild());
+  REQUIRE(state.NextBuild(now));
   state.OnBuilt(*task, nullptr, 1000, 0.25, {}, now);  // the consumer's next batch: it is sent
   now = now + std::chrono::milliseconds(500);
   state.Tick(now);

@@ -1,6 +1,8 @@
 // Tests of a worker's state machine. They bring its events one by one.
 #include <catch2/catch.hpp>
 
+#include <set>
+
 #include "common/base/protocol_version.h"
 #include "server/worker/machine/worker_machine.h"
 #include "tests/support/fake_plan.h"
@@ -10,6 +12,7 @@ namespace {
 
 constexpr Duration kMs = std::chrono::milliseconds(1);
 constexpr WorkerMachine::StreamId kStream = 1;
+constexpr WorkerMachine::StreamId kTwin = 2;
 
 /// A worker's state machine with a plan that is ready, and with one consumer.
 struct Machine {
@@ -36,6 +39,10 @@ struct Machine {
   }
 
   void Wants(std::uint32_t batches = 1) {
+    WantsOf(kStream, batches);
+    state.TakeActions();
+  }
+  void WantsOf(WorkerMachine::StreamId stream, std::uint32_t batches) {
     v1::WantList list;
     list.set_fingerprint(plan->fingerprint().ToString());
     list.set_protocol(kProtocol);
@@ -45,8 +52,24 @@ struct Machine {
     want.mutable_shard()->set_stride(10);
     want.mutable_shard()->set_examples(10);
     want.mutable_shard()->set_batches(batches);
-    state.OnWants(kStream, list, now);
-    state.TakeActions();
+    list.set_credit_bytes(1000);
+    state.OnWants(stream, list, now);
+  }
+  /// Opens a stream of another consumer, which wants the same batches.
+  void AddTwin(std::uint32_t batches = 1) {
+    REQUIRE(state.OnStreamOpened(kTwin, "twin").ok());
+    WantsOf(kTwin, batches);
+  }
+  /// The streams on which the machine's actions send a batch, and those to which they refuse one.
+  std::set<WorkerMachine::StreamId> sent, refused;
+  void Act() {
+    for (const auto& action : state.TakeActions()) {
+      if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
+        sent.insert(batch->stream);
+      } else if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
+        if (part->part.has_refused()) refused.insert(part->stream);
+      }
+    }
   }
 
   /// Lets this much time pass, and returns the Alive that the worker sends then, if any.
@@ -94,7 +117,7 @@ TEST_CASE("a worker that lives says how many batches it has sent", "[worker][ali
   m.Wants(2);
   m.AliveAfter(0 * kMs);
   CHECK(m.batches_sent == 0);
-  const std::optional<BuildQueue::Task> task = m.state.NextBuild();
+  const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
   REQUIRE(task);
   m.state.OnBuilt(*task, nullptr, 0, 0.001, {}, m.now);
   m.state.OnSent(kStream, m.now);
@@ -102,12 +125,81 @@ TEST_CASE("a worker that lives says how many batches it has sent", "[worker][ali
   CHECK(m.batches_sent == 1);
 }
 
+TEST_CASE("a batch that is built goes to all that wait for it, and is counted as shared",
+          "[worker][shared]") {
+  Machine m;
+  m.Wants();
+  m.AddTwin();
+  const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
+  REQUIRE(task);
+  CHECK_FALSE(m.state.NextBuild(m.now));
+  m.state.OnBuilt(*task, nullptr, 100, 0.001, {}, m.now);
+  m.Act();
+  CHECK(m.sent == std::set<WorkerMachine::StreamId>{kStream, kTwin});
+  CHECK(m.state.shared_batches() == 1);
+}
+
+TEST_CASE("a want list for what is built already is answered at once", "[worker][shared]") {
+  Machine m;
+  m.Wants(2);
+  for (int i = 0; i < 2; ++i) {
+    m.state.OnBuilt(*m.state.NextBuild(m.now), nullptr, 1, 0.001, {}, m.now);
+  }
+  m.Act();
+  m.sent.clear();
+  m.AddTwin(2);
+  m.Act();
+  CHECK(m.sent == std::set<WorkerMachine::StreamId>{kTwin});
+}
+
+TEST_CASE("a stream that waits for the build of another is told which batch is built",
+          "[worker][shared]") {
+  Machine m;
+  m.Wants();
+  const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
+  REQUIRE(task);
+  m.AddTwin();
+  m.state.TakeActions();
+  m.now = m.now + 1100 * kMs;
+  m.state.Tick(m.now);
+  std::set<WorkerMachine::StreamId> told;
+  for (const auto& action : m.state.TakeActions()) {
+    const auto* send = std::get_if<WorkerAction::SendPart>(&action);
+    if (send == nullptr || !send->part.alive().has_building()) continue;
+    CHECK(send->build == task->build);
+    told.insert(send->stream);
+  }
+  CHECK(told == std::set<WorkerMachine::StreamId>{kStream, kTwin});
+}
+
+TEST_CASE("a batch that cannot be built is refused to all that wait for it", "[worker][shared]") {
+  Machine m;
+  m.Wants();
+  m.AddTwin();
+  m.state.OnBuildFailed(*m.state.NextBuild(m.now), Internal("no such node"), m.now);
+  m.Act();
+  CHECK(m.refused == std::set<WorkerMachine::StreamId>{kStream, kTwin});
+}
+
+TEST_CASE("a batch of a plan that failed meanwhile is sent to nobody", "[worker][shared]") {
+  Machine m;
+  m.Wants();
+  m.AddTwin();
+  const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
+  REQUIRE(task);
+  m.state.OnPlan(m.plan->fingerprint().ToString(), DataLoss("a.bin is bad"), m.now);
+  m.state.OnBuilt(*task, nullptr, 100, 0.001, {}, m.now);
+  m.Act();
+  CHECK(m.sent.empty());
+  CHECK(m.refused == std::set<WorkerMachine::StreamId>{kStream, kTwin});
+}
+
 TEST_CASE("a worker counts the time of each stage, and tells only so many apart", "[worker]") {
   Machine m;
   constexpr int kBatches = 100;
   m.Wants(kBatches);
   for (int i = 0; i < kBatches; ++i) {
-    const std::optional<BuildQueue::Task> task = m.state.NextBuild();
+    const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
     REQUIRE(task);
     const std::string operation = "tensors: " + std::to_string(i);
     m.state.OnBuilt(*task, nullptr, 0, 0.25, {{"closure", 0.125}, {operation, 0.125}}, m.now);

@@ -1,0 +1,163 @@
+// The batches that the streams of a worker want, by what they are: plan, epoch and examples. If
+// several streams want one batch, it is built once while it is in memory, and it counts once there.
+//
+// A batch is in memory in one of three ways:
+// - built: some stream is still to be sent it.
+// - kept: it was sent, but a twin of the stream it was sent to comes to it later. Two streams are
+//   twins if they have one plan, world size and rank: replicas, or two jobs of one fingerprint.
+//   Twins rarely run in step, and the one in front has its batches built before the one behind
+//   has room for them. Nobody waits for a twin. So batches are kept in the memory that built ones
+//   leave of the budget, and for no longer than until the last twin has passed them. If memory is
+//   short, kept batches go first, and among them those that are needed last.
+// - alive: it was sent, and only a transport still has it. It can be taken from there, but it is
+//   not kept alive, and does not count.
+//
+// build_queue.h decides what is built, and for whom. Not thread-safe.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/base/ids.h"
+#include "common/epoch/position.h"
+
+namespace millrace {
+
+struct BuiltBatch;  // server/worker/service/builder.h
+
+/// The number of a consumer's stream.
+using BatchStreamId = std::uint64_t;
+
+/// Says which batches of a plan a stream needs. Streams with equal ones are twins.
+struct RankPlace {
+  std::uint32_t world_size = 0;  // 0: unknown; the stream has no twin
+  std::uint32_t rank = 0;
+  friend auto operator<=>(const RankPlace&, const RankPlace&) = default;
+};
+
+/// What a batch of a plan is.
+struct BatchId {
+  std::uint64_t epoch = 0;
+  ExampleRange range;
+  friend auto operator<=>(const BatchId&, const BatchId&) = default;
+};
+
+struct PlanBatches;
+struct Twins;
+
+/// One batch, as long as a stream has room for it, it is being built, or it is in memory.
+struct SharedBatch {
+  using Key = std::pair<Position, Number>;        // of a stream's entry: position and lease
+  using Wanting = std::pair<BatchStreamId, Key>;  // an entry of a stream
+
+  BatchId id;
+  PlanBatches* plan = nullptr;
+  std::uint64_t build = 0;          // number of the build that is under way; 0: none is
+  std::set<Wanting> wanted;         // entries that wait for the batch or are to be sent it
+  std::uint32_t pending = 0;        // of these, wait for a build that is not begun
+  std::uint32_t to_send = 0;        // of these, are to be sent it. It is built if there are any
+  std::set<BatchStreamId> sent_to;  // streams that were sent it
+  std::uint64_t bytes = 0;          // once it is built
+  std::shared_ptr<const BuiltBatch> batch;  // set if it is built or kept
+  std::weak_ptr<const BuiltBatch> sent;     // what was sent last
+  Twins* kept_for = nullptr;                // set if it is kept
+  Position kept_at;
+  bool swept = false;  // PlanBatches::sent has its id
+};
+
+/// Twins, and what is kept for them.
+struct Twins {
+  std::map<BatchStreamId, Position> next;  // of each stream
+  std::map<Position, SharedBatch*> kept;
+  std::uint64_t kept_bytes = 0;
+};
+
+struct PlanBatches {
+  std::string name;
+  std::map<BatchId, SharedBatch> batches;
+  std::map<RankPlace, Twins> twins;
+  std::deque<BatchId> sent;  // batches that may be alive, in the order in which they were sent
+  std::uint64_t streams = 0;
+  std::uint64_t builds = 0;  // under way
+};
+
+class SharedBatches {
+ public:
+  explicit SharedBatches(std::uint64_t budget) : budget_(budget) {}
+
+  /// Adds a stream of the plan. The result stays valid until RemoveStream.
+  PlanBatches& AddStream(BatchStreamId stream, const std::string& plan, RankPlace place);
+  void RemoveStream(BatchStreamId stream, PlanBatches& plan, RankPlace place);
+  /// Tells where the stream is. Batches that no twin comes to any more are not kept.
+  void Moved(BatchStreamId stream, PlanBatches& plan, RankPlace place, Position next);
+  /// Forgets what is kept and alive of a plan, and what becomes of builds that are under way.
+  /// REQUIRES: no stream waits for a batch of the plan or is to be sent one.
+  void ForgetPlan(const std::string& plan);
+
+  /// The batch, which is new if nobody knows it. The caller has to fill `wanted`, or call
+  /// EraseIfIdle.
+  SharedBatch& Get(PlanBatches& plan, const BatchId& id);
+  /// Forgets the batch if nothing is known of it any more. The reference is invalid then.
+  void EraseIfIdle(SharedBatch& batch);
+
+  /// Begins a build and returns its number.
+  std::uint64_t Begin(SharedBatch& batch);
+  /// Ends a build. Returns nullptr if nobody can want the batch: the plan was forgotten, or has no
+  /// stream. Otherwise the caller has to call EraseIfIdle if nobody wants it.
+  SharedBatch* End(std::uint64_t build);
+
+  /// Whether the batch is kept or alive: it need not be built again.
+  static bool IsLeft(const SharedBatch& batch) {
+    return batch.kept_for != nullptr || !batch.sent.expired();
+  }
+  /// Whether the budget has room for the batch besides those that are built.
+  bool Fits(const SharedBatch& batch) const { return built_bytes_ + batch.bytes <= budget_; }
+  /// Makes a batch count as built.
+  void SetBuilt(SharedBatch& batch, std::shared_ptr<const BuiltBatch> built, std::uint64_t bytes);
+  /// Makes a batch that is kept or alive count as built again. REQUIRES: IsLeft(batch).
+  void TakeBack(SharedBatch& batch);
+  /// Tells that the batch, which is built, goes out on a stream.
+  void Sending(SharedBatch& batch, BatchStreamId stream);
+  /// Tells that the batch is no longer built: it went out at `at` of a stream with this place, and
+  /// nobody else is to be sent it.
+  void Sent(SharedBatch& batch, RankPlace place, Position at);
+  /// Tells that the batch is no longer built: those that were to be sent it want it no longer.
+  void Drop(SharedBatch& batch);
+
+  std::uint64_t budget() const { return budget_; }
+  void set_budget(std::uint64_t bytes);
+  /// Bytes of built batches.
+  std::uint64_t built_bytes() const { return built_bytes_; }
+  /// Bytes of kept batches. If there are any, they fit the budget together with the built ones.
+  std::uint64_t kept_bytes() const { return kept_bytes_; }
+  /// How many batches are known.
+  std::size_t remembered() const;
+
+ private:
+  /// Whether some twin comes to the batch later and was not sent it.
+  static bool IsAwaited(const SharedBatch& batch, const Twins& twins, Position at);
+  void Keep(SharedBatch& batch, Twins& twins, Position at);
+  void Unkeep(SharedBatch& batch);
+  /// Forgets kept batches until they fit the budget.
+  void FitKept();
+  /// Forgets the first kept batches, those for which no twin comes any more.
+  void ForgetPassed(Twins& twins);
+  /// Forgets some of the batches that are not alive any more.
+  void Sweep(PlanBatches& plan);
+  void EraseIfUnused(PlanBatches& plan);
+
+  std::uint64_t budget_;
+  std::uint64_t built_bytes_ = 0;
+  std::uint64_t kept_bytes_ = 0;
+  std::uint64_t begun_ = 0;                         // builds so far
+  std::map<std::uint64_t, SharedBatch*> building_;  // by the number of the build
+  std::map<std::string, PlanBatches> plans_;        // by fingerprint
+};
+
+}  // namespace millrace
