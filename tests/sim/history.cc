@@ -47,6 +47,9 @@ JobSetup DrawJob(Draw& draw, std::size_t datasets) {
   job.keep = draw.Chance(0.5);
   if (draw.Chance(0.3)) {
     job.global_size = job.world_size * draw.Between(1, 4);
+  } else if (draw.Chance(0.3)) {
+    job.size = 1;
+    job.unit_rows = static_cast<std::uint32_t>(draw.Between(1, 9));
   } else {
     job.size = draw.Between(1, 7);
   }
@@ -164,12 +167,12 @@ std::string Describe(const History& history) {
   }
   for (const JobSetup& job : history.jobs) {
     text += fmt::format(
-        "  job of {}{}: {} examples, {} {}, {}, world size {}, {} replicas, {} to epoch {}, {} "
+        "  job of {}{}: {} {}, {} {}, {}, world size {}, {} replicas, {} to epoch {}, {} "
         "bytes\n",
         kDatasets[job.dataset].id, job.excludes ? " without bad files" : "", job.examples,
-        job.size != 0 ? "size" : "global_size", job.size != 0 ? job.size : job.global_size,
-        job.keep ? "keep" : "drop", job.world_size, job.replicas, job.start.ToString(),
-        job.end_epoch, job.prefetch_bytes);
+        job.unit_rows > 0 ? "batches" : "examples", job.size != 0 ? "size" : "global_size",
+        job.size != 0 ? job.size : job.global_size, job.keep ? "keep" : "drop", job.world_size,
+        job.replicas, job.start.ToString(), job.end_epoch, job.prefetch_bytes);
   }
   for (const Fault& fault : history.faults) {
     text += fmt::format("  {:6.3f} s: {} {}/{} for {:.3f} s\n", ToSeconds(fault.at),

@@ -61,6 +61,7 @@ struct JobSetup {
   std::uint64_t global_size = 0;
   bool keep = false;
   std::uint32_t world_size = 1;
+  std::uint32_t unit_rows = 0;  // the most examples of a unit that is a batch; 0: it is an example
   Position start;
   std::uint64_t end_epoch = 1;
   std::uint64_t prefetch_bytes = 0;

@@ -43,7 +43,11 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
     arrival.fingerprint = *Fingerprint::FromString(task.plan);
     arrival.epoch = task.at.epoch;
     arrival.first_example = task.range.first;
-    arrival.planned_examples = arrival.examples = task.range.count;
+    // How many examples a whole batch has, only its builder knows.
+    const std::uint32_t unit_rows = trainer.state->steps().arithmetic().options().unit_rows;
+    arrival.planned_examples = arrival.examples =
+        unit_rows == 0 ? task.range.count
+                       : task.range.count * static_cast<std::uint32_t>(1 + digest.low % unit_rows);
     const client::Verdict verdict = trainer.state->OnBatchesArrival(stream, arrival, now);
     trainer.largest_bytes = std::max(trainer.largest_bytes, arrival.bytes);
     if (verdict == client::Verdict::kWrong) Fail("I2: a batch was not what its lease says");

@@ -74,7 +74,11 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pip
   const std::string dataset = options.contains("dataset") ? options["dataset"] : "stdlib";
   return std::shared_ptr<const PlanFacts>(std::make_shared<FakeFacts>(
       dataset, contents, canonical,
-      StepOptions{number("examples"), number("size"), number("global_size"), number("keep") != 0}));
+      StepOptions{.examples = number("examples"),
+                  .size = number("size"),
+                  .global_size = number("global_size"),
+                  .keep = number("keep") != 0,
+                  .unit_rows = static_cast<std::uint32_t>(number("unit_rows"))}));
 }
 
 v1::Hello MakeHello(const HelloOptions& o) {
