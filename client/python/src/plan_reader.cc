@@ -55,9 +55,7 @@ class PlanReader final : public Reader {
   }
   /// True if every epoch has the example: its part of the split is taken, and no filter leaves the
   /// example out.
-  bool Selects(std::uint64_t id) const {
-    return Local().plan().Selects(Checked(id));
-  }
+  bool Selects(std::uint64_t id) const { return Local().plan().Selects(Checked(id)); }
   using Reader::SpineLabels;
 
  private:
