@@ -56,7 +56,7 @@ TEST_CASE(
     for (std::uint32_t rank = 0; rank < 3; ++rank) {
       const auto session = cluster.Connect(cluster.Options(rank, 3), "three");
       REQUIRE(session.ok());
-      const std::vector<BatchRecord> steps = *ReadAll(**session, 1, 5);
+      const std::vector<BatchRecord> steps = *test::ReadAll(**session, 1, 5);
       read.insert(read.end(), steps.begin(), steps.end());
       cursor = (*session)->cursor();
       from = (*session)->position().example;
@@ -74,7 +74,7 @@ TEST_CASE(
       const auto session = cluster.Connect(options, "two");
       INFO(session.status().message());
       REQUIRE(session.ok());
-      const std::vector<BatchRecord> rest = *ReadAll(**session, 1);
+      const std::vector<BatchRecord> rest = *test::ReadAll(**session, 1);
       read.insert(read.end(), rest.begin(), rest.end());
     }
     std::sort(read.begin(), read.end());

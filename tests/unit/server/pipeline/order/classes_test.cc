@@ -78,8 +78,8 @@ TEST_CASE("classes have the rows that plain lists have", "[classes]") {
     const auto most = *rc::gen::element<std::int64_t>(1, 5, 60);
     const auto set = *rc::gen::container<std::set<std::uint64_t>>(
         rc::gen::inRange<std::uint64_t>(0, static_cast<std::uint64_t>(most)));
-    const auto values =
-        *rc::gen::scale(20, rc::gen::container<ValuesOfRows>(rc::gen::inRange<std::int64_t>(0, most)));
+    const auto values = *rc::gen::scale(
+        20, rc::gen::container<ValuesOfRows>(rc::gen::inRange<std::int64_t>(0, most)));
     CheckClasses({set.begin(), set.end()}, values);
   });
 }
