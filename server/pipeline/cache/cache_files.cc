@@ -15,8 +15,6 @@
 namespace millrace {
 
 namespace {
-constexpr std::int64_t kNanosecondsASecond = 1'000'000'000;
-
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };

@@ -13,6 +13,8 @@
 
 namespace millrace {
 
+inline constexpr std::int64_t kNanosecondsASecond = 1'000'000'000;
+
 /// Thread-safe. A path is that of the folder, or of a file directly in it. Messages name the file.
 class CacheFiles {
  public:

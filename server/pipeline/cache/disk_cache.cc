@@ -178,7 +178,6 @@ bool DiskCache::ForgetOldest(std::uint32_t except) {
 }
 
 std::int64_t DiskCache::NextUse() {
-  constexpr std::int64_t kNanosecondsASecond = 1'000'000'000;
   last_use_ns_ = std::max(last_use_ns_ + 1, clock_->UnixSeconds() * kNanosecondsASecond);
   return last_use_ns_;
 }

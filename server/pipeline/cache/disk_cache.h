@@ -127,6 +127,8 @@ class DiskCache {
   /// The folder could not be listed, if it is not ok.
   Status ScanFolder();
   void TouchUsed();
+  /// When the file was used, but not later than now. Uses here will count as later ones.
+  std::int64_t UseOfFile(const CacheFiles::Found& file) MILLRACE_REQUIRES(mutex_);
   void ForgetMissing(const std::vector<CacheFiles::Found>& found, std::uint32_t known_before);
   void LoadFile(const CacheFiles::Found& file);
   void LoadRecords(const std::string& name, std::uint64_t bytes, const FileDescriptor& file);

@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 /// A process that begins a segment needs its unfinished file for much less time.
-constexpr std::int64_t kUnfinishedNs = std::int64_t{3600} * 1'000'000'000;
+constexpr std::int64_t kUnfinishedNs = 3600 * kNanosecondsASecond;
 
 bool IsUnfinished(const std::string& name) {
   const std::string_view text = name;
@@ -42,7 +42,8 @@ Status DiskCache::ScanFolder() {
     std::vector<CacheFiles::Found> found;
     if (listed.ok()) found = *listed;
     for (const CacheFiles::Found& file : found) {
-      const bool is_old = file.modified_ns + kUnfinishedNs < clock_->UnixSeconds() * 1'000'000'000;
+      const bool is_old =
+          file.modified_ns + kUnfinishedNs < clock_->UnixSeconds() * kNanosecondsASecond;
       if (is_old && IsUnfinished(file.name)) static_cast<void>(files_->Remove(PathOf(file.name)));
     }
     std::erase_if(found, [](const CacheFiles::Found& file) { return !IsSegmentName(file.name); });
@@ -73,6 +74,13 @@ void DiskCache::TouchUsed() {
   for (const auto& [name, ns] : used) static_cast<void>(files_->SetModified(PathOf(name), ns));
 }
 
+std::int64_t DiskCache::UseOfFile(const CacheFiles::Found& file) {
+  const std::int64_t used_ns =
+      std::min(file.modified_ns, (clock_->UnixSeconds() + 1) * kNanosecondsASecond);
+  last_use_ns_ = std::max(last_use_ns_, used_ns);
+  return used_ns;
+}
+
 void DiskCache::ForgetMissing(const std::vector<CacheFiles::Found>& found,
                               std::uint32_t known_before) {
   std::unordered_set<std::string_view> names;
@@ -88,37 +96,39 @@ void DiskCache::ForgetMissing(const std::vector<CacheFiles::Found>& found,
 void DiskCache::LoadFile(const CacheFiles::Found& file) {
   {
     const MutexLock lock(mutex_);
-    if (Segment* const known = table_.Find(file.name)) {
-      if (known->writing) return;
-      known->used_ns = std::max(known->used_ns, file.modified_ns);
-      const bool grew = file.bytes > known->read_to && file.bytes != known->bytes;
-      table_.Resize(*known, file.bytes);
-      if (!grew || known->forgotten) return;
+    const std::int64_t used_ns = UseOfFile(file);
+    Segment* segment = table_.Find(file.name);
+    if (segment == nullptr) {
+      segment = table_.Add(file.name, file.bytes, used_ns);
+      if (segment == nullptr) return;
+      segment->unread = true;
+    } else if (segment->writing) {
+      return;
+    } else {
+      const bool grew = file.bytes > segment->read_to && file.bytes != segment->bytes;
+      segment->used_ns = std::max(segment->used_ns, used_ns);
+      table_.Resize(*segment, file.bytes);
+      if (!segment->unread && (!grew || segment->forgotten)) return;
     }
   }
   Result<FileDescriptor> opened = files_->Open(PathOf(file.name));
-  if (!opened.ok()) {
-    if (opened.status().code() != StatusCode::kNotFound) ReadFailed(opened.status());
-    return;
-  }
-  Status header = ReadSegmentHeader(*files_, *opened);
+  Status header = opened.status();
+  if (opened.ok()) header = ReadSegmentHeader(*files_, *opened);
   if (header.ok() && file.bytes > kMaxSegmentBytes) header = DataLoss("too large for a segment");
-  if (header.code() == StatusCode::kDataLoss || header.code() == StatusCode::kFailedPrecondition) {
-    const Status removed = files_->Remove(PathOf(file.name));
-    ReadFailed(header.WithContext(file.name + (removed.ok() ? " was removed" : "")));
-    const MutexLock lock(mutex_);
-    if (const Segment* const known = table_.Find(file.name)) table_.Drop(known->number);
-    return;
-  }
-  if (!header.ok()) {
-    ReadFailed(header.WithContext(file.name));
-    return;
+  const bool is_bad =
+      header.code() == StatusCode::kDataLoss || header.code() == StatusCode::kFailedPrecondition;
+  const bool was_removed = header.code() == StatusCode::kNotFound;  // by another process
+  const bool is_gone = was_removed || (is_bad && files_->Remove(PathOf(file.name)).ok());
+  if (!header.ok() && !was_removed) {
+    ReadFailed(header.WithContext(file.name + (is_gone ? " was removed" : "")));
   }
   {
     const MutexLock lock(mutex_);
-    Segment* segment = table_.Find(file.name);
-    if (segment == nullptr) segment = table_.Add(file.name, file.bytes, file.modified_ns);
+    Segment* const segment = table_.Find(file.name);
     if (segment == nullptr) return;
+    if (is_gone) table_.Drop(segment->number);
+    if (!header.ok()) return;
+    segment->unread = false;
   }
   LoadRecords(file.name, file.bytes, *opened);
 }

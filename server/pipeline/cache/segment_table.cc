@@ -45,7 +45,7 @@ Segment* SegmentTable::Find(const std::string& name) {
 Segment* SegmentTable::Oldest(bool for_removal) {
   Segment* oldest = nullptr;
   for (auto& [number, segment] : segments_) {
-    if (for_removal ? segment.writing : segment.forgotten) continue;
+    if (for_removal ? segment.writing : segment.forgotten || segment.unread) continue;
     if (oldest == nullptr ||
         std::pair(segment.used_ns, number) < std::pair(oldest->used_ns, oldest->number)) {
       oldest = &segment;
@@ -71,7 +71,8 @@ void SegmentTable::KeepOpen(Segment& segment, std::shared_ptr<const FileDescript
 
 LiveSegments SegmentTable::Live() const {
   LiveSegments live(next_);
-  for (const auto& [number, segment] : segments_) live[number] = !segment.forgotten;
+  for (const auto& [number, segment] : segments_)
+    live[number] = !segment.forgotten && !segment.unread;
   return live;
 }
 

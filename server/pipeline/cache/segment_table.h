@@ -24,6 +24,7 @@ struct Segment {
   std::uint64_t read_to = 0;  // records before this are in the index
   bool writing = false;       // by this cache
   bool forgotten = false;     // its records are not in the index, because that has no room
+  bool unread = false;        // its header is not checked yet, so it has no records either
   bool touch = false;         // used since its file's time was set
   std::shared_ptr<const FileDescriptor> file;  // null: not open
 };
@@ -44,7 +45,7 @@ class SegmentTable {
   Segment* Find(std::uint32_t number);
   Segment* Find(const std::string& name);
   /// The one that was used longest ago, of those that are not being written (for_removal), or of
-  /// those that are not forgotten.
+  /// those that have records.
   Segment* Oldest(bool for_removal);
 
   void Resize(Segment& segment, std::uint64_t bytes);

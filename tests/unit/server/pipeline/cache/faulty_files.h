@@ -86,7 +86,9 @@ struct CacheWorld {
   TemporaryFolder temporary;
   std::filesystem::path folder = temporary.path() / "cache";
   std::shared_ptr<FaultyFiles> files = std::make_shared<FaultyFiles>();
-  std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>();
+  // Ahead of the system's clock, so that times which the kernel sets are earlier than ours.
+  std::shared_ptr<FakeClock> clock =
+      std::make_shared<FakeClock>(SystemClock().UnixSeconds() + 3600);
   std::shared_ptr<CountingLogger> logger = std::make_shared<CountingLogger>();
   DiskCacheOptions options = {.folder = folder, .limit_bytes = 1 << 20, .segment_bytes = 64 << 10};
 
