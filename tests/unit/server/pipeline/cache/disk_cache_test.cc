@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -259,14 +260,46 @@ TEST_CASE("threads over two caches of one folder find right bytes", "[cache][dis
   CHECK(world.BytesOnDisk() <= world.options.limit_bytes + world.options.segment_bytes);
 }
 
-TEST_CASE("equal keys that threads add at once are written once", "[cache][disk][threads]") {
+TEST_CASE("a record whose writer is slow is in the table of its segment",
+          "[cache][disk][threads]") {
   const CacheWorld world;
-  const auto cache = world.Start();
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) threads.emplace_back([&] { AddNumbers(*cache, 0, 500, 500); });
-  for (std::thread& thread : threads) thread.join();
-  CHECK(cache->stats().writes == 500);
-  CHECK(CountFound(*cache, 0, 500, 500) == 500);
+  std::latch begun(1);
+  std::latch may_go_on(1);
+  {
+    const auto cache = world.Start();
+    AddNumbers(*cache, 0, 1, 1000);
+    std::atomic<bool> is_first{true};
+    world.files->before_write = [&](std::uint64_t) {
+      if (!is_first.exchange(false)) return;
+      begun.count_down();
+      may_go_on.wait();
+    };
+    std::thread slow([&] { AddNumbers(*cache, 1, 2, 1000); });
+    begun.wait();
+    AddNumbers(*cache, 2, 300, 1000);
+    CHECK(cache->Find(CacheKey(1)) == nullptr);
+    AddNumbers(*cache, 1, 2, 1000);  // is being written
+    may_go_on.count_down();
+    slow.join();
+    CHECK(cache->stats().writes == 300);
+    CHECK(CountFound(*cache, 0, 300, 1000) == 300);
+  }
+  CHECK(CountFound(*world.Start(), 0, 300, 1000) == 300);
+}
+
+TEST_CASE("equal keys that threads add at once are written once", "[cache][disk][threads]") {
+  CacheWorld world;
+  world.options.segment_bytes = 8 << 10;
+  {
+    const auto cache = world.Start();
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) threads.emplace_back([&] { AddNumbers(*cache, 0, 500, 500); });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(cache->stats().writes == 500);
+    CHECK(CountFound(*cache, 0, 500, 500) == 500);
+  }
+  // The tables have all of them.
+  CHECK(CountFound(*world.Start(), 0, 500, 500) == 500);
 }
 
 }  // namespace

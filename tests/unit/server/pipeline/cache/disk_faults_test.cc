@@ -60,11 +60,14 @@ struct SmallSegment {
   std::uint64_t FoundIn(std::string_view changed) {
     WriteBytes(path, changed);
     const auto cache = world.Start();
-    return Found(*cache, 0, kValues, kSize);
+    const std::uint64_t found = Found(*cache, 0, kValues, kSize);
+    failures = cache->stats().failures;
+    return found;
   }
   CacheWorld world;
   std::filesystem::path path;
   std::string bytes;
+  std::uint64_t failures = 0;
 };
 
 TEST_CASE("a segment of any length gives right bytes, and all records before the cut",
@@ -78,6 +81,7 @@ TEST_CASE("a segment of any length gives right bytes, and all records before the
     INFO("cut off at " << length);
     CHECK(segment.FoundIn(std::string_view(segment.bytes).substr(0, length)) ==
           std::min<std::uint64_t>(whole, SmallSegment::kValues));
+    CHECK(segment.failures == (length < sizeof(SegmentHeader) ? 1 : 0));
   }
 }
 

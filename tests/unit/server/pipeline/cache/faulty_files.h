@@ -27,6 +27,8 @@ class FaultyFiles final : public SystemCacheFiles {
   /// A write says that it has succeeded, whatever it has done.
   std::atomic<bool> lies{false};
   std::atomic<std::uint64_t> calls{0};
+  /// Called before each write, if set. Set it while nobody uses the files.
+  std::function<void(std::uint64_t offset)> before_write;
 
   Status MakeFolder(const std::filesystem::path& folder) override {
     return Fails(make_folder) ? Error(make_folder) : SystemCacheFiles::MakeFolder(folder);
@@ -49,6 +51,7 @@ class FaultyFiles final : public SystemCacheFiles {
   }
   Status Write(const FileDescriptor& file, std::span<const std::byte> bytes,
                std::uint64_t offset) override {
+    if (before_write) before_write(offset);
     if (!Fails(write)) return SystemCacheFiles::Write(file, bytes, offset);
     const std::size_t part = std::min(written_before.load(), bytes.size());
     static_cast<void>(SystemCacheFiles::Write(file, bytes.first(part), offset));
