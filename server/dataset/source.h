@@ -54,6 +54,16 @@ struct SourceTableSpec {
   std::vector<std::string> tensors;  // paths of those whose values are numbers of its rows
 };
 
+class Source;
+
+/// One of the sources that a source mixes.
+struct SourceBranch {
+  std::string name;
+  std::string dataset;  // id
+  std::shared_ptr<const Source> source;
+  std::uint64_t first = 0;  // the number, in the mix, of its first example
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -64,6 +74,9 @@ class Source {
   virtual std::string_view name() const = 0;
   /// Number of examples. Ids are 0 … examples() - 1.
   virtual std::uint64_t examples() const = 0;
+  /// What it mixes. Its examples are those of the branches, one branch after the other. Empty: it
+  /// is no mix.
+  virtual std::span<const SourceBranch> branches() const { return {}; }
 
   // --- Columns: one number an example, known without building it -----------------------------
   /// Names of the columns.

@@ -9,18 +9,39 @@
 #include "common/batch/batch_writer.h"
 #include "common/system/mutex.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/order_parts.h"
-#include "server/pipeline/order/selection.h"
+#include "server/pipeline/order/selections.h"
 #include "server/pipeline/plan_outline.h"
 #include "server/pipeline/stage_clock.h"
 #include "server/pipeline/static_data.h"
-#include "server/pipeline/tensor_plan.h"
+#include "server/pipeline/graph/tensor_plan.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
 namespace {
+
+Status CheckExcluded(const PlanParts& parts, const Source& source) {
+  const std::vector<std::uint64_t>& excluded = parts.Get<ExcludePart>().examples;
+  if (excluded.empty() || excluded.back() < source.examples()) return OkStatus();
+  return AtKey(parts, InvalidArgument(fmt::format(
+                          "exclude.examples: there is no example {}: the source has {}, from 0 on",
+                          excluded.back(), source.examples())));
+}
+
+/// The examples that are dropped in their places, of all branches.
+std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& source) {
+  std::vector<std::uint64_t> excluded = parts.Get<ExcludePart>().examples;
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    for (const std::uint64_t id : branches[i].parts.Get<ExcludePart>().examples) {
+      excluded.push_back(source.branches()[i].first + id);
+    }
+  }
+  return excluded;
+}
 
 class CompiledPlan;
 
@@ -63,14 +84,14 @@ class PlanScratch final : public BatchScratch {
 class CompiledPlan final : public Plan {
  public:
   CompiledPlan(const PlanParts& parts, Fingerprint fingerprint, Fingerprint order_fingerprint,
-               std::shared_ptr<const Source> source, std::shared_ptr<const Selection> selection,
+               std::shared_ptr<const Source> source, Selections selections,
                PlannedOrder order, std::shared_ptr<const TensorPlan> computed,
                std::shared_ptr<BufferMemory> memory)
       : source_(std::move(source)),
-        selection_(std::move(selection)),
-        counts_(CountsOf(*selection_, order)),
+        selections_(std::move(selections)),
+        counts_(CountsOf(selections_, order)),
         order_(std::move(order)),
-        excluded_(parts.Get<ExcludePart>().examples),
+        excluded_(ExcludedOf(parts, *source_)),
         computed_(std::move(computed)),
         outline_({fingerprint, order_fingerprint, OutlineStatic(*source_)}, *source_,
                  computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
@@ -89,7 +110,7 @@ class CompiledPlan final : public Plan {
   const PlanCounts& counts() const override { return counts_; }
   const Source* source() const override { return source_.get(); }
   std::uint32_t SplitLabel(ExampleId example) const override {
-    return selection_->split().Of(*source_, example);
+    return selections_.SplitLabel(example);
   }
 
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
@@ -105,8 +126,8 @@ class CompiledPlan final : public Plan {
   const PlannedOrder& planned_order() const override { return order_; }
   std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const override;
   bool Selects(ExampleId example) const override {
-    const std::optional<std::uint64_t> row = selection_->RankOf(example);
-    return row && order_.order->HasRow({*row, 0});
+    const std::optional<OrderRow> row = selections_.RowOf(example);
+    return row && order_.order->HasRow(*row);
   }
   ExamplePlaces PlacesOf(std::uint64_t epoch, ExampleId example) const override;
 
@@ -130,8 +151,8 @@ class CompiledPlan final : public Plan {
   }
 
  private:
-  static PlanCounts CountsOf(const Selection& selection, const PlannedOrder& order) {
-    PlanCounts counts = selection.counts();
+  static PlanCounts CountsOf(const Selections& selections, const PlannedOrder& order) {
+    PlanCounts counts = selections.counts();
     counts.above = order.above;
     return counts;
   }
@@ -146,7 +167,7 @@ class CompiledPlan final : public Plan {
   Status Append(PlanScratch& scratch, std::span<const ExampleId> examples) const;
 
   const std::shared_ptr<const Source> source_;
-  const std::shared_ptr<const Selection> selection_;
+  const Selections selections_;
   const PlanCounts counts_;
   const PlannedOrder order_;
   const std::vector<std::uint64_t> excluded_;         // ids that are dropped, ascending
@@ -175,18 +196,18 @@ std::vector<ExampleId> CompiledPlan::ExamplesOf(std::uint64_t epoch, ExampleRang
   std::vector<OrderRow> rows;
   order_.order->NewReader()->Rows(epoch, units, rows);
   std::vector<ExampleId> examples;
-  for (const OrderRow& row : rows) examples.push_back(selection_->At(row.row));
+  for (const OrderRow& row : rows) examples.push_back(selections_.At(row));
   return examples;
 }
 
 ExamplePlaces CompiledPlan::PlacesOf(std::uint64_t epoch, ExampleId example) const {
   using enum ExamplePlaces::Absence;
-  const std::optional<std::uint64_t> row = selection_->RankOf(example);
+  const std::optional<OrderRow> row = selections_.RowOf(example);
   if (!row) return {{}, kFiltered};
   ExamplePlaces found;
-  order_.order->NewReader()->Places(epoch, {*row, 0}, found.places);
+  order_.order->NewReader()->Places(epoch, *row, found.places);
   if (!found.places.empty()) return found;
-  found.why = order_.order->HasRow({*row, 0}) ? kCut : kAbove;
+  found.why = order_.order->HasRow(*row) ? kCut : kAbove;
   return found;
 }
 
@@ -257,7 +278,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   own.order().Rows(epoch, units, rows);
   std::vector<ExampleId>& examples = own.examples();
   examples.clear();
-  for (const OrderRow& row : rows) examples.push_back(selection_->At(row.row));
+  for (const OrderRow& row : rows) examples.push_back(selections_.At(row));
   own.writer().Begin(fingerprint(), epoch, units.first, static_cast<std::uint32_t>(rows.size()));
   own.clock().Next(TimedStage::kClosure);
   return Build(own, examples);
@@ -286,6 +307,12 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
 
 Result<PlanParts> PlanParts::FromPipeline(const Pipeline& pipeline) {
   PlanParts parts;
+  for (const PipelineBranch& branch : pipeline.branches()) {
+    MILLRACE_ASSIGN_OR_RETURN(PlanParts own, FromPipeline(*branch.pipeline));
+    parts.Edit<BranchesPart>().branches.push_back(
+        {branch.name, branch.pipeline->dataset(), std::move(own)});
+  }
+  if (!pipeline.branches().empty()) parts.Edit<MixPart>() = pipeline.mix();
   for (const StageConfig& stage : pipeline.stages()) {
     if (!stage.type->compile) continue;
     if (Status status = stage.type->compile(stage.params, parts); !status.ok()) {
@@ -309,21 +336,13 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
                                                   std::shared_ptr<const Source> source,
                                                   std::shared_ptr<BufferMemory> memory) {
   const std::string& wanted = parts.Get<SourcePart>().name;
-  if (wanted != source->name()) {
+  if (source->branches().empty() && wanted != source->name()) {
     return InvalidArgument(fmt::format("the pipeline draws from '{}', but the source is '{}'",
                                        wanted, source->name()));
   }
-  const std::vector<std::uint64_t>& excluded = parts.Get<ExcludePart>().examples;
-  if (!excluded.empty() && excluded.back() >= source->examples()) {
-    return AtKey(parts,
-                 InvalidArgument(fmt::format(
-                     "exclude.examples: there is no example {}: the source has {}, from 0 on",
-                     excluded.back(), source->examples())));
-  }
-  MILLRACE_ASSIGN_OR_RETURN(Selection selected, Selection::Make(*source, parts.Get<SplitPart>(),
-                                                                parts.Get<FilterPart>()));
-  auto selection = std::make_shared<const Selection>(std::move(selected));
-  Result<PlannedOrder> order = MakeOrder(source, selection, parts);
+  MILLRACE_RETURN_IF_ERROR(CheckExcluded(parts, *source));
+  MILLRACE_ASSIGN_OR_RETURN(Selections selections, Selections::Make(source, parts));
+  Result<PlannedOrder> order = MakeOrder(source, selections, parts);
   if (!order.ok()) return AtKey(parts, order.status());
   std::shared_ptr<const TensorPlan> computed;
   if (const auto& tensors = parts.Get<TensorsPart>(); !tensors.empty()) {
@@ -333,7 +352,7 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
   const Digest128 dataset = source->digest();
   auto plan = std::make_shared<const CompiledPlan>(
       parts, Fingerprint{dataset, pipeline}, Fingerprint{dataset, order_pipeline},
-      std::move(source), std::move(selection), *std::move(order), std::move(computed),
+      std::move(source), std::move(selections), *std::move(order), std::move(computed),
       std::move(memory));
   // Makes sure that NewScratch cannot fail later.
   MILLRACE_RETURN_IF_ERROR(plan->MakeWriter().status());

@@ -26,7 +26,7 @@ class PlanParts;
 class BufferMemory;  // common/batch/buffer_memory.h
 class PlanOutline;   // server/pipeline/plan_outline.h
 class Source;
-class TensorPlan;   // server/pipeline/tensor_plan.h
+class TensorPlan;   // server/pipeline/graph/tensor_plan.h
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
 /// Where an example comes in an epoch.
@@ -84,7 +84,7 @@ class Plan {
   virtual const Source* source() const { return nullptr; }
   /// The part of the plan to keep if no batch is built; nullptr for a plan that a test made up.
   virtual const PlanOutline* outline() const { return nullptr; }
-  /// The split label of an example. REQUIRES: the source has the example.
+  /// The split label of an example, in its branch. REQUIRES: the source has the example.
   virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
   /// The step arithmetic for a world size: number of units, step size and remainder.

@@ -11,7 +11,7 @@
 #include "common/transport/convert/tables.h"
 #include "common/transport/convert/tensor_program.h"
 #include "common/transport/convert/tensors.h"
-#include "server/pipeline/tensor_plan.h"
+#include "server/pipeline/graph/tensor_plan.h"
 
 namespace millrace {
 

@@ -85,6 +85,13 @@ class Params {
   std::string source_;
 };
 
+/// Where a stage stands in a pipeline with branches.
+enum class StageLevel : std::uint8_t {
+  kBranch,       // in a branch
+  kEveryBranch,  // outside, where it holds for every branch
+  kMix,          // outside
+};
+
 /// A kind of stage: one line of the table.
 struct StageType {
   std::string name;  // the key in the pipeline file
@@ -116,6 +123,10 @@ struct StageType {
   /// False if the stage decides only which examples an epoch has, and in which order. Then it is no
   /// part of the build digest.
   bool in_build = true;
+  StageLevel level = StageLevel::kBranch;
+  /// The stage, or a group of its parameters, that a pipeline with branches cannot have yet; empty:
+  /// none. It is the stage's name, or "stage.group".
+  std::string not_with_branches = {};
   /// Parameters of a later format: they are refused as not yet supported.
   std::vector<std::string> reserved = {};
   /// Groups of parameters. The group `bucket` of `batch` has the parameters whose names begin with

@@ -12,6 +12,8 @@ StageType BalanceStage() {
   stage.name = "balance";
   stage.place = StagePlace::kPlan;
   stage.in_build = false;
+  stage.level = StageLevel::kMix;
+  stage.not_with_branches = "balance";
   stage.help =
       "deals the examples of some batches to these anew, so that their sums are about equal";
   stage.optional = true;

@@ -162,6 +162,8 @@ StageType BatchStage() {
   stage.name = "batch";
   stage.place = StagePlace::kPlan;
   stage.in_build = false;
+  stage.level = StageLevel::kMix;
+  stage.not_with_branches = "batch.bucket";
   stage.help = "cuts an epoch's order into steps; size, global_size or bucket has to be given";
   stage.parameters = {
       {

@@ -6,10 +6,12 @@
 
 #include <fmt/core.h>
 
+#include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/order/balance_order.h"
 #include "server/pipeline/order/bounds.h"
 #include "server/pipeline/order/bucket_order.h"
 #include "server/pipeline/order/classes.h"
+#include "server/pipeline/order/mix_order.h"
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/place_order.h"
 #include "server/pipeline/order/selected_values.h"
@@ -178,11 +180,52 @@ Result<PlannedOrder> MakeBalanceOrder(const std::shared_ptr<const Source>& sourc
   return planned;
 }
 
+Result<PlannedOrder> MakeMixedOrder(const Source& source, const Selections& selections,
+                                    const PlanParts& parts) {
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  const auto& mix = parts.Get<MixPart>();
+  std::vector<PlaceOrder> orders;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    ShufflePart shuffle = branches[i].parts.Get<ShufflePart>();
+    const std::uint64_t n = selections.of(i)->size();
+    if (n == 0) {
+      return FailedPrecondition(
+          fmt::format("branches.{}: no example is selected, of {}: see its split and its filter",
+                      branches[i].name, selections.of(i)->counts().source_examples));
+    }
+    // Two branches over one dataset do not meet.
+    if (const OrderSeed seed = DeriveSeed(SeedOf(shuffle), "branch", i)) {
+      shuffle.seed = static_cast<std::int64_t>(*seed);
+    }
+    orders.push_back(PlacesOf(shuffle, n));
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const auto order,
+                            MixOrder::Make(std::move(orders), {.weights = mix.weights,
+                                                               .seed = mix.seed,
+                                                               .rows = mix.rows,
+                                                               .all_of = mix.all_of,
+                                                               .shortest = mix.shortest}));
+  PlannedOrder planned;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    planned.branches.push_back({source.branches()[i].name, mix.weights[i],
+                                selections.of(i)->size(), order->rows_of()[i]});
+  }
+  planned.order = order;
+  if (order->units() == 0) {
+    return FailedPrecondition(fmt::format(
+        "mix.epoch: an epoch has no example: with shortest, every branch needs as many examples as "
+        "its share of {} places",
+        order->shares().block()));
+  }
+  return planned;
+}
+
 }  // namespace
 
 Result<PlannedOrder> MakeOrder(const std::shared_ptr<const Source>& source,
-                               const std::shared_ptr<const Selection>& selection,
-                               const PlanParts& parts) {
+                               const Selections& selections, const PlanParts& parts) {
+  if (!source->branches().empty()) return MakeMixedOrder(*source, selections, parts);
+  const std::shared_ptr<const Selection>& selection = selections.of(0);
   const auto& batch = parts.Get<BatchPart>();
   const auto& shuffle = parts.Get<ShufflePart>();
   PlannedOrder planned;

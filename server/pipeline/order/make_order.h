@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -10,7 +11,7 @@
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/order/order.h"
 #include "server/pipeline/order/row_values.h"
-#include "server/pipeline/order/selection.h"
+#include "server/pipeline/order/selections.h"
 
 namespace millrace {
 
@@ -23,19 +24,27 @@ struct BucketFacts {
   std::uint64_t batches = 0;   // in an epoch
 };
 
+/// A branch of a mix, for people.
+struct BranchFacts {
+  std::string name;
+  std::uint64_t weight = 0;
+  std::uint64_t examples = 0;  // that are selected, so that a pass has them
+  std::uint64_t rows = 0;      // of an epoch that are its examples
+};
+
 /// An order and how it came about.
 struct PlannedOrder {
   std::shared_ptr<const Order> order;
   std::vector<BucketFacts> buckets;         // none without `batch.bucket`
+  std::vector<BranchFacts> branches;        // none without `branches`
   std::uint64_t budget = 0;                 // of a batch of a bucket; 0: batches have a size
   std::uint64_t above = 0;                  // selected examples that no bucket holds; in no epoch
   std::shared_ptr<const RowValues> values;  // what buckets or balance go by; null: nothing does
 };
 
 /// InvalidArgument or FailedPrecondition that begins with the key if the parts do not fit together
-/// or do not fit the values of the examples.
+/// or do not fit the values of the examples. `selections` are those of the source.
 Result<PlannedOrder> MakeOrder(const std::shared_ptr<const Source>& source,
-                               const std::shared_ptr<const Selection>& selection,
-                               const PlanParts& parts);
+                               const Selections& selections, const PlanParts& parts);
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/json_text.h"
+#include "server/pipeline/text/mix_text.h"
 #include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/pipeline.h"
@@ -86,10 +87,9 @@ std::vector<std::string> CanonicalLines(const TensorsPart& part) {
   return lines;
 }
 
-std::string CanonicalText(const std::vector<StageConfig>& stages, const TensorsPart& tensors,
-                          CanonicalScope scope) {
-  std::vector<std::string> lines = {fmt::format("semantics={}", kSemantics)};
-  for (const StageConfig& stage : stages) {
+std::vector<std::string> CanonicalLinesOf(const Pipeline& pipeline, CanonicalScope scope) {
+  std::vector<std::string> lines;
+  for (const StageConfig& stage : pipeline.stages()) {
     if (scope == CanonicalScope::kOrder && !stage.type->in_order) continue;
     if (scope == CanonicalScope::kBuild && !stage.type->in_build) continue;
     for (std::string& line : CanonicalLines(*stage.type, stage.params)) {
@@ -99,8 +99,26 @@ std::string CanonicalText(const std::vector<StageConfig>& stages, const TensorsP
     }
   }
   if (scope == CanonicalScope::kAll) {
-    for (std::string& line : CanonicalLines(tensors)) lines.push_back(std::move(line));
+    for (std::string& line : CanonicalLines(pipeline.tensors())) lines.push_back(std::move(line));
   }
+  std::vector<std::string> names;
+  for (const PipelineBranch& branch : pipeline.branches()) {
+    names.push_back(branch.name);
+    for (const std::string& line : CanonicalLinesOf(*branch.pipeline, scope)) {
+      lines.push_back(fmt::format("branches.{}.{}", branch.name, line));
+    }
+  }
+  if (names.empty()) return lines;
+  for (std::string& line : CanonicalLines(pipeline.mix(), names)) {
+    if (scope != CanonicalScope::kAll && line.starts_with("tables=")) continue;
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string CanonicalTextOf(const Pipeline& pipeline, CanonicalScope scope) {
+  std::vector<std::string> lines = CanonicalLinesOf(pipeline, scope);
+  lines.push_back(fmt::format("semantics={}", kSemantics));
   std::sort(lines.begin(), lines.end());
   std::string text;
   for (const std::string& line : lines) text += line + '\n';

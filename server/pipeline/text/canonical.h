@@ -13,6 +13,7 @@
 
 namespace millrace {
 
+class Pipeline;
 struct StageConfig;
 
 /// For example "closure.order". The first parameter of a scalar stage is its name alone.
@@ -47,9 +48,9 @@ std::string FormatPad(std::string_view name, const OperationParams& params);
 /// whose version is above 1, a line for the output if it is given, and one for each pad.
 std::vector<std::string> CanonicalLines(const TensorsPart& part);
 
-/// All lines and `semantics=N`, sorted by bytes; each line ends with a newline.
-std::string CanonicalText(const std::vector<StageConfig>& stages, const TensorsPart& tensors,
-                          CanonicalScope scope);
+/// All lines and `semantics=N`, sorted by bytes; each line ends with a newline. The lines of a
+/// branch begin with "branches.NAME.". REQUIRES: the branches have their texts.
+std::string CanonicalTextOf(const Pipeline& pipeline, CanonicalScope scope);
 
 /// Sets the fingerprint of every stage of a chain.
 void SetFingerprints(std::vector<StageConfig>& stages);

@@ -49,6 +49,15 @@ void TensorsToProto(const TensorsPart& part, v1::Pipeline& proto) {
   }
 }
 
+void MixToProto(const MixPart& mix, v1::PipelineMix& proto) {
+  proto.mutable_weights()->Assign(mix.weights.begin(), mix.weights.end());
+  proto.set_seed(mix.seed);
+  if (mix.rows) proto.set_examples(*mix.rows);
+  if (mix.all_of) proto.set_all_of(static_cast<std::uint32_t>(*mix.all_of));
+  if (mix.shortest) proto.set_shortest(true);
+  proto.set_joint_tables(mix.joint_tables);
+}
+
 }  // namespace
 
 Result<Pipeline> Pipeline::Parse(const PipelineSource& source, const StageTable& table,
@@ -61,6 +70,16 @@ const StageConfig* Pipeline::Find(std::string_view stage) const {
     return config.type->name == stage;
   });
   return found == stages_.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Pipeline::datasets() const {
+  if (branches_.empty()) return {dataset_};
+  std::vector<std::string> ids;
+  for (const PipelineBranch& branch : branches_) {
+    const std::string& id = branch.pipeline->dataset();
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  return ids;
 }
 
 v1::Pipeline Pipeline::ToProto() const {
@@ -82,6 +101,12 @@ v1::Pipeline Pipeline::ToProto() const {
     }
   }
   TensorsToProto(tensors_, proto);
+  for (const PipelineBranch& branch : branches_) {
+    v1::PipelineBranch& to = *proto.add_branches();
+    to.set_name(branch.name);
+    *to.mutable_pipeline() = branch.pipeline->ToProto();
+  }
+  if (!branches_.empty()) MixToProto(mix_, *proto.mutable_mix());
   proto.set_canonical_text(canonical_text_);
   proto.set_digest(digest_.ToHex());
   proto.set_order_digest(order_digest_.ToHex());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/batch/layout/semantics.h"
+#include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/stage.h"
 #include "server/pipeline/graph/tensors_part.h"
 
@@ -46,6 +48,15 @@ struct PipelineSource {
   std::string name = "pipeline";  // name of the file, for messages
 };
 
+class Pipeline;
+
+/// One source of a mix. Its pipeline has all that concerns the source, the selection and the order
+/// of its examples, but no batches.
+struct PipelineBranch {
+  std::string name;
+  std::shared_ptr<const Pipeline> pipeline;
+};
+
 class Pipeline {
  public:
   /// InvalidArgument: "<name>:<line>:<column>: …" with the key, the expected (allowed) values, and
@@ -53,8 +64,14 @@ class Pipeline {
   static Result<Pipeline> Parse(const PipelineSource& source, const StageTable& table,
                                 const OperationTable& operations = OperationTable::Default());
 
+  /// The dataset id; empty if the pipeline has branches.
   const std::string& dataset() const { return dataset_; }
-  /// The name of the source.
+  /// The ids of all datasets that it draws from, in the order of the branches, each once.
+  std::vector<std::string> datasets() const;
+  /// What it mixes, in the order of the file; empty: it has no branches.
+  const std::vector<PipelineBranch>& branches() const { return branches_; }
+  const MixPart& mix() const { return mix_; }
+  /// The name of the source; empty if the pipeline has branches.
   const std::string& source() const { return source_; }
   /// The chain of stages, in order.
   const std::vector<StageConfig>& stages() const { return stages_; }
@@ -94,6 +111,8 @@ class Pipeline {
   Pipeline() = default;
 
   std::string dataset_;
+  std::vector<PipelineBranch> branches_;
+  MixPart mix_;
   std::string source_;
   std::vector<StageConfig> stages_;
   std::vector<std::string> excluded_files_;

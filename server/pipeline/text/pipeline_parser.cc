@@ -14,8 +14,8 @@ namespace millrace {
 namespace {
 
 /// Top-level keys that only a later format has.
-constexpr std::array<std::string_view, 6> kReserved = {"branches", "map",   "cache",
-                                                       "select",   "chunk", "repeat"};
+constexpr std::array<std::string_view, 5> kReserved = {"map", "cache", "select", "chunk",
+                                                       "repeat"};
 
 bool IsReserved(const StageTable& table, std::string_view stage, std::string_view parameter) {
   const StageType* type = table.Find(stage);
@@ -107,7 +107,7 @@ Status PipelineParser::ApplyFile() {
     if (entry.key == "millrace" || entry.key == "variants") continue;
     MILLRACE_RETURN_IF_ERROR(ApplyEntry(file, entry, state_));
   }
-  MILLRACE_RETURN_IF_ERROR(state_.tensors.EndLayer());
+  MILLRACE_RETURN_IF_ERROR(EndLayer(state_));
   const YamlEntry no_variants{"variants", {1, 1}, std::make_shared<YamlNode>()};
   const YamlEntry* variants = FindEntry(*root, "variants");
   return ApplyVariants(variants == nullptr ? no_variants : *variants, state_);
@@ -136,7 +136,7 @@ Status PipelineParser::ApplyVariants(const YamlEntry& variants, State& state) {
     for (const YamlEntry& entry : variant.value->entries) {
       MILLRACE_RETURN_IF_ERROR(ApplyEntry(layer, entry, changed));
     }
-    MILLRACE_RETURN_IF_ERROR(changed.tensors.EndLayer());
+    MILLRACE_RETURN_IF_ERROR(EndLayer(changed));
     if (variant.key == source_.variant) chosen = std::move(changed);
     variants_.push_back(variant.key);
   }
@@ -166,7 +166,13 @@ Status PipelineParser::ApplyOverride(const std::string& text, State& state) cons
   MILLRACE_ASSIGN_OR_RETURN(YamlPtr value,
                             ReadYaml(std::string_view(text).substr(equals + 1), layer.name));
   MILLRACE_RETURN_IF_ERROR(ApplyEntry(layer, {key, {}, std::move(value)}, state));
-  return state.tensors.EndLayer();
+  return EndLayer(state);
+}
+
+Status PipelineParser::EndLayer(State& state) {
+  MILLRACE_RETURN_IF_ERROR(state.tensors.EndLayer());
+  for (Branch& branch : state.branches) MILLRACE_RETURN_IF_ERROR(branch.tensors.EndLayer());
+  return OkStatus();
 }
 
 Status PipelineParser::UnknownKey(const TextLayer& layer, const YamlEntry& entry) const {
@@ -177,6 +183,8 @@ Status PipelineParser::UnknownKey(const TextLayer& layer, const YamlEntry& entry
   std::vector<std::string> known = {"dataset"};
   for (const StageType& stage : table_.stages()) known.push_back(stage.name);
   for (std::string& key : TensorsText::Keys()) known.push_back(std::move(key));
+  known.emplace_back("branches");
+  for (std::string& key : MixText::Keys()) known.push_back(std::move(key));
   if (layer.is_file) known.push_back("variants");
   return layer.Error(entry.mark, fmt::format("unknown key '{}'{}; expected one of {}", entry.key,
                                              Suggestion(SplitKey(entry.key).first, known),
@@ -184,6 +192,102 @@ Status PipelineParser::UnknownKey(const TextLayer& layer, const YamlEntry& entry
 }
 
 Status PipelineParser::ApplyEntry(TextLayer& layer, const YamlEntry& entry, State& state) const {
+  const auto [key, rest] = SplitKey(entry.key);
+  if (key == "branches") {
+    return rest.empty() ? ApplyBranches(layer, entry, state)
+                        : ApplyBranch(layer, rest, entry, state);
+  }
+  if (MixText::Owns(entry.key)) return state.mix.Apply(layer, entry);
+  return ApplyToChain(layer, entry, state);
+}
+
+Status PipelineParser::ApplyBranches(TextLayer& layer, const YamlEntry& entry,
+                                     State& state) const {
+  const YamlNode& value = *entry.value;
+  if (value.kind == YamlNode::Kind::kNull && !value.scalar.empty()) {
+    MILLRACE_RETURN_IF_ERROR(layer.Claim("branches", entry.mark));
+    state.branches.clear();
+    return OkStatus();
+  }
+  if (value.kind != YamlNode::Kind::kMap || value.entries.empty()) {
+    return layer.Error(value.mark, fmt::format("branches: expected a map from names to what each "
+                                               "branch draws from, or null for none; got {}",
+                                               value.Describe()));
+  }
+  state.branches_origin = layer.At(entry.mark);
+  for (const YamlEntry& branch : value.entries) {
+    MILLRACE_RETURN_IF_ERROR(ApplyBranch(layer, branch.key, branch, state));
+  }
+  return OkStatus();
+}
+
+Status PipelineParser::ApplyBranch(TextLayer& layer, const std::string& path,
+                                   const YamlEntry& entry, State& state) const {
+  const auto [name, key] = SplitKey(path);
+  if (!IsTensorWord(name)) {
+    return layer.Error(entry.mark,
+                       fmt::format("branches: a name is one word of at most {} letters, digits and "
+                                   "_ that begins with no digit, got '{}'",
+                                   kMaxTensorName, ShownName(name)));
+  }
+  const YamlNode& value = *entry.value;
+  const auto found = std::find_if(state.branches.begin(), state.branches.end(),
+                                  [&](const Branch& branch) { return branch.name == name; });
+  if (key.empty() && value.kind == YamlNode::Kind::kNull && !value.scalar.empty()) {
+    MILLRACE_RETURN_IF_ERROR(layer.Claim("branches." + name, entry.mark));
+    if (found != state.branches.end()) state.branches.erase(found);
+    return OkStatus();
+  }
+  if (key.empty() && value.kind != YamlNode::Kind::kMap) {
+    return layer.Error(value.mark, fmt::format("branches.{}: expected a map with the keys of a "
+                                               "branch, or null for no such branch; got {}",
+                                               name, value.Describe()));
+  }
+  if (found == state.branches.end()) {
+    if (state.branches.size() == kMaxBranches) {
+      return layer.Error(entry.mark,
+                         fmt::format("branches: expected at most {} branches", kMaxBranches));
+    }
+    state.branches.push_back({NewChain(), name, layer.At(entry.mark)});
+    if (state.branches_origin.empty()) state.branches_origin = layer.At(entry.mark);
+  }
+  Branch& branch = found == state.branches.end() ? state.branches.back() : *found;
+  layer.above = fmt::format("branches.{}.", name);
+  Status status;
+  if (!key.empty()) {
+    status = ApplyToBranch(layer, {key, entry.mark, entry.value}, branch);
+  } else {
+    for (const YamlEntry& one : value.entries) {
+      if (status.ok()) status = ApplyToBranch(layer, one, branch);
+    }
+  }
+  layer.above.clear();
+  return status;
+}
+
+Status PipelineParser::ApplyToBranch(TextLayer& layer, const YamlEntry& entry,
+                                     Branch& branch) const {
+  const std::string first = SplitKey(entry.key).first;
+  const StageType* const stage = table_.Find(first);
+  const bool of_branch = first == "dataset" || first == "tensors" ||
+                         IsReserved(table_, first, "") ||
+                         (stage != nullptr && stage->level == StageLevel::kBranch);
+  if (of_branch) return ApplyToChain(layer, entry, branch);
+  std::vector<std::string> known = {"dataset"};
+  for (const StageType& type : table_.stages()) {
+    if (type.level == StageLevel::kBranch) known.push_back(type.name);
+  }
+  known.emplace_back("tensors");
+  const bool outside = stage != nullptr || TensorsText::Owns(first) || MixText::Owns(first);
+  return layer.Error(entry.mark,
+                     fmt::format("branches.{}: {}; expected one of {}", branch.name,
+                                 outside ? fmt::format("{} stands outside the branches", first)
+                                         : fmt::format("unknown key '{}'{}", entry.key,
+                                                       Suggestion(first, known)),
+                                 fmt::join(known, ", ")));
+}
+
+Status PipelineParser::ApplyToChain(TextLayer& layer, const YamlEntry& entry, Chain& state) const {
   const auto [stage_name, parameter_name] = SplitKey(entry.key);
   if (IsReserved(table_, stage_name, parameter_name)) {
     return layer.Error(entry.mark, fmt::format("{} is not yet supported", entry.key));
@@ -199,6 +303,7 @@ Status PipelineParser::ApplyEntry(TextLayer& layer, const YamlEntry& entry, Stat
                                                         kDatasetIdRule, entry.value->Describe()));
     }
     state.dataset = entry.value->scalar;
+    state.dataset_origin = layer.At(entry.mark);
     return OkStatus();
   }
   if (TensorsText::Owns(entry.key)) return state.tensors.Apply(layer, entry);
@@ -211,7 +316,7 @@ Status PipelineParser::ApplyEntry(TextLayer& layer, const YamlEntry& entry, Stat
 }
 
 Status PipelineParser::ApplyStage(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
-                                  State& state) const {
+                                  Chain& state) const {
   if (stage.scalar && entry.value->kind == YamlNode::Kind::kMap) {
     return ApplyChoice(layer, stage, entry, state);
   }
@@ -246,7 +351,7 @@ Status PipelineParser::ApplyStage(TextLayer& layer, const StageType& stage, cons
 
 Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
                                       std::string_view name, const YamlEntry& entry,
-                                      State& state) const {
+                                      Chain& state) const {
   if (IsReserved(table_, stage.name, name)) {
     return layer.Error(entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
   }
@@ -274,7 +379,7 @@ Status PipelineParser::UnknownParameter(const TextLayer& layer, const StageType&
 
 Status PipelineParser::ApplyGroup(TextLayer& layer, const StageType& stage,
                                   const std::string& group, const YamlEntry& entry,
-                                  State& state) const {
+                                  Chain& state) const {
   const std::string key = fmt::format("{}.{}", stage.name, group);
   const YamlNode& value = *entry.value;
   StageState& stage_state = state.stages[stage.name];
@@ -297,7 +402,7 @@ Status PipelineParser::ApplyGroup(TextLayer& layer, const StageType& stage,
 }
 
 Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
-                                   State& state) const {
+                                   Chain& state) const {
   const std::vector<YamlEntry>& entries = entry.value->entries;
   if (entries.size() != 1) {
     return layer.Error(entry.value->mark,
@@ -325,7 +430,7 @@ Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, con
 
 Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
                                     const Parameter& parameter, const YamlEntry& entry,
-                                    State& state) const {
+                                    Chain& state) const {
   const std::string key = CanonicalKey(stage, parameter);
   StageState& stage_state = state.stages[stage.name];
   const bool default_is_null = std::holds_alternative<std::monostate>(parameter.default_value);
@@ -344,12 +449,13 @@ Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
   return OkStatus();
 }
 
-Status PipelineParser::CheckRequired(const StageType& stage, const StageState& state) const {
+Status PipelineParser::CheckRequired(const StageType& stage, const StageState& state,
+                                     const Origin& origin) {
   for (const Parameter& parameter : stage.parameters) {
     const bool always = std::holds_alternative<std::monostate>(parameter.default_value);
     if (!parameter.required || state.params.contains(parameter.name)) continue;
     if (!always && state.params.empty()) continue;
-    const std::string& place = state.origin.empty() ? source_.name + ":1:1" : state.origin;
+    const std::string& place = state.origin.empty() ? origin : state.origin;
     return InvalidArgument(fmt::format("{}: the key {} is missing; expected {}", place,
                                        CanonicalKey(stage, parameter),
                                        DescribeExpected(parameter)));
@@ -358,13 +464,13 @@ Status PipelineParser::CheckRequired(const StageType& stage, const StageState& s
 }
 
 Status PipelineParser::CheckAcross(const StageType& stage, const StageState& state,
-                                   const Params& params) const {
+                                   const Params& params, const Origin& origin) {
   if (!stage.check) return OkStatus();
   const Status status = stage.check(params);
   if (status.ok()) return status;
   std::string_view message = status.message();
   std::string key = stage.name;
-  Origin place = state.origin.empty() ? source_.name + ":1:1" : state.origin;
+  Origin place = state.origin.empty() ? origin : state.origin;
   const auto blamed = state.params.find(std::string(message.substr(0, message.find(": "))));
   if (blamed != state.params.end()) {
     place = blamed->second.origin;
@@ -375,60 +481,137 @@ Status PipelineParser::CheckAcross(const StageType& stage, const StageState& sta
 }
 
 Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const StageState& state,
+                                                const Origin& origin, const std::string& source,
                                                 std::vector<std::string>& unused) const {
-  MILLRACE_RETURN_IF_ERROR(CheckRequired(stage, state));
+  MILLRACE_RETURN_IF_ERROR(CheckRequired(stage, state, origin));
   std::map<std::string, ParamValue> values;
   for (const Parameter& parameter : stage.parameters) {
     const auto written = state.params.find(parameter.name);
     values[parameter.name] =
-        written == state.params.end() ? parameter.DefaultFor(source_name_) : written->second.value;
+        written == state.params.end() ? parameter.DefaultFor(source) : written->second.value;
   }
   StageConfig config;
-  if (stage.unused) config.unused = stage.unused(source_name_, Params(values));
+  if (stage.unused) config.unused = stage.unused(source, Params(values));
   for (const std::string& name : config.unused) {
     const Parameter* parameter = FindParameter(stage, name);
     if (parameter == nullptr) continue;
     if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
-    values[name] = parameter->DefaultFor(source_name_);
+    values[name] = parameter->DefaultFor(source);
   }
   config.type = &stage;
-  config.params = Params(std::move(values), source_name_);
-  MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params));
+  config.params = Params(std::move(values), source);
+  MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params, origin));
   return config;
 }
 
-Result<Pipeline> PipelineParser::Finish() {
-  if (state_.dataset.empty()) {
-    return InvalidArgument(
-        fmt::format("{}:1:1: the key dataset is missing; expected a dataset id", source_.name));
-  }
-  Pipeline pipeline;
-  pipeline.dataset_ = state_.dataset;
-  pipeline.variants_ = variants_;
+Status PipelineParser::FinishStages(const Chain& chain, const Origin& origin,
+                                    const std::function<bool(const StageType&)>& has,
+                                    Pipeline& pipeline) const {
   for (const StageType& stage : table_.stages()) {
-    const StageState& state = state_.stages[stage.name];
+    if (!has(stage)) continue;
+    const auto written = chain.stages.find(stage.name);
+    const StageState& state = written == chain.stages.end() ? StageState() : written->second;
     if (stage.optional && !state.present) continue;
-    MILLRACE_ASSIGN_OR_RETURN(StageConfig config, FinishStage(stage, state, pipeline.unused_keys_));
+    MILLRACE_ASSIGN_OR_RETURN(StageConfig config, FinishStage(stage, state, origin, pipeline.source_,
+                                                              pipeline.unused_keys_));
     // `name: value` without a value, such as null from an override, is no stage.
     const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
     if (stage.optional && nothing) continue;
-    for (const auto& [name, written] : state.params) {
-      pipeline.origins_[CanonicalKey(stage, *FindParameter(stage, name))] = written.origin;
+    for (const auto& [name, value] : state.params) {
+      pipeline.origins_[CanonicalKey(stage, *FindParameter(stage, name))] = value.origin;
     }
-    if (stage.name == "source") source_name_ = config.params.GetString("source");
+    if (stage.name == "source") pipeline.source_ = config.params.GetString("source");
     if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
     pipeline.stages_.push_back(std::move(config));
   }
-  pipeline.source_ = source_name_;
-  MILLRACE_ASSIGN_OR_RETURN(pipeline.tensors_, state_.tensors.Finish());
+  MILLRACE_ASSIGN_OR_RETURN(pipeline.tensors_, chain.tensors.Finish());
   SetFingerprints(pipeline.stages_);
-  pipeline.canonical_text_ =
-      CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kAll);
+  return OkStatus();
+}
+
+Status PipelineParser::CheckOutside() const {
+  const auto refuse = [&](const Origin& origin, std::string_view key, std::string_view why) {
+    return InvalidArgument(fmt::format("{}: {} {}", origin, key, why));
+  };
+  constexpr std::string_view kInside = "stands in the branches of a pipeline that has any";
+  if (!state_.dataset.empty()) return refuse(state_.dataset_origin, "dataset", kInside);
+  for (const StageType& stage : table_.stages()) {
+    const auto written = state_.stages.find(stage.name);
+    if (written == state_.stages.end()) continue;
+    const StageState& state = written->second;
+    if (stage.level == StageLevel::kBranch && (state.present || !state.params.empty())) {
+      return refuse(state.origin, stage.name, kInside);
+    }
+    const std::string& never = stage.not_with_branches;
+    const std::string group = SplitKey(never).second;
+    for (const auto& [name, value] : state.params) {
+      if (never.empty() || !(group.empty() || name.starts_with(group + "."))) continue;
+      return refuse(value.origin, never, "beside branches is not yet supported");
+    }
+  }
+  return OkStatus();
+}
+
+Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
+  std::vector<std::string> names;
+  for (const Branch& branch : state_.branches) {
+    names.push_back(branch.name);
+    if (branch.dataset.empty()) {
+      return InvalidArgument(
+          fmt::format("{}: the key branches.{}.dataset is missing; expected a dataset id",
+                      branch.origin, branch.name));
+    }
+    Chain chain = branch;
+    for (const StageType& stage : table_.stages()) {
+      const auto outside = state_.stages.find(stage.name);
+      if (stage.level != StageLevel::kEveryBranch || outside == state_.stages.end()) continue;
+      chain.stages[stage.name] = outside->second;
+    }
+    Pipeline finished;
+    finished.dataset_ = branch.dataset;
+    MILLRACE_RETURN_IF_ERROR(FinishStages(
+        chain, branch.origin,
+        [](const StageType& stage) { return stage.level != StageLevel::kMix; }, finished));
+    for (const std::string& key : finished.unused_keys_) {
+      pipeline.unused_keys_.push_back(fmt::format("branches.{}.{}", branch.name, key));
+    }
+    SetDigests(finished);
+    pipeline.branches_.push_back(
+        {branch.name, std::make_shared<const Pipeline>(std::move(finished))});
+  }
+  MILLRACE_ASSIGN_OR_RETURN(pipeline.mix_, state_.mix.Finish(names, state_.branches_origin));
+  return OkStatus();
+}
+
+void PipelineParser::SetDigests(Pipeline& pipeline) {
+  const auto text = [&](CanonicalScope scope) { return CanonicalTextOf(pipeline, scope); };
+  pipeline.canonical_text_ = text(CanonicalScope::kAll);
   pipeline.digest_ = Xxh3(pipeline.canonical_text_);
-  pipeline.build_digest_ =
-      Xxh3(CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kBuild));
-  pipeline.order_digest_ =
-      Xxh3(CanonicalText(pipeline.stages_, pipeline.tensors_, CanonicalScope::kOrder));
+  pipeline.build_digest_ = Xxh3(text(CanonicalScope::kBuild));
+  pipeline.order_digest_ = Xxh3(text(CanonicalScope::kOrder));
+}
+
+Result<Pipeline> PipelineParser::Finish() {
+  const Origin whole = source_.name + ":1:1";
+  Pipeline pipeline;
+  pipeline.variants_ = variants_;
+  if (state_.branches.empty()) {
+    if (state_.dataset.empty()) {
+      return InvalidArgument(
+          fmt::format("{}: the key dataset is missing; expected a dataset id", whole));
+    }
+    MILLRACE_RETURN_IF_ERROR(state_.mix.CheckAbsent());
+    pipeline.dataset_ = state_.dataset;
+    MILLRACE_RETURN_IF_ERROR(
+        FinishStages(state_, whole, [](const StageType&) { return true; }, pipeline));
+  } else {
+    MILLRACE_RETURN_IF_ERROR(CheckOutside());
+    MILLRACE_RETURN_IF_ERROR(FinishBranches(pipeline));
+    MILLRACE_RETURN_IF_ERROR(FinishStages(
+        state_, whole, [](const StageType& stage) { return stage.level == StageLevel::kMix; },
+        pipeline));
+  }
+  SetDigests(pipeline);
   return pipeline;
 }
 

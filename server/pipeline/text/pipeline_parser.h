@@ -19,6 +19,7 @@
 
 #include "common/base/result.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/text/mix_text.h"
 #include "server/pipeline/text/pipeline.h"
 #include "server/pipeline/text/tensors_text.h"
 #include "server/pipeline/text/text_layer.h"
@@ -34,7 +35,7 @@ class PipelineParser {
   /// Source and tables must outlive the parser.
   PipelineParser(const PipelineSource& source, const StageTable& table,
                  const OperationTable& operations)
-      : source_(source), table_(table), state_{"", {}, TensorsText(operations, source.yaml)} {}
+      : source_(source), table_(table), operations_(operations), state_(NewState()) {}
 
   /// May be called once. InvalidArgument with the place.
   Result<Pipeline> Parse();
@@ -51,44 +52,75 @@ class PipelineParser {
     Origin origin;
     std::map<std::string, Written> params;
   };
-  struct State {
+  /// What decides a source and the order of its examples: a branch, or a pipeline without any.
+  struct Chain {
     std::string dataset;
+    Origin dataset_origin;
     std::map<std::string, StageState> stages;
     TensorsText tensors;
   };
+  struct Branch : Chain {
+    std::string name;
+    Origin origin;
+  };
+  struct State : Chain {
+    std::vector<Branch> branches;
+    Origin branches_origin;
+    MixText mix;
+  };
+  Chain NewChain() const { return {"", {}, {}, TensorsText(operations_, source_.yaml)}; }
+  State NewState() const { return {NewChain(), {}, {}, {}}; }
 
   Status CheckFormat(const TextLayer& file, const YamlNode& root) const;
   Status ApplyFile();
   Status ApplyVariants(const YamlEntry& variants, State& state);
   Status ApplyOverride(const std::string& text, State& state) const;
   Status ApplyEntry(TextLayer& layer, const YamlEntry& entry, State& state) const;
+  static Status EndLayer(State& state);
+  Status ApplyBranches(TextLayer& layer, const YamlEntry& entry, State& state) const;
+  /// `path`: the name of a branch, or of one and of a key in it.
+  Status ApplyBranch(TextLayer& layer, const std::string& path, const YamlEntry& entry,
+                     State& state) const;
+  Status ApplyToBranch(TextLayer& layer, const YamlEntry& entry, Branch& branch) const;
+  Status ApplyToChain(TextLayer& layer, const YamlEntry& entry, Chain& chain) const;
   Status ApplyStage(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
-                    State& state) const;
+                    Chain& state) const;
   Status ApplyParameter(TextLayer& layer, const StageType& stage, std::string_view name,
-                        const YamlEntry& entry, State& state) const;
+                        const YamlEntry& entry, Chain& state) const;
   /// Reads `stage: {group: {parameter: value, …}}`, or null for no such parameters.
   Status ApplyGroup(TextLayer& layer, const StageType& stage, const std::string& group,
-                    const YamlEntry& entry, State& state) const;
+                    const YamlEntry& entry, Chain& state) const;
   /// Reads `name: {value: other}` for a scalar stage.
   Status ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
-                     State& state) const;
+                     Chain& state) const;
   Status SetParameter(TextLayer& layer, const StageType& stage, const Parameter& parameter,
-                      const YamlEntry& entry, State& state) const;
+                      const YamlEntry& entry, Chain& state) const;
   Status UnknownKey(const TextLayer& layer, const YamlEntry& entry) const;
   static Status UnknownParameter(const TextLayer& layer, const StageType& stage,
                                  std::string_view name, const YamlEntry& entry);
 
   Result<Pipeline> Finish();
+  /// Checks that no key stands outside that belongs into branches, and none of those that do not go
+  /// with branches yet.
+  Status CheckOutside() const;
+  Status FinishBranches(Pipeline& pipeline) const;
+  /// Finishes the stages that `has` accepts. `origin`: the place of the whole, for messages.
+  Status FinishStages(const Chain& chain, const Origin& origin,
+                      const std::function<bool(const StageType&)>& has, Pipeline& pipeline) const;
+  static void SetDigests(Pipeline& pipeline);
   Result<StageConfig> FinishStage(const StageType& stage, const StageState& state,
+                                  const Origin& origin, const std::string& source,
                                   std::vector<std::string>& unused) const;
-  Status CheckRequired(const StageType& stage, const StageState& state) const;
-  Status CheckAcross(const StageType& stage, const StageState& state, const Params& params) const;
+  static Status CheckRequired(const StageType& stage, const StageState& state,
+                              const Origin& origin);
+  static Status CheckAcross(const StageType& stage, const StageState& state, const Params& params,
+                            const Origin& origin);
 
   const PipelineSource& source_;
   const StageTable& table_;
+  const OperationTable& operations_;
   State state_;
   std::vector<std::string> variants_;
-  std::string source_name_;  // the value of `source:`
 };
 
 }  // namespace millrace

@@ -19,7 +19,8 @@ Status LayerName::Error(YamlMark mark, std::string_view message) const {
   return InvalidArgument(fmt::format("{}: {}", At(mark), message));
 }
 
-Status TextLayer::Claim(const std::string& key, YamlMark mark) {
+Status TextLayer::Claim(const std::string& written, YamlMark mark) {
+  const std::string key = above + written;
   auto before = set.find(key);
   for (std::size_t dot = key.find('.'); dot != std::string::npos && before == set.end();
        dot = key.find('.', dot + 1)) {

@@ -32,9 +32,10 @@ struct LayerName {
 struct TextLayer : LayerName {
   bool is_file = false;                      // in the file itself, null does not reset a parameter
   std::map<std::string, YamlMark> set = {};  // keys that the layer has set, and where
+  std::string above = {};  // what stands before the keys that are claimed now: "branches.a."
 
-  /// Notes that the layer sets `key`. Fails if it has set this key before, one above it or one
-  /// below it.
+  /// Notes that the layer sets `above` + `key`. Fails if it has set this key before, one above it
+  /// or one below it.
   Status Claim(const std::string& key, YamlMark mark);
 };
 

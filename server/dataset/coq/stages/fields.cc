@@ -9,6 +9,7 @@ namespace millrace {
 StageType CoqFieldsStage() {
   StageType stage;
   stage.name = "fields";
+  stage.level = StageLevel::kEveryBranch;
   stage.place = StagePlace::kWorker;
   stage.help = "which optional tensors a batch has";
   stage.parameters = {

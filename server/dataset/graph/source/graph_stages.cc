@@ -31,10 +31,11 @@ StageType ClosureKeys() {
 }
 
 /// A key whose value is a list of names of arrays.
-StageType ArraysStage(const char* name, const char* help,
+StageType ArraysStage(const char* name, const char* help, StageLevel level,
                       std::vector<std::string> GraphArraysPart::*names) {
   StageType stage;
   stage.name = name;
+  stage.level = level;
   stage.place = StagePlace::kWorker;
   stage.help = help;
   stage.optional = true;
@@ -63,13 +64,13 @@ std::vector<AddedStage> GraphStages() {
   return {
       {ClosureKeys(), "edges"},
       {ArraysStage("features", "arrays node_feature/X whose rows come with the nodes",
-                   &GraphArraysPart::features),
+                   StageLevel::kBranch, &GraphArraysPart::features),
        "batch"},
       {ArraysStage("edge_features", "arrays edge_feature/X whose rows come with the edges",
-                   &GraphArraysPart::edge_features),
+                   StageLevel::kEveryBranch, &GraphArraysPart::edge_features),
        "batch"},
       {ArraysStage("targets", "arrays targets/NAME/X whose rows come with the examples",
-                   &GraphArraysPart::targets),
+                   StageLevel::kEveryBranch, &GraphArraysPart::targets),
        "batch"},
   };
 }

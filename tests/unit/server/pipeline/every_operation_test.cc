@@ -19,7 +19,7 @@
 
 #include "common/expand/delivery.h"
 #include "common/expand/expand.h"
-#include "server/pipeline/tensor_plan.h"
+#include "server/pipeline/graph/tensor_plan.h"
 #include "tests/unit/common/operations/run_graph.h"
 
 namespace millrace {

@@ -20,7 +20,7 @@
 #include "server/dataset/source.h"
 #include "server/files/sigbus_guard.h"
 #include "server/pipeline/plan_library.h"
-#include "server/pipeline/tensor_plan.h"
+#include "server/pipeline/graph/tensor_plan.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {

@@ -1,4 +1,4 @@
-#include "server/pipeline/tensor_plan.h"
+#include "server/pipeline/graph/tensor_plan.h"
 
 #include <catch2/catch.hpp>
 
