@@ -23,6 +23,7 @@
 
 #include "common/base/result.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/mix/linked_columns.h"
 
 namespace millrace {
 
@@ -63,10 +64,12 @@ class JoinedTables {
     std::vector<Placed> tables;
   };
   class Joiner;
+  class ColumnWriter;
 
   JoinedTables() = default;
 
   std::vector<SourceTableSpec> specs_;
+  LinkedTables links_;
   std::vector<Part> parts_;           // by first use
   std::vector<std::size_t> part_of_;  // of each branch
 };
