@@ -48,10 +48,31 @@ struct ColumnValues {
   std::span<std::int64_t> values;
 };
 
+/// What a column holds besides values of its own. It matters where the tables of several sources
+/// become one (server/pipeline/mix/joined_tables.h), which moves rows.
+enum class ColumnRole : std::uint8_t {
+  kReference,  // rows of a table
+  kCount,      // how often the row occurs in the data; of joined rows the sum
+  kRun,        // how many rows of a table lie with this row. All runs follow each other, and the
+               // last one ends at the last row of that table; rows before the first lie with none
+};
+
+/// A column that is more than a part of what a row is.
+struct ColumnMeaning {
+  std::string column;  // of type kUnsigned
+  ColumnRole role = ColumnRole::kReference;
+  std::string table = {};  // whose rows are meant; it may be the column's own. Empty for kCount
+  bool or_none = false;    // of kReference: the value is a row plus 1, or 0 for none
+};
+
 /// A table of a source, without its values.
 struct SourceTableSpec {
   TableSpec table;                   // without a digest
   std::vector<std::string> tensors;  // paths of those whose values are numbers of its rows
+  /// Columns with a role. All others are parts of what a row is: rows that agree in them, and in
+  /// the rows that they refer to, are the same, whatever the source.
+  std::vector<ColumnMeaning> meanings = {};
+  bool first_is_none = false;  // row 0 stands for none of the others; its values mean nothing
 };
 
 class Source;

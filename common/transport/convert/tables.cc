@@ -172,6 +172,20 @@ Result<NamedTables> DecodeTables(std::string_view bytes) {
   return NamedTables(std::move(tables));
 }
 
+Result<NamedTable> DecodeTable(std::string_view bytes) {
+  v1::Table message;
+  if (bytes.size() > kMaxStaticBytes ||
+      !message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return DataLoss(fmt::format("{} bytes that are no table", bytes.size()));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckName<TableSpec>("table", message.name(), {}));
+  Result<NamedTable> table = ReadTable(message);
+  if (!table.ok()) {
+    return table.status().WithContext(fmt::format("table '{}'", message.name()));
+  }
+  return table;
+}
+
 Status CheckTables(const NamedTables& tables, const std::vector<TableSpec>& specs) {
   for (std::size_t i = 0; i < std::max(tables.all().size(), specs.size()); ++i) {
     const std::string got = i < tables.all().size() ? Describe(tables.all()[i].spec) : "no table";

@@ -25,6 +25,9 @@ Result<std::vector<TableSpec>> TablesOf(const v1::Spec& spec);
 /// are no such message or contradict each other. Unimplemented for another format.
 Result<NamedTables> DecodeTables(std::string_view bytes);
 
+/// Reads one serialized v1::Table. Errors as those of DecodeTables.
+Result<NamedTable> DecodeTable(std::string_view bytes);
+
 /// DataLoss, which names the first difference, if `tables` are not those that a spec describes.
 Status CheckTables(const NamedTables& tables, const std::vector<TableSpec>& specs);
 

@@ -73,6 +73,11 @@ void WriteFiles(const CoqTables& tables, const ContextTable* contexts, TableWrit
   }
 }
 
+/// A column whose values are labels of definitions plus 1, or 0 for none.
+ColumnMeaning DefinitionOrNone(const char* column) {
+  return {column, ColumnRole::kReference, "node_labels", true};
+}
+
 }  // namespace
 
 std::vector<SourceTableSpec> CoqTableSpecs(const CoqTables& tables, const ContextTable* contexts) {
@@ -89,22 +94,31 @@ std::vector<SourceTableSpec> CoqTableSpecs(const CoqTables& tables, const Contex
          {"arguments", ColumnType::kUnsigned},
          {"count", ColumnType::kUnsigned}},
         {}},
-       {"tactic"}},
-      {{"files", tables.index().files().size(), {name, {"labels", ColumnType::kUnsigned}}, {}}, {}},
+       {"tactic"},
+       {{"count", ColumnRole::kCount}}},
+      {{"files", tables.index().files().size(), {name, {"labels", ColumnType::kUnsigned}}, {}},
+       {},
+       {{"labels", ColumnRole::kRun, "node_labels"}}},
   };
   if (contexts == nullptr) return specs;
   specs[kNodeLabelTable].table.columns.push_back({"previous", ColumnType::kUnsigned});
+  specs[kNodeLabelTable].meanings.push_back(DefinitionOrNone("previous"));
   specs[kFileTable].table.columns.push_back({"representative", ColumnType::kUnsigned});
+  specs[kFileTable].meanings.push_back(DefinitionOrNone("representative"));
   specs.push_back({{"context_lists",
                     contexts->lists(),
                     {{"parent", ColumnType::kUnsigned}, {"file", ColumnType::kUnsigned}},
                     {}},
-                   {}});
+                   {},
+                   {{"parent", ColumnRole::kReference, "context_lists"},
+                    {"file", ColumnRole::kReference, "files"}},
+                   true});
   specs.push_back({{"contexts",
                     contexts->size(),
                     {{"list", ColumnType::kUnsigned}, {"start", ColumnType::kUnsigned}},
                     {}},
-                   {}});
+                   {},
+                   {{"list", ColumnRole::kReference, "context_lists"}, DefinitionOrNone("start")}});
   return specs;
 }
 
