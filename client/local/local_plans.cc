@@ -1,6 +1,6 @@
 #include "client/local/local_plans.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "common/base/hash.h"
 #include "common/system/stderr_logger.h"
@@ -11,7 +11,8 @@ namespace millrace {
 Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets datasets) {
   const auto stages = std::make_shared<const StageTable>(MakeStageTable(datasets.kinds));
   MILLRACE_ASSIGN_OR_RETURN(Pipeline pipeline, Pipeline::Parse(source, *stages));
-  const std::string& own = pipeline.dataset();
+  const std::vector<std::string> wanted = pipeline.datasets();
+  const std::string& own = wanted.front();
   PlanLibraryOptions library;
   library.stages = stages;
   library.skip_bad = datasets.skip_bad;
@@ -22,20 +23,33 @@ Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets 
       MILLRACE_RETURN_IF_ERROR(datasets.kinds.Named(place.kind).status());
     }
     const DatasetLocation location{.dir = place.dir, .index_file = {}, .kind = place.kind};
+    if (id.empty() && wanted.size() > 1) {
+      return InvalidArgument(
+          fmt::format("{}: the pipeline draws from datasets {}: expected an id with each folder, "
+                      "such as {}={}",
+                      place.dir.string(), fmt::join(wanted, ", "), own, place.dir.string()));
+    }
     if (!library.datasets.try_emplace(id.empty() ? own : id, location).second) {
       return InvalidArgument(
           fmt::format("dataset '{}' was given before: expected one folder for each dataset", own));
     }
   }
-  const auto found = library.datasets.find(own);
-  if (found == library.datasets.end()) {
+  for (const std::string& id : wanted) {
+    if (library.datasets.contains(id)) continue;
     std::string given;
-    for (const auto& [id, location] : library.datasets) given += (given.empty() ? "" : ", ") + id;
+    for (const auto& [name, location] : library.datasets) {
+      given += (given.empty() ? "" : ", ") + name;
+    }
     return InvalidArgument(
-        fmt::format("the pipeline draws from dataset '{}': expected its folder, got {}{}", own,
+        fmt::format("the pipeline draws from dataset '{}': expected its folder, got {}{}", id,
                     given.empty() ? "none" : "only that of " + given, datasets.advice));
   }
-  found->second.index_file = datasets.index_file;
+  if (!datasets.index_file.empty() && wanted.size() > 1) {
+    return InvalidArgument(
+        fmt::format("{}: an index file belongs to one dataset, and the pipeline draws from {}",
+                    datasets.index_file.string(), fmt::join(wanted, ", ")));
+  }
+  library.datasets.at(own).index_file = datasets.index_file;
   library.kinds = std::move(datasets.kinds);
   auto opened = std::make_unique<PlanLibrary>(
       std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
@@ -43,7 +57,7 @@ Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets 
 }
 
 Result<std::shared_ptr<const Dataset>> LocalPlans::OpenDataset() {
-  return library_->Open(pipeline_.dataset());
+  return library_->Open(pipeline_.datasets().front());
 }
 
 Result<std::shared_ptr<const Plan>> LocalPlans::Compile(const PlanParts& parts) {

@@ -20,7 +20,8 @@ namespace millrace {
 /// Where datasets lie, and how they are indexed.
 struct LocalDatasets {
   DatasetKinds kinds;  // of datasets that can be opened
-  /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from.
+  /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from, if
+  /// there is only one.
   std::map<std::string, std::filesystem::path> folders;
   std::filesystem::path index_file;  // of the pipeline's dataset; empty: found by itself
   bool skip_bad = false;             // whether indexes leave out bad files
@@ -32,12 +33,13 @@ struct LocalDatasets {
 class LocalPlans {
  public:
   /// InvalidArgument if the pipeline has an error, if a dataset's folder is given twice, if the
-  /// folder of the pipeline's own dataset is missing, or if a kind is unknown.
+  /// folder of a dataset of the pipeline is missing, or if a kind is unknown.
   static Result<LocalPlans> Open(const PipelineSource& source, LocalDatasets datasets);
 
   const Pipeline& pipeline() const { return pipeline_; }
   PlanLibrary& library() { return *library_; }
-  /// The pipeline's dataset. If it has to be indexed first, this may take long.
+  /// The pipeline's dataset; the first one, if branches name several. If it has to be indexed
+  /// first, this may take long.
   Result<std::shared_ptr<const Dataset>> OpenDataset();
   /// The pipeline's plan.
   Result<std::shared_ptr<const Plan>> Compile() { return library_->Compile(pipeline_); }

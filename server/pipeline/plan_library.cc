@@ -11,7 +11,9 @@
 #include "server/dataset/cache_dir.h"
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/mix/mixed_source.h"
 #include "server/pipeline/operations/stage_table.h"
 #include "server/pipeline/order/columns_read.h"
 #include "server/pipeline/order/order_parts.h"
@@ -208,20 +210,18 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipelin
   return Compile(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
 }
 
-Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
-                                                         const std::string& dataset_id,
-                                                         Digest128 pipeline,
-                                                         Digest128 order_pipeline) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Find(dataset_id));
-  MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
-  std::shared_ptr<const Dataset> dataset;
-  std::shared_ptr<const DatasetKind> kind;
+Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
+                                             const PlanParts& parts) {
+  Drawn drawn;
+  drawn.parts = &parts;
+  MILLRACE_ASSIGN_OR_RETURN(drawn.entry, Find(dataset_id));
+  MILLRACE_RETURN_IF_ERROR(OpenEntry(*drawn.entry));
   {
-    MutexLock lock(entry->mutex);
-    dataset = entry->dataset;
-    kind = entry->kind;
+    MutexLock lock(drawn.entry->mutex);
+    drawn.dataset = drawn.entry->dataset;
+    drawn.kind = drawn.entry->kind;
   }
-  for (const DamagedFile& damage : dataset->Damages()) {
+  for (const DamagedFile& damage : drawn.dataset->Damages()) {
     if (damage.file == DamagedFile::kIndex) return DamagedIndexStatus(dataset_id, damage);
   }
   MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
@@ -230,7 +230,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   for (const std::string& file : status.damaged_files) {
     if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
   }
-  if (!needed.empty() && !dataset->can_exclude_files()) {
+  if (!needed.empty() && !drawn.dataset->can_exclude_files()) {
     return DataLoss(
         fmt::format("dataset '{}': {}; put the file back and restart the workers that had it open",
                     dataset_id, status.error));
@@ -238,9 +238,34 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   if (!needed.empty()) {
     return DamagedFilesStatus(dataset_id, status.error, excluded, needed);
   }
+  return drawn;
+}
 
-  const std::string key =
-      fmt::format("{} {}", dataset_id, Fingerprint{dataset->digest(), pipeline}.ToString());
+Result<std::shared_ptr<const Source>> PlanLibrary::SourceOf(const Drawn& drawn) const {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Source> source,
+                            drawn.kind->sources().Make(drawn.parts->Get<SourcePart>().name,
+                                                       drawn.dataset, *drawn.parts));
+  return AddColumns(*drawn.entry, *drawn.parts, std::move(source));
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
+                                                         const std::string& dataset_id,
+                                                         Digest128 pipeline,
+                                                         Digest128 order_pipeline) {
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  std::vector<Drawn> drawn;
+  std::vector<Digest128> digests;
+  std::string key = dataset_id;
+  if (branches.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(drawn.emplace_back(), Draw(dataset_id, parts));
+  }
+  for (const BranchPart& branch : branches) {
+    MILLRACE_ASSIGN_OR_RETURN(drawn.emplace_back(), Draw(branch.dataset, branch.parts));
+    key += branch.dataset + ' ';
+  }
+  for (const Drawn& one : drawn) digests.push_back(one.dataset->digest());
+  const Digest128 digest = branches.empty() ? digests.front() : JoinDigests(digests);
+  key += ' ' + Fingerprint{digest, pipeline}.ToString();
   {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
@@ -249,10 +274,12 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
       return plan;
     }
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::shared_ptr<const Source> source,
-      kind->sources().Make(parts.Get<SourcePart>().name, std::move(dataset), parts));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*entry, parts, std::move(source)));
+  std::shared_ptr<const Source> source;
+  if (branches.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(source, SourceOf(drawn.front()));
+  } else {
+    MILLRACE_ASSIGN_OR_RETURN(source, MixOf(drawn, parts));
+  }
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
       Plan::Compile(parts, pipeline, order_pipeline, std::move(source), options_.batch_memory));
@@ -260,6 +287,23 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
   return plan;
+}
+
+Result<std::shared_ptr<const Source>> PlanLibrary::MixOf(const std::vector<Drawn>& drawn,
+                                                         const PlanParts& parts) const {
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  std::vector<MixedBranch> mixed;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    Result<std::shared_ptr<const Source>> source = SourceOf(drawn[i]);
+    if (!source.ok()) {
+      return AtKey(branches[i].parts, source.status())
+          .WithContext(fmt::format("branch {}", branches[i].name));
+    }
+    mixed.push_back({branches[i].name, branches[i].dataset, *std::move(source),
+                     branches[i].parts.Get<TensorsPart>()});
+  }
+  return MakeMixedSource(std::move(mixed), parts.Get<TensorsPart>(),
+                         parts.Get<MixPart>().joint_tables);
 }
 
 Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(

@@ -113,8 +113,9 @@ class PlanLibrary {
   /// would help.
   Result<std::shared_ptr<const Plan>> Compile(const PipelineSource& source);
   Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline);
-  /// Compiles parts, for tools that change some. `pipeline` and `order_pipeline` stand for the
-  /// pipeline in fingerprints.
+  /// Compiles parts, for tools that change some. `dataset_id` has no meaning for parts with
+  /// branches, which name their own. `pipeline` and `order_pipeline` stand for the pipeline in
+  /// fingerprints.
   Result<std::shared_ptr<const Plan>> Compile(const PlanParts& parts, const std::string& dataset_id,
                                               Digest128 pipeline, Digest128 order_pipeline);
 
@@ -140,7 +141,22 @@ class PlanLibrary {
  private:
   struct Entry;
 
+  /// A dataset that a plan draws from, and what it takes of it.
+  struct Drawn {
+    std::shared_ptr<Entry> entry;
+    std::shared_ptr<const Dataset> dataset;
+    std::shared_ptr<const DatasetKind> kind;
+    const PlanParts* parts;
+  };
+
   Result<std::shared_ptr<Entry>> Find(const std::string& dataset_id) const;
+  /// Opens a dataset for a plan. DataLoss as in Compile.
+  Result<Drawn> Draw(const std::string& dataset_id, const PlanParts& parts);
+  /// Makes the source of one dataset, with the measured columns that the parts read.
+  Result<std::shared_ptr<const Source>> SourceOf(const Drawn& drawn) const;
+  /// Makes the source that mixes those of all branches.
+  Result<std::shared_ptr<const Source>> MixOf(const std::vector<Drawn>& drawn,
+                                              const PlanParts& parts) const;
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
   std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);

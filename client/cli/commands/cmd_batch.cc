@@ -36,6 +36,7 @@ struct BatchCommandOptions {
   std::string out;
   std::string svg;
   std::optional<std::uint64_t> example;
+  std::string branch;
 };
 
 /// A tensor of a packed batch, found by its name.
@@ -211,7 +212,8 @@ Status RunBatch(const BatchCommandOptions& options) {
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   std::shared_ptr<const PackedBatch> batch;
   if (options.example) {
-    const ExampleId id(*options.example);
+    MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
+                              FindExample(*plan, options.branch, *options.example));
     MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf({&id, 1}, *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
@@ -277,6 +279,8 @@ void AddBatchCommand(Tool& tool) {
       ->excludes("--world-size")
       ->excludes("--from");
   svg->needs("--example");
+  AddBranch(command, options->branch);
+  command->get_option("--branch")->needs("--example");
 }
 
 }  // namespace millrace::cli

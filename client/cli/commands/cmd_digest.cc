@@ -124,6 +124,10 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
 }
 
 Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
+  if (!offline.pipeline().branches().empty()) {
+    return InvalidArgument(
+        "the pipeline has branches: only the batches of an epoch can be printed (--epoch)");
+  }
   MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PlanParts::FromPipeline(offline.pipeline()));
   parts.Edit<SplitPart>().take.reset();
   parts.Edit<ShufflePart>().seed.reset();

@@ -43,6 +43,20 @@ Status InspectTensors(const InspectOptions& options, const Plan& plan) {
   return PrintLine(DescribeTensorPlan(*plan.computed(), costs));
 }
 
+/// The kind of each dataset of the pipeline: "coq", or "a (coq), b (graph)".
+std::string KindsOf(LocalPlans& offline) {
+  const std::vector<std::string> datasets = offline.pipeline().datasets();
+  if (datasets.size() == 1) {
+    const auto status = offline.library().GetStatus(datasets.front());
+    return status.ok() ? status->kind : "";
+  }
+  std::string text;
+  for (const std::string& id : datasets) {
+    text += (text.empty() ? "" : ", ") + DatasetWithKind(offline, id);
+  }
+  return text;
+}
+
 Status InspectPlan(const InspectOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   if (options.plan || options.dot) {
@@ -51,7 +65,7 @@ Status InspectPlan(const InspectOptions& options) {
   }
   MILLRACE_RETURN_IF_ERROR(PrintLine(DescribePipeline(offline.pipeline())));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
-  MILLRACE_RETURN_IF_ERROR(PrintLine("kind           " + KindOf(offline)));
+  MILLRACE_RETURN_IF_ERROR(PrintLine("kind           " + KindsOf(offline)));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));
   std::fputs(text.c_str(), stdout);
   return OkStatus();

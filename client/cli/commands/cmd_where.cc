@@ -23,6 +23,7 @@ namespace {
 struct WhereOptions {
   OfflineOptions offline;
   std::uint64_t example = 0;
+  std::string branch;
   std::uint32_t world_size = 1;
   std::string epochs = "0";
   std::string from;
@@ -64,6 +65,15 @@ std::string WhyNot(const Plan& plan, ExampleId id) {
       id.value(), plan.SplitLabel(id));
 }
 
+/// The id of the dataset that an example comes from.
+std::string DatasetOf(const LocalPlans& offline, const Plan& plan, ExampleId id) {
+  std::string dataset = offline.pipeline().dataset();
+  for (const SourceBranch& branch : plan.source()->branches()) {
+    if (id.value() >= branch.first) dataset = branch.dataset;
+  }
+  return dataset;
+}
+
 /// The row of the example in its batch, or "-" if it was dropped.
 std::string RowIn(const PackedBatch& batch, ExampleId id) {
   const std::vector<ExampleId>& ids = batch.info().example_ids;
@@ -103,11 +113,8 @@ Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
-  const ExampleId id(options.example);
-  if (id.value() >= plan->source()->examples()) {
-    return OutOfRange(fmt::format("--example {}: the pipeline's source has {} examples, from 0 on",
-                                  id.value(), plan->source()->examples()));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
+                            FindExample(*plan, options.branch, options.example));
   MILLRACE_ASSIGN_OR_RETURN(Position begin, StepsBegin(steps, options.from, epochs.first));
   if (!plan->Selects(id)) return NotFound(WhyNot(*plan, id));
 
@@ -117,7 +124,7 @@ Status RunWhere(const WhereOptions& options) {
     if (!fact.word.empty()) line += fmt::format(", {} {}", fact.word, FactText(fact));
   }
   if (!description.file.empty()) line += ", in " + description.file;
-  line += fmt::format(", of dataset {} ({})", offline.pipeline().dataset(), KindOf(offline));
+  line += ", of dataset " + DatasetWithKind(offline, DatasetOf(offline, *plan, id));
   MILLRACE_RETURN_IF_ERROR(PrintLine(line));
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
                                                  "step", "rank", "row", "position", "place")));
@@ -129,7 +136,9 @@ Status RunWhere(const WhereOptions& options) {
     }
     if (!found.places.empty()) continue;
     MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8} not: `remainder: drop` leaves it out", begin.epoch)));
+        PrintLine(fmt::format("{:>8} not: {} leaves it out", begin.epoch,
+                              plan->planned_order().branches.empty() ? "`remainder: drop`"
+                                                                     : "the mix of this epoch")));
   }
   return OkStatus();
 }
@@ -148,6 +157,7 @@ void AddWhereCommand(Tool& tool) {
       ->required()
       ->type_name("N")
       ->transform(WholeNumber());
+  AddBranch(command, options->branch);
   command->add_option("--world-size", options->world_size, "ranks that share an epoch")
       ->type_name("W")
       ->transform(WholeNumber(1, kMaxWorldSize));

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "server/dataset/source.h"
+
 namespace millrace::cli {
 namespace {
 
@@ -64,6 +66,23 @@ std::string DescribeBuckets(const PlannedOrder& planned) {
                       "batches", "padding", "fill");
   text += rows;
   return text + fmt::format("  to pin them: batch.bucket.bounds: [{}]\n", fmt::join(bounds, ", "));
+}
+
+std::string DescribeBranches(const Plan& plan) {
+  const std::vector<BranchFacts>& branches = plan.planned_order().branches;
+  if (branches.empty()) return {};
+  std::string text = fmt::format("branches       {}\n", branches.size());
+  text += fmt::format("  {:<16} {:<16} {:>8} {:>12} {:>12} {:>12} {:>8}\n", "branch", "dataset",
+                      "weight", "examples", "selected", "an epoch", "passes");
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    const BranchFacts& facts = branches[i];
+    const SourceBranch& branch = plan.source()->branches()[i];
+    text += fmt::format(
+        "  {:<16} {:<16} {:>8} {:>12} {:>12} {:>12} {:>8.3f}\n", facts.name, branch.dataset,
+        facts.weight, branch.source->examples(), facts.examples, facts.rows,
+        static_cast<double>(facts.rows) / static_cast<double>(facts.examples));
+  }
+  return text;
 }
 
 std::string DescribeBalance(const PlannedOrder& planned, const StepArithmetic& steps) {

@@ -15,6 +15,10 @@ namespace millrace::cli {
 /// `batch.bucket`. Its bounds can be written into a pipeline.
 std::string DescribeBuckets(const PlannedOrder& planned);
 
+/// A table of the plan's branches: their weights, and what an epoch has of each; empty without
+/// `branches`.
+std::string DescribeBranches(const Plan& plan);
+
 /// How much more the largest rank of a step has than the mean of the ranks, by the values that
 /// buckets or balance go by, over some full steps of the first epoch; empty if nothing goes by
 /// values, or if there is one rank or no full step.

@@ -101,6 +101,22 @@ std::string DescribeSample(const Sample& sample, const DropReasonNames& names) {
   return text;
 }
 
+/// The stages, and the tensors that are defined.
+std::string DescribeStagesOf(const Pipeline& pipeline) {
+  std::string text =
+      fmt::format("\n{:<12} {:<9} {:<32}  {}\n", "stage", "place", "fingerprint", "parameters");
+  for (const StageConfig& stage : pipeline.stages()) {
+    const std::vector<Parameter>& parameters = stage.type->parameters;
+    const bool says_nothing =
+        std::all_of(parameters.begin(), parameters.end(),
+                    [&](const Parameter& parameter) { return IsUnused(stage, parameter.name); });
+    if (says_nothing) continue;
+    text += fmt::format("{:<12} {:<9} {:<32}  {}\n", stage.type->name,
+                        StagePlaceName(stage.type->place), stage.fingerprint, OneLine(stage));
+  }
+  return text + DescribeDefinitions(pipeline.tensors());
+}
+
 std::string DescribeCounts(const PlanCounts& counts, const Order& order) {
   std::string text = fmt::format("examples       {}\n", counts.source_examples);
   for (std::size_t label = 0; label < counts.examples_per_split.size(); ++label) {
@@ -110,7 +126,8 @@ std::string DescribeCounts(const PlanCounts& counts, const Order& order) {
   if (counts.above > 0) {
     text += fmt::format("  above        {} (by batch.bucket.above: drop)\n", counts.above);
   }
-  const std::uint64_t cut = counts.selected - counts.above - order.rows();
+  const bool cuts = counts.selected - counts.above > order.rows() && order.unit_is_batch();
+  const std::uint64_t cut = cuts ? counts.selected - counts.above - order.rows() : 0;
   if (cut > 0) text += fmt::format("  cut          {} (by batch.remainder: drop)\n", cut);
   text += fmt::format("  in an epoch  {}\n", order.rows());
   return text;
@@ -171,20 +188,17 @@ std::vector<ExampleId> SampleOf(const Plan& plan, std::uint64_t wanted) {
 }
 
 std::string DescribePipeline(const Pipeline& pipeline) {
-  std::string text = fmt::format("dataset        {}\n", pipeline.dataset());
+  std::string text =
+      fmt::format("dataset{}       {}\n", pipeline.branches().empty() ? " " : "s",
+                  fmt::join(pipeline.datasets(), ", "));
   text += fmt::format("digest         {}\n", pipeline.digest().ToHex());
   text += fmt::format("order digest   {}\n", pipeline.order_digest().ToHex());
-  text += fmt::format("\n{:<12} {:<9} {:<32}  {}\n", "stage", "place", "fingerprint", "parameters");
-  for (const StageConfig& stage : pipeline.stages()) {
-    const std::vector<Parameter>& parameters = stage.type->parameters;
-    const bool says_nothing =
-        std::all_of(parameters.begin(), parameters.end(),
-                    [&](const Parameter& parameter) { return IsUnused(stage, parameter.name); });
-    if (says_nothing) continue;
-    text += fmt::format("{:<12} {:<9} {:<32}  {}\n", stage.type->name,
-                        StagePlaceName(stage.type->place), stage.fingerprint, OneLine(stage));
+  for (const PipelineBranch& branch : pipeline.branches()) {
+    text += fmt::format("\nbranch {}, of dataset {}", branch.name, branch.pipeline->dataset());
+    text += DescribeStagesOf(*branch.pipeline);
   }
-  text += DescribeDefinitions(pipeline.tensors());
+  if (!pipeline.branches().empty()) text += "\nall branches";
+  text += DescribeStagesOf(pipeline);
   text += fmt::format("\ncanonical text\n");
   const std::string& canonical = pipeline.canonical_text();
   for (std::size_t begin = 0; begin < canonical.size();) {
@@ -222,6 +236,7 @@ Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options)
   std::string text = fmt::format("fingerprint    {}\n", plan.fingerprint().ToString());
   text += DescribeCounts(plan.counts(), *plan.planned_order().order);
   text += DescribeBuckets(plan.planned_order());
+  text += DescribeBranches(plan);
   MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Sample sample, TakeSample(plan, options.examples));
   text += steps + DescribeSample(sample, plan.source()->drop_reasons());

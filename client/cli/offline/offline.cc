@@ -18,6 +18,7 @@
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
 #include "server/dataset/kinds/product_kinds.h"
+#include "server/dataset/source.h"
 
 namespace millrace::cli {
 namespace {
@@ -66,9 +67,40 @@ void OfflineOptions::AddTo(CLI::App* command) {
       ->allow_extra_args(false);
 }
 
-std::string KindOf(LocalPlans& plans) {
-  const auto status = plans.library().GetStatus(plans.pipeline().dataset());
-  return status.ok() ? status->kind : "";
+std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset) {
+  const auto status = plans.library().GetStatus(dataset);
+  return fmt::format("{} ({})", dataset, status.ok() ? status->kind : "");
+}
+
+Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example) {
+  const Source& source = *plan.source();
+  const auto check = [&](std::string_view what, std::uint64_t examples) {
+    if (example < examples) return OkStatus();
+    return OutOfRange(fmt::format("--example {}: {} has {} examples, from 0 on", example, what,
+                                  examples));
+  };
+  if (branch.empty()) {
+    MILLRACE_RETURN_IF_ERROR(check("the pipeline's source", source.examples()));
+    return ExampleId(example);
+  }
+  std::vector<std::string> known;
+  for (const SourceBranch& one : source.branches()) {
+    known.push_back(one.name);
+    if (one.name != branch) continue;
+    MILLRACE_RETURN_IF_ERROR(check("branch " + branch, one.source->examples()));
+    return ExampleId(one.first + example);
+  }
+  if (known.empty()) {
+    return InvalidArgument(
+        fmt::format("--branch {}: expected none, because the pipeline has no branches", branch));
+  }
+  return NotFound(
+      fmt::format("--branch {}: expected one of {}", branch, fmt::join(known, ", ")));
+}
+
+void AddBranch(CLI::App* command, std::string& branch) {
+  command->add_option("--branch", branch, "branch of a mix in which --example counts")
+      ->type_name("NAME");
 }
 
 Result<std::string> ReadTextFile(const std::string& path) {

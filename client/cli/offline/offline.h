@@ -33,8 +33,15 @@ struct OfflineOptions {
 /// --dataset that is not ID=DIR and for what the pipeline says wrongly.
 Result<LocalPlans> OpenOffline(const OfflineOptions& options);
 
-/// The kind of the pipeline's dataset. REQUIRES: the dataset was opened.
-std::string KindOf(LocalPlans& plans);
+/// "stdlib (coq)": a dataset and its kind. REQUIRES: the dataset was opened.
+std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset);
+
+/// An example that a user names by its number, in a branch if `branch` is not empty: its number in
+/// the plan. OutOfRange, InvalidArgument or NotFound, with what there is, if there is none.
+Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example);
+
+/// Registers --branch.
+void AddBranch(CLI::App* command, std::string& branch);
 
 inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
 

@@ -304,25 +304,28 @@ Status TensorPlan::Compute(const BatchWriter& writer, Scratch& scratch,
   return status.ok() ? status : ErrorOfBatch(writer.info(), status);
 }
 
+std::span<const std::byte> TensorPlan::ValuesOf(std::size_t tensor, const BatchWriter& writer,
+                                                const Scratch& scratch) const {
+  const Origin& origin = origins_[tensor];
+  if (origin.kind == Origin::Kind::kSource) return writer.values(origin.number);
+  const Scratch::Computed& computed = scratch.computed_[origin.number];
+  if (origin.kind == Origin::Kind::kSplits) return std::as_bytes(std::span(computed.splits));
+  return {reinterpret_cast<const std::byte*>(computed.words.data()), computed.bytes};
+}
+
 Result<std::shared_ptr<const PackedBatch>> TensorPlan::Seal(const BatchWriter& writer,
                                                             const Scratch& scratch,
                                                             BufferPool& pool) const {
-  const auto bytes_of = [&](const Origin& origin) -> std::span<const std::byte> {
-    if (origin.kind == Origin::Kind::kSource) return writer.values(origin.number);
-    const Scratch::Computed& computed = scratch.computed_[origin.number];
-    if (origin.kind == Origin::Kind::kSplits) return std::as_bytes(std::span(computed.splits));
-    return {reinterpret_cast<const std::byte*>(computed.words.data()), computed.bytes};
-  };
   std::vector<TensorPlace> places(tensors_.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     places[i].spec = tensors_[i];
-    places[i].bytes = bytes_of(origins_[i]).size();
+    places[i].bytes = ValuesOf(i, writer, scratch).size();
     places[i].rows = places[i].bytes / tensors_[i].row_bytes();
   }
   MILLRACE_ASSIGN_OR_RETURN(BatchFrame frame,
                             BatchFrame::Make(writer.info(), std::move(places), edges_, pool));
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const std::span<const std::byte> from = bytes_of(origins_[i]);
+    const std::span<const std::byte> from = ValuesOf(i, writer, scratch);
     if (!from.empty()) std::memcpy(frame.room(i).data(), from.data(), from.size());
   }
   return frame.Finish();

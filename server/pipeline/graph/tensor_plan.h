@@ -82,6 +82,10 @@ class TensorPlan {
   /// BatchWriter::CheckComplete and of ErrorOfBatch.
   Status Compute(const BatchWriter& writer, Scratch& scratch,
                  ProgramObserver* observer = nullptr) const;
+  /// The values of one of tensors(), of what `writer` holds and Compute made of it. Valid until
+  /// either changes. REQUIRES: Compute was called, and succeeded.
+  std::span<const std::byte> ValuesOf(std::size_t tensor, const BatchWriter& writer,
+                                      const Scratch& scratch) const;
   /// Makes a batch of what `writer` holds and Compute made of it. ResourceExhausted if there is no
   /// memory left. Afterwards only Begin of the writer may be called. REQUIRES: Compute was called,
   /// and succeeded.

@@ -231,11 +231,12 @@ Status PipelineParser::ApplyBranch(TextLayer& layer, const std::string& path,
                                    kMaxTensorName, ShownName(name)));
   }
   const YamlNode& value = *entry.value;
-  const auto found = std::find_if(state.branches.begin(), state.branches.end(),
-                                  [&](const Branch& branch) { return branch.name == name; });
+  std::size_t at = 0;
+  while (at < state.branches.size() && state.branches[at].name != name) ++at;
+  const bool known = at < state.branches.size();
   if (key.empty() && value.kind == YamlNode::Kind::kNull && !value.scalar.empty()) {
     MILLRACE_RETURN_IF_ERROR(layer.Claim("branches." + name, entry.mark));
-    if (found != state.branches.end()) state.branches.erase(found);
+    if (known) state.branches.erase(state.branches.begin() + static_cast<std::ptrdiff_t>(at));
     return OkStatus();
   }
   if (key.empty() && value.kind != YamlNode::Kind::kMap) {
@@ -243,7 +244,7 @@ Status PipelineParser::ApplyBranch(TextLayer& layer, const std::string& path,
                                                "branch, or null for no such branch; got {}",
                                                name, value.Describe()));
   }
-  if (found == state.branches.end()) {
+  if (!known) {
     if (state.branches.size() == kMaxBranches) {
       return layer.Error(entry.mark,
                          fmt::format("branches: expected at most {} branches", kMaxBranches));
@@ -251,7 +252,7 @@ Status PipelineParser::ApplyBranch(TextLayer& layer, const std::string& path,
     state.branches.push_back({NewChain(), name, layer.At(entry.mark)});
     if (state.branches_origin.empty()) state.branches_origin = layer.At(entry.mark);
   }
-  Branch& branch = found == state.branches.end() ? state.branches.back() : *found;
+  Branch& branch = state.branches[at];
   layer.above = fmt::format("branches.{}.", name);
   Status status;
   if (!key.empty()) {
