@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
@@ -23,6 +24,7 @@ struct PlanIdentity {
   Fingerprint fingerprint;
   Fingerprint order_fingerprint;
   StaticOutline statics;
+  std::vector<Digest128> dataset_digests;  // of Pipeline::datasets(), in its order
 };
 
 class PlanOutline {
@@ -35,6 +37,8 @@ class PlanOutline {
   const Fingerprint& fingerprint() const { return identity_.fingerprint; }
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }
   const std::string& static_digest() const { return identity_.statics.digest; }
+  /// The digests of the plan's datasets, in the order of Pipeline::datasets().
+  const std::vector<Digest128>& dataset_digests() const { return identity_.dataset_digests; }
 
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;

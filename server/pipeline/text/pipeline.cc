@@ -66,7 +66,7 @@ const StageConfig* Pipeline::Find(std::string_view stage) const {
 v1::Pipeline Pipeline::ToProto() const {
   v1::Pipeline proto;
   proto.set_semantics(kSemantics);
-  proto.set_dataset(dataset_);
+  proto.set_dataset(dataset());
   for (const StageConfig& config : stages_) {
     const auto place = static_cast<std::uint32_t>(proto.stages_size());
     v1::Stage& stage = *proto.add_stages();

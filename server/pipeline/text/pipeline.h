@@ -53,7 +53,10 @@ class Pipeline {
   static Result<Pipeline> Parse(const PipelineSource& source, const StageTable& table,
                                 const OperationTable& operations = OperationTable::Default());
 
-  const std::string& dataset() const { return dataset_; }
+  /// The first of its datasets.
+  const std::string& dataset() const { return datasets_.front(); }
+  /// The ids of its datasets, each once, in the order of the text.
+  const std::vector<std::string>& datasets() const { return datasets_; }
   /// The name of the source.
   const std::string& source() const { return source_; }
   /// The chain of stages, in order.
@@ -93,7 +96,7 @@ class Pipeline {
   friend class PipelineParser;
   Pipeline() = default;
 
-  std::string dataset_;
+  std::vector<std::string> datasets_;
   std::string source_;
   std::vector<StageConfig> stages_;
   std::vector<std::string> excluded_files_;

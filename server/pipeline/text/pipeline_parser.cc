@@ -403,7 +403,7 @@ Result<Pipeline> PipelineParser::Finish() {
         fmt::format("{}:1:1: the key dataset is missing; expected a dataset id", source_.name));
   }
   Pipeline pipeline;
-  pipeline.dataset_ = state_.dataset;
+  pipeline.datasets_ = {state_.dataset};
   pipeline.variants_ = variants_;
   for (const StageType& stage : table_.stages()) {
     const StageState& state = state_.stages[stage.name];
