@@ -1,7 +1,10 @@
 #include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/plan_compiler.h"
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -16,6 +19,16 @@ PipelineSource ToSource(const v1::PipelineText& text) {
   return source;
 }
 
+/// The first of some datasets that is being opened.
+std::optional<DatasetStatus> FirstOpening(PlanLibrary& library,
+                                          const std::vector<std::string>& ids) {
+  for (const std::string& id : ids) {
+    Result<DatasetStatus> status = library.GetStatus(id);
+    if (status.ok() && status->opening) return std::move(*status);
+  }
+  return std::nullopt;
+}
+
 class LibraryProvider final : public PlanProvider {
  public:
   explicit LibraryProvider(std::shared_ptr<PlanLibrary> library) : library_(std::move(library)) {}
@@ -24,13 +37,13 @@ class LibraryProvider final : public PlanProvider {
     return library_->Compile(ToSource(pipeline));
   }
   bool CanCompile(const v1::PlanSpec& spec) override {
-    std::string id = spec.dataset();
-    if (id.empty()) {
+    std::vector<std::string> ids(spec.datasets().begin(), spec.datasets().end());
+    if (ids.empty()) {
       const Result<Pipeline> pipeline = library_->Parse(ToSource(spec.pipeline()));
-      if (pipeline.ok()) id = pipeline->dataset();
+      if (pipeline.ok()) ids = pipeline->datasets();
     }
-    const auto status = library_->GetStatus(id);
-    return !status.ok() || !status->opening;  // the error, if there is one, comes from compiling
+    // Errors, if there are any, come from compiling.
+    return !FirstOpening(*library_, ids).has_value();
   }
   void OpenDatasets(const std::function<void()>& on_change) override {
     // The library keeps and logs the errors. They also appear in the dataset states.
@@ -73,8 +86,7 @@ class LibraryCompiler final : public PlanCompiler {
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& text) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
     // Fails and does not wait, because the plans of other datasets need the thread.
-    if (const auto dataset = library_->GetStatus(pipeline.dataset());
-        dataset.ok() && dataset->opening) {
+    if (const auto dataset = FirstOpening(*library_, pipeline.datasets())) {
       return Unavailable(fmt::format("dataset '{}' is being opened ({:.0f} % of its index made)",
                                      dataset->id, 100 * dataset->indexing));
     }

@@ -93,8 +93,8 @@ class CompiledPlan final : public Plan {
         order_(std::move(order)),
         excluded_(ExcludedOf(parts, *source_)),
         computed_(std::move(computed)),
-        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_)}, *source_,
-                 computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
+        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), {fingerprint.dataset}},
+                 *source_, computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
                  order_.order->rows()),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 

@@ -16,7 +16,7 @@
 namespace millrace {
 
 PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
-                         const StepOptions& steps, std::uint64_t examples)
+                         const StepOptions& steps, const PlannedOrder& order)
     : identity_(std::move(identity)),
       steps_(steps),
       max_example_bytes_(computed == nullptr
@@ -29,7 +29,7 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Tens
     ToProto(*computed->consumer(), computed->operations(), spec_.mutable_program());
   }
   ToProto(steps_, spec_.mutable_steps());
-  spec_.set_examples_per_epoch(examples);
+  spec_.set_examples_per_epoch(order.order->rows());
   ToProto(source.expand(), spec_.mutable_expand());
   AddDropReasons(source.drop_reasons(), spec_);
   for (const TableSpec& table : identity_.statics.tables) ToProto(table, spec_.add_tables());
@@ -41,6 +41,18 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Tens
     }
   }
   spec_.set_source(std::string(source.name()));
+  for (std::size_t i = 0; i < order.branches.size(); ++i) {
+    const BranchFacts& facts = order.branches[i];
+    const SourceBranch& from = source.branches()[i];
+    v1::Branch& branch = *spec_.add_branches();
+    branch.set_name(facts.name);
+    branch.set_dataset(from.dataset);
+    branch.set_examples(facts.examples);
+    branch.set_rows_per_epoch(facts.rows);
+    branch.set_weight(facts.weight);
+    branch.set_first_example(from.first);
+    branch.set_source_examples(from.source->examples());
+  }
   spec_.set_order_fingerprint(identity_.order_fingerprint.ToString());
 }
 

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/common.pb.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/order/make_order.h"
 #include "server/pipeline/static_data.h"
 
 namespace millrace {
@@ -23,18 +25,21 @@ struct PlanIdentity {
   Fingerprint fingerprint;
   Fingerprint order_fingerprint;
   StaticOutline statics;
+  std::vector<Digest128> dataset_digests;  // of Pipeline::datasets(), in its order
 };
 
 class PlanOutline {
  public:
   /// `computed`: null if the source's tensors are delivered. `steps`: for a world size of 1.
-  /// `examples`: of all units of an epoch. Neither source nor tensors are kept.
+  /// Neither source nor tensors nor order are kept.
   PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
-              const StepOptions& steps, std::uint64_t examples);
+              const StepOptions& steps, const PlannedOrder& order);
 
   const Fingerprint& fingerprint() const { return identity_.fingerprint; }
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }
   const std::string& static_digest() const { return identity_.statics.digest; }
+  /// The digests of the plan's datasets, in the order of Pipeline::datasets().
+  const std::vector<Digest128>& dataset_digests() const { return identity_.dataset_digests; }
 
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;

@@ -24,7 +24,7 @@ class BenchFacts final : public PlanFacts {
  public:
   const Fingerprint& fingerprint() const override { return fingerprint_; }
   const Fingerprint& order_fingerprint() const override { return fingerprint_; }
-  const std::string& dataset() const override { return dataset_; }
+  const std::vector<PlanDataset>& datasets() const override { return datasets_; }
   const std::string& canonical_text() const override { return canonical_; }
   const std::string& static_digest() const override { return digest_; }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
@@ -50,7 +50,7 @@ class BenchFacts final : public PlanFacts {
 
  private:
   const Fingerprint fingerprint_{kDatasetDigest, {3, 4}};
-  const std::string dataset_ = kDataset;
+  const std::vector<PlanDataset> datasets_{{kDataset, kDatasetDigest}};
   const std::string canonical_ = "source=proof_states\n";
   const std::string digest_ = Digest128{5, 6}.ToHex();
 };

@@ -138,8 +138,8 @@ class OperationReader final : public StreamHandler<v1::TraceChunk> {
       names_[chunk.process().role()].insert(std::string(OperationOf(chunk.spans(), span)));
     }
     for (const v1::TraceSession& session : chunk.sessions()) {
-      if (!session.dataset().empty()) {
-        described_.insert(session.job() + " " + session.dataset() + " " + session.kind());
+      if (!session.datasets().empty()) {
+        described_.insert(session.job() + " " + session.datasets(0) + " " + session.kinds(0));
       }
     }
     changed_.NotifyAll();

@@ -308,7 +308,7 @@ std::vector<std::string> Seeds() {
   for (const char* name : {kPlanName, "other"}) {
     v1::PlanSpec& plan = *response.add_plans();
     plan.set_fingerprint(name);
-    plan.set_dataset("stdlib");
+    plan.add_datasets("stdlib");
     plan.mutable_pipeline()->set_yaml("millrace: 1");
   }
   v1::WorkResponse drain = response;

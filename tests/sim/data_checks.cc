@@ -1,8 +1,9 @@
 // The checks of I11: what workers, leases and jobs have to do with datasets.
 
 #include <algorithm>
+#include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "tests/sim/world.h"
 
@@ -17,8 +18,16 @@ constexpr Duration kTold = seconds(8);
 // A job ends within this time after the last worker that could serve it has found its files bad.
 constexpr Duration kGivenUp = seconds(6);
 
-std::string DigestOfData(const std::string& fingerprint) {
-  return Fingerprint::FromString(fingerprint)->dataset.ToHex();
+/// Whether a worker reports all datasets of a plan, with the digests that the plan's fingerprint
+/// has together.
+bool ReportsData(const v1::WorkRequest& report, const v1::PlanSpec& plan) {
+  std::vector<Digest128> digests;
+  for (const std::string& dataset : plan.datasets()) {
+    const auto has = report.datasets().find(dataset);
+    if (has == report.datasets().end() || has->second.digest().empty()) return false;
+    digests.push_back(*Digest128::FromHex(has->second.digest()));
+  }
+  return test::JointDigest(digests) == Fingerprint::FromString(plan.fingerprint())->dataset;
 }
 
 }  // namespace
@@ -30,18 +39,14 @@ void World::CheckPlansTold(const DispatcherNode& node, const millrace::SendWork&
   const v1::WorkRequest& report = worker->report;
   for (const v1::PlanSpec& plan : action.message.plans()) {
     // A worker keeps the plans of an earlier dispatcher, of which only a record is left.
-    if (plan.dataset().empty() &&
+    if (plan.datasets().empty() &&
         std::any_of(report.plans().begin(), report.plans().end(),
                     [&](const auto& has) { return has.fingerprint() == plan.fingerprint(); })) {
       continue;
     }
-    const auto has = report.datasets().find(plan.dataset());
-    if (has != report.datasets().end() &&
-        has->second.digest() == DigestOfData(plan.fingerprint())) {
-      continue;
-    }
+    if (ReportsData(report, plan)) continue;
     Fail(fmt::format("I11: {} shall keep a plan over {}, of which it has not these data",
-                     report.name(), plan.dataset()));
+                     report.name(), fmt::join(plan.datasets(), " and ")));
   }
 }
 
@@ -60,7 +65,7 @@ void World::CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::
   if (worker->ready.contains(fingerprint) && compiled) return;
   Fail(fmt::format("I11: {} is leased to {}, which has not its plan over {}",
                    RankOfJob(session->hello), worker->report.name(),
-                   session->plan->facts->dataset()));
+                   fmt::join(DatasetsOf(session->hello.pipeline()), " and ")));
 }
 
 /// Checks that a dispatcher ends a session for want of workers only if it knows none for it.
@@ -84,30 +89,36 @@ void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const S
 }
 
 bool World::IsLossOfData(const Job& job, const Status& status) const {
-  const std::string dataset = kDatasets[job.setup.dataset].id;
+  const std::vector<std::size_t>& datasets = job.setup.datasets;
   return status.code() == StatusCode::kDataLoss && !job.setup.excludes &&
-         ever_bad_data_.contains(dataset) &&
-         status.message().find("dataset '" + dataset + "': a.bin") != std::string::npos;
+         std::any_of(datasets.begin(), datasets.end(), [&](std::size_t index) {
+           const std::string dataset = kDatasets[index].id;
+           return ever_bad_data_.contains(dataset) &&
+                  status.message().find("dataset '" + dataset + "': a.bin") != std::string::npos;
+         });
 }
 
 void World::CheckDataWait(TrainerNode& trainer) {
   const JobSetup& setup = jobs_[trainer.job].setup;
-  const std::string dataset = kDatasets[setup.dataset].id;
+  const auto of_all = [&setup](const auto& holds) {
+    return std::all_of(setup.datasets.begin(), setup.datasets.end(),
+                       [&](std::size_t dataset) { return holds(kDatasets[dataset].id); });
+  };
   const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();
-  bool some_has = false;  // a worker has the dataset, or still a plan over it
+  bool some_has = false;  // a worker has the datasets, or still a plan over them
   bool some_may = false;  // a worker serves the plan or may do so later
   bool some_lost = false;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const WorkerNode& worker = *workers_[w];
-    const DataCopy& copy = worker_data_[w].Of(dataset);
+    const HostData& data = worker_data_[w];
     if (!net_.IsUp(worker.process)) continue;
     const auto plan = worker.machine->plans().find(fingerprint);
     const bool knows = plan != worker.machine->plans().end();
-    some_has |= copy.serves() || knows;
+    some_has |= knows || of_all([&](const char* id) { return data.Of(id).serves(); });
     const bool lost = knows && plan->second.phase == v1::FAILED &&
                       plan->second.error.code() == StatusCode::kDataLoss;
     some_lost |= lost;
-    some_may |= copy.configured && !lost;
+    some_may |= !lost && of_all([&](const char* id) { return data.Of(id).configured; });
   }
   const bool led = std::any_of(dispatchers_.begin(), dispatchers_.end(), [&](const auto& d) {
     return net_.IsUp(d->process) && !net_.StandsStill(d->process) &&
@@ -122,17 +133,18 @@ void World::CheckDataWait(TrainerNode& trainer) {
     return net_.now() - std::max(*began, disturbed_until_);
   };
   const bool leaseless = trainer.state->cause() == WaitCause::kLease;
-  const bool said = trainer.state->waiting_why().find(dataset) != std::string::npos;
+  const bool said = of_all(
+      [&](const char* id) { return trainer.state->waiting_why().find(id) != std::string::npos; });
   if (!some_has && leaseless && said && !trainer.datasetless_since) ++counts_.reasons_told;
   if (since(trainer.datasetless_since, !some_has) > kTold && leaseless && !said) {
     Fail(fmt::format("I11: {} waits for a lease while no worker has {}, and is told '{}'",
-                     trainer.where, dataset, trainer.state->waiting_why()));
+                     trainer.where, IdsOf(setup.datasets), trainer.state->waiting_why()));
   }
   // Workers that died may come back, and a dispatcher waits for them.
   const bool counts = history_.HasOneFault() || history_.faults.empty();
   if (since(trainer.hopeless_since, counts && some_lost && !some_may) > kGivenUp) {
     Fail(fmt::format("I11: {} waits while no worker is left that has {} whole", trainer.where,
-                     dataset));
+                     IdsOf(setup.datasets)));
   }
 }
 

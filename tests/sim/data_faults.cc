@@ -26,7 +26,9 @@ constexpr Duration kRestarts = seconds(1);
 void World::StrikeData(const Fault& fault) {
   if (fault.kind == FaultKind::kBadData) {
     const Job& job = jobs_[fault.target % jobs_.size()];
-    return DamageDispatcherData(kDatasets[job.setup.dataset].id, fault.lasts);
+    const std::vector<std::size_t>& datasets = job.setup.datasets;
+    const std::size_t dataset = datasets[fault.other % datasets.size()];
+    return DamageDispatcherData(kDatasets[dataset].id, fault.lasts);
   }
   const std::size_t w = fault.target % workers_.size();
   const std::set<std::size_t>& has = history_.datasets[w];
@@ -123,9 +125,10 @@ void World::OpenAtDispatcher(std::size_t index, const std::string& dataset) {
 
 Result<std::shared_ptr<const PlanFacts>> World::CompileAtDispatcher(
     std::size_t index, const v1::PipelineText& pipeline) const {
-  const std::string dataset = DatasetOf(pipeline);
-  if (!dispatchers_[index]->open.contains(dataset)) {
-    return Unavailable("dataset '" + dataset + "' is being opened");
+  for (const std::string& dataset : DatasetsOf(pipeline)) {
+    if (!dispatchers_[index]->open.contains(dataset)) {
+      return Unavailable("dataset '" + dataset + "' is being opened");
+    }
   }
   return dispatcher_data_.Compile(pipeline);
 }

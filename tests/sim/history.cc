@@ -40,8 +40,8 @@ class Draw {
 
 JobSetup DrawJob(Draw& draw, std::size_t datasets) {
   JobSetup job;
-  job.dataset = draw.Below(datasets);
-  job.excludes = kDatasets[job.dataset].excludes && draw.Chance(0.3);
+  job.datasets = {draw.Below(datasets)};
+  job.excludes = kDatasets[job.datasets[0]].excludes && draw.Chance(0.3);
   job.world_size = static_cast<std::uint32_t>(draw.Between(1, 3));
   job.examples = draw.Between(1, 90);
   job.keep = draw.Chance(0.5);
@@ -153,6 +153,14 @@ History DrawHistory(std::uint64_t seed) {
   return history;
 }
 
+std::string IdsOf(const std::vector<std::size_t>& datasets) {
+  std::string ids;
+  for (const std::size_t dataset : datasets) {
+    ids += fmt::format("{}{}", ids.empty() ? "" : ",", kDatasets[dataset].id);
+  }
+  return ids;
+}
+
 std::string Describe(const History& history) {
   std::string text = fmt::format(
       "seed {}: {} workers of {} builders with {} bytes, streams that take {} messages\n",
@@ -169,7 +177,7 @@ std::string Describe(const History& history) {
     text += fmt::format(
         "  job of {}{}: {} {}, {} {}, {}, world size {}, {} replicas, {} to epoch {}, {} "
         "bytes\n",
-        kDatasets[job.dataset].id, job.excludes ? " without bad files" : "", job.examples,
+        IdsOf(job.datasets), job.excludes ? " without bad files" : "", job.examples,
         job.unit_rows > 0 ? "batches" : "examples", job.size != 0 ? "size" : "global_size",
         job.size != 0 ? job.size : job.global_size, job.keep ? "keep" : "drop", job.world_size,
         job.replicas, job.start.ToString(), job.end_epoch, job.prefetch_bytes);

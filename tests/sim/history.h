@@ -54,8 +54,8 @@ struct Fault {
 };
 
 struct JobSetup {
-  std::size_t dataset = 0;  // one of kDatasets
-  bool excludes = false;    // its pipeline excludes the file that may go bad
+  std::vector<std::size_t> datasets;  // of kDatasets: one, or those of a mix
+  bool excludes = false;              // its pipeline excludes the files that may go bad
   std::uint64_t examples = 0;
   std::uint64_t size = 0;
   std::uint64_t global_size = 0;
@@ -86,5 +86,8 @@ struct History {
 
 History DrawHistory(std::uint64_t seed);
 std::string Describe(const History& history);
+
+/// The ids of some of kDatasets, with commas between them.
+std::string IdsOf(const std::vector<std::size_t>& datasets);
 
 }  // namespace millrace::sim

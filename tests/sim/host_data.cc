@@ -25,8 +25,8 @@ std::string ValueOf(const std::string& text, std::string_view key) {
 
 }  // namespace
 
-std::string DatasetOf(const v1::PipelineText& pipeline) {
-  return ValueOf(pipeline.yaml(), "dataset");
+std::vector<std::string> DatasetsOf(const v1::PipelineText& pipeline) {
+  return test::SplitAtCommas(ValueOf(pipeline.yaml(), "dataset"));
 }
 
 const DataCopy& HostData::Of(const std::string& dataset) const {
@@ -59,29 +59,45 @@ std::vector<v1::FileEntry> HostData::Files(const std::string& dataset) const {
 }
 
 bool HostData::IsOpening(const v1::PipelineText& pipeline) const {
-  const DataCopy& copy = Of(DatasetOf(pipeline));
-  return copy.configured && !copy.open;
+  const std::vector<std::string> datasets = DatasetsOf(pipeline);
+  return std::any_of(datasets.begin(), datasets.end(), [this](const std::string& dataset) {
+    return Of(dataset).configured && !Of(dataset).open;
+  });
 }
 
 PlanData HostData::DataOf(const v1::PipelineText& pipeline) const {
-  const std::string dataset = DatasetOf(pipeline);
-  const DataVersion version = Of(dataset).version;
-  return {dataset, version, Xxh3(ContentsOf(dataset, version)),
-          !ValueOf(pipeline.yaml(), "exclude").empty()};
+  PlanData data;
+  std::vector<Digest128> digests;
+  for (const std::string& dataset : DatasetsOf(pipeline)) {
+    const DataVersion version = Of(dataset).version;
+    data.datasets[dataset] = version;
+    digests.push_back(Xxh3(ContentsOf(dataset, version)));
+  }
+  data.digest = test::JointDigest(digests);
+  data.excludes = !ValueOf(pipeline.yaml(), "exclude").empty();
+  return data;
 }
 
 Status HostData::CheckIntact(const PlanData& plan) const {
-  if (plan.excludes || !Of(plan.dataset).damaged.contains(plan.version)) return OkStatus();
-  return DataLoss(fmt::format("dataset '{}': a.bin was cut off", plan.dataset));
+  if (plan.excludes) return OkStatus();
+  for (const auto& [dataset, version] : plan.datasets) {
+    if (!Of(dataset).damaged.contains(version)) continue;
+    return DataLoss(fmt::format("dataset '{}': a.bin was cut off", dataset));
+  }
+  return OkStatus();
 }
 
 Result<std::shared_ptr<const PlanFacts>> HostData::Compile(const v1::PipelineText& pipeline) const {
   const PlanData data = DataOf(pipeline);
-  if (!Of(data.dataset).configured) {
-    return NotFound(fmt::format("dataset '{}' is not known here", data.dataset));
+  std::map<std::string, std::string> contents;
+  for (const auto& [dataset, version] : data.datasets) {
+    if (!Of(dataset).configured) {
+      return NotFound(fmt::format("dataset '{}' is not known here", dataset));
+    }
+    contents[dataset] = ContentsOf(dataset, version);
   }
   MILLRACE_RETURN_IF_ERROR(CheckIntact(data));
-  return test::CompileFake(pipeline, ContentsOf(data.dataset, data.version));
+  return test::CompileFake(pipeline, contents);
 }
 
 }  // namespace millrace::sim

@@ -46,10 +46,9 @@ struct DataCopy {
 
 /// What a plan was compiled over.
 struct PlanData {
-  std::string dataset;
-  DataVersion version = 0;
-  Digest128 digest;       // of these data
-  bool excludes = false;  // the plan excludes the bad file, if there is one
+  std::map<std::string, DataVersion> datasets;  // by id
+  Digest128 digest;                             // of all these data
+  bool excludes = false;                        // the plan excludes the bad files, if there are any
 };
 
 class HostData {
@@ -63,10 +62,10 @@ class HostData {
   /// The files of a dataset, by which two copies are told apart.
   std::vector<v1::FileEntry> Files(const std::string& dataset) const;
 
-  /// Whether a compilation has to wait until its dataset is open.
+  /// Whether a compilation has to wait until its datasets are open.
   bool IsOpening(const v1::PipelineText& pipeline) const;
-  /// NotFound if the host has no such dataset; DataLoss if a file is bad and not excluded.
-  /// REQUIRES: the dataset is not being opened.
+  /// NotFound if the host lacks one of the datasets; DataLoss if a file is bad and not excluded.
+  /// REQUIRES: none of the datasets is being opened.
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) const;
   /// What Compile compiles over.
   PlanData DataOf(const v1::PipelineText& pipeline) const;
@@ -77,7 +76,7 @@ class HostData {
   std::map<std::string, DataCopy> copies_;
 };
 
-/// The dataset that a pipeline names.
-std::string DatasetOf(const v1::PipelineText& pipeline);
+/// The datasets that a pipeline names.
+std::vector<std::string> DatasetsOf(const v1::PipelineText& pipeline);
 
 }  // namespace millrace::sim

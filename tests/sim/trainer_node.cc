@@ -74,7 +74,7 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t seat, Position sta
   hello.set_world_size(job.places.world_size);
   hello.mutable_pipeline()->set_yaml(fmt::format(
       "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\nunit_rows={}\n{}",
-      kDatasets[job.setup.dataset].id, job.setup.examples, job.setup.size, job.setup.global_size,
+      IdsOf(job.setup.datasets), job.setup.examples, job.setup.size, job.setup.global_size,
       job.setup.keep ? 1 : 0, job.setup.unit_rows, job.setup.excludes ? "exclude=a.bin\n" : ""));
   ToProto(start, hello.mutable_start());
   hello.set_nonce(fmt::format("{:016}", ++processes_));

@@ -4,8 +4,10 @@
 #include <array>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "client/session/machine/stats.h"
 #include "common/base/json_text.h"
@@ -45,6 +47,16 @@ Track TrackOf(SpanKind kind, v1::TraceRole role) {
     default:
       return Track::kBuilder;
   }
+}
+
+/// "a, b": names that are not empty, each once.
+std::string Listed(const google::protobuf::RepeatedPtrField<std::string>& names) {
+  std::vector<std::string_view> listed;
+  for (const std::string& name : names) {
+    const bool known = std::find(listed.begin(), listed.end(), name) != listed.end();
+    if (!name.empty() && !known) listed.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(listed, ", "));
 }
 
 std::string TrackName(Track track, std::uint32_t lane) {
@@ -234,8 +246,8 @@ class Writer {
       if (named->session->replica() != 0) {
         add("replica", fmt::format("{}", named->session->replica()));
       }
-      for (const auto& [name, value] : {std::pair("dataset", named->session->dataset()),
-                                        std::pair("kind", named->session->kind())}) {
+      for (const auto& [name, value] : {std::pair("dataset", Listed(named->session->datasets())),
+                                        std::pair("kind", Listed(named->session->kinds()))}) {
         if (!value.empty()) add(name, JsonText(value));
       }
     }

@@ -9,6 +9,7 @@
 #include "common/base/mutant.h"
 #include "common/batch/layout/semantics.h"
 #include "server/dispatcher/machine/hello_check.h"
+#include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -23,6 +24,16 @@ bool Builds(const Worker& worker, std::uint32_t semantics) {
   const auto& versions = worker.report.semantics();
   return versions.empty() ||
          std::find(versions.begin(), versions.end(), semantics) != versions.end();
+}
+
+/// Whether a worker has all datasets of a plan, each with the plan's data.
+bool HasData(const Worker& worker, const PlanFacts& plan) {
+  const std::vector<PlanDataset>& datasets = plan.datasets();
+  return std::all_of(datasets.begin(), datasets.end(), [&worker](const PlanDataset& dataset) {
+    const DataState state = StateOf(worker.report, dataset);
+    return state == DataState::kSame ||
+           (state != DataState::kAbsent && IsMutant(Mutant::kDataDigestIgnored));
+  });
 }
 
 bool SameDigests(const v1::WorkRequest& a, const v1::WorkRequest& b) {
@@ -116,14 +127,11 @@ v1::WorkResponse Fleet::ResponseTo(const Worker& worker) const {
   std::set<std::string> told;  // several texts may give the same plan
   for (const auto& [key, plan] : facts_.plans()) {
     if (plan.phase != RequestedPlan::Phase::kReady || !Builds(worker, kSemantics)) continue;
-    const auto dataset = worker.report.datasets().find(plan.facts->dataset());
-    if (dataset == worker.report.datasets().end()) continue;
-    const bool same = dataset->second.digest() == plan.facts->fingerprint().dataset.ToHex();
-    if (!same && !IsMutant(Mutant::kDataDigestIgnored)) continue;
+    if (!HasData(worker, *plan.facts)) continue;
     if (!told.insert(plan.fingerprint).second) continue;
     v1::PlanSpec& spec = *response.add_plans();
     spec.set_fingerprint(plan.fingerprint);
-    spec.set_dataset(plan.facts->dataset());
+    for (const PlanDataset& dataset : plan.facts->datasets()) spec.add_datasets(dataset.id);
     *spec.mutable_pipeline() = plan.pipeline;
   }
   KeepUnknownPlans(worker, told, response);

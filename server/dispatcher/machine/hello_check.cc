@@ -12,6 +12,7 @@
 #include "common/base/addresses.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
+#include "server/dispatcher/machine/plan_data.h"
 
 namespace millrace {
 namespace {
@@ -108,10 +109,11 @@ Status CursorDiffers(const v1::Hello& hello, const RequestedPlan& plan, const Fi
   const Fingerprint& here = plan.facts->order_fingerprint();
   std::string what;
   if (cursor.dataset != here.dataset) {
-    what = fmt::format(
-        "its dataset has digest {}, dataset {} here has {}: files were changed, added "
-        "or removed since",
-        cursor.dataset.ToHex(), plan.facts->dataset(), here.dataset.ToHex());
+    const bool one = plan.facts->datasets().size() == 1;
+    what =
+        fmt::format("its {} digest {}, {} here {} {}: files were changed, added or removed since",
+                    one ? "dataset has" : "datasets have the joint", cursor.dataset.ToHex(),
+                    NameDatasets(*plan.facts), one ? "has" : "have", here.dataset.ToHex());
   }
   if (cursor.pipeline != here.pipeline) {
     const std::string options = DifferentOptions(cursor_canonical, plan.facts->canonical_text());

@@ -198,24 +198,12 @@ Status Leasing::CheckHope(const SessionFacts& session, bool has_workers) const {
 }
 
 std::string Leasing::WhyNot(const Worker& worker, const SessionFacts& session) const {
-  const std::string& dataset = session.plan->facts->dataset();
-  const auto& datasets = worker.report.datasets();
-  const auto state = datasets.find(dataset);
   if (!IsHeard(worker, transition_.now(), options_)) {
     return fmt::format("silent for {:.0f} s", ToSeconds(transition_.now() - worker.heard));
   }
   if (worker.draining()) return "it drains";
-  if (state == datasets.end()) {
-    return fmt::format("its configuration has no dataset {}", dataset);
-  }
-  if (!state->second.error().empty()) return state->second.error();
-  if (state->second.digest().empty()) {
-    return fmt::format("indexing dataset {}: {:.0f} %", dataset, 100 * state->second.verifying());
-  }
-  if (state->second.digest() != session.plan->facts->fingerprint().dataset.ToHex()) {
-    const auto difference = worker.differences.find(dataset);
-    return difference == worker.differences.end() ? "its copy differs" : difference->second.text;
-  }
+  std::string missing = MissingDataWhy(worker, *session.plan->facts);
+  if (!missing.empty()) return missing;
   for (const auto& plan : worker.report.plans()) {
     if (plan.fingerprint() != session.plan->fingerprint) continue;
     if (plan.phase() == v1::FAILED) return "its plan failed: " + plan.error();
@@ -229,20 +217,23 @@ std::string Leasing::WhyNot(const Worker& worker, const SessionFacts& session) c
 std::string Leasing::NoWorkerWhy(const SessionFacts& session) const {
   if (!session.plan) return {};
   if (!WorkersOf(session).workers.empty()) return {};
-  const std::string dataset = session.plan->facts->dataset();
+  const PlanFacts& plan = *session.plan->facts;
   if (facts_.workers().empty()) {
-    return fmt::format("no worker has the dataset {}: no worker is connected", dataset);
+    return fmt::format("no worker has the {}: no worker is connected", NameDatasets(plan));
   }
   // The worker that is nearest to being ready tells most about what is missing.
   const Worker* named = nullptr;
   for (const auto& [id, worker] : facts_.workers()) {
     const auto rank = [&](const Worker& w) {
       return std::pair(IsHeard(w, transition_.now(), options_) && !w.draining(),
-                       w.report.datasets().contains(dataset));
+                       std::count_if(plan.datasets().begin(), plan.datasets().end(),
+                                     [&w](const PlanDataset& dataset) {
+                                       return w.report.datasets().contains(dataset.id);
+                                     }));
     };
     if (named == nullptr || rank(*named) < rank(worker)) named = &worker;
   }
-  return fmt::format("no worker has the dataset {}: worker {} at {}: {}{}", dataset,
+  return fmt::format("no worker has the {}: worker {} at {}: {}{}", NameDatasets(plan),
                      named->report.name(), named->report.self().address(), WhyNot(*named, session),
                      facts_.workers().size() > 1
                          ? fmt::format(" (and {} others)", facts_.workers().size() - 1)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
@@ -11,6 +12,12 @@
 #include "millrace/v1/common.pb.h"
 
 namespace millrace {
+
+/// A dataset that a plan needs.
+struct PlanDataset {
+  std::string id;
+  Digest128 digest;
+};
 
 /// Immutable; thread-safe.
 class PlanFacts {
@@ -20,8 +27,9 @@ class PlanFacts {
   virtual const Fingerprint& fingerprint() const = 0;
   /// The fingerprint that the cursors of this plan hold.
   virtual const Fingerprint& order_fingerprint() const = 0;
-  /// The dataset id of the pipeline.
-  virtual const std::string& dataset() const = 0;
+  /// The datasets of the pipeline, at least one, each id once: those of a mix in the order of its
+  /// branches.
+  virtual const std::vector<PlanDataset>& datasets() const = 0;
   /// The pipeline's options as sorted `key=value` lines. They show in which options two pipelines
   /// differ.
   virtual const std::string& canonical_text() const = 0;

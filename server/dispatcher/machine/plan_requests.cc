@@ -1,5 +1,6 @@
 #include "server/dispatcher/machine/plan_requests.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,12 @@ void PlanRequests::ForgetOlder(const std::string& dataset, const std::string& di
   std::vector<std::string> older;
   for (const auto& [key, plan] : facts_.plans()) {
     if (plan.phase != RequestedPlan::Phase::kReady || used.contains(key)) continue;
-    if (plan.facts->dataset() != dataset) continue;
-    if (plan.facts->fingerprint().dataset.ToHex() != digest) older.push_back(key);
+    const std::vector<PlanDataset>& datasets = plan.facts->datasets();
+    if (std::any_of(datasets.begin(), datasets.end(), [&](const PlanDataset& of_plan) {
+          return of_plan.id == dataset && of_plan.digest.ToHex() != digest;
+        })) {
+      older.push_back(key);
+    }
   }
   for (const std::string& key : older) transition_.Apply(PlanForgotten{key});
 }

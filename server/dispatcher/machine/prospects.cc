@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "common/base/refusal.h"
+#include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -37,13 +38,10 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
     if (!refuses) return {Kind::kServes};
     return {Kind::kFailsForGood, Status(failing->second.code, failing->second.reason)};
   }
-  // The worker has not been told of the plan, or has not said so yet. Its dataset decides.
-  const auto dataset = worker.report.datasets().find(session.plan->facts->dataset());
-  if (dataset == worker.report.datasets().end()) return {Kind::kOutside};
-  const v1::DatasetState& state = dataset->second;
-  const bool indexing = state.digest().empty() && state.error().empty();
-  const bool same = state.digest() == session.plan->facts->fingerprint().dataset.ToHex();
-  return {indexing || same ? Kind::kMayServe : Kind::kOutside};
+  // The worker has not been told of the plan, or has not said so yet. Its datasets decide.
+  const DataState worst = WorstDataState(worker.report, *session.plan->facts);
+  const bool may = worst == DataState::kSame || worst == DataState::kIndexing;
+  return {may ? Kind::kMayServe : Kind::kOutside};
 }
 
 }  // namespace

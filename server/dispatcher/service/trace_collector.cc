@@ -192,12 +192,14 @@ void TraceCollector::TellSessions(const DispatcherFacts& facts) {
     if (!session.plan) continue;
     *out.mutable_steps() = session.plan->spec.steps();
     const PlanFacts& plan = *session.plan->facts;
-    out.set_dataset(plan.dataset());
-    // A job goes on with its dataset when another one takes its id.
-    const auto dataset = facts.datasets().find(plan.dataset());
-    if (dataset != facts.datasets().end() &&
-        dataset->second.digest() == plan.fingerprint().dataset.ToHex()) {
-      out.set_kind(dataset->second.kind());
+    for (const PlanDataset& dataset : plan.datasets()) {
+      out.add_datasets(dataset.id);
+      std::string& kind = *out.add_kinds();
+      // A job goes on with its dataset when another one takes its id.
+      const auto here = facts.datasets().find(dataset.id);
+      if (here != facts.datasets().end() && here->second.digest() == dataset.digest.ToHex()) {
+        kind = here->second.kind();
+      }
     }
   }
   if (chunk.sessions_size() > 0) PassOn(std::move(chunk));

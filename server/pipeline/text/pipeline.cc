@@ -72,20 +72,10 @@ const StageConfig* Pipeline::Find(std::string_view stage) const {
   return found == stages_.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> Pipeline::datasets() const {
-  if (branches_.empty()) return {dataset_};
-  std::vector<std::string> ids;
-  for (const PipelineBranch& branch : branches_) {
-    const std::string& id = branch.pipeline->dataset();
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-  }
-  return ids;
-}
-
 v1::Pipeline Pipeline::ToProto() const {
   v1::Pipeline proto;
   proto.set_semantics(kSemantics);
-  proto.set_dataset(dataset_);
+  proto.set_dataset(dataset());
   for (const StageConfig& config : stages_) {
     const auto place = static_cast<std::uint32_t>(proto.stages_size());
     v1::Stage& stage = *proto.add_stages();

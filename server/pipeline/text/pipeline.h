@@ -64,10 +64,10 @@ class Pipeline {
   static Result<Pipeline> Parse(const PipelineSource& source, const StageTable& table,
                                 const OperationTable& operations = OperationTable::Default());
 
-  /// The dataset id; empty if the pipeline has branches.
-  const std::string& dataset() const { return dataset_; }
-  /// The ids of all datasets that it draws from, in the order of the branches, each once.
-  std::vector<std::string> datasets() const;
+  /// The first of its datasets.
+  const std::string& dataset() const { return datasets_.front(); }
+  /// The ids of its datasets, each once, in the order of the branches.
+  const std::vector<std::string>& datasets() const { return datasets_; }
   /// What it mixes, in the order of the file; empty: it has no branches.
   const std::vector<PipelineBranch>& branches() const { return branches_; }
   const MixPart& mix() const { return mix_; }
@@ -110,7 +110,7 @@ class Pipeline {
   friend class PipelineParser;
   Pipeline() = default;
 
-  std::string dataset_;
+  std::vector<std::string> datasets_;
   std::vector<PipelineBranch> branches_;
   MixPart mix_;
   std::string source_;

@@ -569,7 +569,7 @@ Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
       chain.stages[stage.name] = outside->second;
     }
     Pipeline finished;
-    finished.dataset_ = branch.dataset;
+    finished.datasets_ = {branch.dataset};
     MILLRACE_RETURN_IF_ERROR(FinishStages(
         chain, branch.origin,
         [](const StageType& stage) { return stage.level != StageLevel::kMix; }, finished));
@@ -577,6 +577,10 @@ Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
       pipeline.unused_keys_.push_back(fmt::format("branches.{}.{}", branch.name, key));
     }
     SetDigests(finished);
+    std::vector<std::string>& ids = pipeline.datasets_;
+    if (std::find(ids.begin(), ids.end(), branch.dataset) == ids.end()) {
+      ids.push_back(branch.dataset);
+    }
     pipeline.branches_.push_back(
         {branch.name, std::make_shared<const Pipeline>(std::move(finished))});
   }
@@ -602,7 +606,7 @@ Result<Pipeline> PipelineParser::Finish() {
           fmt::format("{}: the key dataset is missing; expected a dataset id", whole));
     }
     MILLRACE_RETURN_IF_ERROR(state_.mix.CheckAbsent());
-    pipeline.dataset_ = state_.dataset;
+    pipeline.datasets_ = {state_.dataset};
     MILLRACE_RETURN_IF_ERROR(
         FinishStages(state_, whole, [](const StageType&) { return true; }, pipeline));
   } else {

@@ -87,7 +87,7 @@ TEST_CASE("whether a plan can be compiled is asked of its dataset", "[adapters]"
   v1::PlanSpec spec;
   *spec.mutable_pipeline() = Text(kPipeline);
   CHECK(provider->CanCompile(spec));
-  spec.set_dataset("no");
+  spec.add_datasets("no");
   CHECK(provider->CanCompile(spec));  // the error comes only when the plan is compiled
 }
 
@@ -98,7 +98,9 @@ TEST_CASE("a dispatcher's facts are those of the plan, kept alive or not", "[ada
     const auto facts = MakePlanCompiler(of.library, keep_plans)->Compile(Text(kPipeline));
     REQUIRE(facts.ok());
     CHECK((*facts)->fingerprint() == plan->fingerprint());
-    CHECK((*facts)->dataset() == "d");
+    REQUIRE((*facts)->datasets().size() == 1);
+    CHECK((*facts)->datasets()[0].id == "d");
+    CHECK((*facts)->datasets()[0].digest == plan->fingerprint().dataset);
   }
 }
 

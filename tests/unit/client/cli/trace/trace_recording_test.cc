@@ -244,8 +244,8 @@ TEST_CASE("operations have their names, and the rows of the batches that they ar
 TEST_CASE("spans name the dataset of their job, and its kind", "[trace]") {
   TraceRecording recording;
   v1::TraceChunk begin = Begin();
-  begin.mutable_sessions(0)->set_dataset("papers");
-  begin.mutable_sessions(0)->set_kind("graph");
+  begin.mutable_sessions(0)->add_datasets("papers");
+  begin.mutable_sessions(0)->add_kinds("graph");
   recording.Add(begin);
   v1::TraceChunk dispatcher = Chunk(v1::TRACE_DISPATCHER, 0, "d");
   AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);

@@ -87,7 +87,7 @@ TEST_CASE("workers are told the plans that jobs need, once each", "[work][plans]
       HelloOptions{.job = "y", .yaml = Yaml("\n"), .nonce = 'b'});  // the same plan, other text
   h.Attach(HelloOptions{.job = "z", .yaml = Yaml("seed=1\n"), .nonce = 'c'});
   REQUIRE(h.LastWork(worker).plans_size() == 2);
-  CHECK(h.LastWork(worker).plans(0).dataset() == "stdlib");
+  CHECK(h.LastWork(worker).plans(0).datasets(0) == "stdlib");
 }
 
 TEST_CASE("a plan goes only to workers of its dataset's digest", "[work][plans]") {

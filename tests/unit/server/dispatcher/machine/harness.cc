@@ -13,13 +13,15 @@ namespace {
 
 class FakeFacts final : public PlanFacts {
  public:
-  FakeFacts(std::string dataset, const std::string& contents, std::string text, StepOptions steps)
-      : dataset_(std::move(dataset)), text_(std::move(text)), steps_(steps) {
-    fingerprint_ = {Xxh3(contents.empty() ? dataset_ : contents), Xxh3(text_)};
+  FakeFacts(std::vector<PlanDataset> datasets, std::string text, StepOptions steps)
+      : datasets_(std::move(datasets)), text_(std::move(text)), steps_(steps) {
+    std::vector<Digest128> digests;
+    for (const PlanDataset& dataset : datasets_) digests.push_back(dataset.digest);
+    fingerprint_ = {JointDigest(digests), Xxh3(text_)};
   }
   const Fingerprint& fingerprint() const override { return fingerprint_; }
   const Fingerprint& order_fingerprint() const override { return fingerprint_; }
-  const std::string& dataset() const override { return dataset_; }
+  const std::vector<PlanDataset>& datasets() const override { return datasets_; }
   const std::string& canonical_text() const override { return text_; }
   const std::string& static_digest() const override { return static_digest_; }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
@@ -37,7 +39,7 @@ class FakeFacts final : public PlanFacts {
   }
 
  private:
-  std::string dataset_;
+  std::vector<PlanDataset> datasets_;
   std::string text_;
   StepOptions steps_;
   Fingerprint fingerprint_;
@@ -50,8 +52,27 @@ std::string Yaml(const std::string& more) { return "examples=80\nsize=4\n" + mor
 
 std::string DatasetDigest(const std::string& contents) { return Xxh3(contents).ToHex(); }
 
-Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline,
-                                                     const std::string& contents) {
+Digest128 JointDigest(const std::vector<Digest128>& digests) {
+  if (digests.size() == 1) return digests.front();
+  std::string joined;
+  for (const Digest128& digest : digests) joined += digest.ToBytes();
+  return Xxh3(joined);
+}
+
+std::vector<std::string> SplitAtCommas(const std::string& text) {
+  std::vector<std::string> parts{""};
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Result<std::shared_ptr<const PlanFacts>> CompileFake(
+    const v1::PipelineText& pipeline, const std::map<std::string, std::string>& contents) {
   std::map<std::string, std::string> options;
   std::string_view text = pipeline.yaml();
   while (!text.empty()) {
@@ -71,9 +92,14 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pip
   for (const auto& [key, value] : options) {
     if (key != "dataset") canonical += fmt::format("{}={}\n", key, value);
   }
-  const std::string dataset = options.contains("dataset") ? options["dataset"] : "stdlib";
+  std::vector<PlanDataset> datasets;
+  for (const std::string& id :
+       SplitAtCommas(options.contains("dataset") ? options["dataset"] : "stdlib")) {
+    const auto found = contents.find(id);
+    datasets.push_back({id, Xxh3(found == contents.end() ? id : found->second)});
+  }
   return std::shared_ptr<const PlanFacts>(std::make_shared<FakeFacts>(
-      dataset, contents, canonical,
+      std::move(datasets), canonical,
       StepOptions{.examples = number("examples"),
                   .size = number("size"),
                   .global_size = number("global_size"),
@@ -230,7 +256,9 @@ StreamId Harness::AddWorker(const std::string& name, const std::string& host_id,
   request.set_name(name);
   request.mutable_self()->set_address(name + ":7701");
   request.mutable_self()->set_host_id(host_id);
-  (*request.mutable_datasets())[facts->dataset()].set_digest(DatasetDigest(facts->dataset()));
+  for (const PlanDataset& dataset : facts->datasets()) {
+    (*request.mutable_datasets())[dataset.id].set_digest(dataset.digest.ToHex());
+  }
   v1::PlanState& plan = *request.add_plans();
   plan.set_fingerprint(facts->fingerprint().ToString());
   plan.set_phase(v1::READY);

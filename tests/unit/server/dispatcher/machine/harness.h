@@ -20,16 +20,23 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// Makes the facts of a pipeline whose text has `key=value` lines: examples, size or global_size,
-/// keep, dataset. InvalidArgument if there is a line `error=…`, Unavailable if there is `later=…`.
-/// `contents` stands for the data of the dataset; empty: its id does.
-Result<std::shared_ptr<const PlanFacts>> CompileFake(const v1::PipelineText& pipeline,
-                                                     const std::string& contents = "");
+/// keep, dataset (`dataset=a,b`: both). InvalidArgument if there is a line `error=…`, Unavailable
+/// if there is `later=…`. `contents` stands for the data of datasets, by id; without it, the id
+/// does.
+Result<std::shared_ptr<const PlanFacts>> CompileFake(
+    const v1::PipelineText& pipeline, const std::map<std::string, std::string>& contents = {});
 
 /// "examples=80\nsize=4\n", followed by `more`.
 std::string Yaml(const std::string& more = "");
 
 /// The digest that CompileFake gives a dataset with these contents.
 std::string DatasetDigest(const std::string& contents = "stdlib");
+
+/// The digest that stands for several datasets in a fingerprint; of one, its own.
+Digest128 JointDigest(const std::vector<Digest128>& digests);
+
+/// The parts of a text between commas.
+std::vector<std::string> SplitAtCommas(const std::string& text);
 
 struct HelloOptions {
   std::string job = "x";

@@ -175,16 +175,18 @@ TEST_CASE("a session is described with its dataset and the kind of it", "[trace]
   h.hold_compiles = true;
   const StreamId stream = h.Attach(test::HelloOptions{.yaml = test::Yaml("dataset=papers\n")});
   const std::string digest = test::DatasetDigest("papers");
-  CHECK(describe(digest).dataset().empty());  // its plan is not compiled yet
+  CHECK(describe(digest).datasets().empty());  // its plan is not compiled yet
   h.AnswerCompiles();
   REQUIRE(h.WelcomeOn(stream) != nullptr);
   const v1::TraceSession session = describe(digest);
-  CHECK(session.dataset() == "papers");
-  CHECK(session.kind() == "graph");
+  REQUIRE(session.datasets_size() == 1);
+  CHECK(session.datasets(0) == "papers");
+  REQUIRE(session.kinds_size() == 1);
+  CHECK(session.kinds(0) == "graph");
   CHECK(session.steps().size() == 4);
   // The id now stands for another dataset, of which nothing says what kind the job's has.
-  CHECK(describe(test::DatasetDigest("others")).dataset() == "papers");
-  CHECK(describe(test::DatasetDigest("others")).kind().empty());
+  CHECK(describe(test::DatasetDigest("others")).datasets(0) == "papers");
+  CHECK(describe(test::DatasetDigest("others")).kinds(0).empty());
 }
 
 TEST_CASE("a reader that goes away ends its trace", "[trace]") {

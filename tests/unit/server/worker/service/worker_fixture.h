@@ -28,7 +28,7 @@ class FakeProvider final : public PlanProvider {
     return std::shared_ptr<const Plan>(plan);
   }
   bool CanCompile(const v1::PlanSpec& spec) override {
-    return !opening || spec.dataset() != "slow";
+    return !opening || spec.datasets(0) != "slow";
   }
   void OpenDatasets(const std::function<void()>& on_change) override {
     if (opening) open_slow.get_future().wait();

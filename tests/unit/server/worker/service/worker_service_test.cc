@@ -46,7 +46,7 @@ TEST_CASE("a plan waits for its own dataset alone", "[worker]") {
   for (const std::string id : {"a", f.fingerprint.c_str()}) {
     v1::PlanSpec& spec = *response.add_plans();
     spec.set_fingerprint(id);
-    spec.set_dataset(id == "a" ? "slow" : "data");
+    spec.add_datasets(id == "a" ? "slow" : "data");
     spec.mutable_pipeline()->set_yaml(id == "a" ? "bad" : "good");
   }
   f.Say(response);
