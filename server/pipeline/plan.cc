@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/core.h>
@@ -41,6 +43,17 @@ std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& sour
     }
   }
   return excluded;
+}
+
+/// The digests of the datasets of a plan, in the order of the branches, each dataset once.
+std::vector<Digest128> DatasetsOf(const Source& source) {
+  if (source.branches().empty()) return {source.digest()};
+  std::set<std::string> known;
+  std::vector<Digest128> digests;
+  for (const SourceBranch& branch : source.branches()) {
+    if (known.insert(branch.dataset).second) digests.push_back(branch.source->digest());
+  }
+  return digests;
 }
 
 class CompiledPlan;
@@ -93,9 +106,9 @@ class CompiledPlan final : public Plan {
         order_(std::move(order)),
         excluded_(ExcludedOf(parts, *source_)),
         computed_(std::move(computed)),
-        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), {fingerprint.dataset}},
+        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), DatasetsOf(*source_)},
                  *source_, computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
-                 order_.order->rows()),
+                 order_),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
   const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }

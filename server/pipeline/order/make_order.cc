@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include <fmt/core.h>
@@ -205,9 +206,11 @@ Result<PlannedOrder> MakeMixedOrder(const Source& source, const Selections& sele
                                                                .rows = mix.rows,
                                                                .all_of = mix.all_of,
                                                                .shortest = mix.shortest}));
+  std::uint64_t divisor = 0;
+  for (const std::uint64_t weight : mix.weights) divisor = std::gcd(divisor, weight);
   PlannedOrder planned;
   for (std::size_t i = 0; i < branches.size(); ++i) {
-    planned.branches.push_back({source.branches()[i].name, mix.weights[i],
+    planned.branches.push_back({source.branches()[i].name, mix.weights[i] / divisor,
                                 selections.of(i)->size(), order->rows_of()[i]});
   }
   planned.order = order;

@@ -27,7 +27,7 @@ struct BucketFacts {
 /// A branch of a mix, for people.
 struct BranchFacts {
   std::string name;
-  std::uint64_t weight = 0;
+  std::uint64_t weight = 0;    // after division by the greatest common divisor of all
   std::uint64_t examples = 0;  // that are selected, so that a pass has them
   std::uint64_t rows = 0;      // of an epoch that are its examples
 };
