@@ -28,6 +28,7 @@ enum class Mutant : std::uint8_t {
   kLeasesAskedLate,          // a window that opens is reported only with the next regular report
   kLostBatchAwaited,         // a consumer does not compare the batches that came with those sent
   kDataDigestIgnored,        // plans go to workers with other data under the dataset's id
+  kFirstDatasetOnly,         // of a plan's datasets, workers are asked only for the first
   kUnreadyWorkerLeased,      // leases go to workers that have not compiled the plan
   kFailedPlanKept,           // a plan that once failed at a worker fails there for ever
   kDamageIgnored,            // a worker goes on with a plan whose files it has found bad
@@ -36,7 +37,7 @@ enum class Mutant : std::uint8_t {
   kNothingShared,            // a worker builds a batch anew for each stream
   kBuiltForOneOnly,          // of the streams that wait for one build, only one gets the batch
 };
-inline constexpr int kMutants = 27;
+inline constexpr int kMutants = 28;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -68,6 +68,36 @@ void World::CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::
                    fmt::join(DatasetsOf(session->hello.pipeline()), " and ")));
 }
 
+/// Checks that a trainer is told exactly which datasets the named worker's configuration lacks.
+void World::CheckReason(const DispatcherNode& node, const millrace::SendAttach& action) {
+  const std::string& why = action.message.waiting().why();
+  const DispatcherFacts& facts = node.machine->facts();
+  const StreamFacts* stream = facts.FindStream(action.stream);
+  const SessionFacts* session = stream == nullptr ? nullptr : facts.FindSession(stream->owner);
+  if (session == nullptr || why.rfind("no worker has the dataset", 0) != 0) return;
+  for (const auto& [id, worker] : facts.workers()) {
+    const std::size_t at = why.find(fmt::format(": worker {} at ", worker.report.name()));
+    if (at == std::string::npos || !IsHeard(worker, net_.now(), dispatcher_options_) ||
+        worker.draining()) {
+      continue;
+    }
+    const std::string reason = why.substr(at);
+    const bool lacks = reason.find("its configuration has no") != std::string::npos;
+    std::size_t missing = 0;
+    for (const std::string& dataset : DatasetsOf(session->hello.pipeline())) {
+      if (worker.report.datasets().contains(dataset)) continue;
+      ++missing;
+      if (lacks && reason.find(dataset) != std::string::npos) continue;
+      return Fail(fmt::format("I11: {} is not told that {} lacks {}: '{}'",
+                              RankOfJob(session->hello), worker.report.name(), dataset, why));
+    }
+    if (lacks && missing == 0) {
+      return Fail(fmt::format("I11: {} is told of datasets that {} has: '{}'",
+                              RankOfJob(session->hello), worker.report.name(), why));
+    }
+  }
+}
+
 /// Checks that a dispatcher ends a session for want of workers only if it knows none for it.
 void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const Status& status) {
   const std::optional<AtLink> ended = TrainerAt(stream);

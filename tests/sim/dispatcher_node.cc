@@ -106,6 +106,7 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
     if (std::holds_alternative<LogEvent>(action)) continue;
     if (Crashes(node.crash, node.process)) return StopDispatcher(index, net_.UpTo(seconds(3)));
     if (auto* attach = std::get_if<millrace::SendAttach>(&action)) {
+      CheckReason(node, *attach);
       SendAttachDown(index, *attach);
     } else if (auto* work = std::get_if<millrace::SendWork>(&action)) {
       CheckPlansTold(node, *work);

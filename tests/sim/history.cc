@@ -64,6 +64,21 @@ JobSetup DrawJob(Draw& draw, std::size_t datasets) {
   return job;
 }
 
+/// Makes mixes of two datasets of some jobs, and gives a worker both. This has draws of its own, so
+/// that all else of a history is drawn as without mixes.
+void DrawMixes(std::uint64_t seed, std::size_t datasets, History& history) {
+  Draw draw(seed * 0xD1B54A32D192ED03u + 1);
+  if (datasets < 2) return;
+  for (JobSetup& job : history.jobs) {
+    if (!draw.Chance(0.4)) continue;
+    const std::size_t first = job.datasets.front();
+    const std::size_t second = (first + draw.Between(1, datasets - 1)) % datasets;
+    job.datasets.push_back(second);
+    job.excludes = job.excludes && kDatasets[second].excludes;
+    history.datasets[draw.Below(history.workers)].insert({first, second});
+  }
+}
+
 /// Draws jobs and replicas that need the same batches as others.
 void DrawTwins(Draw& draw, History& history) {
   if (draw.Chance(0.25)) {
@@ -147,6 +162,7 @@ History DrawHistory(std::uint64_t seed) {
   if (std::any_of(history.faults.begin(), history.faults.end(), is(FaultKind::kWipeStore))) {
     std::erase_if(history.faults, is(FaultKind::kClockStep));
   }
+  DrawMixes(seed, datasets, history);
   DrawTwins(draw, history);
   std::sort(history.faults.begin(), history.faults.end(),
             [](const Fault& a, const Fault& b) { return a.at < b.at; });

@@ -26,7 +26,7 @@ std::string ValueOf(const std::string& text, std::string_view key) {
 }  // namespace
 
 std::vector<std::string> DatasetsOf(const v1::PipelineText& pipeline) {
-  return test::SplitAtCommas(ValueOf(pipeline.yaml(), "dataset"));
+  return test::SplitAt(ValueOf(pipeline.yaml(), "dataset"), ',');
 }
 
 const DataCopy& HostData::Of(const std::string& dataset) const {

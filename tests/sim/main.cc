@@ -49,6 +49,7 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kLeasesAskedLate, "leases asked for late"},
     {Mutant::kLostBatchAwaited, "lost batch awaited"},
     {Mutant::kDataDigestIgnored, "digest of a dataset ignored"},
+    {Mutant::kFirstDatasetOnly, "only the first dataset asked for"},
     {Mutant::kUnreadyWorkerLeased, "worker without the plan leased"},
     {Mutant::kFailedPlanKept, "failed plan kept"},
     {Mutant::kDamageIgnored, "damage ignored"},

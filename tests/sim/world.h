@@ -16,12 +16,13 @@
 //          would ask for it
 //   I10    a store that forgets does not change which batches are delivered (the store is wiped, or
 //          restored from an old backup, as a fault)
-//   I11    plans and leases go only to workers whose dataset has the plan's digest; none serves a
-//          plan over bad files; a job ends if no worker is left for it, and otherwise waits and is
-//          told which dataset is missing
+//   I11    plans and leases go only to workers that have all of the plan's datasets, each with its
+//          digest; none serves a plan over bad files; a job ends if no worker is left for it, and
+//          otherwise waits and is told which datasets are missing
 //   I12    a worker builds no batch that it is building or has in memory
 //
-// Jobs are over datasets of several kinds, of which not every worker has all. Some jobs have one
+// Jobs are over datasets of several kinds, of which not every worker has all. Some are mixes of
+// two datasets, and some worker then has both when the faults are over. Some jobs have one
 // fingerprint, and some have replicas.
 #pragma once
 
@@ -98,6 +99,7 @@ class World {
   // data_checks.cc: I11
   void CheckPlansTold(const DispatcherNode& node, const millrace::SendWork& action);
   void CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
+  void CheckReason(const DispatcherNode& node, const millrace::SendAttach& action);
   void CheckEndedForData(const DispatcherNode& node, LinkId stream, const Status& status);
   void CheckDataWait(TrainerNode& trainer);
   /// Whether a trainer of the job may end so: with an error that names the dataset and the file.

@@ -29,7 +29,8 @@ bool Builds(const Worker& worker, std::uint32_t semantics) {
 /// Whether a worker has all datasets of a plan, each with the plan's data.
 bool HasData(const Worker& worker, const PlanFacts& plan) {
   const std::vector<PlanDataset>& datasets = plan.datasets();
-  return std::all_of(datasets.begin(), datasets.end(), [&worker](const PlanDataset& dataset) {
+  const auto end = IsMutant(Mutant::kFirstDatasetOnly) ? datasets.begin() + 1 : datasets.end();
+  return std::all_of(datasets.begin(), end, [&worker](const PlanDataset& dataset) {
     const DataState state = StateOf(worker.report, dataset);
     return state == DataState::kSame ||
            (state != DataState::kAbsent && IsMutant(Mutant::kDataDigestIgnored));

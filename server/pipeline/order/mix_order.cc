@@ -1,7 +1,6 @@
 #include "server/pipeline/order/mix_order.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/core.h>
@@ -46,30 +45,6 @@ Result<std::uint64_t> RowsOfEpoch(const std::vector<PlaceOrder>& branches, const
 }
 
 }  // namespace
-
-MixShares::MixShares(std::span<const std::uint64_t> weights)
-    : weights_(weights.begin(), weights.end()) {
-  std::uint64_t divisor = 0;
-  for (const std::uint64_t weight : weights_) divisor = std::gcd(divisor, weight);
-  for (std::uint64_t& weight : weights_) {
-    weight /= divisor;
-    sum_ += weight;
-  }
-  constexpr std::uint64_t kLeastBlock = 64;
-  block_ = sum_ * ((kLeastBlock + sum_ - 1) / sum_);
-}
-
-std::vector<std::uint64_t> MixShares::Of(std::uint64_t slots) const {
-  std::vector<std::uint64_t> counts;
-  std::uint64_t rest = sum_;
-  for (const std::uint64_t weight : weights_) {
-    const auto others = static_cast<std::uint64_t>(Wide{slots} * (rest - weight) / rest);
-    counts.push_back(slots - others);
-    slots = others;
-    rest -= weight;
-  }
-  return counts;
-}
 
 class MixOrder::Reader final : public OrderReader {
  public:

@@ -6,6 +6,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/protocol_version.h"
+#include "common/epoch/mix_shares.h"
 #include "common/transport/convert/steps.h"
 
 namespace millrace::test {
@@ -13,8 +14,12 @@ namespace {
 
 class FakeFacts final : public PlanFacts {
  public:
-  FakeFacts(std::vector<PlanDataset> datasets, std::string text, StepOptions steps)
-      : datasets_(std::move(datasets)), text_(std::move(text)), steps_(steps) {
+  FakeFacts(std::vector<PlanDataset> datasets, std::vector<v1::Branch> branches, std::string text,
+            StepOptions steps)
+      : datasets_(std::move(datasets)),
+        branches_(std::move(branches)),
+        text_(std::move(text)),
+        steps_(steps) {
     std::vector<Digest128> digests;
     for (const PlanDataset& dataset : datasets_) digests.push_back(dataset.digest);
     fingerprint_ = {JointDigest(digests), Xxh3(text_)};
@@ -35,16 +40,36 @@ class FakeFacts final : public PlanFacts {
     spec.set_max_batch_bytes(2000);
     spec.add_drop_reasons("torn");  // a reason of the dataset's kind alone
     spec.mutable_steps()->set_world_size(world_size);
+    spec.mutable_branches()->Assign(branches_.begin(), branches_.end());
     return spec;
   }
 
  private:
   std::vector<PlanDataset> datasets_;
+  std::vector<v1::Branch> branches_;
   std::string text_;
   StepOptions steps_;
   Fingerprint fingerprint_;
   std::string static_digest_ = std::string(32, '5');
 };
+
+/// The branches of a mix from the text of `branches=`, with the rows of an epoch of `examples`.
+std::vector<v1::Branch> ToBranches(const std::string& text, std::uint64_t examples) {
+  std::vector<v1::Branch> branches;
+  std::vector<std::uint64_t> weights;
+  for (const std::string& part : SplitAt(text, ',')) {
+    const std::vector<std::string> fields = SplitAt(part, ':');
+    v1::Branch& branch = branches.emplace_back();
+    branch.set_name(fields.at(0));
+    branch.set_dataset(fields.at(1));
+    branch.set_weight(std::stoull(fields.at(2)));
+    branch.set_examples(std::stoull(fields.at(3)));
+    weights.push_back(branch.weight());
+  }
+  const std::vector<std::uint64_t> rows = MixShares(weights).Of(examples);
+  for (std::size_t i = 0; i < rows.size(); ++i) branches[i].set_rows_per_epoch(rows[i]);
+  return branches;
+}
 
 }  // namespace
 
@@ -59,10 +84,10 @@ Digest128 JointDigest(const std::vector<Digest128>& digests) {
   return Xxh3(joined);
 }
 
-std::vector<std::string> SplitAtCommas(const std::string& text) {
+std::vector<std::string> SplitAt(const std::string& text, char separator) {
   std::vector<std::string> parts{""};
   for (const char c : text) {
-    if (c == ',') {
+    if (c == separator) {
       parts.emplace_back();
     } else {
       parts.back() += c;
@@ -94,12 +119,15 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(
   }
   std::vector<PlanDataset> datasets;
   for (const std::string& id :
-       SplitAtCommas(options.contains("dataset") ? options["dataset"] : "stdlib")) {
+       SplitAt(options.contains("dataset") ? options["dataset"] : "stdlib", ',')) {
     const auto found = contents.find(id);
     datasets.push_back({id, Xxh3(found == contents.end() ? id : found->second)});
   }
   return std::shared_ptr<const PlanFacts>(std::make_shared<FakeFacts>(
-      std::move(datasets), canonical,
+      std::move(datasets),
+      options.contains("branches") ? ToBranches(options["branches"], number("examples"))
+                                   : std::vector<v1::Branch>(),
+      canonical,
       StepOptions{.examples = number("examples"),
                   .size = number("size"),
                   .global_size = number("global_size"),

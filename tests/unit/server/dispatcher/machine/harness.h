@@ -20,9 +20,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// Makes the facts of a pipeline whose text has `key=value` lines: examples, size or global_size,
-/// keep, dataset (`dataset=a,b`: both). InvalidArgument if there is a line `error=…`, Unavailable
-/// if there is `later=…`. `contents` stands for the data of datasets, by id; without it, the id
-/// does.
+/// keep, dataset (`dataset=a,b`: both), branches (`branches=x:a:7:49,…`: branch x over dataset a
+/// has weight 7 and 49 examples). InvalidArgument if there is a line `error=…`, Unavailable if
+/// there is `later=…`. `contents` stands for the data of datasets, by id; without it, the id does.
 Result<std::shared_ptr<const PlanFacts>> CompileFake(
     const v1::PipelineText& pipeline, const std::map<std::string, std::string>& contents = {});
 
@@ -35,8 +35,8 @@ std::string DatasetDigest(const std::string& contents = "stdlib");
 /// The digest that stands for several datasets in a fingerprint; of one, its own.
 Digest128 JointDigest(const std::vector<Digest128>& digests);
 
-/// The parts of a text between commas.
-std::vector<std::string> SplitAtCommas(const std::string& text);
+/// The parts of a text between separators.
+std::vector<std::string> SplitAt(const std::string& text, char separator);
 
 struct HelloOptions {
   std::string job = "x";
