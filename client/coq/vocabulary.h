@@ -36,7 +36,8 @@ class CoqVocabulary {
   const TextColumn& edge_label_names() const { return *edge_label_names_; }  // of the base labels
   const std::vector<TacticEntry>& tactics() const { return tactics_; }
   const TextColumn& files() const { return *files_; }  // files of the dataset, in order
-  /// How many labels each file has. They are consecutive, and come after the classes.
+  /// How many labels come with each file. They are consecutive, and come after the classes. In
+  /// joint tables, labels that an earlier file has too come with that file.
   std::span<const std::uint64_t> labels_of_file() const { return labels_of_file_; }
   /// Node labels below this are classes of nodes, all others definitions.
   std::uint64_t classes() const { return classes_; }
@@ -48,8 +49,8 @@ class CoqVocabulary {
   /// that is not less than contexts().
   Result<std::vector<std::uint32_t>> Context(std::uint64_t id) const;
 
-  /// The node labels of the definitions on the spines of all files, file by file. Empty if the plan
-  /// has no contexts.
+  /// The node labels of the definitions on the spines of all files, file by file; in joint tables
+  /// some of them several times. Empty if the plan has no contexts.
   std::vector<std::uint32_t> SpineLabels() const;
 
  private:

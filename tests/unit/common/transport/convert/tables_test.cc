@@ -76,6 +76,23 @@ TEST_CASE("a table is written as protobuf serializes it", "[tables]") {
   for (std::size_t i = 0; i < 3; ++i) CHECK(texts[i] == x[i]);
 }
 
+TEST_CASE("one table is read as it is read among others", "[tables]") {
+  v1::Static whole = CoqStatic();
+  const NamedTables tables = *Decode(whole);
+  for (int i = 0; i < whole.tables_size(); ++i) {
+    const auto table = DecodeTable(whole.tables(i).SerializeAsString());
+    REQUIRE(table.ok());
+    CHECK(table->spec == tables.all()[static_cast<std::size_t>(i)].spec);
+  }
+  v1::Table& labels = *whole.mutable_tables(0);
+  labels.set_rows(labels.rows() + 1);
+  CHECK_THAT(DecodeTable(labels.SerializeAsString()).status().message(),
+             Contains("table '" + labels.name() + "': column 'name': it has"));
+  labels.set_name("A name");
+  CHECK_THAT(DecodeTable(labels.SerializeAsString()).status().message(), Contains("are no name"));
+  CHECK_THAT(DecodeTable("\xff").status().message(), Contains("1 bytes that are no table"));
+}
+
 TEST_CASE("a table without rows has columns without values", "[tables]") {
   v1::Static empty;
   test::AddTexts(test::AddTable(empty, "t"), "x", {});
