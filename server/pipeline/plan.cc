@@ -13,13 +13,13 @@
 #include "server/dataset/source.h"
 #include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/graph/tensor_plan.h"
 #include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/selections.h"
 #include "server/pipeline/plan_outline.h"
 #include "server/pipeline/stage_clock.h"
 #include "server/pipeline/static_data.h"
-#include "server/pipeline/graph/tensor_plan.h"
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
@@ -97,9 +97,8 @@ class PlanScratch final : public BatchScratch {
 class CompiledPlan final : public Plan {
  public:
   CompiledPlan(const PlanParts& parts, Fingerprint fingerprint, Fingerprint order_fingerprint,
-               std::shared_ptr<const Source> source, Selections selections,
-               PlannedOrder order, std::shared_ptr<const TensorPlan> computed,
-               std::shared_ptr<BufferMemory> memory)
+               std::shared_ptr<const Source> source, Selections selections, PlannedOrder order,
+               std::shared_ptr<const TensorPlan> computed, std::shared_ptr<BufferMemory> memory)
       : source_(std::move(source)),
         selections_(std::move(selections)),
         counts_(CountsOf(selections_, order)),
@@ -107,8 +106,7 @@ class CompiledPlan final : public Plan {
         excluded_(ExcludedOf(parts, *source_)),
         computed_(std::move(computed)),
         outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), DatasetsOf(*source_)},
-                 *source_, computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order),
-                 order_),
+                 *source_, computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order), order_),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
   const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }

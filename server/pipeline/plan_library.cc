@@ -242,9 +242,9 @@ Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
 }
 
 Result<std::shared_ptr<const Source>> PlanLibrary::SourceOf(const Drawn& drawn) const {
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Source> source,
-                            drawn.kind->sources().Make(drawn.parts->Get<SourcePart>().name,
-                                                       drawn.dataset, *drawn.parts));
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Source> source,
+      drawn.kind->sources().Make(drawn.parts->Get<SourcePart>().name, drawn.dataset, *drawn.parts));
   return AddColumns(*drawn.entry, *drawn.parts, std::move(source));
 }
 

@@ -27,17 +27,38 @@ test::TestDataset Numbers(const std::string& order) {
       .pipeline = "millrace: 1\ndataset: data\nsource: numbers\n" + order};
 }
 
-const std::vector<std::string> kOrders = {
-    "shuffle: {block: 10, window: 4}\nbatch: {size: 8, remainder: keep}\n",
-    "shuffle: {seed: 2}\nbatch: {bucket: {by: value, count: 5, budget: 600}, remainder: keep}\n",
-    "shuffle: {seed: 2}\nbatch: {bucket: {by: value, bounds: [40, 100], size: 6, together: 4}}\n",
-    "shuffle: {seed: 2}\nbatch: {size: 8, remainder: keep}\nbalance: {by: value, group: 9}\n",
-};
+/// A mix of the even and the odd ones of 600 numbers.
+test::TestDataset MixOfNumbers() {
+  test::TestDataset dataset = Numbers("");
+  dataset.pipeline =
+      "millrace: 1\nbranches:\n"
+      "  odd: {dataset: data, source: numbers, parity: {odd: true}, shuffle: {seed: 2}}\n"
+      "  even: {dataset: data, source: numbers, parity: {odd: false}}\n"
+      "mix: {weights: {odd: 3, even: 1}, seed: 4, epoch: {of: odd}}\n"
+      "batch: {size: 8, remainder: keep}\n";
+  return dataset;
+}
+
+std::vector<test::TestDataset> Orders() {
+  std::vector<test::TestDataset> orders = {MixOfNumbers()};
+  for (const char* order : {
+           "shuffle: {block: 10, window: 4}\nbatch: {size: 8, remainder: keep}\n",
+           "shuffle: {seed: 2}\nbatch: {bucket: {by: value, count: 5, budget: 600}, remainder: "
+           "keep}\n",
+           "shuffle: {seed: 2}\nbatch: {bucket: {by: value, bounds: [40, 100], size: 6, together: "
+           "4}}\n",
+           "shuffle: {seed: 2}\nbatch: {size: 8, remainder: keep}\nbalance: {by: value, group: "
+           "9}\n",
+       }) {
+    orders.push_back(Numbers(order));
+  }
+  return orders;
+}
 
 TEST_CASE("an epoch of every form of order outlives a worker", "[cluster][order]") {
-  for (const std::string& order : kOrders) {
-    CAPTURE(order);
-    TestCluster cluster(Numbers(order));
+  for (const test::TestDataset& order : Orders()) {
+    CAPTURE(order.pipeline);
+    TestCluster cluster(order);
     test::CheckOutlivesWorker(cluster, "numbers");
   }
 }
@@ -46,9 +67,9 @@ TEST_CASE(
     "ranks of every form of order get the batches of the plan, and a cursor goes on with "
     "another world size",
     "[cluster][order]") {
-  for (const std::string& order : kOrders) {
-    CAPTURE(order);
-    TestCluster cluster(Numbers(order));
+  for (const test::TestDataset& order : Orders()) {
+    CAPTURE(order.pipeline);
+    TestCluster cluster(order);
     cluster.AddWorker("one");
     std::vector<BatchRecord> read;
     std::string cursor;

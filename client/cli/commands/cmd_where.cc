@@ -135,10 +135,9 @@ Status RunWhere(const WhereOptions& options) {
       MILLRACE_RETURN_IF_ERROR(PrintPlace(*plan, steps, begin, id, place, *scratch));
     }
     if (!found.places.empty()) continue;
-    MILLRACE_RETURN_IF_ERROR(
-        PrintLine(fmt::format("{:>8} not: {} leaves it out", begin.epoch,
-                              plan->planned_order().branches.empty() ? "`remainder: drop`"
-                                                                     : "the mix of this epoch")));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
+        "{:>8} not: {} leaves it out", begin.epoch,
+        plan->planned_order().branches.empty() ? "`remainder: drop`" : "the mix of this epoch")));
   }
   return OkStatus();
 }

@@ -77,10 +77,10 @@ std::string DescribeBranches(const Plan& plan) {
   for (std::size_t i = 0; i < branches.size(); ++i) {
     const BranchFacts& facts = branches[i];
     const SourceBranch& branch = plan.source()->branches()[i];
-    text += fmt::format(
-        "  {:<16} {:<16} {:>8} {:>12} {:>12} {:>12} {:>8.3f}\n", facts.name, branch.dataset,
-        facts.weight, branch.source->examples(), facts.examples, facts.rows,
-        static_cast<double>(facts.rows) / static_cast<double>(facts.examples));
+    text += fmt::format("  {:<16} {:<16} {:>8} {:>12} {:>12} {:>12} {:>8.3f}\n", facts.name,
+                        branch.dataset, facts.weight, branch.source->examples(), facts.examples,
+                        facts.rows,
+                        static_cast<double>(facts.rows) / static_cast<double>(facts.examples));
   }
   return text;
 }

@@ -188,9 +188,8 @@ std::vector<ExampleId> SampleOf(const Plan& plan, std::uint64_t wanted) {
 }
 
 std::string DescribePipeline(const Pipeline& pipeline) {
-  std::string text =
-      fmt::format("dataset{}       {}\n", pipeline.branches().empty() ? " " : "s",
-                  fmt::join(pipeline.datasets(), ", "));
+  std::string text = fmt::format("dataset{}       {}\n", pipeline.branches().empty() ? " " : "s",
+                                 fmt::join(pipeline.datasets(), ", "));
   text += fmt::format("digest         {}\n", pipeline.digest().ToHex());
   text += fmt::format("order digest   {}\n", pipeline.order_digest().ToHex());
   for (const PipelineBranch& branch : pipeline.branches()) {

@@ -76,8 +76,8 @@ Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::
   const Source& source = *plan.source();
   const auto check = [&](std::string_view what, std::uint64_t examples) {
     if (example < examples) return OkStatus();
-    return OutOfRange(fmt::format("--example {}: {} has {} examples, from 0 on", example, what,
-                                  examples));
+    return OutOfRange(
+        fmt::format("--example {}: {} has {} examples, from 0 on", example, what, examples));
   };
   if (branch.empty()) {
     MILLRACE_RETURN_IF_ERROR(check("the pipeline's source", source.examples()));
@@ -94,8 +94,7 @@ Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::
     return InvalidArgument(
         fmt::format("--branch {}: expected none, because the pipeline has no branches", branch));
   }
-  return NotFound(
-      fmt::format("--branch {}: expected one of {}", branch, fmt::join(known, ", ")));
+  return NotFound(fmt::format("--branch {}: expected one of {}", branch, fmt::join(known, ", ")));
 }
 
 void AddBranch(CLI::App* command, std::string& branch) {

@@ -59,6 +59,18 @@ class GraphPad(typing.NamedTuple):
 GRAPH_MASKS = ("edge_mask", "graph_mask", "node_mask")
 
 
+class Branch(typing.NamedTuple):
+    """A branch of a pipeline that mixes several sources."""
+
+    name: str
+    dataset: str  # id
+    weight: int  # its share of an epoch is weight / sum of all weights
+    examples: int  # that it selects, so that one pass has them
+    rows_per_epoch: int  # examples of an epoch that are its own
+    first_example: int  # the number in the mix of its source's first example
+    source_examples: int
+
+
 class EdgeGroup(typing.NamedTuple):
     """Paths of the tensors that hold one kind of edges."""
 
@@ -74,7 +86,7 @@ class Spec:
     """The facts that hold for every batch of a session."""
 
     tensors: tuple
-    source: str  # as in `source:` of the pipeline
+    source: str  # as in `source:` of the pipeline; mix, if branches draw from different ones
     unit: str  # what steps and positions count: example, or batch (`batch.bucket`, `balance`)
     units_per_epoch: int
     stride: int  # units of one step over all ranks
@@ -94,6 +106,7 @@ class Spec:
     fingerprint: str
     order_fingerprint: str  # the one that cursors hold
     start: tuple  # (epoch, units before the first batch)
+    branches: tuple = ()  # of Branch, as batch["branch"] counts them; none without `branches`
     graph_pad: GraphPad | None = None  # None: batches have as many nodes and edges as they have
 
     def __getitem__(self, path):
@@ -154,5 +167,6 @@ def from_dict(values):
     tensors = tuple(TensorSpec(**tensor) for tensor in values["tensors"])
     tables = {table["name"]: TableSpec(**table) for table in values["tables"]}
     pad = values["graph_pad"]
-    return Spec(**{**values, "tensors": tensors, "tables": tables,
+    branches = tuple(Branch(**branch) for branch in values["branches"])
+    return Spec(**{**values, "tensors": tensors, "tables": tables, "branches": branches,
                    "graph_pad": GraphPad(**pad) if pad else None})

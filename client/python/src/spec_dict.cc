@@ -65,6 +65,19 @@ nb::dict SpecDict(const BatchSpec& spec) {
   dict["tensors"] = tensors;
   dict["graph_pad"] = GraphPadDict(spec.graph_pad);
   dict["source"] = spec.source;
+  nb::list branches;
+  for (const BranchSpec& branch : spec.branches) {
+    nb::dict one;
+    one["name"] = branch.name;
+    one["dataset"] = branch.dataset;
+    one["weight"] = branch.weight;
+    one["examples"] = branch.examples;
+    one["rows_per_epoch"] = branch.rows_per_epoch;
+    one["first_example"] = branch.first_example;
+    one["source_examples"] = branch.source_examples;
+    branches.append(one);
+  }
+  dict["branches"] = branches;
   const std::uint64_t units =
       spec.steps.size != 0 ? spec.steps.size : spec.steps.global_size / spec.steps.world_size;
   const bool whole_batches = spec.steps.unit_rows > 0;

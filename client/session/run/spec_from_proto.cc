@@ -56,6 +56,11 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
   }
   spec.drop_reasons = DropReasonsOf(from);
   spec.source = from.source();
+  for (const v1::Branch& branch : from.branches()) {
+    spec.branches.push_back({branch.name(), branch.dataset(), branch.weight(), branch.examples(),
+                             branch.rows_per_epoch(), branch.first_example(),
+                             branch.source_examples()});
+  }
   MILLRACE_ASSIGN_OR_RETURN(spec.tables, TablesOf(from));
   spec.steps_per_epoch = from.steps_per_epoch();
   spec.examples_per_epoch = from.examples_per_epoch();

@@ -86,6 +86,12 @@ const std::vector<std::vector<std::string>>& Params::GetStringLists(std::string_
   return std::get<std::vector<std::vector<std::string>>>(ValueOf(values_, name));
 }
 
+const Parameter* StageType::FindParameter(std::string_view wanted) const {
+  const auto found = std::find_if(parameters.begin(), parameters.end(),
+                                  [&](const Parameter& p) { return p.name == wanted; });
+  return found == parameters.end() ? nullptr : &*found;
+}
+
 const StageType* StageTable::Find(std::string_view name) const {
   const auto found = std::find_if(stages_.begin(), stages_.end(),
                                   [&](const StageType& stage) { return stage.name == name; });

@@ -133,6 +133,9 @@ struct StageType {
   /// "bucket."; they are written `batch: {bucket: {by: …}}`, or `batch.bucket.by=…`. The value null
   /// stands for none of them.
   std::vector<std::string> groups = {};
+
+  /// The parameter with this name, or nullptr.
+  const Parameter* FindParameter(std::string_view wanted) const;
 };
 
 /// A stage that goes into a table before the stage named `before`. If the table has a stage of the

@@ -63,9 +63,8 @@ Result<BranchProgram> BranchProgram::Make(std::shared_ptr<const Source> source, 
   }
   if (part.empty()) return program;
   MILLRACE_ASSIGN_OR_RETURN(
-      program.plan_,
-      TensorPlan::Compile(part, program.source_->tensors(), program.source_->expand(),
-                          program.source_->arrays()));
+      program.plan_, TensorPlan::Compile(part, program.source_->tensors(),
+                                         program.source_->expand(), program.source_->arrays()));
   // All definitions run at the worker, so the consumer could only be left with second names.
   if (const auto& consumer = program.plan_->consumer()) {
     for (const TensorDefinition& definition : consumer->text.definitions) {

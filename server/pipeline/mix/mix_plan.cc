@@ -21,8 +21,7 @@ Result<ExpandSpec> MixEdges(const std::vector<SourceBranch>& branches) {
   ExpandSpec mixed = branches.front().source->expand();
   for (const SourceBranch& branch : branches) {
     const ExpandSpec& own = branch.source->expand();
-    if (own.symmetrization != mixed.symmetrization ||
-        own.add_self_edges != mixed.add_self_edges) {
+    if (own.symmetrization != mixed.symmetrization || own.add_self_edges != mixed.add_self_edges) {
       return InvalidArgument(fmt::format(
           "branches: {} has edges with {}, and {} with {}: expected the same in all branches",
           branches.front().name, ShownEdges(mixed), branch.name, ShownEdges(own)));
@@ -136,7 +135,8 @@ Result<MixPlan> MixPlan::Make(const std::vector<SourceBranch>& branches,
   for (std::size_t i = 0; i < branches.size(); ++i) {
     plan.copies.push_back(
         CopyOf(plan.programs[i], plan.tables, i, mixed.tensors, mixed.numbers[i]));
-    MILLRACE_ASSIGN_OR_RETURN(plan.copies[i].reasons, reasons.Add(branches[i].source->drop_reasons()));
+    MILLRACE_ASSIGN_OR_RETURN(plan.copies[i].reasons,
+                              reasons.Add(branches[i].source->drop_reasons()));
   }
   plan.reasons = reasons.names();
   plan.tensors = std::move(mixed.tensors);

@@ -162,8 +162,8 @@ void MixedReader::SortEdges(const Part& part, const BranchCopy& copy) {
   const Rows rows = RowsOf(part, label, *copy.sorted_by);
   labels_.resize(rows.count);
   for (std::size_t e = 0; e < rows.count; ++e) {
-    const auto own = static_cast<std::size_t>(internal::LoadValue(
-        part.values[*copy.sorted_by].data(), label.from_type, rows.first + e));
+    const auto own = static_cast<std::size_t>(
+        internal::LoadValue(part.values[*copy.sorted_by].data(), label.from_type, rows.first + e));
     labels_[e] = label.rows[own];
   }
   edge_order_.resize(rows.count);

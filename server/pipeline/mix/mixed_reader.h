@@ -30,7 +30,7 @@ class MixedReader final : public ExampleReader {
   struct Part {
     std::unique_ptr<BranchBuilder> builder;  // null until it is first needed
     std::vector<ExampleId> ids;
-    std::vector<ConvertLoop> convert;         // for each copied tensor; null: bytes stay
+    std::vector<ConvertLoop> convert;  // for each copied tensor; null: bytes stay
     std::vector<std::span<const std::byte>> values;
     std::vector<std::span<const std::byte>> splits;  // of each copied tensor; empty: rows of batch
     std::vector<DType> split_types;

@@ -31,9 +31,9 @@ class MixedSource final : public Source {
   Digest128 digest() const override { return digest_; }
   std::string_view name() const override {
     const std::string_view first = branches_.front().source->name();
-    const bool same = std::all_of(
-        branches_.begin(), branches_.end(),
-        [&](const SourceBranch& branch) { return branch.source->name() == first; });
+    const bool same =
+        std::all_of(branches_.begin(), branches_.end(),
+                    [&](const SourceBranch& branch) { return branch.source->name() == first; });
     return same ? first : "mix";
   }
   std::uint64_t examples() const override {

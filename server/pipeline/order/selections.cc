@@ -12,8 +12,8 @@ namespace millrace {
 namespace {
 
 Result<std::shared_ptr<const Selection>> SelectFrom(const Source& source, const PlanParts& parts) {
-  MILLRACE_ASSIGN_OR_RETURN(Selection selected, Selection::Make(source, parts.Get<SplitPart>(),
-                                                                parts.Get<FilterPart>()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      Selection selected, Selection::Make(source, parts.Get<SplitPart>(), parts.Get<FilterPart>()));
   return std::make_shared<const Selection>(std::move(selected));
 }
 
@@ -45,9 +45,9 @@ Result<Selections> Selections::Make(std::shared_ptr<const Source> source, const 
 }
 
 std::size_t Selections::BranchOf(ExampleId example) const {
-  const auto after = std::upper_bound(
-      of_.begin(), of_.end(), example.value(),
-      [](std::uint64_t id, const Branch& branch) { return id < branch.first; });
+  const auto after =
+      std::upper_bound(of_.begin(), of_.end(), example.value(),
+                       [](std::uint64_t id, const Branch& branch) { return id < branch.first; });
   return static_cast<std::size_t>(after - of_.begin()) - 1;
 }
 

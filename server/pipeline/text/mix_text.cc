@@ -105,9 +105,9 @@ Status MixText::ApplyKey(TextLayer& layer, const std::string& path, const YamlEn
     return OkStatus();
   }
   if ((key != "seed" && key != "epoch") || !rest.empty()) {
-    return layer.Error(entry.mark, fmt::format("unknown key 'mix.{}'{}; expected one of {}", path,
-                                               Suggestion(key, MixKeys()),
-                                               fmt::join(MixKeys(), ", ")));
+    return layer.Error(entry.mark,
+                       fmt::format("unknown key 'mix.{}'{}; expected one of {}", path,
+                                   Suggestion(key, MixKeys()), fmt::join(MixKeys(), ", ")));
   }
   MILLRACE_RETURN_IF_ERROR(layer.Claim("mix." + key, entry.mark));
   std::optional<WrittenValue>& written = key == "seed" ? seed_ : epoch_;
@@ -196,8 +196,8 @@ Status MixText::FinishEpoch(const std::vector<std::string>& branches, MixPart& p
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const Result<std::uint64_t> rows = ReadNumber("mix.epoch", 1, kMost, *epoch_);
   if (!rows.ok()) {
-    return epoch_->Error(fmt::format("mix.epoch: expected {}, got {}", kEpochForms,
-                                     node.Describe()));
+    return epoch_->Error(
+        fmt::format("mix.epoch: expected {}, got {}", kEpochForms, node.Describe()));
   }
   part.rows = *rows;
   return OkStatus();

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/base/hash.h"
 #include "server/pipeline/text/canonical.h"
 #include "server/pipeline/text/param_value.h"
 
@@ -14,15 +13,7 @@ namespace millrace {
 namespace {
 
 /// Top-level keys that only a later format has.
-constexpr std::array<std::string_view, 5> kReserved = {"map", "cache", "select", "chunk",
-                                                       "repeat"};
-
-bool IsReserved(const StageTable& table, std::string_view stage, std::string_view parameter) {
-  const StageType* type = table.Find(stage);
-  if (type == nullptr)
-    return std::find(kReserved.begin(), kReserved.end(), stage) != kReserved.end();
-  return std::find(type->reserved.begin(), type->reserved.end(), parameter) != type->reserved.end();
-}
+constexpr std::array<std::string_view, 5> kReserved = {"map", "cache", "select", "chunk", "repeat"};
 
 /// The keys of a stage: its groups, and its other parameters.
 std::vector<std::string> KeysOf(const StageType& stage) {
@@ -49,12 +40,6 @@ bool IsGroup(const StageType& stage, std::string_view name) {
   return std::find(stage.groups.begin(), stage.groups.end(), name) != stage.groups.end();
 }
 
-const Parameter* FindParameter(const StageType& stage, std::string_view name) {
-  const auto found = std::find_if(stage.parameters.begin(), stage.parameters.end(),
-                                  [&](const Parameter& p) { return p.name == name; });
-  return found == stage.parameters.end() ? nullptr : &*found;
-}
-
 const YamlEntry* FindEntry(const YamlNode& map, std::string_view key) {
   const auto found = std::find_if(map.entries.begin(), map.entries.end(),
                                   [&](const YamlEntry& entry) { return entry.key == key; });
@@ -68,6 +53,13 @@ std::string Trimmed(std::string_view text) {
 }
 
 }  // namespace
+
+bool PipelineParser::IsReserved(std::string_view stage, std::string_view parameter) const {
+  const StageType* type = table_.Find(stage);
+  if (type == nullptr)
+    return std::find(kReserved.begin(), kReserved.end(), stage) != kReserved.end();
+  return std::find(type->reserved.begin(), type->reserved.end(), parameter) != type->reserved.end();
+}
 
 Result<Pipeline> PipelineParser::Parse() {
   MILLRACE_RETURN_IF_ERROR(ApplyFile());
@@ -201,96 +193,9 @@ Status PipelineParser::ApplyEntry(TextLayer& layer, const YamlEntry& entry, Stat
   return ApplyToChain(layer, entry, state);
 }
 
-Status PipelineParser::ApplyBranches(TextLayer& layer, const YamlEntry& entry,
-                                     State& state) const {
-  const YamlNode& value = *entry.value;
-  if (value.kind == YamlNode::Kind::kNull && !value.scalar.empty()) {
-    MILLRACE_RETURN_IF_ERROR(layer.Claim("branches", entry.mark));
-    state.branches.clear();
-    return OkStatus();
-  }
-  if (value.kind != YamlNode::Kind::kMap || value.entries.empty()) {
-    return layer.Error(value.mark, fmt::format("branches: expected a map from names to what each "
-                                               "branch draws from, or null for none; got {}",
-                                               value.Describe()));
-  }
-  state.branches_origin = layer.At(entry.mark);
-  for (const YamlEntry& branch : value.entries) {
-    MILLRACE_RETURN_IF_ERROR(ApplyBranch(layer, branch.key, branch, state));
-  }
-  return OkStatus();
-}
-
-Status PipelineParser::ApplyBranch(TextLayer& layer, const std::string& path,
-                                   const YamlEntry& entry, State& state) const {
-  const auto [name, key] = SplitKey(path);
-  if (!IsTensorWord(name)) {
-    return layer.Error(entry.mark,
-                       fmt::format("branches: a name is one word of at most {} letters, digits and "
-                                   "_ that begins with no digit, got '{}'",
-                                   kMaxTensorName, ShownName(name)));
-  }
-  const YamlNode& value = *entry.value;
-  std::size_t at = 0;
-  while (at < state.branches.size() && state.branches[at].name != name) ++at;
-  const bool known = at < state.branches.size();
-  if (key.empty() && value.kind == YamlNode::Kind::kNull && !value.scalar.empty()) {
-    MILLRACE_RETURN_IF_ERROR(layer.Claim("branches." + name, entry.mark));
-    if (known) state.branches.erase(state.branches.begin() + static_cast<std::ptrdiff_t>(at));
-    return OkStatus();
-  }
-  if (key.empty() && value.kind != YamlNode::Kind::kMap) {
-    return layer.Error(value.mark, fmt::format("branches.{}: expected a map with the keys of a "
-                                               "branch, or null for no such branch; got {}",
-                                               name, value.Describe()));
-  }
-  if (!known) {
-    if (state.branches.size() == kMaxBranches) {
-      return layer.Error(entry.mark,
-                         fmt::format("branches: expected at most {} branches", kMaxBranches));
-    }
-    state.branches.push_back({NewChain(), name, layer.At(entry.mark)});
-    if (state.branches_origin.empty()) state.branches_origin = layer.At(entry.mark);
-  }
-  Branch& branch = state.branches[at];
-  layer.above = fmt::format("branches.{}.", name);
-  Status status;
-  if (!key.empty()) {
-    status = ApplyToBranch(layer, {key, entry.mark, entry.value}, branch);
-  } else {
-    for (const YamlEntry& one : value.entries) {
-      if (status.ok()) status = ApplyToBranch(layer, one, branch);
-    }
-  }
-  layer.above.clear();
-  return status;
-}
-
-Status PipelineParser::ApplyToBranch(TextLayer& layer, const YamlEntry& entry,
-                                     Branch& branch) const {
-  const std::string first = SplitKey(entry.key).first;
-  const StageType* const stage = table_.Find(first);
-  const bool of_branch = first == "dataset" || first == "tensors" ||
-                         IsReserved(table_, first, "") ||
-                         (stage != nullptr && stage->level == StageLevel::kBranch);
-  if (of_branch) return ApplyToChain(layer, entry, branch);
-  std::vector<std::string> known = {"dataset"};
-  for (const StageType& type : table_.stages()) {
-    if (type.level == StageLevel::kBranch) known.push_back(type.name);
-  }
-  known.emplace_back("tensors");
-  const bool outside = stage != nullptr || TensorsText::Owns(first) || MixText::Owns(first);
-  return layer.Error(entry.mark,
-                     fmt::format("branches.{}: {}; expected one of {}", branch.name,
-                                 outside ? fmt::format("{} stands outside the branches", first)
-                                         : fmt::format("unknown key '{}'{}", entry.key,
-                                                       Suggestion(first, known)),
-                                 fmt::join(known, ", ")));
-}
-
 Status PipelineParser::ApplyToChain(TextLayer& layer, const YamlEntry& entry, Chain& state) const {
   const auto [stage_name, parameter_name] = SplitKey(entry.key);
-  if (IsReserved(table_, stage_name, parameter_name)) {
+  if (IsReserved(stage_name, parameter_name)) {
     return layer.Error(entry.mark, fmt::format("{} is not yet supported", entry.key));
   }
   if (entry.key == "dataset") {
@@ -353,11 +258,11 @@ Status PipelineParser::ApplyStage(TextLayer& layer, const StageType& stage, cons
 Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
                                       std::string_view name, const YamlEntry& entry,
                                       Chain& state) const {
-  if (IsReserved(table_, stage.name, name)) {
+  if (IsReserved(stage.name, name)) {
     return layer.Error(entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
   }
   if (IsGroup(stage, name)) return ApplyGroup(layer, stage, std::string(name), entry, state);
-  const Parameter* parameter = FindParameter(stage, name);
+  const Parameter* parameter = stage.FindParameter(name);
   const bool named = stage.scalar && name == stage.parameters.front().name;
   if (parameter == nullptr || (named && entry.key != stage.name)) {
     if (stage.scalar) return UnknownKey(layer, entry);
@@ -421,7 +326,7 @@ Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, con
                      {stage.name, entry.mark, std::make_shared<YamlNode>(std::move(name))}, state));
   const bool nothing = chosen.value->kind == YamlNode::Kind::kMap && chosen.value->entries.empty();
   if (nothing) return OkStatus();
-  const Parameter* argument = FindParameter(stage, chosen.key);
+  const Parameter* argument = stage.FindParameter(chosen.key);
   if (argument == nullptr || argument == &first) {
     return layer.Error(chosen.value->mark, fmt::format("{}.{}: expected {{}}, got {}", stage.name,
                                                        chosen.key, chosen.value->Describe()));
@@ -448,176 +353,6 @@ Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
   if (stage_state.origin.empty() || !layer.is_file) stage_state.origin = origin;
   stage_state.params[parameter.name] = {std::move(read.value), origin};
   return OkStatus();
-}
-
-Status PipelineParser::CheckRequired(const StageType& stage, const StageState& state,
-                                     const Origin& origin) {
-  for (const Parameter& parameter : stage.parameters) {
-    const bool always = std::holds_alternative<std::monostate>(parameter.default_value);
-    if (!parameter.required || state.params.contains(parameter.name)) continue;
-    if (!always && state.params.empty()) continue;
-    const std::string& place = state.origin.empty() ? origin : state.origin;
-    return InvalidArgument(fmt::format("{}: the key {} is missing; expected {}", place,
-                                       CanonicalKey(stage, parameter),
-                                       DescribeExpected(parameter)));
-  }
-  return OkStatus();
-}
-
-Status PipelineParser::CheckAcross(const StageType& stage, const StageState& state,
-                                   const Params& params, const Origin& origin) {
-  if (!stage.check) return OkStatus();
-  const Status status = stage.check(params);
-  if (status.ok()) return status;
-  std::string_view message = status.message();
-  std::string key = stage.name;
-  Origin place = state.origin.empty() ? origin : state.origin;
-  const auto blamed = state.params.find(std::string(message.substr(0, message.find(": "))));
-  if (blamed != state.params.end()) {
-    place = blamed->second.origin;
-    key += '.';
-    return InvalidArgument(fmt::format("{}: {}{}", place, key, message));
-  }
-  return InvalidArgument(fmt::format("{}: {}: {}", place, key, message));
-}
-
-Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const StageState& state,
-                                                const Origin& origin, const std::string& source,
-                                                std::vector<std::string>& unused) const {
-  MILLRACE_RETURN_IF_ERROR(CheckRequired(stage, state, origin));
-  std::map<std::string, ParamValue> values;
-  for (const Parameter& parameter : stage.parameters) {
-    const auto written = state.params.find(parameter.name);
-    values[parameter.name] =
-        written == state.params.end() ? parameter.DefaultFor(source) : written->second.value;
-  }
-  StageConfig config;
-  if (stage.unused) config.unused = stage.unused(source, Params(values));
-  for (const std::string& name : config.unused) {
-    const Parameter* parameter = FindParameter(stage, name);
-    if (parameter == nullptr) continue;
-    if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
-    values[name] = parameter->DefaultFor(source);
-  }
-  config.type = &stage;
-  config.params = Params(std::move(values), source);
-  MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params, origin));
-  return config;
-}
-
-Status PipelineParser::FinishStages(const Chain& chain, const Origin& origin,
-                                    const std::function<bool(const StageType&)>& has,
-                                    Pipeline& pipeline) const {
-  for (const StageType& stage : table_.stages()) {
-    if (!has(stage)) continue;
-    const auto written = chain.stages.find(stage.name);
-    const StageState& state = written == chain.stages.end() ? StageState() : written->second;
-    if (stage.optional && !state.present) continue;
-    MILLRACE_ASSIGN_OR_RETURN(StageConfig config, FinishStage(stage, state, origin, pipeline.source_,
-                                                              pipeline.unused_keys_));
-    // `name: value` without a value, such as null from an override, is no stage.
-    const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
-    if (stage.optional && nothing) continue;
-    for (const auto& [name, value] : state.params) {
-      pipeline.origins_[CanonicalKey(stage, *FindParameter(stage, name))] = value.origin;
-    }
-    if (stage.name == "source") pipeline.source_ = config.params.GetString("source");
-    if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
-    pipeline.stages_.push_back(std::move(config));
-  }
-  MILLRACE_ASSIGN_OR_RETURN(pipeline.tensors_, chain.tensors.Finish());
-  SetFingerprints(pipeline.stages_);
-  return OkStatus();
-}
-
-Status PipelineParser::CheckOutside() const {
-  const auto refuse = [&](const Origin& origin, std::string_view key, std::string_view why) {
-    return InvalidArgument(fmt::format("{}: {} {}", origin, key, why));
-  };
-  constexpr std::string_view kInside = "stands in the branches of a pipeline that has any";
-  if (!state_.dataset.empty()) return refuse(state_.dataset_origin, "dataset", kInside);
-  for (const StageType& stage : table_.stages()) {
-    const auto written = state_.stages.find(stage.name);
-    if (written == state_.stages.end()) continue;
-    const StageState& state = written->second;
-    if (stage.level == StageLevel::kBranch && (state.present || !state.params.empty())) {
-      return refuse(state.origin, stage.name, kInside);
-    }
-    const std::string& never = stage.not_with_branches;
-    const std::string group = SplitKey(never).second;
-    for (const auto& [name, value] : state.params) {
-      if (never.empty() || !(group.empty() || name.starts_with(group + "."))) continue;
-      return refuse(value.origin, never, "beside branches is not yet supported");
-    }
-  }
-  return OkStatus();
-}
-
-Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
-  std::vector<std::string> names;
-  for (const Branch& branch : state_.branches) {
-    names.push_back(branch.name);
-    if (branch.dataset.empty()) {
-      return InvalidArgument(
-          fmt::format("{}: the key branches.{}.dataset is missing; expected a dataset id",
-                      branch.origin, branch.name));
-    }
-    Chain chain = branch;
-    for (const StageType& stage : table_.stages()) {
-      const auto outside = state_.stages.find(stage.name);
-      if (stage.level != StageLevel::kEveryBranch || outside == state_.stages.end()) continue;
-      chain.stages[stage.name] = outside->second;
-    }
-    Pipeline finished;
-    finished.datasets_ = {branch.dataset};
-    MILLRACE_RETURN_IF_ERROR(FinishStages(
-        chain, branch.origin,
-        [](const StageType& stage) { return stage.level != StageLevel::kMix; }, finished));
-    for (const std::string& key : finished.unused_keys_) {
-      pipeline.unused_keys_.push_back(fmt::format("branches.{}.{}", branch.name, key));
-    }
-    SetDigests(finished);
-    std::vector<std::string>& ids = pipeline.datasets_;
-    if (std::find(ids.begin(), ids.end(), branch.dataset) == ids.end()) {
-      ids.push_back(branch.dataset);
-    }
-    pipeline.branches_.push_back(
-        {branch.name, std::make_shared<const Pipeline>(std::move(finished))});
-  }
-  MILLRACE_ASSIGN_OR_RETURN(pipeline.mix_, state_.mix.Finish(names, state_.branches_origin));
-  return OkStatus();
-}
-
-void PipelineParser::SetDigests(Pipeline& pipeline) {
-  const auto text = [&](CanonicalScope scope) { return CanonicalTextOf(pipeline, scope); };
-  pipeline.canonical_text_ = text(CanonicalScope::kAll);
-  pipeline.digest_ = Xxh3(pipeline.canonical_text_);
-  pipeline.build_digest_ = Xxh3(text(CanonicalScope::kBuild));
-  pipeline.order_digest_ = Xxh3(text(CanonicalScope::kOrder));
-}
-
-Result<Pipeline> PipelineParser::Finish() {
-  const Origin whole = source_.name + ":1:1";
-  Pipeline pipeline;
-  pipeline.variants_ = variants_;
-  if (state_.branches.empty()) {
-    if (state_.dataset.empty()) {
-      return InvalidArgument(
-          fmt::format("{}: the key dataset is missing; expected a dataset id", whole));
-    }
-    MILLRACE_RETURN_IF_ERROR(state_.mix.CheckAbsent());
-    pipeline.datasets_ = {state_.dataset};
-    MILLRACE_RETURN_IF_ERROR(
-        FinishStages(state_, whole, [](const StageType&) { return true; }, pipeline));
-  } else {
-    MILLRACE_RETURN_IF_ERROR(CheckOutside());
-    MILLRACE_RETURN_IF_ERROR(FinishBranches(pipeline));
-    MILLRACE_RETURN_IF_ERROR(FinishStages(
-        state_, whole, [](const StageType& stage) { return stage.level == StageLevel::kMix; },
-        pipeline));
-  }
-  SetDigests(pipeline);
-  return pipeline;
 }
 
 }  // namespace millrace

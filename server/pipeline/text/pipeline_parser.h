@@ -71,6 +71,8 @@ class PipelineParser {
   Chain NewChain() const { return {"", {}, {}, TensorsText(operations_, source_.yaml)}; }
   State NewState() const { return {NewChain(), {}, {}, {}}; }
 
+  /// Whether only a later format has a key.
+  bool IsReserved(std::string_view stage, std::string_view parameter) const;
   Status CheckFormat(const TextLayer& file, const YamlNode& root) const;
   Status ApplyFile();
   Status ApplyVariants(const YamlEntry& variants, State& state);

@@ -30,8 +30,7 @@ class MixedNumbers {
  public:
   MixedNumbers() : library_(Options(), MakeNullLogger()) {}
 
-  Result<std::shared_ptr<const Plan>> Compile(const std::string& more,
-                                              const std::string& in_m = "",
+  Result<std::shared_ptr<const Plan>> Compile(const std::string& more, const std::string& in_m = "",
                                               const std::string& in_n = "") {
     PipelineSource text;
     text.yaml = "millrace: 1\nbranches:\n  n: {dataset: n, source: numbers, shuffle: {seed: 3}" +
@@ -133,9 +132,8 @@ TEST_CASE("an epoch of a mix has every example of one branch, and passes over th
   }
   // Passes go on from epoch to epoch, so no example comes twice more often than another.
   REQUIRE(times.size() == 30);
-  const auto [least, most] =
-      std::minmax_element(times.begin(), times.end(),
-                          [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto [least, most] = std::minmax_element(
+      times.begin(), times.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   CHECK(most->second - least->second <= 1);
 }
 
@@ -193,8 +191,9 @@ TEST_CASE("each branch selects and excludes by itself", "[plan][mix]") {
   CHECK((*batch)->info().example_ids == std::vector<ExampleId>{ExampleId(3), ExampleId(104)});
   REQUIRE((*batch)->info().dropped.size() == 1);
   CHECK((*batch)->info().dropped[0] == DroppedExample{ExampleId(103), DropReason::kExcluded});
-  CHECK(numbers.ErrorOf("mix: {weights: {n: 1, m: 1}, epoch: 9}\nbatch: {size: 5}\n",
-                        "filter: {where: \"value < 0\"}, ")
+  CHECK(numbers
+            .ErrorOf("mix: {weights: {n: 1, m: 1}, epoch: 9}\nbatch: {size: 5}\n",
+                     "filter: {where: \"value < 0\"}, ")
             .find("branches.m: no example is selected, of 30") != std::string::npos);
 }
 
@@ -227,9 +226,9 @@ TEST_CASE("branches may come to the same tensors by other ways, and types are wi
         "branches; define it in branches.n.tensors, or name in output what is wanted");
   CHECK(numbers.ErrorOf(mix + twice, "tensors: {x: {stack: [value, value]}}, ", of_n)
             .find("the tensor x is int16[batch] in n, and ") != std::string::npos);
-  CHECK(numbers.ErrorOf(mix + twice, "tensors: {x: {cast: value, dtype: int8, at: consumer}}, ",
-                        of_n)
-            .find("a tensor of a branch is made at the worker") != std::string::npos);
+  CHECK(
+      numbers.ErrorOf(mix + twice, "tensors: {x: {cast: value, dtype: int8, at: consumer}}, ", of_n)
+          .find("a tensor of a branch is made at the worker") != std::string::npos);
 }
 
 /// The texts of a column that the static data of a plan has.

@@ -69,9 +69,9 @@ TEST_CASE("equal mixes have equal digests, and the order of branches counts", "[
     CHECK(changed.order_digest() != pipeline.order_digest());
   }
   // These leave every example in its place.
-  for (const char* change :
-       {"tables=joint", "branches.a.exclude.examples=[3]", "branches.a.tensors.t={cast: tactic, "
-                                                           "dtype: float32}"}) {
+  for (const char* change : {"tables=joint", "branches.a.exclude.examples=[3]",
+                             "branches.a.tensors.t={cast: tactic, "
+                             "dtype: float32}"}) {
     CAPTURE(change);
     const Pipeline changed = MustParse(TwoBranches(), "", {change});
     CHECK(changed.digest() != pipeline.digest());
@@ -101,11 +101,10 @@ TEST_CASE("variants and overrides change, add and remove branches", "[pipeline][
   CHECK(MustParse(yaml, "more").datasets() == std::vector<std::string>{"x", "y", "z"});
   CHECK(MustParse(yaml, "less").branches().size() == 1);
   const Pipeline other = MustParse(yaml, "other");
-  CHECK(other.branches()[1].pipeline->canonical_text().find("split.take=[1]") !=
-        std::string::npos);
+  CHECK(other.branches()[1].pipeline->canonical_text().find("split.take=[1]") != std::string::npos);
   CHECK(other.mix().shortest);
-  const Pipeline none = MustParse(TwoBranches(), "", {"branches=null", "mix=null", "dataset=d",
-                                                      "source=definitions"});
+  const Pipeline none = MustParse(TwoBranches(), "",
+                                  {"branches=null", "mix=null", "dataset=d", "source=definitions"});
   CHECK(none.digest() == MustParse("millrace: 1\ndataset: d\nsource: definitions\nbatch: {size: "
                                    "8}\n")
                              .digest());
@@ -138,8 +137,9 @@ TEST_CASE("what does not belong beside branches, or into one, is refused", "[pip
             .starts_with("p.yaml:2:12: the key source is missing"));
   CHECK(ErrorOf("millrace: 1\nbranches: {2a: {}}\n")
             .starts_with("p.yaml:2:12: branches: a name is one word"));
-  CHECK(ErrorOf("millrace: 1\nbranches: [a]\n").starts_with("p.yaml:2:11: branches: expected a "
-                                                           "map from names"));
+  CHECK(ErrorOf("millrace: 1\nbranches: [a]\n")
+            .starts_with("p.yaml:2:11: branches: expected a "
+                         "map from names"));
   CHECK(ErrorOf("millrace: 1\nbranches: {a: b}\n")
             .starts_with("p.yaml:2:15: branches.a: expected a map with the keys of a branch"));
   CHECK(ErrorOf(Minimal("mix: {epoch: 3}\n")) ==
