@@ -185,6 +185,13 @@ const std::vector<MetricSpec>& MetricTable() {
        false,
        {"job"},
        "workers that would keep the job from waiting, at most twice the present ones"},
+      {kBranchPasses,
+       "millrace_branch_passes",
+       kGauge,
+       true,
+       false,
+       {"job", "branch"},
+       "how often a job has read a branch of its mix since epoch 0, as in millrace status"},
   };
   return table;
 }

@@ -44,6 +44,7 @@ enum class Metric : std::size_t {
   kExamplesDropped,
   kLastProgress,
   kDesiredWorkers,
+  kBranchPasses,
 };
 
 enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram };

@@ -52,6 +52,18 @@ std::string LeftOutTable(const v1::ServiceStatus& status) {
   return files.size() == 0 ? "" : Section("files left out", files);
 }
 
+/// The branches of jobs' mixes. Empty if no job has a mix.
+std::string BranchesTable(const v1::ServiceStatus& status) {
+  TextTable branches({"JOB", "BRANCH", "DATASET", "EXAMPLES", "PASSES"});
+  for (const v1::JobStatus& job : status.jobs()) {
+    for (const v1::BranchStatus& branch : job.branches()) {
+      branches.Add({job.name(), branch.name(), branch.dataset(),
+                    fmt::format("{}", branch.examples()), fmt::format("{:.3f}", branch.passes())});
+    }
+  }
+  return branches.size() == 0 ? "" : Section("branches", branches);
+}
+
 std::string WaitText(const v1::Wait& wait) {
   const WaitCause cause = FromProto(wait.cause());
   if (cause == WaitCause::kNone) return "-";
@@ -125,7 +137,7 @@ std::string JobsTable(const v1::ServiceStatus& status) {
                fmt::format("{:.1f}", job.bytes_per_second() / 1e6), Dropped(job),
                Short(job.fingerprint()), !job.error().empty() ? job.error() : job.why()});
   }
-  return Section("jobs", table);
+  return Section("jobs", table) + BranchesTable(status);
 }
 
 std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status) {

@@ -90,6 +90,23 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
   return list;
 }
 
+/// The branches of the mixes of jobs that have not ended.
+List BranchList(const v1::ServiceStatus& now) {
+  TextTable table({"BRANCH", "JOB", "DATASET", "EXAMPLES", "PASSES"});
+  List list;
+  list.wanted = false;
+  for (const v1::JobStatus& job : now.jobs()) {
+    if (job.state() == "ended") continue;
+    for (const v1::BranchStatus& branch : job.branches()) {
+      table.Add({Printable(branch.name()), Printable(job.name()), Printable(branch.dataset()),
+                 fmt::format("{}", branch.examples()), fmt::format("{:.3f}", branch.passes())});
+      list.alarms.push_back(false);
+    }
+  }
+  list.lines = table.Lines();
+  return list;
+}
+
 List WorkerList(const std::vector<WorkerRow>& rows) {
   TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "SHARED", "MB/S", "QUEUE", "MEMORY MB",
                    "BLOCKED", "WAITED FOR BY", "BUILD (S/S)", "WHY"});
@@ -274,8 +291,12 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
         {"the store fails, no job can begin: " + Printable(now.store_error()), Style::kAlarm});
   }
 
-  std::vector<List> lists = {JobList(consumers, now), DatasetList(now), WorkerList(workers),
-                             ConsumerList(consumers, names), WaitList(consumers, names)};
+  std::vector<List> lists = {JobList(consumers, now),
+                             BranchList(now),
+                             DatasetList(now),
+                             WorkerList(workers),
+                             ConsumerList(consumers, names),
+                             WaitList(consumers, names)};
   std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });
   std::size_t room = 0;
   for (const List& list : lists) room += list.rows();

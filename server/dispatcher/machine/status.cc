@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "common/transport/convert/drop_reasons.h"
+#include "server/dispatcher/machine/branch_progress.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -69,6 +70,7 @@ void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
   out.set_progress(whole == 0 ? 0 : 1 - static_cast<double>(left) / static_cast<double>(whole));
   const double rate = RatesOf(session).batches;
   out.set_eta_seconds(rate > 0 ? static_cast<double>(left) / rate : 0);
+  AddBranches(session.plan->spec, next, out);
 }
 
 /// Adds a job that has sessions. If any are live, only these count. `record` may be null.

@@ -62,6 +62,11 @@ void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherO
     prefetched += static_cast<double>(consumer.buffered_bytes());
   }
   metrics.Add(Metric::kPrefetchBytes, {}, prefetched);
+  for (const v1::JobStatus& job : status.jobs()) {
+    for (const v1::BranchStatus& branch : job.branches()) {
+      metrics.Add(Metric::kBranchPasses, {job.name(), branch.name()}, branch.passes());
+    }
+  }
 
   tally.AddTo(metrics, now, unix_seconds);
 

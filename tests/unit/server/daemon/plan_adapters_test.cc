@@ -91,6 +91,23 @@ TEST_CASE("whether a plan can be compiled is asked of its dataset", "[adapters]"
   CHECK(provider->CanCompile(spec));  // the error comes only when the plan is compiled
 }
 
+TEST_CASE("a plan waits until all datasets that it is said to need are open", "[adapters]") {
+  const Library first;
+  PlanLibraryOptions options;
+  options.kinds = ProductKinds();
+  options.datasets["d"].dir = options.datasets["e"].dir = first.dir.path();
+  options.cache_dir = first.dir.path();
+  options.open_ahead = true;
+  const auto library = std::make_shared<PlanLibrary>(options, MakeNullLogger());
+  const auto provider = MakePlanProvider(library);
+  v1::PlanSpec spec;
+  for (const char* dataset : {"d", "e"}) spec.add_datasets(dataset);
+  REQUIRE(library->Open("d").ok());
+  CHECK_FALSE(provider->CanCompile(spec));
+  REQUIRE(library->Open("e").ok());
+  CHECK(provider->CanCompile(spec));
+}
+
 TEST_CASE("a dispatcher's facts are those of the plan, kept alive or not", "[adapters]") {
   const Library of;
   const auto plan = of.library->Compile(PipelineSource{.yaml = kPipeline}).value();

@@ -76,6 +76,23 @@ TEST_CASE("status names what was dropped as the dispatcher does, or by its numbe
   CHECK_THAT(JobsTable(status), Contains("3 too_large, 3 too_old, 3 reason 18"));
 }
 
+TEST_CASE("status shows how far each branch of a mix is read, and no table without mixes",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_name("both");
+  CHECK_THAT(StatusTable(status), !Contains("branches"));
+  v1::BranchStatus& branch = *job.add_branches();
+  branch.set_name("words");
+  branch.set_dataset("text");
+  branch.set_examples(4900);
+  branch.set_passes(5.25);
+  for (const std::string& table : {StatusTable(status), JobsTable(status)}) {
+    CHECK_THAT(table, Contains("branches\n  JOB   BRANCH  DATASET  EXAMPLES  PASSES\n"
+                               "  both  words   text     4900      5.250\n"));
+  }
+}
+
 TEST_CASE("the details of a status are what consumers grant and which workers they avoid",
           "[status_table]") {
   v1::ServiceStatus status;

@@ -345,6 +345,28 @@ TEST_CASE("a history keeps what a rate needs, and begins anew with the dispatche
   CHECK(history.now().term() == 8);
 }
 
+TEST_CASE("the frame lists the branches of mixes of jobs that have not ended", "[top]") {
+  v1::ServiceStatus now = At(10);
+  const auto shown = [&now](const std::string& text) {
+    const std::vector<TopLine> frame = TopFrame(nullptr, now, {});
+    return std::any_of(frame.begin(), frame.end(), [&](const TopLine& line) {
+      return line.text.find(text) != std::string::npos;
+    });
+  };
+  v1::JobStatus& job = *now.add_jobs();
+  job.set_name("both");
+  CHECK_FALSE(shown("BRANCH"));
+  v1::BranchStatus& branch = *job.add_branches();
+  branch.set_name("words");
+  branch.set_dataset("text");
+  branch.set_examples(4900);
+  branch.set_passes(5.25);
+  CHECK(shown("BRANCH  JOB   DATASET  EXAMPLES  PASSES"));
+  CHECK(shown("words   both  text     4900      5.250"));
+  job.set_state("ended");
+  CHECK_FALSE(shown("words"));
+}
+
 TEST_CASE("the frame lists datasets with kind and state, and marks those with errors", "[top]") {
   v1::ServiceStatus now = At(10);
   v1::DatasetState& graph = (*now.mutable_datasets())["g"];

@@ -241,6 +241,23 @@ TEST_CASE("operations have their names, and the rows of the batches that they ar
   CHECK(Number(Args(events.at("tensors: expr")), "step") == 2);
 }
 
+TEST_CASE("spans name all datasets of a mix, and each of their kinds once", "[trace]") {
+  TraceRecording recording;
+  v1::TraceChunk begin = Begin();
+  for (const char* dataset : {"papers", "molecules", "old"}) {
+    begin.mutable_sessions(0)->add_datasets(dataset);
+  }
+  for (const char* kind : {"graph", "graph", ""}) begin.mutable_sessions(0)->add_kinds(kind);
+  recording.Add(begin);
+  v1::TraceChunk dispatcher = Chunk(v1::TRACE_DISPATCHER, 0, "d");
+  AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);
+  recording.Add(dispatcher);
+  const auto events = Events(Json(recording), "X");
+  REQUIRE(events.size() == 1);
+  CHECK(Text(Args(events[0]), "dataset") == "papers, molecules, old");
+  CHECK(Text(Args(events[0]), "kind") == "graph");
+}
+
 TEST_CASE("spans name the dataset of their job, and its kind", "[trace]") {
   TraceRecording recording;
   v1::TraceChunk begin = Begin();

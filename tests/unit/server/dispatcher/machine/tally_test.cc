@@ -67,6 +67,18 @@ TEST_CASE("dropped examples count by the names of the plan, and those without a 
   CHECK(c.Value(Metric::kExamplesDropped, {"excluded"}) == 0);
 }
 
+TEST_CASE("each branch of a job's mix has its passes, and a job without one has none",
+          "[metrics]") {
+  Counted c;
+  c.harness.Attach(HelloOptions{.job = "plain", .nonce = 'a'});
+  CHECK(c.Metrics().values(Metric::kBranchPasses).empty());
+  const std::string mix =
+      "examples=140\nsize=5\nbranches=words:stdlib:7:49,programs:stdlib:3:100\n";
+  c.harness.Attach(HelloOptions{.job = "mix", .yaml = mix, .start = {1, 70}, .nonce = 'b'});
+  CHECK(c.Value(Metric::kBranchPasses, {"mix", "words"}) == 3);
+  CHECK(c.Value(Metric::kBranchPasses, {"mix", "programs"}) == Approx(0.63));
+}
+
 TEST_CASE("a job's counters go on when its sessions end and others begin", "[metrics]") {
   Counted c;
   const StreamId first = c.harness.Attach(HelloOptions{.world_size = 1});

@@ -189,6 +189,31 @@ TEST_CASE("a session is described with its dataset and the kind of it", "[trace]
   CHECK(describe(test::DatasetDigest("others")).kinds(0).empty());
 }
 
+TEST_CASE("a session is described with all datasets of its mix, and the kinds that are known",
+          "[trace]") {
+  TraceFixture f;
+  test::Harness h;
+  v1::DatasetState papers;
+  papers.set_digest(test::DatasetDigest("papers"));
+  papers.set_kind("graph");
+  h.Do(h.dispatcher->OnDataset("papers", papers, h.now));
+  h.AddWorker("w");
+  h.Attach(test::HelloOptions{.yaml = test::Yaml("dataset=stdlib,papers\n")});
+  const auto reader = f.Read(2);
+  f.collector->Tick(h.dispatcher->facts(), 1);
+  f.Drain(*reader);
+  const auto chunk = std::find_if(reader->chunks.begin(), reader->chunks.end(),
+                                  [](const auto& c) { return c.sessions_size() > 0; });
+  REQUIRE(chunk != reader->chunks.end());
+  const v1::TraceSession& session = chunk->sessions(0);
+  REQUIRE(session.datasets_size() == 2);
+  CHECK(session.datasets(0) == "stdlib");
+  CHECK(session.datasets(1) == "papers");
+  REQUIRE(session.kinds_size() == 2);
+  CHECK(session.kinds(0).empty());
+  CHECK(session.kinds(1) == "graph");
+}
+
 TEST_CASE("a reader that goes away ends its trace", "[trace]") {
   TraceFixture f;
   f.Read(600);

@@ -199,6 +199,9 @@ TEST_CASE("rows before all runs have to be the same in all branches", "[mix]") {
              Contains("branch 'b': table 'groups': the first 2 rows of 'names', which come before "
                       "those of any row's 'size', are not the 1 of branch 'a'"));
   CHECK_THAT(RefusalOf({a, Groups({"other", "x"}, {"f"}, {1})}), Contains("the first 1 rows"));
+  CHECK_THAT(RefusalOf({Groups({"none", "more", "x"}, {"f"}, {1}), a}),
+             Contains("the first 1 rows of 'names', which come before those of any row's 'size', "
+                      "are not the 2 of branch 'a'"));
 }
 
 TEST_CASE("runs longer than their table are an error", "[mix]") {
