@@ -141,6 +141,16 @@ void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> byt
   }
 }
 
+void BatchWriter::AppendRowsOf(const BatchWriter& from, std::size_t tensor, std::uint64_t first,
+                               std::uint64_t rows) {
+  assert(tensors_[tensor].spec == from.tensors_[tensor].spec);
+  const std::uint64_t row_bytes = columns_[tensor].row_bytes;
+  const std::size_t bytes = rows * row_bytes;
+  if (bytes == 0) return;
+  std::memcpy(columns_[tensor].Extend(bytes), from.columns_[tensor].data.get() + first * row_bytes,
+              bytes);
+}
+
 void BatchWriter::EndExample(ExampleId id) {
 #ifndef NDEBUG
   for (std::size_t i = 0; i < tensors_.size(); ++i) {

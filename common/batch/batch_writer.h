@@ -71,6 +71,11 @@ class BatchWriter {
   /// Appends whole rows of such a tensor.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
 
+  /// Appends rows that another writer holds, as they are. That writer has checked their values.
+  /// REQUIRES: `from` holds them, and both have the same tensor of this number, which is no splits.
+  void AppendRowsOf(const BatchWriter& from, std::size_t tensor, std::uint64_t first,
+                    std::uint64_t rows);
+
   /// Ends a row of every splits tensor: everything appended since the last EndExample belongs to
   /// this example.
   void EndExample(ExampleId id);

@@ -10,6 +10,7 @@
 #include "common/system/mutex.h"
 #include "server/dataset/source.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/order/chunked_source.h"
 #include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/selection.h"
@@ -213,14 +214,15 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
 Status CompiledPlan::Append(PlanScratch& scratch, std::span<const ExampleId> examples) const {
   if (excluded_.empty()) return scratch.reader().Append(examples, scratch.writer());
   const auto is_excluded = [&](ExampleId id) {
-    return std::binary_search(excluded_.begin(), excluded_.end(), id.value());
+    return std::binary_search(excluded_.begin(), excluded_.end(),
+                              source_->ChunkOf(id).example.value());
   };
   while (!examples.empty()) {
     const auto found = std::find_if(examples.begin(), examples.end(), is_excluded);
     const auto before = static_cast<std::size_t>(found - examples.begin());
     MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples.first(before), scratch.writer()));
     if (found == examples.end()) break;
-    scratch.writer().AddDropped(*found, DropReason::kExcluded);
+    scratch.writer().AddDropped(source_->ChunkOf(*found).example, DropReason::kExcluded);
     examples = examples.subspan(before + 1);
   }
   return OkStatus();
@@ -320,6 +322,10 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
                      "exclude.examples: there is no example {}: the source has {}, from 0 on",
                      excluded.back(), source->examples())));
   }
+  Result<std::shared_ptr<const Source>> cut =
+      CutIntoChunks(std::move(source), parts.Get<ChunkPart>());
+  if (!cut.ok()) return AtKey(parts, cut.status());
+  source = *std::move(cut);
   MILLRACE_ASSIGN_OR_RETURN(Selection selected, Selection::Make(*source, parts.Get<SplitPart>(),
                                                                 parts.Get<FilterPart>()));
   auto selection = std::make_shared<const Selection>(std::move(selected));

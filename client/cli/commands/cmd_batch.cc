@@ -1,6 +1,7 @@
 // `millrace batch`: builds one batch, or the graph of one example, without a server, and prints it.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -68,6 +69,8 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
   };
   // All examples of a source have the same facts.
   std::string heads;
+  const bool cut = source.examples() != source.whole_examples() && batch.Find("chunk");
+  if (cut) heads = fmt::format(" {:>6}", "chunk");
   if (batch.graphs() > 0) {
     for (const ExampleFact& fact : source.Describe(batch.info().example_ids[0]).facts) {
       if (!fact.word.empty()) heads += fmt::format(" {:>{}}", fact.word, FactWidth(fact));
@@ -79,6 +82,7 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
     const ExampleId id = batch.info().example_ids[row];
     const ExampleDescription d = source.Describe(id);
     std::string facts;
+    if (cut) facts = fmt::format(" {:>6}", Column(batch, "chunk")[row]);
     for (const ExampleFact& fact : d.facts) {
       if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
     }
@@ -211,8 +215,13 @@ Status RunBatch(const BatchCommandOptions& options) {
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   std::shared_ptr<const PackedBatch> batch;
   if (options.example) {
-    const ExampleId id(*options.example);
-    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf({&id, 1}, *scratch));
+    const std::array example = {ExampleId(*options.example)};
+    if (*options.example >= plan->source()->whole_examples()) {
+      return OutOfRange(fmt::format("example {}: the pipeline's source has {} examples, from 0 on",
+                                    *options.example, plan->source()->whole_examples()));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        batch, plan->BatchOf(AllChunksOf(*plan->source(), example), *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));
