@@ -96,6 +96,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   info_.planned_examples = planned_examples;
   info_.example_ids.clear();
   info_.dropped.clear();
+  info_.bound.reset();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     columns_[i].size = 0;
     tensors_[i].out_of_bounds = false;

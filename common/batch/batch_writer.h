@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ class BatchWriter {
   /// Forgets everything appended since the last Seal, and begins a batch.
   void Begin(const Fingerprint& fingerprint, std::uint64_t epoch, std::uint64_t first_example,
              std::uint32_t planned_examples);
+
+  /// Notes the bound of the class of the batch's examples. REQUIRES: it is at most kMaxClassBound.
+  void SetBound(std::optional<std::uint32_t> bound) { info_.bound = bound; }
 
   /// Append values to the tensor with this number in the list; its kind must not be kSplits, and
   /// its dtype has to be an integer (for AppendOne also bool). A row of several values is appended

@@ -143,6 +143,8 @@ class CompiledPlan final : public Plan {
                                                    std::span<const ExampleId> examples) const;
   Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
                                                       std::span<const ExampleId> examples) const;
+  /// Gives a batch of examples the bound of its bucket, if a tensor is padded to it.
+  void NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const;
   /// Reads examples into the writer. Those that the pipeline excludes are dropped.
   Status Append(PlanScratch& scratch, std::span<const ExampleId> examples) const;
 
@@ -211,6 +213,18 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
   return batch;
 }
 
+void CompiledPlan::NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const {
+  if (computed_ == nullptr || computed_->padded_to_bound().empty()) return;
+  std::vector<std::uint64_t> rows;
+  for (const ExampleId example : examples) {
+    const std::optional<std::uint64_t> row = selection_->RankOf(example);
+    if (!row) return;  // no bucket holds it
+    rows.push_back(*row);
+  }
+  const std::optional<std::uint64_t> bound = BoundOf(order_, rows);
+  if (bound) writer.SetBound(static_cast<std::uint32_t>(*bound));
+}
+
 Status CompiledPlan::Append(PlanScratch& scratch, std::span<const ExampleId> examples) const {
   if (excluded_.empty()) return scratch.reader().Append(examples, scratch.writer());
   const auto is_excluded = [&](ExampleId id) {
@@ -261,6 +275,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   examples.clear();
   for (const OrderRow& row : rows) examples.push_back(selection_->At(row.row));
   own.writer().Begin(fingerprint(), epoch, units.first, static_cast<std::uint32_t>(rows.size()));
+  NoteBound(examples, own.writer());
   own.clock().Next(TimedStage::kClosure);
   return Build(own, examples);
 }
@@ -281,7 +296,27 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin(TimedStage::kClosure);
   own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
+  NoteBound(examples, own.writer());
   return Build(own, examples);
+}
+
+/// Checks that batches have bounds to which a tensor can be padded, if one is.
+Status CheckBounds(const TensorPlan& computed, const TensorsPart& part, const PlannedOrder& order) {
+  const std::string& name = computed.padded_to_bound();
+  if (name.empty()) return OkStatus();
+  if (order.buckets.empty()) {
+    return AtOrigin(part, InvalidArgument(fmt::format(
+                              "{}: to: expected batch.bucket beside 'bound', whose bounds these "
+                              "are; without buckets, write a number of elements",
+                              name)));
+  }
+  if (order.buckets.back().bound > kMaxClassBound) {
+    return AtOrigin(part, InvalidArgument(fmt::format(
+                              "{}: to: the last bound of batch.bucket is {}; a row has at most {} "
+                              "elements",
+                              name, order.buckets.back().bound, kMaxClassBound)));
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -335,6 +370,7 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
   if (const auto& tensors = parts.Get<TensorsPart>(); !tensors.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(computed, TensorPlan::Compile(tensors, source->tensors(),
                                                             source->expand(), source->arrays()));
+    MILLRACE_RETURN_IF_ERROR(CheckBounds(*computed, tensors, *order));
   }
   const Digest128 dataset = source->digest();
   auto plan = std::make_shared<const CompiledPlan>(

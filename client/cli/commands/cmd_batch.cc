@@ -220,8 +220,8 @@ Status RunBatch(const BatchCommandOptions& options) {
       return OutOfRange(fmt::format("example {}: the pipeline's source has {} examples, from 0 on",
                                     *options.example, plan->source()->whole_examples()));
     }
-    MILLRACE_ASSIGN_OR_RETURN(
-        batch, plan->BatchOf(AllChunksOf(*plan->source(), example), *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(batch,
+                              plan->BatchOf(AllChunksOf(*plan->source(), example), *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));

@@ -65,8 +65,8 @@ std::string WhyNot(const Plan& plan, ExampleId id, ExampleId chunk) {
       id.value(), plan.SplitLabel(chunk));
 }
 
-/// The row of chunk `chunk` of the example in its batch, or "-" if it was dropped. `planned` are the
-/// chunks of the batch's range: an example is dropped with all of them, or with none.
+/// The row of chunk `chunk` of the example in its batch, or "-" if it was dropped. `planned` are
+/// the chunks of the batch's range: an example is dropped with all of them, or with none.
 std::string RowIn(const PackedBatch& batch, const Source& source,
                   std::span<const ExampleId> planned, ExampleId chunk) {
   std::vector<ExampleId> dropped;
@@ -128,8 +128,7 @@ Status PrintPlaces(const Plan& plan, const StepArithmetic& steps, Position begin
   const char* const why = found.why == kFiltered ? "a filter leaves it out"
                           : found.why == kAbove  ? "its value is above all buckets"
                                                  : "`remainder: drop` leaves it out";
-  return PrintLine(
-      fmt::format("{:>8} not: {}{}", begin.epoch, why, ChunkIn(*plan.source(), id)));
+  return PrintLine(fmt::format("{:>8} not: {}{}", begin.epoch, why, ChunkIn(*plan.source(), id)));
 }
 
 Status RunWhere(const WhereOptions& options) {

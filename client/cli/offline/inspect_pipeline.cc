@@ -104,8 +104,8 @@ std::string DescribeSample(const Sample& sample, const DropReasonNames& names) {
 std::string DescribeCounts(const PlanCounts& counts, const Source& source, const Order& order) {
   std::string text = fmt::format("examples       {}\n", source.whole_examples());
   if (source.whole_examples() != source.examples()) {
-    text += fmt::format("  chunks       {}, which count as examples from here on\n",
-                        source.examples());
+    text +=
+        fmt::format("  chunks       {}, which count as examples from here on\n", source.examples());
   }
   for (std::size_t label = 0; label < counts.examples_per_split.size(); ++label) {
     text += fmt::format("  split {:<6} {}\n", label, counts.examples_per_split[label]);

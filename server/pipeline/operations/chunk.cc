@@ -54,9 +54,9 @@ StageType ChunkStage() {
   };
   stage.check = [](const Params& params) -> Status {
     if (StepOf(params) <= params.GetInt("size")) return OkStatus();
-    return InvalidArgument(fmt::format(
-        "step: expected at most chunk.size, {}, so that no element is left out, got {}",
-        params.GetInt("size"), StepOf(params)));
+    return InvalidArgument(
+        fmt::format("step: expected at most chunk.size, {}, so that no element is left out, got {}",
+                    params.GetInt("size"), StepOf(params)));
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     ChunkPart& chunk = parts.Edit<ChunkPart>();

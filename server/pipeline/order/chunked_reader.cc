@@ -53,9 +53,9 @@ Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writ
   MILLRACE_RETURN_IF_ERROR(Build(ids));
   for (const ExampleId id : ids) {
     const auto [row, number] = chunks_->At(id.value());
-    const Built& example = *std::lower_bound(
-        built_.begin(), built_.end(), ExampleId(row),
-        [](const Built& built, ExampleId wanted) { return built.id < wanted; });
+    const Built& example =
+        *std::lower_bound(built_.begin(), built_.end(), ExampleId(row),
+                          [](const Built& built, ExampleId wanted) { return built.id < wanted; });
     if (example.dropped) {
       writer.AddDropped(example.id, *example.dropped);
     } else {

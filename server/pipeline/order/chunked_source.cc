@@ -83,9 +83,9 @@ Result<std::vector<std::uint64_t>> LengthsOf(const Source& source, std::size_t c
     for (const std::int64_t value : some) {
       const auto length = static_cast<std::uint64_t>(value);
       if (length > kMaxOrderValue) {
-        return InvalidArgument(fmt::format(
-            "chunk.tensor: expected lengths from 0 to {}, got {} for example {}", kMaxOrderValue,
-            value, lengths.size()));
+        return InvalidArgument(
+            fmt::format("chunk.tensor: expected lengths from 0 to {}, got {} for example {}",
+                        kMaxOrderValue, value, lengths.size()));
       }
       lengths.push_back(length);
       chunks += Chunks::CountOf(length, options);

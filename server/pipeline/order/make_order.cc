@@ -180,6 +180,19 @@ Result<PlannedOrder> MakeBalanceOrder(const std::shared_ptr<const Source>& sourc
 
 }  // namespace
 
+std::optional<std::uint64_t> BoundOf(const PlannedOrder& planned,
+                                     std::span<const std::uint64_t> rows) {
+  if (planned.buckets.empty() || rows.empty()) return std::nullopt;
+  std::vector<std::uint64_t> values(rows.size());
+  planned.values->Read(rows, values);
+  const std::uint64_t largest = *std::max_element(values.begin(), values.end());
+  const auto bucket = std::lower_bound(
+      planned.buckets.begin(), planned.buckets.end(), largest,
+      [](const BucketFacts& facts, std::uint64_t value) { return facts.bound < value; });
+  if (bucket == planned.buckets.end()) return std::nullopt;
+  return bucket->bound;
+}
+
 Result<PlannedOrder> MakeOrder(const std::shared_ptr<const Source>& source,
                                const std::shared_ptr<const Selection>& selection,
                                const PlanParts& parts) {
