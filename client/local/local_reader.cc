@@ -128,14 +128,15 @@ Status LocalReader::RequireNotCancelled() const {
 }
 
 Status LocalReader::CheckExample(ExampleId example) const {
-  const std::uint64_t examples = plan_->source()->examples();
+  const std::uint64_t examples = plan_->source()->whole_examples();
   if (example.value() < examples) return OkStatus();
   return OutOfRange(fmt::format("example {}: there are {}", example.value(), examples));
 }
 
 Result<Batch> LocalReader::BatchOf(std::span<const ExampleId> examples) {
   for (const ExampleId example : examples) MILLRACE_RETURN_IF_ERROR(CheckExample(example));
-  return Deliver({}, [&](BatchScratch& scratch) { return plan_->BatchOf(examples, scratch); });
+  const std::vector<ExampleId> chunks = AllChunksOf(*plan_->source(), examples);
+  return Deliver({}, [&](BatchScratch& scratch) { return plan_->BatchOf(chunks, scratch); });
 }
 
 Result<Batch> LocalReader::BatchAtPosition(Position at) {

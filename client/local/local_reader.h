@@ -50,7 +50,8 @@ class LocalReader final : public BatchReader {
   const Plan& plan() const { return *plan_; }
   /// OutOfRange for an example that the source does not have.
   Status CheckExample(ExampleId example) const;
-  /// The batch of the examples with these ids, in that order. OutOfRange as for CheckExample.
+  /// The batch of the examples with these ids, in that order; of those that the pipeline cuts, all
+  /// chunks. OutOfRange as for CheckExample.
   Result<Batch> BatchOf(std::span<const ExampleId> examples);
 
  private:

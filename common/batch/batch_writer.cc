@@ -96,6 +96,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   info_.planned_examples = planned_examples;
   info_.example_ids.clear();
   info_.dropped.clear();
+  info_.bound.reset();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     columns_[i].size = 0;
     tensors_[i].out_of_bounds = false;
@@ -139,6 +140,16 @@ void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> byt
   if (!bytes.empty()) {
     std::memcpy(columns_[tensor].Extend(bytes.size()), bytes.data(), bytes.size());
   }
+}
+
+void BatchWriter::AppendRowsOf(const BatchWriter& from, std::size_t tensor, std::uint64_t first,
+                               std::uint64_t rows) {
+  assert(tensors_[tensor].spec == from.tensors_[tensor].spec);
+  const std::uint64_t row_bytes = columns_[tensor].row_bytes;
+  const std::size_t bytes = rows * row_bytes;
+  if (bytes == 0) return;
+  std::memcpy(columns_[tensor].Extend(bytes), from.columns_[tensor].data.get() + first * row_bytes,
+              bytes);
 }
 
 void BatchWriter::EndExample(ExampleId id) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,9 @@ class BatchWriter {
   /// Forgets everything appended since the last Seal, and begins a batch.
   void Begin(const Fingerprint& fingerprint, std::uint64_t epoch, std::uint64_t first_example,
              std::uint32_t planned_examples);
+
+  /// Notes the bound of the class of the batch's examples. REQUIRES: it is at most kMaxClassBound.
+  void SetBound(std::optional<std::uint32_t> bound) { info_.bound = bound; }
 
   /// Append values to the tensor with this number in the list; its kind must not be kSplits, and
   /// its dtype has to be an integer (for AppendOne also bool). A row of several values is appended
@@ -70,6 +74,11 @@ class BatchWriter {
   }
   /// Appends whole rows of such a tensor.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
+
+  /// Appends rows that another writer holds, as they are. That writer has checked their values.
+  /// REQUIRES: `from` holds them, and both have the same tensor of this number, which is no splits.
+  void AppendRowsOf(const BatchWriter& from, std::size_t tensor, std::uint64_t first,
+                    std::uint64_t rows);
 
   /// Ends a row of every splits tensor: everything appended since the last EndExample belongs to
   /// this example.

@@ -311,7 +311,7 @@ Status BatchComputation::LayOut(const PackedBatch& packed, RowRange rows,
                                 std::vector<ComputedPlace>& places) {
   const std::span<const TensorView> views = views_.Of(packed, rows.first, rows.count);
   inputs_.assign(views.begin(), views.end());
-  const auto shapes = computation_.program_->Shapes(inputs_, std::nullopt, memory_);
+  const auto shapes = computation_.program_->Shapes(inputs_, packed.info().bound, memory_);
   if (!shapes.ok()) return ErrorOfBatch(packed.info(), shapes.status());
   places.resize(computation_.computed_.size());
   for (std::size_t i = 0; i < shapes->size(); ++i) {
@@ -343,6 +343,7 @@ Status BatchComputation::Run(const PackedBatch& packed,
   ProgramRun run;
   run.read_soon = false;  // a training step comes first
   run.observer = observer;
+  run.bound = packed.info().bound;
   run.room = [&](std::size_t number, const TensorView& view) -> Result<std::span<std::byte>> {
     const Computation::Output& output = computation_.outputs_[number];
     if (output.splits) {

@@ -111,11 +111,15 @@ Result<std::uint32_t> Pad::Extent(const TensorView& input,
       at = row;
     }
   }
-  if (to_bound_ && !bound) return InvalidArgument("pad: the batch has no class with a bound");
+  if (to_bound_ && input.rows == 0) return 0;
+  if (to_bound_ && !bound) {
+    return InvalidArgument("pad: to: bound: no bucket holds all examples of the batch");
+  }
   const std::optional<std::uint32_t> limit = to_bound_ ? bound : to_;
   if (longest > static_cast<std::int64_t>(limit.value_or(kMaxExtent))) {
-    return InvalidArgument(fmt::format("pad: row {} of the batch has {} elements, more than {}", at,
-                                       longest, limit.value_or(kMaxExtent)));
+    return InvalidArgument(fmt::format("pad: row {} of the batch has {} elements, more than {}{}",
+                                       at, longest, limit.value_or(kMaxExtent),
+                                       to_bound_ ? ", the bound of its bucket" : ""));
   }
   const std::uint64_t wanted = limit ? *limit : static_cast<std::uint64_t>(longest);
   const std::uint64_t extent = (wanted + multiple_ - 1) / multiple_ * multiple_;

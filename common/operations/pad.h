@@ -28,7 +28,8 @@ class Pad {
   std::optional<std::uint32_t> fixed_extent() const { return to_; }
 
   /// The elements of each row after padding: `to`, or else as many as the longest row or the bound
-  /// of the batch's class, rounded up to the multiple. InvalidArgument if a row has more.
+  /// of the batch's class, rounded up to the multiple; 0 of a bound if there are no rows.
+  /// InvalidArgument if a row has more.
   Result<std::uint32_t> Extent(const TensorView& input, std::optional<std::uint32_t> bound) const;
 
   /// What rows are filled up with, repeated to 8 bytes.

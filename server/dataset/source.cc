@@ -21,4 +21,13 @@ Result<std::size_t> Source::FindColumn(std::string_view column) const {
                                      column, known.empty() ? "none" : known));
 }
 
+std::vector<ExampleId> AllChunksOf(const Source& source, std::span<const ExampleId> examples) {
+  std::vector<ExampleId> ids;
+  for (const ExampleId example : examples) {
+    const ChunkIds chunks = source.ChunksOf(example);
+    for (std::uint64_t i = 0; i < chunks.count; ++i) ids.emplace_back(chunks.first.value() + i);
+  }
+  return ids;
+}
+
 }  // namespace millrace

@@ -65,6 +65,20 @@ struct ColumnMeaning {
   bool or_none = false;    // of kReference: the value is a row plus 1, or 0 for none
 };
 
+/// One of the parts into which a plan may cut an example (`chunk`).
+struct ExampleChunk {
+  ExampleId example;         // that is cut
+  std::uint64_t number = 0;  // of the chunk within it, from 0 on
+  friend bool operator==(const ExampleChunk&, const ExampleChunk&) = default;
+};
+
+/// The ids of all chunks of an example: `count` of them, from `first` on.
+struct ChunkIds {
+  ExampleId first;
+  std::uint64_t count = 1;
+  friend bool operator==(const ChunkIds&, const ChunkIds&) = default;
+};
+
 /// A table of a source, without its values.
 struct SourceTableSpec {
   TableSpec table;                   // without a digest
@@ -117,8 +131,20 @@ class Source {
 
   /// The number of a column. InvalidArgument, with the columns that there are.
   Result<std::size_t> FindColumn(std::string_view column) const;
-  /// Describes an example to a person, without building it.
+  /// Describes a whole example to a person, without building it. REQUIRES: id < whole_examples().
   virtual ExampleDescription Describe(ExampleId id) const = 0;
+
+  // --- Chunks: a plan may cut an example into several, which it then counts as examples ----------
+  // By default every example is its own only chunk.
+  /// What an example of this source is a chunk of. REQUIRES: the source has it.
+  virtual ExampleChunk ChunkOf(ExampleId id) const { return {id, 0}; }
+  /// Number of examples that are cut, or stay whole. Their ids are those of the source whose
+  /// examples they are, 0 … whole_examples() - 1. Batches name them as the ids of their rows.
+  virtual std::uint64_t whole_examples() const { return examples(); }
+  /// REQUIRES: example < whole_examples().
+  virtual ChunkIds ChunksOf(ExampleId example) const { return {example}; }
+  /// Paths of the ragged tensors whose places other tensors count. These must not be cut.
+  virtual std::vector<std::string> counted_tensors() const { return {}; }
 
   // --- Batches -------------------------------------------------------------------------------
   /// Every tensor of a batch. Types are as narrow as the bounds of nodes, edges and labels allow.
@@ -145,5 +171,9 @@ class Source {
   /// is a table of this number.
   virtual void WriteTable(std::size_t /*table*/, TableWriter& /*out*/) const {}
 };
+
+/// The ids of all chunks of some examples, one example after another. REQUIRES: the source has the
+/// whole examples.
+std::vector<ExampleId> AllChunksOf(const Source& source, std::span<const ExampleId> examples);
 
 }  // namespace millrace

@@ -14,6 +14,7 @@
 #include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/graph/tensor_plan.h"
+#include "server/pipeline/order/chunked_source.h"
 #include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/selections.h"
@@ -174,6 +175,8 @@ class CompiledPlan final : public Plan {
                                                    std::span<const ExampleId> examples) const;
   Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
                                                       std::span<const ExampleId> examples) const;
+  /// Gives a batch of examples the bound of its bucket, if a tensor is padded to it.
+  void NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const;
   /// Reads examples into the writer. Those that the pipeline excludes are dropped.
   Status Append(PlanScratch& scratch, std::span<const ExampleId> examples) const;
 
@@ -242,17 +245,30 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
   return batch;
 }
 
+void CompiledPlan::NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const {
+  if (computed_ == nullptr || computed_->padded_to_bound().empty()) return;
+  std::vector<std::uint64_t> rows;
+  for (const ExampleId example : examples) {
+    const std::optional<OrderRow> row = selections_.RowOf(example);
+    if (!row) return;  // no bucket holds it
+    rows.push_back(row->row);
+  }
+  const std::optional<std::uint64_t> bound = BoundOf(order_, rows);
+  if (bound) writer.SetBound(static_cast<std::uint32_t>(*bound));
+}
+
 Status CompiledPlan::Append(PlanScratch& scratch, std::span<const ExampleId> examples) const {
   if (excluded_.empty()) return scratch.reader().Append(examples, scratch.writer());
   const auto is_excluded = [&](ExampleId id) {
-    return std::binary_search(excluded_.begin(), excluded_.end(), id.value());
+    return std::binary_search(excluded_.begin(), excluded_.end(),
+                              source_->ChunkOf(id).example.value());
   };
   while (!examples.empty()) {
     const auto found = std::find_if(examples.begin(), examples.end(), is_excluded);
     const auto before = static_cast<std::size_t>(found - examples.begin());
     MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples.first(before), scratch.writer()));
     if (found == examples.end()) break;
-    scratch.writer().AddDropped(*found, DropReason::kExcluded);
+    scratch.writer().AddDropped(source_->ChunkOf(*found).example, DropReason::kExcluded);
     examples = examples.subspan(before + 1);
   }
   return OkStatus();
@@ -291,6 +307,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   examples.clear();
   for (const OrderRow& row : rows) examples.push_back(selections_.At(row));
   own.writer().Begin(fingerprint(), epoch, units.first, static_cast<std::uint32_t>(rows.size()));
+  NoteBound(examples, own.writer());
   own.clock().Next(TimedStage::kClosure);
   return Build(own, examples);
 }
@@ -311,7 +328,27 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin(TimedStage::kClosure);
   own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
+  NoteBound(examples, own.writer());
   return Build(own, examples);
+}
+
+/// Checks that batches have bounds to which a tensor can be padded, if one is.
+Status CheckBounds(const TensorPlan& computed, const TensorsPart& part, const PlannedOrder& order) {
+  const std::string& name = computed.padded_to_bound();
+  if (name.empty()) return OkStatus();
+  if (order.buckets.empty()) {
+    return AtOrigin(part, InvalidArgument(fmt::format(
+                              "{}: to: expected batch.bucket beside 'bound', whose bounds these "
+                              "are; without buckets, write a number of elements",
+                              name)));
+  }
+  if (order.buckets.back().bound > kMaxClassBound) {
+    return AtOrigin(part, InvalidArgument(fmt::format(
+                              "{}: to: the last bound of batch.bucket is {}; a row has at most {} "
+                              "elements",
+                              name, order.buckets.back().bound, kMaxClassBound)));
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -352,6 +389,10 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
                                        wanted, source->name()));
   }
   MILLRACE_RETURN_IF_ERROR(CheckExcluded(parts, *source));
+  Result<std::shared_ptr<const Source>> cut =
+      CutIntoChunks(std::move(source), parts.Get<ChunkPart>());
+  if (!cut.ok()) return AtKey(parts, cut.status());
+  source = *std::move(cut);
   MILLRACE_ASSIGN_OR_RETURN(Selections selections, Selections::Make(source, parts));
   Result<PlannedOrder> order = MakeOrder(source, selections, parts);
   if (!order.ok()) return AtKey(parts, order.status());
@@ -359,6 +400,7 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
   if (const auto& tensors = parts.Get<TensorsPart>(); !tensors.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(computed, TensorPlan::Compile(tensors, source->tensors(),
                                                             source->expand(), source->arrays()));
+    MILLRACE_RETURN_IF_ERROR(CheckBounds(*computed, tensors, *order));
   }
   const Digest128 dataset = source->digest();
   auto plan = std::make_shared<const CompiledPlan>(

@@ -100,6 +100,8 @@ class Plan {
 
   /// The order of an epoch, and how it came about.
   virtual const PlannedOrder& planned_order() const = 0;
+  // Below, examples are those of source(): chunks, if the pipeline cuts examples (Source::ChunkOf).
+
   /// The examples of consecutive units of an epoch, in order. REQUIRES: the epoch has the units.
   virtual std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const = 0;
   /// Whether epochs may have an example: the split, the filters and the buckets do not leave it

@@ -15,6 +15,7 @@
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/mix/mixed_source.h"
 #include "server/pipeline/operations/stage_table.h"
+#include "server/pipeline/order/chunked_source.h"
 #include "server/pipeline/order/columns_read.h"
 #include "server/pipeline/order/order_parts.h"
 
@@ -308,6 +309,9 @@ Result<std::shared_ptr<const Source>> PlanLibrary::MixOf(const std::vector<Drawn
 
 Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
     const Entry& entry, const PlanParts& parts, std::shared_ptr<const Source> source) const {
+  // What cannot be cut is refused before its lengths are measured.
+  const Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
+  if (!cut.ok()) return AtKey(parts, cut);
   const std::set<std::string> read = ColumnsReadBy(parts);
   ColumnRequest request;
   for (MeasurableColumn& column : MeasurableColumns(*source)) {

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import tempfile
 
-from harness import PATIENCE, Skipped, binary, check, cluster
+from harness import PATIENCE, PIPELINE, Skipped, binary, check, cluster
 from test_streams import DATA
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
@@ -67,6 +67,23 @@ def test_where_and_batch_say_what_digest_says():
                           reason in out, f"{what}: example {example} is at {line}, where says {out}")
                     compared += 1
     check(compared > 30, f"only {compared} compared")
+
+
+def test_a_log_of_chunks_has_each_chunk_of_an_example_once():
+    chunks = "fields: {{text: true}}\nchunk: {{tensor: state_text, size: 40, step: 30}}\n"
+    with cluster(DATA, pipeline=PIPELINE + chunks) as c:
+        c.dispatcher()
+        c.worker()
+        c.worker()
+        consumer = c.consumer(world_size=2, epochs=2)
+        consumer.expect_success()
+        options = [c.pipeline, "--dataset", f"data={DATA}", "--world-size", 2, "--epochs", 2, "--log"]
+        code, out, err = run("check-log", *options, consumer.log)
+        check(code == 0 and "each once an epoch" in out, f"{out}\n{err}")
+        # Examples come as often as they have chunks.
+        lines = [json.loads(line) for line in consumer.log.read_text().splitlines()]
+        delivered = [example for line in lines if line["epoch"] == 0 for example in line["examples"]]
+        check(len(delivered) > 1.5 * len(set(delivered)), f"{len(delivered)} of {len(set(delivered))}")
 
 
 # --- a reader of saved batches, written from docs/batch-layout.md alone ---

@@ -59,8 +59,8 @@ class NumberDataset final : public Dataset {
 
 class NumberSource final : public Source {
  public:
-  explicit NumberSource(std::shared_ptr<const NumberDataset> dataset)
-      : dataset_(std::move(dataset)) {
+  NumberSource(std::shared_ptr<const NumberDataset> dataset, bool runs)
+      : dataset_(std::move(dataset)), runs_(runs) {
     for (const char* path : {"value", "example_id"}) {
       TensorSpec spec;
       spec.path = path;
@@ -70,12 +70,14 @@ class NumberSource final : public Source {
       spec.max = kMost;
       tensors_.push_back(std::move(spec));
     }
+    if (runs_) AddRuns();
   }
 
+  bool runs() const { return runs_; }
   std::int64_t Number(ExampleId id) const { return dataset_->numbers()[id.value()]; }
 
   Digest128 digest() const override { return dataset_->digest(); }
-  std::string_view name() const override { return "numbers"; }
+  std::string_view name() const override { return runs_ ? "runs" : "numbers"; }
   std::uint64_t examples() const override { return dataset_->numbers().size(); }
   const std::vector<std::string>& columns() const override { return columns_; }
   std::string_view split_column() const override { return "value"; }
@@ -99,7 +101,29 @@ class NumberSource final : public Source {
   std::unique_ptr<ExampleReader> NewReader() const override;
 
  private:
+  void AddRuns() {
+    for (const char* path : {"run", "run/minus"}) {
+      TensorSpec spec;
+      spec.path = path;
+      spec.kind = TensorKind::kRaggedValues;
+      spec.dtype = DType::kInt16;
+      spec.dimension = "run";
+      spec.splits = "run_splits";
+      spec.min = -30'010;
+      spec.max = 30'010;
+      tensors_.push_back(std::move(spec));
+    }
+    TensorSpec splits;
+    splits.path = "run_splits";
+    splits.kind = TensorKind::kSplits;
+    splits.dtype = DType::kUint32;
+    splits.dimension = "batch+1";
+    splits.max = 0xFFFFFFFF;
+    tensors_.push_back(std::move(splits));
+  }
+
   const std::shared_ptr<const NumberDataset> dataset_;
+  const bool runs_;
   const std::vector<std::string> columns_ = {"value", "odd"};
   const ExpandSpec expand_{1, Symmetrization::kDirected, false};
   std::vector<TensorSpec> tensors_;
@@ -111,8 +135,17 @@ class NumberReader final : public ExampleReader {
 
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
     for (const ExampleId id : ids) {
-      writer.AppendOne(0, source_.Number(id));
+      const std::int64_t number = source_.Number(id);
+      if (source_.runs() && number > kLongestRun) {
+        writer.AddDropped(id, DropReason::kTooLarge);
+        continue;
+      }
+      writer.AppendOne(0, number);
       writer.AppendOne(1, static_cast<std::int64_t>(id.value()));
+      for (std::int64_t i = 0; source_.runs() && i < number; ++i) {
+        writer.AppendOne(2, RunElement(number, i));
+        writer.AppendOne(3, -RunElement(number, i));
+      }
       writer.EndExample(id);
     }
     return OkStatus();
@@ -179,12 +212,14 @@ class NumberKind final : public DatasetKind {
   }
 
  private:
+  template <bool kRuns>
   static Result<std::shared_ptr<const Source>> MakeSource(std::shared_ptr<const Dataset> dataset,
                                                           const PlanParts& /*parts*/) {
     return std::shared_ptr<const Source>(std::make_shared<NumberSource>(
-        std::static_pointer_cast<const NumberDataset>(std::move(dataset))));
+        std::static_pointer_cast<const NumberDataset>(std::move(dataset)), kRuns));
   }
-  const SourceTable sources_ = SourceTable({{"numbers", "one a number", MakeSource}});
+  const SourceTable sources_ = SourceTable({{"numbers", "one a number", MakeSource<false>},
+                                            {"runs", "the run of a number", MakeSource<true>}});
 };
 
 }  // namespace

@@ -13,8 +13,15 @@
 namespace millrace::test {
 
 /// Its source is `numbers`: one example a line, with the tensors `value` and `example_id`, and the
-/// column `value`, by which hash splits go. Pipelines over it may have `parity: {odd: true}`.
+/// column `value`, by which hash splits go. Pipelines over it may have `parity: {odd: true}`. The
+/// source `runs` has, for a number n, also the ragged tensors `run`, n numbers RunElement(n, i),
+/// and `run/minus`, the same negated and with the same splits. It drops numbers above kLongestRun.
 std::shared_ptr<const DatasetKind> MakeNumberKind();
+
+inline constexpr std::int64_t kLongestRun = 900;
+constexpr std::int64_t RunElement(std::int64_t number, std::int64_t i) {
+  return (number * 1000 + i * 7) % 30'011;
+}
 
 /// Writes a dataset of this kind: the numbers from 0 to `count` - 1.
 void WriteNumbers(const std::filesystem::path& dir, int count);

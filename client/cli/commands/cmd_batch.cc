@@ -1,6 +1,7 @@
 // `millrace batch`: builds one batch, or the graph of one example, without a server, and prints it.
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -69,6 +70,8 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
   };
   // All examples of a source have the same facts.
   std::string heads;
+  const bool cut = source.examples() != source.whole_examples() && batch.Find("chunk");
+  if (cut) heads = fmt::format(" {:>6}", "chunk");
   if (batch.graphs() > 0) {
     for (const ExampleFact& fact : source.Describe(batch.info().example_ids[0]).facts) {
       if (!fact.word.empty()) heads += fmt::format(" {:>{}}", fact.word, FactWidth(fact));
@@ -80,6 +83,7 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
     const ExampleId id = batch.info().example_ids[row];
     const ExampleDescription d = source.Describe(id);
     std::string facts;
+    if (cut) facts = fmt::format(" {:>6}", Column(batch, "chunk")[row]);
     for (const ExampleFact& fact : d.facts) {
       if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
     }
@@ -214,7 +218,8 @@ Status RunBatch(const BatchCommandOptions& options) {
   if (options.example) {
     MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
                               FindExample(*plan, options.branch, *options.example));
-    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf({&id, 1}, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(batch,
+                              plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}), *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));

@@ -59,13 +59,18 @@ struct Tally {
   std::uint64_t dropped = 0;
 };
 
-/// Counts the line's examples. DataLoss if one of them came before in this epoch.
-Status CountExamples(const nlohmann::json& line, std::vector<bool>& seen, Tally& tally) {
+/// Counts the line's examples. DataLoss if one of them came more often in this epoch than it has
+/// chunks.
+Status CountExamples(const nlohmann::json& line, const Source& source,
+                     std::vector<std::uint32_t>& seen, Tally& tally) {
   const auto count = [&](std::uint64_t id) {
     if (id >= seen.size()) seen.resize(id + 1);
-    if (seen[id]) return DataLoss(fmt::format("example {} came twice in an epoch", id));
-    seen[id] = true;
-    return OkStatus();
+    const std::uint64_t chunks = source.ChunksOf(ExampleId(id)).count;
+    if (++seen[id] <= chunks) return OkStatus();
+    return chunks == 1
+               ? DataLoss(fmt::format("example {} came twice in an epoch", id))
+               : DataLoss(fmt::format("example {} came {} times in an epoch: it has {} chunks", id,
+                                      seen[id], chunks));
   };
   for (const auto& id : line["examples"]) {
     MILLRACE_RETURN_IF_ERROR(count(id.get<std::uint64_t>()));
@@ -85,7 +90,7 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
                   std::map<BatchKey, nlohmann::json>& logged, BatchScratch& scratch,
                   Progress& progress, Tally& tally) {
   const std::uint64_t epoch = from.epoch;
-  std::vector<bool> seen;
+  std::vector<std::uint32_t> seen;
   for (Position at = from; at.epoch == epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < steps.options().world_size; ++rank) {
       MILLRACE_ASSIGN_OR_RETURN(const auto batch,
@@ -100,7 +105,7 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
         return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.dump(),
                                     expected.dump()));
       }
-      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, seen, tally));
+      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, *plan.source(), seen, tally));
       progress.Add(batch->info().planned_examples);
       logged.erase(found);
     }

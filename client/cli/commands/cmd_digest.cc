@@ -131,6 +131,7 @@ Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
   MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PlanParts::FromPipeline(offline.pipeline()));
   parts.Edit<SplitPart>().take.reset();
   parts.Edit<ShufflePart>().seed.reset();
+  parts.Edit<ChunkPart>() = {};
   parts.Edit<TensorsPart>() = {};  // a line has the source's tensors
   parts.Edit<CoqFieldsPart>() = {.global_context = GlobalContextField::kFull, .text = false};
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> dataset, offline.OpenDataset());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,9 @@ Result<Epochs> ParseEpochs(const std::string& text) {
   return Epochs{*first, *last};
 }
 
-/// Says why no epoch has the example.
-std::string WhyNot(const Plan& plan, ExampleId id) {
-  if (plan.PlacesOf(0, id).why == ExamplePlaces::Absence::kAbove) {
+/// Says why no epoch has the example, whose first chunk is `chunk`.
+std::string WhyNot(const Plan& plan, ExampleId id, ExampleId chunk) {
+  if (plan.PlacesOf(0, chunk).why == ExamplePlaces::Absence::kAbove) {
     return fmt::format(
         "example {} is in no epoch of this pipeline: its value is above all buckets, and "
         "batch.bucket.above: drop leaves it out",
@@ -62,7 +63,7 @@ std::string WhyNot(const Plan& plan, ExampleId id) {
   return fmt::format(
       "example {} is in no epoch of this pipeline: its split label is {}; either split.take does "
       "not name this label, or a filter leaves the example out",
-      id.value(), plan.SplitLabel(id));
+      id.value(), plan.SplitLabel(chunk));
 }
 
 /// The id of the dataset that an example comes from.
@@ -74,11 +75,20 @@ std::string DatasetOf(const LocalPlans& offline, const Plan& plan, ExampleId id)
   return dataset;
 }
 
-/// The row of the example in its batch, or "-" if it was dropped.
-std::string RowIn(const PackedBatch& batch, ExampleId id) {
-  const std::vector<ExampleId>& ids = batch.info().example_ids;
-  const auto found = std::find(ids.begin(), ids.end(), id);
-  return found == ids.end() ? "-" : std::to_string(found - ids.begin());
+/// The row of chunk `chunk` of the example in its batch, or "-" if it was dropped. `planned` are
+/// the chunks of the batch's range: an example is dropped with all of them, or with none.
+std::string RowIn(const PackedBatch& batch, const Source& source,
+                  std::span<const ExampleId> planned, ExampleId chunk) {
+  std::vector<ExampleId> dropped;
+  for (const DroppedExample& one : batch.info().dropped) dropped.push_back(one.id);
+  std::uint64_t row = 0;
+  for (const ExampleId id : planned) {
+    const ExampleId example = source.ChunkOf(id).example;
+    const bool built = std::find(dropped.begin(), dropped.end(), example) == dropped.end();
+    if (id == chunk) return built ? std::to_string(row) : "-";
+    row += built ? 1 : 0;
+  }
+  return "-";
 }
 
 /// "  dropped: REASON" for a dropped example.
@@ -89,23 +99,48 @@ std::string WhyDropped(const PackedBatch& batch, ExampleId id, const DropReasonN
   return {};
 }
 
-/// Prints where an example comes in an epoch whose steps begin at `begin`.
+/// "  chunk 3" for a chunk of an example, if the pipeline cuts examples.
+std::string ChunkIn(const Source& source, ExampleId id) {
+  if (source.whole_examples() == source.examples()) return {};
+  return fmt::format("  chunk {}", source.ChunkOf(id).number);
+}
+
+/// Prints where a chunk of an example comes in an epoch whose steps begin at `begin`.
 Status PrintPlace(const Plan& plan, const StepArithmetic& steps, Position begin, ExampleId id,
                   const UnitRow& place, BatchScratch& scratch) {
+  const Source& source = *plan.source();
   const std::optional<Location> at = steps.Locate(place.unit, begin);
   if (!at) {
-    return PrintLine(fmt::format("{:>8} {} (place {})", begin.epoch,
+    return PrintLine(fmt::format("{:>8} {} (place {}){}", begin.epoch,
                                  place.unit < begin.example
                                      ? "not: it lies before the position given"
                                      : "not: `remainder: drop` leaves it out",
-                                 place.unit));
+                                 place.unit, ChunkIn(source, id)));
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      const auto batch,
-      plan.Batch(begin.epoch, steps.RankExamples(at->position, at->rank), scratch));
-  return PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}", begin.epoch, at->step,
-                               at->rank, RowIn(*batch, id), at->position.example, place.unit,
-                               WhyDropped(*batch, id, plan.source()->drop_reasons())));
+  const ExampleRange units = steps.RankExamples(at->position, at->rank);
+  MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(begin.epoch, units, scratch));
+  const std::vector<ExampleId> planned = plan.ExamplesOf(begin.epoch, units);
+  return PrintLine(fmt::format(
+      "{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}{}", begin.epoch, at->step, at->rank,
+      RowIn(*batch, source, planned, id), at->position.example, place.unit, ChunkIn(source, id),
+      WhyDropped(*batch, source.ChunkOf(id).example, source.drop_reasons())));
+}
+
+/// Prints where an example comes in an epoch, or one of its chunks.
+Status PrintPlaces(const Plan& plan, const StepArithmetic& steps, Position begin, ExampleId id,
+                   BatchScratch& scratch) {
+  const ExamplePlaces found = plan.PlacesOf(begin.epoch, id);
+  for (const UnitRow& place : found.places) {
+    MILLRACE_RETURN_IF_ERROR(PrintPlace(plan, steps, begin, id, place, scratch));
+  }
+  if (!found.places.empty()) return OkStatus();
+  using enum ExamplePlaces::Absence;
+  const char* const why = found.why == kFiltered ? "a filter leaves it out"
+                          : found.why == kAbove  ? "its value is above all buckets"
+                          : plan.planned_order().branches.empty()
+                              ? "`remainder: drop` leaves it out"
+                              : "the mix of this epoch leaves it out";
+  return PrintLine(fmt::format("{:>8} not: {}{}", begin.epoch, why, ChunkIn(*plan.source(), id)));
 }
 
 Status RunWhere(const WhereOptions& options) {
@@ -115,8 +150,12 @@ Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
                             FindExample(*plan, options.branch, options.example));
+  const std::vector<ExampleId> chunks = AllChunksOf(*plan->source(), {&id, 1});
   MILLRACE_ASSIGN_OR_RETURN(Position begin, StepsBegin(steps, options.from, epochs.first));
-  if (!plan->Selects(id)) return NotFound(WhyNot(*plan, id));
+  if (std::none_of(chunks.begin(), chunks.end(),
+                   [&](ExampleId chunk) { return plan->Selects(chunk); })) {
+    return NotFound(WhyNot(*plan, id, chunks.front()));
+  }
 
   const ExampleDescription description = plan->source()->Describe(id);
   std::string line = fmt::format("example {}: {}", id.value(), description.title);
@@ -130,14 +169,9 @@ Status RunWhere(const WhereOptions& options) {
                                                  "step", "rank", "row", "position", "place")));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   for (; begin.epoch <= epochs.last; begin = {begin.epoch + 1, 0}) {
-    const ExamplePlaces found = plan->PlacesOf(begin.epoch, id);
-    for (const UnitRow& place : found.places) {
-      MILLRACE_RETURN_IF_ERROR(PrintPlace(*plan, steps, begin, id, place, *scratch));
+    for (const ExampleId chunk : chunks) {
+      MILLRACE_RETURN_IF_ERROR(PrintPlaces(*plan, steps, begin, chunk, *scratch));
     }
-    if (!found.places.empty()) continue;
-    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
-        "{:>8} not: {} leaves it out", begin.epoch,
-        plan->planned_order().branches.empty() ? "`remainder: drop`" : "the mix of this epoch")));
   }
   return OkStatus();
 }

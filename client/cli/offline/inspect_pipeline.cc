@@ -117,8 +117,12 @@ std::string DescribeStagesOf(const Pipeline& pipeline) {
   return text + DescribeDefinitions(pipeline.tensors());
 }
 
-std::string DescribeCounts(const PlanCounts& counts, const Order& order) {
-  std::string text = fmt::format("examples       {}\n", counts.source_examples);
+std::string DescribeCounts(const PlanCounts& counts, const Source& source, const Order& order) {
+  std::string text = fmt::format("examples       {}\n", source.whole_examples());
+  if (source.whole_examples() != source.examples()) {
+    text +=
+        fmt::format("  chunks       {}, which count as examples from here on\n", source.examples());
+  }
   for (std::size_t label = 0; label < counts.examples_per_split.size(); ++label) {
     text += fmt::format("  split {:<6} {}\n", label, counts.examples_per_split[label]);
   }
@@ -233,7 +237,7 @@ std::string DescribeStages(const StageTable& table) {
 
 Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options) {
   std::string text = fmt::format("fingerprint    {}\n", plan.fingerprint().ToString());
-  text += DescribeCounts(plan.counts(), *plan.planned_order().order);
+  text += DescribeCounts(plan.counts(), *plan.source(), *plan.planned_order().order);
   text += DescribeBuckets(plan.planned_order());
   text += DescribeBranches(plan);
   MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));

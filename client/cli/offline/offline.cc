@@ -80,7 +80,7 @@ Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::
         fmt::format("--example {}: {} has {} examples, from 0 on", example, what, examples));
   };
   if (branch.empty()) {
-    MILLRACE_RETURN_IF_ERROR(check("the pipeline's source", source.examples()));
+    MILLRACE_RETURN_IF_ERROR(check("the pipeline's source", source.whole_examples()));
     return ExampleId(example);
   }
   std::vector<std::string> known;

@@ -7,12 +7,15 @@ from ._host import values
 
 
 def origin(batch, row, spec, tables):
-    """Definition and file of an example; nothing for other kinds of datasets."""
+    """Definition and file of an example; nothing for other kinds of datasets, or if the batch has
+    neither the definition nor the nodes."""
     files, classes = spec.tables.get("files"), spec.tables.get("node_classes")
     if files is None or classes is None:
         return {}
     if "definition" in batch:
         label = values(batch["definition"])[row]
+    elif spec.node_splits is None or not spec.node_values:
+        return {}
     else:  # a cluster's first definition is its first node
         first = values(batch[spec.node_splits])[row]
         label = values(batch[spec.node_values[0]])[first]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from . import _coq, _report
 from ._core import Batch
 from ._epoch import Epoch, parts_of
+from ._host import values
 from ._reading import Place, Reading
 from ._spec import Spec
 from ._tables import Tables
@@ -118,12 +119,17 @@ class Session:
         return self.reading.reader.context(number)
 
     def provenance(self, batch: Batch, row: int) -> dict:
-        """The example in row `row` of a batch and its origin, as a dict for a person to read."""
+        """The example in row `row` of a batch and its origin, as a dict for a person to read. If the
+        pipeline cuts examples, it has the number of the chunk, which the tensor `chunk` says."""
         ids = batch.example_ids
         if not 0 <= row < len(ids):
             raise IndexError(f"row {row}: the batch has {len(ids)} graphs")
         told = {"example": ids[row], "epoch": batch.epoch, "step": batch.step, "rank": batch.rank,
                 "row": row}
+        if "chunk" in batch:
+            chunk = values(batch["chunk"])
+            if chunk.ndim == 1 and chunk.format in "bBhHiIlLqQ":
+                told["chunk"] = chunk[row]
         origin = self.reading.reader.describe(ids[row])
         if origin is not None:
             return {**told, **origin}

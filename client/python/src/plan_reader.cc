@@ -48,14 +48,20 @@ class PlanReader final : public Reader {
     const std::vector<ExampleId> examples(ids.begin(), ids.end());
     return Hold(Run([&] { return reader.BatchOf(examples); }));
   }
-  std::uint64_t Examples() const { return Local().plan().source()->examples(); }
+  std::uint64_t Examples() const { return Local().plan().source()->whole_examples(); }
   /// The label of the part of the split that the example is in.
   std::uint32_t SplitLabel(std::uint64_t id) const {
-    return Local().plan().SplitLabel(Checked(id));
+    return Local().plan().SplitLabel(ChunksOf(id).first);
   }
-  /// True if every epoch has the example: its part of the split is taken, and no filter leaves the
-  /// example out.
-  bool Selects(std::uint64_t id) const { return Local().plan().Selects(Checked(id)); }
+  /// True if every epoch has the example, or a chunk of it: its part of the split is taken, and no
+  /// filter leaves it out.
+  bool Selects(std::uint64_t id) const {
+    const ChunkIds chunks = ChunksOf(id);
+    for (std::uint64_t i = 0; i < chunks.count; ++i) {
+      if (Local().plan().Selects(ExampleId(chunks.first.value() + i))) return true;
+    }
+    return false;
+  }
   using Reader::SpineLabels;
 
  private:
@@ -63,9 +69,9 @@ class PlanReader final : public Reader {
     Get();
     return *local_;
   }
-  ExampleId Checked(std::uint64_t id) const {
+  ChunkIds ChunksOf(std::uint64_t id) const {
     RaiseUnlessOk(Local().CheckExample(ExampleId(id)));
-    return ExampleId(id);
+    return Local().plan().source()->ChunksOf(ExampleId(id));
   }
 
   LocalReader* local_ = nullptr;

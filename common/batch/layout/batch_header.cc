@@ -10,6 +10,7 @@
 namespace millrace {
 namespace {
 
+using internal::kBoundOffset;
 using internal::kChecksumBytes;
 using internal::kFixedBytes;
 using internal::kNoTensor;
@@ -121,7 +122,8 @@ void EncodeHeader(const BatchInfo& info, std::span<const TensorPlace> tensors,
   writer.Put(info.expand.base_edge_labels);
   writer.Put(static_cast<std::uint8_t>(info.expand.symmetrization));
   writer.Put(static_cast<std::uint8_t>(info.expand.add_self_edges));
-  writer.ZeroUntil(kFixedBytes);
+  writer.ZeroUntil(kBoundOffset);
+  writer.Put(info.bound ? *info.bound + 1 : std::uint32_t{0});
   for (const ExampleId id : info.example_ids) writer.Put(id.value());
   for (const DroppedExample& example : info.dropped) {
     writer.Put(example.id.value());

@@ -14,6 +14,7 @@ namespace millrace {
 namespace {
 
 using internal::kBatchMagic;
+using internal::kBoundOffset;
 using internal::kChecksumBytes;
 using internal::kFixedBytes;
 using internal::kNoTensor;
@@ -302,7 +303,9 @@ Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
   info.expand.symmetrization = static_cast<Symmetrization>(reader.TakeIn<std::uint8_t>(
       "symmetrization", 0, static_cast<std::uint8_t>(Symmetrization::kBidirectional)));
   info.expand.add_self_edges = reader.TakeIn<std::uint8_t>("self edges", 0, 1) != 0;
-  reader.TakeZeros(kFixedBytes, "reserved bytes");
+  reader.TakeZeros(kBoundOffset, "reserved bytes");
+  const auto bound = reader.TakeIn<std::uint32_t>("bound of the class", 0, kMaxClassBound + 1);
+  if (bound > 0) info.bound = bound - 1;
   TakeExamples(reader, graphs, dropped, info);
   MILLRACE_RETURN_IF_ERROR(reader.status());
   MILLRACE_RETURN_IF_ERROR(TakeTensors(reader, tensors, header));

@@ -24,6 +24,9 @@ inline constexpr std::uint64_t kTensorAlignment = 64;
 /// No example in a batch has more nodes. A larger one is dropped as `too_large`.
 inline constexpr std::uint32_t kMaxExampleNodes = 1u << 20;
 
+/// The largest bound of a class that a batch can have.
+inline constexpr std::uint32_t kMaxClassBound = 0x7FFFFFFF;
+
 enum class TensorKind : std::uint8_t {
   kDense,           // one row per graph, node or edge
   kRaggedValues,    // the rows of all graphs, one after another; `splits` says where they are cut
@@ -120,6 +123,7 @@ struct BatchInfo {
   ExpandSpec expand;
   std::vector<ExampleId> example_ids;   // ids of the graphs, in row order
   std::vector<DroppedExample> dropped;  // in the order of the range
+  std::optional<std::uint32_t> bound;  // of the class of its examples, if something is padded to it
   friend bool operator==(const BatchInfo&, const BatchInfo&) = default;
 };
 

@@ -43,6 +43,11 @@ class MeasuredSource final : public Source {
   }
   ExampleDescription Describe(ExampleId id) const override { return source_->Describe(id); }
 
+  ExampleChunk ChunkOf(ExampleId id) const override { return source_->ChunkOf(id); }
+  std::uint64_t whole_examples() const override { return source_->whole_examples(); }
+  ChunkIds ChunksOf(ExampleId example) const override { return source_->ChunksOf(example); }
+  std::vector<std::string> counted_tensors() const override { return source_->counted_tensors(); }
+
   const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override { return source_->NewReader(); }

@@ -123,11 +123,7 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
   if (!graph.ok()) return located(graph.status());
   plan->graph_ = *std::move(graph);
   for (const TensorOutput& output : plan->graph_.outputs()) {
-    if (!output.pad || !output.pad->needs_bound()) continue;
-    return located(InvalidArgument(fmt::format(
-        "{}: to: 'bound' is not yet supported, because batches have no classes; expected a number "
-        "of elements",
-        output.name)));
+    if (output.pad && output.pad->needs_bound()) plan->padded_to_bound_ = output.name;
   }
   Result<Waist> waist = FindWaist(plan->graph_);
   if (!waist.ok()) return located(waist.status());

@@ -65,6 +65,8 @@ class TensorPlan {
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   /// What the consumer computes and delivers, without sources; absent: it delivers what travels.
   const std::optional<ConsumerProgram>& consumer() const { return consumer_; }
+  /// An output that is padded to the bound of each batch's class; empty: there is none.
+  const std::string& padded_to_bound() const { return padded_to_bound_; }
   /// The table of all operations of the plan.
   const OperationTable& operations() const { return *operations_; }
   /// The whole, for people.
@@ -120,6 +122,7 @@ class TensorPlan {
   std::vector<Origin> origins_;  // one for each of tensors_
   std::vector<EdgeGroup> edges_;
   bool travels_unasked_ = false;  // a tensor that nobody wants
+  std::string padded_to_bound_;
   std::optional<ConsumerProgram> consumer_;
 };
 

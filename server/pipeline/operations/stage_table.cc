@@ -13,6 +13,7 @@ namespace millrace {
 // Listed in the order in which they apply.
 #define MILLRACE_STAGES(STAGE) \
   STAGE(SourceStage)           \
+  STAGE(ChunkStage)            \
   STAGE(SplitStage)            \
   STAGE(FilterStage)           \
   STAGE(ShuffleStage)          \

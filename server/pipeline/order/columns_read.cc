@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/expr/expression.h"
+#include "server/pipeline/order/chunked_source.h"
 #include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
@@ -13,6 +14,9 @@ std::set<std::string> ColumnsReadBy(const PlanParts& parts) {
                                          parts.Get<BalancePart>().by};
   if (const auto& bucket = parts.Get<BatchPart>().bucket) texts.emplace_back(bucket->by);
   std::set<std::string> columns;
+  if (const std::string& cut = parts.Get<ChunkPart>().tensor; !cut.empty()) {
+    columns.insert(LengthColumnOf(cut));
+  }
   for (const std::string_view text : texts) {
     const auto names = Expression::Names(text);
     if (!names.ok()) continue;

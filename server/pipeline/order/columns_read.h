@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-/// The names that `filter.where`, `batch.bucket.by` and `balance.by` read. A text that is no
-/// expression reads none.
+/// The names that `filter.where`, `batch.bucket.by` and `balance.by` read, and the length that
+/// `chunk` cuts. A text that is no expression reads none.
 std::set<std::string> ColumnsReadBy(const PlanParts& parts);
 
 }  // namespace millrace

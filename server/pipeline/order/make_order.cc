@@ -225,6 +225,19 @@ Result<PlannedOrder> MakeMixedOrder(const Source& source, const Selections& sele
 
 }  // namespace
 
+std::optional<std::uint64_t> BoundOf(const PlannedOrder& planned,
+                                     std::span<const std::uint64_t> rows) {
+  if (planned.buckets.empty() || rows.empty()) return std::nullopt;
+  std::vector<std::uint64_t> values(rows.size());
+  planned.values->Read(rows, values);
+  const std::uint64_t largest = *std::max_element(values.begin(), values.end());
+  const auto bucket = std::lower_bound(
+      planned.buckets.begin(), planned.buckets.end(), largest,
+      [](const BucketFacts& facts, std::uint64_t value) { return facts.bound < value; });
+  if (bucket == planned.buckets.end()) return std::nullopt;
+  return bucket->bound;
+}
+
 Result<PlannedOrder> MakeOrder(const std::shared_ptr<const Source>& source,
                                const Selections& selections, const PlanParts& parts) {
   if (!source->branches().empty()) return MakeMixedOrder(*source, selections, parts);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,11 @@ struct PlannedOrder {
   std::uint64_t above = 0;                  // selected examples that no bucket holds; in no epoch
   std::shared_ptr<const RowValues> values;  // what buckets or balance go by; null: nothing does
 };
+
+/// The bound of the first bucket that holds the values of all these rows. Nothing if there are no
+/// buckets or no rows, or if the last bucket does not hold one of them.
+std::optional<std::uint64_t> BoundOf(const PlannedOrder& planned,
+                                     std::span<const std::uint64_t> rows);
 
 /// InvalidArgument or FailedPrecondition that begins with the key if the parts do not fit together
 /// or do not fit the values of the examples. `selections` are those of the source.

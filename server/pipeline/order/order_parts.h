@@ -38,6 +38,13 @@ struct FilterPart {
   std::string where;  // an expression over columns that must not be 0; empty: none
 };
 
+/// Cuts long examples into several, which orders count in place of examples.
+struct ChunkPart {
+  std::string tensor;      // whose elements are counted, as expressions write it; empty: no chunks
+  std::uint64_t size = 0;  // elements of a chunk, at most
+  std::uint64_t step = 0;  // from the begin of a chunk to that of the next; 1 to size
+};
+
 struct ShufflePart {
   std::optional<std::int64_t> seed;  // absent: examples come in index order
   std::uint64_t block = 0;           // neighbours that stay in one block; 0: no blocks
@@ -79,7 +86,7 @@ struct MeasurePart {
 /// Examples that keep their places in an epoch, but are dropped there.
 struct ExcludePart {
   std::vector<std::string> files;       // names as in the dataset; their examples are dropped
-  std::vector<std::uint64_t> examples;  // ids, ascending
+  std::vector<std::uint64_t> examples;  // ids, ascending; of whole examples, if there are chunks
 };
 
 }  // namespace millrace

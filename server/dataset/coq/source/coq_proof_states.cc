@@ -140,6 +140,12 @@ ExampleDescription ProofStateSource::Describe(ExampleId id) const {
   return description;
 }
 
+std::vector<std::string> ProofStateSource::counted_tensors() const {
+  std::vector<std::string> counted = {"local_context"};  // by local_args
+  if (fields_.global_context == GlobalContextField::kFull) counted.emplace_back("global_context");
+  return counted;
+}
+
 std::vector<SourceTableSpec> ProofStateSource::tables() const {
   std::vector<SourceTableSpec> specs = CoqTableSpecs(tables_, &contexts_);
   const bool numbered = fields_.global_context == GlobalContextField::kReference;

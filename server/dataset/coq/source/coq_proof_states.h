@@ -83,6 +83,7 @@ class ProofStateSource final : public Source {
   DropReasonNames drop_reasons() const override { return CoqDropReasons(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
 
+  std::vector<std::string> counted_tensors() const override;
   std::vector<SourceTableSpec> tables() const override;
   void WriteTable(std::size_t table, TableWriter& out) const override;
 

@@ -344,6 +344,10 @@ TEST_CASE("padding of wide elements and of no rows", "[operations]") {
   const Tensor none = Ragged<std::uint8_t>("uint8[*]", {});
   CHECK(RunPad(none, {}).value().at("x").TypeText() == "uint8[batch, 0]");
   CHECK(RunPad(none, {{"to", std::int64_t{8}}}).value().at("x").TypeText() == "uint8[batch, 8]");
+  CHECK(RunPad(none, {{"to", std::string("bound")}}).value().at("x").TypeText() ==
+        "uint8[batch, 0]");
+  CHECK(RunPad(none, {{"to", std::string("bound")}}, 5).value().at("x").TypeText() ==
+        "uint8[batch, 0]");
   const Tensor empty = Ragged<std::uint8_t>("uint8[*]", {{}, {}});
   CHECK(RunPad(empty, {}).value().at("x").TypeText() == "uint8[batch, 0]");
 }
@@ -355,7 +359,10 @@ TEST_CASE("pad refuses rows and values that do not fit", "[operations]") {
   };
   CHECK(error({{"to", std::int64_t{2}}}) ==
         "x: pad: row 1 of the batch has 3 elements, more than 2");
-  CHECK(error({{"to", std::string("bound")}}) == "x: pad: the batch has no class with a bound");
+  CHECK(error({{"to", std::string("bound")}}) ==
+        "x: pad: to: bound: no bucket holds all examples of the batch");
+  CHECK(RunPad(x, {{"to", std::string("bound")}}, 2).status().message() ==
+        "x: pad: row 1 of the batch has 3 elements, more than 2, the bound of its bucket");
   CHECK(error({{"value", std::int64_t{256}}}) == "x: value: is no uint8");
   CHECK(error({{"value", 0.5}}) == "x: value: is no uint8");
   CHECK(error({{"to", std::int64_t{9}}, {"multiple", std::int64_t{8}}}) ==

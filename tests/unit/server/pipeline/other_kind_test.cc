@@ -88,7 +88,7 @@ TEST_CASE("order, splits and filters work by the columns of any kind", "[kinds]"
 TEST_CASE("what a kind does not have is refused by name", "[kinds]") {
   Mixed mixed;
   CHECK(mixed.Compile("", "proof_states").status().message() ==
-        "source: a dataset of kind numbers has numbers, got 'proof_states'");
+        "source: a dataset of kind numbers has numbers, runs, got 'proof_states'");
   CHECK(mixed.Compile("", "numbers", "c").status().message() ==
         "source: a dataset of kind coq has proof_states, definitions, got 'numbers'");
   CHECK(mixed.Compile("split: {method: file_prefix, prefixes: [[a]]}\n").status().message() ==

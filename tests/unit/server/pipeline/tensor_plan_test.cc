@@ -289,12 +289,18 @@ TEST_CASE("a source's tensor is padded by either spelling of its name", "[tensor
   }
 }
 
-TEST_CASE("pad to the bound of a class is refused, because batches have no classes",
-          "[tensor_plan]") {
+TEST_CASE("a tensor that is padded to the bound of a batch's class is named", "[tensor_plan]") {
   TensorsPart part;
   part.outputs = {{"text"}};
+  part.pads["text"] = OperationParams({{"to", std::int64_t{90}}});
+  CHECK(Compiled(part)->padded_to_bound().empty());
   part.pads["text"] = OperationParams({{"to", std::string("bound")}});
-  CHECK(ErrorOf(part).starts_with("text: to: 'bound' is not yet supported"));
+  const auto plan = Compiled(part);
+  CHECK(plan->padded_to_bound() == "text");
+  v1::TensorProgram message;
+  ToProto(*plan->consumer(), OperationTable::Default(), &message);
+  const auto back = FromProto(message, OperationTable::Default());
+  CHECK(back->text.pads.at("text").GetText("to") == "bound");
 }
 
 TEST_CASE("the consumer's part is the same after it was sent", "[tensor_plan]") {

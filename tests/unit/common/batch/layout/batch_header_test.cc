@@ -135,6 +135,24 @@ std::string ErrorOf(std::size_t offset, T value) {
   return ParseStatus(bytes).message();
 }
 
+TEST_CASE("the bound of a batch's class is read from the header", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(Sample(), pool);
+  CHECK_FALSE(batch->info().bound.has_value());
+  for (const std::uint32_t bound : {0u, 1u, 250u, kMaxClassBound}) {
+    BatchInfo info = batch->info();
+    info.bound = bound;
+    const auto bytes = CopyOf(batch->bytes(), pool);
+    EncodeHeader(info, batch->tensors(), batch->payload().size(),
+                 bytes->bytes().first(batch->header().size()));
+    const auto back = PackedBatch::Parse(bytes, bytes->size());
+    REQUIRE(back.ok());
+    CHECK((*back)->info() == info);
+  }
+  CHECK(ErrorOf(100, kMaxClassBound + 2).find("bound of the class") != std::string::npos);
+  CHECK(ErrorOf(98, std::uint16_t{1}).find("reserved bytes") != std::string::npos);
+}
+
 TEST_CASE("a reason that only newer workers know is taken, and keeps its number",
           "[batch_header]") {
   for (const int number : {5, 17, 63}) {

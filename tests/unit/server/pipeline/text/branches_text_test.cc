@@ -119,6 +119,8 @@ TEST_CASE("what does not belong beside branches, or into one, is refused", "[pip
         "p.yaml:7:1: shuffle stands in the branches of a pipeline that has any");
   CHECK(ErrorOf(TwoBranches("balance: {by: nodes}\n")) ==
         "p.yaml:7:15: balance beside branches is not yet supported");
+  CHECK(ErrorOf(TwoBranches("chunk: {tensor: state_text, size: 4}\n"))
+            .ends_with("chunk beside branches is not yet supported"));
   CHECK(ErrorOf(TwoBranches(), "", {"batch={bucket: {by: nodes, count: 2, size: 4}}"}) ==
         "override 'batch={bucket: {by: nodes, count: 2, size: 4}}': batch.bucket beside branches "
         "is not yet supported");

@@ -188,14 +188,22 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
 
 TEST_CASE("the pipeline of the page of tensors parses, and has the text shown", "[docs]") {
   const std::vector<std::string> blocks = Blocks("yaml", "tensors.md");
-  REQUIRE(blocks.size() == 2);
+  REQUIRE(blocks.size() == 3);
   const Pipeline pipeline = MustParse(blocks.front());
   for (const std::string& variant : pipeline.variants()) MustParse(blocks.front(), variant);
   MustParse(blocks.front(), "", {"tensors.score.dtype=float64"});
-  CHECK(MustParse(blocks[1]).tensors().graph_pad == GraphPad{2049, 16384, 33});
+  const std::string begin = "millrace: 1\ndataset: d\nsource: {roots: all}\n";
+  CHECK(MustParse(begin + blocks[1]).tensors().pads.at("text").GetText("to") == "bound");
+  CHECK(MustParse(blocks[2]).tensors().graph_pad == GraphPad{2049, 16384, 33});
   const std::vector<std::string> canonical = Blocks("canonical", "tensors.md");
   REQUIRE(canonical.size() == 1);
   CHECK(pipeline.canonical_text() == canonical.front());
+}
+
+TEST_CASE("the pipelines of the page of orders parse", "[docs]") {
+  for (const std::string& block : Blocks("yaml", "orders.md")) {
+    MustParse("millrace: 1\ndataset: d\nsource: {roots: all}\n" + block);
+  }
 }
 
 TEST_CASE("the errors of the page of tensors are the parser's", "[docs]") {

@@ -6,7 +6,8 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
   CHECK(
       ErrorOf(Minimal("shufle: {seed: 0}\n")) ==
       "p.yaml:5:1: unknown key 'shufle' (did you mean shuffle?); expected one of dataset, source, "
-      "split, filter, shuffle, closure, edges, features, edge_features, targets, batch, balance, "
+      "chunk, split, filter, shuffle, closure, edges, features, edge_features, targets, batch, "
+      "balance, "
       "fields, exclude, tensors, output, pad, branches, mix, tables, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
         "p.yaml:5:23: unknown key 'closure.ordr' (did you mean order?); expected one of "
@@ -212,7 +213,7 @@ TEST_CASE("a wrong key or value of a group names its place", "[pipeline][bucket]
 }
 
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
-  for (const char* key : {"map", "cache", "select", "chunk", "repeat", "batch.budget",
+  for (const char* key : {"map", "cache", "select", "repeat", "batch.budget",
                           "batch.short", "closure.kind"}) {
     CHECK(ErrorOf(Minimal(std::string("variants: {v: {") + key + ": 1}}\n")) ==
           std::string("p.yaml:5:16: ") + key + " is not yet supported");

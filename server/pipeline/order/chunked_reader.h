@@ -1,0 +1,67 @@
+// Reads chunks of examples: reads the examples, and copies what belongs to the chunks.
+//
+// Not thread-safe; the source and the chunks have to outlive it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/arena.h"
+#include "common/batch/batch_writer.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/order/chunks.h"
+
+namespace millrace {
+
+/// What is cut.
+struct ChunkCut {
+  std::size_t tensor = 0;  // by number among the source's tensors
+  std::size_t splits = 0;  // that cut it, and all tensors whose rows are cut with it
+  std::size_t column = 0;  // of the source: the lengths
+};
+
+class ChunkedReader final : public ExampleReader {
+ public:
+  /// REQUIRES: the source has the tensors of `cut`.
+  static Result<std::unique_ptr<ChunkedReader>> Make(const Source& source, const Chunks& chunks,
+                                                     const ChunkCut& cut);
+
+  /// As ExampleReader; ids are those of chunks. All chunks of a dropped example are dropped, with
+  /// the id of the example. DataLoss too if an example has not as many elements as its column says.
+  /// REQUIRES: `writer` has the source's tensors, and then the numbers of chunks.
+  Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override;
+
+ private:
+  /// An example of which some chunks are wanted: the row where it was built, or why it was dropped.
+  struct Built {
+    ExampleId id;
+    std::uint64_t row = 0;
+    std::optional<DropReason> dropped;
+  };
+
+  ChunkedReader(const Source& source, const Chunks& chunks, const ChunkCut& cut,
+                std::unique_ptr<BufferPool> pool, BatchWriter examples);
+  Status ReadSome(std::span<const ExampleId> ids, BatchWriter& writer);
+  /// Builds each example of which `ids` has chunks, once.
+  Status Build(std::span<const ExampleId> ids);
+  Status Copy(const Built& example, std::uint64_t number, BatchWriter& writer) const;
+  /// The rows of a tensor that an example has, if `splits` cut it.
+  Chunks::Extent RowsOf(std::size_t splits, std::uint64_t row) const;
+
+  const Source* source_;
+  const Chunks* chunks_;
+  ChunkCut cut_;
+  std::vector<std::optional<std::size_t>> splits_;  // of each tensor that is cut by some
+  std::unique_ptr<BufferPool> pool_;                // of examples_, which seals no batch
+  BatchWriter examples_;                            // whole ones
+  std::unique_ptr<ExampleReader> reader_;
+  std::vector<ExampleId> wanted_;
+  std::vector<Built> built_;
+};
+
+}  // namespace millrace

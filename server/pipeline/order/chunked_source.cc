@@ -1,0 +1,247 @@
+#include "server/pipeline/order/chunked_source.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "server/pipeline/order/chunked_reader.h"
+#include "server/pipeline/order/chunks.h"
+#include "server/pipeline/order/row_values.h"
+
+namespace millrace {
+namespace {
+
+/// Number of examples whose lengths are read at once.
+constexpr std::uint64_t kLengthsAtOnce = 4096;
+
+/// The name of a tensor as expressions write it.
+std::string WrittenName(std::string path) {
+  std::replace(path.begin(), path.end(), '/', '.');
+  return path;
+}
+
+/// Why a tensor cannot be cut into chunks; empty if it can.
+std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
+  if (tensor.splits.empty()) {
+    return fmt::format("{} is not ragged, so it has no elements that could be cut", tensor.path);
+  }
+  if (tensor.dimension == "nodes" || tensor.dimension == "edges") {
+    return fmt::format("{} has a row for each of the {} of a graph, and a graph is not cut",
+                       tensor.path, tensor.dimension);
+  }
+  const std::vector<std::string> counted = source.counted_tensors();
+  for (const TensorSpec& other : source.tensors()) {
+    if (other.node_splits == tensor.splits) {
+      return fmt::format("{} has numbers of the rows of {}", other.path, tensor.path);
+    }
+    if (other.splits == tensor.splits &&
+        std::find(counted.begin(), counted.end(), other.path) != counted.end()) {
+      return fmt::format("other tensors have places in {} as their values", other.path);
+    }
+  }
+  return {};
+}
+
+/// What to do about a tensor that cannot be cut.
+std::string TensorsToCut(const Source& source) {
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : source.tensors()) {
+    if (tensor.kind == TensorKind::kSplits || !WhyWhole(source, tensor).empty()) continue;
+    names.push_back(WrittenName(tensor.path));
+  }
+  if (names.empty()) return "no tensor of this source can be cut";
+  return fmt::format("expected one of {}", fmt::join(names, ", "));
+}
+
+std::optional<std::size_t> FindByWrittenName(const Source& source, std::string_view name) {
+  const std::vector<TensorSpec>& tensors = source.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].kind != TensorKind::kSplits && WrittenName(tensors[i].path) == name) return i;
+  }
+  return std::nullopt;
+}
+
+/// The lengths of all examples.
+Result<std::vector<std::uint64_t>> LengthsOf(const Source& source, std::size_t column,
+                                             const Chunks::Options& options) {
+  const std::uint64_t examples = source.examples();
+  std::vector<std::uint64_t> lengths;
+  lengths.reserve(examples);
+  std::vector<std::int64_t> values(std::min(examples, kLengthsAtOnce));
+  std::uint64_t chunks = 0;
+  while (lengths.size() < examples) {
+    const std::uint64_t first = lengths.size();
+    const auto some = std::span(values).first(std::min(kLengthsAtOnce, examples - first));
+    const ColumnValues wanted{column, some};
+    source.ReadColumns(ExampleId(first), {&wanted, 1});
+    for (const std::int64_t value : some) {
+      const auto length = static_cast<std::uint64_t>(value);
+      if (length > kMaxOrderValue) {
+        return InvalidArgument(
+            fmt::format("chunk.tensor: expected lengths from 0 to {}, got {} for example {}",
+                        kMaxOrderValue, value, lengths.size()));
+      }
+      lengths.push_back(length);
+      chunks += Chunks::CountOf(length, options);
+      if (chunks > kMaxChunks) {
+        return InvalidArgument(
+            fmt::format("chunk: the examples would be cut into more than {} chunks, which is the "
+                        "most; make chunk.step or chunk.size larger than {} and {}",
+                        kMaxChunks, options.step, options.size));
+      }
+    }
+  }
+  return lengths;
+}
+
+class ChunkedSource final : public Source {
+ public:
+  ChunkedSource(std::shared_ptr<const Source> source, ChunkCut cut,
+                std::span<const std::uint64_t> lengths, const Chunks::Options& options)
+      : source_(std::move(source)),
+        cut_(cut),
+        chunks_(lengths, options),
+        tensors_(source_->tensors()) {
+    std::uint64_t most = 1;
+    for (const std::uint64_t length : lengths) {
+      most = std::max(most, Chunks::CountOf(length, options));
+    }
+    TensorSpec number;
+    number.path = kChunkTensor;
+    number.kind = TensorKind::kDense;
+    number.dtype = NarrowestDType(0, most - 1);
+    number.dimension = "batch";
+    number.max = most - 1;
+    tensors_.push_back(std::move(number));
+  }
+
+  Digest128 digest() const override { return source_->digest(); }
+  std::string_view name() const override { return source_->name(); }
+  std::uint64_t examples() const override { return chunks_.size(); }
+
+  const std::vector<std::string>& columns() const override { return source_->columns(); }
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
+    if (wanted.empty() || wanted.front().values.empty()) return;
+    const std::uint64_t last = first.value() + wanted.front().values.size() - 1;
+    const std::uint64_t begin = chunks_.At(first.value()).row;
+    const std::uint64_t rows = chunks_.At(last).row - begin + 1;
+    std::vector<ColumnValues> read;
+    for (const ColumnValues& column : wanted) {
+      read.push_back({column.column, column.values.first(rows)});
+    }
+    source_->ReadColumns(ExampleId(begin), read);
+    for (const ColumnValues& column : wanted) Spread(first.value(), begin, rows, column);
+  }
+  bool Unmeasured(std::size_t column, ExampleId id) const override {
+    return source_->Unmeasured(column, ChunkOf(id).example);
+  }
+  std::string_view split_column() const override { return source_->split_column(); }
+  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
+    return source_->FileLabels(options);
+  }
+  ExampleDescription Describe(ExampleId example) const override {
+    return source_->Describe(example);
+  }
+
+  ExampleChunk ChunkOf(ExampleId id) const override {
+    const auto [row, number] = chunks_.At(id.value());
+    return {ExampleId(row), number};
+  }
+  std::uint64_t whole_examples() const override { return source_->examples(); }
+  ChunkIds ChunksOf(ExampleId example) const override {
+    const std::uint64_t first = chunks_.FirstOf(example.value());
+    return {ExampleId(first), chunks_.FirstOf(example.value() + 1) - first};
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  const ExpandSpec& expand() const override { return source_->expand(); }
+  std::unique_ptr<ExampleReader> NewReader() const override {
+    // The source's own plan could make its writer too.
+    return *ChunkedReader::Make(*source_, chunks_, cut_);
+  }
+  LookupTables arrays() const override { return source_->arrays(); }
+  Status CheckIntact() const override { return source_->CheckIntact(); }
+  DropReasonNames drop_reasons() const override { return source_->drop_reasons(); }
+  std::uint64_t max_example_bytes() const override {
+    const std::uint64_t whole = source_->max_example_bytes();
+    return whole == 0 ? 0 : whole + tensors_.back().row_bytes();
+  }
+
+  std::vector<SourceTableSpec> tables() const override { return source_->tables(); }
+  void WriteTable(std::size_t table, TableWriter& out) const override {
+    source_->WriteTable(table, out);
+  }
+
+ private:
+  /// Gives each chunk the value of its example. The first `rows` values are those of the examples
+  /// from `begin` on. From the last chunk to the first, no value is overwritten before it is read,
+  /// because every example has a chunk.
+  void Spread(std::uint64_t first, std::uint64_t begin, std::uint64_t rows,
+              const ColumnValues& column) const {
+    std::uint64_t row = begin + rows - 1;
+    std::uint64_t first_of_row = chunks_.FirstOf(row);
+    for (std::uint64_t i = column.values.size(); i-- > 0;) {
+      while (first + i < first_of_row) first_of_row = chunks_.FirstOf(--row);
+      std::int64_t value = column.values[row - begin];
+      if (column.column == cut_.column) {
+        const Chunks::Extent extent =
+            chunks_.ExtentOf(first + i - first_of_row, static_cast<std::uint64_t>(value));
+        value = static_cast<std::int64_t>(extent.end - extent.begin);
+      }
+      column.values[i] = value;
+    }
+  }
+
+  const std::shared_ptr<const Source> source_;
+  const ChunkCut cut_;
+  const Chunks chunks_;
+  std::vector<TensorSpec> tensors_;
+};
+
+}  // namespace
+
+std::string LengthColumnOf(std::string_view tensor) { return fmt::format("{}.length", tensor); }
+
+Status CheckChunks(const Source& source, const ChunkPart& part) {
+  if (part.tensor.empty()) return OkStatus();
+  const std::optional<std::size_t> tensor = FindByWrittenName(source, part.tensor);
+  if (!tensor) {
+    return InvalidArgument(fmt::format("chunk.tensor: the source '{}' has no tensor '{}'; {}",
+                                       source.name(), part.tensor, TensorsToCut(source)));
+  }
+  if (const std::string why = WhyWhole(source, source.tensors()[*tensor]); !why.empty()) {
+    return InvalidArgument(fmt::format("chunk.tensor: {}; {}", why, TensorsToCut(source)));
+  }
+  if (FindTensor(source.tensors(), kChunkTensor)) {
+    return InvalidArgument(
+        fmt::format("chunk: the source '{}' has a tensor '{}' already, and the numbers of chunks "
+                    "are called so too",
+                    source.name(), kChunkTensor));
+  }
+  return OkStatus();
+}
+
+Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source> source,
+                                                    const ChunkPart& part) {
+  if (part.tensor.empty()) return source;
+  MILLRACE_RETURN_IF_ERROR(CheckChunks(*source, part));
+  const auto column = source->FindColumn(LengthColumnOf(part.tensor));
+  if (!column.ok()) return column.status().WithContext("chunk.tensor");
+  ChunkCut cut;
+  cut.tensor = *FindByWrittenName(*source, part.tensor);
+  cut.splits = *FindTensor(source->tensors(), source->tensors()[cut.tensor].splits);
+  cut.column = *column;
+  const Chunks::Options options{part.size, part.step};
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> lengths,
+                            LengthsOf(*source, cut.column, options));
+  return std::shared_ptr<const Source>(
+      std::make_shared<const ChunkedSource>(std::move(source), cut, lengths, options));
+}
+
+}  // namespace millrace
