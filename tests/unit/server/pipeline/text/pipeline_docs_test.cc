@@ -120,6 +120,17 @@ TEST_CASE("every pipeline of the page parses, with all its variants", "[docs]") 
   }
 }
 
+TEST_CASE("every pipeline of the page about orders parses", "[docs]") {
+  const std::vector<std::string> blocks = Blocks("yaml", "orders.md");
+  CHECK(blocks.size() >= 4);
+  for (const std::string& block : blocks) {
+    const bool mixes = block.find("branches:") != std::string::npos;
+    const bool cuts = block.find("batch:") != std::string::npos;
+    MustParse("millrace: 1\n" + std::string(mixes ? "" : "dataset: d\nsource: {roots: all}\n") +
+              (cuts ? "" : "batch: {size: 8}\n") + block);
+  }
+}
+
 TEST_CASE("the first pipeline of the page writes all defaults and has the text shown", "[docs]") {
   const std::vector<std::string> canonical = Blocks("canonical");
   REQUIRE(canonical.size() == 1);
