@@ -152,6 +152,10 @@ def test_the_tools_show_all_chunks_of_an_example(dataset, texts, tmp_path):
         epoch, step, rank, row = (int(word) for word in line.split()[:4])
         batch = sessions[rank].batch_at(epoch, step)
         assert rows_of(batch)[row] == (example, number, chunks[number])
+    lines = run("where", *plan, "--example", example, "--set",
+                f"filter={{where: state_text.length == {SIZE}}}").splitlines()[2:]
+    assert ["a filter leaves it out" in line for line in lines] == [len(c) < SIZE for c in chunks]
+    assert len(chunks[-1]) < SIZE
     out = run("batch", *plan, "--example", example).splitlines()
     assert [line.split()[4] for line in out[1:-1]] == [str(n) for n in range(len(chunks))]
     header = json.loads(run("digest", *plan).splitlines()[0])

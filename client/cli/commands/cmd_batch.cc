@@ -275,7 +275,8 @@ void AddBatchCommand(Tool& tool) {
       command->add_option("--svg", options->svg, "draw the graph of --example into a file")
           ->type_name("FILE");
   command
-      ->add_option("--example", options->example, "build this example alone, and print its graph")
+      ->add_option("--example", options->example,
+                   "build this example alone, or all of its chunks, and print its graph")
       ->type_name("N")
       ->transform(WholeNumber())
       ->excludes("--epoch")

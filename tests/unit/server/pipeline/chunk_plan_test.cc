@@ -289,6 +289,18 @@ TEST_CASE("a filter by the length leaves chunks out, and one by the example all 
   CHECK(CheckedRows(plans, BatchesOf(*odd, 0), 30, 30).size() == AllChunks(ones, 30, 30).size());
 }
 
+TEST_CASE("a filter by the length keeps what cannot be built, to be dropped in its place",
+          "[plan][chunk]") {
+  ChunkPlans plans({90, 5, kLongestRun + 1, 5});
+  const auto plan = plans.MustCompile(
+      Cut(30, 30) + "filter: {where: run.length >= 15}\nbatch: {size: 9, remainder: keep}\n");
+  CHECK(plan->counts().selected == 4);
+  const auto batch = BatchesOf(*plan, 0).at(0);
+  CHECK(batch->info().example_ids == std::vector<ExampleId>(3, ExampleId(0)));
+  CHECK(batch->info().dropped ==
+        std::vector<DroppedExample>{{ExampleId(2), DropReason::kTooLarge}});
+}
+
 TEST_CASE("all chunks of an example are on one side of a split", "[plan][chunk]") {
   ChunkPlans plans(ScatteredRuns());
   std::map<std::uint64_t, std::set<int>> sides;
