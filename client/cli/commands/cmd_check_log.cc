@@ -59,18 +59,24 @@ struct Tally {
   std::uint64_t dropped = 0;
 };
 
-/// Counts the line's examples. DataLoss if one of them came more often in this epoch than it has
-/// chunks.
-Status CountExamples(const nlohmann::json& line, const Source& source,
+/// How often an example may come in an epoch: once, or for each of its chunks, or as often as a mix
+/// has it.
+std::uint64_t TimesOf(const Plan& plan, std::uint64_t epoch, ExampleId id) {
+  const Source& source = *plan.source();
+  if (source.branches().empty()) return source.ChunksOf(id).count;
+  return plan.PlacesOf(epoch, id).places.size();
+}
+
+/// Counts the line's examples. DataLoss if one of them came too often in this epoch.
+Status CountExamples(const nlohmann::json& line, const Plan& plan, std::uint64_t epoch,
                      std::vector<std::uint32_t>& seen, Tally& tally) {
   const auto count = [&](std::uint64_t id) {
     if (id >= seen.size()) seen.resize(id + 1);
-    const std::uint64_t chunks = source.ChunksOf(ExampleId(id)).count;
-    if (++seen[id] <= chunks) return OkStatus();
-    return chunks == 1
-               ? DataLoss(fmt::format("example {} came twice in an epoch", id))
-               : DataLoss(fmt::format("example {} came {} times in an epoch: it has {} chunks", id,
-                                      seen[id], chunks));
+    const std::uint64_t times = TimesOf(plan, epoch, ExampleId(id));
+    if (++seen[id] <= times) return OkStatus();
+    return times == 1 ? DataLoss(fmt::format("example {} came twice in an epoch", id))
+                      : DataLoss(fmt::format("example {} came {} times in an epoch: expected {}",
+                                             id, seen[id], times));
   };
   for (const auto& id : line["examples"]) {
     MILLRACE_RETURN_IF_ERROR(count(id.get<std::uint64_t>()));
@@ -105,7 +111,7 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
         return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.dump(),
                                     expected.dump()));
       }
-      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, *plan.source(), seen, tally));
+      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, plan, epoch, seen, tally));
       progress.Add(batch->info().planned_examples);
       logged.erase(found);
     }
@@ -127,7 +133,7 @@ Status Run(const CheckLogOptions& options) {
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   {
     Progress progress("checking", "examples",
-                      (end - at.epoch) * plan->counts().selected - at.example);
+                      (end - at.epoch) * plan->planned_order().order->rows() - at.example);
     for (; at.epoch < end; at = {at.epoch + 1, 0}) {
       MILLRACE_RETURN_IF_ERROR(CheckEpoch(*plan, steps, at, logged, *scratch, progress, tally));
     }
