@@ -10,6 +10,7 @@
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/hello_check.h"
+#include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/prospects.h"
 
 namespace millrace {
