@@ -70,7 +70,7 @@ class MixedNumbers {
 };
 
 /// The values of an integer tensor of a batch.
-std::vector<std::int64_t> ValuesOf(const PackedBatch& batch, std::string_view path) {
+std::vector<std::int64_t> IntegersOf(const PackedBatch& batch, std::string_view path) {
   std::vector<std::int64_t> values;
   const auto tensor = batch.Find(path);
   REQUIRE(tensor);
@@ -94,9 +94,9 @@ std::vector<MixedRow> RowsOfEpoch(const Plan& plan, std::uint64_t epoch, std::ui
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {
       const auto batch = plan.Batch(epoch, steps.RankExamples(at, rank), *scratch);
       REQUIRE(batch.ok());
-      const auto branches = ValuesOf(**batch, "branch");
-      const auto values = ValuesOf(**batch, "value");
-      const auto examples = ValuesOf(**batch, "example_id");
+      const auto branches = IntegersOf(**batch, "branch");
+      const auto values = IntegersOf(**batch, "value");
+      const auto examples = IntegersOf(**batch, "example_id");
       for (std::size_t i = 0; i < branches.size(); ++i) {
         rows.push_back({branches[i], values[i], examples[i]});
       }
@@ -212,8 +212,8 @@ TEST_CASE("branches may come to the same tensors by other ways, and types are wi
   const auto x = (*batch)->Find("x");
   REQUIRE(x);
   CHECK((*batch)->tensors()[*x].spec.dtype == DType::kFloat64);
-  const auto values = ValuesOf(**batch, "value");
-  const auto branches = ValuesOf(**batch, "branch");
+  const auto values = IntegersOf(**batch, "value");
+  const auto branches = IntegersOf(**batch, "branch");
   const auto data = internal::ValuesAs<double>((*batch)->tensor_bytes(*x));
   REQUIRE(data.size() == 20);
   for (std::size_t i = 0; i < 20; ++i) {
