@@ -125,12 +125,12 @@ TEST_CASE("what does not belong beside branches, or into one, is refused", "[pip
         "override 'batch={bucket: {by: nodes, count: 2, size: 4}}': batch.bucket beside branches "
         "is not yet supported");
   CHECK(ErrorOf(TwoBranches("", ", batch: {size: 4}")) ==
-        "p.yaml:3:60: branches.a: batch stands outside the branches; expected one of dataset, "
+        "p.yaml:3:61: branches.a: batch stands outside the branches; expected one of dataset, "
         "source, split, filter, shuffle, closure, edges, features, exclude, tensors");
   CHECK(ErrorOf(TwoBranches("", ", spilt: {}"))
-            .starts_with("p.yaml:3:60: branches.a: unknown key 'spilt' (did you mean split?)"));
+            .starts_with("p.yaml:3:61: branches.a: unknown key 'spilt' (did you mean split?)"));
   CHECK(ErrorOf(TwoBranches("", ", source: definitions"))
-            .starts_with("p.yaml:3:60: duplicate key 'source'"));
+            .starts_with("p.yaml:3:61: duplicate key 'source'"));
   CHECK(ErrorOf("millrace: 1\nbranches: {a: {source: proof_states}}\nmix: {weights: {a: 1}, "
                 "epoch: 1}\nbatch: {size: 8}\n") ==
         "p.yaml:2:12: the key branches.a.dataset is missing; expected a dataset id");

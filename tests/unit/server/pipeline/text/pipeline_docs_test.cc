@@ -211,12 +211,6 @@ TEST_CASE("the pipeline of the page of tensors parses, and has the text shown", 
   CHECK(pipeline.canonical_text() == canonical.front());
 }
 
-TEST_CASE("the pipelines of the page of orders parse", "[docs]") {
-  for (const std::string& block : Blocks("yaml", "orders.md")) {
-    MustParse("millrace: 1\ndataset: d\nsource: {roots: all}\n" + block);
-  }
-}
-
 TEST_CASE("the errors of the page of tensors are the parser's", "[docs]") {
   const auto error_of = [](const std::string& lines) {
     return Pipeline::Parse({Minimal(lines), "", {}, "train.yaml"}, ProductStages())
