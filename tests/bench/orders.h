@@ -1,11 +1,11 @@
 // The parts of bench_orders, one for each order, and what they share.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
 #include "server/dataset/random.h"
+#include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"
 
 namespace millrace::bench {
@@ -22,12 +22,12 @@ void MeasureBuckets(const OrderOptions& options, const Report& report);
 /// Places of all orders.
 void MeasurePlaces(const OrderOptions& options, const Report& report);
 
-/// Seconds that a call takes.
+/// Seconds of CPU time that a call takes.
 template <class Call>
 double SecondsOf(const Call& call) {
-  const auto began = std::chrono::steady_clock::now();
+  const double began = ThreadCpuSeconds();
   call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return ThreadCpuSeconds() - began;
 }
 
 /// Nanoseconds a call of `call(random)`, each with another random word. Processors overlap the

@@ -1,12 +1,49 @@
 #include "server/pipeline/order/balance_order.h"
 
 #include <algorithm>
-#include <functional>
+#include <bit>
+#include <limits>
 #include <numeric>
-#include <queue>
 
 namespace millrace {
 namespace {
+
+/// Sums of batches, of which the least is known: a tournament, whose matches are played again on
+/// the way up from a batch that changes.
+class LeastSum {
+ public:
+  explicit LeastSum(std::size_t batches)
+      : leaves_(std::bit_ceil(batches)), sums_(leaves_, kFull), winners_(2 * leaves_) {
+    std::fill_n(sums_.begin(), batches, 0);
+    std::iota(winners_.begin() + static_cast<std::ptrdiff_t>(leaves_), winners_.end(), 0u);
+    for (std::size_t match = leaves_ - 1; match > 0; --match) Play(match);
+  }
+
+  /// The batch with the least sum of those not full; of equal ones the lowest.
+  std::uint32_t batch() const { return winners_[1]; }
+  /// Adds to the batch of the least sum.
+  void Add(std::uint64_t value) { Set(sums_[batch()] + value); }
+  /// The batch of the least sum is full: it gets no more.
+  void Fill() { Set(kFull); }
+
+ private:
+  static constexpr std::uint64_t kFull = std::numeric_limits<std::uint64_t>::max();
+
+  void Set(std::uint64_t sum) {
+    const std::uint32_t changed = batch();
+    sums_[changed] = sum;
+    for (std::size_t match = (leaves_ + changed) / 2; match > 0; match /= 2) Play(match);
+  }
+  void Play(std::size_t match) {
+    const std::uint32_t low = winners_[2 * match];
+    const std::uint32_t high = winners_[2 * match + 1];
+    winners_[match] = sums_[low] <= sums_[high] ? low : high;
+  }
+
+  std::size_t leaves_;
+  std::vector<std::uint64_t> sums_;     // by batch
+  std::vector<std::uint32_t> winners_;  // of each match, the final first; then the batches
+};
 
 /// Deals rows, given by their values in the order of their places, to `begins.size() - 1` batches
 /// of given sizes. Returns the batch of each row.
@@ -16,22 +53,20 @@ std::vector<std::uint32_t> DealTo(std::span<const std::size_t> begins,
   std::iota(largest_first.begin(), largest_first.end(), 0u);
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return values[a] > values[b]; });
-  // Batches that are not full: the one with the least sum is on top, of equal ones the lowest.
-  using Open = std::pair<std::uint64_t, std::uint32_t>;
-  std::vector<Open> heap;
   std::vector<std::size_t> room;
-  for (std::uint32_t batch = 0; batch + 1 < begins.size(); ++batch) {
+  for (std::size_t batch = 0; batch + 1 < begins.size(); ++batch) {
     room.push_back(begins[batch + 1] - begins[batch]);
-    heap.emplace_back(0, batch);
   }
-  std::priority_queue open(std::greater<>(), std::move(heap));
+  LeastSum least(room.size());
   std::vector<std::uint32_t> batch_of(values.size());
   for (const std::uint32_t row : largest_first) {
-    while (room[open.top().second] == 0) open.pop();
-    const auto [sum, batch] = open.top();
-    open.pop();
+    const std::uint32_t batch = least.batch();
     batch_of[row] = batch;
-    if (--room[batch] > 0) open.emplace(sum + values[row], batch);
+    if (--room[batch] > 0) {
+      least.Add(values[row]);
+    } else {
+      least.Fill();
+    }
   }
   return batch_of;
 }

@@ -32,11 +32,10 @@ class BucketOrder::Reader final : public OrderReader {
       const KeyedOrder& order = RowsOf(c);
       const std::uint64_t end = std::min((batch + 1) * size, order.size());
       // The permutation first: reads of the classes, which miss the cache, then overlap.
-      const std::size_t begin = rows.size();
-      for (std::uint64_t row = batch * size; row < end; ++row) rows.push_back({order(row), 0});
-      for (std::size_t at = begin; at < rows.size(); ++at) {
-        rows[at].row = order_.classes_->Select(c, rows[at].row);
-      }
+      numbers_.clear();
+      for (std::uint64_t row = batch * size; row < end; ++row) numbers_.push_back(order(row));
+      order_.classes_->SelectAll(c, numbers_);
+      for (const std::uint64_t row : numbers_) rows.push_back({row, 0});
     }
   }
 
@@ -72,6 +71,7 @@ class BucketOrder::Reader final : public OrderReader {
   std::optional<std::uint64_t> epoch_;  // whose state the members below hold
   std::optional<RunsOfEpoch> batches_;
   std::vector<std::optional<KeyedOrder>> rows_of_;  // by class; made when it is needed
+  std::vector<std::uint64_t> numbers_;              // of the rows of a batch
 };
 
 BucketOrder::BucketOrder(std::shared_ptr<const Classes> classes, Options options)

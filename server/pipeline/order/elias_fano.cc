@@ -1,6 +1,7 @@
 #include "server/pipeline/order/elias_fano.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace millrace {
@@ -20,6 +21,20 @@ EliasFano::EliasFano(std::uint64_t limit, std::uint64_t capacity)
       low_mask_((std::uint64_t{1} << low_width_) - 1),
       high_(capacity + (limit >> low_width_) + 1),
       low_(capacity * low_width_ / 64 + 2, 0) {}
+
+void EliasFano::SelectAll(std::span<std::uint64_t> numbers) const {
+  constexpr std::size_t kAtOnce = RankedBitmap::kAtOnce;
+  std::array<std::uint64_t, kAtOnce> members;
+  for (; !numbers.empty(); numbers = numbers.subspan(std::min(kAtOnce, numbers.size()))) {
+    const std::span<std::uint64_t> some = numbers.first(std::min(kAtOnce, numbers.size()));
+    for (const std::uint64_t i : some) __builtin_prefetch(&low_[i * low_width_ / 64]);
+    std::copy(some.begin(), some.end(), members.begin());
+    high_.SelectAll(std::span(members).first(some.size()));
+    for (std::size_t k = 0; k < some.size(); ++k) {
+      some[k] = (members[k] - some[k]) << low_width_ | Low(some[k]);
+    }
+  }
+}
 
 std::optional<std::uint64_t> EliasFano::Find(std::uint64_t number) const {
   // The numbers with the same high bits are those from `begin` to before `end`.

@@ -1,5 +1,8 @@
 #include "server/pipeline/order/ranked_bitmap.h"
 
+#include <algorithm>
+#include <array>
+
 namespace millrace {
 namespace {
 
@@ -63,20 +66,22 @@ std::uint64_t RankedBitmap::Rank(std::uint64_t number) const {
 }
 
 template <bool kMembers>
-std::uint64_t RankedBitmap::SelectIn(std::uint64_t begin, std::uint64_t end,
-                                     std::uint64_t rank) const {
-  const auto before = [&](std::uint64_t block) {
-    return kMembers ? block_ranks_[block] : block * kWordsPerBlock * 64 - block_ranks_[block];
-  };
+std::uint64_t RankedBitmap::FindBlock(std::uint64_t begin, std::uint64_t end,
+                                      std::uint64_t rank) const {
   std::uint64_t block = begin;
   for (std::uint64_t blocks = end - begin; blocks > 1;) {
     const std::uint64_t half = blocks / 2;
-    block += before(block + half) <= rank ? half : 0;
+    block += Before<kMembers>(block + half) <= rank ? half : 0;
     blocks -= half;
   }
+  return block;
+}
+
+template <bool kMembers>
+std::uint64_t RankedBitmap::SelectInBlock(std::uint64_t block, std::uint64_t rank) const {
   const auto bits = [&](std::uint64_t word) { return kMembers ? words_[word] : ~words_[word]; };
   std::uint64_t word = block * kWordsPerBlock;
-  std::uint64_t left = rank - before(block);
+  std::uint64_t left = rank - Before<kMembers>(block);
   for (;; ++word) {
     const std::uint64_t count = Popcount(bits(word));
     if (left < count) break;
@@ -87,11 +92,37 @@ std::uint64_t RankedBitmap::SelectIn(std::uint64_t begin, std::uint64_t end,
 
 std::uint64_t RankedBitmap::Select(std::uint64_t rank) const {
   const std::uint64_t sample = rank / kMembersPerSample;
-  return SelectIn<true>(select_samples_[sample], select_samples_[sample + 1] + 1, rank);
+  return SelectInBlock<true>(
+      FindBlock<true>(select_samples_[sample], select_samples_[sample + 1] + 1, rank), rank);
+}
+
+void RankedBitmap::SelectAll(std::span<std::uint64_t> ranks) const {
+  // Each pass asks for the memory that the next one reads.
+  std::array<std::uint64_t, kAtOnce> blocks;
+  for (; !ranks.empty(); ranks = ranks.subspan(std::min(kAtOnce, ranks.size()))) {
+    const std::span<std::uint64_t> some = ranks.first(std::min(kAtOnce, ranks.size()));
+    for (const std::uint64_t rank : some) {
+      __builtin_prefetch(&select_samples_[rank / kMembersPerSample]);
+    }
+    for (const std::uint64_t rank : some) {
+      __builtin_prefetch(&block_ranks_[select_samples_[rank / kMembersPerSample]]);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const std::uint64_t sample = some[i] / kMembersPerSample;
+      blocks[i] =
+          FindBlock<true>(select_samples_[sample], select_samples_[sample + 1] + 1, some[i]);
+      const std::uint64_t* words = &words_[blocks[i] * kWordsPerBlock];
+      __builtin_prefetch(words);
+      __builtin_prefetch(words + kWordsPerBlock - 1);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      some[i] = SelectInBlock<true>(blocks[i], some[i]);
+    }
+  }
 }
 
 std::uint64_t RankedBitmap::SelectAbsent(std::uint64_t rank) const {
-  return SelectIn<false>(0, block_ranks_.size(), rank);
+  return SelectInBlock<false>(FindBlock<false>(0, block_ranks_.size(), rank), rank);
 }
 
 std::uint64_t RankedBitmap::Next(std::uint64_t number) const {

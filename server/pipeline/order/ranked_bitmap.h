@@ -4,13 +4,17 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace millrace {
 
 class RankedBitmap {
  public:
+  static constexpr std::size_t kAtOnce = 64;  // ranks whose reads overlap in SelectAll
+
   explicit RankedBitmap(std::uint64_t size = 0)
       : size_(size), words_((size / 64 / kWordsPerBlock + 1) * kWordsPerBlock, 0) {}
 
@@ -27,6 +31,10 @@ class RankedBitmap {
   std::uint64_t Rank(std::uint64_t number) const;
   /// The member that has `rank` members below it. REQUIRES: rank < count().
   std::uint64_t Select(std::uint64_t rank) const;
+  /// Replaces each rank with Select(rank). Several times as fast as one after the other if the set
+  /// is larger than the processor's cache, because the reads of many ranks overlap. REQUIRES: as
+  /// Select.
+  void SelectAll(std::span<std::uint64_t> ranks) const;
   /// The number that is no member and has `rank` numbers below it that are none. Slower than
   /// Select. REQUIRES: rank < size() - count().
   std::uint64_t SelectAbsent(std::uint64_t rank) const;
@@ -37,10 +45,18 @@ class RankedBitmap {
   static constexpr std::uint64_t kWordsPerBlock = 8;
   static constexpr std::uint64_t kMembersPerSample = 512;
 
-  /// The number with `rank` members (or absent numbers) below it, which lies in one of the blocks
-  /// from `begin` to before `end`.
+  /// Number of members (or absent numbers) before a block.
   template <bool kMembers>
-  std::uint64_t SelectIn(std::uint64_t begin, std::uint64_t end, std::uint64_t rank) const;
+  std::uint64_t Before(std::uint64_t block) const {
+    return kMembers ? block_ranks_[block] : block * kWordsPerBlock * 64 - block_ranks_[block];
+  }
+  /// The block, from `begin` to before `end`, that has the number with `rank` members (or absent
+  /// numbers) below it.
+  template <bool kMembers>
+  std::uint64_t FindBlock(std::uint64_t begin, std::uint64_t end, std::uint64_t rank) const;
+  /// The number with `rank` members (or absent numbers) below it, which lies in `block`.
+  template <bool kMembers>
+  std::uint64_t SelectInBlock(std::uint64_t block, std::uint64_t rank) const;
 
   std::uint64_t size_;
   std::uint64_t count_ = 0;

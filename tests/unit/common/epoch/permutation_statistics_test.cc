@@ -14,6 +14,7 @@ namespace {
 
 using test::BinomialP;
 using test::ChiSquareP;
+using test::HypergeometricP;
 using test::KolmogorovSmirnov;
 using test::NormalP;
 using test::PoissonP;
@@ -60,6 +61,9 @@ TEST_CASE("the statistics know their own distributions", "[statistics]") {
   CHECK(PoissonP(3, 2, 0) == Approx(5 * std::exp(-2.0)));
   CHECK(BinomialP(1, 3, 0.5, 0) == Approx(0.125));
   CHECK(BinomialP(1, 3, 0.5, 1) == Approx(0.5));
+  CHECK(HypergeometricP(1, 5, 2, 2, 0) == Approx(0.3));
+  CHECK(HypergeometricP(1, 5, 2, 2, 1) == Approx(0.9));
+  CHECK(HypergeometricP(2, 5, 4, 3, 0) == Approx(0));
   Uniform uniform;
   std::vector<double> numbers(1000);
   for (double& x : numbers) x = uniform.Next();

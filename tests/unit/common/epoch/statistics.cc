@@ -60,6 +60,22 @@ double BinomialP(std::uint64_t count, std::uint64_t trials, double probability, 
   return below + u * mass;
 }
 
+double HypergeometricP(std::uint64_t count, std::uint64_t total, std::uint64_t marked,
+                       std::uint64_t draws, double u) {
+  const auto log_choose = [](std::uint64_t n, std::uint64_t k) {
+    return std::lgamma(static_cast<double>(n) + 1) - std::lgamma(static_cast<double>(k) + 1) -
+           std::lgamma(static_cast<double>(n - k) + 1);
+  };
+  const auto mass = [&](std::uint64_t k) {
+    if (k > marked || k > draws || draws - k > total - marked) return 0.0;
+    return std::exp(log_choose(marked, k) + log_choose(total - marked, draws - k) -
+                    log_choose(total, draws));
+  };
+  double below = 0;
+  for (std::uint64_t k = 0; k < count; ++k) below += mass(k);
+  return below + u * mass(count);
+}
+
 double KolmogorovSmirnov(std::vector<double> p_values) {
   std::sort(p_values.begin(), p_values.end());
   const auto n = static_cast<double>(p_values.size());

@@ -1,5 +1,5 @@
-// Statistics for the tests of the permutation: p-values, and whether many p-values agree with the
-// hypothesis. Pure functions.
+// Statistics for the tests of permutations and orders: p-values, and whether many p-values agree
+// with the hypothesis. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,11 @@ double PoissonP(std::uint64_t count, double mean, double u);
 
 /// The same for a binomial count.
 double BinomialP(std::uint64_t count, std::uint64_t trials, double probability, double u);
+
+/// The same for a hypergeometric count: of `total` things `marked` are marked, and `draws` are
+/// drawn.
+double HypergeometricP(std::uint64_t count, std::uint64_t total, std::uint64_t marked,
+                       std::uint64_t draws, double u);
 
 /// The Kolmogorov-Smirnov distance between `p_values` and the uniform distribution, divided by its
 /// critical value at 0.1 %. Above 1, the values do not count as uniform.

@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <vector>
@@ -27,6 +29,10 @@ void CheckNumbers(std::uint64_t limit, const std::set<std::uint64_t>& set) {
     }
     ++i;
   }
+  std::vector<std::uint64_t> all(set.size());
+  std::iota(all.rbegin(), all.rend(), 0);
+  numbers.SelectAll(all);
+  REQUIRE(std::equal(all.rbegin(), all.rend(), set.begin(), set.end()));
 }
 
 TEST_CASE("ascending numbers are found by rank and by value", "[elias-fano]") {

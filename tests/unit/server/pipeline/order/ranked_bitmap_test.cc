@@ -33,6 +33,10 @@ TEST_CASE("rank and select of a bitmap are each other's inverse", "[bitmap]") {
       RC_ASSERT(bitmap.Next(members[rank]) == members[rank]);
       if (rank > 0) RC_ASSERT(bitmap.Next(members[rank - 1] + 1) == members[rank]);
     }
+    std::vector<std::uint64_t> ranks;
+    for (std::uint64_t i = 0; i < members.size(); ++i) ranks.push_back(members.size() - 1 - i);
+    bitmap.SelectAll(ranks);
+    RC_ASSERT(std::vector<std::uint64_t>(ranks.rbegin(), ranks.rend()) == members);
     RC_ASSERT(bitmap.Rank(size) == members.size());
     std::uint64_t absent = 0;
     for (std::uint64_t n = 0; n < size; ++n) {

@@ -1,0 +1,84 @@
+// Plans over a dataset of numbers (tests/support/number_kind.h), whose one column is the numbers.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/batch/batch.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/pipeline/plan_library.h"
+#include "tests/support/dataset_fixture.h"
+#include "tests/support/number_kind.h"
+
+namespace millrace::test {
+
+/// Plans over a dataset of numbers, by which batches are cut.
+class NumberPlans {
+ public:
+  explicit NumberPlans(const std::vector<std::int64_t>& numbers)
+      : numbers_(numbers), library_(Options(numbers), MakeNullLogger()) {}
+
+  Result<std::shared_ptr<const Plan>> Compile(const std::string& more) {
+    PipelineSource text;
+    text.yaml = "millrace: 1\ndataset: n\nsource: numbers\n" + more;
+    return library_.Compile(text);
+  }
+  std::shared_ptr<const Plan> MustCompile(const std::string& more) {
+    const auto plan = Compile(more);
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    return *plan;
+  }
+  std::string ErrorOf(const std::string& more) {
+    const auto plan = Compile(more);
+    REQUIRE_FALSE(plan.ok());
+    return plan.status().message();
+  }
+  std::int64_t operator[](ExampleId id) const { return numbers_.at(id.value()); }
+
+ private:
+  PlanLibraryOptions Options(const std::vector<std::int64_t>& numbers) {
+    WriteNumbers(dir_ / "numbers", numbers);
+    PlanLibraryOptions options;
+    options.kinds = ProductKinds().With(MakeNumberKind());
+    options.datasets["n"].dir = dir_ / "numbers";
+    return options;
+  }
+
+  TempDir dir_;
+  std::vector<std::int64_t> numbers_;
+  PlanLibrary library_;
+};
+
+/// 0 to 99, each 3 times, in a scattered order.
+inline std::vector<std::int64_t> Scattered() {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < 300; ++i) numbers.push_back(i * 37 % 100);
+  return numbers;
+}
+
+/// The batches of an epoch for some ranks, in the order of steps and ranks.
+inline std::vector<std::shared_ptr<const PackedBatch>> ReadEpoch(const Plan& plan,
+                                                                 std::uint64_t epoch,
+                                                                 std::uint32_t world_size) {
+  std::vector<std::shared_ptr<const PackedBatch>> batches;
+  const StepArithmetic steps = *plan.Steps(world_size);
+  const auto scratch = plan.NewScratch();
+  for (Position at{epoch, 0}; at.epoch == epoch; at = steps.Next(at)) {
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      const ExampleRange units = steps.RankExamples(at, rank);
+      auto batch = plan.Batch(epoch, units, *scratch);
+      REQUIRE(batch.ok());
+      CHECK((*batch)->info().first_example == units.first);
+      CHECK((*batch)->info().planned_examples == (*batch)->graphs());
+      if (units.count > 0) batches.push_back(*std::move(batch));
+    }
+  }
+  return batches;
+}
+
+}  // namespace millrace::test
