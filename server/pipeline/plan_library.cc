@@ -11,6 +11,7 @@
 #include "server/dataset/cache_dir.h"
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/cached/cached_source.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/operations/stage_table.h"
 #include "server/pipeline/order/columns_read.h"
@@ -79,7 +80,10 @@ PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> log
   SetDatasets(options_.datasets);
 }
 
-PlanLibrary::~PlanLibrary() = default;
+PlanLibrary::~PlanLibrary() {
+  // What was built since the last look can be kept too.
+  if (options_.examples != nullptr && options_.examples->has_disk()) CheckFiles();
+}
 
 std::shared_ptr<PlanLibrary::Entry> PlanLibrary::MakeEntry(const std::string& id,
                                                            const DatasetLocation& location) const {
@@ -239,8 +243,10 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
     return DamagedFilesStatus(dataset_id, status.error, excluded, needed);
   }
 
+  // A cache changes no fingerprint, but whoever asks for one gets it.
   const std::string key =
-      fmt::format("{} {}", dataset_id, Fingerprint{dataset->digest(), pipeline}.ToString());
+      fmt::format("{} {} {}", dataset_id, Fingerprint{dataset->digest(), pipeline}.ToString(),
+                  static_cast<int>(parts.Get<CachePart>().examples));
   {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
@@ -252,6 +258,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
       kind->sources().Make(parts.Get<SourcePart>().name, std::move(dataset), parts));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(parts, std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*entry, parts, std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
@@ -260,6 +267,22 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
   return plan;
+}
+
+Result<std::shared_ptr<const Source>> PlanLibrary::AddCache(
+    const PlanParts& parts, std::shared_ptr<const Source> source) const {
+  SourceCache cache = {options_.examples, parts.Get<CachePart>().examples,
+                       parts.Get<MeasurePart>().operations};
+  if (cache.level == CacheLevel::kDisk && cache.examples != nullptr &&
+      !cache.examples->has_disk()) {
+    logger_->Warning(
+        "a pipeline keeps examples on disk, but this process has no folder for them; "
+        "they are kept in memory alone: set cache_dir",
+        {{"source", source->name()}});
+  }
+  auto cached = WithCache(std::move(source), cache);
+  if (!cached.ok()) return AtKey(parts, cached.status());
+  return cached;
 }
 
 Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
@@ -281,6 +304,19 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
 }
 
 bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
+  BuiltExamples* const examples = options_.examples.get();
+  UncheckedExamples unchecked;
+  if (examples != nullptr) unchecked = examples->TakeUnchecked();
+  const bool worse = LookAtFiles(stop);
+  if (examples != nullptr) {
+    examples->Settle(std::move(unchecked), worse                   ? FilesFound::kDamaged
+                                           : stop.stop_requested() ? FilesFound::kUnknown
+                                                                   : FilesFound::kIntact);
+  }
+  return worse;
+}
+
+bool PlanLibrary::LookAtFiles(const std::stop_token& stop) {
   bool worse = false;
   std::vector<std::shared_ptr<Entry>> looked_at;
   {

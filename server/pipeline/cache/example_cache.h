@@ -49,6 +49,8 @@ class ExampleCache {
   /// Of the memory. When this returns, the cache counts at most this many bytes.
   void SetLimit(std::uint64_t limit_bytes) { memory_.SetLimit(limit_bytes); }
 
+  /// The part in memory, for what must not be on disk, or not yet.
+  MemoryCache& memory() { return memory_; }
   /// Null if there is none.
   DiskCache* disk() { return disk_.get(); }
 

@@ -14,8 +14,8 @@ namespace millrace {
 namespace {
 
 /// Top-level keys that only a later format has.
-constexpr std::array<std::string_view, 6> kReserved = {"branches", "map",   "cache",
-                                                       "select",   "chunk", "repeat"};
+constexpr std::array<std::string_view, 5> kReserved = {"branches", "map", "select", "chunk",
+                                                       "repeat"};
 
 bool IsReserved(const StageTable& table, std::string_view stage, std::string_view parameter) {
   const StageType* type = table.Find(stage);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/dataset/coq/source/coq_names.h"
 #include "server/dataset/coq/source/coq_source.h"
 #include "server/dataset/coq/source/coq_static.h"
 
@@ -270,7 +271,38 @@ class ProofStateReader final : public ExampleReader {
   std::vector<std::uint32_t> global_context_;
 };
 
+class ProofStateNames final : public ExampleNames {
+ public:
+  explicit ProofStateNames(const ProofStateSource& source)
+      : source_(source), names_(source.coq_tables()) {}
+
+  std::optional<Digest128> Of(ExampleId id) const override {
+    const std::uint32_t number = source_.OutcomeNumber(id);
+    const StepRecord& step = source_.Step(source_.index().outcomes()[number]);
+    const DefinitionRecord& definition = source_.index().definitions()[step.definition];
+    CoqNames::Place place;
+    place.file = definition.file;
+    place.node = definition.node;
+    place.step = step.step;
+    place.outcome = number - step.outcomes.first;
+    place.tactic = source_.coq_tables().tactics.Number(step.tactic);
+    // A context that is written out has labels of the example's files alone.
+    if (source_.fields().global_context == GlobalContextField::kReference) {
+      place.context = source_.contexts().Id(step.definition);
+    }
+    return names_.Of(place);
+  }
+
+ private:
+  const ProofStateSource& source_;
+  const CoqNames names_;
+};
+
 }  // namespace
+
+std::unique_ptr<const ExampleNames> ProofStateSource::NewNames() const {
+  return std::make_unique<ProofStateNames>(*this);
+}
 
 std::unique_ptr<ExampleReader> ProofStateSource::NewReader() const {
   index().definition_table();  // made here, so that it is not made while a batch is built

@@ -212,7 +212,7 @@ TEST_CASE("a wrong key or value of a group names its place", "[pipeline][bucket]
 }
 
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
-  for (const char* key : {"branches", "map", "cache", "select", "chunk", "repeat", "batch.budget",
+  for (const char* key : {"branches", "map", "select", "chunk", "repeat", "batch.budget",
                           "batch.short", "closure.kind"}) {
     CHECK(ErrorOf(Minimal(std::string("variants: {v: {") + key + ": 1}}\n")) ==
           std::string("p.yaml:5:16: ") + key + " is not yet supported");
@@ -221,7 +221,15 @@ TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]"
   }
   CHECK(ErrorOf(Minimal("closure: {kind: hops}\n")) ==
         "p.yaml:5:11: closure.kind is not yet supported");
-  CHECK(ErrorOf(Minimal("cache: {}\n")) == "p.yaml:5:1: cache is not yet supported");
+}
+
+TEST_CASE("a cache is in memory or on disk", "[pipeline]") {
+  CHECK(ErrorOf(Minimal("cache: {examples: tape}\n")) ==
+        "p.yaml:5:19: cache.examples: expected one of memory, disk, got 'tape'");
+  CHECK(ErrorOf(Minimal("cache: {}\n")).find("the key cache.examples is missing") !=
+        std::string::npos);
+  CHECK(ErrorOf(Minimal("cache: {batches: memory}\n")).find("unknown key 'cache.batches'") !=
+        std::string::npos);
 }
 
 TEST_CASE("an override's error names the override", "[pipeline]") {
