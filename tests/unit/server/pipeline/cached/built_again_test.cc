@@ -206,6 +206,47 @@ TEST_CASE("types of tensors that the numbers of rows decide are part of the key"
   CHECK(world.Builds() == 12);
 }
 
+TEST_CASE("a cache is part of no digest", "[cached]") {
+  const ThreeFiles world;
+  PlanLibrary library(world.Options(nullptr), MakeNullLogger());
+  const Pipeline without = *library.Parse(world.Text("shuffle: {seed: 1}\n"));
+  const Pipeline with = *library.Parse(world.Text("shuffle: {seed: 1}\ncache: {examples: disk}\n"));
+  CHECK(with.canonical_text() == without.canonical_text());
+  CHECK(with.digest() == without.digest());
+  CHECK(with.order_digest() == without.order_digest());
+  CHECK(with.build_digest() == without.build_digest());
+  for (const StageConfig& stage : without.stages()) {
+    CHECK(with.Find(stage.type->name)->fingerprint == stage.fingerprint);
+  }
+}
+
+TEST_CASE("a process without a cache builds a pipeline that asks for one", "[cached]") {
+  const ThreeFiles world;
+  CHECK(world.Uncached("cache: {examples: memory}\n") == world.Uncached());
+}
+
+TEST_CASE("jobs with and without a cache each get what they ask for", "[cached]") {
+  const ThreeFiles world;
+  PlanLibrary library(world.Options(world.kept), MakeNullLogger());
+  const auto without = library.Compile(world.Text(""));
+  const auto with = library.Compile(world.Text("cache: {examples: memory}\n"));
+  REQUIRE(with.ok());
+  CHECK((*with)->fingerprint() == (*without)->fingerprint());
+  const std::uint64_t hits = world.kept->stats().cache.memory.hits;
+  CHECK(TwoEpochs(**without) == TwoEpochs(**with));
+  CHECK(world.kept->stats().cache.memory.hits == hits + 18);
+}
+
+TEST_CASE("a memory that is too small for an epoch gives the same bytes", "[cached]") {
+  CachedWorld world;
+  GeneratorReport report;
+  REQUIRE(GenerateDataset(world.data, {.nodes = 20'000, .files = 5}, &report).ok());
+  world.kept = std::make_shared<BuiltExamples>(100'000);
+  CHECK(world.Builds("shuffle: {seed: 1}\n") > report.proof_states);
+  CHECK(world.kept->stats().cache.memory.evictions > 0);
+  CHECK(world.kept->stats().cache.memory.bytes <= 100'000);
+}
+
 TEST_CASE("measured columns fill the cache", "[cached]") {
   CachedWorld world;
   WriteFixture(world.data, SampleFile("a.bin"));

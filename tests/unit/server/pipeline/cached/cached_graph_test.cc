@@ -99,6 +99,18 @@ TEST_CASE("arrays that a pipeline does not read may come and go", "[cached]") {
   CHECK(world.Builds("features: [x]\n") == 40);
 }
 
+TEST_CASE("nothing of a graph is written to disk before its contents were verified", "[cached]") {
+  CachedGraph world;
+  world.Restart();
+  CHECK(world.Builds() == 40);
+  world.kept->Flush();
+  // When the first process ended, it had compared all contents. It remembers that in the folder.
+  world.Restart();
+  CHECK(world.Builds() == 40);
+  world.Restart();
+  CHECK(world.Builds() == 0);
+}
+
 TEST_CASE("a graph that was replaced is built anew", "[cached]") {
   const CachedGraph world;
   CHECK(world.Builds() == 40);
