@@ -5,8 +5,6 @@
 //
 // Every epoch has another order. All examples are in the cache before anything is measured.
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +21,7 @@
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/cached/built_examples.h"
 #include "server/pipeline/plan_library.h"
+#include "tests/bench/cpu_time.h"
 #include "tests/bench/daemon.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
@@ -51,12 +50,6 @@ std::string Yaml(const Options& options, const std::string& level) {
       options.source, options.batch, options.keys);
   if (!level.empty()) yaml += fmt::format("cache: {{examples: {}}}\n", level);
   return yaml;
-}
-
-double ThreadSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 double Median(std::vector<double> values) {
@@ -98,12 +91,12 @@ class Builder {
   /// Examples a second of the thread's own time, so that others on the machine matter less.
   Result<double> Rate(double seconds) {
     double examples = 0;
-    const double began = ThreadSeconds();
-    while (ThreadSeconds() - began < seconds) {
+    const double began = ThreadCpuSeconds();
+    while (ThreadCpuSeconds() - began < seconds) {
       MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t more, Next());
       examples += static_cast<double>(more);
     }
-    return examples / (ThreadSeconds() - began);
+    return examples / (ThreadCpuSeconds() - began);
   }
 
  private:

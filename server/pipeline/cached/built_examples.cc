@@ -29,6 +29,12 @@ ExamplePtr BuiltExamples::Find(const Digest128& key, CacheLevel level) {
   return level == CacheLevel::kDisk ? cache_.Find(key) : cache_.memory().Find(key);
 }
 
+void BuiltExamples::FindAll(std::span<const Digest128> keys, std::span<ExamplePtr> values,
+                            CacheLevel level) {
+  if (level == CacheLevel::kDisk) return cache_.FindAll(keys, values);
+  cache_.memory().FindAll(keys, values);
+}
+
 void BuiltExamples::Add(std::span<const BuiltExample> built, CacheLevel level,
                         std::uint64_t damages) {
   const MutexLock lock(mutex_);

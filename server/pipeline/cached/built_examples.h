@@ -68,6 +68,8 @@ class BuiltExamples {
 
   /// Null if it is not there. Looks on disk only at level kDisk.
   ExamplePtr Find(const Digest128& key, CacheLevel level);
+  /// The same for many keys, which is faster. REQUIRES: as many values as keys; all are null.
+  void FindAll(std::span<const Digest128> keys, std::span<ExamplePtr> values, CacheLevel level);
 
   /// How often damage was found. Read it before examples are built.
   std::uint64_t damages() const { return damages_.load(std::memory_order_acquire); }

@@ -1,7 +1,7 @@
 #include "server/pipeline/cached/cached_source.h"
 
+#include <algorithm>
 #include <array>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,11 +29,14 @@ class CachedSource final : public Source {
   const ExamplePacker& packer() const { return packer_; }
   BuiltExamples& kept() const { return *cache_.examples; }
   CacheLevel level() const { return cache_.level; }
-  std::optional<Digest128> KeyOf(ExampleId id) const {
-    const std::optional<Digest128> name = names_->Of(id);
-    if (!name) return std::nullopt;
-    const std::array parts = {cache_.operations, packer_.digest(), *name};
-    return Xxh3(std::as_bytes(std::span(parts)));
+  /// Sets the keys of examples; that of an example that has no name is not set.
+  void FindKeys(std::span<const ExampleId> ids, std::span<Digest128> keys) const {
+    names_->Name(ids, keys);
+    for (Digest128& key : keys) {
+      if (!key.is_set()) continue;
+      const std::array parts = {cache_.operations, packer_.digest(), key};
+      key = Xxh3(std::as_bytes(std::span(parts)));
+    }
   }
 
   Digest128 digest() const override { return source_->digest(); }
@@ -75,34 +78,53 @@ class CachedSource final : public Source {
   const ExamplePacker packer_;
 };
 
-/// Takes examples from the cache one by one. Those that are missing are built together with their
-/// neighbours that are missing too, because a reader is faster with many examples at once.
+/// Looks for all examples of a batch at once. Those that are missing are built together with their
+/// neighbours that are missing too, because a reader is faster with many examples.
 class CachedReader final : public ExampleReader {
  public:
   explicit CachedReader(const CachedSource& source)
       : source_(source), reader_(source.source().NewReader()) {}
 
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override {
-    std::size_t missing = 0;  // examples before the present one that have to be built
-    keys_.clear();
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::optional<Digest128> key = source_.KeyOf(ids[i]);
-      const ExamplePtr found = key ? source_.kept().Find(*key, source_.level()) : nullptr;
-      if (found != nullptr) {
-        MILLRACE_RETURN_IF_ERROR(Build(ids.subspan(i - missing, missing), writer));
-        missing = 0;
-        if (source_.packer().Unpack(found->bytes(), ids[i], writer)) continue;
-      }
-      ++missing;
-      keys_.push_back(key);
-    }
-    return Build(ids.last(missing), writer);
+    keys_.resize(ids.size());
+    found_.resize(ids.size());
+    source_.FindKeys(ids, keys_);
+    source_.kept().FindAll(keys_, found_, source_.level());
+    const Status appended = AppendFound(ids, writer);
+    found_.clear();
+    return appended;
   }
 
  private:
-  /// Builds the examples whose keys are keys_, and keeps them.
-  Status Build(std::span<const ExampleId> ids, BatchWriter& writer) {
-    if (ids.empty()) return OkStatus();
+  static constexpr std::size_t kAhead = 8;
+  static constexpr std::size_t kLine = 64;  // bytes that are fetched at once
+
+  Status AppendFound(std::span<const ExampleId> ids, BatchWriter& writer) {
+    std::size_t missing = 0;  // examples before the present one that have to be built
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (i + kAhead < ids.size()) Prefetch(found_[i + kAhead]);
+      if (found_[i] != nullptr) {
+        MILLRACE_RETURN_IF_ERROR(Build(ids, i - missing, missing, writer));
+        missing = 0;
+        if (source_.packer().Unpack(found_[i]->bytes(), ids[i], writer)) continue;
+      }
+      ++missing;
+    }
+    return Build(ids, ids.size() - missing, missing, writer);
+  }
+  static void Prefetch(const ExamplePtr& example) {
+    if (example == nullptr) return;
+    const std::span<const std::byte> bytes = example->bytes();
+    for (std::size_t at = 0; at < std::min<std::size_t>(bytes.size(), 8 * kLine); at += kLine) {
+      __builtin_prefetch(bytes.data() + at);
+    }
+  }
+
+  /// Builds `count` examples of a batch, beginning with `begin`, and keeps them.
+  Status Build(std::span<const ExampleId> batch, std::size_t begin, std::size_t count,
+               BatchWriter& writer) {
+    if (count == 0) return OkStatus();
+    const std::span<const ExampleId> ids = batch.subspan(begin, count);
     BuiltExamples& kept = source_.kept();
     const std::uint64_t damages = kept.damages();
     std::size_t row = writer.info().example_ids.size();
@@ -117,14 +139,14 @@ class CachedReader final : public ExampleReader {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       // Equal ids have equal outcomes, so it does not matter which of them a row belongs to.
       const bool is_row = row < rows.size() && rows[row] == ids[i];
-      if (keys_[i]) ++builds;
-      if (keys_[i] && good) {
-        built_.push_back({*keys_[i], is_row ? source_.packer().Pack(writer, row)
-                                            : ExamplePacker::PackDropped(dropped[drop].reason)});
+      const Digest128& key = keys_[begin + i];
+      if (key.is_set()) ++builds;
+      if (key.is_set() && good) {
+        built_.push_back({key, is_row ? source_.packer().Pack(writer, row)
+                                      : ExamplePacker::PackDropped(dropped[drop].reason)});
       }
       ++(is_row ? row : drop);
     }
-    keys_.clear();
     kept.CountBuilds(builds);
     const bool to_disk = source_.level() == CacheLevel::kDisk && source_.verified();
     kept.Add(built_, to_disk ? CacheLevel::kDisk : CacheLevel::kMemory, damages);
@@ -133,7 +155,8 @@ class CachedReader final : public ExampleReader {
 
   const CachedSource& source_;
   const std::unique_ptr<ExampleReader> reader_;
-  std::vector<std::optional<Digest128>> keys_;
+  std::vector<Digest128> keys_;
+  std::vector<ExamplePtr> found_;
   std::vector<BuiltExample> built_;
 };
 

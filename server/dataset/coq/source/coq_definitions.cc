@@ -129,11 +129,13 @@ class DefinitionNames final : public ExampleNames {
   explicit DefinitionNames(const DefinitionSource& source)
       : source_(source), names_(source.coq_tables()) {}
 
-  std::optional<Digest128> Of(ExampleId id) const override {
-    const ClusterRecord& cluster = source_.Cluster(id);
-    // Which definitions belong to the cluster follows from the file.
-    const DefinitionRecord& first = source_.index().definitions()[cluster.representative];
-    return names_.Of({.file = cluster.file, .node = first.node});
+  void Name(std::span<const ExampleId> ids, std::span<Digest128> names) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const ClusterRecord& cluster = source_.Cluster(ids[i]);
+      // Which definitions belong to the cluster follows from the file.
+      const DefinitionRecord& first = source_.index().definitions()[cluster.representative];
+      names[i] = names_.Of({.file = cluster.file, .node = first.node});
+    }
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "server/dataset/coq/source/coq_proof_states.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "server/dataset/coq/source/coq_names.h"
@@ -276,15 +277,42 @@ class ProofStateNames final : public ExampleNames {
   explicit ProofStateNames(const ProofStateSource& source)
       : source_(source), names_(source.coq_tables()) {}
 
-  std::optional<Digest128> Of(ExampleId id) const override {
-    const std::uint32_t number = source_.OutcomeNumber(id);
-    const StepRecord& step = source_.Step(source_.index().outcomes()[number]);
+  void Name(std::span<const ExampleId> ids, std::span<Digest128> names) const override {
+    for (std::size_t done = 0; done < ids.size(); done += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, ids.size() - done);
+      NameSome(ids.subspan(done, count), names.subspan(done, count));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAtOnce = 64;
+
+  /// Goes to the records of all examples step by step, so that they are waited for together.
+  void NameSome(std::span<const ExampleId> ids, std::span<Digest128> names) const {
+    const DatasetIndex& index = source_.index();
+    std::array<std::uint32_t, kAtOnce> outcomes;
+    std::array<const StepRecord*, kAtOnce> steps;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      outcomes[i] = source_.OutcomeNumber(ids[i]);
+      __builtin_prefetch(&index.outcomes()[outcomes[i]].step);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      steps[i] = &index.steps()[index.outcomes()[outcomes[i]].step];
+      __builtin_prefetch(&steps[i]->definition);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      __builtin_prefetch(&index.definitions()[steps[i]->definition].file);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) names[i] = NameOf(outcomes[i], *steps[i]);
+  }
+
+  Digest128 NameOf(std::uint32_t outcome, const StepRecord& step) const {
     const DefinitionRecord& definition = source_.index().definitions()[step.definition];
     CoqNames::Place place;
     place.file = definition.file;
     place.node = definition.node;
     place.step = step.step;
-    place.outcome = number - step.outcomes.first;
+    place.outcome = outcome - step.outcomes.first;
     place.tactic = source_.coq_tables().tactics.Number(step.tactic);
     // A context that is written out has labels of the example's files alone.
     if (source_.fields().global_context == GlobalContextField::kReference) {
@@ -293,7 +321,6 @@ class ProofStateNames final : public ExampleNames {
     return names_.Of(place);
   }
 
- private:
   const ProofStateSource& source_;
   const CoqNames names_;
 };

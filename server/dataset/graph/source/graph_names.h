@@ -9,8 +9,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
+#include <span>
+#include <utility>
 
 #include "common/base/ids.h"
 #include "server/dataset/example_names.h"
@@ -39,10 +39,11 @@ class GraphExampleNames final : public ExampleNames {
   GraphExampleNames(const GraphTables& tables, NodesOf nodes_of)
       : names_(tables), nodes_of_(std::move(nodes_of)) {}
 
-  std::optional<Digest128> Of(ExampleId id) const override {
-    const Result<GraphRange> nodes = nodes_of_(id.value());
-    if (!nodes.ok()) return std::nullopt;
-    return names_.Of(*nodes, id.value());
+  void Name(std::span<const ExampleId> ids, std::span<Digest128> names) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Result<GraphRange> nodes = nodes_of_(ids[i].value());
+      names[i] = nodes.ok() ? names_.Of(*nodes, ids[i].value()) : Digest128{};
+    }
   }
 
  private:
