@@ -17,9 +17,9 @@ BuiltExample Built(std::uint64_t number, std::size_t size = 100) {
 /// Two processes over one folder.
 struct KeptWorld : CacheWorld {
   std::unique_ptr<BuiltExamples> NewProcess() const {
-    auto examples = std::make_unique<BuiltExamples>(1 << 20, Start());
-    examples->Flush();
-    return examples;
+    auto begun = std::make_unique<BuiltExamples>(1 << 20, Start());
+    begun->Flush();
+    return begun;
   }
   void Add(std::uint64_t number, CacheLevel level = CacheLevel::kDisk) const {
     examples->Add(std::vector{Built(number)}, level, examples->damages());
