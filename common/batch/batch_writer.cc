@@ -173,6 +173,11 @@ void BatchWriter::AddDropped(ExampleId id, DropReason reason) {
   info_.dropped.push_back({id, reason});
 }
 
+bool BatchWriter::in_bounds() const {
+  return std::none_of(tensors_.begin(), tensors_.end(),
+                      [](const Tensor& tensor) { return tensor.out_of_bounds; });
+}
+
 std::uint64_t BatchWriter::pending_bytes() const {
   std::uint64_t bytes = 0;
   for (const Column& column : columns_) bytes += column.size;

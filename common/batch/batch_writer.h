@@ -74,6 +74,12 @@ class BatchWriter {
   }
   /// Appends whole rows of such a tensor.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
+  /// Appends whole rows that a writer with the same tensors had in values(), and found to be in
+  /// bounds. They are not checked again. REQUIRES: the tensor's kind is not kSplits.
+  void AppendPacked(std::size_t tensor, std::span<const std::byte> rows) {
+    assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
+    if (!rows.empty()) std::memcpy(columns_[tensor].Extend(rows.size()), rows.data(), rows.size());
+  }
 
   /// Appends rows that another writer holds, as they are. That writer has checked their values.
   /// REQUIRES: `from` holds them, and both have the same tensor of this number, which is no splits.
@@ -95,6 +101,8 @@ class BatchWriter {
     return {columns_[tensor].data.get(), columns_[tensor].size};
   }
   std::uint64_t rows(std::size_t tensor) const { return columns_[tensor].rows(); }
+  /// Whether all values appended since Begin are within the bounds of their tensors.
+  bool in_bounds() const;
   /// The error with which Seal would end, but for lack of memory.
   Status CheckComplete() const;
 

@@ -37,9 +37,24 @@ std::set<std::string> IdsOf(const DaemonOptions& options) {
   return ids;
 }
 
-PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
-                                  std::shared_ptr<SharedArena> arena) {
+/// Null for a process that builds no batches.
+std::shared_ptr<BuiltExamples> MakeExamples(const DaemonOptions& options,
+                                            const std::shared_ptr<const Clock>& clock,
+                                            const std::shared_ptr<Logger>& log) {
+  if (options.role == Role::kDispatcher) return nullptr;
+  std::unique_ptr<DiskCache> disk;
+  if (!options.cache_dir.empty()) {
+    disk = std::make_unique<DiskCache>(
+        DiskCacheOptions{.folder = options.cache_dir, .limit_bytes = options.cache_dir_bytes},
+        std::make_shared<SystemCacheFiles>(), clock, log);
+  }
+  return std::make_shared<BuiltExamples>(options.cache_bytes, std::move(disk));
+}
+
+PlanLibraryOptions LibraryOptions(const DaemonOptions& options, std::shared_ptr<SharedArena> arena,
+                                  std::shared_ptr<BuiltExamples> examples) {
   PlanLibraryOptions library;
+  library.examples = std::move(examples);
   library.kinds = options.kinds;
   library.batch_memory = std::move(arena);
   library.datasets = LocationsOf(options);
@@ -69,7 +84,8 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
       on_broken_(std::move(on_broken)),
       clock_(std::make_shared<SystemClock>()),
       arena_(MakeArena(options)),
-      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)),
+      library_(std::make_shared<PlanLibrary>(
+          LibraryOptions(options, arena_, MakeExamples(options, clock_, log_)), log_)),
       dataset_ids_(IdsOf(options)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,

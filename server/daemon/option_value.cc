@@ -106,6 +106,20 @@ OptionValue Memory(std::uint64_t DaemonOptions::*member, std::uint64_t min_mib) 
   return value;
 }
 
+OptionValue Bytes(std::uint64_t DaemonOptions::*member) {
+  OptionValue value;
+  value.read = [member](const std::string& text, const HostLimits&, DaemonOptions& options) {
+    if (text == "0") {
+      options.*member = 0;
+      return OkStatus();
+    }
+    MILLRACE_ASSIGN_OR_RETURN(options.*member, ParseBytes(text));
+    return OkStatus();
+  };
+  value.print = [member](const DaemonOptions& options) { return std::to_string(options.*member); };
+  return value;
+}
+
 OptionValue Level(LogLevel DaemonOptions::*member) {
   OptionValue value;
   value.read = [member](const std::string& text, const HostLimits&, DaemonOptions& options) {

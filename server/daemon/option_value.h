@@ -34,6 +34,8 @@ OptionValue Whole(int DaemonOptions::*member, int min, int max);
 OptionValue Seconds(double DaemonOptions::*member, double min, double max);
 /// A number of bytes, such as 300MB or 4GiB; at most the memory of the host.
 OptionValue Memory(std::uint64_t DaemonOptions::*member, std::uint64_t min_mib);
+/// A number of bytes, also 0.
+OptionValue Bytes(std::uint64_t DaemonOptions::*member);
 OptionValue Level(LogLevel DaemonOptions::*member);
 /// host:port to listen on; port 0 stands for any free port.
 OptionValue ListenAddress(std::string DaemonOptions::*member);

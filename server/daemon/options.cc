@@ -53,6 +53,22 @@ Status CheckAdvertised(const OptionTexts& texts, const DaemonOptions& options) {
             where("batch_listen"));
 }
 
+/// The cache gets a quarter of the limit unless the text says otherwise.
+Status CompleteCacheBytes(const OptionTexts& texts, DaemonOptions& options) {
+  const auto given = texts.values.find("cache_bytes");
+  if (given == texts.values.end() || given->second.text.empty()) {
+    options.cache_bytes = options.memory_limit / 4;
+    return OkStatus();
+  }
+  if (options.role == Role::kDispatcher || options.cache_bytes <= options.memory_limit) {
+    return OkStatus();
+  }
+  return At(InvalidArgument(
+                fmt::format("option cache_bytes: expected at most memory_limit, {} bytes, got '{}'",
+                            options.memory_limit, given->second.text)),
+            given->second);
+}
+
 Status ReadDatasets(const OptionTexts& texts, DaemonOptions& options) {
   if (texts.datasets.empty()) {
     return InvalidArgument("no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config");
@@ -130,6 +146,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
     MILLRACE_RETURN_IF_ERROR(ReadOption(option, texts, host, options));
   }
   MILLRACE_RETURN_IF_ERROR(CheckAdvertised(texts, options));
+  MILLRACE_RETURN_IF_ERROR(CompleteCacheBytes(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadDatasets(texts, options));
   return options;
 }

@@ -50,6 +50,9 @@ struct DaemonOptions {
   bool log_json = false;
   bool shared_memory = false;
   bool skip_bad = false;
+  std::uint64_t cache_bytes = 0;      // memory for examples that pipelines with `cache` keep
+  std::string cache_dir;              // folder for such examples; empty: none
+  std::uint64_t cache_dir_bytes = 0;  // at most, in that folder
 
   /// How many bytes of built batches a worker may hold before they are sent.
   std::uint64_t batch_memory() const { return memory_limit / 4; }

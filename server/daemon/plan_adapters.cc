@@ -73,6 +73,7 @@ class LibraryProvider final : public PlanProvider {
     }
     return files;
   }
+  BuiltExamples* examples() override { return library_->examples().get(); }
 
  private:
   const std::shared_ptr<PlanLibrary> library_;

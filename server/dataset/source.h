@@ -20,6 +20,7 @@
 #include "common/batch/layout/drop_reasons.h"
 #include "common/batch/layout/layout.h"
 #include "common/operations/operation.h"
+#include "server/dataset/example_names.h"
 #include "server/dataset/split.h"
 
 namespace millrace {
@@ -38,6 +39,9 @@ class ExampleReader {
   /// `writer` has the source's tensors.
   virtual Status Append(std::span<const ExampleId> ids, BatchWriter& writer) = 0;
 };
+
+/// A dense tensor of this name has the examples' ids.
+inline constexpr std::string_view kExampleIdTensor = "example_id";
 
 /// The column with the number of the file that an example comes from.
 inline constexpr const char* kFileColumn = "file";
@@ -152,6 +156,13 @@ class Source {
   /// How the client completes edges: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
+  /// Names for the examples, by which a cache finds what was built of them; null if what is built
+  /// of an example does not depend on the dataset and the operations alone. They must not outlive
+  /// the source.
+  virtual std::unique_ptr<const ExampleNames> NewNames() const { return nullptr; }
+  /// Whether the data have been compared with the digests that names are made of, all of them. What
+  /// was built before is not kept beyond the process. Cheap: it is called for every batch.
+  virtual bool verified() const { return true; }
   /// Arrays of the dataset in which `lookup` finds rows by number, by name. Types and values live
   /// as long as the source; values may change if their file does, which CheckIntact tells.
   virtual LookupTables arrays() const { return {}; }

@@ -11,6 +11,7 @@
 #include "server/dataset/cache_dir.h"
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/cached/cached_source.h"
 #include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/mix/mixed_source.h"
@@ -82,7 +83,10 @@ PlanLibrary::PlanLibrary(PlanLibraryOptions options, std::shared_ptr<Logger> log
   SetDatasets(options_.datasets);
 }
 
-PlanLibrary::~PlanLibrary() = default;
+PlanLibrary::~PlanLibrary() {
+  // What was built since the last look can be kept too.
+  if (options_.examples != nullptr && options_.examples->has_disk()) CheckFiles();
+}
 
 std::shared_ptr<PlanLibrary::Entry> PlanLibrary::MakeEntry(const std::string& id,
                                                            const DatasetLocation& location) const {
@@ -246,6 +250,7 @@ Result<std::shared_ptr<const Source>> PlanLibrary::SourceOf(const Drawn& drawn) 
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
       drawn.kind->sources().Make(drawn.parts->Get<SourcePart>().name, drawn.dataset, *drawn.parts));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(*drawn.parts, std::move(source)));
   return AddColumns(*drawn.entry, *drawn.parts, std::move(source));
 }
 
@@ -267,6 +272,10 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   for (const Drawn& one : drawn) digests.push_back(one.dataset->digest());
   const Digest128 digest = branches.empty() ? digests.front() : JoinDigests(digests);
   key += ' ' + Fingerprint{digest, pipeline}.ToString();
+  // A cache changes no fingerprint, but whoever asks for one gets it.
+  for (const Drawn& one : drawn) {
+    key += fmt::format(" {}", static_cast<int>(one.parts->Get<CachePart>().examples));
+  }
   {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
@@ -307,6 +316,22 @@ Result<std::shared_ptr<const Source>> PlanLibrary::MixOf(const std::vector<Drawn
                          parts.Get<MixPart>().joint_tables);
 }
 
+Result<std::shared_ptr<const Source>> PlanLibrary::AddCache(
+    const PlanParts& parts, std::shared_ptr<const Source> source) const {
+  SourceCache cache = {options_.examples, parts.Get<CachePart>().examples,
+                       parts.Get<MeasurePart>().operations};
+  if (cache.level == CacheLevel::kDisk && cache.examples != nullptr &&
+      !cache.examples->has_disk()) {
+    logger_->Warning(
+        "a pipeline keeps examples on disk, but this process has no folder for them; "
+        "they are kept in memory alone: set cache_dir",
+        {{"source", source->name()}});
+  }
+  auto cached = WithCache(std::move(source), cache);
+  if (!cached.ok()) return AtKey(parts, cached.status());
+  return cached;
+}
+
 Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
     const Entry& entry, const PlanParts& parts, std::shared_ptr<const Source> source) const {
   // What cannot be cut is refused before its lengths are measured.
@@ -329,6 +354,19 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
 }
 
 bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
+  BuiltExamples* const examples = options_.examples.get();
+  UncheckedExamples unchecked;
+  if (examples != nullptr) unchecked = examples->TakeUnchecked();
+  const bool worse = LookAtFiles(stop);
+  if (examples != nullptr) {
+    examples->Settle(std::move(unchecked), worse                   ? FilesFound::kDamaged
+                                           : stop.stop_requested() ? FilesFound::kUnknown
+                                                                   : FilesFound::kIntact);
+  }
+  return worse;
+}
+
+bool PlanLibrary::LookAtFiles(const std::stop_token& stop) {
   bool worse = false;
   std::vector<std::shared_ptr<Entry>> looked_at;
   {

@@ -27,6 +27,7 @@
 #include "server/dataset/dataset.h"
 #include "server/dataset/dataset_files.h"
 #include "server/dataset/dataset_kind.h"
+#include "server/pipeline/cached/built_examples.h"
 #include "server/pipeline/columns/column_provider.h"
 #include "server/pipeline/plan.h"
 #include "server/pipeline/text/pipeline.h"
@@ -56,6 +57,8 @@ struct PlanLibraryOptions {
       measuring;
   /// Memory in which batches are built; nullptr: on the heap.
   std::shared_ptr<BufferMemory> batch_memory;
+  /// Where what is built of examples is kept, for pipelines with `cache`; nullptr: nowhere.
+  std::shared_ptr<BuiltExamples> examples;
   std::shared_ptr<const StageTable> stages;          // null: that of the kinds (MakeStageTable)
   std::shared_ptr<ColumnProvider> columns;           // null: columns are measured in this process
   std::shared_ptr<const OperationTable> operations;  // null: OperationTable::Default
@@ -128,6 +131,9 @@ class PlanLibrary {
   /// still be served. `stop` ends long work.
   bool CheckFiles(const std::stop_token& stop = {});
 
+  /// As in the options.
+  const std::shared_ptr<BuiltExamples>& examples() const { return options_.examples; }
+
   /// How many files were found bad so far while their dataset was opened ("open"), and how many
   /// while it was served ("served").
   std::map<std::string, std::uint64_t> file_failures() const;
@@ -162,7 +168,12 @@ class PlanLibrary {
   Status OpenEntry(Entry& entry);
   /// Opens the folder of an entry, and finds out its kind.
   OpenedDataset OpenFolder(Entry& entry);
+  /// What CheckFiles does besides settling what was built meanwhile.
+  bool LookAtFiles(const std::stop_token& stop);
   void CountFailures(const std::string& kind, std::uint64_t files);
+  /// The source with the cache that the parts ask for, if they ask for one.
+  Result<std::shared_ptr<const Source>> AddCache(const PlanParts& parts,
+                                                 std::shared_ptr<const Source> source) const;
   /// The source with the measured columns that the parts read, if they read any.
   Result<std::shared_ptr<const Source>> AddColumns(const Entry& entry, const PlanParts& parts,
                                                    std::shared_ptr<const Source> source) const;

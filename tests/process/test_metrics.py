@@ -20,6 +20,9 @@ FROM_THE_START = {
     "millrace_consumers": 'state="live"', "millrace_workers": 'state="silent"',
     "millrace_store_errors_total": 'backend="sqlite",kind="unavailable"',
     "millrace_send_blocked_seconds_total": "", "millrace_shared_batches_total": "",
+    "millrace_cache_builds_total": "", "millrace_cache_failures_total": "",
+    "millrace_cache_hits_total": 'level="memory"', "millrace_cache_bytes": 'level="memory"',
+    "millrace_cache_evictions_total": 'level="memory"',
     "millrace_batch_build_seconds_count": 'stage="closure"',
 }
 
@@ -51,7 +54,7 @@ def documented():
     row = re.compile(r"^\| `(millrace_\w+)(?:\{([\w,]+)\})?` \| (\w+) \| ([\w, ]+) \| (.+) \|$", re.M)
     rows = {m[1]: (m[3], tuple((m[2] or "").split(",")) if m[2] else (), m[4], m[5])
             for m in row.finditer(PAGE.read_text())}
-    check(len(rows) == 27, f"{len(rows)} metrics in {PAGE}")
+    check(len(rows) == 32, f"{len(rows)} metrics in {PAGE}")
     return rows
 
 

@@ -189,3 +189,15 @@ def test_a_forked_child_leaves_its_parents_daemon(dataset):
         assert in_a_fork(work) == 0
         assert alive(pid) and folder.is_dir()
         assert sum(1 for _ in session.next_epoch()) == len(session)
+
+
+def test_a_local_daemon_keeps_examples_in_a_folder(dataset, tmp_path):
+    expected = [batch.digest for _, batch in millrace.reference(pipeline(), dataset).next_epoch()]
+    cached = pipeline(cache={"examples": "disk"})
+    for _ in range(2):
+        with millrace.local({"data": dataset}, cached, packed=True, cache_bytes="32MiB",
+                            cache_dir=tmp_path / "kept", cache_dir_bytes=64 << 20) as session:
+            assert [batch.digest for _, batch in session.next_epoch()] == expected
+    assert list((tmp_path / "kept").glob("millrace-*.examples"))
+    with pytest.raises(millrace.Error, match="cache_bytes"):
+        millrace.local({"data": dataset}, cached, cache_bytes="much", attach_timeout=20)

@@ -64,6 +64,29 @@ std::string BranchesTable(const v1::ServiceStatus& status) {
   return branches.size() == 0 ? "" : Section("branches", branches);
 }
 
+/// What workers keep of examples. Empty if no pipeline has a cache.
+std::string CacheTable(const v1::ServiceStatus& status) {
+  TextTable caches({"WORKER", "LEVEL", "HITS", "BUILDS", "BYTES", "EVICTIONS", "FAILURES"});
+  const auto size = [](std::uint64_t bytes, std::uint64_t limit) {
+    return fmt::format("{} of {}", Megabytes(static_cast<double>(bytes)),
+                       Megabytes(static_cast<double>(limit)));
+  };
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    const v1::CacheUse& cache = worker.cache();
+    if (cache.memory_hits() + cache.disk_hits() + cache.builds() == 0) continue;
+    caches.Add({worker.name(), "memory", fmt::format("{}", cache.memory_hits()),
+                fmt::format("{}", cache.builds()),
+                size(cache.memory_bytes(), cache.memory_limit_bytes()),
+                fmt::format("{}", cache.memory_evictions()), "-"});
+    if (cache.disk_limit_bytes() == 0) continue;
+    caches.Add({worker.name(), "disk", fmt::format("{}", cache.disk_hits()), "-",
+                size(cache.disk_bytes(), cache.disk_limit_bytes()),
+                fmt::format("{}", cache.disk_evictions()),
+                fmt::format("{}", cache.disk_failures())});
+  }
+  return caches.size() == 0 ? "" : Section("caches of examples", caches);
+}
+
 std::string WaitText(const v1::Wait& wait) {
   const WaitCause cause = FromProto(wait.cause());
   if (cause == WaitCause::kNone) return "-";
@@ -179,7 +202,7 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                  fmt::format("{}", worker.streams()),
                  fmt::format("{:.1f} s", worker.send_blocked_seconds()), build, worker.why()});
   }
-  text += Section("workers", workers);
+  text += Section("workers", workers) + CacheTable(status);
 
   TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
                        "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});

@@ -32,6 +32,15 @@ std::string Percent(Rate share) {
   return share ? fmt::format("{:.0f} %", 100 * std::min(*share, 1.0)) : "-";
 }
 
+/// The size of a cache of examples, in memory and, if it is there too, on disk.
+std::string CacheMegabytes(const v1::CacheUse& cache) {
+  std::string text = InMegabytes(static_cast<double>(cache.memory_bytes()));
+  if (cache.disk_limit_bytes() > 0) {
+    text += "+" + InMegabytes(static_cast<double>(cache.disk_bytes()));
+  }
+  return text;
+}
+
 /// A list of the frame: a heading and rows. It shows as many rows as there is room for.
 struct List {
   std::vector<std::string> lines;  // the heading first
@@ -109,7 +118,7 @@ List BranchList(const v1::ServiceStatus& now) {
 
 List WorkerList(const std::vector<WorkerRow>& rows) {
   TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "SHARED", "MB/S", "QUEUE", "MEMORY MB",
-                   "BLOCKED", "WAITED FOR BY", "BUILD (S/S)", "WHY"});
+                   "CACHED", "CACHE MB", "BLOCKED", "WAITED FOR BY", "BUILD (S/S)", "WHY"});
   List list;
   for (const WorkerRow& row : rows) {
     const v1::WorkerStatus& worker = *row.status;
@@ -118,8 +127,8 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
                fmt::format("{:.2f} s", worker.queue_seconds()),
                fmt::format("{}/{}", InMegabytes(static_cast<double>(worker.buffered_bytes())),
                            InMegabytes(static_cast<double>(worker.memory_limit_bytes()))),
-               Percent(row.blocked), fmt::format("{}", row.waiters), row.build,
-               Printable(worker.why())});
+               Percent(row.cached), CacheMegabytes(worker.cache()), Percent(row.blocked),
+               fmt::format("{}", row.waiters), row.build, Printable(worker.why())});
     list.alarms.push_back(worker.state() == "silent");
   }
   list.lines = table.Lines();

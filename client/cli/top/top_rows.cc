@@ -153,6 +153,10 @@ std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::Ser
     row.bytes = difference.PerSecond([](const auto& w) { return w.sent_bytes(); });
     const Rate shared = difference.PerSecond([](const auto& w) { return w.shared_batches(); });
     if (shared && row.batches.value_or(0) > 0) row.shared = *shared / *row.batches;
+    const Rate hits = difference.PerSecond(
+        [](const auto& w) { return w.cache().memory_hits() + w.cache().disk_hits(); });
+    const Rate builds = difference.PerSecond([](const auto& w) { return w.cache().builds(); });
+    if (hits && builds && *hits + *builds > 0) row.cached = *hits / (*hits + *builds);
     row.blocked = difference.PerSecond([](const auto& w) { return w.send_blocked_seconds(); });
     row.build = BuildText(worker, difference);
     const auto found = waiters.find(key);

@@ -32,6 +32,7 @@ struct WorkerRow {
   Rate batches;
   Rate bytes;
   Rate shared;  // of the batches sent, the share that needed no build of its own
+  Rate cached;  // of the examples that pipelines with a cache asked for, the share that it had
   Rate blocked;
   std::string build;        // for each stage: seconds spent in it per second
   std::size_t waiters = 0;  // consumers that wait for this worker now

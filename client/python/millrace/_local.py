@@ -30,13 +30,17 @@ class LocalServer(Server):
 
     datasets: folders by dataset id. state: a state folder, which is kept; by default a temporary
     one. skip_bad: leaves out bad files, and files that need them, as if they did not exist.
+    cache_bytes, cache_dir, cache_dir_bytes: memory and folder of pipelines with `cache`, as the
+    options of millraced; sizes are numbers of bytes, or texts such as "4GiB".
     Give connect() the server itself as the address. If the daemon ends, calls of the session then
     raise an error that says so.
     """
 
     def __init__(self, datasets: Mapping[str, str | os.PathLike], *,
                  state: str | os.PathLike | None = None, threads: int | None = None,
-                 skip_bad: bool = False, log_level: str = "warning"):
+                 skip_bad: bool = False, cache_bytes: int | str | None = None,
+                 cache_dir: str | os.PathLike | None = None,
+                 cache_dir_bytes: int | str | None = None, log_level: str = "warning"):
         if not isinstance(datasets, Mapping):
             raise ConfigError(f"datasets={datasets!r}: expected folders by dataset id, such as "
                               f"{{'data': '/folder'}}")
@@ -47,8 +51,12 @@ class LocalServer(Server):
             command += ["--dataset", f"{name}={os.fspath(folder)}"]
         if skip_bad:
             command += ["--skip-bad"]
-        if threads is not None:
-            command += ["--threads", str(threads)]
+        for flag, value in (("--threads", threads), ("--cache-bytes", cache_bytes),
+                            ("--cache-dir-bytes", cache_dir_bytes)):
+            if value is not None:
+                command += [flag, str(value)]
+        if cache_dir is not None:
+            command += ["--cache-dir", os.fspath(cache_dir)]
         kept = None if state is None else os.fspath(state)
         self._child = _Child()
         self._end = weakref.finalize(self, self._child.end)
@@ -202,14 +210,18 @@ class _Watched(Wrapped):
 
 def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike | dict, *,
           threads: int | None = None, state: str | os.PathLike | None = None,
-          skip_bad: bool = False, **options: object) -> Session:
+          skip_bad: bool = False, cache_bytes: int | str | None = None,
+          cache_dir: str | os.PathLike | None = None, cache_dir_bytes: int | str | None = None,
+          **options: object) -> Session:
     """Opens a Session over a daemon of its own. The daemon ends with the session, or with this
     process.
 
-    datasets: folders by dataset id, such as {"stdlib": "/data/stdlib"}. threads, state, skip_bad:
-    as in LocalServer. All other options are those of connect().
+    datasets: folders by dataset id, such as {"stdlib": "/data/stdlib"}. threads, state, skip_bad,
+    cache_bytes, cache_dir, cache_dir_bytes: as in LocalServer. All other options are those of connect().
     """
-    server = LocalServer(datasets, state=state, threads=threads, skip_bad=skip_bad)
+    server = LocalServer(datasets, state=state, threads=threads, skip_bad=skip_bad,
+                         cache_bytes=cache_bytes, cache_dir=cache_dir,
+                         cache_dir_bytes=cache_dir_bytes)
     try:
         session = connect(server, pipeline=pipeline, **options)
     except BaseException:

@@ -4,8 +4,20 @@ namespace millrace {
 
 ExamplePtr ExampleCache::Find(const Digest128& key) {
   ExamplePtr value = memory_.Find(key);
-  if (value != nullptr || disk_ == nullptr) return value;
-  value = disk_->Find(key);
+  return value != nullptr ? value : FindOnDisk(key);
+}
+
+void ExampleCache::FindAll(std::span<const Digest128> keys, std::span<ExamplePtr> values) {
+  memory_.FindAll(keys, values);
+  if (disk_ == nullptr) return;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (values[i] == nullptr) values[i] = FindOnDisk(keys[i]);
+  }
+}
+
+ExamplePtr ExampleCache::FindOnDisk(const Digest128& key) {
+  if (disk_ == nullptr) return nullptr;
+  ExamplePtr value = disk_->Find(key);
   if (value == nullptr) return nullptr;
   return memory_.Add(key, std::move(value)).value;
 }

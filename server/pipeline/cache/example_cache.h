@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/base/ids.h"
@@ -42,6 +43,9 @@ class ExampleCache {
   /// in neither.
   ExamplePtr Find(const Digest128& key);
 
+  /// Find for many keys. REQUIRES: as many values as keys; all of them are null.
+  void FindAll(std::span<const Digest128> keys, std::span<ExamplePtr> values);
+
   /// Keeps the value in memory and on disk. Returns the one that is kept for the key. REQUIRES:
   /// `value` is not null.
   ExamplePtr Add(const Digest128& key, ExamplePtr value);
@@ -49,12 +53,17 @@ class ExampleCache {
   /// Of the memory. When this returns, the cache counts at most this many bytes.
   void SetLimit(std::uint64_t limit_bytes) { memory_.SetLimit(limit_bytes); }
 
+  /// The part in memory, for what must not be on disk, or not yet.
+  MemoryCache& memory() { return memory_; }
   /// Null if there is none.
   DiskCache* disk() { return disk_.get(); }
 
   ExampleCacheStats stats() const;
 
  private:
+  /// What is found is in memory from then on.
+  ExamplePtr FindOnDisk(const Digest128& key);
+
   MemoryCache memory_;
   const std::unique_ptr<DiskCache> disk_;
 };

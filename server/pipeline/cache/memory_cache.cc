@@ -1,5 +1,6 @@
 #include "server/pipeline/cache/memory_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace {
@@ -42,6 +43,52 @@ ExamplePtr MemoryCache::Find(const Digest128& key) {
   ExamplePtr value = Use(shard, key);
   ++(value != nullptr ? shard.hits : shard.misses);
   return value;
+}
+
+void MemoryCache::FindAll(std::span<const Digest128> keys, std::span<ExamplePtr> values) {
+  for (std::size_t done = 0; done < keys.size(); done += kKeysAtOnce) {
+    const std::size_t count = std::min(kKeysAtOnce, keys.size() - done);
+    FindSome(keys.subspan(done, count), values.subspan(done, count));
+  }
+}
+
+void MemoryCache::FindSome(std::span<const Digest128> keys, std::span<ExamplePtr> values) {
+  // The numbers of the keys, by shard.
+  std::array<std::uint16_t, kKeysAtOnce> order;
+  std::array<std::uint16_t, kShards + 1> begins{};
+  for (const Digest128& key : keys) ++begins[key.high % kShards + 1];
+  for (std::size_t s = 0; s < kShards; ++s) begins[s + 1] += begins[s];
+  std::array<std::uint16_t, kShards> next;
+  std::copy_n(begins.begin(), kShards, next.begin());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    order[next[keys[i].high % kShards]++] = static_cast<std::uint16_t>(i);
+  }
+  std::array<Entry*, kKeysAtOnce> found;
+  for (std::size_t s = 0; s < kShards; ++s) {
+    const std::span<const std::uint16_t> own(order.begin() + begins[s], order.begin() + next[s]);
+    if (own.empty()) continue;
+    Shard& shard = shards_[s];
+    const MutexLock lock(shard.mutex);
+    std::uint64_t use = uses_.fetch_add(own.size(), std::memory_order_relaxed);
+    for (const std::uint16_t i : own) {
+      const auto entry = shard.entries.find(keys[i]);
+      found[i] = entry == shard.entries.end() ? nullptr : &entry->second;
+      if (found[i] == nullptr) continue;
+      __builtin_prefetch(found[i]->value.get(), 1);  // its count of owners lies beside it
+      __builtin_prefetch(found[i]->older, 1);
+      __builtin_prefetch(found[i]->newer, 1);
+    }
+    for (const std::uint16_t i : own) {
+      if (found[i] == nullptr) {
+        ++shard.misses;
+        continue;
+      }
+      ++shard.hits;
+      shard.Unlink(*found[i]);
+      shard.Append(*found[i], use++);
+      values[i] = found[i]->value;
+    }
+  }
 }
 
 MemoryCache::Added MemoryCache::Add(const Digest128& key, ExamplePtr value) {

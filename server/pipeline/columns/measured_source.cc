@@ -51,6 +51,8 @@ class MeasuredSource final : public Source {
   const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override { return source_->NewReader(); }
+  std::unique_ptr<const ExampleNames> NewNames() const override { return source_->NewNames(); }
+  bool verified() const override { return source_->verified(); }
   LookupTables arrays() const override { return source_->arrays(); }
   Status CheckIntact() const override { return source_->CheckIntact(); }
   DropReasonNames drop_reasons() const override { return source_->drop_reasons(); }

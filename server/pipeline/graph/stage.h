@@ -44,6 +44,8 @@ struct Parameter {
   /// Order and repetition have no meaning in a list. For a list of lists this holds for the inner
   /// lists.
   bool unordered = false;
+  /// False if the parameter only selects examples. Then it is no part of the build digest.
+  bool in_build = true;
   /// Other defaults for some sources, by their names.
   std::map<std::string, ParamValue, std::less<>> default_of_source = {};
 
@@ -123,6 +125,9 @@ struct StageType {
   /// False if the stage decides only which examples an epoch has, and in which order. Then it is no
   /// part of the build digest.
   bool in_build = true;
+  /// False if the stage changes nothing of what is delivered (cache). Then it is no part of any
+  /// digest. `in_order` and `in_build` have to be false too.
+  bool in_digest = true;
   StageLevel level = StageLevel::kBranch;
   /// The stage, or a group of its parameters, that a pipeline with branches cannot have yet; empty:
   /// none. It is the stage's name, or "stage.group".

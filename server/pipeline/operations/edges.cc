@@ -11,6 +11,7 @@ StageType EdgesStage() {
   StageType stage;
   stage.name = "edges";
   stage.place = StagePlace::kConsumer;
+  stage.in_build = false;
   stage.help = "completes the edges of a batch";
   stage.parameters = {
       {

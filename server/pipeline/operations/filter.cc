@@ -16,6 +16,7 @@ StageType FilterStage() {
       .types = {ParamType::kString},
       .default_value = {},
       .help = "an expression over columns of the source; examples for which it is 0 are left out",
+      .in_build = false,
   }};
   stage.compile = [](const Params& params, PlanParts& parts) {
     if (params.is_set("where")) parts.Edit<FilterPart>().where = params.GetString("where");

@@ -21,6 +21,7 @@ namespace millrace {
   STAGE(EdgesStage)            \
   STAGE(BatchStage)            \
   STAGE(BalanceStage)          \
+  STAGE(CacheStage)            \
   STAGE(ExcludeStage)
 
 #define MILLRACE_DECLARE(stage) StageType stage();

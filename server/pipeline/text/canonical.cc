@@ -24,12 +24,14 @@ bool IsCanonical(const StageType& stage, const Parameter& parameter, const Param
   return shows_presence || !params.IsDefault(parameter);
 }
 
-std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params) {
+std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params,
+                                        CanonicalScope scope) {
   std::vector<std::string> lines;
   if (stage.version != 1) lines.push_back(fmt::format("{}@version={}", stage.name, stage.version));
   if (stage.optional && stage.parameters.empty()) lines.push_back(stage.name + "={}");
   for (const Parameter& parameter : stage.parameters) {
     if (!IsCanonical(stage, parameter, params)) continue;
+    if (scope == CanonicalScope::kBuild && !parameter.in_build) continue;
     lines.push_back(fmt::format("{}={}", CanonicalKey(stage, parameter),
                                 FormatParamValue(parameter, params.values().at(parameter.name))));
   }
@@ -90,11 +92,10 @@ std::vector<std::string> CanonicalLines(const TensorsPart& part) {
 std::vector<std::string> CanonicalLinesOf(const Pipeline& pipeline, CanonicalScope scope) {
   std::vector<std::string> lines;
   for (const StageConfig& stage : pipeline.stages()) {
+    if (!stage.type->in_digest) continue;
     if (scope == CanonicalScope::kOrder && !stage.type->in_order) continue;
     if (scope == CanonicalScope::kBuild && !stage.type->in_build) continue;
-    for (std::string& line : CanonicalLines(*stage.type, stage.params)) {
-      // A kind may have keys of its own in `filter` that decide what an example is.
-      if (scope == CanonicalScope::kBuild && line.starts_with("filter.where=")) continue;
+    for (std::string& line : CanonicalLines(*stage.type, stage.params, scope)) {
       lines.push_back(std::move(line));
     }
   }

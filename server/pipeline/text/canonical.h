@@ -24,15 +24,16 @@ std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 /// shows that the stage is present.
 bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params);
 
-/// The stage's part of the canonical text: `key=value` lines without newlines, one for each
-/// parameter that IsCanonical accepts, and one for a version above 1.
-std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params);
-
 enum class CanonicalScope : std::uint8_t {
   kAll,
   kOrder,  // leaves out what keeps every example in its place (exclude, tensors, output, pad)
   kBuild,  // only what decides what is built of an example before the tensors that are computed
 };
+
+/// The stage's part of the canonical text: `key=value` lines without newlines, one for each
+/// parameter that IsCanonical accepts and the scope has, and one for a version above 1.
+std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params,
+                                        CanonicalScope scope = CanonicalScope::kAll);
 
 /// How a place to run is written, "worker" or "consumer"; empty for any.
 std::string_view RunPlaceName(RunPlace place);

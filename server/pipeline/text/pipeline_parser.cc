@@ -13,7 +13,7 @@ namespace millrace {
 namespace {
 
 /// Top-level keys that only a later format has.
-constexpr std::array<std::string_view, 4> kReserved = {"map", "cache", "select", "repeat"};
+constexpr std::array<std::string_view, 3> kReserved = {"map", "select", "repeat"};
 
 /// The keys of a stage: its groups, and its other parameters.
 std::vector<std::string> KeysOf(const StageType& stage) {

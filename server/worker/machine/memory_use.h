@@ -1,5 +1,6 @@
-// Computes how much memory may hold batches that are built ahead. They get what everything else
-// leaves of the process's limit. So when memory is short, work ahead shrinks first.
+// Computes how much memory may hold batches that are built ahead, and how much the cache of
+// examples. Batches get what everything else leaves of the process's limit, and the cache gets what
+// they leave. So when memory is short, the cache shrinks first, then work ahead.
 //
 // Thread-safe.
 #pragma once
@@ -19,5 +20,11 @@ struct MemoryUse {
 /// shared memory counts as theirs, since only batches use it, and they use it again and again.
 std::uint64_t WorkAheadBudget(std::uint64_t configured, std::uint64_t limit, MemoryUse use,
                               std::uint64_t built);
+
+/// Returns how many bytes the cache may have: `configured`, or less if the process would otherwise
+/// exceed `limit` once it has built as much as it may: `ahead`. `use` is without what the cache has
+/// now; `built` is as above.
+std::uint64_t CacheBudget(std::uint64_t configured, std::uint64_t limit, MemoryUse use,
+                          std::uint64_t built, std::uint64_t ahead);
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 
 #include "common/system/nonce.h"
 #include "common/transport/convert/places.h"
+#include "server/worker/service/cache_report.h"
 #include "server/worker/service/read_memory_use.h"
 
 namespace millrace {
@@ -118,15 +119,19 @@ bool WorkerService::Idle() {
 }
 
 void WorkerService::Tick() {
-  MutexLock lock(mutex_);
-  if (stopping_) return;
-  const Time now = clock_->Now();
-  if (now - memory_looked_at_ >= WorkerMachine::kLookPeriod) {
-    memory_looked_at_ = now;
-    WatchMemory();
+  std::optional<std::uint64_t> cache_limit;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    const Time now = clock_->Now();
+    if (now - memory_looked_at_ >= WorkerMachine::kLookPeriod) {
+      memory_looked_at_ = now;
+      cache_limit = WatchMemory();
+    }
+    machine_.Tick(now);
+    Perform();
   }
-  machine_.Tick(now);
-  Perform();
+  if (cache_limit) SetCacheLimit(*cache_limit);
 }
 
 // --- Actions of the machine ----------------------------------------------------------------------
@@ -178,6 +183,9 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
     }
     (*action.report.mutable_datasets())[dataset] = std::move(state);
   }
+  if (const BuiltExamples* const examples = provider_->examples()) {
+    ToProto(examples->stats(), *action.report.mutable_cache());
+  }
   trace_.AddTo(action.report, machine_.number());
   work_->Write(std::move(action.report));
 }
@@ -197,12 +205,34 @@ std::string WorkerService::FindStage(std::uint64_t build) {
   return {};
 }
 
-void WorkerService::WatchMemory() {
-  if (options_.memory_limit == 0) return;
-  const MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
+std::optional<std::uint64_t> WorkerService::WatchMemory() {
+  if (options_.memory_limit == 0) return std::nullopt;
+  MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
+  const std::uint64_t built = machine_.queue().built_bytes() + machine_.queue().kept_bytes();
+  std::optional<std::uint64_t> cache_limit;
+  const BuiltExamples* const examples = provider_->examples();
+  if (examples != nullptr) {
+    use.anonymous -= std::min(use.anonymous, examples->stats().cache.memory.bytes);
+  }
   const std::uint64_t budget =
-      WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use,
-                      machine_.queue().built_bytes() + machine_.queue().kept_bytes());
+      WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use, built);
+  if (examples != nullptr) {
+    cache_limit =
+        CacheBudget(examples->configured_memory(), options_.memory_limit, use, built, budget);
+  }
+  SetWorkAhead(budget, use);
+  return cache_limit;
+}
+
+void WorkerService::SetCacheLimit(std::uint64_t bytes) {
+  BuiltExamples& examples = *provider_->examples();
+  const MemoryCacheStats before = examples.stats().cache.memory;
+  if (bytes == before.limit_bytes) return;
+  examples.SetMemoryLimit(bytes);
+  if (bytes < before.bytes) malloc_trim(0);
+}
+
+void WorkerService::SetWorkAhead(std::uint64_t budget, const MemoryUse& use) {
   if (budget == machine_.queue().memory_budget()) return;
   if (machine_.SetMemoryBudget(budget)) {
     // Without this, the plans and malloc would keep the memory of forgotten batches for later ones.
@@ -236,6 +266,9 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
     metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
   }
   metrics.Add(Metric::kSharedBatches, {}, static_cast<double>(machine_.shared_batches()));
+  if (const BuiltExamples* const examples = provider_->examples()) {
+    AddCacheMetrics(examples->stats(), metrics);
+  }
   metrics.Add(Metric::kSendBlockedSeconds, {}, machine_.SendBlockedSeconds(clock_->Now()));
 }
 

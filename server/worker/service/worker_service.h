@@ -29,6 +29,7 @@
 #include "common/system/refusal_counter.h"
 #include "common/transport/stream.h"
 #include "common/transport/trace_peer.h"
+#include "server/pipeline/cached/built_examples.h"
 #include "server/pipeline/plan.h"
 #include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/batch_stream.h"
@@ -54,6 +55,8 @@ class PlanProvider {
   virtual bool CheckFiles(const std::stop_token& stop) = 0;
   /// Returns names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
+  /// What the plans keep of examples; nullptr: nothing.
+  virtual BuiltExamples* examples() { return nullptr; }
 };
 
 class WorkerService final : public WorkerEndpoint,
@@ -129,7 +132,11 @@ class WorkerService final : public WorkerEndpoint,
   void OnWorkClosed(std::uint64_t attempt, const Status& status);
 
   /// Changes the memory budget of built batches so that the process stays within its limit.
-  void WatchMemory() MILLRACE_REQUIRES(mutex_);
+  /// Returns the limit that the cache of examples has to get for that; none: it stays.
+  std::optional<std::uint64_t> WatchMemory() MILLRACE_REQUIRES(mutex_);
+  void SetWorkAhead(std::uint64_t budget, const MemoryUse& use) MILLRACE_REQUIRES(mutex_);
+  /// May take long, because what is beyond the limit is freed. REQUIRES: there is a cache.
+  void SetCacheLimit(std::uint64_t bytes) MILLRACE_EXCLUDES(mutex_);
   // worker_threads.cc
   void BuildLoop(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   /// Waits for the next task whose plan is ready, and forgets scratch of plans that are gone.

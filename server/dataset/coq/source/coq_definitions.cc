@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/dataset/coq/source/coq_names.h"
 #include "server/dataset/coq/source/coq_source.h"
 #include "server/dataset/coq/source/coq_static.h"
 #include "server/dataset/coq/source/coq_tables.h"
@@ -72,6 +73,7 @@ class DefinitionSource final : public Source {
   Status CheckIntact() const override { return tables_.CheckIntact(); }
   DropReasonNames drop_reasons() const override { return CoqDropReasons(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
+  std::unique_ptr<const ExampleNames> NewNames() const override;
 
   std::vector<SourceTableSpec> tables() const override { return CoqTableSpecs(tables_, nullptr); }
   void WriteTable(std::size_t table, TableWriter& out) const override {
@@ -121,6 +123,29 @@ class DefinitionReader final : public ExampleReader {
   const DefinitionSource& source_;
   CoqGraphBuilder<Builder> graph_;
 };
+
+class DefinitionNames final : public ExampleNames {
+ public:
+  explicit DefinitionNames(const DefinitionSource& source)
+      : source_(source), names_(source.coq_tables()) {}
+
+  void Name(std::span<const ExampleId> ids, std::span<Digest128> names) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const ClusterRecord& cluster = source_.Cluster(ids[i]);
+      // Which definitions belong to the cluster follows from the file.
+      const DefinitionRecord& first = source_.index().definitions()[cluster.representative];
+      names[i] = names_.Of({.file = cluster.file, .node = first.node});
+    }
+  }
+
+ private:
+  const DefinitionSource& source_;
+  const CoqNames names_;
+};
+
+std::unique_ptr<const ExampleNames> DefinitionSource::NewNames() const {
+  return std::make_unique<DefinitionNames>(*this);
+}
 
 std::unique_ptr<ExampleReader> DefinitionSource::NewReader() const {
   index().definition_table();  // made here, so that it is not made while a batch is built

@@ -1,8 +1,10 @@
 #include "server/dataset/coq/source/coq_proof_states.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "server/dataset/coq/source/coq_names.h"
 #include "server/dataset/coq/source/coq_source.h"
 #include "server/dataset/coq/source/coq_static.h"
 
@@ -276,7 +278,64 @@ class ProofStateReader final : public ExampleReader {
   std::vector<std::uint32_t> global_context_;
 };
 
+class ProofStateNames final : public ExampleNames {
+ public:
+  explicit ProofStateNames(const ProofStateSource& source)
+      : source_(source), names_(source.coq_tables()) {}
+
+  void Name(std::span<const ExampleId> ids, std::span<Digest128> names) const override {
+    for (std::size_t done = 0; done < ids.size(); done += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, ids.size() - done);
+      NameSome(ids.subspan(done, count), names.subspan(done, count));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kAtOnce = 64;
+
+  /// Goes to the records of all examples step by step, so that they are waited for together.
+  void NameSome(std::span<const ExampleId> ids, std::span<Digest128> names) const {
+    const DatasetIndex& index = source_.index();
+    std::array<std::uint32_t, kAtOnce> outcomes;
+    std::array<const StepRecord*, kAtOnce> steps;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      outcomes[i] = source_.OutcomeNumber(ids[i]);
+      __builtin_prefetch(&index.outcomes()[outcomes[i]].step);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      steps[i] = &index.steps()[index.outcomes()[outcomes[i]].step];
+      __builtin_prefetch(&steps[i]->definition);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      __builtin_prefetch(&index.definitions()[steps[i]->definition].file);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) names[i] = NameOf(outcomes[i], *steps[i]);
+  }
+
+  Digest128 NameOf(std::uint32_t outcome, const StepRecord& step) const {
+    const DefinitionRecord& definition = source_.index().definitions()[step.definition];
+    CoqNames::Place place;
+    place.file = definition.file;
+    place.node = definition.node;
+    place.step = step.step;
+    place.outcome = outcome - step.outcomes.first;
+    place.tactic = source_.coq_tables().tactics.Number(step.tactic);
+    // A context that is written out has labels of the example's files alone.
+    if (source_.fields().global_context == GlobalContextField::kReference) {
+      place.context = source_.contexts().Id(step.definition);
+    }
+    return names_.Of(place);
+  }
+
+  const ProofStateSource& source_;
+  const CoqNames names_;
+};
+
 }  // namespace
+
+std::unique_ptr<const ExampleNames> ProofStateSource::NewNames() const {
+  return std::make_unique<ProofStateNames>(*this);
+}
 
 std::unique_ptr<ExampleReader> ProofStateSource::NewReader() const {
   index().definition_table();  // made here, so that it is not made while a batch is built

@@ -47,9 +47,9 @@ class ProofStateSource final : public Source {
   const CoqFieldsPart& fields() const { return fields_; }
   const ProofStateTensors& tensor_numbers() const { return numbers_; }
 
-  const OutcomeRecord& Outcome(ExampleId id) const {
-    return index().outcomes()[examples_.Outcome(id.value())];
-  }
+  /// The number of the example's outcome in the index.
+  std::uint32_t OutcomeNumber(ExampleId id) const { return examples_.Outcome(id.value()); }
+  const OutcomeRecord& Outcome(ExampleId id) const { return index().outcomes()[OutcomeNumber(id)]; }
   const StepRecord& Step(const OutcomeRecord& outcome) const {
     return index().steps()[outcome.step];
   }
@@ -82,6 +82,7 @@ class ProofStateSource final : public Source {
   Status CheckIntact() const override { return tables_.CheckIntact(); }
   DropReasonNames drop_reasons() const override { return CoqDropReasons(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
+  std::unique_ptr<const ExampleNames> NewNames() const override;
 
   std::vector<std::string> counted_tensors() const override;
   std::vector<SourceTableSpec> tables() const override;

@@ -27,6 +27,8 @@ class NodeLabels {
 
   /// Number of labels: classes and definitions.
   std::uint32_t size() const { return kNodeClasses + labelled_; }
+  /// Whether only definitions on a spine have labels.
+  bool spine_only() const { return spine_only_; }
   /// Number of definitions that have a label.
   std::uint32_t labelled() const { return labelled_; }
 

@@ -19,12 +19,14 @@ StageType CoqFilterStage() {
           .types = {ParamType::kBool},
           .default_value = false,
           .help = "leaves out proof states with a tactic argument that is neither local nor global",
+          .in_build = false,
       },
       {
           .name = "exclude_not_faithful",
           .types = {ParamType::kBool},
           .default_value = false,
           .help = "leaves out proof states whose tactic text is not what Coq would read back",
+          .in_build = false,
       },
       {
           .name = "required_tactic_occurrence",

@@ -1,5 +1,6 @@
 #include "server/dataset/graph/source/gathered_arrays.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -115,6 +116,19 @@ Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,
   MILLRACE_RETURN_IF_ERROR(add_ragged("edge_features", part.edge_features, of_edges, "edges",
                                       "edge_splits", all.edges_));
   return all;
+}
+
+bool GatheredArrays::any_by_row() const {
+  return std::any_of(targets_.begin(), targets_.end(),
+                     [](const Gathered& target) { return !target.of_root; });
+}
+
+std::vector<std::string> GatheredArrays::names() const {
+  std::vector<std::string> names;
+  for (const std::vector<Gathered>* const some : {&nodes_, &edges_, &targets_}) {
+    for (const Gathered& gathered : *some) names.push_back(gathered.array->name);
+  }
+  return names;
 }
 
 Status GatheredArrays::AppendTargets(std::uint64_t example, std::uint64_t root,

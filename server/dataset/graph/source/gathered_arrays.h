@@ -51,6 +51,10 @@ class GatheredArrays {
   GatheredArrays() = default;
 
   bool any_of_edges() const { return !edges_.empty(); }
+  /// Whether an array has a row for each example of the list, found by the example's number.
+  bool any_by_row() const;
+  /// The names of all arrays.
+  std::vector<std::string> names() const;
 
   /// Append the rows of an example. `row_at(i)` is the node, or the place in `indices`, of row i,
   /// which the caller has checked. DataLoss for a bool that is neither 0 nor 1.

@@ -10,6 +10,7 @@
 
 #include "server/dataset/graph/graph_view.h"
 #include "server/dataset/graph/source/edge_places.h"
+#include "server/dataset/graph/source/graph_names.h"
 #include "server/dataset/graph/source/graph_parts.h"
 #include "server/dataset/graph/source/graph_source.h"
 #include "server/dataset/graph/source/source_makers.h"
@@ -87,6 +88,7 @@ class RootSource final : public GraphSource {
     return description;
   }
   std::unique_ptr<ExampleReader> NewReader() const override;
+  std::unique_ptr<const ExampleNames> NewNames() const override;
 
  private:
   std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const override {
@@ -223,6 +225,14 @@ std::unique_ptr<ExampleReader> RootSource::NewReader() const {
     }
     return std::make_unique<RootReader<View, ClosureInTurns<View>>>(*this, std::move(view));
   });
+}
+
+std::unique_ptr<const ExampleNames> RootSource::NewNames() const {
+  const auto root_of = [this](std::uint64_t row) -> Result<GraphRange> {
+    MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t root, Root(row));
+    return GraphRange{root, root + 1};
+  };
+  return std::make_unique<GraphExampleNames<decltype(root_of)>>(graph_tables(), root_of);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "server/dataset/graph/source/edge_places.h"
+#include "server/dataset/graph/source/graph_names.h"
 #include "server/dataset/graph/source/graph_source.h"
 #include "server/dataset/graph/source/source_makers.h"
 
@@ -40,6 +41,7 @@ class SmallGraphSource final : public GraphSource {
     return description;
   }
   std::unique_ptr<ExampleReader> NewReader() const override;
+  std::unique_ptr<const ExampleNames> NewNames() const override;
 
  private:
   std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const override {
@@ -134,6 +136,11 @@ class SmallGraphReader final : public ExampleReader {
 
 std::unique_ptr<ExampleReader> SmallGraphSource::NewReader() const {
   return std::make_unique<SmallGraphReader>(*this);
+}
+
+std::unique_ptr<const ExampleNames> SmallGraphSource::NewNames() const {
+  const auto nodes_of = [this](std::uint64_t row) { return Nodes(row); };
+  return std::make_unique<GraphExampleNames<decltype(nodes_of)>>(graph_tables(), nodes_of);
 }
 
 }  // namespace

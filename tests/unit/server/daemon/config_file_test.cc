@@ -134,7 +134,10 @@ const std::map<std::string, std::string>& OtherValues() {
                                                             {"log_level", "off"},
                                                             {"log_json", "true"},
                                                             {"shared_memory", "false"},
-                                                            {"skip_bad", "true"}};
+                                                            {"skip_bad", "true"},
+                                                            {"cache_bytes", "100MB"},
+                                                            {"cache_dir", "/tmp/c: #d"},
+                                                            {"cache_dir_bytes", "3GiB"}};
   return values;
 }
 

@@ -193,6 +193,19 @@ TEST_CASE("datasets of the command line have an id and a folder, each once", "[o
         std::string::npos);
 }
 
+TEST_CASE("the cache of examples gets a quarter of the memory, or what it is given", "[options]") {
+  CHECK(Make({})->cache_bytes == 200'000'000);
+  CHECK(Make({{"memory_limit", "400MB"}})->cache_bytes == 100'000'000);
+  CHECK(Make({{"cache_bytes", "0"}})->cache_bytes == 0);
+  CHECK(Make({{"cache_bytes", "300MB"}})->cache_bytes == 300'000'000);
+  CHECK(Make({})->cache_dir.empty());
+  CHECK(Make({})->cache_dir_bytes == std::uint64_t{16} << 30);
+  CHECK(ErrorOfOption("cache_bytes", "900MB") ==
+        "option cache_bytes: expected at most memory_limit, 800000000 bytes, got '900MB'");
+  CHECK(ErrorOfOption("cache_dir_bytes", "much") ==
+        "option cache_dir_bytes: expected bytes, such as 4096, 300MB or 4GiB, got 'much'");
+}
+
 TEST_CASE("options that differ are named", "[options]") {
   const DaemonOptions before = Make({{"name", "n"}}).value();
   CHECK(ChangedOptions(before, before).empty());

@@ -14,6 +14,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/batch/batch.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/plan_library.h"
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/skip.h"
 
@@ -103,6 +107,52 @@ void CompareWithGolden(const std::string& name) {
     if (++differing == 3) break;
   }
   CHECK(differing == 0);
+}
+
+/// Builds all examples of a golden file's pipeline twice through a cache. The bytes have to be
+/// those without one.
+void CompareThroughCache(const std::filesystem::path& golden) {
+  const Json header = ReadLines(golden).at(0);
+  INFO(golden.filename());
+  const TempDir dir;
+  PlanLibraryOptions options;
+  options.kinds = ProductKinds();
+  options.datasets[header["dataset"]] = {
+      golden.parent_path().parent_path() / "data" / header["dataset"].get<std::string>(),
+      dir / "index"};
+  PlanLibrary without(options, MakeNullLogger());
+  options.examples = std::make_shared<BuiltExamples>(std::uint64_t{1} << 30);
+  PlanLibrary with(options, MakeNullLogger());
+  PipelineSource source;
+  source.yaml = PipelineOf(header) + "cache: {examples: memory}\n";
+  const auto expected = without.Compile(source);
+  const auto cached = with.Compile(source);
+  REQUIRE(expected.ok());
+  REQUIRE(cached.ok());
+  CHECK((*cached)->fingerprint() == (*expected)->fingerprint());
+  std::vector<ExampleId> all;
+  for (std::uint64_t id = 0; id < (*expected)->source()->examples(); ++id) all.emplace_back(id);
+  const auto batch = (*expected)->BatchOf(all, *(*expected)->NewScratch());
+  REQUIRE(batch.ok());
+  for (int round = 0; round < 2; ++round) {
+    const auto same = (*cached)->BatchOf(all, *(*cached)->NewScratch());
+    REQUIRE(same.ok());
+    CHECK(std::equal((*same)->bytes().begin(), (*same)->bytes().end(), (*batch)->bytes().begin(),
+                     (*batch)->bytes().end()));
+    CHECK(options.examples->stats().builds == all.size());
+    CHECK(options.examples->stats().cache.memory.hits == all.size() * static_cast<unsigned>(round));
+  }
+}
+
+TEST_CASE("every golden pipeline has the same bytes through a cache", "[golden][cached]") {
+  const std::filesystem::path shared = SharedDirOrSkip();
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(shared / "golden")) {
+    if (entry.path().extension() != ".jsonl") continue;
+    CompareThroughCache(entry.path());
+    ++files;
+  }
+  CHECK(files == 9);
 }
 
 TEST_CASE("mini_stdlib with the default settings equals the reference", "[golden]") {

@@ -98,6 +98,13 @@ TEST_CASE("what a kind does not have is refused by name", "[kinds]") {
         "none_argument");
 }
 
+TEST_CASE("a source that does not name its examples has no cache", "[kinds][cached]") {
+  Mixed mixed;
+  CHECK(mixed.Compile("cache: {examples: memory}\n").status().message() ==
+        "pipeline:5:19: cache.examples: what is built of the examples of 'numbers' depends on more "
+        "than the dataset and the operations, so it cannot be kept; leave cache out");
+}
+
 TEST_CASE("another kind leaves the fingerprints of the product's pipelines alone", "[kinds]") {
   Mixed mixed;
   PlanLibraryOptions options;

@@ -60,6 +60,31 @@ TEST_CASE("status shows the kind of each dataset, once it is known", "[status_ta
              Contains("DATASET  KIND") && Contains("a        coq") && Contains("b        -"));
 }
 
+TEST_CASE("status says what workers keep of examples, once a pipeline has a cache",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::WorkerStatus& worker = *status.add_workers();
+  worker.set_name("alpha");
+  v1::CacheUse& cache = *worker.mutable_cache();
+  cache.set_memory_limit_bytes(64'000'000);
+  CHECK_THAT(StatusTable(status), !Contains("caches of examples"));
+  cache.set_memory_hits(812);
+  cache.set_builds(40);
+  cache.set_memory_bytes(1'200'000);
+  cache.set_memory_evictions(3);
+  CHECK_THAT(StatusTable(status),
+             Contains("caches of examples") &&
+                 Contains("alpha   memory  812   40      1.2 MB of 64.0 MB  3          -") &&
+                 !Contains("disk"));
+  cache.set_disk_hits(7);
+  cache.set_disk_bytes(5'000'000);
+  cache.set_disk_limit_bytes(9'000'000);
+  cache.set_disk_evictions(2);
+  cache.set_disk_failures(1);
+  CHECK_THAT(StatusTable(status),
+             Contains("alpha   disk    7     -       5.0 MB of 9.0 MB   2          1"));
+}
+
 TEST_CASE("status names what was dropped as the dispatcher does, or by its number",
           "[status_table]") {
   v1::ServiceStatus status;

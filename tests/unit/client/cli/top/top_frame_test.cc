@@ -102,6 +102,8 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   w1.set_shared_batches(100);
   w1.set_sent_bytes(50'000'000);
   w1.set_send_blocked_seconds(1);
+  w1.mutable_cache()->set_memory_hits(1000);
+  w1.mutable_cache()->set_builds(500);
   w1.set_counted_seconds(99.5);
   auto* closure = w1.add_build();
   closure->set_stage("closure");
@@ -117,6 +119,12 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   w2.set_shared_batches(175);
   w2.set_sent_bytes(65'000'000);
   w2.set_send_blocked_seconds(1.75);
+  w2.mutable_cache()->set_memory_hits(1500);
+  w2.mutable_cache()->set_disk_hits(250);
+  w2.mutable_cache()->set_builds(750);
+  w2.mutable_cache()->set_memory_bytes(12'300'000);
+  w2.mutable_cache()->set_disk_bytes(45'600'000);
+  w2.mutable_cache()->set_disk_limit_bytes(100'000'000);
   w2.set_counted_seconds(101);  // 1.5 s after the one before
   closure = w2.add_build();
   closure->set_stage("closure");
@@ -131,6 +139,8 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   CHECK(Cell(frame, "WORKER", "alpha", "BATCHES/S") == "200.0");
   CHECK(Cell(frame, "WORKER", "alpha", "SHARED") == "25 %");
   CHECK(Cell(frame, "WORKER", "alpha", "MB/S") == "10.0");
+  CHECK(Cell(frame, "WORKER", "alpha", "CACHED") == "75 %");
+  CHECK(Cell(frame, "WORKER", "alpha", "CACHE MB") == "12.3+45.6");
   CHECK(Cell(frame, "WORKER", "alpha", "BLOCKED") == "50 %");
   CHECK(Cell(frame, "WORKER", "alpha", "BUILD (S/S)") == "closure 0.40");
   CHECK(Cell(frame, "WORKER", "alpha", "HOST") == "10.0.0.1");

@@ -216,5 +216,29 @@ TEST_CASE("the bytes that a memory cache counts are those of the heap", "[cache]
 }
 #endif
 
+TEST_CASE("many keys are found as one by one, and count as used", "[cache]") {
+  MemoryCache cache(std::uint64_t{64} << 20);
+  constexpr std::uint64_t kValues = 1500;  // more than are looked for at once
+  for (std::uint64_t n = 0; n < kValues; n += 2) cache.Add(CacheKey(n), CacheValue(n, 50));
+  std::vector<Digest128> keys;
+  for (std::uint64_t n = 0; n < kValues; ++n) keys.push_back(CacheKey(kValues - 1 - n));
+  keys.push_back(CacheKey(0));  // a key may come twice
+  std::vector<ExamplePtr> values(keys.size());
+  cache.FindAll(keys, values);
+  for (std::uint64_t n = 0; n < kValues; ++n) {
+    const ExamplePtr& value = values[kValues - 1 - n];
+    CHECK((n % 2 == 0 ? Holds(value, n, 50) : value == nullptr));
+  }
+  CHECK(Holds(values.back(), 0, 50));
+  CHECK(cache.stats().hits == kValues / 2 + 1);
+  CHECK(cache.stats().misses == kValues / 2);
+  // What was found last stays longest.
+  values.clear();
+  std::vector<ExamplePtr> again(10);
+  cache.FindAll(std::span(keys).last(10), again);
+  cache.SetLimit(cache.stats().bytes / 50);
+  for (std::uint64_t n = 0; n < 9; n += 2) CHECK(cache.Find(CacheKey(n)) != nullptr);
+}
+
 }  // namespace
 }  // namespace millrace

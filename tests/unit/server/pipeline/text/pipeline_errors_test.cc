@@ -7,7 +7,7 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
       ErrorOf(Minimal("shufle: {seed: 0}\n")) ==
       "p.yaml:5:1: unknown key 'shufle' (did you mean shuffle?); expected one of dataset, source, "
       "chunk, split, filter, shuffle, closure, edges, features, edge_features, targets, batch, "
-      "balance, "
+      "balance, cache, "
       "fields, exclude, tensors, output, pad, branches, mix, tables, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
         "p.yaml:5:23: unknown key 'closure.ordr' (did you mean order?); expected one of "
@@ -213,7 +213,7 @@ TEST_CASE("a wrong key or value of a group names its place", "[pipeline][bucket]
 }
 
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
-  for (const char* key : {"map", "cache", "select", "repeat", "batch.budget",
+  for (const char* key : {"map", "select", "repeat", "batch.budget",
                           "batch.short", "closure.kind"}) {
     CHECK(ErrorOf(Minimal(std::string("variants: {v: {") + key + ": 1}}\n")) ==
           std::string("p.yaml:5:16: ") + key + " is not yet supported");
@@ -222,7 +222,15 @@ TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]"
   }
   CHECK(ErrorOf(Minimal("closure: {kind: hops}\n")) ==
         "p.yaml:5:11: closure.kind is not yet supported");
-  CHECK(ErrorOf(Minimal("cache: {}\n")) == "p.yaml:5:1: cache is not yet supported");
+}
+
+TEST_CASE("a cache is in memory or on disk", "[pipeline]") {
+  CHECK(ErrorOf(Minimal("cache: {examples: tape}\n")) ==
+        "p.yaml:5:19: cache.examples: expected one of memory, disk, got 'tape'");
+  CHECK(ErrorOf(Minimal("cache: {}\n")).find("the key cache.examples is missing") !=
+        std::string::npos);
+  CHECK(ErrorOf(Minimal("cache: {batches: memory}\n")).find("unknown key 'cache.batches'") !=
+        std::string::npos);
 }
 
 TEST_CASE("an override's error names the override", "[pipeline]") {

@@ -24,5 +24,13 @@ TEST_CASE("batches themselves are not counted against batches, wherever they lie
   CHECK(WorkAheadBudget(250, 1000, {100, 0}, 150) == 250);    // their memory was not touched yet
 }
 
+TEST_CASE("the cache has what batches and everything else leave", "[memory]") {
+  CHECK(CacheBudget(250, 1000, {100, 0}, 0, 250) == 250);
+  CHECK(CacheBudget(250, 1000, {600, 0}, 0, 250) == 150);
+  CHECK(CacheBudget(250, 1000, {750, 0}, 0, 250) == 0);
+  CHECK(CacheBudget(250, 1000, {5000, 0}, 0, 0) == 0);
+  CHECK(CacheBudget(250, 1000, {700, 0}, 200, 250) == 250);  // 200 of them are batches
+}
+
 }  // namespace
 }  // namespace millrace

@@ -50,6 +50,9 @@ class FakeProvider final : public PlanProvider {
     return {entry};
   }
 
+  BuiltExamples* examples() override { return kept.get(); }
+
+  std::shared_ptr<BuiltExamples> kept = std::make_shared<BuiltExamples>(std::uint64_t{1} << 30);
   std::atomic<bool> opening{false};  // dataset `slow` is being opened until open_slow is set
   std::promise<void> open_slow;
   std::atomic<bool> damaged = false;

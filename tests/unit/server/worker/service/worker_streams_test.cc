@@ -73,6 +73,41 @@ TEST_CASE("a worker short of memory builds less ahead, and goes on when there is
   for (int i = 0; i < 7; ++i) CHECK(consumer->Next());
 }
 
+TEST_CASE("the cache of examples gives way before work ahead does, and is reported",
+          "[worker][memory]") {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  constexpr std::uint64_t kAll = std::uint64_t{1} << 30;  // of work ahead, and of the cache
+  Fixture f(false, kLimit);
+  f.Serve();
+  const auto memory = [&] { return f.provider->kept->stats().cache.memory; };
+  const auto limit = [&](std::uint64_t used) {
+    f.memory_used = used;
+    f.Ask();  // so that the dispatcher does not seem to be silent
+    f.clock->Advance(std::chrono::seconds(1));
+    f.worker->Tick();
+    return memory().limit_bytes;
+  };
+  CHECK(limit(0) == kAll);
+  CHECK(limit(kLimit - kAll - 1000) == 1000);
+  CHECK(limit(kLimit - kAll) == 0);
+  f.Ask();
+  f.clock->Advance(std::chrono::seconds(1));
+  f.worker->Tick();
+  CHECK(f.WaitReport([](const v1::WorkRequest& r) {
+    return r.memory_limit_bytes() == kAll && r.cache().memory_limit_bytes() == 0;
+  }));
+  CHECK(limit(2 * kLimit) == 0);
+  CHECK(limit(0) == kAll);
+  // What the cache has is not counted against it, and goes when others need it.
+  const auto bytes = std::make_shared<ExampleBytes>(std::size_t{8} << 20);
+  f.provider->kept->Add(std::vector<BuiltExample>{{{1, 1}, bytes}}, CacheLevel::kMemory, 0);
+  const std::uint64_t cached = memory().bytes;
+  CHECK(limit(kLimit - kAll) == cached);
+  CHECK(memory().entries == 1);
+  CHECK(limit(kLimit - kAll + 1000) == cached - 1000);
+  CHECK(memory().entries == 0);
+}
+
 TEST_CASE("a consumer of another protocol is refused and told both versions",
           "[worker][versions]") {
   Fixture f;

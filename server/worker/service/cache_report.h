@@ -1,0 +1,15 @@
+// What a worker tells of its cache of examples: to the dispatcher, and as metrics.
+//
+// Pure functions.
+#pragma once
+
+#include "common/base/metrics.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "server/pipeline/cached/built_examples.h"
+
+namespace millrace {
+
+void ToProto(const BuiltExamples::Stats& stats, v1::CacheUse& use);
+void AddCacheMetrics(const BuiltExamples::Stats& stats, MetricSet& metrics);
+
+}  // namespace millrace
