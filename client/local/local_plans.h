@@ -20,8 +20,8 @@ namespace millrace {
 /// Where datasets lie, and how they are indexed.
 struct LocalDatasets {
   DatasetKinds kinds;  // of datasets that can be opened
-  /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from, if
-  /// there is only one.
+  /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from,
+  /// if there is only one.
   std::map<std::string, std::filesystem::path> folders;
   std::filesystem::path index_file;  // of the pipeline's dataset; empty: found by itself
   bool skip_bad = false;             // whether indexes leave out bad files

@@ -13,8 +13,8 @@
 #include "common/expand/expand.h"
 #include "common/operations/consumer_program.h"
 #include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/plan_library.h"
 #include "server/pipeline/graph/tensor_plan.h"
+#include "server/pipeline/plan_library.h"
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/number_kind.h"
 

@@ -19,8 +19,8 @@
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/source.h"
 #include "server/files/sigbus_guard.h"
-#include "server/pipeline/plan_library.h"
 #include "server/pipeline/graph/tensor_plan.h"
+#include "server/pipeline/plan_library.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {

@@ -213,8 +213,8 @@ TEST_CASE("a wrong key or value of a group names its place", "[pipeline][bucket]
 }
 
 TEST_CASE("keys of later formats are refused as not yet supported", "[pipeline]") {
-  for (const char* key : {"map", "select", "repeat", "batch.budget",
-                          "batch.short", "closure.kind"}) {
+  for (const char* key :
+       {"map", "select", "repeat", "batch.budget", "batch.short", "closure.kind"}) {
     CHECK(ErrorOf(Minimal(std::string("variants: {v: {") + key + ": 1}}\n")) ==
           std::string("p.yaml:5:16: ") + key + " is not yet supported");
     CHECK(ErrorOf(Minimal(), "", {std::string(key) + "=1"}) ==
