@@ -43,7 +43,7 @@ Status InspectTensors(const InspectOptions& options, const Plan& plan) {
   return PrintLine(DescribeTensorPlan(*plan.computed(), costs));
 }
 
-/// The kind of each dataset of the pipeline: "coq", or "a (coq), b (graph)".
+/// The kind of each dataset of the pipeline: "graph", or "a (graph), b (graph)".
 std::string KindsOf(LocalPlans& offline) {
   const std::vector<std::string> datasets = offline.pipeline().datasets();
   if (datasets.size() == 1) {

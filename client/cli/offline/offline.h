@@ -33,7 +33,7 @@ struct OfflineOptions {
 /// --dataset that is not ID=DIR and for what the pipeline says wrongly.
 Result<LocalPlans> OpenOffline(const OfflineOptions& options);
 
-/// "stdlib (coq)": a dataset and its kind. REQUIRES: the dataset was opened.
+/// "citations (graph)": a dataset and its kind. REQUIRES: the dataset was opened.
 std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset);
 
 /// An example that a user names by its number, in a branch if `branch` is not empty: its number in
