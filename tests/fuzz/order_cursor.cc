@@ -7,12 +7,14 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/log.h"
 #include "common/batch/batch.h"
 #include "common/epoch/cursor.h"
 #include "server/dataset/kinds/product_kinds.h"
+#include "server/dataset/source.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
@@ -30,6 +32,10 @@ constexpr const char* kForms[] = {
     "batch: {bucket: {by: value, bounds: [20, 90], size: 4, together: 3, above: drop}}\n",
     "shuffle: {seed: 1}\nbatch: {size: 7, remainder: keep}\nbalance: {by: value, group: 5}\n",
     "shuffle: {seed: 1, block: 16}\nbatch: {size: 7}\nbalance: {by: value, group: 64}\n",
+    "branches:\n  a: {dataset: n, source: numbers, shuffle: {seed: 1}}\n  b: {dataset: n, source: "
+    "numbers, filter: {where: \"value > 60\"}}\nmix: {weights: {a: 5, b: 2}, epoch: {of: "
+    "a}}\nbatch: "
+    "{size: 7, remainder: keep}\n",
 };
 constexpr std::uint32_t kMostRanks = 12;
 constexpr int kMostSteps = 4;  // that are read from a place
@@ -46,8 +52,10 @@ class Plans {
     options.datasets["n"].dir = dir_ / "numbers";
     PlanLibrary library(options, MakeNullLogger());
     for (const char* form : kForms) {
+      const bool mixes = std::string_view(form).starts_with("branches:");
       const auto plan = library.Compile(
-          PipelineSource{.yaml = std::string("millrace: 1\ndataset: n\nsource: numbers\n") + form});
+          PipelineSource{.yaml = std::string("millrace: 1\n") +
+                                 (mixes ? "" : "dataset: n\nsource: numbers\n") + form});
       RequireOk(plan.status(), form);
       plans_.push_back(*plan);
     }
@@ -67,9 +75,13 @@ void CheckBatch(const Plan& plan, std::uint64_t epoch, ExampleRange units, Batch
   Require(ids == plan.ExamplesOf(epoch, units), "a batch has the examples of its units");
   for (const ExampleId id : ids) {
     const ExamplePlaces found = plan.PlacesOf(epoch, id);
-    Require(found.places.size() == 1, "an example comes once an epoch");
-    const std::uint64_t unit = found.places[0].unit;
-    Require(unit >= units.first && unit - units.first < units.count, "an example is found again");
+    Require(found.places.size() == 1 || !plan.source()->branches().empty(),
+            "an example comes once an epoch, but for mixes");
+    const bool here =
+        std::any_of(found.places.begin(), found.places.end(), [&](const UnitRow& place) {
+          return place.unit >= units.first && place.unit - units.first < units.count;
+        });
+    Require(here, "an example is found again");
   }
 }
 
