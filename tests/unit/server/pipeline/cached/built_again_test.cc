@@ -222,7 +222,7 @@ TEST_CASE("a cache is part of no digest", "[cached]") {
 
 TEST_CASE("a process without a cache builds a pipeline that asks for one", "[cached]") {
   const ThreeFiles world;
-  CHECK(world.Uncached("cache: {examples: memory}\n") == world.Uncached());
+  CHECK(Same(world.Uncached("cache: {examples: memory}\n"), world.Uncached()));
 }
 
 TEST_CASE("jobs with and without a cache each get what they ask for", "[cached]") {
@@ -233,7 +233,7 @@ TEST_CASE("jobs with and without a cache each get what they ask for", "[cached]"
   REQUIRE(with.ok());
   CHECK((*with)->fingerprint() == (*without)->fingerprint());
   const std::uint64_t hits = world.kept->stats().cache.memory.hits;
-  CHECK(TwoEpochs(**without) == TwoEpochs(**with));
+  CHECK(Same(TwoEpochs(**without), TwoEpochs(**with)));
   CHECK(world.kept->stats().cache.memory.hits == hits + 18);
 }
 

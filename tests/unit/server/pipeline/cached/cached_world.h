@@ -18,9 +18,11 @@
 
 namespace millrace::test {
 
+using EpochBytes = std::vector<std::vector<std::byte>>;
+
 /// All batches of two epochs, as bytes.
-inline std::vector<std::vector<std::byte>> TwoEpochs(const Plan& plan) {
-  std::vector<std::vector<std::byte>> all;
+inline EpochBytes TwoEpochs(const Plan& plan) {
+  EpochBytes all;
   const auto scratch = plan.NewScratch();
   const auto steps = plan.Steps(1);
   REQUIRE(steps.ok());
@@ -34,6 +36,9 @@ inline std::vector<std::vector<std::byte>> TwoEpochs(const Plan& plan) {
   }
   return all;
 }
+
+/// Whether both are the same. Nobody wants to see them if they are not.
+inline bool Same(const EpochBytes& one, const EpochBytes& other) { return one == other; }
 
 /// A folder with a dataset, and what was kept of its examples.
 struct CachedWorld {
@@ -61,7 +66,7 @@ struct CachedWorld {
     return text;
   }
 
-  std::vector<std::vector<std::byte>> Uncached(const std::string& more = "") const {
+  EpochBytes Uncached(const std::string& more = "") const {
     PlanLibrary library(Options(nullptr), MakeNullLogger());
     const auto plan = library.Compile(Text(more));
     INFO(plan.status().message());
@@ -75,7 +80,7 @@ struct CachedWorld {
     const auto plan = library.Compile(Text(more + "cache: {examples: " + level + "}\n"));
     INFO(plan.status().message());
     REQUIRE(plan.ok());
-    CHECK(TwoEpochs(**plan) == Uncached(more));
+    CHECK(Same(TwoEpochs(**plan), Uncached(more)));
   }
   /// How many examples were built for that.
   std::uint64_t Builds(const std::string& more = "") const {
