@@ -34,6 +34,7 @@ enum class Metric : std::size_t {
   kBatchBytes,
   kBatchBuildSeconds,
   kSharedBatches,
+  kColumnExamples,
   kConsumerWaitSeconds,
   kSendBlockedSeconds,
   kPrefetchBytes,

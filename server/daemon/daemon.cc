@@ -4,6 +4,7 @@
 
 #include "common/base/addresses.h"
 #include "common/transport/grpc/grpc_client.h"
+#include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/elected_dispatcher.h"
@@ -37,8 +38,16 @@ std::set<std::string> IdsOf(const DaemonOptions& options) {
   return ids;
 }
 
-PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
-                                  std::shared_ptr<SharedArena> arena) {
+/// Null where there is no dispatcher.
+std::shared_ptr<KeptColumns> MakeKeptColumns(const DaemonOptions& options,
+                                             const std::shared_ptr<Logger>& log) {
+  if (options.role == Role::kWorker) return nullptr;
+  return std::make_shared<KeptColumns>(log);
+}
+
+PlanLibraryOptions LibraryOptions(const DaemonOptions& options, std::shared_ptr<SharedArena> arena,
+                                  std::shared_ptr<KeptColumns> columns, FetchedColumns::Fetch fetch,
+                                  const std::shared_ptr<Logger>& log) {
   PlanLibraryOptions library;
   library.kinds = options.kinds;
   library.batch_memory = std::move(arena);
@@ -46,6 +55,10 @@ PlanLibraryOptions LibraryOptions(const DaemonOptions& options,
   library.index_threads = static_cast<unsigned>(options.threads);
   library.open_ahead = true;
   library.skip_bad = options.skip_bad;
+  library.columns = std::move(columns);
+  if (library.columns == nullptr) {
+    library.columns = std::make_shared<FetchedColumns>(std::move(fetch), log);
+  }
   return library;
 }
 
@@ -69,7 +82,13 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
       on_broken_(std::move(on_broken)),
       clock_(std::make_shared<SystemClock>()),
       arena_(MakeArena(options)),
-      library_(std::make_shared<PlanLibrary>(LibraryOptions(options, arena_), log_)),
+      connector_(MakeGrpcConnector({})),
+      columns_(MakeKeptColumns(options, log_)),
+      library_(std::make_shared<PlanLibrary>(
+          LibraryOptions(options, arena_, columns_,
+                         FetchFrom(connector_, options.dispatcher, stop_fetching_.get_token()),
+                         log_),
+          log_)),
       dataset_ids_(IdsOf(options)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
@@ -104,7 +123,7 @@ Status Daemon::StartDispatcher() {
   dispatcher.attach_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
   const bool with_worker = options_.role == Role::kServe;
-  const auto compiler = MakePlanCompiler(library_, with_worker);
+  const auto compiler = MakePlanCompiler(library_, with_worker, columns_);
   if (options_.store.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(auto store, SqliteStore::Open(options_.state));
     MILLRACE_ASSIGN_OR_RETURN(
@@ -174,8 +193,8 @@ Status Daemon::StartWorker() {
                     {{"error", local.status()}});
     }
   }
-  worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_),
-                                            MakeGrpcConnector({}), clock_, log_);
+  worker_ =
+      std::make_shared<WorkerService>(worker, MakePlanProvider(library_), connector_, clock_, log_);
   late->worker = worker_;
   log_->Info("listening", {{"for", "batches"},
                            {"address", batch_address_},
@@ -279,6 +298,7 @@ void Daemon::DrainAndStop() {
   // No index has to be finished: a session that waits for one finds another worker, or waits for
   // the next daemon.
   library_->Stop();
+  stop_fetching_.request_stop();
   if (worker_) {
     worker_->Drain();
     batches_->SetDraining();

@@ -208,10 +208,25 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipelin
   return Compile(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
 }
 
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline,
+                                                         ColumnProvider& columns) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  return CompileParts(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest(),
+                      &columns);
+}
+
 Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
                                                          const std::string& dataset_id,
                                                          Digest128 pipeline,
                                                          Digest128 order_pipeline) {
+  return CompileParts(parts, dataset_id, pipeline, order_pipeline, nullptr);
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& parts,
+                                                              const std::string& dataset_id,
+                                                              Digest128 pipeline,
+                                                              Digest128 order_pipeline,
+                                                              ColumnProvider* columns) {
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Find(dataset_id));
   MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
   std::shared_ptr<const Dataset> dataset;
@@ -241,7 +256,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
 
   const std::string key =
       fmt::format("{} {}", dataset_id, Fingerprint{dataset->digest(), pipeline}.ToString());
-  {
+  if (columns == nullptr) {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
       // The plan may be in use while its files become damaged.
@@ -252,18 +267,22 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
       kind->sources().Make(parts.Get<SourcePart>().name, std::move(dataset), parts));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*entry, parts, std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*entry, parts, std::move(source),
+                                               columns != nullptr ? *columns : *columns_));
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
       Plan::Compile(parts, pipeline, order_pipeline, std::move(source), options_.batch_memory));
+  if (columns != nullptr) return plan;
   MutexLock lock(mutex_);
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
   return plan;
 }
 
-Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
-    const Entry& entry, const PlanParts& parts, std::shared_ptr<const Source> source) const {
+Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry,
+                                                              const PlanParts& parts,
+                                                              std::shared_ptr<const Source> source,
+                                                              ColumnProvider& columns) const {
   const std::set<std::string> read = ColumnsReadBy(parts);
   ColumnRequest request;
   for (MeasurableColumn& column : MeasurableColumns(*source)) {
@@ -275,9 +294,9 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
   request.operations = parts.Get<MeasurePart>().operations;
   request.source = source;
   request.excluded_files = parts.Get<ExcludePart>().files;
-  const Result<MeasuredColumns> columns = columns_->Get(request);
-  if (!columns.ok()) return AtKey(parts, columns.status());
-  return WithColumns(std::move(source), *columns);
+  const Result<MeasuredColumns> values = columns.Get(request);
+  if (!values.ok()) return AtKey(parts, values.status());
+  return WithColumns(std::move(source), *values);
 }
 
 bool PlanLibrary::CheckFiles(const std::stop_token& stop) {

@@ -117,6 +117,11 @@ class PlanLibrary {
   /// pipeline in fingerprints.
   Result<std::shared_ptr<const Plan>> Compile(const PlanParts& parts, const std::string& dataset_id,
                                               Digest128 pipeline, Digest128 order_pipeline);
+  /// Compiles a pipeline with measured columns of another provider. The plan is not shared.
+  Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline, ColumnProvider& columns);
+
+  /// The provider of measured columns.
+  const std::shared_ptr<ColumnProvider>& columns() const { return columns_; }
 
   /// Parses a pipeline with the library's stages. The library must outlive the result.
   Result<Pipeline> Parse(const PipelineSource& source) const;
@@ -147,9 +152,15 @@ class PlanLibrary {
   /// Opens the folder of an entry, and finds out its kind.
   OpenedDataset OpenFolder(Entry& entry);
   void CountFailures(const std::string& kind, std::uint64_t files);
+  /// `columns`: another provider of measured columns, for a plan that is not shared; null: ours.
+  Result<std::shared_ptr<const Plan>> CompileParts(const PlanParts& parts,
+                                                   const std::string& dataset_id,
+                                                   Digest128 pipeline, Digest128 order_pipeline,
+                                                   ColumnProvider* columns);
   /// The source with the measured columns that the parts read, if they read any.
   Result<std::shared_ptr<const Source>> AddColumns(const Entry& entry, const PlanParts& parts,
-                                                   std::shared_ptr<const Source> source) const;
+                                                   std::shared_ptr<const Source> source,
+                                                   ColumnProvider& columns) const;
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<const StageTable> stages_;

@@ -236,6 +236,8 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
     metrics.Set(Metric::kBatchBuildSeconds, {stage}, total.batches);
   }
   metrics.Add(Metric::kSharedBatches, {}, static_cast<double>(machine_.shared_batches()));
+  metrics.Add(Metric::kColumnExamples, {},
+              static_cast<double>(machine_.measuring().measured_examples()));
   metrics.Add(Metric::kSendBlockedSeconds, {}, machine_.SendBlockedSeconds(clock_->Now()));
 }
 
