@@ -10,10 +10,8 @@
 
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
-#include "common/base/protocol_version.h"
 #include "common/base/refusal.h"
-#include "common/batch/layout/semantics.h"
-#include "server/dispatcher/machine/worker_choice.h"
+#include "server/dispatcher/machine/measurers.h"
 
 namespace millrace {
 namespace {
@@ -21,16 +19,6 @@ namespace {
 constexpr std::uint64_t kMostRanges = 1024;  // that a worker may have at once
 constexpr std::uint64_t kRangesOfThread = 2;
 constexpr Duration kTellPeriod = std::chrono::seconds(10);
-constexpr int kNamedMeasurers = 4;
-
-std::string Names(const v1::ColumnSet& set) {
-  return fmt::format("{} {}", set.columns_size() == 1 ? "column" : "columns",
-                     fmt::join(set.columns(), ", "));
-}
-
-std::uint64_t Percent(const RangeTable& ranges) {
-  return ranges.examples() == 0 ? 100 : 100 * ranges.measured() / ranges.examples();
-}
 
 bool Overlap(const v1::ColumnSet& a, const v1::ColumnSet& b) {
   return a.dataset_digest() == b.dataset_digest() && a.operations() == b.operations() &&
@@ -68,22 +56,6 @@ std::string ColumnWork::Want(const v1::PipelineText& pipeline, const ColumnWant&
   for (const auto& [id, worker] : facts_.workers()) given = Give(worker) || given;
   if (given) transition_.TellWorkers();
   return key;
-}
-
-bool ColumnWork::MayMeasure(const Worker& worker, const ColumnFacts& columns) const {
-  const auto& semantics = worker.report.semantics();
-  const auto failing = columns.failing.find(worker.id);
-  if (failing != columns.failing.end() &&
-      (failing->second.for_good || transition_.now() < failing->second.until)) {
-    return false;
-  }
-  const auto dataset = worker.report.datasets().find(columns.set.dataset());
-  return IsHeard(worker, transition_.now(), options_) && !worker.draining() &&
-         worker.report.measuring() == kMeasuring &&
-         (semantics.empty() ||
-          std::find(semantics.begin(), semantics.end(), kSemantics) != semantics.end()) &&
-         dataset != worker.report.datasets().end() &&
-         dataset->second.digest() == columns.set.dataset_digest();
 }
 
 bool ColumnWork::OnReport(Number worker, const v1::WorkRequest& request) {
@@ -135,7 +107,8 @@ bool ColumnWork::Give(const Worker& worker) {
   for (const auto& [key, columns] : facts_.columns()) {
     const auto given = columns.ranges.given().find(worker.id);
     if (given != columns.ranges.given().end()) has += given->second.size();
-    if (!columns.whole && MayMeasure(worker, columns)) all.push_back(&columns);
+    if (!columns.whole && MayMeasure(worker, columns, transition_.now(), options_))
+      all.push_back(&columns);
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const ColumnFacts* a, const ColumnFacts* b) { return a->began < b->began; });
@@ -203,7 +176,8 @@ void ColumnWork::TakeBackLost(const ColumnFacts& columns) {
   std::vector<Number> lost;
   for (const auto& [id, ranges] : columns.ranges.given()) {
     const Worker* worker = facts_.FindWorker(id);
-    if (worker == nullptr || !MayMeasure(*worker, columns)) lost.push_back(id);
+    if (worker == nullptr || !MayMeasure(*worker, columns, transition_.now(), options_))
+      lost.push_back(id);
   }
   for (const Number id : lost) transition_.Apply(RangesTakenBack{columns.key, id});
 }
@@ -218,22 +192,7 @@ void ColumnWork::TellProgress(const ColumnFacts& columns) {
 std::string ColumnWork::Why(const std::string& key) const {
   const ColumnFacts* columns = facts_.FindColumns(key);
   if (columns == nullptr) return "columns were measured";
-  if (columns->whole) return fmt::format("{} measured and written", Names(columns->set));
-  std::string text =
-      fmt::format("measuring {}: {} %, ", Names(columns->set), Percent(columns->ranges));
-  const std::size_t workers = columns->ranges.given().size();
-  if (workers == 0) {
-    text += fmt::format("waits for a worker with dataset '{}'", columns->set.dataset());
-  } else {
-    text += fmt::format("{} {}", workers, workers == 1 ? "worker" : "workers");
-  }
-  for (const auto& [id, failing] : columns->failing) {
-    const Worker* worker = facts_.FindWorker(id);
-    if (worker == nullptr || MayMeasure(*worker, *columns)) continue;
-    return text +
-           fmt::format("; worker {} cannot: {}", worker->report.name(), failing.why.message());
-  }
-  return text;
+  return DescribeMeasuring(*columns, facts_.workers(), transition_.now(), options_);
 }
 
 Status ColumnWork::CheckHope(const std::string& key) const {
@@ -242,31 +201,15 @@ Status ColumnWork::CheckHope(const std::string& key) const {
   if (columns == nullptr || transition_.now() - columns->began < options_.session_timeout) {
     return OkStatus();
   }
-  StatusCode code = StatusCode::kFailedPrecondition;
-  std::string text;
-  int failing = 0;
-  for (const auto& [id, worker] : facts_.workers()) {
-    const auto dataset = worker.report.datasets().find(columns->set.dataset());
-    if (worker.draining() || dataset == worker.report.datasets().end()) continue;
-    const bool opening = dataset->second.digest().empty() && dataset->second.error().empty();
-    if (!opening && dataset->second.digest() != columns->set.dataset_digest()) continue;
-    const auto failed = columns->failing.find(id);
-    if (failed == columns->failing.end() || !failed->second.for_good) return OkStatus();
-    if (failed->second.why.code() == StatusCode::kDataLoss) code = StatusCode::kDataLoss;
-    if (++failing > kNamedMeasurers) continue;
-    text += fmt::format("{}worker {} at {}: {}", text.empty() ? "" : "; ", worker.report.name(),
-                        worker.report.self().address(), failed->second.why.message());
-  }
-  if (failing == 0) return OkStatus();
-  if (failing > kNamedMeasurers) text += fmt::format(" (and {} others)", failing - kNamedMeasurers);
-  return Status(
-      code, fmt::format("no worker is left that can measure {}: {}", Names(columns->set), text));
+  return CheckMeasurers(*columns, facts_.workers());
 }
 
 void ColumnWork::AddTasks(const Worker& worker, v1::WorkResponse& response) const {
   for (const auto& [key, columns] : facts_.columns()) {
     const auto given = columns.ranges.given().find(worker.id);
-    if (given == columns.ranges.given().end() || !MayMeasure(worker, columns)) continue;
+    if (given == columns.ranges.given().end() ||
+        !MayMeasure(worker, columns, transition_.now(), options_))
+      continue;
     v1::MeasureTask& task = *response.add_measure();
     *task.mutable_set() = columns.set;
     *task.mutable_pipeline() = columns.pipeline;

@@ -40,7 +40,6 @@ class ColumnWork {
   void AddTasks(const Worker& worker, v1::WorkResponse& response) const;
 
  private:
-  bool MayMeasure(const Worker& worker, const ColumnFacts& columns) const;
   void Take(Number worker, const ColumnFacts& columns, const v1::Measured& measured);
   void Fail(Number worker, const ColumnFacts& columns, const Status& why);
   /// Gives a worker as many ranges as it may have. Returns whether it got any.

@@ -125,8 +125,8 @@ void DispatcherService::Do(CompilePlan& action) {
 }
 
 void DispatcherService::Do(KeepMeasured& action) {
-  keeper_.Post([this, queue = queue_, measured = std::move(action.measured)] {
-    if (queue->closed()) return;
+  // Also where the dispatcher stops: the next one goes on with it.
+  keeper_.Post([this, measured = std::move(action.measured)] {
     const Status kept = columns_->Keep(measured);
     if (!kept.ok()) logger_->Error("measured values cannot be kept", {{"why", kept}});
   });

@@ -6,7 +6,8 @@
 // queue, and so do the results of compiling plans and of committing records, which executors do.
 //
 // The queue is bounded. It has at most one task for each stream (server_stream.h), one for each
-// pipeline that is compiled, and one for each job whose record is committed. Requests are counted.
+// pipeline that is compiled, one for each column that is kept, and one for each job whose record is
+// committed. Requests are counted.
 //
 // Thread-safe. After the service was stopped, the network must not bring it new streams. Handlers
 // of old streams may live on; they do nothing.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -12,18 +11,15 @@
 
 #include <fmt/core.h>
 
-#include "common/base/hash.h"
 #include "common/base/protocol_limits.h"
 #include "server/pipeline/columns/column_bytes.h"
+#include "server/pipeline/columns/column_record.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kPartMagic = "MRCOLPRT";
 constexpr std::uint32_t kPartVersion = 1;
-// Of a record: first example, number of examples, width; then the values and a checksum.
-constexpr std::size_t kRecordHead = 8 + 4 + 4;
-constexpr std::size_t kChecksum = 8;
 
 std::vector<std::byte> PartHeader(const ColumnKey& key, std::uint64_t examples) {
   std::vector<std::byte> out;
@@ -35,44 +31,6 @@ std::vector<std::byte> PartHeader(const ColumnKey& key, std::uint64_t examples) 
   PutText(out, std::string_view(key.operations.ToBytes()));
   PutText(out, key.name);
   return out;
-}
-
-struct PartRecord {
-  std::uint64_t first = 0;
-  MeasuredValues values;
-};
-
-std::vector<std::byte> EncodeRecord(std::uint64_t first, const MeasuredValues& values) {
-  std::vector<std::byte> out;
-  PutNumber(out, first);
-  PutNumber(out, static_cast<std::uint32_t>(values.size()));
-  PutNumber(out, std::uint32_t{values.width()});
-  const auto bytes = std::as_bytes(values.bytes());
-  out.insert(out.end(), bytes.begin(), bytes.end());
-  PutNumber(out, Xxh3_64(out));
-  return out;
-}
-
-/// Takes a record off the front. DataLoss if no whole one is there.
-Result<PartRecord> TakeRecord(std::span<const std::byte>& in) {
-  const Status cut = DataLoss("a record that is cut off or damaged");
-  if (in.size() < kRecordHead) return cut;
-  std::span<const std::byte> rest = in;
-  const auto first = TakeNumber<std::uint64_t>(rest);
-  const auto count = TakeNumber<std::uint32_t>(rest);
-  const auto width = TakeNumber<std::uint32_t>(rest);
-  if (count > kMeasuredRange || width > 8) return cut;
-  const std::size_t size = std::size_t{count} * width;
-  if (rest.size() < size + kChecksum) return cut;
-  const std::span<const std::byte> summed = in.first(kRecordHead + size);
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(rest.data());
-  rest = rest.subspan(size);
-  if (TakeNumber<std::uint64_t>(rest) != Xxh3_64(summed)) return cut;
-  MILLRACE_ASSIGN_OR_RETURN(
-      MeasuredValues values,
-      MeasuredValues::FromBytes(std::vector<std::uint8_t>(bytes, bytes + size), width));
-  in = rest;
-  return PartRecord{first, std::move(values)};
 }
 
 std::size_t RangesOf(std::uint64_t examples) {
@@ -136,7 +94,7 @@ Status PartialColumn::GoOn(const std::filesystem::path& path) {
   }
   std::span<const std::byte> in = std::span<const std::byte>(bytes).subspan(header.size());
   while (!in.empty()) {
-    const Result<PartRecord> record = TakeRecord(in);
+    const Result<ColumnRecord> record = TakeRecord(in);
     if (!record.ok()) break;  // it is written over
     const Status taken = Put(record->first, record->values);
     if (!taken.ok()) return taken;
@@ -158,7 +116,7 @@ Status PartialColumn::Put(std::uint64_t first, const MeasuredValues& values) {
   if (Has(first)) return OkStatus();
   Take(first, values);
   if (file_.get() < 0) return OkStatus();
-  const std::vector<std::byte> record = EncodeRecord(first, values);
+  const std::vector<std::byte> record = EncodeRecord({first, values});
   const Status written = WriteAt(file_, record, end_);
   end_ += record.size();
   if (written.ok()) return OkStatus();

@@ -271,10 +271,13 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
       FailPlan(fingerprint, entry, plan.status(), now);
     }
   } else {
+    // The same error may come every two seconds, for as long as a dispatcher is away.
+    if (entry.error != plan.status()) {
+      log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
+    }
     entry.phase = v1::FAILED;
     entry.error = plan.status();
     entry.retry_at = now + kCompileAgain;
-    log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
   }
   SendReport(now);
 }
