@@ -17,6 +17,7 @@ Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets 
   library.stages = stages;
   library.skip_bad = datasets.skip_bad;
   library.progress = std::move(datasets.progress);
+  library.measuring = std::move(datasets.measuring);
   for (const auto& [id, folder] : datasets.folders) {
     const DatasetPlace place = ParseDatasetPlace(folder.string());
     if (!place.kind.empty()) {

@@ -28,6 +28,10 @@ struct LocalDatasets {
   std::string advice;                // says how to give a folder; ends the error for a missing one
   /// Called from several threads while an index is built; may be empty.
   std::function<void(const std::string& dataset_id, const IndexProgress&)> progress;
+  /// Called from several threads, but by only one at a time, while columns are measured; may be
+  /// empty.
+  std::function<void(const std::string& dataset_id, std::uint64_t done, std::uint64_t all)>
+      measuring;
 };
 
 class LocalPlans {

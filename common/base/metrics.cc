@@ -147,6 +147,13 @@ const std::vector<MetricSpec>& MetricTable() {
        {},
        "operations on files of cached examples that failed, and damaged records: they cost only "
        "time"},
+      {kColumnExamples,
+       "millrace_columns_measured_examples_total",
+       kCounter,
+       false,
+       true,
+       {},
+       "examples built to measure columns"},
       {kConsumerWaitSeconds,
        "millrace_consumer_wait_seconds_total",
        kCounter,

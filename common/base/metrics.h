@@ -39,6 +39,7 @@ enum class Metric : std::size_t {
   kCacheBytes,
   kCacheEvictions,
   kCacheFailures,
+  kColumnExamples,
   kConsumerWaitSeconds,
   kSendBlockedSeconds,
   kPrefetchBytes,

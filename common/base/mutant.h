@@ -36,8 +36,11 @@ enum class Mutant : std::uint8_t {
   kReasonUnsaid,             // a trainer is not told that no worker has its dataset
   kNothingShared,            // a worker builds a batch anew for each stream
   kBuiltForOneOnly,          // of the streams that wait for one build, only one gets the batch
+  kLostRangesKept,           // ranges of a lost worker are given to no other to be measured
+  kRangeCountedTwice,        // a range that two workers measured counts twice
+  kMeasuredForgotten,        // what a worker has measured goes with its stream
 };
-inline constexpr int kMutants = 28;
+inline constexpr int kMutants = 31;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

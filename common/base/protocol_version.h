@@ -13,6 +13,9 @@ namespace millrace {
 /// Version 3: specs and static data have named tables.
 inline constexpr std::uint32_t kProtocol = 3;
 
+/// The version of what workers measure for columns.
+inline constexpr std::uint32_t kMeasuring = 1;
+
 /// FailedPrecondition, with both versions in the message, if `protocol` is another version. `whose`
 /// is the peer's role, for the message.
 inline Status CheckProtocol(std::string_view whose, std::uint32_t protocol) {

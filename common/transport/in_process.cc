@@ -190,6 +190,14 @@ class InProcessConnector final : public Connector {
     return *found.bytes;
   }
 
+  Result<std::string> GetColumn(const std::string& address, const v1::GetColumnRequest& request,
+                                double, std::stop_token) override {
+    auto endpoint = network_.FindDispatcher(address);
+    if (!endpoint) return Unavailable("nobody listens at " + address);
+    MILLRACE_ASSIGN_OR_RETURN(const auto bytes, endpoint->OnGetColumn(request));
+    return *bytes;
+  }
+
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double) override {
     auto endpoint = network_.FindDispatcher(address);
     if (!endpoint) return Unavailable("nobody listens at " + address);

@@ -111,6 +111,12 @@ class Connector {
   virtual Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
                                         const std::string& digest, double silence_seconds,
                                         std::stop_token stop) = 0;
+  /// The bytes of a measured column's file, as the dispatcher keeps them; nobody has checked them.
+  /// Blocks until all is there. NotFound if the dispatcher does not have the column;
+  /// DeadlineExceeded if nothing has come for `silence_seconds`; Cancelled if `stop` is requested.
+  virtual Result<std::string> GetColumn(const std::string& address,
+                                        const v1::GetColumnRequest& request, double silence_seconds,
+                                        std::stop_token stop) = 0;
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;
   /// Receives the status again and again, as the dispatcher sends it, and calls `on_status` on the
@@ -142,6 +148,11 @@ class DispatcherEndpoint {
   virtual std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
       std::shared_ptr<Stream<v1::TraceChunk>> /*stream*/) {
     return nullptr;
+  }
+  /// All bytes of the column's file. NotFound if it is not kept here.
+  virtual Result<std::shared_ptr<const std::string>> OnGetColumn(
+      const v1::GetColumnRequest& request) {
+    return NotFound("column " + request.column() + ": no columns are kept here");
   }
   virtual Result<v1::ServiceStatus> OnGetStatus() = 0;
   virtual Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) = 0;

@@ -4,6 +4,7 @@
 
 #include "common/base/addresses.h"
 #include "common/transport/grpc/grpc_client.h"
+#include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/elected_dispatcher.h"
@@ -51,8 +52,17 @@ std::shared_ptr<BuiltExamples> MakeExamples(const DaemonOptions& options,
   return std::make_shared<BuiltExamples>(options.cache_bytes, std::move(disk));
 }
 
+/// Null where there is no dispatcher.
+std::shared_ptr<KeptColumns> MakeKeptColumns(const DaemonOptions& options,
+                                             const std::shared_ptr<Logger>& log) {
+  if (options.role == Role::kWorker) return nullptr;
+  return std::make_shared<KeptColumns>(log);
+}
+
 PlanLibraryOptions LibraryOptions(const DaemonOptions& options, std::shared_ptr<SharedArena> arena,
-                                  std::shared_ptr<BuiltExamples> examples) {
+                                  std::shared_ptr<BuiltExamples> examples,
+                                  std::shared_ptr<KeptColumns> columns, FetchedColumns::Fetch fetch,
+                                  const std::shared_ptr<Logger>& log) {
   PlanLibraryOptions library;
   library.examples = std::move(examples);
   library.kinds = options.kinds;
@@ -61,6 +71,10 @@ PlanLibraryOptions LibraryOptions(const DaemonOptions& options, std::shared_ptr<
   library.index_threads = static_cast<unsigned>(options.threads);
   library.open_ahead = true;
   library.skip_bad = options.skip_bad;
+  library.columns = std::move(columns);
+  if (library.columns == nullptr) {
+    library.columns = std::make_shared<FetchedColumns>(std::move(fetch), log);
+  }
   return library;
 }
 
@@ -84,8 +98,13 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
       on_broken_(std::move(on_broken)),
       clock_(std::make_shared<SystemClock>()),
       arena_(MakeArena(options)),
+      connector_(MakeGrpcConnector({})),
+      columns_(MakeKeptColumns(options, log_)),
       library_(std::make_shared<PlanLibrary>(
-          LibraryOptions(options, arena_, MakeExamples(options, clock_, log_)), log_)),
+          LibraryOptions(options, arena_, MakeExamples(options, clock_, log_), columns_,
+                         FetchFrom(connector_, options.dispatcher, stop_fetching_.get_token()),
+                         log_),
+          log_)),
       dataset_ids_(IdsOf(options)) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
@@ -120,7 +139,7 @@ Status Daemon::StartDispatcher() {
   dispatcher.attach_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
   const bool with_worker = options_.role == Role::kServe;
-  const auto compiler = MakePlanCompiler(library_, with_worker);
+  const auto compiler = MakePlanCompiler(library_, with_worker, columns_);
   if (options_.store.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(auto store, SqliteStore::Open(options_.state));
     MILLRACE_ASSIGN_OR_RETURN(
@@ -190,8 +209,8 @@ Status Daemon::StartWorker() {
                     {{"error", local.status()}});
     }
   }
-  worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_),
-                                            MakeGrpcConnector({}), clock_, log_);
+  worker_ =
+      std::make_shared<WorkerService>(worker, MakePlanProvider(library_), connector_, clock_, log_);
   late->worker = worker_;
   log_->Info("listening", {{"for", "batches"},
                            {"address", batch_address_},
@@ -295,6 +314,7 @@ void Daemon::DrainAndStop() {
   // No index has to be finished: a session that waits for one finds another worker, or waits for
   // the next daemon.
   library_->Stop();
+  stop_fetching_.request_stop();
   if (worker_) {
     worker_->Drain();
     batches_->SetDraining();

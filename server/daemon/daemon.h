@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -18,9 +19,11 @@
 #include "common/transport/grpc/health_server.h"
 #include "common/transport/shm/shared_arena.h"
 #include "common/transport/shm/shm_server.h"
+#include "common/transport/stream.h"
 #include "server/daemon/metrics_exporter.h"
 #include "server/daemon/options.h"
 #include "server/dispatcher/service/running_dispatcher.h"
+#include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
 #include "server/worker/service/worker_service.h"
 
@@ -66,6 +69,9 @@ class Daemon {
   const std::function<void(const Status&)> on_broken_;
   const std::shared_ptr<Clock> clock_;
   const std::shared_ptr<SharedArena> arena_;  // null: none
+  std::stop_source stop_fetching_;
+  const std::shared_ptr<Connector> connector_;  // of the worker
+  const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: there is none
   const std::shared_ptr<PlanLibrary> library_;
 
   std::string control_address_;

@@ -1,4 +1,5 @@
 #include "server/daemon/plan_adapters.h"
+#include "server/daemon/column_adapters.h"
 #include "server/dispatcher/service/plan_compiler.h"
 
 #include <optional>
@@ -74,6 +75,11 @@ class LibraryProvider final : public PlanProvider {
     return files;
   }
   BuiltExamples* examples() override { return library_->examples().get(); }
+  Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
+                                                     const v1::PipelineText& pipeline) override {
+    MILLRACE_ASSIGN_OR_RETURN(const Pipeline parsed, library_->Parse(ToSource(pipeline)));
+    return MakeRangeMeasurer(*library_, parsed, set);
+  }
 
  private:
   const std::shared_ptr<PlanLibrary> library_;
@@ -81,8 +87,9 @@ class LibraryProvider final : public PlanProvider {
 
 class LibraryCompiler final : public PlanCompiler {
  public:
-  LibraryCompiler(std::shared_ptr<PlanLibrary> library, bool keep_plans)
-      : library_(std::move(library)), keep_plans_(keep_plans) {}
+  LibraryCompiler(std::shared_ptr<PlanLibrary> library, bool keep_plans,
+                  std::shared_ptr<KeptColumns> columns)
+      : library_(std::move(library)), keep_plans_(keep_plans), columns_(std::move(columns)) {}
 
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& text) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
@@ -97,10 +104,20 @@ class LibraryCompiler final : public PlanCompiler {
     const auto both = std::make_shared<std::pair<decltype(facts), decltype(plan)>>(facts, plan);
     return std::shared_ptr<const PlanFacts>(both, facts.get());
   }
+  std::optional<ColumnWant> MissingColumns(const v1::PipelineText& text) override {
+    const Result<Pipeline> pipeline = library_->Parse(ToSource(text));
+    if (columns_ == nullptr || !pipeline.ok()) return std::nullopt;
+    if (FirstOpening(*library_, pipeline->datasets())) return std::nullopt;
+    return FindMissingColumns(*library_, *pipeline, *columns_);
+  }
+  std::shared_ptr<ColumnKeeper> column_keeper() override {
+    return columns_ == nullptr ? nullptr : MakeColumnKeeper(columns_);
+  }
 
  private:
   const std::shared_ptr<PlanLibrary> library_;
   const bool keep_plans_;
+  const std::shared_ptr<KeptColumns> columns_;
 };
 
 }  // namespace
@@ -128,8 +145,9 @@ std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> libr
 }
 
 std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,
-                                               bool keep_plans) {
-  return std::make_shared<LibraryCompiler>(std::move(library), keep_plans);
+                                               bool keep_plans,
+                                               std::shared_ptr<KeptColumns> columns) {
+  return std::make_shared<LibraryCompiler>(std::move(library), keep_plans, std::move(columns));
 }
 
 }  // namespace millrace

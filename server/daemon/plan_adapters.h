@@ -5,6 +5,7 @@
 
 #include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
+#include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
 #include "server/worker/service/worker_service.h"
 
@@ -17,8 +18,10 @@ v1::DatasetState ToProto(const DatasetStatus& status);
 std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library);
 /// `keep_plans`: whether a plan lives as long as its facts, so that a worker in the same process
 /// has it at once. Otherwise a plan is dropped after it has been compiled, because a dispatcher
-/// builds no batches.
+/// builds no batches. `columns`: the library's provider of columns, which has workers measure them;
+/// null: it is another one.
 std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,
-                                               bool keep_plans);
+                                               bool keep_plans,
+                                               std::shared_ptr<KeptColumns> columns = nullptr);
 
 }  // namespace millrace

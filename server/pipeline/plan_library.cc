@@ -215,6 +215,20 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipelin
   return Compile(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
 }
 
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline,
+                                                         ColumnProvider& columns) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  return CompileParts(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest(),
+                      &columns);
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
+                                                         const std::string& dataset_id,
+                                                         Digest128 pipeline,
+                                                         Digest128 order_pipeline) {
+  return CompileParts(parts, dataset_id, pipeline, order_pipeline, nullptr);
+}
+
 Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
                                              const PlanParts& parts) {
   Drawn drawn;
@@ -246,18 +260,20 @@ Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
   return drawn;
 }
 
-Result<std::shared_ptr<const Source>> PlanLibrary::SourceOf(const Drawn& drawn) const {
+Result<std::shared_ptr<const Source>> PlanLibrary::SourceOf(const Drawn& drawn,
+                                                            ColumnProvider& columns) const {
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
       drawn.kind->sources().Make(drawn.parts->Get<SourcePart>().name, drawn.dataset, *drawn.parts));
   MILLRACE_ASSIGN_OR_RETURN(source, AddCache(*drawn.parts, std::move(source)));
-  return AddColumns(*drawn.entry, *drawn.parts, std::move(source));
+  return AddColumns(*drawn.entry, *drawn.parts, std::move(source), columns);
 }
 
-Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
-                                                         const std::string& dataset_id,
-                                                         Digest128 pipeline,
-                                                         Digest128 order_pipeline) {
+Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& parts,
+                                                              const std::string& dataset_id,
+                                                              Digest128 pipeline,
+                                                              Digest128 order_pipeline,
+                                                              ColumnProvider* columns) {
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
   std::vector<Drawn> drawn;
   std::vector<Digest128> digests;
@@ -276,7 +292,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   for (const Drawn& one : drawn) {
     key += fmt::format(" {}", static_cast<int>(one.parts->Get<CachePart>().examples));
   }
-  {
+  if (columns == nullptr) {
     MutexLock lock(mutex_);
     if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
       // The plan may be in use while its files become damaged.
@@ -284,15 +300,17 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
       return plan;
     }
   }
+  ColumnProvider& provider = columns != nullptr ? *columns : *columns_;
   std::shared_ptr<const Source> source;
   if (branches.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(source, SourceOf(drawn.front()));
+    MILLRACE_ASSIGN_OR_RETURN(source, SourceOf(drawn.front(), provider));
   } else {
-    MILLRACE_ASSIGN_OR_RETURN(source, MixOf(drawn, parts));
+    MILLRACE_ASSIGN_OR_RETURN(source, MixOf(drawn, parts, provider));
   }
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
       Plan::Compile(parts, pipeline, order_pipeline, std::move(source), options_.batch_memory));
+  if (columns != nullptr) return plan;
   MutexLock lock(mutex_);
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
@@ -300,11 +318,12 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
 }
 
 Result<std::shared_ptr<const Source>> PlanLibrary::MixOf(const std::vector<Drawn>& drawn,
-                                                         const PlanParts& parts) const {
+                                                         const PlanParts& parts,
+                                                         ColumnProvider& columns) const {
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
   std::vector<MixedBranch> mixed;
   for (std::size_t i = 0; i < branches.size(); ++i) {
-    Result<std::shared_ptr<const Source>> source = SourceOf(drawn[i]);
+    Result<std::shared_ptr<const Source>> source = SourceOf(drawn[i], columns);
     if (!source.ok()) {
       return AtKey(branches[i].parts, source.status())
           .WithContext(fmt::format("branch {}", branches[i].name));
@@ -332,8 +351,10 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddCache(
   return cached;
 }
 
-Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
-    const Entry& entry, const PlanParts& parts, std::shared_ptr<const Source> source) const {
+Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry,
+                                                              const PlanParts& parts,
+                                                              std::shared_ptr<const Source> source,
+                                                              ColumnProvider& columns) const {
   // What cannot be cut is refused before its lengths are measured.
   const Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
   if (!cut.ok()) return AtKey(parts, cut);
@@ -348,9 +369,9 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(
   request.operations = parts.Get<MeasurePart>().operations;
   request.source = source;
   request.excluded_files = parts.Get<ExcludePart>().files;
-  const Result<MeasuredColumns> columns = columns_->Get(request);
-  if (!columns.ok()) return AtKey(parts, columns.status());
-  return WithColumns(std::move(source), *columns);
+  const Result<MeasuredColumns> values = columns.Get(request);
+  if (!values.ok()) return AtKey(parts, values.status());
+  return WithColumns(std::move(source), *values);
 }
 
 bool PlanLibrary::CheckFiles(const std::stop_token& stop) {

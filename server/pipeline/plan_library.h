@@ -121,6 +121,11 @@ class PlanLibrary {
   /// fingerprints.
   Result<std::shared_ptr<const Plan>> Compile(const PlanParts& parts, const std::string& dataset_id,
                                               Digest128 pipeline, Digest128 order_pipeline);
+  /// Compiles a pipeline with measured columns of another provider. The plan is not shared.
+  Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline, ColumnProvider& columns);
+
+  /// The provider of measured columns.
+  const std::shared_ptr<ColumnProvider>& columns() const { return columns_; }
 
   /// Parses a pipeline with the library's stages. The library must outlive the result.
   Result<Pipeline> Parse(const PipelineSource& source) const;
@@ -159,10 +164,12 @@ class PlanLibrary {
   /// Opens a dataset for a plan. DataLoss as in Compile.
   Result<Drawn> Draw(const std::string& dataset_id, const PlanParts& parts);
   /// Makes the source of one dataset, with the measured columns that the parts read.
-  Result<std::shared_ptr<const Source>> SourceOf(const Drawn& drawn) const;
+  Result<std::shared_ptr<const Source>> SourceOf(const Drawn& drawn,
+                                                 ColumnProvider& columns) const;
   /// Makes the source that mixes those of all branches.
   Result<std::shared_ptr<const Source>> MixOf(const std::vector<Drawn>& drawn,
-                                              const PlanParts& parts) const;
+                                              const PlanParts& parts,
+                                              ColumnProvider& columns) const;
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
   std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);
@@ -174,9 +181,15 @@ class PlanLibrary {
   /// The source with the cache that the parts ask for, if they ask for one.
   Result<std::shared_ptr<const Source>> AddCache(const PlanParts& parts,
                                                  std::shared_ptr<const Source> source) const;
+  /// `columns`: another provider of measured columns, for a plan that is not shared; null: ours.
+  Result<std::shared_ptr<const Plan>> CompileParts(const PlanParts& parts,
+                                                   const std::string& dataset_id,
+                                                   Digest128 pipeline, Digest128 order_pipeline,
+                                                   ColumnProvider* columns);
   /// The source with the measured columns that the parts read, if they read any.
   Result<std::shared_ptr<const Source>> AddColumns(const Entry& entry, const PlanParts& parts,
-                                                   std::shared_ptr<const Source> source) const;
+                                                   std::shared_ptr<const Source> source,
+                                                   ColumnProvider& columns) const;
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<const StageTable> stages_;

@@ -1,6 +1,10 @@
-// Files of measured columns. Whatever is accepted has one text, and every value can be read.
+// Files of measured columns, and records of those that are being measured. Whatever is accepted has
+// one text, and every value can be read.
+#include <algorithm>
+
 #include "common/base/hash.h"
 #include "server/pipeline/columns/column_file.h"
+#include "server/pipeline/columns/column_record.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -22,12 +26,33 @@ void Decode(const std::vector<std::byte>& bytes) {
   }
 }
 
+void DecodeRecords(const std::vector<std::byte>& bytes) {
+  std::span<const std::byte> in = bytes;
+  while (true) {
+    const std::span<const std::byte> before = in;
+    const auto record = TakeRecord(in);
+    if (!record.ok()) {
+      fuzz::Require(in.size() == before.size(), "nothing is taken of what is no record");
+      return;
+    }
+    const std::vector<std::byte> again = EncodeRecord(*record);
+    fuzz::Require(again.size() == before.size() - in.size() &&
+                      std::equal(again.begin(), again.end(), before.begin()),
+                  "a record has one text");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto* const first = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(first, first + size);
   Decode(bytes);
+  std::vector<std::byte> record = bytes;
+  const std::uint64_t checksum = Xxh3_64(record);
+  for (int byte = 0; byte < 8; ++byte) record.push_back(std::byte(checksum >> (8 * byte) & 0xff));
+  DecodeRecords(bytes);
+  DecodeRecords(record);
   // With the right digest, what lies before it is looked at too.
   for (const char byte : Xxh3(std::span<const std::byte>(bytes)).ToBytes()) {
     bytes.push_back(static_cast<std::byte>(byte));
@@ -44,6 +69,11 @@ std::vector<std::string> millrace::fuzz::Seeds() {
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     seeds.push_back(text);
     seeds.push_back(text.substr(0, text.size() - 16));
+    const std::vector<std::byte> record =
+        EncodeRecord({512, MeasuredValues(std::vector<std::uint64_t>{1, largest})});
+    const std::string of_record(reinterpret_cast<const char*>(record.data()), record.size());
+    seeds.push_back(of_record + of_record);
+    seeds.push_back(of_record.substr(0, of_record.size() - 8));
   }
   return seeds;
 }

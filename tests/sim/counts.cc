@@ -22,6 +22,8 @@ void Counts::Add(const Counts& more) {
   crashes_between += more.crashes_between;
   lost_data += more.lost_data;
   reasons_told += more.reasons_told;
+  ranges += more.ranges;
+  columns += more.columns;
   longest_wait = std::max(longest_wait, more.longest_wait);
 }
 
@@ -32,9 +34,10 @@ std::string Counts::ToString() const {
       "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} told that no "
       "worker has "
       "their "
-      "dataset, longest wait {:.1f} s",
+      "dataset, {} columns measured in {} ranges, longest wait {:.1f} s",
       events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
-      self_leases, copies, duplicates, shared, mismatches, lost_data, reasons_told, longest_wait);
+      self_leases, copies, duplicates, shared, mismatches, lost_data, reasons_told, columns, ranges,
+      longest_wait);
 }
 
 }  // namespace millrace::sim

@@ -103,6 +103,7 @@ void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const S
   const std::optional<AtLink> ended = TrainerAt(stream);
   if (!ended || status.message().find("no worker is left") == std::string::npos) return;
   const TrainerNode& trainer = *trainers_[ended->index];
+  if (!trainer.state->admission()) return;  // its column cannot be measured
   const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const WorkerNode& worker = *workers_[w];

@@ -145,6 +145,8 @@ void World::CompileAtWorker(std::size_t index, const v1::PlanSpec& spec) {
     const auto plan = data.Compile(spec.pipeline());
     if (!plan.ok()) {
       compiled = plan.status();
+    } else if (!IsMeasured(spec.pipeline()) || (ColumnOf(spec.pipeline()) && net_.Chance(0.2))) {
+      compiled = Unavailable("its column cannot be fetched now");
     } else if ((*plan)->fingerprint().ToString() != fingerprint) {
       compiled = FailedPrecondition("compiles to another plan here");
     } else {

@@ -110,6 +110,7 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
       SendAttachDown(index, *attach);
     } else if (auto* work = std::get_if<millrace::SendWork>(&action)) {
       CheckPlansTold(node, *work);
+      CheckTasks(node, *work);
       // The message goes to the worker at the link's other end.
       net_.Send(
           work->stream, node.process,
@@ -131,9 +132,16 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
       net_.Close(close->stream, node.process, close->status);
     } else if (auto* compile = std::get_if<CompilePlan>(&action)) {
       net_.In(node.process, net_.UpTo(milliseconds(300)), [this, index, plan = *compile] {
-        OnDispatcher(index, dispatchers_[index]->machine->OnPlanCompiled(
-                                plan.key, CompileAtDispatcher(index, plan.pipeline), Now()));
+        DispatcherMachine& machine = *dispatchers_[index]->machine;
+        const std::optional<ColumnWant> want = MissingColumns(index, plan.pipeline);
+        OnDispatcher(index, want ? machine.OnColumnsMissing(plan.key, *want, Now())
+                                 : machine.OnPlanCompiled(
+                                       plan.key, CompileAtDispatcher(index, plan.pipeline), Now()));
       });
+    } else if (const auto* keep = std::get_if<KeepMeasured>(&action)) {
+      KeepRange(index, keep->measured);
+    } else if (const auto* finish = std::get_if<FinishColumns>(&action)) {
+      FinishColumn(index, *finish);
     } else if (auto* commit = std::get_if<CommitRecord>(&action)) {
       Commit(index, commit->record);
     }
@@ -226,7 +234,9 @@ void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach&
   if (!Leads(node)) return;  // the store belongs to another dispatcher by now
   const DispatcherFacts& facts = node.machine->facts();
   const SessionFacts* session = facts.FindSession(FromProto(action.message.welcome().session()));
-  if (session == nullptr || session->hello.admitted()) return;
+  if (session == nullptr) return;
+  CheckColumns(session->hello.pipeline());
+  if (session->hello.admitted()) return;
   for (const Number id : facts.SessionsOf(session->hello.job())) {
     if (id != session->id && facts.FindSession(id)->live) return;  // the job runs already
   }

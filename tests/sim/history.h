@@ -66,6 +66,7 @@ struct JobSetup {
   std::uint64_t end_epoch = 1;
   std::uint64_t prefetch_bytes = 0;
   std::uint32_t replicas = 1;  // trainers of each rank
+  std::uint64_t measured = 0;  // examples to build for a column that its plan reads; 0: no column
 };
 
 struct History {

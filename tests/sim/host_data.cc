@@ -29,6 +29,23 @@ std::vector<std::string> DatasetsOf(const v1::PipelineText& pipeline) {
   return test::SplitAt(ValueOf(pipeline.yaml(), "dataset"), ',');
 }
 
+std::optional<v1::ColumnSet> ColumnOf(const v1::PipelineText& pipeline) {
+  const std::string examples = ValueOf(pipeline.yaml(), "measures");
+  if (examples.empty()) return std::nullopt;
+  v1::ColumnSet set;
+  set.set_dataset(DatasetOf(pipeline));
+  set.set_dataset_digest(test::DatasetDigest(ContentsOf(set.dataset(), 0)));
+  set.set_operations(std::string(32, '7'));
+  set.set_examples(std::stoull(examples));
+  set.add_columns("nodes");
+  return set;
+}
+
+std::string MeasuredOf(const std::string& dataset_digest, const v1::ExampleRun& run) {
+  const std::uint64_t of_range = Xxh3(fmt::format("{} {}", dataset_digest, run.first())).low;
+  return std::string(run.count(), static_cast<char>(of_range));
+}
+
 const DataCopy& HostData::Of(const std::string& dataset) const {
   static const DataCopy none;
   const auto found = copies_.find(dataset);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,5 +79,10 @@ class HostData {
 
 /// The datasets that a pipeline names.
 std::vector<std::string> DatasetsOf(const v1::PipelineText& pipeline);
+
+/// The column that a pipeline reads, of the fleet's data; empty if it reads none.
+std::optional<v1::ColumnSet> ColumnOf(const v1::PipelineText& pipeline);
+/// The values that data with this digest have of a range of examples.
+std::string MeasuredOf(const std::string& dataset_digest, const v1::ExampleRun& run);
 
 }  // namespace millrace::sim

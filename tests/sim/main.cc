@@ -57,6 +57,9 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kReasonUnsaid, "reason unsaid"},
     {Mutant::kNothingShared, "nothing shared"},
     {Mutant::kBuiltForOneOnly, "built for one only"},
+    {Mutant::kLostRangesKept, "ranges of a lost worker kept"},
+    {Mutant::kRangeCountedTwice, "range counted twice"},
+    {Mutant::kMeasuredForgotten, "what was measured forgotten"},
 };
 static_assert(std::size(kMutantNames) == kMutants);
 

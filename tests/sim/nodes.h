@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "client/session/machine/session_machine.h"
@@ -32,8 +33,15 @@ struct AtLink {
   std::uint64_t stream;
 };
 
+/// What is on disk of a column.
+struct KeptColumn {
+  std::set<std::uint64_t> ranges;
+  bool whole = false;
+};
+
 struct DispatcherNode {
   ProcessId process = 0;
+  std::set<std::pair<std::string, std::uint64_t>> kept;  // columns' ranges, by this process
   std::unique_ptr<DispatcherMachine> machine;
   std::uint64_t term = 0;
   std::set<std::string> open;  // datasets

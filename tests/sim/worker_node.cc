@@ -73,6 +73,11 @@ void World::AfterWorker(std::size_t index) {
       if (!task) break;
       StartBuild(index, *task);
     }
+    while (node.building < history_.builders) {
+      const std::optional<MeasureJob> job = node.machine->NextMeasure();
+      if (!job) break;
+      StartMeasure(index, *job);
+    }
     actions = node.machine->TakeActions();
   } while (!actions.empty());
   CheckMemory(node);

@@ -20,6 +20,8 @@
 //          digest; none serves a plan over bad files; a job ends if no worker is left for it, and
 //          otherwise waits and is told which datasets are missing
 //   I12    a worker builds no batch that it is building or has in memory
+//   I13    a column is made of each of its ranges once, with the values of the right data, and no
+//          session begins before the columns that its plan reads are whole
 //
 // Jobs are over datasets of several kinds, of which not every worker has all. Some are mixes of
 // two datasets, and some worker then has both when the faults are over. Some jobs have one
@@ -95,6 +97,16 @@ class World {
   void OpenAtDispatcher(std::size_t index, const std::string& dataset);
   Result<std::shared_ptr<const PlanFacts>> CompileAtDispatcher(
       std::size_t index, const v1::PipelineText& pipeline) const;
+
+  // columns.cc: I13
+  std::optional<ColumnWant> MissingColumns(std::size_t index,
+                                           const v1::PipelineText& pipeline) const;
+  void KeepRange(std::size_t index, const v1::Measured& measured);
+  void FinishColumn(std::size_t index, const FinishColumns& action);
+  void CheckTasks(const DispatcherNode& node, const millrace::SendWork& action);
+  void CheckColumns(const v1::PipelineText& pipeline);
+  bool IsMeasured(const v1::PipelineText& pipeline) const;
+  void StartMeasure(std::size_t index, const MeasureJob& job);
 
   // data_checks.cc: I11
   void CheckPlansTold(const DispatcherNode& node, const millrace::SendWork& action);
@@ -194,9 +206,10 @@ class World {
   bool store_loses_answers_ = false;  // when the store fails, it writes but gives no answer
   std::vector<std::unique_ptr<DispatcherNode>> dispatchers_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
-  std::vector<HostData> worker_data_;    // of the workers' hosts
-  HostData dispatcher_data_;             // of the host of all dispatchers
-  std::set<std::string> ever_bad_data_;  // datasets of which a file was bad somewhere
+  std::vector<HostData> worker_data_;          // of the workers' hosts
+  HostData dispatcher_data_;                   // of the host of all dispatchers
+  std::map<std::string, KeptColumn> columns_;  // on the disk of the dispatchers' host, by key
+  std::set<std::string> ever_bad_data_;        // datasets of which a file was bad somewhere
   std::vector<std::unique_ptr<TrainerNode>> trainers_;
   std::vector<Job> jobs_;
   std::uint64_t processes_ = 0;

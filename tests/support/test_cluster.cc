@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/batch/batch.h"
+#include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/dataset/coq/generator/generator.h"
 #include "server/dataset/kinds/product_kinds.h"
@@ -79,20 +80,47 @@ class WatchedPlan final : public Plan {
   const BuildCount builds_;
 };
 
+/// Ranges take at least a known time to measure, and their examples are counted.
+class WatchedMeasurer final : public RangeMeasurer {
+ public:
+  WatchedMeasurer(std::unique_ptr<RangeMeasurer> measurer, std::shared_ptr<const Clock> clock,
+                  Duration time, BuildCount examples)
+      : measurer_(std::move(measurer)),
+        clock_(std::move(clock)),
+        time_(time),
+        examples_(std::move(examples)) {}
+
+  Result<std::vector<v1::MeasuredColumn>> Measure(const v1::ExampleRun& run) override {
+    *examples_ += run.count();
+    const Time end = clock_->Now() + time_;
+    while (clock_->Now() < end) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return measurer_->Measure(run);
+  }
+
+ private:
+  const std::unique_ptr<RangeMeasurer> measurer_;
+  const std::shared_ptr<const Clock> clock_;
+  const Duration time_;
+  const BuildCount examples_;
+};
+
 /// Compiles plans and watches them.
 class WatchingProvider final : public PlanProvider {
  public:
+  struct Watch {
+    Duration build_time;
+    BuildCount builds;
+    Duration measure_time;
+    BuildCount measured;
+  };
   WatchingProvider(std::shared_ptr<PlanProvider> provider, std::shared_ptr<const Clock> clock,
-                   Duration time, BuildCount builds)
-      : provider_(std::move(provider)),
-        clock_(std::move(clock)),
-        time_(time),
-        builds_(std::move(builds)) {}
+                   Watch watch)
+      : provider_(std::move(provider)), clock_(std::move(clock)), watch_(std::move(watch)) {}
 
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, provider_->CompilePlan(pipeline));
     return std::shared_ptr<const Plan>(
-        std::make_shared<WatchedPlan>(std::move(plan), clock_, time_, builds_));
+        std::make_shared<WatchedPlan>(std::move(plan), clock_, watch_.build_time, watch_.builds));
   }
   bool CanCompile(const v1::PlanSpec& spec) override { return provider_->CanCompile(spec); }
   void OpenDatasets(const std::function<void()>& on_change) override {
@@ -105,12 +133,17 @@ class WatchingProvider final : public PlanProvider {
   std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
     return provider_->ListFiles(dataset);
   }
+  Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
+                                                     const v1::PipelineText& pipeline) override {
+    MILLRACE_ASSIGN_OR_RETURN(auto measurer, provider_->NewMeasurer(set, pipeline));
+    return std::unique_ptr<RangeMeasurer>(std::make_unique<WatchedMeasurer>(
+        std::move(measurer), clock_, watch_.measure_time, watch_.measured));
+  }
 
  private:
   const std::shared_ptr<PlanProvider> provider_;
   const std::shared_ptr<const Clock> clock_;
-  const Duration time_;
-  const BuildCount builds_;
+  const Watch watch_;
 };
 
 }  // namespace
@@ -124,16 +157,15 @@ TestDataset SomeProofs() {
 }
 
 TestCluster::TestCluster(const TestDataset& dataset)
-    : dataset_(FolderOfThisProcess()),
+    : data_(dataset),
+      dataset_(FolderOfThisProcess()),
+      processes_(FolderOfThisProcess() += "-processes"),
       pipeline_(dataset.pipeline),
       store_(std::make_shared<MemoryStore>()) {
   dataset.write(dataset_);
-  PlanLibraryOptions options;
-  options.kinds = dataset.kinds;
-  options.operations = dataset.operations;
-  options.datasets["data"] = {dataset_, {}};
-  options.index_threads = 1;
-  library_ = std::make_shared<PlanLibrary>(options, MakeNullLogger());
+  if (!data_.apart) {
+    library_ = std::make_shared<PlanLibrary>(LibraryOptions({}), MakeNullLogger());
+  }
   StartDispatcher();
   time_ = std::thread([this] { RunTime(); });
 }
@@ -151,6 +183,21 @@ TestCluster::~TestCluster() {
   KillDispatcher();
   std::error_code ignored;
   std::filesystem::remove_all(dataset_, ignored);
+  std::filesystem::remove_all(processes_, ignored);
+}
+
+PlanLibraryOptions TestCluster::LibraryOptions(const std::string& process) const {
+  PlanLibraryOptions options;
+  options.kinds = data_.kinds;
+  options.operations = data_.operations;
+  options.datasets["data"] = {dataset_, {}};
+  if (data_.apart) options.datasets["data"].index_file = processes_ / process / "index";
+  options.index_threads = 1;
+  return options;
+}
+
+std::filesystem::path TestCluster::ColumnsOf(const std::string& process) const {
+  return processes_ / process / "index.columns";
 }
 
 void TestCluster::RunTime() {
@@ -172,8 +219,15 @@ void TestCluster::RunTime() {
 }
 
 void TestCluster::StartDispatcher() {
+  if (data_.apart) {
+    kept_columns_ = std::make_shared<KeptColumns>(MakeNullLogger());
+    PlanLibraryOptions options = LibraryOptions("dispatcher");
+    options.columns = kept_columns_;
+    library_ = std::make_shared<PlanLibrary>(options, MakeNullLogger());
+  }
   auto dispatcher = DispatcherService::Start(
-      DispatcherOptions{}, store_, MakePlanCompiler(library_, true), clock_, MakeNullLogger());
+      DispatcherOptions{}, store_, MakePlanCompiler(library_, !data_.apart, kept_columns_), clock_,
+      MakeNullLogger());
   if (!dispatcher.ok()) return;
   if (library_->Open("data").ok()) {
     (*dispatcher)->SetDataset("data", ToProto(*library_->GetStatus("data")));
@@ -201,10 +255,25 @@ void TestCluster::AddWorker(const std::string& name, std::uint64_t memory, int t
   options.dispatcher = kDispatcher;
   options.threads = threads;
   options.memory_bytes = memory;
-  auto provider =
-      std::make_shared<WatchingProvider>(MakePlanProvider(library_), clock_, build_time_, builds_);
-  auto worker = std::make_shared<WorkerService>(options, std::move(provider),
-                                                network_.MakeConnector(options.address), clock_,
+  const std::shared_ptr<Connector> connector = network_.MakeConnector(options.address);
+  std::shared_ptr<PlanLibrary> library = library_;
+  if (data_.apart) {
+    PlanLibraryOptions own = LibraryOptions(name);
+    own.columns =
+        std::make_shared<FetchedColumns>(FetchFrom(connector, kDispatcher), MakeNullLogger());
+    library = std::make_shared<PlanLibrary>(own, MakeNullLogger());
+  }
+  BuildCount measured;
+  {
+    MutexLock lock(mutex_);
+    BuildCount& count = measured_[name];
+    if (count == nullptr) count = std::make_shared<std::atomic<std::uint64_t>>(0);
+    measured = count;
+  }
+  auto provider = std::make_shared<WatchingProvider>(
+      MakePlanProvider(library), clock_,
+      WatchingProvider::Watch{build_time_, builds_, measure_time_, measured});
+  auto worker = std::make_shared<WorkerService>(options, std::move(provider), connector, clock_,
                                                 MakeNullLogger());
   network_.AddWorker(options.address, worker);
   worker->Start();
@@ -280,6 +349,19 @@ std::vector<BatchRecord> TestCluster::Reference(std::uint64_t epoch, std::uint32
     }
   }
   return records;
+}
+
+std::uint64_t TestCluster::MeasuredBy(const std::string& worker) {
+  MutexLock lock(mutex_);
+  const auto count = measured_.find(worker);
+  return count == measured_.end() ? 0 : count->second->load();
+}
+
+std::uint64_t TestCluster::Measured() {
+  std::uint64_t all = 0;
+  MutexLock lock(mutex_);
+  for (const auto& [name, count] : measured_) all += *count;
+  return all;
 }
 
 Result<v1::ServiceStatus> TestCluster::Status() {

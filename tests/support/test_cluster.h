@@ -19,6 +19,7 @@
 #include "common/system/mutex.h"
 #include "common/transport/in_process.h"
 #include "server/dispatcher/service/dispatcher_service.h"
+#include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
 #include "server/state/state_store.h"
 #include "server/worker/service/worker_service.h"
@@ -39,6 +40,9 @@ struct TestDataset {
   std::function<void(const std::filesystem::path& dir)> write;  // writes the dataset `data`
   std::string pipeline;                                         // over it
   std::shared_ptr<const OperationTable> operations = nullptr;   // null: the product's
+  /// Each process opens the dataset by itself and has folders of its own: workers measure columns
+  /// for the dispatcher, and fetch them. Otherwise all have one library.
+  bool apart = false;
 };
 /// A small generated dataset of proofs.
 TestDataset SomeProofs();
@@ -82,6 +86,15 @@ class TestCluster {
   /// Call this before the first session.
   void SetPipeline(std::string yaml) { pipeline_ = std::move(yaml); }
   Result<v1::ServiceStatus> Status();
+  /// Sets how long a range of examples takes to measure, by the cluster's clock, at workers added
+  /// from then on.
+  void SetMeasureTime(Duration time) { measure_time_ = time; }
+  /// How many examples workers of this name have built to measure columns. Thread-safe.
+  std::uint64_t MeasuredBy(const std::string& worker);
+  std::uint64_t Measured();
+  /// The folder of the columns of a process that is apart.
+  std::filesystem::path ColumnsOf(const std::string& process) const;
+
   /// Begins a trace, which ends when the stream is dropped.
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
       std::shared_ptr<StreamHandler<v1::TraceChunk>> handler);
@@ -90,19 +103,26 @@ class TestCluster {
 
  private:
   void RunTime();
+  PlanLibraryOptions LibraryOptions(const std::string& process) const;
 
+  const TestDataset data_;
   std::filesystem::path dataset_;
+  std::filesystem::path processes_;  // folders of those that are apart
   std::string pipeline_;
+  Duration measure_time_{0};
   Duration build_time_{0};
   std::shared_ptr<std::atomic<std::uint64_t>> builds_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
   std::shared_ptr<FakeClock> clock_ = std::make_shared<FakeClock>();
   std::shared_ptr<StateStore> store_;
-  std::shared_ptr<PlanLibrary> library_;
+  std::shared_ptr<PlanLibrary> library_;       // of the dispatcher; of all if they are not apart
+  std::shared_ptr<KeptColumns> kept_columns_;  // null: the processes are not apart
   InProcessNetwork network_;
   Mutex mutex_;
   std::shared_ptr<DispatcherService> dispatcher_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<WorkerService>> workers_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<std::atomic<std::uint64_t>>> measured_
+      MILLRACE_GUARDED_BY(mutex_);
   std::atomic<bool> stopping_{false};
   std::thread time_;
 };

@@ -38,6 +38,21 @@ class IndexingProgress {
   std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mutex_);
 };
 
+/// Shows how many examples are built to measure columns.
+class MeasuringProgress {
+ public:
+  void operator()(const std::string& dataset, std::uint64_t done, std::uint64_t all) {
+    MutexLock lock(mutex_);
+    if (!bar_) bar_.emplace("measuring columns of " + dataset, "examples", all);
+    bar_->Set(done);
+    if (done >= all) bar_.reset();
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mutex_);
+};
+
 Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
   const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text);
   if (number.ok()) return *number;
@@ -145,6 +160,10 @@ Result<LocalPlans> OpenOffline(const OfflineOptions& options) {
   datasets.progress = [bar = std::make_shared<IndexingProgress>()](const std::string& id,
                                                                    const IndexProgress& progress) {
     (*bar)(id, progress);
+  };
+  datasets.measuring = [bar = std::make_shared<MeasuringProgress>()](
+                           const std::string& id, std::uint64_t done, std::uint64_t all) {
+    (*bar)(id, done, all);
   };
   return LocalPlans::Open(source, std::move(datasets));
 }

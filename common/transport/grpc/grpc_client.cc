@@ -31,10 +31,12 @@ class SilenceLimit {
  public:
   SilenceLimit(grpc::ClientContext& context, double seconds)
       : context_(context),
+        seconds_(seconds),
         ticker_(std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)),
                 [this] { Look(); }) {}
   void Heard() { heard_ = true; }
   bool exceeded() const { return exceeded_; }
+  double seconds() const { return seconds_; }
 
  private:
   void Look() {
@@ -44,10 +46,39 @@ class SilenceLimit {
   }
 
   grpc::ClientContext& context_;
+  const double seconds_;
   std::atomic<bool> heard_{true};
   std::atomic<bool> exceeded_{false};
   Ticker ticker_;  // declared last, because its thread uses the members above
 };
+
+/// The bytes that come in parts. `what` names them in messages.
+template <class Part>
+Result<std::string> ReadParts(grpc::ClientReader<Part>& reader, grpc::ClientContext& context,
+                              SilenceLimit& silence, const std::string& what) {
+  std::string bytes;
+  Part part;
+  bool fits = true;
+  while (fits && reader.Read(&part)) {
+    silence.Heard();
+    fits = part.offset() == bytes.size() && part.total_bytes() <= kMaxStaticBytes &&
+           bytes.size() + part.data().size() <= part.total_bytes();
+    if (fits) bytes += part.data();
+  }
+  if (!fits) context.TryCancel();
+  const Status end = FromGrpcStatus(reader.Finish()).WithContext(what);
+  if (silence.exceeded()) {
+    return DeadlineExceeded(
+        fmt::format("{}: nothing came for {:.1f} s or more", what, silence.seconds()));
+  }
+  if (!fits) {
+    return DataLoss(fmt::format(
+        "{}: {} bytes at {} of {}: expected bytes at {}, of at most {} in all", what,
+        part.data().size(), part.offset(), part.total_bytes(), bytes.size(), kMaxStaticBytes));
+  }
+  MILLRACE_RETURN_IF_ERROR(end);
+  return bytes;
+}
 
 constexpr std::size_t kMostChannels = 64;
 constexpr double kLeadsWithinSeconds = 2;
@@ -111,35 +142,26 @@ class GrpcConnector final : public Connector {
     request.set_fingerprint(fingerprint);
     request.set_digest(digest);
     auto stub = v1::Worker::NewStub(Channel(address));
-    auto reader = stub->GetStatic(&context, request);
-    std::string bytes;
-    v1::StaticPart part;
-    bool fits = true;
-    while (fits && reader->Read(&part)) {
-      silence.Heard();
-      fits = part.offset() == bytes.size() && part.total_bytes() <= kMaxStaticBytes &&
-             bytes.size() + part.data().size() <= part.total_bytes();
-      if (fits) bytes += part.data();
-    }
-    if (!fits) context.TryCancel();
-    const Status end =
-        FromGrpcStatus(reader->Finish()).WithContext("static tables from " + address);
-    if (silence.exceeded()) {
-      return DeadlineExceeded(fmt::format(
-          "static tables from {}: nothing came for {:.1f} s or more", address, silence_seconds));
-    }
-    if (!fits) {
-      return DataLoss(fmt::format(
-          "static tables from {}: {} bytes at {} of {}: expected bytes at {}, of at most {} in all",
-          address, part.data().size(), part.offset(), part.total_bytes(), bytes.size(),
-          kMaxStaticBytes));
-    }
-    MILLRACE_RETURN_IF_ERROR(end);
+    const auto reader = stub->GetStatic(&context, request);
+    MILLRACE_ASSIGN_OR_RETURN(
+        std::string bytes, ReadParts(*reader, context, silence, "static tables from " + address));
     if (Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
     }
     return bytes;
+  }
+
+  Result<std::string> GetColumn(const std::string& addresses, const v1::GetColumnRequest& request,
+                                double silence_seconds, std::stop_token stop) override {
+    const std::string address = Leading(addresses);
+    grpc::ClientContext context;
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+    SilenceLimit silence(context, silence_seconds);
+    auto stub = v1::Dispatcher::NewStub(Channel(address));
+    const auto reader = stub->GetColumn(&context, request);
+    return ReadParts(*reader, context, silence,
+                     fmt::format("column {} from {}", request.column(), address));
   }
 
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double timeout_seconds) override {

@@ -41,6 +41,12 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
     using C = GrpcServedCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
     return C::Begin([&](auto stream) { return endpoint_->OnTrace(std::move(stream)); });
   }
+  grpc::ServerWriteReactor<v1::ColumnPart>* GetColumn(
+      grpc::CallbackServerContext*, const v1::GetColumnRequest* request) override {
+    auto found = endpoint_->OnGetColumn(*request);
+    if (!found.ok()) return new RefusedReactor<v1::ColumnPart>(found.status());
+    return new PartsReactor<v1::ColumnPart>(*std::move(found), 0);
+  }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest*,
                                       v1::ServiceStatus* response) override {
@@ -101,7 +107,7 @@ class WorkerAdapter final : public WorkerBase {
       return new RefusedReactor<v1::StaticPart>(NotFound(
           "static tables with digest " + request->digest() + ": this worker has " + found->digest));
     }
-    return new StaticReactor(found->bytes, request->offset());
+    return new PartsReactor<v1::StaticPart>(found->bytes, request->offset());
   }
 
  private:

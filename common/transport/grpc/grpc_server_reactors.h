@@ -1,5 +1,5 @@
-// Server-streaming calls that need no handler: static tables, and a status that is sent once per
-// period. Each reactor deletes itself when gRPC no longer needs it.
+// Server-streaming calls that need no handler: static tables, columns, and a status that is sent
+// once per period. Each reactor deletes itself when gRPC no longer needs it.
 #pragma once
 
 #include <chrono>
@@ -20,16 +20,17 @@
 
 namespace millrace {
 
-/// Sends the parts of a static table, one message after another.
-class StaticReactor final : public grpc::ServerWriteReactor<v1::StaticPart> {
+/// Sends bytes in parts (StaticPart or ColumnPart), one message after another.
+template <class Part>
+class PartsReactor final : public grpc::ServerWriteReactor<Part> {
  public:
-  StaticReactor(std::shared_ptr<const std::string> bytes, std::uint64_t offset)
+  PartsReactor(std::shared_ptr<const std::string> bytes, std::uint64_t offset)
       : bytes_(std::move(bytes)), offset_(offset) {
     WriteNext();
   }
   void OnWriteDone(bool ok) override {
     if (!ok) {
-      Finish(grpc::Status::CANCELLED);
+      this->Finish(grpc::Status::CANCELLED);
     } else {
       WriteNext();
     }
@@ -39,19 +40,19 @@ class StaticReactor final : public grpc::ServerWriteReactor<v1::StaticPart> {
  private:
   void WriteNext() {
     if (offset_ >= bytes_->size()) {
-      Finish(grpc::Status::OK);
+      this->Finish(grpc::Status::OK);
       return;
     }
     part_.set_total_bytes(bytes_->size());
     part_.set_offset(offset_);
     part_.set_data(bytes_->substr(offset_, wire::kMaxPartBytes));
     offset_ += part_.data().size();
-    StartWrite(&part_);
+    this->StartWrite(&part_);
   }
 
   const std::shared_ptr<const std::string> bytes_;
   std::uint64_t offset_;
-  v1::StaticPart part_;
+  Part part_;
 };
 
 /// Only ends a server-streaming call with an error.

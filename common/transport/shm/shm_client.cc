@@ -98,6 +98,10 @@ class ShmConnector final : public Connector {
                                 std::stop_token stop) override {
     return network_->GetStatic(address, fingerprint, digest, silence_seconds, std::move(stop));
   }
+  Result<std::string> GetColumn(const std::string& address, const v1::GetColumnRequest& request,
+                                double silence_seconds, std::stop_token stop) override {
+    return network_->GetColumn(address, request, silence_seconds, std::move(stop));
+  }
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double timeout_seconds) override {
     return network_->GetStatus(address, timeout_seconds);
   }

@@ -1,5 +1,5 @@
 // The actions that a dispatcher wants done. Its adapter (dispatcher_service, or a simulator) does
-// them, and answers each CompilePlan and each CommitRecord with an event.
+// them, and answers each CompilePlan, FinishColumns and CommitRecord with an event.
 #pragma once
 
 #include <string>
@@ -33,7 +33,8 @@ struct CloseStream {
   Status status;
 };
 
-/// Compiles a plan. At most one compilation runs for a key. The answer is OnPlanCompiled.
+/// Compiles a plan. At most one compilation runs for a key. The answer is
+/// OnPlanCompiled or OnColumnsMissing.
 struct CompilePlan {
   std::string key;
   v1::PipelineText pipeline;
@@ -44,13 +45,28 @@ struct CommitRecord {
   v1::JobRecord record;
 };
 
+/// Keeps what a worker has measured of a range. Columns get each range once.
+struct KeepMeasured {
+  v1::Measured measured;
+};
+/// Keeps columns of which all ranges are there. The answer is OnColumnsKept.
+struct FinishColumns {
+  std::string key;
+  v1::ColumnSet set;
+};
+/// Ends measuring columns that no plan lacks any more.
+struct AbandonColumns {
+  v1::ColumnSet set;
+};
+
 struct LogEvent {
   LogLevel level;
   std::string event;
   std::vector<std::pair<std::string, std::string>> fields;  // at most 4
 };
 
-using Action = std::variant<SendAttach, SendWork, CloseStream, CompilePlan, CommitRecord, LogEvent>;
+using Action = std::variant<SendAttach, SendWork, CloseStream, CompilePlan, KeepMeasured,
+                            FinishColumns, AbandonColumns, CommitRecord, LogEvent>;
 using Actions = std::vector<Action>;
 
 /// Adds `later` to a message of the same stream that still waits to be written.

@@ -117,6 +117,9 @@ bool Admission::Plan(Number id) {
     case RequestedPlan::Phase::kRetrying:
       parts_.sessions.Wait(id, "the plan cannot be compiled yet: " + plan.error.message());
       return false;
+    case RequestedPlan::Phase::kMeasuring:
+      parts_.sessions.Wait(id, parts_.columns.Why(plan.lacks));
+      return false;
     case RequestedPlan::Phase::kReady:
       break;
   }

@@ -22,6 +22,7 @@ class Admission {
   struct Parts {
     Sessions& sessions;
     PlanRequests& plans;
+    ColumnWork& columns;
     JobRecords& records;
     Leasing& leasing;
   };

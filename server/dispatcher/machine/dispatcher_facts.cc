@@ -99,6 +99,9 @@ const StreamFacts* DispatcherFacts::FindStream(StreamId id) const { return Find(
 const RequestedPlan* DispatcherFacts::FindPlan(const std::string& key) const {
   return Find(plans_, key);
 }
+const ColumnFacts* DispatcherFacts::FindColumns(const std::string& key) const {
+  return Find(columns_, key);
+}
 const SessionFacts* DispatcherFacts::FindSession(Number id) const { return Find(sessions_, id); }
 const SessionFacts* DispatcherFacts::FindSessionByNonce(const std::string& nonce) const {
   const auto* id = Find(session_by_nonce_, nonce);
@@ -159,6 +162,7 @@ void DispatcherFacts::On(const TimeGranted& u) {
   booted_ = booted_ + u.by;
   for (auto& [id, stream] : streams_) stream.opened = stream.opened + u.by;
   for (auto& [id, worker] : workers_) worker.heard = worker.heard + u.by;
+  for (auto& [key, columns] : columns_) columns.began = columns.began + u.by;
   for (auto& [id, session] : sessions_) {
     session.heard = session.heard + u.by;
     if (session.held_up) session.held_up = *session.held_up + u.by;
@@ -197,6 +201,7 @@ void DispatcherFacts::On(const PlanReady& u) {
   plan.fingerprint = u.facts->fingerprint().ToString();
   plan.error = OkStatus();
   plan.used = u.at;
+  plan.lacks.clear();
 }
 void DispatcherFacts::On(const PlanPutOff& u) {
   RequestedPlan& plan = Get(plans_, u.key);
@@ -205,6 +210,37 @@ void DispatcherFacts::On(const PlanPutOff& u) {
   plan.retry_at = u.retry_at;
 }
 void DispatcherFacts::On(const PlanForgotten& u) { plans_.erase(u.key); }
+
+void DispatcherFacts::On(const PlanLacks& u) {
+  RequestedPlan& plan = Get(plans_, u.key);
+  plan.phase = RequestedPlan::Phase::kMeasuring;
+  plan.lacks = u.columns;
+}
+
+void DispatcherFacts::On(const ColumnsWanted& u) {
+  ColumnFacts& columns = columns_[u.key];
+  columns.key = u.key;
+  columns.set = u.set;
+  columns.pipeline = u.pipeline;
+  columns.ranges = RangeTable(u.set.examples());
+  for (const std::uint64_t range : u.measured) columns.ranges.Done(range);
+  columns.began = columns.told = u.at;
+}
+void DispatcherFacts::On(const RangesGiven& u) {
+  RangeTable& ranges = Get(columns_, u.key).ranges;
+  for (const std::uint64_t range : u.ranges) ranges.Give(range, u.worker);
+}
+void DispatcherFacts::On(const RangesTakenBack& u) {
+  Get(columns_, u.key).ranges.TakeBack(u.worker);
+}
+void DispatcherFacts::On(const RangeMeasured& u) { Get(columns_, u.key).ranges.Done(u.range); }
+void DispatcherFacts::On(const MeasurerPaced& u) { Get(columns_, u.key).share[u.worker] = u.share; }
+void DispatcherFacts::On(const MeasurerFailed& u) {
+  Get(columns_, u.key).failing[u.worker] = u.failing;
+}
+void DispatcherFacts::On(const ColumnsTold& u) { Get(columns_, u.key).told = u.at; }
+void DispatcherFacts::On(const ColumnsWhole& u) { Get(columns_, u.key).whole = true; }
+void DispatcherFacts::On(const ColumnsForgotten& u) { columns_.erase(u.key); }
 
 void DispatcherFacts::On(const SessionOpened& u) {
   SessionFacts& session = sessions_[u.id];
@@ -320,6 +356,10 @@ void DispatcherFacts::On(const WorkerLeft& u) {
   if (nonce != worker_by_nonce_.end() && nonce->second == u.id) worker_by_nonce_.erase(nonce);
   Own(worker.stream, Number{});
   workers_.erase(u.id);
+  for (auto& [key, columns] : columns_) {
+    columns.share.erase(u.id);
+    columns.failing.erase(u.id);
+  }
 }
 
 void DispatcherFacts::On(const RecordSent& u) { writes_[u.job].outstanding = true; }
@@ -357,6 +397,12 @@ std::string DispatcherFacts::Dump() const {
     out += fmt::format("plan {} phase {} fingerprint {} used {} error {}\n", key,
                        static_cast<int>(p.phase), p.fingerprint, p.used.since_boot.count(),
                        p.error.ToString());
+  }
+  for (const auto& [key, c] : columns_) {
+    out += fmt::format("columns {} measured {} whole {}\n", key, c.ranges.measured(), c.whole);
+    for (const auto& [worker, ranges] : c.ranges.given()) {
+      out += fmt::format("  given to {}: {}\n", worker.ToString(), fmt::join(ranges, ","));
+    }
   }
   for (const auto& [id, s] : sessions_) {
     out +=

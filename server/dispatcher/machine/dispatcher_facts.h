@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "server/dispatcher/machine/column_facts.h"
 #include "server/dispatcher/machine/facts.h"
 #include "server/dispatcher/machine/updates.h"
 
@@ -30,6 +31,8 @@ class DispatcherFacts {
   const std::map<std::string, v1::DatasetState>& datasets() const { return datasets_; }
   const std::map<StreamId, StreamFacts>& streams() const { return streams_; }
   const std::map<std::string, RequestedPlan>& plans() const { return plans_; }
+  /// Columns that are being measured, by key.
+  const std::map<std::string, ColumnFacts>& columns() const { return columns_; }
   const std::map<Number, SessionFacts>& sessions() const { return sessions_; }
   const std::map<Number, Worker>& workers() const { return workers_; }
   /// Records that are on disk.
@@ -38,6 +41,7 @@ class DispatcherFacts {
 
   const StreamFacts* FindStream(StreamId id) const;
   const RequestedPlan* FindPlan(const std::string& key) const;
+  const ColumnFacts* FindColumns(const std::string& key) const;
   const SessionFacts* FindSession(Number id) const;
   const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
   /// The number of the ended session that had this nonce; unset if none is remembered. Only the
@@ -78,6 +82,16 @@ class DispatcherFacts {
   void On(const PlanReady& u);
   void On(const PlanPutOff& u);
   void On(const PlanForgotten& u);
+  void On(const PlanLacks& u);
+  void On(const ColumnsWanted& u);
+  void On(const RangesGiven& u);
+  void On(const RangesTakenBack& u);
+  void On(const RangeMeasured& u);
+  void On(const MeasurerPaced& u);
+  void On(const MeasurerFailed& u);
+  void On(const ColumnsTold& u);
+  void On(const ColumnsWhole& u);
+  void On(const ColumnsForgotten& u);
   void On(const SessionOpened& u);
   void On(const SessionAttached& u);
   void On(const SessionHeard& u);
@@ -108,6 +122,7 @@ class DispatcherFacts {
   std::map<std::string, v1::DatasetState> datasets_;
   std::map<StreamId, StreamFacts> streams_;
   std::map<std::string, RequestedPlan> plans_;
+  std::map<std::string, ColumnFacts> columns_;
   std::map<Number, SessionFacts> sessions_;
   std::map<Number, Worker> workers_;
   std::map<std::string, v1::JobRecord> records_;

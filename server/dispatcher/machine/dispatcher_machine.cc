@@ -26,11 +26,12 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
                     leasing_.WillApply(update);
                   }),
       sessions_(transition_),
-      plans_(transition_, sessions_),
+      columns_(transition_),
+      plans_(transition_, sessions_, columns_),
       records_(transition_),
       leasing_(transition_, sessions_, options.seed + term),
-      fleet_(transition_, leasing_),
-      admission_(transition_, {sessions_, plans_, records_, leasing_}),
+      fleet_(transition_, leasing_, columns_),
+      admission_(transition_, {sessions_, plans_, columns_, records_, leasing_}),
       next_pulse_(now.time + options.pulse) {
   // Workers drop the plans that they are not told to keep. So the plans of jobs that may still run
   // are requested at once.
@@ -67,6 +68,21 @@ Actions DispatcherMachine::OnPlanCompiled(const std::string& key,
                                           Moment now) {
   transition_.Begin(now);
   plans_.OnCompiled(key, plan);
+  return End();
+}
+
+Actions DispatcherMachine::OnColumnsMissing(const std::string& key, const ColumnWant& want,
+                                            Moment now) {
+  transition_.Begin(now);
+  plans_.OnColumnsMissing(key, want);
+  return End();
+}
+
+Actions DispatcherMachine::OnColumnsKept(const std::string& columns, const Status& status,
+                                         Moment now) {
+  transition_.Begin(now);
+  plans_.OnColumnsKept(columns);
+  columns_.OnKept(columns, status);
   return End();
 }
 
@@ -211,6 +227,7 @@ Actions DispatcherMachine::OnTick(Moment now) {
   admission_.Tick();
   sessions_.Tick();
   fleet_.Tick();
+  columns_.Tick();
   records_.Tick();
   if (transition_.now() >= next_pulse_) {
     next_pulse_ = transition_.now() + transition_.options().pulse;

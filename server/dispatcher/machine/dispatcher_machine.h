@@ -55,6 +55,10 @@ class DispatcherMachine {
   Actions OnTick(Moment now);
   Actions OnPlanCompiled(const std::string& key,
                          const Result<std::shared_ptr<const PlanFacts>>& plan, Moment now);
+  /// The other answer to a CompilePlan: columns have to be measured before the plan compiles.
+  Actions OnColumnsMissing(const std::string& key, const ColumnWant& want, Moment now);
+  /// The answer to a FinishColumns, by the key of the columns.
+  Actions OnColumnsKept(const std::string& columns, const Status& status, Moment now);
   Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);
 
   // --- Requests of operators ---
@@ -98,6 +102,7 @@ class DispatcherMachine {
 
   Transition transition_;
   Sessions sessions_;
+  ColumnWork columns_;
   PlanRequests plans_;
   JobRecords records_;
   Leasing leasing_;

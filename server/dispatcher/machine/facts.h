@@ -27,7 +27,8 @@ using StreamId = std::uint64_t;
 
 /// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
-  enum class Phase { kCompiling, kReady, kRetrying };
+  /// kMeasuring: columns that it reads have to be measured first.
+  enum class Phase { kCompiling, kReady, kRetrying, kMeasuring };
 
   std::string key;  // the PlanKey of `pipeline`
   v1::PipelineText pipeline;
@@ -37,6 +38,7 @@ struct RequestedPlan {
   Status error;                            // of the last try; ok if none has failed
   Time retry_at;                           // when to try again, if retrying
   Time used;                               // when a session last needed it
+  std::string lacks;                       // key of the columns that it lacked at the last try
 };
 
 /// A compiled plan, fitted to the world size and start of one session.

@@ -51,7 +51,7 @@ bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
   std::set<std::string> shall_have;
   for (const auto& plan : worker.report.plans()) has.insert(plan.fingerprint());
   for (const auto& plan : response.plans()) shall_have.insert(plan.fingerprint());
-  return has == shall_have && response.list_files().empty() &&
+  return has == shall_have && response.list_files().empty() && response.measure().empty() &&
          response.dataset_differences().empty() &&
          (!response.drain() || worker.report.draining()) &&
          FromProto(worker.report.id()) == worker.id;
@@ -74,7 +74,8 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   transition_.Apply(WorkerReported{id, Trimmed(request), stream, transition_.now()});
   if (request.bye()) return Drop(id);
   CompareFiles(id, request);
-  if (answer) Respond(worker);
+  const bool measures = columns_.OnReport(id, request);
+  if (answer || measures) Respond(worker);
   const bool more =
       !std::includes(was_ready.begin(), was_ready.end(), worker.ready.begin(), worker.ready.end());
   if (more || !was_heard) leasing_.FillAll();
@@ -136,6 +137,7 @@ v1::WorkResponse Fleet::ResponseTo(const Worker& worker) const {
     *spec.mutable_pipeline() = plan.pipeline;
   }
   KeepUnknownPlans(worker, told, response);
+  columns_.AddTasks(worker, response);
 
   for (const auto& [id, there] : worker.report.datasets()) {
     const auto here = facts_.datasets().find(id);

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "server/dispatcher/machine/column_work.h"
 #include "server/dispatcher/machine/leasing.h"
 #include "server/dispatcher/machine/transition.h"
 
@@ -13,17 +14,19 @@ namespace millrace {
 
 class Fleet {
  public:
-  /// Both have to outlive it. `leasing` is told when there are more workers that can get leases.
-  Fleet(Transition& transition, Leasing& leasing)
+  /// All have to outlive it. `leasing` is told when there are more workers that can get leases, and
+  /// `columns` gets what workers have measured.
+  Fleet(Transition& transition, Leasing& leasing, ColumnWork& columns)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
-        leasing_(leasing) {}
+        leasing_(leasing),
+        columns_(columns) {}
 
   /// Takes a worker's report. REQUIRES: `request` passed CheckWorkRequest, and names no number or
   /// term of another dispatcher; the stream is open.
   void OnReport(StreamId stream, const v1::WorkRequest& request);
-  /// Tells all workers which plans they have to keep.
+  /// Tells all workers which plans they have to keep, and what they have to measure.
   void RespondAll();
   /// Drains a worker, by its name, number or address. NotFound, with the workers that there are;
   /// FailedPrecondition if several have the name.
@@ -49,6 +52,7 @@ class Fleet {
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
   Leasing& leasing_;
+  ColumnWork& columns_;
 };
 
 }  // namespace millrace

@@ -29,6 +29,8 @@ constexpr int kMaxFailing = 1024;
 constexpr int kMaxStages = 256;
 constexpr std::size_t kMaxDatasets = 1024;
 constexpr int kMaxWorkerPlans = 1024;
+constexpr int kMaxMeasured = 4096;
+constexpr int kMaxMeasuredColumns = 1024;
 constexpr std::size_t kOptionsNamed = 8;
 
 bool Printable(std::string_view text) {
@@ -257,6 +259,17 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
     MILLRACE_RETURN_IF_ERROR(CheckText("a plan's fingerprint", plan.fingerprint(), kMaxNameBytes));
     MILLRACE_RETURN_IF_ERROR(CheckText("a plan's digest", plan.static_digest(), kMaxDigest));
   }
+  if (request.measured_size() > kMaxMeasured) {
+    return InvalidArgument(fmt::format("a worker sends {} measured ranges: expected at most {}",
+                                       request.measured_size(), kMaxMeasured));
+  }
+  for (const v1::Measured& measured : request.measured()) {
+    if (measured.columns_size() > kMaxMeasuredColumns) {
+      return InvalidArgument(
+          fmt::format("a worker measures {} columns at once: expected at most {}",
+                      measured.columns_size(), kMaxMeasuredColumns));
+    }
+  }
   for (const v1::StageSeconds& stage : request.build()) {
     MILLRACE_RETURN_IF_ERROR(CheckText("a stage's name", stage.stage(), kMaxNameBytes));
   }
@@ -312,6 +325,7 @@ void Trim(v1::Report& report) {
 v1::WorkRequest Trimmed(const v1::WorkRequest& request) {
   v1::WorkRequest trimmed = request;
   trimmed.DiscardUnknownFields();
+  trimmed.clear_measured();
   for (auto& [id, dataset] : *trimmed.mutable_datasets()) {
     dataset.clear_file_list();
     dataset.clear_left_out();

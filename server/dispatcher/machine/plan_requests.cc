@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -27,25 +28,53 @@ bool PlanRequests::Request(const std::string& key, const v1::PipelineText& pipel
 void PlanRequests::OnCompiled(const std::string& key,
                               const Result<std::shared_ptr<const PlanFacts>>& plan) {
   if (facts_.FindPlan(key) == nullptr) return;
-  std::vector<Number> asking;
-  for (const auto& [id, session] : facts_.sessions()) {
-    if (session.plan_key != key) continue;
-    asking.push_back(id);
-    transition_.Unsettle(session.hello.job());
-  }
   if (plan.ok()) {
+    UnsettleAsking(key);
     transition_.Apply(PlanReady{key, *plan, transition_.now()});
     transition_.TellWorkers();
     transition_.Log(LogLevel::kInfo, "plan ready",
                     {{"fingerprint", (*plan)->fingerprint().ToString()}});
   } else if (plan.status().code() == StatusCode::kUnavailable ||
              plan.status().code() == StatusCode::kResourceExhausted) {
+    UnsettleAsking(key);
     transition_.Apply(PlanPutOff{key, plan.status(), transition_.now() + options_.retry});
   } else {
-    transition_.Log(LogLevel::kWarning, "plan refused", {{"why", plan.status().message()}});
-    transition_.Apply(PlanForgotten{key});
-    for (const Number id : asking) sessions_.Fail(id, plan.status());
+    Refuse(key, plan.status());
   }
+}
+
+std::vector<Number> PlanRequests::UnsettleAsking(const std::string& key) {
+  std::vector<Number> asking;
+  for (const auto& [id, session] : facts_.sessions()) {
+    if (session.plan_key != key) continue;
+    asking.push_back(id);
+    transition_.Unsettle(session.hello.job());
+  }
+  return asking;
+}
+
+void PlanRequests::Refuse(const std::string& key, const Status& why) {
+  const std::vector<Number> asking = UnsettleAsking(key);
+  transition_.Log(LogLevel::kWarning, "plan refused", {{"why", why.message()}});
+  transition_.Apply(PlanForgotten{key});
+  for (const Number id : asking) sessions_.Fail(id, why);
+}
+
+void PlanRequests::OnColumnsMissing(const std::string& key, const ColumnWant& want) {
+  const RequestedPlan* plan = facts_.FindPlan(key);
+  if (plan == nullptr) return;
+  UnsettleAsking(key);
+  transition_.Apply(PlanLacks{key, columns_.Want(plan->pipeline, want)});
+}
+
+void PlanRequests::OnColumnsKept(const std::string& columns) {
+  std::vector<std::string> again;
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase == RequestedPlan::Phase::kMeasuring && plan.lacks == columns) {
+      again.push_back(key);
+    }
+  }
+  for (const std::string& key : again) RequestAgain(key);
 }
 
 void PlanRequests::OnDataset(const std::string& dataset, const std::string& digest) {
@@ -53,7 +82,10 @@ void PlanRequests::OnDataset(const std::string& dataset, const std::string& dige
   // Plans that could not be compiled may have waited for this dataset.
   std::vector<std::string> again;
   for (const auto& [key, plan] : facts_.plans()) {
-    if (plan.phase == RequestedPlan::Phase::kRetrying) again.push_back(key);
+    if (plan.phase == RequestedPlan::Phase::kRetrying ||
+        plan.phase == RequestedPlan::Phase::kMeasuring) {
+      again.push_back(key);
+    }
   }
   for (const auto& key : again) RequestAgain(key);
 }
@@ -77,6 +109,7 @@ void PlanRequests::Tend() {
   const std::set<std::string> used = Used();
   std::vector<std::string> over;
   std::vector<std::string> again;
+  std::vector<std::pair<std::string, Status>> hopeless;
   for (const auto& [key, plan] : facts_.plans()) {
     const bool kept = used.contains(key) || transition_.now() - plan.used < options_.plan_linger;
     if (plan.phase == RequestedPlan::Phase::kCompiling) continue;
@@ -85,8 +118,12 @@ void PlanRequests::Tend() {
     } else if (plan.phase == RequestedPlan::Phase::kRetrying &&
                transition_.now() >= plan.retry_at) {
       again.push_back(key);
+    } else if (plan.phase == RequestedPlan::Phase::kMeasuring) {
+      const Status hope = columns_.CheckHope(plan.lacks);
+      if (!hope.ok()) hopeless.emplace_back(key, hope);
     }
   }
+  for (const auto& [key, why] : hopeless) Refuse(key, why);
   for (const auto& key : over) transition_.Apply(PlanForgotten{key});
   if (!over.empty()) transition_.TellWorkers();
   for (const auto& key : again) RequestAgain(key);

@@ -7,7 +7,9 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "server/dispatcher/machine/column_work.h"
 #include "server/dispatcher/machine/sessions.h"
 #include "server/dispatcher/machine/transition.h"
 
@@ -15,18 +17,24 @@ namespace millrace {
 
 class PlanRequests {
  public:
-  /// Both have to outlive it. `sessions` has to end the sessions whose plan cannot be compiled.
-  PlanRequests(Transition& transition, Sessions& sessions)
+  /// All have to outlive it. `sessions` has to end the sessions whose plan cannot be compiled, and
+  /// `columns` has the columns measured that plans lack.
+  PlanRequests(Transition& transition, Sessions& sessions, ColumnWork& columns)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
-        sessions_(sessions) {}
+        sessions_(sessions),
+        columns_(columns) {}
 
   /// Asks for a plan, unless somebody has done so before. `key` is the pipeline's PlanKey. False if
   /// there are too many plans, and all of them are in use or being compiled.
   bool Request(const std::string& key, const v1::PipelineText& pipeline);
   /// Takes the answer to a CompilePlan.
   void OnCompiled(const std::string& key, const Result<std::shared_ptr<const PlanFacts>>& plan);
+  /// Takes the answer to a CompilePlan that columns have to be measured first.
+  void OnColumnsMissing(const std::string& key, const ColumnWant& want);
+  /// Compiles the plans again that lacked columns. Call it before the columns are forgotten.
+  void OnColumnsKept(const std::string& columns);
   /// Takes the digest that a dataset of this host has now.
   void OnDataset(const std::string& dataset, const std::string& digest);
   /// Forgets plans that nobody has needed for a while, and compiles plans again if their retry is
@@ -35,6 +43,10 @@ class PlanRequests {
 
  private:
   void RequestAgain(const std::string& key);
+  /// Forgets a plan that cannot be compiled, and ends the sessions that ask for it.
+  void Refuse(const std::string& key, const Status& why);
+  /// Settles the jobs of the sessions that ask for a plan. Returns these sessions.
+  std::vector<Number> UnsettleAsking(const std::string& key);
   /// Forgets plans that no session needs, if they belong to another state of the dataset. A session
   /// that asks for one of them later gets a plan of the new state.
   void ForgetOlder(const std::string& dataset, const std::string& digest);
@@ -45,6 +57,7 @@ class PlanRequests {
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
   Sessions& sessions_;
+  ColumnWork& columns_;
 };
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "server/dispatcher/machine/column_facts.h"
 #include "server/dispatcher/machine/facts.h"
 
 namespace millrace {
@@ -51,6 +52,53 @@ struct PlanPutOff {
   Time retry_at;
 };
 struct PlanForgotten {
+  std::string key;
+};
+
+struct PlanLacks {
+  std::string key;
+  std::string columns;
+};
+
+struct ColumnsWanted {
+  std::string key;
+  v1::ColumnSet set;
+  v1::PipelineText pipeline;
+  std::vector<std::uint64_t> measured;  // ranges
+  Time at;
+};
+struct RangesGiven {
+  std::string key;
+  Number worker;
+  std::vector<std::uint64_t> ranges;
+};
+struct RangesTakenBack {
+  std::string key;
+  Number worker;
+};
+struct RangeMeasured {
+  std::string key;
+  std::uint64_t range;
+};
+struct MeasurerPaced {
+  std::string key;
+  Number worker;
+  std::uint64_t share;
+};
+struct MeasurerFailed {
+  std::string key;
+  Number worker;
+  FailingMeasurer failing;
+};
+struct ColumnsTold {
+  std::string key;
+  Time at;
+};
+/// All of the columns is measured, and is being kept.
+struct ColumnsWhole {
+  std::string key;
+};
+struct ColumnsForgotten {
   std::string key;
 };
 
@@ -153,10 +201,12 @@ struct WriteForgotten {
 
 using Update =
     std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,
-                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, SessionOpened,
-                 SessionAttached, SessionHeard, SessionPlanned, SessionHeldUp, SessionTold,
-                 SessionAdmitted, SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded,
-                 JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained,
-                 WorkerLeft, RecordSent, RecordKept, RecordFailed, WriteForgotten>;
+                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, PlanLacks, ColumnsWanted,
+                 RangesGiven, RangesTakenBack, RangeMeasured, MeasurerPaced, MeasurerFailed,
+                 ColumnsTold, ColumnsWhole, ColumnsForgotten, SessionOpened, SessionAttached,
+                 SessionHeard, SessionPlanned, SessionHeldUp, SessionTold, SessionAdmitted,
+                 SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded, JobTurnedOut,
+                 WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained, WorkerLeft, RecordSent,
+                 RecordKept, RecordFailed, WriteForgotten>;
 
 }  // namespace millrace

@@ -111,9 +111,39 @@ void DispatcherService::Do(CompilePlan& action) {
   compilers_.Post([this, queue = queue_, action = std::move(action)] {
     if (queue->closed()) return;
     auto plan = CompileSafely(*compiler_, action.pipeline);
+    if (plan.status().code() == StatusCode::kUnavailable) {
+      if (const auto want = compiler_->MissingColumns(action.pipeline)) {
+        return queue->Post([this, key = action.key, want = *want] {
+          Perform(dispatcher_->OnColumnsMissing(key, want, Now()));
+        });
+      }
+    }
     queue->Post([this, key = action.key, plan = std::move(plan)] {
       Perform(dispatcher_->OnPlanCompiled(key, plan, Now()));
     });
+  });
+}
+
+void DispatcherService::Do(KeepMeasured& action) {
+  // Also where the dispatcher stops: the next one goes on with it.
+  keeper_.Post([this, measured = std::move(action.measured)] {
+    const Status kept = columns_->Keep(measured);
+    if (!kept.ok()) logger_->Error("measured values cannot be kept", {{"why", kept}});
+  });
+}
+
+void DispatcherService::Do(FinishColumns& action) {
+  keeper_.Post([this, queue = queue_, action = std::move(action)] {
+    if (queue->closed()) return;
+    const Status kept = columns_->Finish(action.set);
+    queue->Post(
+        [this, key = action.key, kept] { Perform(dispatcher_->OnColumnsKept(key, kept, Now())); });
+  });
+}
+
+void DispatcherService::Do(AbandonColumns& action) {
+  keeper_.Post([this, queue = queue_, set = std::move(action.set)] {
+    if (!queue->closed()) columns_->Abandon(set);
   });
 }
 

@@ -63,6 +63,7 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
     : options_(options),
       store_(std::move(store)),
       compiler_(std::move(compiler)),
+      columns_(compiler_->column_keeper()),
       clock_(std::move(clock)),
       logger_(std::move(logger)),
       hooks_(std::move(hooks)),
@@ -70,11 +71,12 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
       queue_(std::make_shared<TaskQueue>()),
       traces_(std::make_shared<TraceCollector>(clock_, Whereabouts(), NetworkHostId())),
       last_round_(clock_->Now()),
-      refusals_({"Attach", "Work", "GetStatus", "DrainWorker", "EndJob"}),
+      refusals_({"Attach", "Work", "GetColumn", "GetStatus", "DrainWorker", "EndJob"}),
       tally_(options_.backend),
       dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now(),
                   [this](const Update& update) { tally_.WillApply(update); }),
       compilers_(kCompilers),
+      keeper_(1),
       committer_(1),
       loop_([this] { Loop(); }) {}
 
@@ -277,6 +279,14 @@ void DispatcherService::AddMetrics(MetricSet& metrics) {
     return Result<MetricSet>(std::move(metrics));
   });
   if (asked.ok()) metrics = *asked;
+}
+
+Result<std::shared_ptr<const std::string>> DispatcherService::OnGetColumn(
+    const v1::GetColumnRequest& request) {
+  if (columns_ == nullptr) return RunningDispatcher::OnGetColumn(request);
+  auto file = columns_->File(request);
+  refusals_.Count("GetColumn", file.status());
+  return file;
 }
 
 Result<v1::ServiceStatus> DispatcherService::OnGetStatus() {

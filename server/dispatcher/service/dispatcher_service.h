@@ -6,7 +6,8 @@
 // queue, and so do the results of compiling plans and of committing records, which executors do.
 //
 // The queue is bounded. It has at most one task for each stream (server_stream.h), one for each
-// pipeline that is compiled, and one for each job whose record is committed. Requests are counted.
+// pipeline that is compiled, one for each column that is kept, and one for each job whose record is
+// committed. Requests are counted.
 //
 // Thread-safe. After the service was stopped, the network must not bring it new streams. Handlers
 // of old streams may live on; they do nothing.
@@ -88,6 +89,8 @@ class DispatcherService final : public RunningDispatcher {
       std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) override;
   std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
       std::shared_ptr<Stream<v1::TraceChunk>> stream) override;
+  Result<std::shared_ptr<const std::string>> OnGetColumn(
+      const v1::GetColumnRequest& request) override;
   Result<v1::ServiceStatus> OnGetStatus() override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
@@ -119,6 +122,9 @@ class DispatcherService final : public RunningDispatcher {
   void Do(SendWork& action);
   void Do(CloseStream& action);
   void Do(CompilePlan& action);
+  void Do(KeepMeasured& action);
+  void Do(FinishColumns& action);
+  void Do(AbandonColumns& action);
   void Do(CommitRecord& action);
   void Do(LogEvent& action);
   template <class StreamT, class Out>
@@ -134,6 +140,7 @@ class DispatcherService final : public RunningDispatcher {
   DispatcherOptions options_;  // only the event loop changes them
   const std::shared_ptr<StateStore> store_;
   const std::shared_ptr<PlanCompiler> compiler_;
+  const std::shared_ptr<ColumnKeeper> columns_;  // null: no plan lacks columns
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
   const DispatcherHooks hooks_;
@@ -159,6 +166,7 @@ class DispatcherService final : public RunningDispatcher {
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
 
   Executor compilers_;
+  Executor keeper_;     // one thread: what is measured comes before the end of measuring
   Executor committer_;  // one thread: records reach the store in order
   std::thread loop_;
 };

@@ -168,6 +168,12 @@ std::shared_ptr<StreamHandler<v1::TraceRequest>> ElectedDispatcher::OnTrace(
   return WhereLeading(stream, [&](DispatcherService& s) { return s.OnTrace(stream); });
 }
 
+Result<std::shared_ptr<const std::string>> ElectedDispatcher::OnGetColumn(
+    const v1::GetColumnRequest& request) {
+  if (const auto service = Leading()) return service->OnGetColumn(request);
+  return NotTheLeader();
+}
+
 Result<v1::ServiceStatus> ElectedDispatcher::OnGetStatus() {
   if (const auto service = Leading()) return service->OnGetStatus();
   return NotTheLeader();

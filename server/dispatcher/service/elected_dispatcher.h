@@ -54,6 +54,8 @@ class ElectedDispatcher final : public RunningDispatcher {
       std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) override;
   std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
       std::shared_ptr<Stream<v1::TraceChunk>> stream) override;
+  Result<std::shared_ptr<const std::string>> OnGetColumn(
+      const v1::GetColumnRequest& request) override;
   Result<v1::ServiceStatus> OnGetStatus() override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;

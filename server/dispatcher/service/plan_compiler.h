@@ -2,10 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "common/base/result.h"
 #include "millrace/v1/common.pb.h"
+#include "server/dispatcher/machine/column_facts.h"
 #include "server/dispatcher/machine/plan_facts.h"
+#include "server/dispatcher/service/column_keeper.h"
 #include "server/pipeline/plan_outline.h"
 #include "server/pipeline/text/pipeline.h"
 
@@ -19,6 +22,13 @@ class PlanCompiler {
   /// ResourceExhausted if it can be tried again later, for example because an index is being built.
   /// Any other error ends the sessions that ask for the plan.
   virtual Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) = 0;
+  /// The columns that have to be measured before a pipeline compiles, and what is measured of them;
+  /// empty if it is not for want of columns that Compile was Unavailable. Blocks as Compile does.
+  virtual std::optional<ColumnWant> MissingColumns(const v1::PipelineText& /*pipeline*/) {
+    return std::nullopt;
+  }
+  /// Where the columns are kept; null: its plans never lack any.
+  virtual std::shared_ptr<ColumnKeeper> column_keeper() { return nullptr; }
 };
 
 /// Makes the facts of a plan, from its outline and the pipeline that it was compiled from. Both are

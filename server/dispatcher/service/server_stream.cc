@@ -6,6 +6,7 @@ namespace millrace {
 namespace {
 
 constexpr int kMostLeasesWaiting = 16'384;
+constexpr int kMostMeasuredWaiting = 1024;  // ranges
 
 }  // namespace
 
@@ -21,8 +22,12 @@ bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
   const bool lists = std::any_of(datasets.begin(), datasets.end(), [](const auto& dataset) {
     return dataset.second.file_list_size() > 0;
   });
-  if (waiting.bye() || lists) return false;
+  // Nor what it has measured, which it sends again only after a while.
+  if (waiting.bye() || lists || waiting.measured_size() > kMostMeasuredWaiting) return false;
+  auto measured = std::move(*waiting.mutable_measured());
+  for (v1::Measured& some : *later.mutable_measured()) *measured.Add() = std::move(some);
   waiting = std::move(later);
+  *waiting.mutable_measured() = std::move(measured);
   return true;
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/base/hash.h"
 #include "server/files/file_io.h"
+#include "server/pipeline/columns/column_bytes.h"
 
 namespace millrace {
 namespace {
@@ -25,30 +26,6 @@ constexpr std::size_t kMaxName = 1024;
 constexpr std::size_t kHeader = 8 + 4 + 4 + 8 + 16 + 16 + 4;
 constexpr std::size_t kDigest = 16;
 
-void Put(std::vector<std::byte>& out, std::string_view text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-template <class T>
-void Put(std::vector<std::byte>& out, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(std::byte(value >> (8 * i) & 0xff));
-}
-
-template <class T>
-T Take(std::span<const std::byte>& in) {
-  T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(in[i]) << (8 * i);
-  in = in.subspan(sizeof(T));
-  return value;
-}
-
-std::string TakeText(std::span<const std::byte>& in, std::size_t size) {
-  std::string text(reinterpret_cast<const char*>(in.data()), size);
-  in = in.subspan(size);
-  return text;
-}
-
 }  // namespace
 
 std::string ColumnKey::FileName() const {
@@ -58,17 +35,17 @@ std::string ColumnKey::FileName() const {
 
 std::vector<std::byte> EncodeColumn(const ColumnKey& key, const MeasuredValues& values) {
   std::vector<std::byte> out;
-  Put(out, kMagic);
-  Put(out, kVersion);
-  Put(out, std::uint32_t{values.width()});
-  Put(out, values.size());
-  Put(out, std::string_view(key.dataset.ToBytes()));
-  Put(out, std::string_view(key.operations.ToBytes()));
-  Put(out, static_cast<std::uint32_t>(key.name.size()));
-  Put(out, std::string_view(key.name));
+  PutText(out, kMagic);
+  PutNumber(out, kVersion);
+  PutNumber(out, std::uint32_t{values.width()});
+  PutNumber(out, values.size());
+  PutText(out, std::string_view(key.dataset.ToBytes()));
+  PutText(out, std::string_view(key.operations.ToBytes()));
+  PutNumber(out, static_cast<std::uint32_t>(key.name.size()));
+  PutText(out, std::string_view(key.name));
   const auto bytes = std::as_bytes(values.bytes());
   out.insert(out.end(), bytes.begin(), bytes.end());
-  Put(out, std::string_view(Xxh3(std::span<const std::byte>(out)).ToBytes()));
+  PutText(out, std::string_view(Xxh3(std::span<const std::byte>(out)).ToBytes()));
   return out;
 }
 
@@ -79,14 +56,14 @@ Result<MeasuredValues> DecodeColumn(std::span<const std::byte> bytes, const Colu
   }
   std::span<const std::byte> in = bytes;
   if (TakeText(in, kMagic.size()) != kMagic) return DataLoss("it is no column: other magic bytes");
-  if (const auto version = Take<std::uint32_t>(in); version != kVersion) {
+  if (const auto version = TakeNumber<std::uint32_t>(in); version != kVersion) {
     return DataLoss(fmt::format("a column of version {}: expected {}", version, kVersion));
   }
-  const auto width = Take<std::uint32_t>(in);
-  const auto size = Take<std::uint64_t>(in);
+  const auto width = TakeNumber<std::uint32_t>(in);
+  const auto size = TakeNumber<std::uint64_t>(in);
   const std::string dataset = TakeText(in, 16);
   const std::string operations = TakeText(in, 16);
-  const auto name_size = Take<std::uint32_t>(in);
+  const auto name_size = TakeNumber<std::uint32_t>(in);
   const std::span<const std::byte> content = bytes.first(bytes.size() - kDigest);
   const Digest128 digest = Xxh3(content);
   if (std::memcmp(digest.ToBytes().data(), bytes.last(kDigest).data(), kDigest) != 0) {

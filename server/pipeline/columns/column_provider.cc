@@ -6,33 +6,13 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include "server/pipeline/columns/column_file.h"
+#include "server/pipeline/columns/column_folders.h"
 
 namespace millrace {
 namespace {
 
 /// How many examples a thread measures before it looks for more.
 constexpr std::uint64_t kRange = 1024;
-
-ColumnKey KeyOf(const ColumnRequest& request, const std::string& name) {
-  return {request.source->digest(), request.operations, name};
-}
-
-/// The column from the first folder that has it.
-std::optional<MeasuredValues> Find(const ColumnRequest& request, const std::string& name,
-                                   Logger& logger) {
-  for (const std::filesystem::path& folder : request.folders) {
-    Result<MeasuredValues> found = ReadColumn(folder, KeyOf(request, name));
-    if (found.ok() && found->size() == request.source->examples()) return *std::move(found);
-    if (found.status().code() == StatusCode::kNotFound) continue;
-    logger.Warning("a measured column cannot be read; it is measured again",
-                   {{"dataset", request.dataset_id}, {"column", name}, {"why", found.status()}});
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -42,7 +22,7 @@ Result<MeasuredColumns> LocalColumns::Get(const ColumnRequest& request) {
   std::vector<MeasurableColumn> absent;
   std::vector<std::string> names;
   for (const MeasurableColumn& column : request.columns) {
-    if (std::optional<MeasuredValues> found = Find(request, column.name, *logger_)) {
+    if (std::optional<MeasuredValues> found = FindColumn(request, column.name, *logger_)) {
       values[column.name] = std::make_shared<const MeasuredValues>(*std::move(found));
     } else {
       absent.push_back(column);
@@ -50,12 +30,7 @@ Result<MeasuredColumns> LocalColumns::Get(const ColumnRequest& request) {
     }
   }
   if (absent.empty()) return values;
-  if (!request.excluded_files.empty()) {
-    return FailedPrecondition(fmt::format(
-        "exclude.files: the columns {} of dataset '{}' were not measured while these files were "
-        "good: {}; measure them with whole files first, or do without the columns",
-        fmt::join(names, ", "), request.dataset_id, fmt::join(request.excluded_files, ", ")));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckMeasurable(request, names));
   MILLRACE_RETURN_IF_ERROR(MeasureAll(request, absent, values));
   return values;
 }
@@ -104,11 +79,7 @@ Status LocalColumns::MeasureAll(const ColumnRequest& request,
   for (std::size_t c = 0; c < columns.size(); ++c) {
     const auto column = std::make_shared<const MeasuredValues>(measured[c]);
     values[columns[c].name] = column;
-    Status written = NotFound("there is no folder for it");
-    for (const std::filesystem::path& folder : request.folders) {
-      written = WriteColumn(folder, KeyOf(request, columns[c].name), *column);
-      if (written.ok()) break;
-    }
+    const Status written = KeepColumn(request.folders, KeyOf(request, columns[c].name), *column);
     if (written.ok()) continue;
     logger_->Warning(
         "a measured column cannot be kept; the next process measures it again",

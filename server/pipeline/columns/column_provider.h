@@ -33,7 +33,8 @@ struct ColumnRequest {
 class ColumnProvider {
  public:
   virtual ~ColumnProvider() = default;
-  /// May take long, if the columns have to be measured. FailedPrecondition that names the excluded
+  /// May take long, if the columns have to be measured. Unavailable if they cannot be had now, for
+  /// example because other processes measure them. FailedPrecondition that names the excluded
   /// files if columns that nobody has measured would have to be measured without them. Errors of
   /// Measurer::Measure; Cancelled.
   virtual Result<MeasuredColumns> Get(const ColumnRequest& request) = 0;

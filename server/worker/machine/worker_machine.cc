@@ -153,7 +153,8 @@ void WorkerMachine::Close(StreamId id, const Status& why) {
 }
 
 void WorkerMachine::WakeBuilders() {
-  if (queue_.pending() > 0) actions_.push_back(WorkerAction::WakeBuilders{});
+  if (queue_.pending() == 0 && measuring_.pending() == 0) return;
+  actions_.push_back(WorkerAction::WakeBuilders{});
 }
 
 void WorkerMachine::PumpAll(Time now) {
@@ -270,9 +271,13 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
       FailPlan(fingerprint, entry, plan.status(), now);
     }
   } else {
+    // The same error may come every two seconds, for as long as a dispatcher is away.
+    if (entry.error != plan.status()) {
+      log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
+    }
     entry.phase = v1::FAILED;
     entry.error = plan.status();
-    log_->Error("plan failed", {{"plan", fingerprint}, {"error", plan.status()}});
+    entry.retry_at = now + kCompileAgain;
   }
   SendReport(now);
 }
@@ -285,6 +290,13 @@ void WorkerMachine::OnDatasetsChanged(Time now) {
     actions_.push_back(WorkerAction::CompilePlan{entry.spec});
   }
   SendReport(now);
+}
+
+void WorkerMachine::OnMeasured(const MeasureJob& job,
+                               Result<std::vector<v1::MeasuredColumn>> columns, Time now) {
+  measuring_.OnMeasured(job, std::move(columns));
+  // Otherwise the next tick sends it, together with more.
+  if (measuring_.pending() == 0 && measuring_.HasNews()) SendReport(now);
 }
 
 void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why,

@@ -30,6 +30,7 @@
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/worker.pb.h"
 #include "server/worker/machine/build_queue.h"
+#include "server/worker/machine/measure_queue.h"
 #include "server/worker/machine/worker_actions.h"
 
 namespace millrace {
@@ -43,6 +44,7 @@ class WorkerMachine {
   static constexpr Duration kAlivePeriod = std::chrono::seconds(1);
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
   static constexpr Duration kLookPeriod = std::chrono::seconds(1);
+  static constexpr Duration kCompileAgain = std::chrono::seconds(2);
   static constexpr Duration kDispatcherSilence = std::chrono::seconds(3);
   /// A consumer repeats its want list each second while the worker owes it a batch. If no list has
   /// come for this long, the worker tells the consumer so at once.
@@ -55,6 +57,7 @@ class WorkerMachine {
     std::shared_ptr<const Plan> plan;  // set if ready
     std::string static_digest;         // set if ready
     Status error;                      // set if failed
+    Time retry_at;                     // when it is compiled again, if it failed for the moment
   };
   /// A plan that was compiled.
   struct ReadyPlan {
@@ -113,8 +116,9 @@ class WorkerMachine {
   void OnStreamClosed(StreamId stream, const Status& status, Time now);
 
   // --- Plans and builds ---
-  /// Tells that a plan was compiled, or that it could not be. For a plan that was ready before,
-  /// DataLoss tells that it cannot be served any more, and other errors are ignored.
+  /// Tells that a plan was compiled, or that it could not be. After Unavailable it is compiled
+  /// again a little later. For a plan that was ready before, DataLoss tells that it cannot be
+  /// served any more, and other errors are ignored.
   void OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now);
   /// Returns the batch that is to be built next, for any of the adapter's threads; nullopt if
   /// nothing may be built. Actions may follow from this, too.
@@ -124,6 +128,11 @@ class WorkerMachine {
   void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages, Time now);
   void OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now);
+  /// Returns examples that are to be measured next, for a thread that has nothing to build.
+  std::optional<MeasureJob> NextMeasure() { return measuring_.Next(); }
+  /// Tells that examples were measured, or why they cannot be.
+  void OnMeasured(const MeasureJob& job, Result<std::vector<v1::MeasuredColumn>> columns, Time now);
+  const MeasureQueue& measuring() const { return measuring_; }
 
   std::vector<WorkerAction::Any> TakeActions();
 
@@ -200,6 +209,7 @@ class WorkerMachine {
 
   bool draining_ = false;
   BuildQueue queue_;
+  MeasureQueue measuring_;
   std::map<StreamId, StreamEntry> streams_;
   std::map<std::string, KeptPlan> plans_;
   Time last_look_;

@@ -41,6 +41,12 @@ void WorkerMachine::Tick(Time now) {
     const bool due = now - stream.last_write >= kAlivePeriod || (deaf && !stream.deaf_said);
     if (due && queue_.Owes(id)) SendAlive(id, stream, now);
   }
+  for (auto& [fingerprint, entry] : plans_) {
+    if (entry.phase != v1::FAILED || entry.error.code() != StatusCode::kUnavailable) continue;
+    if (now < entry.retry_at) continue;
+    entry.phase = v1::COMPILING;
+    actions_.push_back(WorkerAction::CompilePlan{entry.spec});
+  }
   if (!work_.open) {
     if (now >= work_.retry_at) Connect(now);
     return;
@@ -50,7 +56,7 @@ void WorkerMachine::Tick(Time now) {
     actions_.push_back(WorkerAction::CloseWork{work_.attempt, why});
     return OnWorkClosed(work_.attempt, why, now);
   }
-  if (now - work_.reported >= kReportPeriod) SendReport(now);
+  if (now - work_.reported >= kReportPeriod || measuring_.HasNews()) SendReport(now);
 }
 
 void WorkerMachine::Stop(Time now) {
@@ -65,6 +71,7 @@ void WorkerMachine::Connect(Time now) {
   work_.open = true;
   work_.writing = work_.registered = false;
   work_.heard = work_.opened = now;
+  measuring_.SendAgain();
   actions_.push_back(WorkerAction::OpenWork{work_.attempt, dispatcher()});
   SendReport(now);
 }
@@ -106,7 +113,11 @@ void WorkerMachine::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
   }
   file_lists_wanted_.assign(response.list_files().begin(), response.list_files().end());
   // A response without id is only a sign of life and says nothing about plans.
-  if (response.has_id()) KeepPlans(response);
+  if (response.has_id()) {
+    KeepPlans(response);
+    measuring_.Want(response);
+    WakeBuilders();
+  }
   if (!file_lists_wanted_.empty() || work_.report_due) SendReport(now);
 }
 
@@ -171,7 +182,9 @@ void WorkerMachine::SendReport(Time now) {
   work_.report_due = false;
   work_.writing = true;
   work_.reported = now;
-  actions_.push_back(WorkerAction::SendWork{work_.attempt, MakeReport(now),
+  v1::WorkRequest report = MakeReport(now);
+  measuring_.AddTo(report, now);
+  actions_.push_back(WorkerAction::SendWork{work_.attempt, std::move(report),
                                             std::exchange(file_lists_wanted_, {})});
 }
 
@@ -215,6 +228,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   report.set_sent_batches(sent_batches_);
   report.set_sent_bytes(sent_bytes_);
   report.set_shared_batches(shared_batches_);
+  report.set_measuring(kMeasuring);
   return report;
 }
 

@@ -269,6 +269,8 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
   if (const BuiltExamples* const examples = provider_->examples()) {
     AddCacheMetrics(examples->stats(), metrics);
   }
+  metrics.Add(Metric::kColumnExamples, {},
+              static_cast<double>(machine_.measuring().measured_examples()));
   metrics.Add(Metric::kSendBlockedSeconds, {}, machine_.SendBlockedSeconds(clock_->Now()));
 }
 

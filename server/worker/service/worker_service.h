@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/base/log.h"
@@ -36,6 +37,14 @@
 #include "server/worker/service/builder_scratch.h"
 
 namespace millrace {
+
+/// Measures the examples of one source, some at a time. Not thread-safe.
+class RangeMeasurer {
+ public:
+  virtual ~RangeMeasurer() = default;
+  /// The values of each column of its set. DataLoss that names the file if data are damaged.
+  virtual Result<std::vector<v1::MeasuredColumn>> Measure(const v1::ExampleRun& run) = 0;
+};
 
 /// Gives a worker its plans and datasets. Thread-safe.
 class PlanProvider {
@@ -57,6 +66,10 @@ class PlanProvider {
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
   /// What the plans keep of examples; nullptr: nothing.
   virtual BuiltExamples* examples() { return nullptr; }
+  /// Makes what measures columns of a source, which is that of a pipeline. FailedPrecondition if
+  /// this host's dataset or program has no such source; Unavailable if it may have it later.
+  virtual Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
+                                                             const v1::PipelineText& pipeline) = 0;
 };
 
 class WorkerService final : public WorkerEndpoint,
@@ -107,6 +120,13 @@ class WorkerService final : public WorkerEndpoint,
     StageTimes before;  // the scratch's totals before the build
     StageTimes after;   // the scratch's totals after the build
   };
+  /// What a builder thread measures with, for one set of columns.
+  struct ThreadMeasurer {
+    std::string set;  // its bytes
+    std::unique_ptr<RangeMeasurer> measurer;
+  };
+  /// What a builder thread does next.
+  using Work = std::variant<Build, MeasureJob>;
   class BatchHandler;
   class WorkHandler;
 
@@ -139,9 +159,13 @@ class WorkerService final : public WorkerEndpoint,
   void SetCacheLimit(std::uint64_t bytes) MILLRACE_EXCLUDES(mutex_);
   // worker_threads.cc
   void BuildLoop(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
-  /// Waits for the next task whose plan is ready, and forgets scratch of plans that are gone.
-  /// Nothing where the service stops.
-  std::optional<Build> TakeBuild(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  /// Waits for the next batch whose plan is ready, or for examples to measure where there is no
+  /// batch to build. Forgets scratch of plans that are gone, and `measurer` if there is nothing to
+  /// measure. Nothing where the service stops.
+  std::optional<Work> TakeWork(BuilderScratch& scratch, ThreadMeasurer& measurer)
+      MILLRACE_EXCLUDES(mutex_);
+  std::optional<Build> TakeBuild(BuilderScratch& scratch) MILLRACE_REQUIRES(mutex_);
+  void Measure(const MeasureJob& job, ThreadMeasurer& measurer) MILLRACE_EXCLUDES(mutex_);
   BuildOutcome BuildOne(const Build& build, BuilderScratch& scratch) const
       MILLRACE_EXCLUDES(mutex_);
   void OnBuilt(BuildOutcome outcome, const BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);

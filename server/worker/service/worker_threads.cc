@@ -35,20 +35,34 @@ std::vector<StageTook> Took(const std::vector<BatchScratch::StageTime>& before,
 }  // namespace
 
 void WorkerService::BuildLoop(BuilderScratch& scratch) {
-  while (std::optional<Build> build = TakeBuild(scratch)) {
-    OnBuilt(BuildOne(*build, scratch), scratch);
+  ThreadMeasurer measurer;
+  while (std::optional<Work> work = TakeWork(scratch, measurer)) {
+    if (const auto* build = std::get_if<Build>(&*work)) {
+      OnBuilt(BuildOne(*build, scratch), scratch);
+    } else {
+      Measure(std::get<MeasureJob>(*work), measurer);
+    }
   }
 }
 
-std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scratch) {
+std::optional<WorkerService::Work> WorkerService::TakeWork(BuilderScratch& scratch,
+                                                           ThreadMeasurer& measurer) {
   MutexLock lock(mutex_);
+  while (!stopping_) {
+    if (std::optional<Build> build = TakeBuild(scratch)) return Work(*std::move(build));
+    if (stopping_) break;
+    if (std::optional<MeasureJob> job = machine_.NextMeasure()) return Work(*std::move(job));
+    if (machine_.measuring().pending() == 0) measurer = {};
+    work_available_.Wait(mutex_);
+  }
+  return std::nullopt;
+}
+
+std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scratch) {
   while (!stopping_) {
     std::optional<BuildQueue::Task> task = machine_.NextBuild(clock_->Now());
     Perform();
-    if (!task) {
-      work_available_.Wait(mutex_);
-      continue;
-    }
+    if (!task) return std::nullopt;
     const WorkerMachine::KeptPlan* entry = machine_.FindReady(task->plan);
     if (entry == nullptr) {
       machine_.OnBuildFailed(*task, Unavailable("plan is gone"), clock_->Now());
@@ -61,6 +75,21 @@ std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scr
     return Build{*std::move(task), entry->plan};
   }
   return std::nullopt;
+}
+
+void WorkerService::Measure(const MeasureJob& job, ThreadMeasurer& measurer) {
+  const std::string set = job.set.SerializeAsString();
+  Status made;
+  if (measurer.measurer == nullptr || measurer.set != set) {
+    auto fresh = provider_->NewMeasurer(job.set, job.pipeline);
+    made = fresh.status();
+    measurer = {set, fresh.ok() ? *std::move(fresh) : nullptr};
+  }
+  Result<std::vector<v1::MeasuredColumn>> columns =
+      made.ok() ? measurer.measurer->Measure(job.run) : made;
+  MutexLock lock(mutex_);
+  machine_.OnMeasured(job, std::move(columns), clock_->Now());
+  if (!stopping_) Perform();
 }
 
 WorkerService::BuildOutcome WorkerService::BuildOne(const Build& build,

@@ -129,6 +129,23 @@ TEST_CASE("static tables are fetched whole and held against their digest", "[net
             .code() == StatusCode::kNotFound);
 }
 
+TEST_CASE("a column of several parts comes whole", "[network]") {
+  Network network(AnyNetwork());
+  network.dispatcher->column.resize(wire::kMaxPartBytes * 2 + 5);
+  for (std::size_t i = 0; i < network.dispatcher->column.size(); ++i) {
+    network.dispatcher->column[i] = static_cast<char>(i * 11);
+  }
+  v1::GetColumnRequest request;
+  request.set_column("nodes");
+  auto got = network.connector->GetColumn(network.control_address, request, 30, {});
+  REQUIRE(got.ok());
+  CHECK(*got == network.dispatcher->column);
+  request.set_column("edges");
+  got = network.connector->GetColumn(network.control_address, request, 30, {});
+  CHECK(got.status().code() == StatusCode::kNotFound);
+  CHECK(got.status().message().find("no column edges") != std::string::npos);
+}
+
 TEST_CASE("one-shot calls bring answers and errors back", "[network]") {
   Network network(AnyNetwork());
   CHECK(network.connector->GetStatus(network.control_address, 30)->version() == "test");

@@ -137,6 +137,11 @@ class TestDispatcher final : public DispatcherEndpoint {
     ++work_attempts;
     return refuse ? nullptr : workers.Accept(std::move(stream));
   }
+  Result<std::shared_ptr<const std::string>> OnGetColumn(
+      const v1::GetColumnRequest& request) override {
+    if (request.column() != "nodes") return NotFound("no column " + request.column());
+    return std::make_shared<const std::string>(column);
+  }
   Result<v1::ServiceStatus> OnGetStatus() override {
     v1::ServiceStatus status;
     status.set_version("test");
@@ -152,6 +157,7 @@ class TestDispatcher final : public DispatcherEndpoint {
   }
 
   bool refuse = false;
+  std::string column;
   std::atomic<int> work_attempts{0};
   AcceptQueue<v1::AttachRequest, v1::AttachResponse> attached;
   AcceptQueue<v1::WorkRequest, v1::WorkResponse> workers;

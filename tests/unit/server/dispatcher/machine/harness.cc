@@ -183,6 +183,12 @@ void Harness::Do(Actions actions) {
       workers.erase(c->stream);
     } else if (auto* p = std::get_if<CompilePlan>(&action)) {
       compiles.push_back(std::move(*p));
+    } else if (auto* k = std::get_if<KeepMeasured>(&action)) {
+      kept.push_back(std::move(k->measured));
+    } else if (auto* f = std::get_if<FinishColumns>(&action)) {
+      finishes.push_back(std::move(*f));
+    } else if (auto* b = std::get_if<AbandonColumns>(&action)) {
+      abandoned.push_back(std::move(b->set));
     } else if (auto* r = std::get_if<CommitRecord>(&action)) {
       commits.push_back(std::move(r->record));
     }
@@ -195,8 +201,50 @@ void Harness::AnswerCompiles() {
   while (!compiles.empty()) {
     const CompilePlan compile = compiles.front();
     compiles.pop_front();
+    const std::string& yaml = compile.pipeline.yaml();
+    if (const auto at = yaml.find("measures="); at != std::string::npos) {
+      const std::string column = yaml.substr(at + 9, yaml.find('\n', at) - at - 9);
+      if (!columns.contains(column)) {
+        ColumnWant want = Want(column);
+        want.measured = measured_before;
+        Do(dispatcher->OnColumnsMissing(compile.key, want, now));
+        continue;
+      }
+    }
     Do(dispatcher->OnPlanCompiled(compile.key, CompileFake(compile.pipeline), now));
   }
+}
+
+ColumnWant Harness::Want(const std::string& column) {
+  ColumnWant want;
+  want.set.set_dataset("stdlib");
+  want.set.set_dataset_digest(DatasetDigest());
+  want.set.set_operations(std::string(32, '7'));
+  want.set.set_examples(1000);
+  want.set.add_columns(column);
+  return want;
+}
+
+std::vector<std::uint64_t> Harness::Measure(StreamId worker, std::size_t most) {
+  std::vector<std::uint64_t> firsts;
+  v1::WorkRequest report = workers.at(worker);
+  for (const v1::MeasureTask& task : LastWork(worker).measure()) {
+    for (const v1::ExampleRun& run : task.runs()) {
+      const std::uint64_t end = run.first() + run.count();
+      for (std::uint64_t first = run.first(); first < end && firsts.size() < most; first += 256) {
+        v1::Measured& measured = *report.add_measured();
+        *measured.mutable_set() = task.set();
+        measured.mutable_run()->set_first(first);
+        measured.mutable_run()->set_count(std::min<std::uint64_t>(256, end - first));
+        v1::MeasuredColumn& column = *measured.add_columns();
+        column.set_width(1);
+        column.set_values(std::string(measured.run().count(), '5'));
+        firsts.push_back(first);
+      }
+    }
+  }
+  Work(worker, report);
+  return firsts;
 }
 
 void Harness::AnswerCommits() {
@@ -282,6 +330,7 @@ StreamId Harness::AddWorker(const std::string& name, const std::string& host_id,
   request.set_protocol(kProtocol);
   request.set_nonce((name + std::string(16, '.')).substr(0, 16));
   request.set_name(name);
+  request.set_measuring(kMeasuring);
   request.mutable_self()->set_address(name + ":7701");
   request.mutable_self()->set_host_id(host_id);
   for (const PlanDataset& dataset : facts->datasets()) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -79,6 +80,12 @@ class Harness {
                      const std::string& yaml = Yaml());
   void StopWorker(StreamId stream) { workers.erase(stream); }
 
+  /// Lets a worker of AddWorker send values of 1 byte for all that it was told to measure, at most
+  /// `most` ranges. Returns the first examples of the ranges.
+  std::vector<std::uint64_t> Measure(StreamId worker, std::size_t most = 1000);
+  /// What a plan lacks whose text has a line `measures=NAME`: 1,000 examples of the dataset stdlib.
+  static ColumnWant Want(const std::string& column);
+
   void AnswerCompiles();
   void AnswerCommits();
   void Do(Actions actions);
@@ -106,6 +113,11 @@ class Harness {
   std::map<StreamId, v1::WorkRequest> workers;
   std::vector<StreamId> talking;
   std::deque<CompilePlan> compiles;
+  std::vector<v1::Measured> kept;
+  std::vector<FinishColumns> finishes;
+  std::vector<v1::ColumnSet> abandoned;
+  std::set<std::string> columns;               // that plans do not lack any more
+  std::vector<std::uint64_t> measured_before;  // ranges
   std::deque<v1::JobRecord> commits;
   std::map<std::string, v1::JobRecord> disk;
   std::uint64_t commits_done = 0;

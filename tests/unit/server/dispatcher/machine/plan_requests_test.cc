@@ -44,7 +44,8 @@ TEST_CASE("beyond the limit of plans the one that was needed longest ago goes", 
   options.max_plans = 2;
   Transition transition(options, {Time{seconds(1000)}, 1'700'000'000}, [](const Update&) {});
   Sessions sessions(transition);
-  PlanRequests plans(transition, sessions);
+  ColumnWork columns(transition);
+  PlanRequests plans(transition, sessions, columns);
   const auto ask = [&](const char* key) {
     v1::PipelineText text;
     text.set_yaml(Yaml(std::string("name=") + key + "\n"));

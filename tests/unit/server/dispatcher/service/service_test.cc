@@ -374,6 +374,21 @@ TEST_CASE("reports that wait become the last of them; hello and bye are kept",
   CHECK_FALSE(Coalesce(hello, second));
 }
 
+TEST_CASE("a report that replaces one that waits keeps what was measured", "[service][columns]") {
+  v1::WorkRequest first;
+  first.add_measured()->mutable_run()->set_first(256);
+  first.set_queue_seconds(1);
+  v1::WorkRequest second;
+  second.add_measured()->mutable_run()->set_first(512);
+  CHECK(Coalesce(first, second));
+  REQUIRE(first.measured_size() == 2);
+  CHECK(first.measured(0).run().first() == 256);
+  CHECK(first.measured(1).run().first() == 512);
+  CHECK(first.queue_seconds() == 0);
+  for (int i = 0; i < 2000; ++i) first.add_measured();
+  CHECK_FALSE(Coalesce(first, second));
+}
+
 TEST_CASE("leases that wait for a write are all kept", "[service][stream]") {
   v1::AttachResponse first;
   first.set_term(5);

@@ -24,6 +24,7 @@ class FakeProvider final : public PlanProvider {
  public:
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     if (pipeline.yaml() == "bad") return InvalidArgument("no such pipeline");
+    if (later) return Unavailable("its column cannot be fetched");
     if (damaged) return DataLoss("b.bin was written to");
     return std::shared_ptr<const Plan>(plan);
   }
@@ -50,11 +51,26 @@ class FakeProvider final : public PlanProvider {
     return {entry};
   }
 
+  Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
+                                                     const v1::PipelineText&) override {
+    struct Measurer final : RangeMeasurer {
+      Result<std::vector<v1::MeasuredColumn>> Measure(const v1::ExampleRun& run) override {
+        v1::MeasuredColumn column;
+        column.set_width(1);
+        column.set_values(std::string(run.count(), static_cast<char>(run.first() / 256 + 1)));
+        return std::vector<v1::MeasuredColumn>{column};
+      }
+    };
+    if (set.operations() != "known") return FailedPrecondition("no such source here");
+    return std::unique_ptr<RangeMeasurer>(std::make_unique<Measurer>());
+  }
+
   BuiltExamples* examples() override { return kept.get(); }
 
   std::shared_ptr<BuiltExamples> kept = std::make_shared<BuiltExamples>(std::uint64_t{1} << 30);
   std::atomic<bool> opening{false};  // dataset `slow` is being opened until open_slow is set
   std::promise<void> open_slow;
+  std::atomic<bool> later = false;
   std::atomic<bool> damaged = false;
   std::atomic<bool> told = false;
   std::atomic<int> looks = 0;

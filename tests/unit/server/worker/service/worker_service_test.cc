@@ -1,5 +1,6 @@
 // Tests of a worker and its dispatcher.
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "tests/unit/server/worker/service/worker_fixture.h"
@@ -188,6 +189,61 @@ TEST_CASE("a worker comes back by itself to a restarted dispatcher, with its num
   REQUIRE(report);
   CHECK(report->id().n() == 1);
   CHECK(report->plans(0).phase() == v1::READY);
+}
+
+TEST_CASE("a worker measures what its dispatcher asks for, and says why it cannot",
+          "[worker][columns]") {
+  Fixture f;
+  v1::WorkResponse response;
+  v1::MeasureTask& task = *response.add_measure();
+  task.mutable_set()->set_operations("known");
+  task.mutable_set()->set_examples(600);
+  v1::ExampleRun& run = *task.add_runs();
+  run.set_first(256);
+  run.set_count(344);
+  SECTION("it can") {
+    f.Say(response);
+    std::map<std::uint64_t, v1::Measured> measured;
+    REQUIRE(f.WaitReport([&](const v1::WorkRequest& report) {
+      CHECK(report.measuring() == kMeasuring);
+      for (const v1::Measured& some : report.measured()) measured[some.run().first()] = some;
+      return measured.size() == 2;
+    }));
+    CHECK(measured[256].columns(0).values() == std::string(256, 2));
+    CHECK(measured[512].columns(0).values() == std::string(88, 3));
+    CHECK(measured[512].set().operations() == "known");
+    MetricSet metrics;
+    f.worker->AddMetrics(metrics);
+    CHECK(metrics.values(Metric::kColumnExamples).at({}) == 344);
+  }
+  SECTION("it cannot") {
+    task.mutable_set()->set_operations("unknown");
+    f.Say(response);
+    const auto report =
+        f.WaitReport([](const v1::WorkRequest& r) { return r.measured_size() > 0; });
+    REQUIRE(report);
+    CHECK(report->measured(0).error() == "no such source here");
+    CHECK(report->measured(0).error_code() ==
+          static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+  }
+}
+
+TEST_CASE("a plan that cannot be compiled for the moment is compiled again", "[worker][plans]") {
+  Fixture f;
+  f.provider->later = true;
+  f.Compile();
+  REQUIRE(f.WaitReport([](const v1::WorkRequest& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::FAILED;
+  }));
+  f.provider->later = false;
+  for (int second = 0; second < 3; ++second) {
+    f.clock->Advance(std::chrono::seconds(1));
+    f.worker->Tick();
+    f.Compile();  // the dispatcher still wants it
+  }
+  REQUIRE(f.WaitReport([](const v1::WorkRequest& r) {
+    return r.plans_size() == 1 && r.plans(0).phase() == v1::READY;
+  }));
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// Columns behind the interfaces that dispatcher and workers use.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "common/base/result.h"
+#include "common/transport/stream.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "server/dispatcher/machine/column_facts.h"
+#include "server/dispatcher/service/column_keeper.h"
+#include "server/pipeline/columns/fetched_columns.h"
+#include "server/pipeline/columns/kept_columns.h"
+#include "server/pipeline/plan_library.h"
+#include "server/worker/service/worker_service.h"
+
+namespace millrace {
+
+/// A dispatcher's keeper. Thread-safe.
+std::shared_ptr<ColumnKeeper> MakeColumnKeeper(std::shared_ptr<KeptColumns> columns);
+
+/// The first columns that a pipeline lacks, and what is measured of them; empty if it lacks none.
+/// From then on they are being measured.
+std::optional<ColumnWant> FindMissingColumns(PlanLibrary& library, const Pipeline& pipeline,
+                                             KeptColumns& columns);
+
+/// Measures columns with the library's own source of examples. FailedPrecondition if it has none
+/// like that which is asked for; Unavailable if its dataset is being opened.
+Result<std::unique_ptr<RangeMeasurer>> MakeRangeMeasurer(PlanLibrary& library,
+                                                         const Pipeline& pipeline,
+                                                         const v1::ColumnSet& set);
+
+/// Fetches columns from the dispatcher at `addresses`: host:port, or several with commas between
+/// them. `connector` belongs to the result. `stop` ends a fetch with Cancelled.
+FetchedColumns::Fetch FetchFrom(std::shared_ptr<Connector> connector, std::string addresses,
+                                std::stop_token stop = {});
+
+}  // namespace millrace

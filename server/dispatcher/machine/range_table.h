@@ -1,0 +1,50 @@
+// Which ranges of examples are measured, which a worker has been given, and which are open.
+//
+// Plain data. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace millrace {
+
+/// Ranges are numbered from 0; range r begins at example r * kMeasuredRange.
+class RangeTable {
+ public:
+  explicit RangeTable(std::uint64_t examples = 0);
+
+  std::uint64_t examples() const { return examples_; }
+  std::uint64_t ranges() const { return done_.size(); }
+  /// How many examples a range has.
+  std::uint64_t SizeOf(std::uint64_t range) const;
+
+  bool IsDone(std::uint64_t range) const { return done_[range]; }
+  /// How many examples are measured.
+  std::uint64_t measured() const { return measured_; }
+  bool complete() const { return measured_ == examples_; }
+  /// The next open ranges, lowest first, at most `most`.
+  std::vector<std::uint64_t> Open(std::uint64_t most) const;
+  /// The ranges that each worker has been given and that are not measured yet. No set is empty.
+  const std::map<Number, std::set<std::uint64_t>>& given() const { return given_; }
+
+  /// REQUIRES: it is the lowest open range.
+  void Give(std::uint64_t range, Number worker);
+  /// Opens a worker's ranges again.
+  void TakeBack(Number worker);
+  /// Marks a range as measured, by whomever. REQUIRES: it is not.
+  void Done(std::uint64_t range);
+
+ private:
+  std::uint64_t examples_;
+  std::uint64_t measured_ = 0;
+  std::uint64_t next_ = 0;            // ranges from here on were never given
+  std::set<std::uint64_t> returned_;  // open ones before it
+  std::vector<bool> done_;
+  std::map<Number, std::set<std::uint64_t>> given_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+// Where a dispatcher keeps the columns that workers measure for it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/result.h"
+#include "millrace/v1/dispatcher.pb.h"
+
+namespace millrace {
+
+/// Thread-safe.
+class ColumnKeeper {
+ public:
+  virtual ~ColumnKeeper() = default;
+  /// Keeps what a worker has measured of a range. May write to disk.
+  virtual Status Keep(const v1::Measured& measured) = 0;
+  /// Keeps columns of which all ranges are there, so that plans over them compile. Not ok if some
+  /// are missing.
+  virtual Status Finish(const v1::ColumnSet& set) = 0;
+  /// Ends measuring. What is on disk stays there.
+  virtual void Abandon(const v1::ColumnSet& set) = 0;
+  /// The bytes of a column's file (docs/column-format.md). NotFound if it is not kept here.
+  virtual Result<std::shared_ptr<const std::string>> File(const v1::GetColumnRequest& request) = 0;
+};
+
+}  // namespace millrace

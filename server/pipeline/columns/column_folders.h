@@ -1,0 +1,34 @@
+// The columns in the folders beside a dataset's index, as every provider of columns uses them.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "server/pipeline/columns/column_file.h"
+#include "server/pipeline/columns/column_provider.h"
+
+namespace millrace {
+
+/// The key of one column of a request.
+ColumnKey KeyOf(const ColumnRequest& request, const std::string& name);
+
+/// The column from the first folder that has it. A file that cannot be read, or has another number
+/// of values than the source has examples, is logged and counts as missing.
+std::optional<MeasuredValues> FindColumn(const ColumnRequest& request, const std::string& name,
+                                         Logger& logger);
+
+/// Writes a column into the first of the folders that can be written. The error of the last one if
+/// none can.
+Status KeepColumn(const std::vector<std::filesystem::path>& folders, const ColumnKey& key,
+                  const MeasuredValues& values);
+
+/// FailedPrecondition that names the files if a request excludes some: columns that nobody has
+/// measured cannot be measured without them.
+Status CheckMeasurable(const ColumnRequest& request, const std::vector<std::string>& missing);
+
+}  // namespace millrace

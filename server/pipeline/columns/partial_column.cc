@@ -1,0 +1,167 @@
+#include "server/pipeline/columns/partial_column.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "common/base/protocol_limits.h"
+#include "server/pipeline/columns/column_bytes.h"
+#include "server/pipeline/columns/column_record.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kPartMagic = "MRCOLPRT";
+constexpr std::uint32_t kPartVersion = 1;
+
+std::vector<std::byte> PartHeader(const ColumnKey& key, std::uint64_t examples) {
+  std::vector<std::byte> out;
+  PutText(out, kPartMagic);
+  PutNumber(out, kPartVersion);
+  PutNumber(out, static_cast<std::uint32_t>(key.name.size()));
+  PutNumber(out, examples);
+  PutText(out, std::string_view(key.dataset.ToBytes()));
+  PutText(out, std::string_view(key.operations.ToBytes()));
+  PutText(out, key.name);
+  return out;
+}
+
+std::size_t RangesOf(std::uint64_t examples) {
+  return (examples + kMeasuredRange - 1) / kMeasuredRange;
+}
+
+}  // namespace
+
+PartialColumn::PartialColumn(ColumnKey key, std::uint64_t examples, std::shared_ptr<Logger> logger)
+    : key_(std::move(key)),
+      examples_(examples),
+      logger_(std::move(logger)),
+      ranges_(RangesOf(examples)),
+      stored_(examples) {}
+
+std::filesystem::path PartialColumn::FileIn(const std::filesystem::path& folder,
+                                            const ColumnKey& key) {
+  return folder / (key.FileName() + ".part");
+}
+
+PartialColumn PartialColumn::Open(const std::vector<std::filesystem::path>& folders, ColumnKey key,
+                                  std::uint64_t examples, std::shared_ptr<Logger> logger) {
+  PartialColumn column(std::move(key), examples, std::move(logger));
+  for (const std::filesystem::path& folder : folders) {
+    if (column.GoOn(FileIn(folder, column.key_)).ok()) return column;
+  }
+  Status made = NotFound("there is no folder for it");
+  for (const std::filesystem::path& folder : folders) {
+    made = column.Create(FileIn(folder, column.key_));
+    if (made.ok()) return column;
+  }
+  column.logger_->Warning(
+      "what is measured of a column cannot be kept on disk; a dispatcher that begins again "
+      "measures it again",
+      {{"column", column.key_.name}, {"why", made}});
+  return column;
+}
+
+Status PartialColumn::Create(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(path));
+  const std::vector<std::byte> header = PartHeader(key_, examples_);
+  MILLRACE_RETURN_IF_ERROR(WriteAt(file, header, 0));
+  file_ = std::move(file);
+  path_ = path;
+  end_ = header.size();
+  return OkStatus();
+}
+
+Status PartialColumn::GoOn(const std::filesystem::path& path) {
+  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(path, O_RDWR));
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return Unavailable(error.message());
+  std::vector<std::byte> bytes(size);
+  MILLRACE_RETURN_IF_ERROR(ReadAt(file, bytes, 0));
+  const std::vector<std::byte> header = PartHeader(key_, examples_);
+  if (size < header.size() || !std::equal(header.begin(), header.end(), bytes.begin())) {
+    return DataLoss("the file is of another column or version");
+  }
+  std::span<const std::byte> in = std::span<const std::byte>(bytes).subspan(header.size());
+  while (!in.empty()) {
+    const Result<ColumnRecord> record = TakeRecord(in);
+    if (!record.ok()) break;  // it is written over
+    const Status taken = Put(record->first, record->values);
+    if (!taken.ok()) return taken;
+  }
+  file_ = std::move(file);
+  path_ = path;
+  end_ = size - in.size();
+  return OkStatus();
+}
+
+Status PartialColumn::Put(std::uint64_t first, const MeasuredValues& values) {
+  const std::uint64_t count =
+      first < examples_ ? std::min(kMeasuredRange, examples_ - first) : std::uint64_t{0};
+  if (first % kMeasuredRange != 0 || count == 0 || values.size() != count) {
+    return InvalidArgument(
+        fmt::format("{} values of column {} at example {} of {}: expected those of a range of {}",
+                    values.size(), key_.name, first, examples_, kMeasuredRange));
+  }
+  if (Has(first)) return OkStatus();
+  Take(first, values);
+  if (file_.get() < 0) return OkStatus();
+  const std::vector<std::byte> record = EncodeRecord({first, values});
+  const Status written = WriteAt(file_, record, end_);
+  end_ += record.size();
+  if (written.ok()) return OkStatus();
+  file_.Close();
+  logger_->Warning(
+      "what is measured of a column is not written to disk any more; measuring goes on in memory",
+      {{"file", path_.string()}, {"why", written}});
+  return OkStatus();
+}
+
+void PartialColumn::Take(std::uint64_t first, const MeasuredValues& values) {
+  if (values.width() > width_) Widen(values.width());
+  const std::span<const std::uint8_t> from = values.bytes();
+  for (std::uint64_t i = 0; i < values.size(); ++i) {
+    std::copy_n(from.data() + i * values.width(), values.width(),
+                stored_.data() + (first + i) * width_);
+  }
+  ranges_[first / kMeasuredRange] = true;
+  measured_ += values.size();
+}
+
+void PartialColumn::Widen(unsigned width) {
+  std::vector<std::uint8_t> wide(examples_ * width);
+  for (std::uint64_t i = 0; i < examples_; ++i) {
+    std::copy_n(stored_.data() + i * width_, width_, wide.data() + i * width);
+  }
+  stored_ = std::move(wide);
+  width_ = width;
+}
+
+bool PartialColumn::Has(std::uint64_t first) const { return ranges_[first / kMeasuredRange]; }
+
+Result<MeasuredValues> PartialColumn::Values() const {
+  if (measured_ != examples_) {
+    return FailedPrecondition(
+        fmt::format("{} of {} values of column {} are measured", measured_, examples_, key_.name));
+  }
+  return MeasuredValues::FromBytes(stored_, width_);
+}
+
+void PartialColumn::RemoveFile() {
+  file_.Close();
+  if (path_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+}  // namespace millrace
