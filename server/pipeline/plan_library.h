@@ -164,8 +164,7 @@ class PlanLibrary {
   /// Opens a dataset for a plan. DataLoss as in Compile.
   Result<Drawn> Draw(const std::string& dataset_id, const PlanParts& parts);
   /// Makes the source of one dataset, with the measured columns that the parts read.
-  Result<std::shared_ptr<const Source>> SourceOf(const Drawn& drawn,
-                                                 ColumnProvider& columns) const;
+  Result<std::shared_ptr<const Source>> SourceOf(const Drawn& drawn, ColumnProvider& columns) const;
   /// Makes the source that mixes those of all branches.
   Result<std::shared_ptr<const Source>> MixOf(const std::vector<Drawn>& drawn,
                                               const PlanParts& parts,
