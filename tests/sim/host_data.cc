@@ -33,7 +33,7 @@ std::optional<v1::ColumnSet> ColumnOf(const v1::PipelineText& pipeline) {
   const std::string examples = ValueOf(pipeline.yaml(), "measures");
   if (examples.empty()) return std::nullopt;
   v1::ColumnSet set;
-  set.set_dataset(DatasetOf(pipeline));
+  set.set_dataset(DatasetsOf(pipeline).front());
   set.set_dataset_digest(test::DatasetDigest(ContentsOf(set.dataset(), 0)));
   set.set_operations(std::string(32, '7'));
   set.set_examples(std::stoull(examples));
