@@ -30,8 +30,11 @@ bool World::IsMeasured(const v1::PipelineText& pipeline) const {
 
 std::optional<ColumnWant> World::MissingColumns(std::size_t index,
                                                 const v1::PipelineText& pipeline) const {
-  if (IsMeasured(pipeline) || !dispatchers_[index]->open.contains(DatasetOf(pipeline)) ||
-      !dispatcher_data_.Compile(pipeline).ok()) {
+  const std::vector<std::string> datasets = DatasetsOf(pipeline);
+  const bool open = std::all_of(datasets.begin(), datasets.end(), [&](const std::string& id) {
+    return dispatchers_[index]->open.contains(id);
+  });
+  if (IsMeasured(pipeline) || !open || !dispatcher_data_.Compile(pipeline).ok()) {
     return std::nullopt;
   }
   ColumnWant want;

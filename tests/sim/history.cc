@@ -167,7 +167,10 @@ History DrawHistory(std::uint64_t seed) {
   // Some plans are ready late, because they read a column that has to be measured first.
   const bool measures = draw.Chance(0.3);
   const std::uint64_t measured = draw.Between(1, 30'000);
-  for (JobSetup& job : history.jobs) job.measured = measures && !job.excludes ? measured : 0;
+  for (JobSetup& job : history.jobs) {
+    const bool reads = measures && !job.excludes && job.datasets.size() == 1;
+    job.measured = reads ? measured : 0;
+  }
   std::sort(history.faults.begin(), history.faults.end(),
             [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return history;
