@@ -21,7 +21,7 @@ TEST_CASE("the stages come in the order in which they apply", "[stage]") {
   for (const StageType& stage : ProductStages().stages()) names.push_back(stage.name);
   CHECK(names == std::vector<std::string>{"source", "split", "filter", "shuffle", "closure",
                                           "edges", "features", "edge_features", "targets", "batch",
-                                          "balance", "fields", "exclude"});
+                                          "balance", "cache", "fields", "exclude"});
 }
 
 TEST_CASE("every stage says what it is, and its defaults pass their own checks", "[stage]") {

@@ -7,6 +7,7 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
       ErrorOf(Minimal("shufle: {seed: 0}\n")) ==
       "p.yaml:5:1: unknown key 'shufle' (did you mean shuffle?); expected one of dataset, source, "
       "split, filter, shuffle, closure, edges, features, edge_features, targets, batch, balance, "
+      "cache, "
       "fields, exclude, tensors, output, pad, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
         "p.yaml:5:23: unknown key 'closure.ordr' (did you mean order?); expected one of "
