@@ -38,8 +38,12 @@ def test_a_second_epoch_is_taken_from_memory():
         cached(c, "memory")
         c.serve()
         epochs(c)
-        seen = wait_for(lambda: use(c) if use(c).get("memory_hits") else None, "no hits", None)
-        check(seen["builds"] == seen["memory_hits"], seen)
+
+        def all_hits():
+            seen = use(c)
+            return seen.get("builds", 0) > 0 and seen["builds"] == seen.get("memory_hits", 0)
+
+        wait_for(all_hits, "an epoch is not taken from memory")
         table = c.run("status", "--address", c.address)
         check("caches of examples" in table, table)
 
@@ -56,8 +60,8 @@ def test_a_worker_that_was_restarted_finds_its_examples_on_disk():
         second = c.serve(*options, state="state-2")
         wait_for(lambda: use(c).get("disk_bytes"), "the folder is not read", second.popen)
         epochs(c, 2, "again")
-        seen = wait_for(lambda: use(c) if use(c).get("memory_hits") else None, "no hits",
-                        second.popen)
+        seen = wait_for(lambda: use(c) if use(c).get("memory_hits", 0) >= built else None,
+                        "no hits", second.popen)
         check(seen["disk_hits"] == built, (seen, built))
         check(seen.get("builds", 0) == 0, seen)
 
@@ -70,7 +74,8 @@ def test_workers_that_share_a_folder_survive_its_removal():
         for _ in range(2):
             c.worker(extra=("--cache-dir", folder))
         epochs(c, 3, "one")
-        shutil.rmtree(folder)
+        wait_for(lambda: list(folder.glob("*.examples")), "nothing is written")
+        shutil.rmtree(folder, ignore_errors=True)  # workers may go on writing meanwhile
         epochs(c, 3, "two")
 
 

@@ -99,6 +99,21 @@ TEST_CASE("arrays that a pipeline does not read may come and go", "[cached]") {
   CHECK(world.Builds("features: [x]\n") == 40);
 }
 
+TEST_CASE("features that changed are gathered again, if the pipeline reads them", "[cached]") {
+  const CachedGraph world;
+  CHECK(world.Builds("features: [x]\n") == 40);
+  CHECK(world.Builds() == 40);
+  const auto dataset = *GraphDataset::Open(world.data);
+  GraphSealer sealer(world.data, dataset->description());
+  auto other = ArrayWriter::Create(world.data, "other.npy", {DType::kFloat32, {200, 2}});
+  REQUIRE(other.ok());
+  for (int i = 0; i < 400; ++i) REQUIRE(other->Append(static_cast<float>(i)).ok());
+  sealer.AddWritten("node_feature/x", *std::move(*other).Finish());
+  REQUIRE(sealer.Seal().ok());
+  CHECK(world.Builds("features: [x]\n") == 40);
+  CHECK(world.Builds() == 0);
+}
+
 TEST_CASE("nothing of a graph is written to disk before its contents were verified", "[cached]") {
   CachedGraph world;
   world.Restart(0);
