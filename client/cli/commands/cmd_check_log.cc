@@ -146,11 +146,12 @@ Status Run(const CheckLogOptions& options) {
                     logged.size(), key.first, key.second));
   }
   const std::uint64_t left_out = steps.LeftOut();
-  return PrintLine(
-      fmt::format("ok: {} batches equal, byte for byte; {} examples delivered, each once an epoch; "
-                  "{} dropped with "
-                  "a reason; {} an epoch left out by `remainder: drop`",
-                  tally.batches, tally.delivered, tally.dropped, left_out));
+  return PrintLine(fmt::format(
+      "ok: {} batches equal, byte for byte; {} examples delivered, each {}; {} dropped "
+      "with a reason; {} an epoch left out by `remainder: drop`",
+      tally.batches, tally.delivered,
+      plan->source()->branches().empty() ? "once an epoch" : "as often as the mix has it",
+      tally.dropped, left_out));
 }
 
 }  // namespace
