@@ -18,7 +18,7 @@ def graphs(c):
     other = c.folder / "small"
     for folder, nodes in ((c.dataset, 600), (other, 90)):
         c.run("generate", folder, "--kind", "graph", "--nodes", nodes, "--roots", nodes // 3,
-              "--degree", 2)
+              "--degree", 4)
     return ("--dataset", f"other={other}")
 
 
@@ -28,7 +28,7 @@ def test_a_mix_is_delivered_as_built_alone_by_workers_that_have_both_datasets():
         c.dispatcher(extra=other)
         c.worker()  # has only one of them
         consumer = c.consumer(2, epochs=3)
-        missing = "its configuration has no dataset other"
+        missing = "measuring column nodes: 0 %, waits for a worker with dataset 'other'"
         wait_for(lambda: any(missing in job.get("why", "") for job in c.status()["jobs"]),
                  "the job does not say which dataset is missing", consumer.popen)
         c.worker(extra=other)
