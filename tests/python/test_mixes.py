@@ -120,3 +120,25 @@ def test_the_tools_know_branches(folders, tmp_path):
     assert "--example 40: branch short has 40 examples, from 0 on" in beyond.stderr
     digests = tool("digest", pipeline, *given, "--epoch", "1", "--world-size", "2")
     assert digests.returncode == 0 and digests.stdout.count("\n") == 2 * 15
+
+
+def test_replicas_parts_and_variants_of_a_mix(folders):
+    variant = MIX + 'variants:\n  even: {mix.weights: {long: 1, short: 1}}\n'
+    whole = [list(b.example_ids) for _, b in millrace.reference(variant, folders).next_epoch()]
+    with millrace.LocalServer(folders) as server:
+        replicas = [millrace.connect(server, pipeline=variant, job="replicas", replica=replica,
+                                     packed=True) for replica in range(2)]
+        first, second = [[b.digest for _, b in replica.next_epoch()] for replica in replicas]
+        assert first == second and len(first) == len(whole)
+        with millrace.connect(server, pipeline=variant, job="parts", micro=3) as parts:
+            joined = [sum((list(part.example_ids) for part in micro), [])
+                      for _, micro in parts.next_epoch()]
+        assert joined == whole
+        with millrace.connect(server, pipeline=variant, variant="even", job="even") as even:
+            long, short = even.spec.branches
+            assert abs(long.rows_per_epoch - short.rows_per_epoch) <= 1
+        for replica in replicas:
+            replica.close()
+    with pytest.raises(millrace.JobError, match="another order"):
+        millrace.reference(variant, folders, variant="even",
+                           cursor=millrace.reference(variant, folders).cursor)
