@@ -82,7 +82,7 @@ struct MixedRow {
   std::int64_t branch;
   std::int64_t value;
   std::int64_t example;
-  friend auto operator<=>(const MixedRow&, const MixedRow&) = default;
+  friend bool operator==(const MixedRow&, const MixedRow&) = default;
 };
 
 /// The rows of an epoch, in order.
