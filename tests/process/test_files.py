@@ -15,9 +15,9 @@ SLOW = ["--delay", "0.02", "--prefetch-bytes", "30000"]
 
 def own_dataset(c, name="mine"):
     """Copies the dataset into the test's folder, where it may be damaged. Returns the copy and its
-    largest file."""
+    largest file. Columns that another test has measured are not copied."""
     folder = c.folder / name
-    shutil.copytree(DATA, folder)
+    shutil.copytree(DATA, folder, ignore=shutil.ignore_patterns(".millrace.columns"))
     return folder, max(folder.rglob("*.bin"), key=lambda file: file.stat().st_size)
 
 
