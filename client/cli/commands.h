@@ -6,11 +6,13 @@
 namespace millrace::cli {
 
 void AddBatchCommand(Tool& tool);
+void AddCheckCommand(Tool& tool);
 void AddCheckLogCommand(Tool& tool);
 void AddConsumeCommand(Tool& tool);
 void AddDigestCommand(Tool& tool);
 void AddDrainCommand(Tool& tool);
 void AddGenerateCommand(Tool& tool);
+void AddImportCommand(Tool& tool);
 void AddIndexCommand(Tool& tool);
 void AddInspectCommand(Tool& tool);
 void AddJobsCommand(Tool& tool);
@@ -23,11 +25,13 @@ void AddWhereCommand(Tool& tool);
 
 inline void AddAllCommands(Tool& tool) {
   AddBatchCommand(tool);
+  AddCheckCommand(tool);
   AddCheckLogCommand(tool);
   AddConsumeCommand(tool);
   AddDigestCommand(tool);
   AddDrainCommand(tool);
   AddGenerateCommand(tool);
+  AddImportCommand(tool);
   AddIndexCommand(tool);
   AddInspectCommand(tool);
   AddJobsCommand(tool);

@@ -4,6 +4,7 @@
 
 #include "common/base/hash.h"
 #include "common/system/stderr_logger.h"
+#include "server/dataset/python/python_dataset.h"
 #include "server/pipeline/operations/stage_table.h"
 
 namespace millrace {
@@ -35,7 +36,18 @@ Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets 
           fmt::format("dataset '{}' was given before: expected one folder for each dataset", own));
     }
   }
+  if (datasets.plugins != nullptr) {
+    for (const auto& [name, plugin] : datasets.plugins->Plugins()) {
+      library.datasets[std::string(kPluginIdPrefix) + name] = {
+          .dir = plugin.path, .index_file = {}, .kind = std::string(kPythonKind)};
+    }
+  }
   for (const std::string& id : wanted) {
+    if (id.starts_with(kPluginIdPrefix) && !library.datasets.contains(id)) {
+      return NotFound(fmt::format(
+          "the pipeline draws from plugin {0}: expected its folder, such as --plugin {0}=FOLDER",
+          id.substr(kPluginIdPrefix.size())));
+    }
     if (library.datasets.contains(id)) continue;
     std::string given;
     for (const auto& [name, location] : library.datasets) {
@@ -52,9 +64,10 @@ Result<LocalPlans> LocalPlans::Open(const PipelineSource& source, LocalDatasets 
   }
   library.datasets.at(own).index_file = datasets.index_file;
   library.kinds = std::move(datasets.kinds);
+  library.plugins = datasets.plugins;
   auto opened = std::make_unique<PlanLibrary>(
       std::move(library), MakeStderrLogger("millrace", LogLevel::kWarning, false));
-  return LocalPlans(stages, std::move(pipeline), std::move(opened));
+  return LocalPlans(stages, std::move(pipeline), std::move(datasets.plugins), std::move(opened));
 }
 
 Result<std::shared_ptr<const Dataset>> LocalPlans::OpenDataset() {

@@ -14,6 +14,7 @@
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/plan_library.h"
 #include "server/pipeline/text/pipeline.h"
+#include "server/plugin/plugin_registry.h"
 
 namespace millrace {
 
@@ -23,6 +24,8 @@ struct LocalDatasets {
   /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from,
   /// if there is only one.
   std::map<std::string, std::filesystem::path> folders;
+  /// What runs the plugins that pipelines name; null: none. `kinds` were made with the same.
+  std::shared_ptr<PluginRegistry> plugins = nullptr;
   std::filesystem::path index_file;  // of the pipeline's dataset; empty: found by itself
   bool skip_bad = false;             // whether indexes leave out bad files
   std::string advice;                // says how to give a folder; ends the error for a missing one
@@ -42,6 +45,8 @@ class LocalPlans {
 
   const Pipeline& pipeline() const { return pipeline_; }
   PlanLibrary& library() { return *library_; }
+  /// What runs the pipeline's plugins; null if none are listed.
+  const std::shared_ptr<PluginRegistry>& plugins() const { return plugins_; }
   /// The pipeline's dataset; the first one, if branches name several. If it has to be indexed
   /// first, this may take long.
   Result<std::shared_ptr<const Dataset>> OpenDataset();
@@ -55,11 +60,15 @@ class LocalPlans {
 
  private:
   LocalPlans(std::shared_ptr<const StageTable> stages, Pipeline pipeline,
-             std::unique_ptr<PlanLibrary> library)
-      : stages_(std::move(stages)), pipeline_(std::move(pipeline)), library_(std::move(library)) {}
+             std::shared_ptr<PluginRegistry> plugins, std::unique_ptr<PlanLibrary> library)
+      : stages_(std::move(stages)),
+        pipeline_(std::move(pipeline)),
+        plugins_(std::move(plugins)),
+        library_(std::move(library)) {}
 
   std::shared_ptr<const StageTable> stages_;
   Pipeline pipeline_;  // refers to the stages
+  std::shared_ptr<PluginRegistry> plugins_;
   std::unique_ptr<PlanLibrary> library_;
 };
 

@@ -150,7 +150,11 @@ Result<Batch> LocalReader::Deliver(
   MILLRACE_RETURN_IF_ERROR(RequireNotCancelled());
   auto rep = std::make_shared<Batch::Rep>();
   MutexLock lock(build_mutex_);
-  MILLRACE_ASSIGN_OR_RETURN(rep->packed, build(*scratch_));
+  auto packed = build(*scratch_);
+  // There is no other worker that could try what a user's code failed to build.
+  if (packed.status().code() == StatusCode::kAborted) return DataLoss(packed.status().message());
+  MILLRACE_RETURN_IF_ERROR(packed.status());
+  rep->packed = *std::move(packed);
   const std::size_t graphs = rep->packed->graphs();
   for (std::uint32_t part = 0; part < options_.micro; ++part) {
     MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, delivery_, pool_,

@@ -39,8 +39,12 @@ enum class Mutant : std::uint8_t {
   kLostRangesKept,           // ranges of a lost worker are given to no other to be measured
   kRangeCountedTwice,        // a range that two workers measured counts twice
   kMeasuredForgotten,        // what a worker has measured goes with its stream
+  kOtherCodeServed,          // a worker serves a plan that compiles to another one there
+  kTriesNotCounted,          // a batch that code of a user fails to build is tried everywhere
+  kTriesCountedTogether,     // tries of different batches count as tries of one
+  kFailedPlaceGivenAgain,    // a worker gets a batch again that a user's code failed to build there
 };
-inline constexpr int kMutants = 31;
+inline constexpr int kMutants = 35;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

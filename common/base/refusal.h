@@ -1,15 +1,25 @@
 // The meaning of a refused batch. Consumers and dispatchers share it.
 #pragma once
 
+#include <cstddef>
+
 #include "common/base/result.h"
 
 namespace millrace {
 
 /// Whether a worker that refuses a batch with this code would refuse it to everybody, now and
 /// later. Batches are pure functions, and damaged files stay damaged, so another try cannot help.
+/// kAborted: the code of a user failed to build an example there, twice.
 inline bool IsRefusedForGood(StatusCode code) {
-  return code == StatusCode::kDataLoss || code == StatusCode::kOutOfRange ||
-         code == StatusCode::kInternal;
+  return code == StatusCode::kDataLoss || code == StatusCode::kAborted ||
+         code == StatusCode::kOutOfRange || code == StatusCode::kInternal;
 }
+
+/// A batch that the code of a user fails to build is tried by so many workers: by the first one
+/// twice, and once more by another one, whose host may lack something that the code needs.
+inline constexpr std::size_t kWorkersTryCode = 2;
+
+/// The most batches that a report names of one worker that could not build them.
+inline constexpr int kMaxRefusedBatches = 16;
 
 }  // namespace millrace

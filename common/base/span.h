@@ -24,8 +24,14 @@ enum class SpanKind : std::uint8_t {
   kTaken = 11,
   kWaited = 12,
   kOperation = 13,
+  kPython = 14,
 };
-inline constexpr std::size_t kSpanKinds = 14;
+inline constexpr std::size_t kSpanKinds = 15;
+
+/// Whether spans of this kind have a name of their own.
+constexpr bool HasName(SpanKind kind) {
+  return kind == SpanKind::kOperation || kind == SpanKind::kPython;
+}
 
 struct Span {
   SpanKind kind = SpanKind::kBuild;
@@ -37,8 +43,8 @@ struct Span {
   std::uint64_t epoch = 0;  // the batch's position
   std::uint64_t example = 0;
   std::uint64_t bytes = 0;  // packed size; for a lease: the stride of its shard
-  // For a wait: its cause; for a lease: the batches of its shard; for an operation: the number of
-  // its name, which the tracer sets.
+  // For a wait: its cause; for a lease: the batches of its shard; for a kind that has names: the
+  // number of its name, which the tracer sets.
   std::uint32_t detail = 0;
 };
 

@@ -20,11 +20,20 @@ enum class WaitCause : std::uint8_t {
   kTransfer = 6,  // the next batch is being transferred
   kExpand = 7,    // the client is expanding the next batch
   kSlot = 8,      // the training loop holds so many batches that none could be prefetched
+  kPython = 9,    // as kBuild, and processes of a plugin take most of the build
 };
-inline constexpr std::size_t kWaitCauses = 9;
+inline constexpr std::size_t kWaitCauses = 10;
 
-/// "attach", "lease", "connect", "build", "queue", "transfer", "expand" or "slot"; "none" for
-/// kNone.
+/// "attach", "lease", "connect", "build", "queue", "transfer", "expand", "slot" or "python"; "none"
+/// for kNone.
 std::string_view WaitCauseName(WaitCause cause);
+/// Whether a consumer with this cause waits for one worker.
+constexpr bool IsForWorker(WaitCause cause) {
+  return (cause >= WaitCause::kConnect && cause <= WaitCause::kTransfer) ||
+         cause == WaitCause::kPython;
+}
+/// Whether processes of a plugin take the time of this stage of builds: "python", or "python: NAME"
+/// where a function of a plugin computes tensors.
+bool IsPythonStage(std::string_view stage);
 
 }  // namespace millrace

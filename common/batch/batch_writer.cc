@@ -88,6 +88,13 @@ BatchWriter::BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edg
   }
 }
 
+std::vector<std::uint64_t> BatchWriter::PassesOfNext(std::size_t count) const {
+  if (passes_.empty()) return {};
+  const std::size_t next = info_.example_ids.size() + info_.dropped.size();
+  const auto begin = passes_.begin() + static_cast<std::ptrdiff_t>(next);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
 void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
                         std::uint64_t first_example, std::uint32_t planned_examples) {
   info_.fingerprint = fingerprint;
@@ -97,6 +104,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   info_.example_ids.clear();
   info_.dropped.clear();
   info_.bound.reset();
+  passes_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     columns_[i].size = 0;
     tensors_[i].out_of_bounds = false;
@@ -140,16 +148,6 @@ void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> byt
   if (!bytes.empty()) {
     std::memcpy(columns_[tensor].Extend(bytes.size()), bytes.data(), bytes.size());
   }
-}
-
-void BatchWriter::AppendRowsOf(const BatchWriter& from, std::size_t tensor, std::uint64_t first,
-                               std::uint64_t rows) {
-  assert(tensors_[tensor].spec == from.tensors_[tensor].spec);
-  const std::uint64_t row_bytes = columns_[tensor].row_bytes;
-  const std::size_t bytes = rows * row_bytes;
-  if (bytes == 0) return;
-  std::memcpy(columns_[tensor].Extend(bytes), from.columns_[tensor].data.get() + first * row_bytes,
-              bytes);
 }
 
 void BatchWriter::EndExample(ExampleId id) {

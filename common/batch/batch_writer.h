@@ -40,6 +40,18 @@ class BatchWriter {
   void Begin(const Fingerprint& fingerprint, std::uint64_t epoch, std::uint64_t first_example,
              std::uint32_t planned_examples);
 
+  /// Notes the pass that each example of the batch belongs to, in their order. A branch of a mix
+  /// counts passes of its own, and may end one within a batch. Without it all belong to the epoch.
+  void SetPasses(std::vector<std::uint64_t> passes) { passes_ = std::move(passes); }
+  /// The pass of the example that comes `ahead` examples after the next one. REQUIRES: the batch
+  /// has so many.
+  std::uint64_t PassOf(std::size_t ahead) const {
+    if (passes_.empty()) return info_.epoch;
+    return passes_[info_.example_ids.size() + info_.dropped.size() + ahead];
+  }
+  /// Those of the next `count` examples; none if all belong to the epoch.
+  std::vector<std::uint64_t> PassesOfNext(std::size_t count) const;
+
   /// Notes the bound of the class of the batch's examples. REQUIRES: it is at most kMaxClassBound.
   void SetBound(std::optional<std::uint32_t> bound) { info_.bound = bound; }
 
@@ -74,17 +86,19 @@ class BatchWriter {
   }
   /// Appends whole rows of such a tensor.
   void AppendBytes(std::size_t tensor, std::span<const std::byte> bytes);
-  /// Appends whole rows that a writer with the same tensors had in values(), and found to be in
-  /// bounds. They are not checked again. REQUIRES: the tensor's kind is not kSplits.
+  /// Room for `rows` rows of a tensor, which count as appended. The caller writes them, in the
+  /// tensor's own type. They are not checked: another writer has found them to be in bounds.
+  /// REQUIRES: the tensor's kind is not kSplits.
+  std::byte* PackedRoom(std::size_t tensor, std::size_t rows) {
+    assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
+    return columns_[tensor].Extend(rows * columns_[tensor].row_bytes);
+  }
+  /// Appends whole rows that a writer with the same tensor had in values(). REQUIRES: as
+  /// PackedRoom.
   void AppendPacked(std::size_t tensor, std::span<const std::byte> rows) {
     assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
     if (!rows.empty()) std::memcpy(columns_[tensor].Extend(rows.size()), rows.data(), rows.size());
   }
-
-  /// Appends rows that another writer holds, as they are. That writer has checked their values.
-  /// REQUIRES: `from` holds them, and both have the same tensor of this number, which is no splits.
-  void AppendRowsOf(const BatchWriter& from, std::size_t tensor, std::uint64_t first,
-                    std::uint64_t rows);
 
   /// Ends a row of every splits tensor: everything appended since the last EndExample belongs to
   /// this example.
@@ -172,6 +186,7 @@ class BatchWriter {
   std::vector<EdgeGroup> edges_;
   BufferPool* pool_;
   BatchInfo info_;
+  std::vector<std::uint64_t> passes_;  // empty: all are info_.epoch
 };
 
 }  // namespace millrace

@@ -109,6 +109,8 @@ struct OperationType {
   std::size_t min_inputs = 1;
   std::size_t max_inputs = 1;
   std::vector<OperationParameter> parameters = {};  // but for those of after_steps.h
+  /// Names of parameters of which a use has exactly one; none: no such rule.
+  std::vector<std::string> one_of = {};
   /// Names of steps after the operation that have to be written: `dtype` of a cast.
   std::vector<std::string> required_after = {};
   /// Only a worker can run it, because only a worker has what it reads.

@@ -27,6 +27,12 @@ const char* TypeName(OperationValueType type) {
       return "a list of numbers";
     case OperationValueType::kNamedNumbers:
       return "names and their numbers";
+    case OperationValueType::kTexts:
+      return "a list of texts";
+    case OperationValueType::kNamedTexts:
+      return "names and their texts";
+    case OperationValueType::kTree:
+      return "names and their values";
   }
   return "nothing";
 }
@@ -80,6 +86,16 @@ bool Accepts(const OperationParameter& parameter, OperationValueType type,
                return IsFinite(entry.second);
              });
     }
+    case OperationValueType::kTexts: {
+      const auto* const texts = std::get_if<std::vector<std::string>>(&value);
+      return texts != nullptr && counts(texts->size());
+    }
+    case OperationValueType::kNamedTexts: {
+      const auto* const named = std::get_if<std::map<std::string, std::string>>(&value);
+      return named != nullptr && !named->empty();
+    }
+    case OperationValueType::kTree:
+      return std::holds_alternative<std::string>(value);
   }
   return false;
 }
@@ -112,6 +128,16 @@ struct KeyOfValue {
     for (const auto& [name, number] : value) key += name + ":" + KeyOf(number) + ",";
     return key + "}";
   }
+  std::string operator()(const std::vector<std::string>& value) const {
+    std::string key = "[";
+    for (const std::string& one : value) key += (*this)(one) + ",";
+    return key + "]";
+  }
+  std::string operator()(const std::map<std::string, std::string>& value) const {
+    std::string key = "{";
+    for (const auto& [name, text] : value) key += name + ":" + (*this)(text) + ",";
+    return key + "}";
+  }
 };
 
 }  // namespace
@@ -140,6 +166,11 @@ bool OperationParams::IsList(std::string_view name) const {
   const OperationValue* value = Find(name);
   return value != nullptr && (std::holds_alternative<std::vector<std::int64_t>>(*value) ||
                               std::holds_alternative<std::vector<ParamNumber>>(*value));
+}
+
+bool OperationParams::IsNamedTexts(std::string_view name) const {
+  const OperationValue* value = Find(name);
+  return value != nullptr && std::holds_alternative<std::map<std::string, std::string>>(*value);
 }
 
 const std::string& OperationParams::GetText(std::string_view name) const {
@@ -171,6 +202,18 @@ std::map<std::string, ParamNumber> OperationParams::GetNamedNumbers(std::string_
   const OperationValue* value = Find(name);
   if (value == nullptr) return {};
   return std::get<std::map<std::string, ParamNumber>>(*value);
+}
+
+std::vector<std::string> OperationParams::GetTexts(std::string_view name) const {
+  const OperationValue* value = Find(name);
+  if (value == nullptr) return {};
+  return std::get<std::vector<std::string>>(*value);
+}
+
+std::map<std::string, std::string> OperationParams::GetNamedTexts(std::string_view name) const {
+  const OperationValue* value = Find(name);
+  if (value == nullptr) return {};
+  return std::get<std::map<std::string, std::string>>(*value);
 }
 
 Result<OperationParams> NormalParams(std::span<const OperationParameter> parameters,

@@ -24,7 +24,8 @@ using ParamNumber = std::variant<std::int64_t, double>;
 
 using OperationValue =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
-                 std::vector<ParamNumber>, std::map<std::string, ParamNumber>>;
+                 std::vector<ParamNumber>, std::map<std::string, ParamNumber>,
+                 std::vector<std::string>, std::map<std::string, std::string>>;
 
 enum class OperationValueType : std::uint8_t {
   kBool,
@@ -32,8 +33,11 @@ enum class OperationValueType : std::uint8_t {
   kNumber,
   kText,
   kInts,
-  kNumbers,      // a list of integers is one too
-  kNamedNumbers  // names and their numbers
+  kNumbers,       // a list of integers is one too
+  kNamedNumbers,  // names and their numbers
+  kTexts,
+  kNamedTexts,  // names and their texts
+  kTree,        // names and values of any shape, as the text of a JSON object
 };
 
 /// One parameter that an operation takes.
@@ -65,12 +69,17 @@ class OperationParams {
   bool IsInt(std::string_view name) const;
   /// Whether it is set to a list.
   bool IsList(std::string_view name) const;
+  bool IsNamedTexts(std::string_view name) const;
   const std::string& GetText(std::string_view name) const;
   const std::vector<std::int64_t>& GetInts(std::string_view name) const;
   ParamNumber GetNumber(std::string_view name) const;
   /// A single number is a list of one.
   std::vector<ParamNumber> GetNumbers(std::string_view name) const;
   std::map<std::string, ParamNumber> GetNamedNumbers(std::string_view name) const;
+  /// Empty if it is not set.
+  std::vector<std::string> GetTexts(std::string_view name) const;
+  /// Empty if it is not set.
+  std::map<std::string, std::string> GetNamedTexts(std::string_view name) const;
 
  private:
   const OperationValue* Find(std::string_view name) const;

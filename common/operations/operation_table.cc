@@ -18,7 +18,8 @@ namespace millrace {
   OPERATION(ConcatOperation)           \
   OPERATION(StackOperation)            \
   OPERATION(LengthOperation)           \
-  OPERATION(LookupOperation)
+  OPERATION(LookupOperation)           \
+  OPERATION(PythonOperation)
 
 #define MILLRACE_DECLARE(operation) OperationType operation();
 MILLRACE_OPERATIONS(MILLRACE_DECLARE)

@@ -13,9 +13,8 @@ void Tracer::Record(const Span& span) {
   Keep(span, end);
 }
 
-void Tracer::RecordOperation(Span span, std::string_view name) {
+void Tracer::RecordNamed(Span span, std::string_view name) {
   if (!on() || span.begin == Time{}) return;
-  span.kind = SpanKind::kOperation;
   MutexLock lock(mutex_);
   span.detail = NumberOf(name);
   Keep(span, span.end);

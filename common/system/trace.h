@@ -30,7 +30,7 @@ namespace millrace {
 class Tracer {
  public:
   static constexpr std::size_t kCapacity = std::size_t{1} << 15;  // 3 MB
-  /// The most names of operations in one trace. All further ones are `others`.
+  /// The most names in one trace. All further ones are `others`.
   static constexpr std::size_t kMostNames = 256;
 
   explicit Tracer(std::shared_ptr<const Clock> clock, std::size_t capacity = kCapacity)
@@ -42,8 +42,8 @@ class Tracer {
   /// Records a span that has ended. It is ignored if no trace is on, if it began before the trace,
   /// or if its begin is unset.
   void Record(const Span& span);
-  /// Records a span of kind kOperation, with the operation's name. REQUIRES: its end is set.
-  void RecordOperation(Span span, std::string_view name);
+  /// Records a span with a name. REQUIRES: its end is set; spans of its kind have names.
+  void RecordNamed(Span span, std::string_view name);
 
   /// Records until `until`. If this is a new trace, what is left of the one before is dropped. If
   /// it is the same trace again, only its end moves. The numbers of traces begin at 1.
@@ -52,7 +52,7 @@ class Tracer {
   struct Taken {
     std::uint64_t trace = 0;         // 0: no trace since the last one ended
     std::vector<Span> spans;         // in the order in which they were recorded
-    std::vector<std::string> names;  // of the trace's operations so far, by number
+    std::vector<std::string> names;  // of the trace's spans so far, by number
     std::uint64_t dropped = 0;       // lost spans of this trace so far
     bool done = false;               // the trace is over and all is taken; the next Take gives none
   };

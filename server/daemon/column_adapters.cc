@@ -134,7 +134,7 @@ std::optional<ColumnWant> FindMissingColumns(PlanLibrary& library, const Pipelin
   const ColumnRequest& request = *catcher.caught();
   ColumnWant want;
   want.set.set_dataset(request.dataset_id);
-  want.set.set_dataset_digest(request.source->digest().ToHex());
+  want.set.set_dataset_digest(request.source->data_digest().ToHex());
   want.set.set_operations(request.operations.ToHex());
   want.set.set_examples(request.source->examples());
   std::vector<std::uint64_t> in_all;  // first examples
@@ -162,7 +162,7 @@ Result<std::unique_ptr<RangeMeasurer>> MakeRangeMeasurer(PlanLibrary& library,
     return Unavailable(fmt::format("dataset '{}' is being opened", set.dataset()));
   }
   RequestCatcher catcher(*library.columns(), [&](const ColumnRequest& request) {
-    return request.source->digest().ToHex() == set.dataset_digest() &&
+    return request.source->data_digest().ToHex() == set.dataset_digest() &&
            request.operations.ToHex() == set.operations() &&
            request.source->examples() == set.examples();
   });

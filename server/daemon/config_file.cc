@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/base/parse_number.h"
 #include "server/daemon/option_table.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/yaml_reader.h"
@@ -23,6 +24,7 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     keys_.emplace_back(kDatasetsKey);
+    keys_.emplace_back(kPluginsKey);
     for (const Option& option : OptionTable()) keys_.push_back(option.name);
   }
 
@@ -35,6 +37,10 @@ class Reader {
     for (const YamlEntry& entry : root.entries) {
       if (entry.key == kDatasetsKey) {
         MILLRACE_RETURN_IF_ERROR(ReadDatasets(*entry.value, texts));
+        continue;
+      }
+      if (entry.key == kPluginsKey) {
+        MILLRACE_RETURN_IF_ERROR(ReadPlugins(*entry.value, texts));
         continue;
       }
       if (std::find(keys_.begin(), keys_.end(), entry.key) == keys_.end()) {
@@ -95,9 +101,94 @@ class Reader {
     return dataset;
   }
 
+  Status ReadPlugins(const YamlNode& node, OptionTexts& texts) const {
+    if (node.kind != YamlNode::Kind::kMap) {
+      return Error(node.mark, "plugins: expected a map of name to folder, got " + node.Describe());
+    }
+    for (const YamlEntry& entry : node.entries) {
+      MILLRACE_ASSIGN_OR_RETURN(PluginConfig plugin, ReadPlugin(entry));
+      texts.plugins[entry.key] = {std::move(plugin), Where(entry.mark)};
+    }
+    return OkStatus();
+  }
+
+  /// Reads a folder, or {path: folder, python: …}.
+  Result<PluginConfig> ReadPlugin(const YamlEntry& entry) const {
+    PluginConfig plugin;
+    plugin.name = entry.key;
+    plugin.processes = 0;  // as many as the host has CPUs
+    const YamlNode& node = *entry.value;
+    if (node.kind == YamlNode::Kind::kScalar) plugin.path = node.scalar;
+    for (const YamlEntry& part : node.entries) {
+      const Status read = ReadPluginPart(part, plugin);
+      if (!read.ok()) {
+        return Error(part.value->mark,
+                     fmt::format("plugins.{}.{}: {}", entry.key, part.key, read.message()));
+      }
+    }
+    if (plugin.path.empty()) {
+      return Error(
+          node.mark,
+          fmt::format("plugins.{}: expected a folder, or {{path: …, python: …}}", entry.key));
+    }
+    return plugin;
+  }
+
+  static Status ReadPluginPart(const YamlEntry& part, PluginConfig& plugin) {
+    const YamlNode& value = *part.value;
+    if (part.key == "env") {
+      if (value.kind != YamlNode::Kind::kMap) {
+        return InvalidArgument("expected a map of names to values, got " + value.Describe());
+      }
+      for (const YamlEntry& one : value.entries) {
+        if (one.value->kind != YamlNode::Kind::kScalar) {
+          return InvalidArgument(
+              fmt::format("{}: expected one value, got {}", one.key, one.value->Describe()));
+        }
+        plugin.env[one.key] = one.value->scalar;
+      }
+      return OkStatus();
+    }
+    if (value.kind != YamlNode::Kind::kScalar) {
+      return InvalidArgument("expected one value, got " + value.Describe());
+    }
+    if (part.key == "path") {
+      plugin.path = value.scalar;
+    } else if (part.key == "python") {
+      plugin.python = value.scalar;
+    } else if (part.key == "processes") {
+      MILLRACE_ASSIGN_OR_RETURN(plugin.processes, ParseNumber<int>(value.scalar, {1, 1024}));
+    } else if (part.key == "memory") {
+      MILLRACE_ASSIGN_OR_RETURN(plugin.memory, ParseBytes(value.scalar));
+    } else if (part.key == "start_timeout") {
+      MILLRACE_ASSIGN_OR_RETURN(const int seconds, ParseNumber<int>(value.scalar, {1, 86400}));
+      plugin.start_timeout = std::chrono::seconds(seconds);
+    } else {
+      return InvalidArgument(
+          "unknown key, expected one of path, python, processes, memory, env, start_timeout");
+    }
+    return OkStatus();
+  }
+
   const std::string path_;
   std::vector<std::string> keys_;
 };
+
+std::string PrintPlugin(const PluginConfig& plugin) {
+  std::string text =
+      fmt::format("path: {}, python: {}, processes: {}", YamlText(plugin.path.string()),
+                  YamlText(plugin.python), plugin.processes);
+  if (plugin.memory > 0) text += fmt::format(", memory: {}", plugin.memory);
+  if (!plugin.env.empty()) {
+    std::string env;
+    for (const auto& [name, value] : plugin.env) {
+      env += fmt::format("{}{}: {}", env.empty() ? "" : ", ", YamlText(name), YamlText(value));
+    }
+    text += fmt::format(", env: {{{}}}", env);
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(plugin.start_timeout);
+  return fmt::format("{{{}, start_timeout: {}}}", text, seconds.count());
+}
 
 }  // namespace
 
@@ -121,7 +212,7 @@ std::string PrintConfig(const DaemonOptions& options) {
     out += fmt::format("{}: {}  # {}\n", option.name, YamlText(option.value.print(options)),
                        option.Help());
   }
-  out += fmt::format("{}:\n", kDatasetsKey);
+  if (!options.datasets.empty()) out += fmt::format("{}:\n", kDatasetsKey);
   for (const auto& [id, dataset] : options.datasets) {
     const std::string path =
         YamlText(FormatDatasetPlace({.kind = dataset.kind, .dir = dataset.path}));
@@ -129,6 +220,10 @@ std::string PrintConfig(const DaemonOptions& options) {
                                                     : fmt::format("{{path: {}, index: {}}}", path,
                                                                   YamlText(dataset.index));
     out += fmt::format("  {}: {}\n", YamlText(id), value);
+  }
+  if (!options.plugins.empty()) out += fmt::format("{}:\n", kPluginsKey);
+  for (const auto& [name, plugin] : options.plugins) {
+    out += fmt::format("  {}: {}\n", YamlText(name), PrintPlugin(plugin));
   }
   return out;
 }

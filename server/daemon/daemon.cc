@@ -6,8 +6,11 @@
 #include "common/transport/grpc/grpc_client.h"
 #include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
+#include "server/dataset/python/kind/python_kind.h"
+#include "server/dataset/python/python_dataset.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/elected_dispatcher.h"
+#include "server/plugin/files/plugin_files.h"
 #include "server/state/sqlite/sqlite_store.h"
 
 namespace millrace {
@@ -29,12 +32,22 @@ std::map<std::string, DatasetLocation> LocationsOf(const DaemonOptions& options)
   for (const auto& [id, dataset] : options.datasets) {
     locations[id] = {dataset.path, dataset.index, dataset.kind};
   }
+  // A plugin is a dataset of its own, whose files are read anew when the configuration is.
+  for (const auto& [name, plugin] : options.plugins) {
+    const auto files = ReadFileSet(plugin.path);
+    locations[std::string(kPluginIdPrefix) + name] = {
+        plugin.path, "", std::string(kPythonKind),
+        files.ok() ? files->Digest().ToHex() : std::string()};
+  }
   return locations;
 }
 
 std::set<std::string> IdsOf(const DaemonOptions& options) {
   std::set<std::string> ids;
   for (const auto& [id, dataset] : options.datasets) ids.insert(id);
+  for (const auto& [name, plugin] : options.plugins) {
+    ids.insert(std::string(kPluginIdPrefix) + name);
+  }
   return ids;
 }
 
@@ -61,11 +74,13 @@ std::shared_ptr<KeptColumns> MakeKeptColumns(const DaemonOptions& options,
 
 PlanLibraryOptions LibraryOptions(const DaemonOptions& options, std::shared_ptr<SharedArena> arena,
                                   std::shared_ptr<BuiltExamples> examples,
+                                  const std::shared_ptr<PluginRegistry>& plugins,
                                   std::shared_ptr<KeptColumns> columns, FetchedColumns::Fetch fetch,
                                   const std::shared_ptr<Logger>& log) {
   PlanLibraryOptions library;
   library.examples = std::move(examples);
-  library.kinds = options.kinds;
+  library.kinds = options.kinds.Replacing(MakePythonKind(plugins));
+  library.plugins = plugins;
   library.batch_memory = std::move(arena);
   library.datasets = LocationsOf(options);
   library.index_threads = static_cast<unsigned>(options.threads);
@@ -100,8 +115,13 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
       arena_(MakeArena(options)),
       connector_(MakeGrpcConnector({})),
       columns_(MakeKeptColumns(options, log_)),
+      plugins_(
+          std::make_shared<PluginRegistry>(PluginRegistryOptions{.plugins = options.plugins,
+                                                                 .copies = DefaultPluginCopies(),
+                                                                 .clock = clock_,
+                                                                 .logger = log_})),
       library_(std::make_shared<PlanLibrary>(
-          LibraryOptions(options, arena_, MakeExamples(options, clock_, log_), columns_,
+          LibraryOptions(options, arena_, MakeExamples(options, clock_, log_), plugins_, columns_,
                          FetchFrom(connector_, options.dispatcher, stop_fetching_.get_token()),
                          log_),
           log_)),
@@ -209,8 +229,8 @@ Status Daemon::StartWorker() {
                     {{"error", local.status()}});
     }
   }
-  worker_ =
-      std::make_shared<WorkerService>(worker, MakePlanProvider(library_), connector_, clock_, log_);
+  worker_ = std::make_shared<WorkerService>(worker, MakePlanProvider(library_, plugins_),
+                                            connector_, clock_, log_);
   late->worker = worker_;
   log_->Info("listening", {{"for", "batches"},
                            {"address", batch_address_},
@@ -290,6 +310,7 @@ void Daemon::OpenDatasets() {
 }
 
 void Daemon::ReloadDatasets(const DaemonOptions& options) {
+  plugins_->SetPlugins(options.plugins);
   library_->SetDatasets(LocationsOf(options));
   const std::set<std::string> ids = IdsOf(options);
   for (const std::string& id : dataset_ids_) {
@@ -314,6 +335,7 @@ void Daemon::DrainAndStop() {
   // No index has to be finished: a session that waits for one finds another worker, or waits for
   // the next daemon.
   library_->Stop();
+  plugins_->Stop();
   stop_fetching_.request_stop();
   if (worker_) {
     worker_->Drain();

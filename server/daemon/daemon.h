@@ -25,6 +25,7 @@
 #include "server/dispatcher/service/running_dispatcher.h"
 #include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
+#include "server/plugin/plugin_registry.h"
 #include "server/worker/service/worker_service.h"
 
 namespace millrace {
@@ -72,6 +73,7 @@ class Daemon {
   std::stop_source stop_fetching_;
   const std::shared_ptr<Connector> connector_;  // of the worker
   const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: there is none
+  const std::shared_ptr<PluginRegistry> plugins_;
   const std::shared_ptr<PlanLibrary> library_;
 
   std::string control_address_;

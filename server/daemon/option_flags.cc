@@ -9,11 +9,15 @@ namespace millrace {
 Result<OptionTexts> OptionFlags::Texts() const {
   OptionTexts all = texts;
   for (const std::string& dataset : datasets) MILLRACE_RETURN_IF_ERROR(AddDataset(dataset, all));
+  for (const std::string& plugin : plugins) MILLRACE_RETURN_IF_ERROR(AddPlugin(plugin, all));
   return all;
 }
 
 void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags) {
   command.add_option("--dataset", flags.datasets, "ID=DIR; repeat for more");
+  command.add_option("--plugin", flags.plugins,
+                     "NAME=FOLDER: pipelines may name what the Python module NAME in FOLDER has in "
+                     "its __all__; repeat for more");
   for (const Option& option : OptionTable()) {
     if (!option.IsOf(role)) continue;
     // A switch that is off by default needs no value: its flag alone turns it on.

@@ -1,4 +1,5 @@
-// Options as flags of a command line: one flag for each row of the option table, and --dataset.
+// Options as flags of a command line: one flag for each row of the option table, --dataset and
+// --plugin.
 #pragma once
 
 #include <string>
@@ -16,9 +17,10 @@ namespace millrace {
 /// The values of the flags on one command line.
 struct OptionFlags {
   std::vector<std::string> datasets;  // ID=DIR
+  std::vector<std::string> plugins;   // NAME=FOLDER
   OptionTexts texts;                  // of all other flags
 
-  /// InvalidArgument if a dataset is not ID=DIR, or is given twice.
+  /// InvalidArgument if a dataset is not ID=DIR, a plugin not NAME=FOLDER, or one is given twice.
   Result<OptionTexts> Texts() const;
 };
 

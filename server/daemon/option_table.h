@@ -41,5 +41,7 @@ const std::vector<Option>& OptionTable();
 /// The key in the configuration file under which datasets are listed by id. Each flag --dataset
 /// gives one dataset.
 inline constexpr const char* kDatasetsKey = "datasets";
+/// The key of plugins there.
+inline constexpr const char* kPluginsKey = "plugins";
 
 }  // namespace millrace

@@ -70,8 +70,10 @@ Status CompleteCacheBytes(const OptionTexts& texts, DaemonOptions& options) {
 }
 
 Status ReadDatasets(const OptionTexts& texts, DaemonOptions& options) {
-  if (texts.datasets.empty()) {
-    return InvalidArgument("no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config");
+  if (texts.datasets.empty() && texts.plugins.empty()) {
+    return InvalidArgument(
+        "no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config; or plugins, whose "
+        "sources need none");
   }
   for (const auto& [id, given] : texts.datasets) {
     const OptionText place{id, given.where};
@@ -93,6 +95,16 @@ Status ReadDatasets(const OptionTexts& texts, DaemonOptions& options) {
     }
     options.datasets[id] = {
         .path = lies.dir.string(), .index = given.dataset.index, .kind = lies.kind};
+  }
+  return OkStatus();
+}
+
+Status ReadPlugins(const OptionTexts& texts, const HostLimits& host, DaemonOptions& options) {
+  for (const auto& [name, given] : texts.plugins) {
+    PluginConfig plugin = given.plugin;
+    if (plugin.processes == 0) plugin.processes = host.cpus;
+    MILLRACE_RETURN_IF_ERROR(At(CheckPlugin(plugin), {name, given.where}));
+    options.plugins[name] = std::move(plugin);
   }
   return OkStatus();
 }
@@ -137,6 +149,18 @@ Status AddDataset(std::string_view text, OptionTexts& texts) {
   return OkStatus();
 }
 
+Status AddPlugin(std::string_view text, OptionTexts& texts) {
+  Result<PluginConfig> read = ParsePlugin(text);
+  if (!read.ok()) return read.status().WithContext("option plugin");
+  PluginConfig plugin = *std::move(read);
+  plugin.processes = 0;  // as many as the host has CPUs
+  const std::string name = plugin.name;
+  if (!texts.plugins.try_emplace(name, PluginText{std::move(plugin), ""}).second) {
+    return InvalidArgument(fmt::format("option plugin: '{}': {} was given before", text, name));
+  }
+  return OkStatus();
+}
+
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host,
                                   const DatasetKinds& kinds) {
   DaemonOptions options;
@@ -148,6 +172,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   MILLRACE_RETURN_IF_ERROR(CheckAdvertised(texts, options));
   MILLRACE_RETURN_IF_ERROR(CompleteCacheBytes(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadDatasets(texts, options));
+  MILLRACE_RETURN_IF_ERROR(ReadPlugins(texts, host, options));
   return options;
 }
 
@@ -160,6 +185,7 @@ Result<DaemonOptions> EffectiveOptions(Role role, const std::string& config_file
   }
   for (const auto& [name, value] : flags.values) texts.values[name] = value;
   for (const auto& [id, dataset] : flags.datasets) texts.datasets[id] = dataset;
+  for (const auto& [name, plugin] : flags.plugins) texts.plugins[name] = plugin;
   return MakeOptions(role, texts, host, kinds);
 }
 

@@ -15,6 +15,7 @@
 #include "common/base/result.h"
 #include "common/system/host.h"
 #include "server/dataset/dataset_kind.h"
+#include "server/plugin/plugin_config.h"
 
 namespace millrace {
 
@@ -28,6 +29,12 @@ struct DatasetOption {
   std::string kind = {};  // empty: found by looking at the folder
 };
 
+/// A plugin's value in the configuration.
+struct PluginText {
+  PluginConfig plugin;
+  std::string where;  // as in OptionText
+};
+
 /// The options in force. MakeOptions fills them in. The defaults are in the option table.
 struct DaemonOptions {
   Role role = Role::kServe;
@@ -37,11 +44,12 @@ struct DaemonOptions {
   std::string advertise;     // address at which consumers reach the batch port; empty: batch_listen
   std::string dispatcher;    // for a worker; several with commas between
   std::map<std::string, DatasetOption> datasets;
-  std::string metrics_listen;      // HTTP; empty: no metrics
-  std::string health_listen;       // gRPC; empty: no health service
-  std::string state;               // folder of the embedded store
-  std::string store;               // etcd://…; empty: the embedded store in `state`
-  std::uint64_t memory_limit = 0;  // bytes
+  std::map<std::string, PluginConfig> plugins;  // code that pipelines may name, by modules
+  std::string metrics_listen;                   // HTTP; empty: no metrics
+  std::string health_listen;                    // gRPC; empty: no health service
+  std::string state;                            // folder of the embedded store
+  std::string store;                            // etcd://…; empty: the embedded store in `state`
+  std::uint64_t memory_limit = 0;               // bytes
   int threads = 0;
   double grace = 0;           // seconds
   double attach_timeout = 0;  // seconds
@@ -71,16 +79,20 @@ struct DatasetText {
 
 /// Options as they were given, without any check.
 struct OptionTexts {
-  std::map<std::string, OptionText> values;     // by Option::name
-  std::map<std::string, DatasetText> datasets;  // by id
+  std::map<std::string, OptionText> values;        // by Option::name
+  std::map<std::string, DatasetText> datasets;     // by id
+  std::map<std::string, PluginText> plugins = {};  // by name
 };
 
 /// Adds a dataset from the command line, `ID=DIR` or `ID=KIND:DIR`.
 Status AddDataset(std::string_view text, OptionTexts& texts);
 
+/// Adds a plugin from the command line, `NAME=FOLDER`.
+Status AddPlugin(std::string_view text, OptionTexts& texts);
+
 /// Checks the texts, converts them to values, and fills in defaults. InvalidArgument "<where>:
 /// option <name>: expected …, got …"; also for a kind of dataset that is not among `kinds`.
-/// NotFound if the folder of a dataset does not exist.
+/// NotFound if the folder of a dataset or of a plugin does not exist.
 Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const HostLimits& host,
                                   const DatasetKinds& kinds);
 

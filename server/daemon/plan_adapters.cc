@@ -32,7 +32,8 @@ std::optional<DatasetStatus> FirstOpening(PlanLibrary& library,
 
 class LibraryProvider final : public PlanProvider {
  public:
-  explicit LibraryProvider(std::shared_ptr<PlanLibrary> library) : library_(std::move(library)) {}
+  LibraryProvider(std::shared_ptr<PlanLibrary> library, std::shared_ptr<PluginRegistry> plugins)
+      : library_(std::move(library)), plugins_(std::move(plugins)) {}
 
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     return library_->Compile(ToSource(pipeline));
@@ -75,6 +76,12 @@ class LibraryProvider final : public PlanProvider {
     return files;
   }
   BuiltExamples* examples() override { return library_->examples().get(); }
+  std::vector<PluginPoolStats> Plugins() override {
+    return plugins_ == nullptr ? std::vector<PluginPoolStats>() : plugins_->Stats();
+  }
+  void WatchPlugins(OnPluginRequest on_request) override {
+    if (plugins_ != nullptr) plugins_->SetOnRequest(std::move(on_request));
+  }
   Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
                                                      const v1::PipelineText& pipeline) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline parsed, library_->Parse(ToSource(pipeline)));
@@ -83,6 +90,7 @@ class LibraryProvider final : public PlanProvider {
 
  private:
   const std::shared_ptr<PlanLibrary> library_;
+  const std::shared_ptr<PluginRegistry> plugins_;
 };
 
 class LibraryCompiler final : public PlanCompiler {
@@ -140,8 +148,9 @@ v1::DatasetState ToProto(const DatasetStatus& status) {
   return state;
 }
 
-std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library) {
-  return std::make_shared<LibraryProvider>(std::move(library));
+std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library,
+                                               std::shared_ptr<PluginRegistry> plugins) {
+  return std::make_shared<LibraryProvider>(std::move(library), std::move(plugins));
 }
 
 std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,

@@ -7,6 +7,7 @@
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
+#include "server/plugin/plugin_registry.h"
 #include "server/worker/service/worker_service.h"
 
 namespace millrace {
@@ -14,8 +15,10 @@ namespace millrace {
 /// The state of a dataset for a worker's report and a dispatcher's status.
 v1::DatasetState ToProto(const DatasetStatus& status);
 
-/// Thread-safe. Both results keep the library alive.
-std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library);
+/// Thread-safe. Both results keep the library alive. `plugins`: those of the library's sources;
+/// null if it has none.
+std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library,
+                                               std::shared_ptr<PluginRegistry> plugins = nullptr);
 /// `keep_plans`: whether a plan lives as long as its facts, so that a worker in the same process
 /// has it at once. Otherwise a plan is dropped after it has been compiled, because a dispatcher
 /// builds no batches. `columns`: the library's provider of columns, which has workers measure them;

@@ -14,11 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".bin";
-
 class Lister {
  public:
-  explicit Lister(const fs::path& dir) : dir_(dir) {}
+  Lister(const fs::path& dir, IsDataFile is_data) : dir_(dir), is_data_(is_data) {}
 
   DatasetListing Run() && {
     while (!folders_.empty()) VisitNext();
@@ -46,7 +44,7 @@ class Lister {
       const std::string name = folder.empty() ? last : folder + "/" + last;
       std::error_code ignored;
       const bool is_folder = entry->symlink_status(ignored).type() == fs::file_type::directory;
-      if (last.size() > kSuffix.size() && last.ends_with(kSuffix)) {
+      if (is_data_(last)) {
         AddFile(name);
       } else if (is_folder) {
         folders.push_back(name);
@@ -71,6 +69,7 @@ class Lister {
   }
 
   const fs::path& dir_;
+  const IsDataFile is_data_;
   // Folders to visit. This is a list instead of recursion, because the folder decides how deep it
   // is.
   std::vector<std::string> folders_ = {""};
@@ -131,14 +130,21 @@ Status CheckFolder(const fs::path& dir) {
   return OkStatus();
 }
 
-bool HasDatasetFile(const fs::path& dir) { return Lister(dir).FindsAny(); }
+bool IsBinFile(std::string_view last) {
+  constexpr std::string_view kSuffix = ".bin";
+  return last.size() > kSuffix.size() && last.ends_with(kSuffix);
+}
 
-Result<DatasetListing> ListDataset(const fs::path& dir) {
+bool HasDatasetFile(const fs::path& dir, IsDataFile is_data) {
+  return Lister(dir, is_data).FindsAny();
+}
+
+Result<DatasetListing> ListDataset(const fs::path& dir, IsDataFile is_data, std::string_view what) {
   MILLRACE_RETURN_IF_ERROR(CheckFolder(dir));
-  DatasetListing listing = Lister(dir).Run();
+  DatasetListing listing = Lister(dir, is_data).Run();
   if (listing.names.empty() && listing.bad.empty()) {
     return InvalidArgument(
-        fmt::format("no *.bin file below {}; give the folder of a dataset", dir.string()));
+        fmt::format("no {} below {}; give the folder of a dataset", what, dir.string()));
   }
   SortByName(listing);
   return listing;

@@ -1,4 +1,4 @@
-// The files of a dataset's folder (every *.bin below it, at any depth) and their names.
+// The files of a dataset's folder, at any depth below it, and their names.
 //
 // Value types; free functions are thread-safe.
 #pragma once
@@ -32,7 +32,7 @@ std::string Escaped(std::string_view text);
 /// `what`. REQUIRES: !bad.empty().
 Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad);
 
-/// The content of a folder, ordered by name.
+/// The content of a folder.
 struct DatasetListing {
   std::vector<std::string> names;  // paths below the folder, with '/'
   std::vector<FileIdentity> identities;
@@ -44,13 +44,19 @@ struct DatasetListing {
 /// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if it cannot be listed.
 Status CheckFolder(const std::filesystem::path& dir);
 
-/// Whether ListDataset would find a file, good or bad. Stops at the first one.
-bool HasDatasetFile(const std::filesystem::path& dir);
+/// Whether a file belongs to datasets of a kind, by the last part of its name.
+using IsDataFile = bool (*)(std::string_view last);
+/// *.bin, which is not the whole name.
+bool IsBinFile(std::string_view last);
 
-/// Lists a folder. Links to files are followed, links to folders are not. NotFound,
-/// PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be listed or
-/// has no *.bin file.
-Result<DatasetListing> ListDataset(const std::filesystem::path& dir);
+/// Whether ListDataset would find a file, good or bad. Stops at the first one.
+bool HasDatasetFile(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile);
+
+/// Lists a folder, ordered by NameLess. Links to files are followed, links to folders are not.
+/// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be
+/// listed or has no file of the dataset. `what`: such a file, for the message.
+Result<DatasetListing> ListDataset(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile,
+                                   std::string_view what = "*.bin file");
 
 /// Whether `a` comes before `b` if both are compared part by part, from left to right: "a/c1/d.bin"
 /// comes before "a/c1.bin".

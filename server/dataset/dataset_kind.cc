@@ -27,6 +27,14 @@ DatasetKinds DatasetKinds::With(std::shared_ptr<const DatasetKind> kind) const {
   return kinds;
 }
 
+DatasetKinds DatasetKinds::Replacing(std::shared_ptr<const DatasetKind> kind) const {
+  DatasetKinds kinds = *this;
+  for (auto& known : kinds.kinds_) {
+    if (known->name() == kind->name()) known = kind;
+  }
+  return kinds;
+}
+
 Result<std::shared_ptr<const DatasetKind>> DatasetKinds::Named(std::string_view name) const {
   std::string known;
   for (const auto& kind : kinds_) {

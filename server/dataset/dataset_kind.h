@@ -30,6 +30,7 @@ namespace millrace {
 
 /// How a dataset is opened. Opening finds, renews or builds its index, if the kind has one.
 struct DatasetOpenOptions {
+  std::string id;                    // of the dataset, where it has one
   std::filesystem::path index_file;  // where the index is kept; empty: at its usual place
   std::filesystem::path cache_dir;   // for indexes of folders that cannot be written; empty: the
                                      // user's
@@ -105,6 +106,8 @@ class DatasetKinds {
   std::span<const std::shared_ptr<const DatasetKind>> all() const&& = delete;
   /// Returns these kinds, and `kind` before them.
   DatasetKinds With(std::shared_ptr<const DatasetKind> kind) const;
+  /// Returns these kinds, with `kind` in place of the one with the same name.
+  DatasetKinds Replacing(std::shared_ptr<const DatasetKind> kind) const;
 
   /// The kind with this name. InvalidArgument that lists the known ones.
   Result<std::shared_ptr<const DatasetKind>> Named(std::string_view name) const;

@@ -1,14 +1,17 @@
 // How a kind of dataset makes one up: the numbers that it takes, and a request with their values.
 //
-// Values.
+// Values; the function is thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+
+#include "common/base/result.h"
 
 namespace millrace {
 
@@ -33,5 +36,9 @@ struct GenerateRequest {
     return found == numbers.end() ? otherwise : found->second;
   }
 };
+
+/// Makes a folder, calls `write`, which fills it, and removes what was written if that fails.
+/// FailedPrecondition if the folder is not empty; errors of disks; those of `write`.
+Status GenerateInto(const std::filesystem::path& dir, const std::function<Status()>& write);
 
 }  // namespace millrace

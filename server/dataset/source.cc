@@ -21,6 +21,13 @@ Result<std::size_t> Source::FindColumn(std::string_view column) const {
                                      column, known.empty() ? "none" : known));
 }
 
+std::size_t BranchOf(std::span<const SourceBranch> branches, ExampleId example) {
+  const auto after = std::upper_bound(
+      branches.begin(), branches.end(), example.value(),
+      [](std::uint64_t id, const SourceBranch& branch) { return id < branch.first; });
+  return branches.empty() ? 0 : static_cast<std::size_t>(after - branches.begin()) - 1;
+}
+
 std::vector<ExampleId> AllChunksOf(const Source& source, std::span<const ExampleId> examples) {
   std::vector<ExampleId> ids;
   for (const ExampleId example : examples) {

@@ -52,8 +52,8 @@ struct ColumnValues {
   std::span<std::int64_t> values;
 };
 
-/// What a column holds besides values of its own. It matters where the tables of several sources
-/// become one (server/pipeline/mix/joined_tables.h), which moves rows.
+/// The meaning of a column besides values of its own. It matters where the tables of several
+/// sources become one (server/pipeline/mix/joined_tables.h), which moves rows.
 enum class ColumnRole : std::uint8_t {
   kReference,  // rows of a table
   kCount,      // how often the row occurs in the data; of joined rows the sum
@@ -109,12 +109,21 @@ class Source {
 
   /// The digest of the data. Equal digests mean equal examples, on any host.
   virtual Digest128 digest() const = 0;
+  /// The digest that the dataset itself has. It differs from digest() if the source gives more than
+  /// the dataset: a plugin's examples depend on its arguments.
+  virtual Digest128 data_digest() const { return digest(); }
+  /// What else than Millrace's own code decides what is built: a user's. It is part of a plan's
+  /// fingerprint, not of its order's. Empty: nothing.
+  virtual std::string code() const { return {}; }
+  /// Whether an example changes from epoch to epoch. Then it has no measured columns, and is not
+  /// kept in a cache.
+  virtual bool varies() const { return false; }
   /// The name as in `source:` of a pipeline.
   virtual std::string_view name() const = 0;
   /// Number of examples. Ids are 0 … examples() - 1.
   virtual std::uint64_t examples() const = 0;
-  /// What it mixes. Its examples are those of the branches, one branch after the other. Empty: it
-  /// is no mix.
+  /// The sources that it mixes. Its examples are those of the branches, one branch after the other.
+  /// Empty: it is no mix.
   virtual std::span<const SourceBranch> branches() const { return {}; }
 
   // --- Columns: one number an example, known without building it -----------------------------
@@ -123,6 +132,9 @@ class Source {
   /// Reads columns of consecutive examples, beginning with `first`. Each gets as many values as it
   /// has room for; all have room for equally many. REQUIRES: the source has the examples.
   virtual void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const = 0;
+  /// Whether a column has values of float64; ReadColumns then gives their bits. Others are
+  /// integers.
+  virtual bool HasFloats(std::size_t /*column*/) const { return false; }
   /// Whether a measured column has no value for an example, because it cannot be built. Such a
   /// column reads 0 for it. False for columns that are not measured.
   virtual bool Unmeasured(std::size_t /*column*/, ExampleId /*id*/) const { return false; }
@@ -140,7 +152,7 @@ class Source {
 
   // --- Chunks: a plan may cut an example into several, which it then counts as examples ----------
   // By default every example is its own only chunk.
-  /// What an example of this source is a chunk of. REQUIRES: the source has it.
+  /// The whole example of which an example of this source is a chunk. REQUIRES: the source has it.
   virtual ExampleChunk ChunkOf(ExampleId id) const { return {id, 0}; }
   /// Number of examples that are cut, or stay whole. Their ids are those of the source whose
   /// examples they are, 0 … whole_examples() - 1. Batches name them as the ids of their rows.
@@ -156,6 +168,8 @@ class Source {
   /// How the client completes edges: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
+  /// The name of the stage of builds in which readers work. It lives for ever.
+  virtual std::string_view reading_stage() const { return "closure"; }
   /// Names for the examples, by which a cache finds what was built of them; null if what is built
   /// of an example does not depend on the dataset and the operations alone. They must not outlive
   /// the source.
@@ -182,6 +196,10 @@ class Source {
   /// is a table of this number.
   virtual void WriteTable(std::size_t /*table*/, TableWriter& /*out*/) const {}
 };
+
+/// The number of the branch that has an example; 0 if there are no branches. REQUIRES: the mix has
+/// the example.
+std::size_t BranchOf(std::span<const SourceBranch> branches, ExampleId example);
 
 /// The ids of all chunks of some examples, one example after another. REQUIRES: the source has the
 /// whole examples.

@@ -36,6 +36,12 @@ struct SourceType {
   std::optional<Parameter> argument = {};
   /// Defaults of keys that differ from the usual ones, by "stage.parameter".
   std::map<std::string, ParamValue> defaults = {};
+  /// Further values, which stand beside the argument: `source: {name: value, option: …}`. Sources
+  /// that have an option of the same name have the same one.
+  std::vector<Parameter> options = {};
+  /// The id of the dataset that a pipeline without `dataset:` draws from, made of the argument;
+  /// null: a dataset has to be named.
+  std::function<std::string(const ParamValue& argument)> own_dataset = {};
 };
 
 class SourceTable {

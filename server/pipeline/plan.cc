@@ -48,11 +48,11 @@ std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& sour
 
 /// The digests of the datasets of a plan, in the order of the branches, each dataset once.
 std::vector<Digest128> DatasetsOf(const Source& source) {
-  if (source.branches().empty()) return {source.digest()};
+  if (source.branches().empty()) return {source.data_digest()};
   std::set<std::string> known;
   std::vector<Digest128> digests;
   for (const SourceBranch& branch : source.branches()) {
-    if (known.insert(branch.dataset).second) digests.push_back(branch.source->digest());
+    if (known.insert(branch.dataset).second) digests.push_back(branch.source->data_digest());
   }
   return digests;
 }
@@ -64,8 +64,8 @@ class PlanScratch final : public BatchScratch {
  public:
   PlanScratch(const CompiledPlan* plan, std::unique_ptr<OrderReader> order, BatchWriter writer,
               std::unique_ptr<ExampleReader> reader, std::unique_ptr<TensorPlan::Scratch> tensors,
-              std::span<const std::string> parts)
-      : clock_(parts),
+              std::span<const std::string> parts, std::string_view reading)
+      : clock_(parts, reading),
         plan_(plan),
         order_(std::move(order)),
         writer_(std::move(writer)),
@@ -106,7 +106,8 @@ class CompiledPlan final : public Plan {
         order_(std::move(order)),
         excluded_(ExcludedOf(parts, *source_)),
         computed_(std::move(computed)),
-        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), DatasetsOf(*source_)},
+        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), DatasetsOf(*source_),
+                  source_->code()},
                  *source_, computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order), order_),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
@@ -153,13 +154,13 @@ class CompiledPlan final : public Plan {
   std::unique_ptr<BatchScratch> NewScratch() const override {
     auto order = order_.order->NewReader();
     if (computed_ == nullptr) {
-      return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
-                                           source_->NewReader(), nullptr,
-                                           std::span<const std::string>());
+      return std::make_unique<PlanScratch>(
+          this, std::move(order), *MakeWriter(), source_->NewReader(), nullptr,
+          std::span<const std::string>(), source_->reading_stage());
     }
     return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
                                          source_->NewReader(), computed_->NewScratch(),
-                                         computed_->parts());
+                                         computed_->parts(), source_->reading_stage());
   }
 
  private:
@@ -307,8 +308,13 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
   examples.clear();
   for (const OrderRow& row : rows) examples.push_back(selections_.At(row));
   own.writer().Begin(fingerprint(), epoch, units.first, static_cast<std::uint32_t>(rows.size()));
+  if (source_->varies() && !source_->branches().empty()) {
+    std::vector<std::uint64_t> passes;
+    for (const OrderRow& row : rows) passes.push_back(row.pass);
+    own.writer().SetPasses(std::move(passes));
+  }
   NoteBound(examples, own.writer());
-  own.clock().Next(TimedStage::kClosure);
+  own.clock().Next(TimedStage::kReading);
   return Build(own, examples);
 }
 
@@ -326,7 +332,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   }
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
-  own.clock().Begin(TimedStage::kClosure);
+  own.clock().Begin(TimedStage::kReading);
   own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
   NoteBound(examples, own.writer());
   return Build(own, examples);

@@ -12,8 +12,10 @@
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
 #include "server/pipeline/cached/cached_source.h"
+#include "server/pipeline/functions/tensor_functions.h"
 #include "server/pipeline/graph/mix_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/mix/branch_program.h"
 #include "server/pipeline/mix/mixed_source.h"
 #include "server/pipeline/operations/stage_table.h"
 #include "server/pipeline/order/chunked_source.h"
@@ -166,6 +168,7 @@ OpenedDataset PlanLibrary::OpenFolder(Entry& entry) {
     entry.kind = *kind;
   }
   DatasetOpenOptions options;
+  options.id = entry.id;
   options.index_file = entry.location.index_file;
   options.cache_dir = options_.cache_dir;
   options.skip_bad = options_.skip_bad;
@@ -260,13 +263,23 @@ Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
   return drawn;
 }
 
-Result<std::shared_ptr<const Source>> PlanLibrary::SourceOf(const Drawn& drawn,
-                                                            ColumnProvider& columns) const {
+Result<PlanLibrary::SourceWithTensors> PlanLibrary::SourceOf(
+    const Drawn& drawn, std::optional<std::set<std::string>> mix, ColumnProvider& columns) const {
+  const PlanParts& parts = *drawn.parts;
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
-      drawn.kind->sources().Make(drawn.parts->Get<SourcePart>().name, drawn.dataset, *drawn.parts));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(*drawn.parts, std::move(source)));
-  return AddColumns(*drawn.entry, *drawn.parts, std::move(source), columns);
+      drawn.kind->sources().Make(parts.Get<SourcePart>().name, drawn.dataset, parts));
+  const auto seed = static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0));
+  const TensorReaders readers = {ColumnsReadBy(parts), std::move(mix)};
+  MILLRACE_ASSIGN_OR_RETURN(
+      const TensorFunctions functions,
+      TensorFunctions::Open(parts.Get<TensorsPart>(), readers, *source, seed, options_.plugins));
+  TensorsPart rest = functions.Rest(source->tensors());
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(parts, std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*drawn.entry, parts, std::move(source), columns));
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
+  return SourceWithTensors{std::move(source), std::move(rest)};
 }
 
 Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& parts,
@@ -301,15 +314,16 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
     }
   }
   ColumnProvider& provider = columns != nullptr ? *columns : *columns_;
-  std::shared_ptr<const Source> source;
-  if (branches.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(source, SourceOf(drawn.front(), provider));
-  } else {
-    MILLRACE_ASSIGN_OR_RETURN(source, MixOf(drawn, parts, provider));
-  }
+  MILLRACE_ASSIGN_OR_RETURN(SourceWithTensors made,
+                            branches.empty() ? SourceOf(drawn.front(), std::nullopt, provider)
+                                             : MixOf(drawn, parts, provider));
+  const std::string code = made.source->code();
+  if (!code.empty()) pipeline = Xxh3(fmt::format("{}\n{}", pipeline.ToHex(), code));
+  PlanParts left = parts;
+  left.Edit<TensorsPart>() = std::move(made.tensors);
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Plan> plan,
-      Plan::Compile(parts, pipeline, order_pipeline, std::move(source), options_.batch_memory));
+      Plan::Compile(left, pipeline, order_pipeline, std::move(made.source), options_.batch_memory));
   if (columns != nullptr) return plan;
   MutexLock lock(mutex_);
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
@@ -317,22 +331,30 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
   return plan;
 }
 
-Result<std::shared_ptr<const Source>> PlanLibrary::MixOf(const std::vector<Drawn>& drawn,
-                                                         const PlanParts& parts,
-                                                         ColumnProvider& columns) const {
+Result<PlanLibrary::SourceWithTensors> PlanLibrary::MixOf(const std::vector<Drawn>& drawn,
+                                                          const PlanParts& parts,
+                                                          ColumnProvider& columns) const {
+  const TensorsPart& tensors = parts.Get<TensorsPart>();
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
   std::vector<MixedBranch> mixed;
   for (std::size_t i = 0; i < branches.size(); ++i) {
-    Result<std::shared_ptr<const Source>> source = SourceOf(drawn[i], columns);
-    if (!source.ok()) {
-      return AtKey(branches[i].parts, source.status())
+    Result<SourceWithTensors> made = SourceOf(drawn[i], ReadOfBranches(tensors), columns);
+    if (!made.ok()) {
+      return AtKey(branches[i].parts, made.status())
           .WithContext(fmt::format("branch {}", branches[i].name));
     }
-    mixed.push_back({branches[i].name, branches[i].dataset, *std::move(source),
-                     branches[i].parts.Get<TensorsPart>()});
+    mixed.push_back(
+        {branches[i].name, branches[i].dataset, std::move(made->source), std::move(made->tensors)});
   }
-  return MakeMixedSource(std::move(mixed), parts.Get<TensorsPart>(),
-                         parts.Get<MixPart>().joint_tables);
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Source> source,
+      MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
+  MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
+                            TensorFunctions::Open(tensors, {}, *source, 0, options_.plugins));
+  TensorsPart rest = functions.Rest(source->tensors());
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
+  return SourceWithTensors{std::move(source), std::move(rest)};
 }
 
 Result<std::shared_ptr<const Source>> PlanLibrary::AddCache(
@@ -367,6 +389,10 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry
   request.dataset_id = entry.id;
   request.folders = ColumnFolders(entry.location, options_.cache_dir);
   request.operations = parts.Get<MeasurePart>().operations;
+  // What a user's code builds is measured anew if the code is another one.
+  if (const std::string code = source->code(); !code.empty()) {
+    request.operations = Xxh3(fmt::format("{}\n{}", request.operations.ToHex(), code));
+  }
   request.source = source;
   request.excluded_files = parts.Get<ExcludePart>().files;
   const Result<MeasuredColumns> values = columns.Get(request);

@@ -15,6 +15,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -31,6 +33,7 @@
 #include "server/pipeline/columns/column_provider.h"
 #include "server/pipeline/plan.h"
 #include "server/pipeline/text/pipeline.h"
+#include "server/plugin/plugin_registry.h"
 
 namespace millrace {
 
@@ -39,6 +42,7 @@ struct DatasetLocation {
   std::filesystem::path dir;
   std::filesystem::path index_file;  // empty: at its usual place
   std::string kind;                  // empty: found by looking at the folder
+  std::string version = {};          // of what a plugin is; another one is opened anew
   friend bool operator==(const DatasetLocation&, const DatasetLocation&) = default;
 };
 
@@ -62,6 +66,7 @@ struct PlanLibraryOptions {
   std::shared_ptr<const StageTable> stages;          // null: that of the kinds (MakeStageTable)
   std::shared_ptr<ColumnProvider> columns;           // null: columns are measured in this process
   std::shared_ptr<const OperationTable> operations;  // null: OperationTable::Default
+  std::shared_ptr<PluginRegistry> plugins;  // call functions of pipelines; null: nothing does
 };
 
 /// The state of one dataset.
@@ -163,12 +168,18 @@ class PlanLibrary {
   Result<std::shared_ptr<Entry>> Find(const std::string& dataset_id) const;
   /// Opens a dataset for a plan. DataLoss as in Compile.
   Result<Drawn> Draw(const std::string& dataset_id, const PlanParts& parts);
-  /// Makes the source of one dataset, with the measured columns that the parts read.
-  Result<std::shared_ptr<const Source>> SourceOf(const Drawn& drawn, ColumnProvider& columns) const;
+  /// A source, and what is left to compute of its tensors.
+  struct SourceWithTensors {
+    std::shared_ptr<const Source> source;
+    TensorsPart tensors;
+  };
+  /// Makes the source of one dataset, with the measured columns that the parts read, and with what
+  /// functions make of its tensors. `mix`: as TensorReaders::mix.
+  Result<SourceWithTensors> SourceOf(const Drawn& drawn, std::optional<std::set<std::string>> mix,
+                                     ColumnProvider& columns) const;
   /// Makes the source that mixes those of all branches.
-  Result<std::shared_ptr<const Source>> MixOf(const std::vector<Drawn>& drawn,
-                                              const PlanParts& parts,
-                                              ColumnProvider& columns) const;
+  Result<SourceWithTensors> MixOf(const std::vector<Drawn>& drawn, const PlanParts& parts,
+                                  ColumnProvider& columns) const;
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
   std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);

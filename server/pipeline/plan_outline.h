@@ -26,6 +26,7 @@ struct PlanIdentity {
   Fingerprint order_fingerprint;
   StaticOutline statics;
   std::vector<Digest128> dataset_digests;  // of Pipeline::datasets(), in its order
+  std::string code = {};                   // Source::code
 };
 
 class PlanOutline {
@@ -40,6 +41,7 @@ class PlanOutline {
   const std::string& static_digest() const { return identity_.statics.digest; }
   /// The digests of the plan's datasets, in the order of Pipeline::datasets().
   const std::vector<Digest128>& dataset_digests() const { return identity_.dataset_digests; }
+  const std::string& code() const { return identity_.code; }
 
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;

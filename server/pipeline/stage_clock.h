@@ -18,17 +18,19 @@
 namespace millrace {
 
 /// The stages of a plan that take a worker's time. A single closure is too short to be timed alone,
-/// so kClosureStage includes the fields. Between closure and batch, each part of the program that
-/// computes tensors is a stage of its own.
-enum class TimedStage : std::uint8_t { kShuffle, kClosure, kBatch };
+/// so kReading includes the fields; it has the name that the source gives it. Between it and batch,
+/// each part of the program that computes tensors is a stage of its own.
+enum class TimedStage : std::uint8_t { kShuffle, kReading, kBatch };
 
 /// Sums of seconds, one for each stage. A batch takes a reading of the clock for each, and one
 /// more.
 class StageClock final : public ProgramObserver {
  public:
   /// `parts`: those of the program that computes tensors (Program::parts); none without one.
-  explicit StageClock(std::span<const std::string> parts = {}) {
-    names_ = {"shuffle", "closure"};
+  /// `reading`: the source's own stage (Source::reading_stage).
+  explicit StageClock(std::span<const std::string> parts = {},
+                      std::string_view reading = "closure") {
+    names_ = {"shuffle", std::string(reading)};
     for (const std::string& part : parts)
       names_.push_back(std::string(Program::kStagePrefix) + part);
     names_.emplace_back("batch");

@@ -26,6 +26,10 @@ class BenchFacts final : public PlanFacts {
   const Fingerprint& order_fingerprint() const override { return fingerprint_; }
   const std::vector<PlanDataset>& datasets() const override { return datasets_; }
   const std::string& canonical_text() const override { return canonical_; }
+  const std::string& code() const override {
+    static const std::string none;
+    return none;
+  }
   const std::string& static_digest() const override { return digest_; }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
     return StepArithmetic::Create(

@@ -135,7 +135,7 @@ class OperationReader final : public StreamHandler<v1::TraceChunk> {
     for (std::size_t row = 0; row < SpanCount(chunk.spans()); ++row) {
       const Span span = SpanAt(chunk.spans(), row);
       if (span.kind != SpanKind::kOperation) continue;
-      names_[chunk.process().role()].insert(std::string(OperationOf(chunk.spans(), span)));
+      names_[chunk.process().role()].insert(std::string(NameOf(chunk.spans(), span)));
     }
     for (const v1::TraceSession& session : chunk.sessions()) {
       if (!session.datasets().empty()) {

@@ -23,6 +23,7 @@ EXAMPLES = 1500  # of the dataset
 GENERATE = {
     "coq": ["--nodes", "60000", "--files", "8", "--proof-states", "1500"],
     "graph": ["--kind", "graph", "--nodes", "20000", "--roots", "1500", "--features", "8"],
+    "records": ["--kind", "records", "--records", "1500", "--files", "8"],
 }
 GRAPH_PIPELINE = """millrace: 1
 dataset: data
@@ -33,6 +34,14 @@ features: [x]
 targets: [y]
 batch: {{{batch}, remainder: {remainder}}}
 """
+RECORDS_PIPELINE = """millrace: 1
+dataset: data
+source: {{records: {{d: "bytes[194]", s: int64, x: "float32[*]"}}}}
+shuffle: {{seed: 7}}
+batch: {{{batch}, remainder: {remainder}}}
+"""
+# Of the kinds whose pipeline is not that of the harness.
+PIPELINES = {"graph": GRAPH_PIPELINE, "records": RECORDS_PIPELINE}
 MIB = 1 << 20
 # Signals that kill a process because of its own error.
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
@@ -220,7 +229,7 @@ class Cluster(harness.Cluster):
 
     def __init__(self, folder, dataset, kind="coq", **options):
         super().__init__(folder, dataset, **options,
-                         **({"pipeline": GRAPH_PIPELINE} if kind == "graph" else {}))
+                         **({"pipeline": PIPELINES[kind]} if kind in PIPELINES else {}))
         self.kind = kind
         self.consumers = []
         self.proxies = []

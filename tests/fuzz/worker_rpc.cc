@@ -84,7 +84,8 @@ class Hostile {
     response.add_plans()->set_fingerprint(kPlanName);
     state_.OnWorkResponse(attempt_, response, now_);
     After();
-    state_.OnPlan(kPlanName, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5')}, now_);
+    state_.OnPlan(kPlanName, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5'), kPlanName, ""},
+                  now_);
     After();
 
     const StreamId id = ++last_stream_;
@@ -165,8 +166,9 @@ class Hostile {
         if (event.argument % 2 != 0) {
           return state_.OnPlan(fingerprint, DataLoss("a damaged file"), now_);
         }
-        return state_.OnPlan(fingerprint, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5')},
-                             now_);
+        return state_.OnPlan(
+            fingerprint, WorkerMachine::ReadyPlan{nullptr, std::string(32, '5'), fingerprint, ""},
+            now_);
       }
       case kBuild:
         return Build(100u * (event.argument + 1u));

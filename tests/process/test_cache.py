@@ -1,6 +1,7 @@
 """Examples that workers keep in memory and on disk: batches are the same with them, and a process that
 begins anew finds what another one has built."""
 
+import re
 import shutil
 
 from harness import check, check_same, cluster, wait_for
@@ -27,6 +28,19 @@ def epochs(c, count=2, job="job"):
     check_same(c.delivered(consumer.log), expected, job)
 
 
+def one_by_one(c, job, count=2):
+    """The same with a job for each epoch, so that none begins before the last one is built: no
+    example is then looked for while it is being built. Returns how many examples an epoch has."""
+    cursor = ()
+    for epoch in range(count):
+        consumer = c.consumer(1, job=f"{job}-{epoch}", extra=cursor)
+        consumer.expect_success()
+        expected = c.reference(epoch, 1)
+        check_same(c.delivered(consumer.log), expected, job)
+        cursor = ("--cursor", re.search(r"^cursor (\S+)", consumer.text(), re.M)[1])
+    return sum(len(line["examples"]) + len(line["dropped"]) for line in expected)
+
+
 def use(c, worker=0):
     """What the worker last told of its cache."""
     counts = c.status()["workers"][worker]["cache"]
@@ -37,11 +51,11 @@ def test_a_second_epoch_is_taken_from_memory():
     with cluster(DATA) as c:
         cached(c, "memory")
         c.serve()
-        epochs(c)
+        examples = one_by_one(c, "job")
 
         def all_hits():
             seen = use(c)
-            return seen.get("builds", 0) > 0 and seen["builds"] == seen.get("memory_hits", 0)
+            return seen.get("builds", 0) == seen.get("memory_hits", 0) == examples > 0
 
         wait_for(all_hits, "an epoch is not taken from memory")
         table = c.run("status", "--address", c.address)
@@ -53,13 +67,13 @@ def test_a_worker_that_was_restarted_finds_its_examples_on_disk():
         cached(c, "disk")
         options = ("--cache-dir", c.folder / "cache", "--cache-dir-bytes", "64MiB")
         first = c.serve(*options)
-        epochs(c, 1)
-        built = wait_for(lambda: use(c).get("builds"), "nothing is built", first.popen)
+        built = one_by_one(c, "first", 1)
+        wait_for(lambda: use(c).get("builds") == built, "not all is built", first.popen)
         first.terminate()
         first.wait()
         second = c.serve(*options, state="state-2")
         wait_for(lambda: use(c).get("disk_bytes"), "the folder is not read", second.popen)
-        epochs(c, 2, "again")
+        one_by_one(c, "again")
         seen = wait_for(lambda: use(c) if use(c).get("memory_hits", 0) >= built else None,
                         "no hits", second.popen)
         check(seen["disk_hits"] == built, (seen, built))

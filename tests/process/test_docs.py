@@ -17,11 +17,11 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
                                                  for p in (ROOT / "docs").glob("*.md"))]
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
-# tests of the Python package begin with pip.
+# tests of the Python package begin with pip and run every import.
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang",
            "./tests/check-words", "docker ", "git ", "tests/bench/", "./tests/fault/",
            "./tests/fuzz/", "./tests/process/soak",
-           "pip install ./client/python")
+           "pip install ./client/python", "millrace import ")
 # Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")
 

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from plugin_files import BROKEN, CORPUS, write
 
 import millrace
 from millrace import _binaries
@@ -118,3 +119,15 @@ def in_a_fork(work):
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     pytest.fail("the forked process hangs")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """The plugin `corpus` of plugin_files, as sessions list it."""
+    return {"corpus": write(tmp_path_factory.mktemp("corpus"), "corpus", CORPUS)}
+
+
+@pytest.fixture(scope="session")
+def broken(tmp_path_factory):
+    """The plugin `broken`, likewise."""
+    return {"broken": write(tmp_path_factory.mktemp("broken"), "broken", BROKEN)}

@@ -1,8 +1,8 @@
-"""The recorded expressions and the chess pipeline of shared/golden-tensors, through the targets of a
-graph dataset: every case is checked as a user would meet it."""
+"""The recorded expressions of shared/golden-tensors, through the targets of a graph dataset, and its
+records: every case is checked as a user would meet it."""
 
 import json
-import pathlib
+import shutil
 import subprocess
 
 import numpy
@@ -105,58 +105,122 @@ def test_every_wrong_expression_is_refused_at_its_column(golden, tmp_path):
                 assert error["about"] in message.split(expected)[1], (error, message)
 
 
-def chess():
-    """The pipeline of chess.yaml, its records being the rows `d` and `s` of a graph dataset."""
-    index = [i // 6 + 4 * (i % 6) for i in range(24)]
-    scale = [1 if i // 6 % 2 == 0 else -1 for i in range(24)]
-    assert f"index: {index}".replace(" ", "") in (GOLDEN / "chess.yaml").read_text().replace(" ", "")
-    return {
-        "bits": {"bits": "target.d", "order": "msb"},
-        "planes": {"slice": "bits", "range": [0, 1536], "shape": [8, 8, 24]},
-        "board": {"take": "planes", "axis": -1, "index": index, "scale": scale, "dtype": "float32"},
-        "flags": {"slice": "bits", "range": [1536, 1546], "dtype": "float32"},
-        "mate": {"slice": "bits", "range": [1546, 1547], "squeeze": True},
-        "sf": {"cast": "target.s", "dtype": "float64"},
-        "score": {"expr": "mate ? sign(sf) * (A + (1 - A) / (B - 1) * max(0, B - abs(sf))) : "
-                          "A * tanh(sf / K)", "with": {"A": 0.9, "B": 50, "K": 400},
-                  "dtype": "float32"},
-    }
+@pytest.fixture
+def chess(golden, tmp_path):
+    """The folder of good records, which can be written."""
+    return shutil.copytree(GOLDEN / "good", tmp_path / "chess")
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("dtype, ulp", [("float32", 0), ("float64", 4)])
-def test_the_chess_pipeline_gives_the_recorded_values(golden, tmp_path, place, dtype, ulp):
+def check_chess(session, dtype, ulp):
+    """An epoch of chess.yaml in order, in batches of 60, has the recorded values."""
     expected = numpy.load(GOLDEN / "expected.npz")
-    sources = {"d": Tensor("uint8", expected["d"]), "s": Tensor("int64", expected["s"])}
-    assert sources["d"].array.shape == (600, 194)
-    definitions = chess()
-    for name in ("board", "flags", "score"):
-        definitions[name] |= {"dtype": dtype, "at": place}
-    data = plain.write(tmp_path / "g", sources)
-    session = millrace.reference(plain.pipeline(
-        sources, definitions, output=["board", "flags", "score", "mate"],
-        batch={"size": 60}), data)
     seen = 0
-    for batch in plain.batches(session):
+    for _, batch in session.next_epoch():
         ids = list(batch.example_ids)
-        seen += len(ids)
+        assert ids == list(range(seen, seen + 60))
+        seen += 60
+        assert batch["board"].shape == (60, 8, 8, 24) and batch["flags"].shape == (60, 10)
         for name in ("board", "flags"):
             got = batch[name].numpy()
             assert got.dtype == dtype and not (numpy.signbit(got) & (got == 0)).any()
             numpy.testing.assert_array_equal(got, expected[name][ids].astype(dtype))
-        assert batch["board"].shape == (60, 8, 8, 24)
-        assert batch["mate"].tolist() == expected["mate"][ids].tolist()
         score = batch["score"].numpy()
         assert score.dtype == dtype
         assert (steps_between(score, expected[f"score_{dtype}"][ids]) <= ulp).all()
     assert seen == 600
 
 
-def test_the_two_wordings_of_the_golden_files_are_the_same_pipeline(golden):
-    """chess.yaml needs the kind `records`; this file has its operations in another form."""
-    text = (GOLDEN / "chess.yaml").read_text()
-    for part in ("sign(sf) * (A + (1 - A) / (B - 1) * max(0, B - abs(sf)))", "A * tanh(sf / K)",
-                 "range: [0, 1536], shape: [8, 8, 24]", "range: [1536, 1546]",
-                 "range: [1546, 1547], squeeze: true"):
-        assert part in text
-    assert pathlib.Path(GOLDEN / "expected.npz").is_file()
+VARIANTS = [("in_order", {}, "float32", 0), ("exact", {"batch.size": 60}, "float64", 4)]
+
+
+@pytest.mark.parametrize("variant, changes, dtype, ulp", VARIANTS)
+def test_the_chess_pipeline_gives_the_recorded_values(chess, variant, changes, dtype, ulp):
+    session = millrace.reference((GOLDEN / "chess.yaml").read_text(), chess, variant=variant,
+                                 set=changes)
+    check_chess(session, dtype, ulp)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("variant, changes, dtype, ulp", VARIANTS)
+def test_the_chess_pipeline_gives_the_same_values_at_either_place(chess, variant, changes, dtype, ulp,
+                                                                  place):
+    at = {f"tensors.{name}.at": place for name in ("board", "flags", "score")}
+    session = millrace.reference((GOLDEN / "chess.yaml").read_text(), chess, variant=variant,
+                                 set={**changes, **at})
+    assert session.spec["score"].computed == (place == "consumer")
+    check_chess(session, dtype, ulp)
+
+
+@pytest.mark.parametrize("variant, changes, dtype, ulp", VARIANTS)
+def test_the_chess_pipeline_gives_the_recorded_values_through_a_server(chess, variant, changes, dtype,
+                                                                       ulp):
+    with millrace.local({"chess": chess}, (GOLDEN / "chess.yaml").read_text(), variant=variant,
+                        set=changes) as session:
+        check_chess(session, dtype, ulp)
+
+
+RECORDS = {"millrace": 1, "dataset": "r", "source": {"records": {"d": "bytes[194]", "s": "int64"}},
+           "batch": {"size": 8, "remainder": "keep"}}
+
+
+def broken(outcome):
+    """Name and what is said of each file of this outcome."""
+    said = json.loads((GOLDEN / "broken" / "outcomes.json").read_text())
+    assert len(said) == 29
+    return [(name, one) for name, one in said.items() if one["outcome"] == outcome]
+
+
+def alone(name, tmp_path):
+    """A dataset of one of the broken files."""
+    folder = tmp_path / name.split(".")[0]
+    folder.mkdir()
+    shutil.copy(GOLDEN / "broken" / name, folder)
+    return folder
+
+
+def why(said):
+    return said["why"].split(" (zlib")[0]
+
+
+def test_every_damaged_file_is_an_error_with_file_record_and_offset(golden, tmp_path):
+    files = broken("file_damaged")
+    assert len(files) == 14
+    for name, said in files:
+        with pytest.raises(millrace.DataError) as raised:
+            millrace.reference(RECORDS, alone(name, tmp_path))
+        expected = f"{name}: at byte {said['offset']}: record {said['record']}: {why(said)}"
+        assert expected in str(raised.value)
+
+
+def test_every_bad_record_is_an_error_with_file_record_and_offset(golden, tmp_path):
+    files = broken("bad_record")
+    assert len(files) == 14
+    for name, said in files:
+        folder = alone(name, tmp_path)
+        with pytest.raises(millrace.DataError) as raised:
+            list(millrace.reference(RECORDS, folder).next_epoch())
+        place = f"file {name}, record {said['record']} at byte {said['offset']}: bad_record: "
+        assert place + why(said) in str(raised.value)
+        drops = {**RECORDS, "source": {**RECORDS["source"], "on_error": "drop"}}
+        (_, batch), = millrace.reference(drops, folder).next_epoch()
+        assert said["record"] not in batch.example_ids
+        assert [tuple(one) for one in batch.dropped] == [(said["record"], "bad_record")]
+
+
+def test_a_server_names_a_damaged_file_and_a_bad_record(golden, tmp_path):
+    with pytest.raises(millrace.Error, match=r"data_crc.tfrecord: at byte 489: record 2: checksum"):
+        millrace.local({"r": alone("data_crc.tfrecord", tmp_path)}, RECORDS, attach_timeout=20)
+    with (millrace.local({"r": alone("short_d.tfrecord", tmp_path)}, RECORDS) as session,
+          pytest.raises(millrace.DataError, match=r"short_d.tfrecord, record 1 at byte 249: bad_record: "
+                                                 r"d: 193 bytes, expected \[194\]")):
+        list(session.next_epoch())
+
+
+def test_every_odd_encoding_is_read_as_protobuf_reads_it(golden, tmp_path):
+    folder = shutil.copytree(GOLDEN / "encodings", tmp_path / "encodings")
+    expected = json.loads((folder / "expected.json").read_text())
+    batches = [batch for _, batch in millrace.reference(RECORDS, folder).next_epoch()]
+    scores = [score for batch in batches for score in batch["s"].tolist()]
+    assert scores == [one["s"] for one in expected] and len(scores) == 19
+    boards = numpy.concatenate([batch["d"].numpy() for batch in batches])
+    assert (boards == boards[0]).all() and boards[0].any()

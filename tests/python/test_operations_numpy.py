@@ -37,7 +37,7 @@ def test_the_table_has_the_operations_that_are_compared_here():
     table = [line.split()[0] for line in run("inspect", "--operations").splitlines()
              if " (reads " in line]
     assert table == ["bits", "slice", "take", "reshape", "transpose", "cast", "view", "expr",
-                     "one_hot", "concat", "stack", "length", "lookup"]
+                     "one_hot", "concat", "stack", "length", "lookup", "python"]  # test_plugin_functions
 
 
 def test_bits_are_those_of_unpackbits(tmp_path, rng):

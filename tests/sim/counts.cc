@@ -24,6 +24,8 @@ void Counts::Add(const Counts& more) {
   reasons_told += more.reasons_told;
   ranges += more.ranges;
   columns += more.columns;
+  code_failures += more.code_failures;
+  failed_jobs += more.failed_jobs;
   longest_wait = std::max(longest_wait, more.longest_wait);
 }
 
@@ -34,10 +36,12 @@ std::string Counts::ToString() const {
       "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} told that no "
       "worker has "
       "their "
-      "dataset, {} columns measured in {} ranges, longest wait {:.1f} s",
+      "dataset, {} columns measured in {} ranges, {} builds that a plugin failed, {} jobs that "
+      "ended "
+      "so, longest wait {:.1f} s",
       events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
       self_leases, copies, duplicates, shared, mismatches, lost_data, reasons_told, columns, ranges,
-      longest_wait);
+      code_failures, failed_jobs, longest_wait);
 }
 
 }  // namespace millrace::sim

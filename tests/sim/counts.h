@@ -23,11 +23,13 @@ struct Counts {
   std::uint64_t mismatches = 0;
   std::uint64_t terms = 0;
   std::uint64_t crashes_between = 0;
-  std::uint64_t lost_data = 0;     // trainers that ended because files of their dataset were bad
-  std::uint64_t reasons_told = 0;  // trainers that were told that no worker has their dataset
-  std::uint64_t ranges = 0;        // of examples, that workers measured and dispatchers kept
-  std::uint64_t columns = 0;       // that became whole
-  double longest_wait = 0;         // for a batch, seconds
+  std::uint64_t lost_data = 0;      // trainers that ended because files of their dataset were bad
+  std::uint64_t reasons_told = 0;   // trainers that were told that no worker has their dataset
+  std::uint64_t ranges = 0;         // of examples, that workers measured and dispatchers kept
+  std::uint64_t columns = 0;        // that became whole
+  std::uint64_t code_failures = 0;  // builds that a plugin's code failed
+  std::uint64_t failed_jobs = 0;    // that ended for good with an error of a plugin
+  double longest_wait = 0;          // for a batch, seconds
 
   void Add(const Counts& more);
   std::string ToString() const;

@@ -59,6 +59,12 @@ void World::CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::
   const Worker* worker = facts.FindWorker(id);
   if (session == nullptr || worker == nullptr) return;
   const std::string& fingerprint = session->plan->fingerprint;
+  for (const auto& w : workers_) {
+    const auto plan = w->plans.find(fingerprint);
+    if (w->machine->number() != id || plan == w->plans.end() || plan->second.code == 0) continue;
+    Fail(fmt::format("I14: {} is leased to {}, which has other code", RankOfJob(session->hello),
+                     worker->report.name()));
+  }
   const bool compiled = std::none_of(workers_.begin(), workers_.end(), [&](const auto& w) {
     return net_.IsUp(w->process) && w->machine->number() == id && !w->plans.contains(fingerprint);
   });
@@ -114,6 +120,7 @@ void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const S
       continue;
     }
     if (!worker_data_[w].CheckIntact(worker.plans.at(fingerprint)).ok()) continue;
+    if (FailsWhatWasTried(jobs_[trainer.job], w)) continue;
     Fail(fmt::format("I11: {} ends while {} serves its plan: {}", trainer.where,
                      known->report.name(), status.message()));
   }

@@ -20,7 +20,10 @@ constexpr std::array<const char*, kFaultKinds> kFaultNames = {
     "pause trainer",   "slow loop",    "break streams",   "partition",       "one-way partition",
     "lose messages",   "replay",       "clock step",      "wrong copies",    "crash between",
     "repeat messages", "drain worker", "bad worker data", "bad data",        "lacks data",
-    "replaced data"};
+    "replaced data",   "other code"};
+
+/// Faults of plugins are drawn apart.
+constexpr int kKindsForAll = kFaultKinds - 1;
 
 class Draw {
  public:
@@ -77,6 +80,28 @@ void DrawMixes(std::uint64_t seed, std::size_t datasets, History& history) {
     job.excludes = job.excludes && kDatasets[second].excludes;
     history.datasets[draw.Below(history.workers)].insert({first, second});
   }
+}
+
+/// Lets plugins build the examples of some jobs. This has draws of its own too.
+void DrawPlugins(std::uint64_t seed, History& history) {
+  Draw draw(seed * 0xBF58476D1CE4E5B9u + 1);
+  if (!draw.Chance(0.3)) return;
+  for (JobSetup& job : history.jobs) {
+    job.plugin = draw.Chance(0.8);
+    if (!job.plugin) continue;
+    if (draw.Chance(0.3)) job.fails = draw.Below(job.examples);
+    for (std::size_t worker = 0; worker < history.workers; ++worker) {
+      if (draw.Chance(0.3)) job.fails_at[worker] = draw.Below(job.examples);
+    }
+  }
+  if (!draw.Chance(0.4)) return;
+  Fault fault;
+  fault.at = draw.UpTo(history.faulty);
+  fault.kind = FaultKind::kOtherCode;
+  fault.target = static_cast<std::uint32_t>(draw.Below(1000));
+  fault.other = static_cast<std::uint32_t>(draw.Below(1000));
+  fault.lasts = draw.UpTo(std::chrono::seconds(12));
+  history.faults.push_back(fault);
 }
 
 /// Draws jobs and replicas that need the same batches as others.
@@ -148,7 +173,7 @@ History DrawHistory(std::uint64_t seed) {
   for (std::uint64_t i = 0; i < faults; ++i) {
     Fault fault;
     fault.at = draw.UpTo(history.faulty);
-    fault.kind = static_cast<FaultKind>(draw.Below(kFaultKinds));
+    fault.kind = static_cast<FaultKind>(draw.Below(kKindsForAll));
     fault.target = static_cast<std::uint32_t>(draw.Below(1000));
     fault.other = static_cast<std::uint32_t>(draw.Below(1000));
     fault.lasts = draw.UpTo(std::chrono::seconds(draw.Chance(faults == 1 ? 0.5 : 0.2) ? 25 : 6));
@@ -163,12 +188,13 @@ History DrawHistory(std::uint64_t seed) {
     std::erase_if(history.faults, is(FaultKind::kClockStep));
   }
   DrawMixes(seed, datasets, history);
+  DrawPlugins(seed, history);
   DrawTwins(draw, history);
   // Some plans are ready late, because they read a column that has to be measured first.
   const bool measures = draw.Chance(0.3);
   const std::uint64_t measured = draw.Between(1, 30'000);
   for (JobSetup& job : history.jobs) {
-    const bool reads = measures && !job.excludes && job.datasets.size() == 1;
+    const bool reads = measures && !job.excludes && !job.plugin && job.datasets.size() == 1;
     job.measured = reads ? measured : 0;
   }
   std::sort(history.faults.begin(), history.faults.end(),
@@ -204,6 +230,11 @@ std::string Describe(const History& history) {
         job.unit_rows > 0 ? "batches" : "examples", job.size != 0 ? "size" : "global_size",
         job.size != 0 ? job.size : job.global_size, job.keep ? "keep" : "drop", job.world_size,
         job.replicas, job.start.ToString(), job.end_epoch, job.prefetch_bytes, job.measured);
+    if (job.plugin) text += fmt::format("    a plugin builds them\n");
+    if (job.fails) text += fmt::format("    example {} cannot be built\n", *job.fails);
+    for (const auto& [worker, example] : job.fails_at) {
+      text += fmt::format("    worker {} cannot build example {}\n", worker, example);
+    }
   }
   for (const Fault& fault : history.faults) {
     text += fmt::format("  {:6.3f} s: {} {}/{} for {:.3f} s\n", ToSeconds(fault.at),

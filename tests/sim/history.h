@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,8 +43,9 @@ enum class FaultKind : std::uint8_t {
   kBadData,          // a file of a dispatcher's dataset goes bad, and is put back later
   kLacksData,        // a worker has no such dataset for a while, or opens it anew
   kReplacedData,     // a worker has other data under a dataset's id for a while
+  kOtherCode,        // a worker has other code of the plugin for a while
 };
-inline constexpr int kFaultKinds = 26;
+inline constexpr int kFaultKinds = 27;
 const char* FaultName(FaultKind kind);
 
 struct Fault {
@@ -67,6 +70,9 @@ struct JobSetup {
   std::uint64_t prefetch_bytes = 0;
   std::uint32_t replicas = 1;  // trainers of each rank
   std::uint64_t measured = 0;  // examples to build for a column that its plan reads; 0: no column
+  bool plugin = false;         // the code of a user builds its examples
+  std::optional<std::uint64_t> fails;             // an example that this code can never build
+  std::map<std::size_t, std::uint64_t> fails_at;  // by worker: one that it cannot build there
 };
 
 struct History {

@@ -92,7 +92,29 @@ PlanData HostData::DataOf(const v1::PipelineText& pipeline) const {
   }
   data.digest = test::JointDigest(digests);
   data.excludes = !ValueOf(pipeline.yaml(), "exclude").empty();
+  if (ValueOf(pipeline.yaml(), "plugin").empty()) return data;
+  data.code = code;
+  // Other code builds other bytes.
+  if (code != 0) data.digest = Xxh3(fmt::format("{} by code {}", data.digest.ToHex(), code));
+  if (const std::string fails = ValueOf(pipeline.yaml(), "fails"); !fails.empty()) {
+    data.fails = std::stoull(fails);
+  }
+  for (const std::string& one : test::SplitAt(ValueOf(pipeline.yaml(), "fails_at"), ',')) {
+    if (one.empty()) continue;
+    data.fails_at[std::stoull(one)] = std::stoull(one.substr(one.find(':') + 1));
+  }
   return data;
+}
+
+std::optional<std::uint64_t> PlanData::FailsOf(std::size_t worker,
+                                               const ExampleRange& range) const {
+  const auto has = [&range](std::uint64_t example) {
+    return example >= range.first && example - range.first < range.count;
+  };
+  if (fails && has(*fails)) return fails;
+  const auto at = fails_at.find(worker);
+  if (at != fails_at.end() && has(at->second)) return at->second;
+  return std::nullopt;
 }
 
 Status HostData::CheckIntact(const PlanData& plan) const {
@@ -114,7 +136,10 @@ Result<std::shared_ptr<const PlanFacts>> HostData::Compile(const v1::PipelineTex
     contents[dataset] = ContentsOf(dataset, version);
   }
   MILLRACE_RETURN_IF_ERROR(CheckIntact(data));
-  return test::CompileFake(pipeline, contents);
+  if (ValueOf(pipeline.yaml(), "plugin").empty()) return test::CompileFake(pipeline, contents);
+  v1::PipelineText with_code = pipeline;
+  with_code.mutable_yaml()->append(fmt::format("code={}\n", code));
+  return test::CompileFake(with_code, contents);
 }
 
 }  // namespace millrace::sim

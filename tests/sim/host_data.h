@@ -16,6 +16,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "common/epoch/position.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
@@ -50,10 +51,19 @@ struct PlanData {
   std::map<std::string, DataVersion> datasets;  // by id
   Digest128 digest;                             // of all these data
   bool excludes = false;                        // the plan excludes the bad files, if there are any
+  std::uint32_t code = 0;                       // of its plugin, if it has one
+  std::optional<std::uint64_t> fails;           // an example that this code can never build
+  std::map<std::size_t, std::uint64_t> fails_at;  // by worker: one that it cannot build there
+
+  /// The example that makes the worker fail to build a batch with these examples, if there is one.
+  std::optional<std::uint64_t> FailsOf(std::size_t worker, const ExampleRange& range) const;
 };
 
 class HostData {
  public:
+  /// Which code of the plugin the host has. 0 is what the fleet should have.
+  std::uint32_t code = 0;
+
   DataCopy& operator[](const std::string& dataset) { return copies_[dataset]; }
   /// The host's copy; one that is not configured if it has none.
   const DataCopy& Of(const std::string& dataset) const;

@@ -60,6 +60,10 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kLostRangesKept, "ranges of a lost worker kept"},
     {Mutant::kRangeCountedTwice, "range counted twice"},
     {Mutant::kMeasuredForgotten, "what was measured forgotten"},
+    {Mutant::kOtherCodeServed, "other code served"},
+    {Mutant::kTriesNotCounted, "tries not counted"},
+    {Mutant::kTriesCountedTogether, "tries of all batches counted"},
+    {Mutant::kFailedPlaceGivenAgain, "failed place given again"},
 };
 static_assert(std::size(kMutantNames) == kMutants);
 

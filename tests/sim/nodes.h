@@ -96,7 +96,8 @@ struct TrainerNode {
   std::map<std::uint64_t, Kept> kept;  // by step
   std::map<std::uint64_t, Digest128> first_digest;
   std::uint64_t differing_copies = 0;
-  std::optional<Position> expected;  // position of its next step
+  std::map<std::uint64_t, std::map<Number, std::size_t>> tried;  // by step: who failed to build it
+  std::optional<Position> expected;                              // position of its next step
   std::uint64_t taken = 0;
   std::uint64_t largest_window = 0;
   std::uint64_t largest_bytes = 0;

@@ -190,7 +190,8 @@ void World::CheckTrainer(TrainerNode& trainer) {
 }
 
 void World::CheckLeaseWait(TrainerNode& trainer) {
-  if (!history_.faults.empty()) return;
+  // A batch that was refused is asked for with the next report.
+  if (!history_.faults.empty() || !trainer.tried.empty()) return;
   const Time now = net_.now();
   if (trainer.leaseless_since && now - *trainer.leaseless_since > kLongestLeaseWait) {
     Fail(fmt::format("I9: {} has waited {:.3f} s for a lease of {} while nothing went wrong",
@@ -246,6 +247,7 @@ bool World::CouldBeServed(const TrainerNode& trainer) const {
     return net_.IsUp(worker->process) && !net_.StandsStill(worker->process) &&
            Reaches(trainer.process, worker->process) && worker->slow_until <= net_.now() &&
            worker->machine->FindReady(fingerprint) != nullptr && !worker->machine->draining() &&
+           !FailsNext(trainer, *worker) &&
            trainer.state->workers().Find(worker->machine->number()) != nullptr;
   });
 }

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "common/base/protocol_version.h"
+#include "tests/sim/plugins.h"
 #include "tests/sim/world.h"
 
 namespace millrace::sim {
@@ -73,10 +74,11 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t seat, Position sta
   hello.set_replica(trainer.replica);
   hello.set_world_size(job.places.world_size);
   hello.mutable_pipeline()->set_yaml(fmt::format(
-      "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\nunit_rows={}\n{}{}",
+      "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\nunit_rows={}\n{}{}{}",
       IdsOf(job.setup.datasets), job.setup.examples, job.setup.size, job.setup.global_size,
       job.setup.keep ? 1 : 0, job.setup.unit_rows, job.setup.excludes ? "exclude=a.bin\n" : "",
-      job.setup.measured > 0 ? fmt::format("measures={}\n", job.setup.measured) : ""));
+      job.setup.measured > 0 ? fmt::format("measures={}\n", job.setup.measured) : "",
+      PluginLines(job.setup)));
   ToProto(start, hello.mutable_start());
   hello.set_nonce(fmt::format("{:016}", ++processes_));
   hello.set_where(trainer.where);
@@ -219,6 +221,8 @@ void World::OnTrainerEnded(std::size_t index) {
     ++counts_.refused;
   } else if (IsLossOfData(jobs_[trainer.job], status)) {
     ++counts_.lost_data;
+  } else if (IsFailureOfCode(trainer, status)) {
+    EndFailed(trainer);
   } else {
     Fail("a session ended with: " + status.message());
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "tests/sim/plugins.h"
 #include "tests/sim/world.h"
 
 namespace millrace::sim {
@@ -100,6 +101,11 @@ void World::StartBuild(std::size_t index, const BuildQueue::Task& task) {
       builder.machine->OnBuildFailed(task, intact, net_.now());
       return AfterWorker(index);
     }
+    if (const auto example = builder.plans.at(task.plan).FailsOf(index, task.range)) {
+      ++counts_.code_failures;
+      builder.machine->OnBuildFailed(task, FailureOfCode(*example), net_.now());
+      return AfterWorker(index);
+    }
     const std::uint64_t bytes = BytesOf(DigestOf(task.plan, task.at.epoch, task.range));
     auto batch = std::make_shared<const BuiltBatch>();
     if (counts) builder.built[{task.plan, task.at.epoch, task.range}] = batch;
@@ -148,9 +154,11 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
     const LinkId link = stream->second.link;
     net_.Send(
         link, process,
-        [this, link, part = std::move(part->part)] {
+        [this, link, index, part = std::move(part->part)] {
           const std::optional<AtLink> to = TrainerAt(link);
           if (!to) return;
+          if (part.has_refused())
+            OnRefusal(*trainers_[to->index], index, to->stream, part.refused());
           trainers_[to->index]->state->OnBatchesPart(to->stream, part, 0, net_.now());
           AfterTrainer(to->index);
         },

@@ -263,6 +263,8 @@ void World::Strike(const Fault& fault) {
     case FaultKind::kLacksData:
     case FaultKind::kReplacedData:
       return StrikeData(fault);
+    case FaultKind::kOtherCode:
+      return StrikeCode(fault);
     case FaultKind::kCrashBetween: {
       Disturb(seconds(3));
       const Moves after = static_cast<int>(fault.other % 9);

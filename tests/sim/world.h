@@ -22,6 +22,9 @@
 //   I12    a worker builds no batch that it is building or has in memory
 //   I13    a column is made of each of its ranges once, with the values of the right data, and no
 //          session begins before the columns that its plan reads are whole
+//   I14    a worker with other code of a plugin gets no lease. A batch that the code fails to build
+//          is tried by two workers and no more, and then the job ends with an error that names the
+//          example; otherwise it goes on
 //
 // Jobs are over datasets of several kinds, of which not every worker has all. Some are mixes of
 // two datasets, and some worker then has both when the faults are over. Some jobs have one
@@ -116,6 +119,18 @@ class World {
   void CheckDataWait(TrainerNode& trainer);
   /// Whether a trainer of the job may end so: with an error that names the dataset and the file.
   bool IsLossOfData(const Job& job, const Status& status) const;
+
+  // plugins.cc: I14
+  void StrikeCode(const Fault& fault);
+  void OnRefusal(TrainerNode& trainer, std::size_t index, client::StreamId stream,
+                 const v1::Refused& refused);
+  bool FailsNext(const TrainerNode& trainer, const WorkerNode& worker) const;
+  /// Whether a trainer may end so: with an error of the plugin that names the example.
+  bool IsFailureOfCode(const TrainerNode& trainer, const Status& status) const;
+  /// Ends the job if its plugin fails for good. Otherwise the job is launched again.
+  void EndFailed(const TrainerNode& trainer);
+  /// Whether the worker's host fails to build a batch that the job's trainers know to fail.
+  bool FailsWhatWasTried(const Job& job, std::size_t index) const;
 
   // dispatcher_node.cc
   void StartDispatcher();

@@ -190,7 +190,7 @@ PlanLibraryOptions TestCluster::LibraryOptions(const std::string& process) const
   PlanLibraryOptions options;
   options.kinds = data_.kinds;
   options.operations = data_.operations;
-  options.datasets["data"] = {dataset_, {}};
+  options.datasets["data"] = {dataset_, {}, data_.kind};
   if (data_.apart) options.datasets["data"].index_file = processes_ / process / "index";
   options.index_threads = 1;
   return options;

@@ -43,6 +43,7 @@ struct TestDataset {
   /// Each process opens the dataset by itself and has folders of its own: workers measure columns
   /// for the dispatcher, and fetch them. Otherwise all have one library.
   bool apart = false;
+  std::string kind = {};  // of the dataset; empty: found by looking at it
 };
 /// A small generated dataset of proofs.
 TestDataset SomeProofs();

@@ -68,11 +68,8 @@ std::string WhyNot(const Plan& plan, ExampleId id, ExampleId chunk) {
 
 /// The id of the dataset that an example comes from.
 std::string DatasetOf(const LocalPlans& offline, const Plan& plan, ExampleId id) {
-  std::string dataset = offline.pipeline().dataset();
-  for (const SourceBranch& branch : plan.source()->branches()) {
-    if (id.value() >= branch.first) dataset = branch.dataset;
-  }
-  return dataset;
+  const auto branches = plan.source()->branches();
+  return branches.empty() ? offline.pipeline().dataset() : branches[BranchOf(branches, id)].dataset;
 }
 
 /// The row of chunk `chunk` of the example in its batch, or "-" if it was dropped. `planned` are

@@ -28,7 +28,10 @@ std::string OneLine(const StageConfig& stage) {
   for (const Parameter& parameter : stage.type->parameters) {
     if (!stage.params.is_set(parameter.name) || IsUnused(stage, parameter.name)) continue;
     const std::string value = FormatParamValue(parameter, stage.params.values().at(parameter.name));
-    values.push_back(stage.type->scalar ? value : fmt::format("{}: {}", parameter.name, value));
+    // The first parameter of a scalar stage is what stands at the stage's own key.
+    const bool is_whole =
+        stage.type->scalar && parameter.name == stage.type->parameters.front().name;
+    values.push_back(is_whole ? value : fmt::format("{}: {}", parameter.name, value));
   }
   return fmt::format("{}", fmt::join(values, ", "));
 }

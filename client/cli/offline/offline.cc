@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "common/base/parse_number.h"
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
+#include "common/system/stderr_logger.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/source.h"
 
@@ -60,6 +62,26 @@ Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole)
       fmt::format("position '{}': expected a number of examples, or EPOCH:EXAMPLES", whole));
 }
 
+/// Null if there are none.
+Result<std::shared_ptr<PluginRegistry>> OpenPlugins(const std::vector<std::string>& texts) {
+  PluginRegistryOptions options;
+  for (const std::string& text : texts) {
+    Result<PluginConfig> read = ParsePlugin(text);
+    if (!read.ok()) return read.status().WithContext("--plugin");
+    PluginConfig plugin = *std::move(read);
+    if (const char* python = std::getenv("MILLRACE_PYTHON")) plugin.python = python;
+    MILLRACE_RETURN_IF_ERROR(CheckPlugin(plugin));
+    const std::string name = plugin.name;
+    if (!options.plugins.try_emplace(name, std::move(plugin)).second) {
+      return InvalidArgument(fmt::format("--plugin {}: '{}' was given before", text, name));
+    }
+  }
+  if (options.plugins.empty()) return std::shared_ptr<PluginRegistry>();
+  options.copies = DefaultPluginCopies();
+  options.logger = MakeStderrLogger("millrace", LogLevel::kInfo, false);
+  return std::make_shared<PluginRegistry>(std::move(options));
+}
+
 }  // namespace
 
 void OfflineOptions::AddTo(CLI::App* command) {
@@ -72,6 +94,12 @@ void OfflineOptions::AddTo(CLI::App* command) {
           "where a dataset lies: ID=DIR, or DIR for the one that the pipeline names; KIND:DIR "
           "tells its kind")
       ->type_name("ID=DIR")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--plugin", plugins,
+                   "a Python module that the pipeline names, and its folder; its processes run "
+                   "$MILLRACE_PYTHON, or python3")
+      ->type_name("NAME=FOLDER")
       ->allow_extra_args(false);
   command->add_option("--index", index_file, "index file of the pipeline's dataset")
       ->type_name("FILE");
@@ -142,7 +170,8 @@ Result<LocalPlans> OpenOffline(const OfflineOptions& options) {
   source.overrides = options.overrides;
   source.name = options.pipeline_file;
   LocalDatasets datasets;
-  datasets.kinds = ProductKinds();
+  MILLRACE_ASSIGN_OR_RETURN(datasets.plugins, OpenPlugins(options.plugins));
+  datasets.kinds = ProductKinds(datasets.plugins);
   datasets.index_file = options.index_file;
   datasets.skip_bad = options.skip_bad;
   datasets.advice = ": say where it lies with --dataset ID=DIR";

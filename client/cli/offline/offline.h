@@ -20,12 +20,13 @@ namespace millrace::cli {
 struct OfflineOptions {
   std::string pipeline_file;
   std::vector<std::string> datasets;  // ID=DIR, or DIR for the pipeline's own
+  std::vector<std::string> plugins;   // NAME=FOLDER
   std::string index_file;             // of the pipeline's dataset
   bool skip_bad = false;              // index without bad files
   std::string variant;
   std::vector<std::string> overrides;
 
-  /// Registers PIPELINE, --dataset, --index, --skip-bad, --variant and --set.
+  /// Registers PIPELINE, --dataset, --plugin, --index, --skip-bad, --variant and --set.
   void AddTo(CLI::App* command);
 };
 

@@ -64,7 +64,7 @@ std::string BranchesTable(const v1::ServiceStatus& status) {
   return branches.size() == 0 ? "" : Section("branches", branches);
 }
 
-/// What workers keep of examples. Empty if no pipeline has a cache.
+/// The caches of workers. Empty if no pipeline has a cache.
 std::string CacheTable(const v1::ServiceStatus& status) {
   TextTable caches({"WORKER", "LEVEL", "HITS", "BUILDS", "BYTES", "EVICTIONS", "FAILURES"});
   const auto size = [](std::uint64_t bytes, std::uint64_t limit) {
@@ -85,6 +85,27 @@ std::string CacheTable(const v1::ServiceStatus& status) {
                 fmt::format("{}", cache.disk_failures())});
   }
   return caches.size() == 0 ? "" : Section("caches of examples", caches);
+}
+
+/// The processes of plugins. Empty if no worker has any.
+std::string PluginTable(const v1::ServiceStatus& status) {
+  TextTable plugins({"WORKER", "PLUGIN", "NUMBER", "PROCESS", "RESTARTS", "MEMORY", "BUSY",
+                     "EXAMPLES", "DROPPED", "FAILED"});
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    for (const v1::PluginUse& use : worker.plugins()) {
+      for (int i = 0; i < use.processes_size(); ++i) {
+        const v1::PluginProcess& process = use.processes(i);
+        plugins.Add({worker.name(), use.object(), fmt::format("{}", i),
+                     process.process() == 0 ? "-" : fmt::format("{}", process.process()),
+                     fmt::format("{}", process.restarts()),
+                     Megabytes(static_cast<double>(process.memory_bytes())),
+                     fmt::format("{:.1f} s", process.busy_seconds()),
+                     fmt::format("{}", process.examples()), fmt::format("{}", process.dropped()),
+                     fmt::format("{}", process.failed())});
+      }
+    }
+  }
+  return plugins.size() == 0 ? "" : Section("processes of plugins", plugins);
 }
 
 std::string WaitText(const v1::Wait& wait) {
@@ -202,7 +223,7 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                  fmt::format("{}", worker.streams()),
                  fmt::format("{:.1f} s", worker.send_blocked_seconds()), build, worker.why()});
   }
-  text += Section("workers", workers) + CacheTable(status);
+  text += Section("workers", workers) + PluginTable(status) + CacheTable(status);
 
   TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
                        "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});

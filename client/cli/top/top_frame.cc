@@ -135,6 +135,24 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
   return list;
 }
 
+/// Plugins of workers, a line an object.
+List PluginList(const std::vector<PluginRow>& rows) {
+  TextTable table({"PLUGIN", "WORKER", "PROCESSES", "BUSY", "EXAMPLES/S", "RESTARTS", "DROPPED",
+                   "FAILED", "MEMORY MB"});
+  List list;
+  list.wanted = false;
+  for (const PluginRow& row : rows) {
+    table.Add({Printable(row.object), Printable(row.worker->name()),
+               fmt::format("{} of {}", row.running, row.places), Percent(row.busy),
+               Amount(row.examples), fmt::format("{}", row.restarts),
+               fmt::format("{}", row.dropped), fmt::format("{}", row.failed),
+               InMegabytes(static_cast<double>(row.memory_bytes))});
+    list.alarms.push_back(false);
+  }
+  list.lines = table.Lines();
+  return list;
+}
+
 /// Finds the name of a worker by its number; falls back to an address if the number is not known.
 class WorkerNames {
  public:
@@ -162,7 +180,7 @@ List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names
     } else if (row.cause != WaitCause::kNone) {
       now = std::string(WaitCauseName(row.cause));
       if (!consumer.now().stage().empty()) now += " " + Printable(consumer.now().stage());
-      if (ForWorker(row.cause)) now += " at " + names.Of(consumer.now());
+      if (IsForWorker(row.cause)) now += " at " + names.Of(consumer.now());
       now += fmt::format(", {:.1f} s", consumer.now().since_seconds());
     }
     table.Add(
@@ -198,6 +216,8 @@ std::string WaitedFor(WaitCause cause, const std::string& worker, const std::str
     case WaitCause::kBuild:
       return fmt::format("worker {} to build the next batch{}{}", worker, stage.empty() ? "" : ": ",
                          stage);
+    case WaitCause::kPython:
+      return fmt::format("a plugin at worker {} to build the next batch", worker);
     case WaitCause::kQueue:
       return fmt::format("worker {} to build what comes before", worker);
     case WaitCause::kTransfer:
@@ -222,7 +242,7 @@ List WaitList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {
     const v1::ConsumerStatus& consumer = *row.status;
     const bool attach = row.cause == WaitCause::kAttach;
     Group& group = groups[{consumer.job(), row.cause,
-                           ForWorker(row.cause) ? names.Of(consumer.now()) : std::string(),
+                           IsForWorker(row.cause) ? names.Of(consumer.now()) : std::string(),
                            attach ? consumer.why() : consumer.now().stage()}];
     group.ranks.insert(consumer.rank());
     group.longest = std::max(group.longest, consumer.now().since_seconds());
@@ -304,6 +324,7 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
                              BranchList(now),
                              DatasetList(now),
                              WorkerList(workers),
+                             PluginList(PluginRows(before, now, view.sort)),
                              ConsumerList(consumers, names),
                              WaitList(consumers, names)};
   std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });

@@ -132,16 +132,12 @@ WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
   return FromProto(consumer.now().cause());
 }
 
-bool ForWorker(WaitCause cause) {
-  return cause >= WaitCause::kConnect && cause <= WaitCause::kTransfer;
-}
-
 std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                                   TopSort sort) {
   const Known known(before);
   std::map<Number, std::size_t> waiters;
   for (const auto& consumer : now.consumers()) {
-    if (ForWorker(CauseOf(consumer))) ++waiters[FromProto(consumer.now().worker())];
+    if (IsForWorker(CauseOf(consumer))) ++waiters[FromProto(consumer.now().worker())];
   }
   std::vector<WorkerRow> rows;
   for (const auto& worker : now.workers()) {
@@ -164,6 +160,49 @@ std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::Ser
     rows.push_back(std::move(row));
   }
   Sort(rows, sort);
+  return rows;
+}
+
+std::vector<PluginRow> PluginRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
+                                  TopSort sort) {
+  const Known known(before);
+  std::vector<PluginRow> rows;
+  for (const WorkerRow& worker : WorkerRows(before, now, sort)) {
+    std::map<std::string, PluginRow> of_worker;
+    for (const v1::PluginUse& use : worker.status->plugins()) {
+      PluginRow& row = of_worker[use.object()];
+      row.memory_bytes += use.memory_bytes();
+      row.places += static_cast<std::size_t>(use.processes_size());
+      for (const v1::PluginProcess& process : use.processes()) {
+        row.running += process.process() == 0 ? 0 : 1;
+        row.restarts += process.restarts();
+        row.dropped += process.dropped();
+        row.failed += process.failed();
+      }
+    }
+    const Difference<v1::WorkerStatus> difference(known.workers, FromProto(worker.status->id()),
+                                                  *worker.status);
+    for (auto& [object, row] : of_worker) {
+      const auto sum = [&object = object](const v1::WorkerStatus& status, auto figure) {
+        double all = 0;
+        for (const v1::PluginUse& use : status.plugins()) {
+          if (use.object() != object) continue;
+          for (const auto& process : use.processes()) all += static_cast<double>(figure(process));
+        }
+        return all;
+      };
+      row.worker = worker.status;
+      row.object = object;
+      row.examples = difference.PerSecond([&](const v1::WorkerStatus& w) {
+        return sum(w, [](const auto& process) { return process.examples(); });
+      });
+      row.busy = difference.PerSecond([&](const v1::WorkerStatus& w) {
+        return sum(w, [](const auto& process) { return process.busy_seconds(); });
+      });
+      if (row.busy && row.places > 0) *row.busy /= static_cast<double>(row.places);
+      rows.push_back(std::move(row));
+    }
+  }
   return rows;
 }
 

@@ -24,8 +24,6 @@ std::string RankText(const v1::ConsumerStatus& consumer);
 /// The cause for which a consumer waits now. kAttach for a consumer that is not let in yet: such a
 /// consumer reports nothing itself.
 WaitCause CauseOf(const v1::ConsumerStatus& consumer);
-/// Whether a consumer with this cause waits for a worker.
-bool ForWorker(WaitCause cause);
 
 struct WorkerRow {
   const v1::WorkerStatus* status;
@@ -36,6 +34,20 @@ struct WorkerRow {
   Rate blocked;
   std::string build;        // for each stage: seconds spent in it per second
   std::size_t waiters = 0;  // consumers that wait for this worker now
+};
+
+/// An object of a plugin at a worker. Pools of one object with different arguments are added up.
+struct PluginRow {
+  const v1::WorkerStatus* worker;
+  std::string object;
+  std::size_t places = 0;   // for processes
+  std::size_t running = 0;  // processes that there are now
+  Rate busy;                // share of the time of all places in which they had a request
+  Rate examples;            // built
+  std::uint64_t restarts = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t memory_bytes = 0;
 };
 
 struct ConsumerRow {
@@ -50,6 +62,8 @@ struct ConsumerRow {
 /// The rows of a status, in the order of `sort`. They refer to the messages of `now`, which must
 /// outlive them. `before` may be null.
 std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
+                                  TopSort sort);
+std::vector<PluginRow> PluginRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                                   TopSort sort);
 std::vector<ConsumerRow> ConsumerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                                       TopSort sort);

@@ -21,8 +21,8 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::array<std::string_view, kSpanKinds> kSpanKindNames = {
-    "",     "lease",   "build",  "shuffle", "closure", "batch",  "seal",
-    "send", "receive", "gather", "expand",  "taken",   "waited", "operation"};
+    "",        "lease",  "build",  "shuffle", "closure", "batch",     "seal",  "send",
+    "receive", "gather", "expand", "taken",   "waited",  "operation", "python"};
 
 /// The kinds of rows in which a process's spans are drawn. Spans in one row do not overlap, except
 /// that one may lie within another.
@@ -144,8 +144,8 @@ class Writer {
     }
   }
 
-  /// `operation`: the name of a span of kind kOperation, otherwise empty.
-  void Write(const TraceRecording::ProcessKey& key, const Span& span, std::string_view operation) {
+  /// `own_name`: that of a span whose kind has names, otherwise empty.
+  void Write(const TraceRecording::ProcessKey& key, const Span& span, std::string_view own_name) {
     const v1::TraceProcess& process = processes_.at(key);
     const int pid = pids_.at(key);
     const Track track = TrackOf(span.kind, process.role());
@@ -157,7 +157,7 @@ class Writer {
     if (span.kind == SpanKind::kWaited && span.detail < kWaitCauses) {
       name += fmt::format(": {}", WaitCauseName(static_cast<WaitCause>(span.detail)));
     }
-    if (!operation.empty()) name = operation;
+    if (!own_name.empty()) name = own_name;
     Event(fmt::format(
         R"("ph":"X","name":{},"cat":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}})",
         JsonText(name), RoleName(process.role()), pid, tid, Microseconds(begin),
@@ -353,7 +353,7 @@ void TraceRecording::WriteJson(const std::function<void(std::string_view)>& out)
   };
   each([&](const ProcessKey& key, const Span& span, const v1::Spans&) { writer.Learn(key, span); });
   each([&](const ProcessKey& key, const Span& span, const v1::Spans& spans) {
-    writer.Write(key, span, OperationOf(spans, span));
+    writer.Write(key, span, NameOf(spans, span));
   });
   writer.Finish(dropped(), clock_error_ns());
 }

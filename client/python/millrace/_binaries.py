@@ -20,6 +20,8 @@ def path(name):
 
 
 def run_millrace():
+    # `millrace import` runs this package, which another Python may not have.
+    os.environ.setdefault("MILLRACE_PYTHON", sys.executable)
     os.execv(path("millrace"), ["millrace", *sys.argv[1:]])
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -32,6 +34,8 @@ class LocalServer(Server):
     one. skip_bad: leaves out bad files, and files that need them, as if they did not exist.
     cache_bytes, cache_dir, cache_dir_bytes: memory and folder of pipelines with `cache`, as the
     options of millraced; sizes are numbers of bytes, or texts such as "4GiB".
+    plugins: folders by the names of the Python modules in them that pipelines may name. Their
+    processes run this interpreter (sys.executable).
     Give connect() the server itself as the address. If the daemon ends, calls of the session then
     raise an error that says so.
     """
@@ -40,7 +44,9 @@ class LocalServer(Server):
                  state: str | os.PathLike | None = None, threads: int | None = None,
                  skip_bad: bool = False, cache_bytes: int | str | None = None,
                  cache_dir: str | os.PathLike | None = None,
-                 cache_dir_bytes: int | str | None = None, log_level: str = "warning"):
+                 cache_dir_bytes: int | str | None = None,
+                 plugins: Mapping[str, str | os.PathLike] | None = None,
+                 log_level: str = "warning"):
         if not isinstance(datasets, Mapping):
             raise ConfigError(f"datasets={datasets!r}: expected folders by dataset id, such as "
                               f"{{'data': '/folder'}}")
@@ -63,12 +69,21 @@ class LocalServer(Server):
         self._folder = self._child.folder
         try:
             port_file = self._folder / "port"
+            if plugins:
+                command += ["--config", str(self._write_plugins(plugins))]
             self._child.start([*command, "--port-file", str(port_file),
                                "--state", kept or str(self._folder / "state")])
             self.address = self._wait_for(port_file)
         except BaseException:
             self.close()
             raise
+
+    def _write_plugins(self, plugins):
+        listed = {name: {"path": os.path.abspath(os.fspath(folder)), "python": sys.executable}
+                  for name, folder in plugins.items()}
+        config = self._folder / "plugins.yaml"
+        config.write_text(json.dumps({"plugins": listed}))  # JSON is YAML
+        return config
 
     def _wait_for(self, port_file):
         end = time.monotonic() + _PATIENCE
@@ -212,16 +227,16 @@ def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike
           threads: int | None = None, state: str | os.PathLike | None = None,
           skip_bad: bool = False, cache_bytes: int | str | None = None,
           cache_dir: str | os.PathLike | None = None, cache_dir_bytes: int | str | None = None,
-          **options: object) -> Session:
+          plugins: Mapping[str, str | os.PathLike] | None = None, **options: object) -> Session:
     """Opens a Session over a daemon of its own. The daemon ends with the session, or with this
     process.
 
     datasets: folders by dataset id, such as {"stdlib": "/data/stdlib"}. threads, state, skip_bad,
-    cache_bytes, cache_dir, cache_dir_bytes: as in LocalServer. All other options are those of connect().
+    cache_bytes, cache_dir, cache_dir_bytes, plugins: as in LocalServer. All other options are those of connect().
     """
     server = LocalServer(datasets, state=state, threads=threads, skip_bad=skip_bad,
                          cache_bytes=cache_bytes, cache_dir=cache_dir,
-                         cache_dir_bytes=cache_dir_bytes)
+                         cache_dir_bytes=cache_dir_bytes, plugins=plugins)
     try:
         session = connect(server, pipeline=pipeline, **options)
     except BaseException:

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import json
 import os
+import sys
 import typing
 
 from . import _ranks
@@ -100,22 +101,31 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
     return Session(attach, cursor, about, validate=validate, repeat_first=repeat_first)
 
 
-def reference(pipeline: str | os.PathLike | dict, dataset: str | os.PathLike | dict, *,
+def reference(pipeline: str | os.PathLike | dict,
+              dataset: str | os.PathLike | dict | None = None, *,
               variant: str | None = None, set: dict | list[str] | None = None,  # noqa: A002
               rank: int = _DEFAULTS["rank"], world_size: int = _DEFAULTS["world_size"],
               cursor: str | None = None, index_dtype: str = _DEFAULTS["index_dtype"],
               micro: int = _DEFAULTS["micro"],
-              index_file: str | os.PathLike | None = None, validate: bool = False,
+              index_file: str | os.PathLike | None = None,
+              plugins: dict[str, str | os.PathLike] | None = None, validate: bool = False,
               repeat_first: bool | int = False) -> Session:
     """Opens a Session without a server. It gives the same batches, and builds them in this process,
     one after another.
 
-    dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id.
+    dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id; none for a
+    pipeline whose source is a plugin. plugins: folders by the names of the Python modules in them
+    that the pipeline names; they run in processes of this interpreter's own kind (sys.executable).
     """
-    folders = dataset if isinstance(dataset, dict) else {"": dataset}
+    if dataset is None:
+        folders = {}
+    else:
+        folders = dataset if isinstance(dataset, dict) else {"": dataset}
     options = {
         "pipeline": pipeline_text(pipeline), "variant": variant or "", "overrides": overrides(set),
         "datasets": {name: os.fspath(folder) for name, folder in folders.items()},
+        "plugins": {name: os.fspath(folder) for name, folder in (plugins or {}).items()},
+        "python": sys.executable,
         "index_file": os.fspath(index_file) if index_file else "", "rank": rank,
         "world_size": world_size, "micro": micro, "index_dtype": index_dtype,
     }

@@ -6,6 +6,7 @@
 #include "client/python/src/calls.h"
 #include "client/python/src/graph_writer.h"
 #include "client/python/src/reader.h"
+#include "client/python/src/record_file.h"
 
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);  // daemon threads never free what they hold
@@ -18,6 +19,7 @@ NB_MODULE(_core, module) {
   millrace::python::BindOptions(module);
   millrace::python::BindPlaces(module);
   millrace::python::BindReader(module);
+  millrace::python::BindRecordFile(module);
   millrace::python::BindSessionReader(module);
   millrace::python::BindPlanReader(module);
 }

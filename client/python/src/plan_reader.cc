@@ -14,6 +14,7 @@
 #include "client/python/src/options.h"
 #include "client/python/src/reader.h"
 #include "common/expand/expand.h"
+#include "common/system/stderr_logger.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/source.h"
 
@@ -21,6 +22,24 @@ namespace nb = nanobind;
 
 namespace millrace::python {
 namespace {
+
+/// The plugins of a session, by the names of their modules; null if there are none.
+std::shared_ptr<PluginRegistry> MakePlugins(const std::map<std::string, std::string>& folders,
+                                            const std::string& python) {
+  if (folders.empty()) return nullptr;
+  PluginRegistryOptions options;
+  for (const auto& [name, folder] : folders) {
+    PluginConfig plugin;
+    plugin.name = name;
+    plugin.path = folder;
+    plugin.python = python;
+    RaiseUnlessOk(CheckPlugin(plugin));
+    options.plugins.emplace(name, std::move(plugin));
+  }
+  options.copies = DefaultPluginCopies();
+  options.logger = MakeStderrLogger("millrace", LogLevel::kInfo, false);
+  return std::make_shared<PluginRegistry>(std::move(options));
+}
 
 class PlanReader final : public Reader {
  public:
@@ -31,9 +50,14 @@ class PlanReader final : public Reader {
     std::string index_file;
     TakeOption(options, "datasets", &folders);
     TakeOption(options, "index_file", &index_file);
+    std::map<std::string, std::string> plugins;
+    std::string python;
+    TakeOption(options, "plugins", &plugins);
+    TakeOption(options, "python", &python);
     RequireNoMore(options);
     LocalDatasets datasets;
-    datasets.kinds = ProductKinds();
+    datasets.plugins = MakePlugins(plugins, python);
+    datasets.kinds = ProductKinds(datasets.plugins);
     for (const auto& [id, folder] : folders) datasets.folders[id] = folder;
     datasets.index_file = index_file;
     auto reader =

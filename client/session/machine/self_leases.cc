@@ -5,6 +5,7 @@
 
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
+#include "common/base/refusal.h"
 
 namespace millrace::client {
 
@@ -46,7 +47,9 @@ void SelfLeases::LeaseToItself(Time now) {
   if (known == 0) return;
   const std::uint32_t shard = ShardStepsOf(stock_.lease_window(), known);
   for (std::uint64_t n = 0; n < kMaxLeasesAtOnce && first < last; ++n) {
-    WorkerLink* link = workers_.ForSelfLease(context_.options.hello.host_id(), load, now);
+    // The dispatcher ends the job for this step, as soon as there is one.
+    if (workers_.TriedBy(first) >= kWorkersTryCode) return;
+    WorkerLink* link = workers_.ForSelfLease(first, context_.options.hello.host_id(), load, now);
     if (link == nullptr) return;
     if (link->failing_until > now && now - self_leased_ < kSelfLeasesApart) return;
     if (!self_leasing_) {
@@ -54,7 +57,9 @@ void SelfLeases::LeaseToItself(Time now) {
       context_.logger->Warning("no lease from the dispatcher: going on with the workers known",
                                {{"address", context_.options.address}, {"workers", known}});
     }
-    Add(*link, first, static_cast<std::uint32_t>(std::min<std::uint64_t>(last - first, shard)),
+    const auto tried = link->tried.upper_bound(first);
+    const std::uint64_t until = tried == link->tried.end() ? last : std::min(last, tried->first);
+    Add(*link, first, static_cast<std::uint32_t>(std::min<std::uint64_t>(until - first, shard)),
         now);
     std::tie(first, last) =
         leases_.FirstGap(stock_.next(), stock_.next() + stock_.lease_window(), is_held);

@@ -38,6 +38,9 @@ std::string SessionMachine::Dump() const {
       out += fmt::format("  refuses before step {}: {} {}\n", link.refusal->until,
                          StatusCodeName(link.refusal->code), link.refusal->reason);
     }
+    for (const auto& [step, why] : link.tried) {
+      out += fmt::format("  has tried step {}: {}\n", step, why);
+    }
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/refusal.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/wait_causes.h"
 
@@ -24,12 +25,22 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   }
   if (supply.last_lease().is_set()) ToProto(supply.last_lease(), report.mutable_last_lease());
   for (const auto& [id, link] : workers.all()) {
-    if (link.failing_until <= now && !link.refusal) continue;
+    if (link.failing_until <= now && !link.refusal && link.tried.empty()) continue;
     v1::Failing* failing = report.add_failing();
     ToProto(id, failing->mutable_worker());
     failing->set_remaining_seconds(std::max(0.0, ToSeconds(link.failing_until - now)));
     failing->set_reason(link.refusal ? link.refusal->reason : link.reason);
-    if (link.refusal) failing->set_code(static_cast<std::uint32_t>(link.refusal->code));
+    if (link.refusal) {
+      failing->set_code(static_cast<std::uint32_t>(link.refusal->code));
+    } else if (!link.tried.empty()) {
+      failing->set_code(static_cast<std::uint32_t>(StatusCode::kAborted));
+    }
+    for (const auto& [step, why] : link.tried) {
+      if (failing->refused_size() == kMaxRefusedBatches) break;
+      v1::RefusedBatch* batch = failing->add_refused();
+      ToProto(attach.steps().At(step), batch->mutable_at());
+      batch->set_reason(why);
+    }
   }
   if (waits.waiting() && !stock.holds(stock.next()) && now - waits.waiting_since() >= kLate) {
     const HeldLease* late = leases.Covering(stock.next());

@@ -133,6 +133,13 @@ bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   stream.receiving = at;
   stream.receiving_bytes = std::min(part.total_bytes(), stock_.batch_limit_bytes());
   stream.used = std::max(stream.used, part.credit_used());
+  stream.mostly_python = part.mostly_python();
+  // The worker has gone on since it told this.
+  if (stream.building == at) {
+    stream.building.reset();
+    stream.stage.clear();
+    stream.batches_before = 0;
+  }
   // This is decided once for each batch, even if the window changes while its parts come.
   if (part.offset() == 0) stream.receiving_wanted = Wants(at);
   const bool wanted = stream.receiving_wanted;
@@ -157,6 +164,16 @@ bool Supply::Wants(Position at) const {
   return step < stock_.next() + stock_.window() + kCompared || leases_.Covering(step) != nullptr;
 }
 
+std::optional<std::uint64_t> Supply::StepOf(const v1::Refused& refused,
+                                            const HeldLease& held) const {
+  if (!refused.has_at()) return std::nullopt;
+  const Position at = FromProto(refused.at());
+  if (!attach_.steps().Contains(at)) return std::nullopt;
+  const std::uint64_t step = attach_.steps().Index(at);
+  if (step < held.first || step >= held.end) return std::nullopt;
+  return step;
+}
+
 void Supply::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
   CutLeases();
   const Number id = FromProto(refused.lease());
@@ -167,9 +184,12 @@ void Supply::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
       {{"worker", link.where.address}, {"lease", id.ToString()}, {"why", refused.message()}});
   ++lapsed_leases_;
   const auto code = static_cast<StatusCode>(refused.code());
-  // The worker does not say which of the lease's batches it refuses. So the refusal holds up to the
-  // lease's end.
-  if (IsRefusedForGood(code)) workers_.Refused(link, Status(code, refused.message()), held->end);
+  if (const auto step = StepOf(refused, *held); code == StatusCode::kAborted && step) {
+    link.tried[*step] = refused.message();
+  } else if (IsRefusedForGood(code)) {
+    // Nobody knows which of the lease's batches are meant. So the refusal holds up to its end.
+    workers_.Refused(link, Status(code, refused.message()), held->end);
+  }
   LeaseBook::Trim(*held, 0);
   workers_.Failed(link, refused.message(), now);
   context_.stale.MarkReport();

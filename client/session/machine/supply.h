@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/session/machine/attach.h"
@@ -70,6 +71,8 @@ class Supply {
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);
+  /// The step of the batch that a worker says it cannot build; none if it says none of the lease.
+  std::optional<std::uint64_t> StepOf(const v1::Refused& refused, const HeldLease& held) const;
   void OnGoingAway(WorkerLink& link, Time now);
   void Compare(std::uint64_t step, const Digest128& first, Number first_worker,
                const Digest128& second, Number second_worker);

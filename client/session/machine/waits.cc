@@ -1,6 +1,17 @@
 #include "client/session/machine/waits.h"
 
 namespace millrace::client {
+namespace {
+
+/// A worker tells the stage of builds that take long. Other batches are likely to take their time
+/// where the one before them did.
+WaitCause CauseOfBuild(const WorkerLink::StreamFacts& stream) {
+  const bool is_told = stream.building && !stream.stage.empty();
+  const bool python = is_told ? IsPythonStage(stream.stage) : stream.mostly_python;
+  return python ? WaitCause::kPython : WaitCause::kBuild;
+}
+
+}  // namespace
 
 void Waits::Start(Time now) { counted_until_ = cause_since_ = waiting_since_ = now; }
 
@@ -35,8 +46,8 @@ WaitCause Waits::FindCause(bool ended) const {
   if (!stream.heard_any) return WaitCause::kConnect;
   const Position at = attach_.steps().At(stock_.next());
   if (stream.receiving == at) return WaitCause::kTransfer;
-  if (stream.building == at) return WaitCause::kBuild;
-  return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : WaitCause::kBuild;
+  if (stream.building == at) return CauseOfBuild(stream);
+  return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : CauseOfBuild(stream);
 }
 
 void Waits::AddNow(SessionStats& stats, Time now) const {
@@ -45,10 +56,11 @@ void Waits::AddNow(SessionStats& stats, Time now) const {
   const Duration unsaid = now > counted_until_ ? now - counted_until_ : Duration{0};
   stats.waited_seconds[static_cast<std::size_t>(cause_)] += ToSeconds(unsaid);
   stats.now_seconds = ToSeconds(now - cause_since_);
-  if (cause_ >= WaitCause::kConnect && cause_ <= WaitCause::kTransfer) {
+  if (IsForWorker(cause_)) {
     if (const WorkerLink* worker = supply_.NextWorker()) {
       stats.now_worker = worker->where.address;
-      if (cause_ == WaitCause::kBuild) stats.now_stage = worker->stream.stage;
+      const bool builds = cause_ == WaitCause::kBuild || cause_ == WaitCause::kPython;
+      if (builds) stats.now_stage = worker->stream.stage;
     }
   }
 }

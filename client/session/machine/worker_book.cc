@@ -63,7 +63,7 @@ void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_nee
     // If a draining worker stays after all, the dispatcher names it again.
     const bool gone = link.drains || now - link.used >= kForgetUnused ||
                       (link.failing_until != Time{} && now - link.failing_until >= kForgetAfter);
-    return gone && link.stream.id == 0 && !is_needed(link);
+    return gone && link.stream.id == 0 && link.tried.empty() && !is_needed(link);
   });
 }
 
@@ -72,13 +72,19 @@ void WorkerBook::Refused(WorkerLink& link, const Status& why, std::uint64_t unti
   link.refusal = WorkerLink::Refusal{why.code(), why.message(), until};
 }
 
-WorkerLink* WorkerBook::ForSelfLease(const std::string& own_host,
+std::size_t WorkerBook::TriedBy(std::uint64_t step) const {
+  return static_cast<std::size_t>(
+      std::count_if(links_.begin(), links_.end(),
+                    [step](const auto& entry) { return entry.second.tried.contains(step); }));
+}
+
+WorkerLink* WorkerBook::ForSelfLease(std::uint64_t step, const std::string& own_host,
                                      const std::function<std::uint64_t(Number)>& load, Time now) {
   using Rank = std::tuple<bool, Time, bool, std::uint64_t>;
   WorkerLink* best = nullptr;
   Rank best_rank;
   for (auto& [id, link] : links_) {
-    if (link.drains || link.refusal) continue;
+    if (link.drains || link.refusal || link.tried.contains(step)) continue;
     const bool fails = link.failing_until > now;
     const Rank rank{fails, fails ? link.failing_until : Time{},
                     own_host.empty() || link.where.host_id != own_host, load(id)};
@@ -99,6 +105,7 @@ void WorkerBook::MarkStale(bool urgent) {
 void WorkerBook::ForgetRefusals(std::uint64_t next) {
   for (auto& [id, link] : links_) {
     if (link.refusal && link.refusal->until <= next) link.refusal.reset();
+    link.tried.erase(link.tried.begin(), link.tried.lower_bound(next));
   }
 }
 

@@ -38,6 +38,9 @@ struct WorkerLink {
     std::uint64_t until = 0;  // the refusal counts until the loop has reached this step
   };
   std::optional<Refusal> refusal;
+  /// Steps that the code of a user failed to build at this worker, twice, each with the reason.
+  /// Other workers may be able to build them, and this one can build other steps.
+  std::map<std::uint64_t, std::string> tried;
 
   struct StreamFacts {
     StreamId id = 0;
@@ -54,6 +57,7 @@ struct WorkerLink {
     std::optional<Position> building;   // the batch that it builds, from Alive
     std::string stage;
     std::uint32_t batches_before = 0;
+    bool mostly_python = false;   // of the batch that came last
     std::uint64_t owed = 0;       // batches it was told to build and has not sent
     std::uint64_t told_room = 0;  // room in the last want list
     Position told_next;
@@ -103,16 +107,20 @@ class WorkerBook {
   void Proved(WorkerLink& link);
   /// Forgets a worker that has no stream in three cases: it failed long ago and has sent nothing
   /// good since, it drains, or it has had no stream for a day. A worker for which `is_needed` is
-  /// true stays. A worker that is restarted has a new number.
+  /// true stays, and so does one that has tried a lacking step. A worker that is restarted has a
+  /// new number.
   void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
   /// The worker can never deliver the step `until` - 1, or one before it. Good batches of other
   /// steps do not change that.
   void Refused(WorkerLink& link, const Status& why, std::uint64_t until);
-  /// The worker for a lease that the consumer gives itself. Workers that drain, or that have
-  /// refused a lacking batch, are left out. Workers that are not failing come first; among them,
-  /// those of the own host, and then those with the least `load`. If all are failing, it is the one
-  /// whose time of failing ends first. nullptr if no worker is left.
-  WorkerLink* ForSelfLease(const std::string& own_host,
+  /// How many workers have tried a step whose building fails with the code of a user.
+  std::size_t TriedBy(std::uint64_t step) const;
+  /// The worker for a lease that the consumer gives itself, from `step` on. Workers that drain,
+  /// that have refused a lacking batch, or that have tried this step, are left out. Workers that
+  /// are not failing come first; among them, those of the own host, and then those with the least
+  /// `load`. If all are failing, it is the one whose time of failing ends first. nullptr if no
+  /// worker is left.
+  WorkerLink* ForSelfLease(std::uint64_t step, const std::string& own_host,
                            const std::function<std::uint64_t(Number)>& load, Time now);
   /// The last want lists are no longer right. `urgent`: somebody may wait for new ones.
   void MarkStale(bool urgent);

@@ -29,8 +29,9 @@ void SessionRunner::RecordTaken(std::uint64_t step, const client::ExpandedBatch&
     span.begin = operation.began;
     span.end = operation.ended;
     if (span.end == Time{}) continue;
-    trace_.tracer().RecordOperation(
-        span, std::string(Program::kStagePrefix) + std::string(operation.name));
+    span.kind = SpanKind::kOperation;
+    trace_.tracer().RecordNamed(span,
+                                std::string(Program::kStagePrefix) + std::string(operation.name));
   }
   span.kind = SpanKind::kTaken;
   span.lane = 0;

@@ -37,6 +37,8 @@ constexpr v1::SpanKind Twin(SpanKind kind) {
       return v1::SPAN_WAITED;
     case SpanKind::kOperation:
       return v1::SPAN_OPERATION;
+    case SpanKind::kPython:
+      return v1::SPAN_PYTHON;
   }
   return v1::SPAN_KIND_UNSPECIFIED;
 }
@@ -94,8 +96,8 @@ Span SpanAt(const v1::Spans& columns, std::size_t row) {
   return span;
 }
 
-std::string_view OperationOf(const v1::Spans& columns, const Span& span) {
-  if (span.kind != SpanKind::kOperation) return {};
+std::string_view NameOf(const v1::Spans& columns, const Span& span) {
+  if (!HasName(span.kind)) return {};
   if (span.detail >= static_cast<std::uint32_t>(columns.names_size())) return {};
   return columns.names(static_cast<int>(span.detail));
 }

@@ -50,6 +50,9 @@ struct ValueToProto {
       NumberToProto(value, named->mutable_value());
     }
   }
+  // Only `python` has these, which runs at workers, so that no program has them.
+  void operator()(const std::vector<std::string>&) const {}
+  void operator()(const std::map<std::string, std::string>&) const {}
 };
 
 Result<OperationValue> ValueFromProto(const v1::OperationParam& param) {

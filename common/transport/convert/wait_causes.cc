@@ -27,6 +27,8 @@ constexpr v1::WaitCause Twin(WaitCause cause) {
       return v1::WAIT_EXPAND;
     case WaitCause::kSlot:
       return v1::WAIT_SLOT;
+    case WaitCause::kPython:
+      return v1::WAIT_PYTHON;
   }
   return v1::WAIT_CAUSE_UNSPECIFIED;
 }

@@ -4,13 +4,10 @@
 #include <string_view>
 #include <unordered_set>
 
-#include <fmt/core.h>
-
-#include "common/base/hash.h"
 #include "common/system/mutex.h"
 #include "common/system/parallel.h"
 #include "server/dataset/dataset_files.h"
-#include "server/files/mapped_file.h"
+#include "server/dataset/indexed_files.h"
 
 namespace millrace {
 namespace {
@@ -30,20 +27,6 @@ std::vector<BadFile> UnknownFiles(const DatasetListing& listing, const DatasetIn
   return unknown;
 }
 
-// The difference between a file and its record; empty if there is none.
-std::string Difference(const std::filesystem::path& path, const FileRecord& record) {
-  const Result<MappedFile> file = MappedFile::Open(path, AccessPattern::kSequential);
-  if (!file.ok()) return file.status().message();
-  if (file->bytes().size() != record.size) {
-    return fmt::format("has {} bytes, expected {}", file->bytes().size(), record.size);
-  }
-  const Digest128 expected{record.digest_high, record.digest_low};
-  const Digest128 digest = Xxh3(file->bytes());
-  if (const Status intact = file->CheckIntact(); !intact.ok()) return intact.message();
-  if (digest == expected) return {};
-  return fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex());
-}
-
 }  // namespace
 
 Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index,
@@ -59,7 +42,8 @@ Status VerifyDataset(const std::filesystem::path& dir, const DatasetIndex& index
     if (options.stop.stop_requested()) return;
     const FileRecord& record = index.files()[f];
     const std::string name(index.file_name(static_cast<std::uint32_t>(f)));
-    std::string difference = Difference(dir / name, record);
+    std::string difference =
+        DifferenceFromIndex(dir / name, record.size, {record.digest_high, record.digest_low});
     if (!difference.empty()) {
       MutexLock lock(mutex);
       found.push_back({name, std::move(difference)});

@@ -3,12 +3,16 @@
 // Free functions; thread-safe.
 #pragma once
 
+#include <memory>
+
 #include "server/dataset/dataset_kind.h"
 #include "server/pipeline/graph/stage.h"
+#include "server/plugin/plugin_registry.h"
 
 namespace millrace {
 
-DatasetKinds ProductKinds();
+/// `plugins`: what runs the code that pipelines name; null: they can be read, but not compiled.
+DatasetKinds ProductKinds(std::shared_ptr<PluginRegistry> plugins = nullptr);
 
 /// The stages of pipelines over datasets of these kinds.
 const StageTable& ProductStages();

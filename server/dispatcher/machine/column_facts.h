@@ -1,5 +1,5 @@
-// What a dispatcher knows of columns that are being measured. It is plain data; DispatcherFacts
-// holds it, and nothing else changes it.
+// The state of columns that are being measured, as a dispatcher knows it. It is plain data;
+// DispatcherFacts holds it, and nothing else changes it.
 #pragma once
 
 #include <cstdint>

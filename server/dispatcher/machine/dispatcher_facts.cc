@@ -63,8 +63,14 @@ void UpdateFailing(SessionFacts& session, const v1::Report& report, Time at) {
     const Number id = FromProto(f.worker());
     const auto* before = Find(session.failing, id);
     const bool again = before == nullptr || f.remaining_seconds() > before->remaining_seconds;
-    failing[id] = {again ? at : before->since, f.remaining_seconds(),
-                   static_cast<StatusCode>(f.code()), f.reason()};
+    failing[id] = {again ? at : before->since,
+                   f.remaining_seconds(),
+                   static_cast<StatusCode>(f.code()),
+                   f.reason(),
+                   {}};
+    for (const v1::RefusedBatch& batch : f.refused()) {
+      failing[id].refused.emplace(FromProto(batch.at()), batch.reason());
+    }
   }
   session.failing = std::move(failing);
 }

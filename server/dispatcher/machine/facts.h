@@ -65,6 +65,8 @@ struct FailingWorker {
   double remaining_seconds = 0;
   StatusCode code = StatusCode::kOk;  // not ok: why it can never send some batch
   std::string reason;
+  /// Batches that the code of a user failed to build there, each with the reason.
+  std::map<Position, std::string> refused;
 };
 
 /// One process's claim to a rank.

@@ -135,6 +135,7 @@ v1::WorkResponse Fleet::ResponseTo(const Worker& worker) const {
     spec.set_fingerprint(plan.fingerprint);
     for (const PlanDataset& dataset : plan.facts->datasets()) spec.add_datasets(dataset.id);
     *spec.mutable_pipeline() = plan.pipeline;
+    spec.set_code(plan.facts->code());
   }
   KeepUnknownPlans(worker, told, response);
   columns_.AddTasks(worker, response);

@@ -12,6 +12,7 @@
 #include "common/base/addresses.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
+#include "common/base/refusal.h"
 #include "server/dispatcher/machine/plan_data.h"
 
 namespace millrace {
@@ -27,6 +28,7 @@ constexpr std::uint32_t kMaxReplica = 1u << 16;
 constexpr int kMaxOverrides = 256;
 constexpr int kMaxFailing = 1024;
 constexpr int kMaxStages = 256;
+constexpr int kMaxPluginProcesses = 4096;  // of all objects together
 constexpr std::size_t kMaxDatasets = 1024;
 constexpr int kMaxWorkerPlans = 1024;
 constexpr int kMaxMeasured = 4096;
@@ -76,6 +78,19 @@ Status CheckWorkerRef(const v1::WorkerRef& worker) {
   MILLRACE_RETURN_IF_ERROR(CheckText("the worker's address", worker.address(), kMaxWhere));
   MILLRACE_RETURN_IF_ERROR(CheckText("the host id", worker.host_id(), kMaxWhere));
   return CheckText("the worker's socket", worker.unix_socket(), kMaxWhere);
+}
+
+Status CheckPlugins(const v1::WorkRequest& request) {
+  int processes = 0;
+  for (const v1::PluginUse& use : request.plugins()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("a plugin's object", use.object(), kMaxNameBytes));
+    processes += std::max(1, use.processes_size());
+    if (processes > kMaxPluginProcesses) {
+      return InvalidArgument(
+          fmt::format("a worker with more than {} processes of plugins", kMaxPluginProcesses));
+    }
+  }
+  return OkStatus();
 }
 
 Status CheckDataset(const std::string& id, const v1::DatasetState& dataset) {
@@ -273,7 +288,7 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
   for (const v1::StageSeconds& stage : request.build()) {
     MILLRACE_RETURN_IF_ERROR(CheckText("a stage's name", stage.stage(), kMaxNameBytes));
   }
-  return OkStatus();
+  return CheckPlugins(request);
 }
 
 Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& plan,
@@ -316,7 +331,14 @@ Status CheckReportSize(const v1::Report& report, const DispatcherOptions& option
 
 void Trim(v1::Report& report) {
   report.DiscardUnknownFields();
-  for (v1::Failing& failing : *report.mutable_failing()) Cut(failing.mutable_reason());
+  for (v1::Failing& failing : *report.mutable_failing()) {
+    Cut(failing.mutable_reason());
+    auto& refused = *failing.mutable_refused();
+    if (refused.size() > kMaxRefusedBatches) {
+      refused.DeleteSubrange(kMaxRefusedBatches, refused.size() - kMaxRefusedBatches);
+    }
+    for (v1::RefusedBatch& batch : refused) Cut(batch.mutable_reason());
+  }
   if (!report.has_now()) return;
   Cut(report.mutable_now()->mutable_worker_address());
   Cut(report.mutable_now()->mutable_stage());

@@ -84,7 +84,8 @@ void Leasing::CopyLate(Number id) {
     return;
   const WorkerSet& set = WorkersOf(session);
   const auto idle = std::find_if(set.workers.begin(), set.workers.end(), [&](const Worker* w) {
-    return w->id != late->worker && w->report.queue_seconds() == 0 && w->granted_batches == 0;
+    return w->id != late->worker && w->report.queue_seconds() == 0 && w->granted_batches == 0 &&
+           !session.failing.contains(w->id);
   });
   if (idle == set.workers.end()) return;
   v1::AttachResponse response;
@@ -126,8 +127,6 @@ void Leasing::Fill(Number id) {
     if (!IsMutant(Mutant::kReasonUnsaid)) sessions_.Wait(id, NoWorkerWhy(session));
     return;
   }
-  if (!session.why.empty()) transition_.Apply(SessionTold{id, ""});
-
   FillGaps(session, set, window, std::move(gaps));
 }
 
@@ -150,13 +149,37 @@ void Leasing::FillGaps(const SessionFacts& session, const WorkerSet& set, std::u
                  response);
         continue;
       }
-      const std::uint32_t batches = std::min(shard_batches, gap.batches);
-      const Worker& worker = workers.Pick(batches, random_);
-      const StepRun steps = AddLease(session.id, worker, batches, Kind::kFirst, gap, response);
-      if (twins != nullptr) twins->Add(steps, stride, worker.id);
+      std::uint32_t batches = std::min(shard_batches, gap.batches);
+      const Worker* worker = WorkerFor(session, gap, workers, set, batches);
+      if (worker == nullptr) break;
+      const StepRun steps = AddLease(session.id, *worker, batches, Kind::kFirst, gap, response);
+      if (twins != nullptr) twins->Add(steps, stride, worker->id);
     }
   }
+  if (response.leases().empty()) {
+    sessions_.Wait(session.id, "the workers that are ready have failed to build its next batch");
+    return;
+  }
+  if (!session.why.empty()) transition_.Apply(SessionTold{session.id, ""});
   transition_.Do(SendAttach{session.stream, std::move(response)});
+}
+
+const Worker* Leasing::WorkerFor(const SessionFacts& session, const StepRun& run,
+                                 WorkerChooser& workers, const WorkerSet& set,
+                                 std::uint32_t& batches) {
+  const bool fail = set.workers.size() == 1 && session.failing.contains(set.workers[0]->id);
+  if (!fail || IsMutant(Mutant::kFailedPlaceGivenAgain)) return &workers.Pick(batches, random_);
+  const Worker* worker =
+      FailedLongestAgo(facts_.workers(), session, run.at, transition_.now(), options_);
+  if (worker == nullptr) return nullptr;
+  const auto& refused = session.failing.at(worker->id).refused;
+  const auto next = refused.upper_bound(run.at);
+  if (next != refused.end() && next->first.epoch == run.at.epoch) {
+    const std::uint64_t before =
+        (next->first.example - run.at.example) / session.plan->steps.stride();
+    batches = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(before, 1, batches));
+  }
+  return worker;
 }
 
 const Worker* Leasing::SharedWorker(Number id, const SessionFacts& session, const WorkerSet& set,
@@ -191,6 +214,7 @@ Status Leasing::CheckHope(const SessionFacts& session, bool has_workers) const {
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_workers && !refused) return OkStatus();
+  MILLRACE_RETURN_IF_ERROR(CheckTries(facts_.workers(), session));
   // After a restart, workers come back one by one. A session from before the restart waits for
   // them.
   const bool earlier = session.id.term < facts_.term();

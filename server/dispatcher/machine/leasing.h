@@ -55,6 +55,11 @@ class Leasing {
   /// one.
   void FillGaps(const SessionFacts& session, const WorkerSet& set, std::uint32_t window,
                 std::vector<StepRun> gaps);
+  /// The worker for the first steps of `run`, and in `batches` how many it gets, at most as many as
+  /// that was. A worker gets no batch that it has refused because a user's code fails. nullptr if
+  /// every worker has refused the first one.
+  const Worker* WorkerFor(const SessionFacts& session, const StepRun& run, WorkerChooser& workers,
+                          const WorkerSet& set, std::uint32_t& batches);
   /// The worker with this number, if the session can share the batches that a twin has there, and
   /// the choice is fair; otherwise nullptr.
   const Worker* SharedWorker(Number id, const SessionFacts& session, const WorkerSet& set,

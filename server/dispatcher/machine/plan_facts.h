@@ -33,6 +33,8 @@ class PlanFacts {
   /// The pipeline's options as sorted `key=value` lines. They show in which options two pipelines
   /// differ.
   virtual const std::string& canonical_text() const = 0;
+  /// Lines about code that is not Millrace's own (Source::code); empty: there is none.
+  virtual const std::string& code() const = 0;
   /// The digest of the vocabulary and the contexts, 32 hex digits.
   virtual const std::string& static_digest() const = 0;
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.

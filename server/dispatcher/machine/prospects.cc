@@ -1,9 +1,12 @@
 #include "server/dispatcher/machine/prospects.h"
 
+#include <algorithm>
+#include <set>
 #include <string>
 
 #include <fmt/core.h>
 
+#include "common/base/mutant.h"
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
@@ -24,7 +27,9 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
   using Kind = Prospect::Kind;
   if (worker.draining()) return {Kind::kOutside};
   const auto failing = session.failing.find(worker.id);
-  const bool refuses = failing != session.failing.end() && IsRefusedForGood(failing->second.code);
+  // A worker that has refused single batches may build the others.
+  const bool refuses = failing != session.failing.end() && IsRefusedForGood(failing->second.code) &&
+                       failing->second.refused.empty();
   for (const auto& plan : worker.report.plans()) {
     if (plan.fingerprint() != session.plan->fingerprint) continue;
     if (plan.phase() == v1::FAILED) {
@@ -44,27 +49,76 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
   return {may ? Kind::kMayServe : Kind::kOutside};
 }
 
+/// The workers that have tried to build a batch with the code of a user, each with the reason why
+/// it could not.
+using Tries = std::map<Number, std::string>;
+
+std::map<Position, Tries> TriesOf(const SessionFacts& session) {
+  std::map<Position, Tries> tries;
+  for (const auto& [worker, failing] : session.failing) {
+    for (const auto& [at, why] : failing.refused) {
+      const bool together = IsMutant(Mutant::kTriesCountedTogether);
+      tries[together ? Position{} : at].emplace(worker, why);
+    }
+  }
+  return tries;
+}
+
+std::string NameOf(const std::map<Number, Worker>& workers, Number id) {
+  const auto found = workers.find(id);
+  if (found == workers.end()) return "worker " + id.ToString();
+  const v1::WorkRequest& report = found->second.report;
+  return fmt::format("worker {} at {}", report.name(), report.self().address());
+}
+
+std::string Describe(const std::map<Number, Worker>& workers, const Tries& tries) {
+  std::string text;
+  for (const auto& [id, why] : tries) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", NameOf(workers, id), why);
+  }
+  return text;
+}
+
 }  // namespace
+
+Status CheckTries(const std::map<Number, Worker>& workers, const SessionFacts& session) {
+  if (IsMutant(Mutant::kTriesNotCounted)) return OkStatus();
+  for (const auto& [at, tries] : TriesOf(session)) {
+    if (tries.size() < kWorkersTryCode) continue;
+    return DataLoss("three tries failed: " + Describe(workers, tries));
+  }
+  return OkStatus();
+}
 
 Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFacts& session,
                       Time now, const DispatcherOptions& options) {
   int failing = 0;
+  std::set<Number> hopeful;
   StatusCode code = StatusCode::kOk;
   std::string text;
   for (const auto& [id, worker] : workers) {
     const Prospect prospect = Of(worker, session, now, options);
     if (prospect.kind == Prospect::Kind::kServes || prospect.kind == Prospect::Kind::kMayServe) {
-      return OkStatus();
+      hopeful.insert(id);
+      continue;
     }
     if (prospect.kind != Prospect::Kind::kFailsForGood) continue;
     if (code != StatusCode::kDataLoss) code = prospect.why.code();
     if (++failing > kNamedWorkers) continue;
-    text += fmt::format("{}worker {} at {}: {}", text.empty() ? "" : "; ", worker.report.name(),
-                        worker.report.self().address(), prospect.why.message());
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", NameOf(workers, id),
+                        prospect.why.message());
   }
-  if (failing == 0) return OkStatus();
+  constexpr auto kNoneLeft = "no worker is left that can serve the plan: ";
+  for (const auto& [at, tries] : TriesOf(session)) {
+    const bool all =
+        !hopeful.empty() && std::all_of(hopeful.begin(), hopeful.end(),
+                                        [&tries = tries](Number id) { return tries.contains(id); });
+    if (all) return DataLoss(kNoneLeft + Describe(workers, tries));
+  }
+  if (failing == 0 || !hopeful.empty()) return OkStatus();
+  if (code == StatusCode::kAborted) code = StatusCode::kDataLoss;
   if (failing > kNamedWorkers) text += fmt::format(" (and {} others)", failing - kNamedWorkers);
-  return Status(code, "no worker is left that can serve the plan: " + text);
+  return Status(code, kNoneLeft + text);
 }
 
 }  // namespace millrace

@@ -181,6 +181,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions
   out.set_sent_bytes(report.sent_bytes());
   out.set_shared_batches(report.shared_batches());
   if (report.has_cache()) *out.mutable_cache() = report.cache();
+  *out.mutable_plugins() = report.plugins();
   out.set_counted_seconds(ToSeconds(worker.heard - booted));
 }
 

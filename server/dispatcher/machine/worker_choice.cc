@@ -73,6 +73,26 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
          (!worker.loopback || SameHost(worker.report.self().host_id(), session.hello.host_id()));
 }
 
+const Worker* FailedLongestAgo(const std::map<Number, Worker>& workers, const SessionFacts& session,
+                               std::optional<Position> at, Time now,
+                               const DispatcherOptions& options) {
+  const auto rank = [](const FailingWorker& failing) {
+    const bool for_good = IsRefusedForGood(failing.code) && failing.refused.empty();
+    return std::tuple(for_good, failing.since, failing.remaining_seconds);
+  };
+  const Worker* longest = nullptr;
+  const FailingWorker* longest_failing = nullptr;
+  for (const auto& [id, failing] : session.failing) {
+    const auto worker = workers.find(id);
+    if (worker == workers.end() || !IsUsable(worker->second, session, now, options)) continue;
+    if (at && failing.refused.contains(*at)) continue;
+    if (longest != nullptr && rank(*longest_failing) <= rank(failing)) continue;
+    longest = &worker->second;
+    longest_failing = &failing;
+  }
+  return longest;
+}
+
 WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFacts& session,
                         Time now, const DispatcherOptions& options) {
   struct Candidate {
@@ -81,26 +101,16 @@ WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFa
     std::uint64_t weight;  // of rendezvous hashing
   };
   std::vector<Candidate> all;
-  const Worker* failed_longest_ago = nullptr;
-  FailingWorker longest{};
   for (const auto& [id, worker] : workers) {
     if (!IsUsable(worker, session, now, options)) continue;
-    const auto failing = session.failing.find(id);
-    if (failing != session.failing.end() && !IsMutant(Mutant::kFailingWorkerGivenAgain)) {
-      const FailingWorker& f = failing->second;
-      const auto rank = [](const FailingWorker& w) {
-        return std::tuple(IsRefusedForGood(w.code), w.since, w.remaining_seconds);
-      };
-      if (failed_longest_ago == nullptr || rank(f) < rank(longest)) {
-        failed_longest_ago = &worker;
-        longest = f;
-      }
-      continue;
-    }
+    if (session.failing.contains(id) && !IsMutant(Mutant::kFailingWorkerGivenAgain)) continue;
     all.push_back({&worker, SameHost(worker.report.self().host_id(), session.hello.host_id()),
                    Weight(id, session.id)});
   }
-  if (all.empty() && failed_longest_ago != nullptr) return {{failed_longest_ago}, 0};
+  if (all.empty()) {
+    const Worker* failing = FailedLongestAgo(workers, session, std::nullopt, now, options);
+    if (failing != nullptr) return {{failing}, 0};
+  }
   std::sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.same_host != b.same_host ? a.same_host : a.weight < b.weight;
   });

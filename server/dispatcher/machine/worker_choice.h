@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <random>
 #include <unordered_map>
 #include <vector>
@@ -42,6 +43,13 @@ struct WorkerSet {
 /// taken only if all of them do.
 WorkerSet MakeWorkerSet(const std::map<Number, Worker>& workers, const SessionFacts& session,
                         Time now, const DispatcherOptions& options);
+
+/// The usable worker that failed the consumer longest ago, of those that fail it. One that fails it
+/// for good comes last. None that has refused the batch at `at`, if that is given; nullptr if there
+/// is none.
+const Worker* FailedLongestAgo(const std::map<Number, Worker>& workers, const SessionFacts& session,
+                               std::optional<Position> at, Time now,
+                               const DispatcherOptions& options);
 
 /// The sets of all consumers. A set is made again only after a change that it depends on, so that
 /// a report is answered without a look at every worker. Not thread-safe. The workers have to

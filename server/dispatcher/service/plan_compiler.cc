@@ -20,6 +20,7 @@ class FactsOfPlan final : public PlanFacts {
   const Fingerprint& order_fingerprint() const override { return plan_.order_fingerprint(); }
   const std::vector<PlanDataset>& datasets() const override { return datasets_; }
   const std::string& canonical_text() const override { return canonical_text_; }
+  const std::string& code() const override { return plan_.code(); }
   const std::string& static_digest() const override { return plan_.static_digest(); }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
     return plan_.Steps(world_size);

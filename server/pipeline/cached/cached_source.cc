@@ -11,21 +11,21 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
+#include "server/dataset/source_decorator.h"
 #include "server/pipeline/cached/packed_example.h"
 
 namespace millrace {
 namespace {
 
-class CachedSource final : public Source {
+class CachedSource final : public SourceDecorator {
  public:
   CachedSource(std::shared_ptr<const Source> source, std::unique_ptr<const ExampleNames> names,
                const SourceCache& cache)
-      : source_(std::move(source)),
+      : SourceDecorator(std::move(source)),
         names_(std::move(names)),
         cache_(cache),
-        packer_(source_->tensors()) {}
+        packer_(this->source().tensors()) {}
 
-  const Source& source() const { return *source_; }
   const ExamplePacker& packer() const { return packer_; }
   BuiltExamples& kept() const { return *cache_.examples; }
   CacheLevel level() const { return cache_.level; }
@@ -39,41 +39,9 @@ class CachedSource final : public Source {
     }
   }
 
-  Digest128 digest() const override { return source_->digest(); }
-  std::string_view name() const override { return source_->name(); }
-  std::uint64_t examples() const override { return source_->examples(); }
-
-  const std::vector<std::string>& columns() const override { return source_->columns(); }
-  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
-    source_->ReadColumns(first, wanted);
-  }
-  bool Unmeasured(std::size_t column, ExampleId id) const override {
-    return source_->Unmeasured(column, id);
-  }
-  std::string_view split_column() const override { return source_->split_column(); }
-  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
-    return source_->FileLabels(options);
-  }
-  ExampleDescription Describe(ExampleId id) const override { return source_->Describe(id); }
-
-  const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
-  const ExpandSpec& expand() const override { return source_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
-  std::unique_ptr<const ExampleNames> NewNames() const override { return source_->NewNames(); }
-  bool verified() const override { return source_->verified(); }
-  LookupTables arrays() const override { return source_->arrays(); }
-  Status CheckIntact() const override { return source_->CheckIntact(); }
-  DropReasonNames drop_reasons() const override { return source_->drop_reasons(); }
-  std::vector<std::string> counted_tensors() const override { return source_->counted_tensors(); }
-  std::uint64_t max_example_bytes() const override { return source_->max_example_bytes(); }
-
-  std::vector<SourceTableSpec> tables() const override { return source_->tables(); }
-  void WriteTable(std::size_t table, TableWriter& out) const override {
-    source_->WriteTable(table, out);
-  }
 
  private:
-  const std::shared_ptr<const Source> source_;
   const std::unique_ptr<const ExampleNames> names_;
   const SourceCache cache_;
   const ExamplePacker packer_;

@@ -8,7 +8,7 @@
 namespace millrace {
 
 ColumnKey KeyOf(const ColumnRequest& request, const std::string& name) {
-  return {request.source->digest(), request.operations, name};
+  return {request.source->data_digest(), request.operations, name};
 }
 
 std::optional<MeasuredValues> FindColumn(const ColumnRequest& request, const std::string& name,

@@ -23,6 +23,7 @@ std::string Written(std::string path) {
 }  // namespace
 
 std::vector<MeasurableColumn> MeasurableColumns(const Source& source) {
+  if (source.varies()) return {};
   std::set<std::string, std::less<>> names(source.columns().begin(), source.columns().end());
   std::vector<MeasurableColumn> columns;
   const auto add = [&](std::string name, const std::string& splits) {

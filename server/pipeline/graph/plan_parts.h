@@ -57,6 +57,8 @@ Status AtKey(const PlanParts& parts, const Status& status);
 struct SourcePart {
   std::string name;
   ParamValue argument = {};  // null if the source has none
+  /// Further values of the source (SourceType::options), by their names; defaults are filled in.
+  std::map<std::string, ParamValue, std::less<>> options = {};
 };
 
 }  // namespace millrace

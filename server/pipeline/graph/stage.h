@@ -22,12 +22,26 @@ namespace millrace {
 
 class PlanParts;
 
+/// A value of any shape, whose parts somebody else checks: one line of JSON with sorted keys.
+struct ParamTree {
+  std::string json;
+  friend bool operator==(const ParamTree&, const ParamTree&) = default;
+};
+
 /// A parameter's value. monostate stands for null, and for a parameter that is absent by default.
 using ParamValue =
     std::variant<std::monostate, bool, std::int64_t, std::string, std::vector<std::int64_t>,
-                 std::vector<std::string>, std::vector<std::vector<std::string>>>;
+                 std::vector<std::string>, std::vector<std::vector<std::string>>, ParamTree>;
 
-enum class ParamType : std::uint8_t { kBool, kInt, kString, kIntList, kStringList, kStringLists };
+enum class ParamType : std::uint8_t {
+  kBool,
+  kInt,
+  kString,
+  kIntList,
+  kStringList,
+  kStringLists,
+  kTree,  // a map of whatever; a parameter of this type has no other
+};
 
 /// One parameter of a stage. The user writes it below the stage's key.
 struct Parameter {
@@ -46,6 +60,12 @@ struct Parameter {
   bool unordered = false;
   /// False if the parameter only selects examples. Then it is no part of the build digest.
   bool in_build = true;
+  /// False if the parameter leaves every example in its place. Then it is no part of the order
+  /// digest, and a cursor stays good if it changes.
+  bool in_order = true;
+  /// Checks a value that was written, beyond types and ranges. A message that begins with ".a: " or
+  /// ".a.b: " is about what stands under these keys of a tree.
+  std::function<Status(const ParamValue&)> check = {};
   /// Other defaults for some sources, by their names.
   std::map<std::string, ParamValue, std::less<>> default_of_source = {};
 
@@ -117,7 +137,8 @@ struct StageType {
   bool optional = false;
   /// True: the stage is written `name: value`, with the value of its first parameter (source), or
   /// `name: {value: other}`. The latter also sets the parameter with the name `value`, if there is
-  /// one; otherwise `other` has to be {}.
+  /// one; otherwise `other` has to be {}. Beside `value` may stand parameters that are named as
+  /// none of the first one's allowed values.
   bool scalar = false;
   /// False if the stage leaves every example in its place (exclude). Such a stage is not part of
   /// the order digest or of stage fingerprints.
@@ -132,6 +153,9 @@ struct StageType {
   /// The stage, or a group of its parameters, that a pipeline with branches cannot have yet; empty:
   /// none. It is the stage's name, or "stage.group".
   std::string not_with_branches = {};
+  /// Of the stage `source`: the id of the dataset that a pipeline draws from that names none.
+  /// Empty: it has to name one.
+  std::function<std::string(const Params&)> own_dataset = {};
   /// Parameters of a later format: they are refused as not yet supported.
   std::vector<std::string> reserved = {};
   /// Groups of parameters. The group `bucket` of `batch` has the parameters whose names begin with

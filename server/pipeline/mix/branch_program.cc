@@ -89,8 +89,10 @@ BranchBuilder::BranchBuilder(const BranchProgram& program, BatchWriter writer)
       reader_(program.source_->NewReader()),
       scratch_(program.plan_ == nullptr ? nullptr : program.plan_->NewScratch()) {}
 
-Status BranchBuilder::Build(std::span<const ExampleId> ids) {
-  writer_.Begin({}, 0, 0, static_cast<std::uint32_t>(ids.size()));
+Status BranchBuilder::Build(std::span<const ExampleId> ids, std::uint64_t epoch,
+                            std::span<const std::uint64_t> passes) {
+  writer_.Begin({}, epoch, 0, static_cast<std::uint32_t>(ids.size()));
+  writer_.SetPasses({passes.begin(), passes.end()});
   MILLRACE_RETURN_IF_ERROR(reader_->Append(ids, writer_));
   if (scratch_ == nullptr) return writer_.CheckComplete();
   return program_->plan_->Compute(writer_, *scratch_);

@@ -55,9 +55,11 @@ class BranchBuilder {
   /// Fails as BatchWriter::Create.
   static Result<BranchBuilder> Make(const BranchProgram& program, BufferPool& pool);
 
-  /// Builds examples of the branch, in this order. Errors are those of ExampleReader and of
+  /// Builds examples of the branch, in this order, as they are in an epoch, or each in a pass of
+  /// its own, if there are any passes. Errors are those of ExampleReader and of
   /// TensorPlan::Compute.
-  Status Build(std::span<const ExampleId> ids);
+  Status Build(std::span<const ExampleId> ids, std::uint64_t epoch,
+               std::span<const std::uint64_t> passes = {});
 
   // What was built last. Valid until the next call of Build.
   const BatchInfo& info() const { return writer_.info(); }

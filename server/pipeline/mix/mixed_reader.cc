@@ -12,21 +12,6 @@
 namespace millrace {
 namespace {
 
-/// Room for values of a tensor, whatever its type.
-std::byte* RoomFor(BatchWriter& writer, std::size_t tensor, std::size_t values) {
-  switch (writer.value_bytes(tensor)) {
-    case 1:
-      return reinterpret_cast<std::byte*>(writer.AppendRoom<std::uint8_t>(tensor, values, 0));
-    case 2:
-      return reinterpret_cast<std::byte*>(writer.AppendRoom<std::uint16_t>(tensor, values, 0));
-    case 4:
-      return reinterpret_cast<std::byte*>(writer.AppendRoom<std::uint32_t>(tensor, values, 0));
-    default:
-      break;
-  }
-  return reinterpret_cast<std::byte*>(writer.AppendRoom<std::uint64_t>(tensor, values, 0));
-}
-
 /// Replaces numbers of a branch's rows by those of the joined table. Negative ones mean none.
 void Renumber(DType type, std::span<const std::uint32_t> rows, std::byte* values,
               std::size_t count) {
@@ -45,26 +30,25 @@ void Renumber(DType type, std::span<const std::uint32_t> rows, std::byte* values
 }  // namespace
 
 Status MixedReader::Append(std::span<const ExampleId> ids, BatchWriter& writer) {
-  for (Part& part : of_) part.ids.clear();
-  for (const ExampleId id : ids) {
-    const std::size_t branch = BranchOf(id);
-    of_[branch].ids.emplace_back(id.value() - branches_[branch].first);
+  for (Part& part : of_) {
+    part.ids.clear();
+    part.passes.clear();
+  }
+  const std::vector<std::uint64_t> passes = writer.PassesOfNext(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::size_t branch = BranchOf(branches_, ids[i]);
+    of_[branch].ids.emplace_back(ids[i].value() - branches_[branch].first);
+    if (!passes.empty()) of_[branch].passes.push_back(passes[i]);
   }
   for (std::size_t branch = 0; branch < of_.size(); ++branch) {
-    if (!of_[branch].ids.empty()) MILLRACE_RETURN_IF_ERROR(Build(branch));
+    if (!of_[branch].ids.empty()) MILLRACE_RETURN_IF_ERROR(Build(branch, writer.info()));
   }
-  for (const ExampleId id : ids) MILLRACE_RETURN_IF_ERROR(CopyNext(BranchOf(id), id, writer));
+  for (const ExampleId id : ids)
+    MILLRACE_RETURN_IF_ERROR(CopyNext(BranchOf(branches_, id), id, writer));
   return OkStatus();
 }
 
-std::size_t MixedReader::BranchOf(ExampleId id) const {
-  const auto after = std::upper_bound(
-      branches_.begin(), branches_.end(), id.value(),
-      [](std::uint64_t number, const SourceBranch& branch) { return number < branch.first; });
-  return static_cast<std::size_t>(after - branches_.begin()) - 1;
-}
-
-Status MixedReader::Build(std::size_t branch) {
+Status MixedReader::Build(std::size_t branch, const BatchInfo& batch) {
   Part& part = of_[branch];
   const BranchCopy& copy = plan_.copies[branch];
   if (part.builder == nullptr) {
@@ -79,7 +63,7 @@ Status MixedReader::Build(std::size_t branch) {
           tensor.splits ? plan_.programs[branch].tensors()[*tensor.splits].dtype : DType::kUint32);
     }
   }
-  Status built = part.builder->Build(part.ids);
+  Status built = part.builder->Build(part.ids, batch.epoch, part.passes);
   if (!built.ok()) return built.WithContext("branch " + branches_[branch].name);
   part.next_graph = 0;
   part.next_dropped = 0;
@@ -136,7 +120,7 @@ void MixedReader::CopyGraph(std::size_t branch, BatchWriter& writer) {
     const std::uint64_t from_bytes = row_values * DTypeSize(tensor.from_type);
     const std::uint64_t to_bytes = spec.row_bytes();
     const std::byte* const from = part.values[i].data() + rows.first * from_bytes;
-    std::byte* const to = RoomFor(writer, tensor.to, rows.count * row_values);
+    std::byte* const to = writer.PackedRoom(tensor.to, rows.count);
     const auto copy_rows = [&](std::uint64_t first, std::uint64_t count, std::byte* room) {
       const std::byte* const begin = from + first * from_bytes;
       if (part.convert[i] != nullptr) {

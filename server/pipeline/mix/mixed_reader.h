@@ -30,7 +30,8 @@ class MixedReader final : public ExampleReader {
   struct Part {
     std::unique_ptr<BranchBuilder> builder;  // null until it is first needed
     std::vector<ExampleId> ids;
-    std::vector<ConvertLoop> convert;  // for each copied tensor; null: bytes stay
+    std::vector<std::uint64_t> passes;  // of the ids; none if all belong to the epoch
+    std::vector<ConvertLoop> convert;   // for each copied tensor; null: bytes stay
     std::vector<std::span<const std::byte>> values;
     std::vector<std::span<const std::byte>> splits;  // of each copied tensor; empty: rows of batch
     std::vector<DType> split_types;
@@ -44,8 +45,7 @@ class MixedReader final : public ExampleReader {
     std::uint64_t count;
   };
 
-  std::size_t BranchOf(ExampleId id) const;
-  Status Build(std::size_t branch);
+  Status Build(std::size_t branch, const BatchInfo& batch);
   Status CopyNext(std::size_t branch, ExampleId id, BatchWriter& writer);
   void CopyGraph(std::size_t branch, BatchWriter& writer);
   /// The rows of a copied tensor that are the next example's.

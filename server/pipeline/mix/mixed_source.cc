@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
+#include "common/base/wait_cause.h"
 #include "common/transport/convert/table_writer.h"
 #include "server/pipeline/mix/mix_plan.h"
 #include "server/pipeline/mix/mixed_reader.h"
@@ -29,6 +30,25 @@ class MixedSource final : public Source {
   }
 
   Digest128 digest() const override { return digest_; }
+  std::string code() const override {
+    std::string all;
+    for (const SourceBranch& branch : branches_) {
+      const std::string own = branch.source->code();
+      if (!own.empty()) all += branch.name + '\n' + own;
+    }
+    return all;
+  }
+  bool varies() const override {
+    return std::any_of(branches_.begin(), branches_.end(),
+                       [](const SourceBranch& branch) { return branch.source->varies(); });
+  }
+  /// That of a plugin if a branch is one: it takes the most time.
+  std::string_view reading_stage() const override {
+    const auto plugin = std::find_if(
+        branches_.begin(), branches_.end(),
+        [](const SourceBranch& branch) { return IsPythonStage(branch.source->reading_stage()); });
+    return (plugin == branches_.end() ? branches_.front() : *plugin).source->reading_stage();
+  }
   std::string_view name() const override {
     const std::string_view first = branches_.front().source->name();
     const bool same =
@@ -44,10 +64,7 @@ class MixedSource final : public Source {
   const std::vector<std::string>& columns() const override { return columns_; }
   void ReadColumns(ExampleId, std::span<const ColumnValues>) const override {}
   ExampleDescription Describe(ExampleId id) const override {
-    const auto after = std::upper_bound(
-        branches_.begin(), branches_.end(), id.value(),
-        [](std::uint64_t number, const SourceBranch& b) { return number < b.first; });
-    const SourceBranch& branch = *(after - 1);
+    const SourceBranch& branch = branches_[BranchOf(branches_, id)];
     const std::uint64_t own = id.value() - branch.first;
     ExampleDescription description = branch.source->Describe(ExampleId(own));
     // First, because branches may have different facts.

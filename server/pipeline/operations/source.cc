@@ -21,14 +21,6 @@ StageType SourceStage() {
       .types = {ParamType::kString},
       .required = true,
   }};
-  // Parameters after the first are arguments of the source with their name.
-  stage.unused = [](std::string_view, const Params& params) {
-    std::vector<std::string> unused;
-    for (const auto& [name, value] : params.values()) {
-      if (name != "source" && name != params.GetString("source")) unused.push_back(name);
-    }
-    return unused;
-  };
   stage.check = [](const Params& params) {
     const std::string& chosen = params.GetString("source");
     if (!params.values().contains(chosen) || params.is_set(chosen)) return OkStatus();
@@ -37,8 +29,11 @@ StageType SourceStage() {
   stage.compile = [](const Params& params, PlanParts& parts) {
     SourcePart& source = parts.Edit<SourcePart>();
     source.name = params.GetString("source");
-    const auto argument = params.values().find(source.name);
-    if (argument != params.values().end()) source.argument = argument->second;
+    for (const auto& [name, value] : params.values()) {
+      if (name == source.name) source.argument = value;
+      const bool given = !std::holds_alternative<std::monostate>(value);
+      if (given && name != "source" && name != source.name) source.options.emplace(name, value);
+    }
     return OkStatus();
   };
   return stage;

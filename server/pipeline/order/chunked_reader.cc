@@ -50,7 +50,7 @@ Status ChunkedReader::Append(std::span<const ExampleId> ids, BatchWriter& writer
 }
 
 Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writer) {
-  MILLRACE_RETURN_IF_ERROR(Build(ids));
+  MILLRACE_RETURN_IF_ERROR(Build(ids, writer.info().epoch));
   for (const ExampleId id : ids) {
     const auto [row, number] = chunks_->At(id.value());
     const Built& example =
@@ -65,12 +65,12 @@ Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writ
   return OkStatus();
 }
 
-Status ChunkedReader::Build(std::span<const ExampleId> ids) {
+Status ChunkedReader::Build(std::span<const ExampleId> ids, std::uint64_t epoch) {
   wanted_.clear();
   for (const ExampleId id : ids) wanted_.emplace_back(chunks_->At(id.value()).row);
   std::sort(wanted_.begin(), wanted_.end());
   wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
-  examples_.Begin({}, 0, 0, static_cast<std::uint32_t>(wanted_.size()));
+  examples_.Begin({}, epoch, 0, static_cast<std::uint32_t>(wanted_.size()));
   MILLRACE_RETURN_IF_ERROR(reader_->Append(wanted_, examples_));
   MILLRACE_RETURN_IF_ERROR(examples_.CheckComplete());
   // Those that were dropped are between the others, in the order in which they were wanted.
@@ -116,7 +116,9 @@ Status ChunkedReader::Copy(const Built& example, std::uint64_t number, BatchWrit
     Chunks::Extent rows{example.row, example.row + 1};
     if (splits_[tensor]) rows = RowsOf(*splits_[tensor], example.row);
     if (splits_[tensor] == cut_.splits) rows = {rows.begin + extent.begin, rows.begin + extent.end};
-    writer.AppendRowsOf(examples_, tensor, rows.begin, rows.end - rows.begin);
+    const std::uint64_t row_bytes = source_->tensors()[tensor].row_bytes();
+    writer.AppendPacked(tensor, examples_.values(tensor).subspan(
+                                    rows.begin * row_bytes, (rows.end - rows.begin) * row_bytes));
   }
   writer.AppendOne(splits_.size(), static_cast<std::int64_t>(number));
   writer.EndExample(example.id);

@@ -48,7 +48,7 @@ class ChunkedReader final : public ExampleReader {
                 std::unique_ptr<BufferPool> pool, BatchWriter examples);
   Status ReadSome(std::span<const ExampleId> ids, BatchWriter& writer);
   /// Builds each example of which `ids` has chunks, once.
-  Status Build(std::span<const ExampleId> ids);
+  Status Build(std::span<const ExampleId> ids, std::uint64_t epoch);
   Status Copy(const Built& example, std::uint64_t number, BatchWriter& writer) const;
   /// The rows of a tensor that an example has, if `splits` cut it.
   Chunks::Extent RowsOf(std::size_t splits, std::uint64_t row) const;

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "server/dataset/source_decorator.h"
 #include "server/pipeline/order/chunked_reader.h"
 #include "server/pipeline/order/chunks.h"
 #include "server/pipeline/order/row_values.h"
@@ -100,14 +101,14 @@ Result<std::vector<std::uint64_t>> LengthsOf(const Source& source, std::size_t c
   return lengths;
 }
 
-class ChunkedSource final : public Source {
+class ChunkedSource final : public SourceDecorator {
  public:
   ChunkedSource(std::shared_ptr<const Source> source, ChunkCut cut,
                 std::span<const std::uint64_t> lengths, const Chunks::Options& options)
-      : source_(std::move(source)),
+      : SourceDecorator(std::move(source)),
         cut_(cut),
         chunks_(lengths, options),
-        tensors_(source_->tensors()) {
+        tensors_(this->source().tensors()) {
     std::uint64_t most = 1;
     for (const std::uint64_t length : lengths) {
       most = std::max(most, Chunks::CountOf(length, options));
@@ -121,11 +122,8 @@ class ChunkedSource final : public Source {
     tensors_.push_back(std::move(number));
   }
 
-  Digest128 digest() const override { return source_->digest(); }
-  std::string_view name() const override { return source_->name(); }
   std::uint64_t examples() const override { return chunks_.size(); }
 
-  const std::vector<std::string>& columns() const override { return source_->columns(); }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     if (wanted.empty() || wanted.front().values.empty()) return;
     const std::uint64_t last = first.value() + wanted.front().values.size() - 1;
@@ -135,47 +133,33 @@ class ChunkedSource final : public Source {
     for (const ColumnValues& column : wanted) {
       read.push_back({column.column, column.values.first(rows)});
     }
-    source_->ReadColumns(ExampleId(begin), read);
+    source().ReadColumns(ExampleId(begin), read);
     for (const ColumnValues& column : wanted) Spread(first.value(), begin, rows, column);
   }
   bool Unmeasured(std::size_t column, ExampleId id) const override {
-    return source_->Unmeasured(column, ChunkOf(id).example);
-  }
-  std::string_view split_column() const override { return source_->split_column(); }
-  Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
-    return source_->FileLabels(options);
-  }
-  ExampleDescription Describe(ExampleId example) const override {
-    return source_->Describe(example);
+    return source().Unmeasured(column, ChunkOf(id).example);
   }
 
   ExampleChunk ChunkOf(ExampleId id) const override {
     const auto [row, number] = chunks_.At(id.value());
     return {ExampleId(row), number};
   }
-  std::uint64_t whole_examples() const override { return source_->examples(); }
+  std::uint64_t whole_examples() const override { return source().examples(); }
   ChunkIds ChunksOf(ExampleId example) const override {
     const std::uint64_t first = chunks_.FirstOf(example.value());
     return {ExampleId(first), chunks_.FirstOf(example.value() + 1) - first};
   }
 
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
-  const ExpandSpec& expand() const override { return source_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override {
     // The source's own plan could make its writer too.
-    return *ChunkedReader::Make(*source_, chunks_, cut_);
+    return *ChunkedReader::Make(source(), chunks_, cut_);
   }
-  LookupTables arrays() const override { return source_->arrays(); }
-  Status CheckIntact() const override { return source_->CheckIntact(); }
-  DropReasonNames drop_reasons() const override { return source_->drop_reasons(); }
+  // Names are those of whole examples, so chunks have none.
+  std::unique_ptr<const ExampleNames> NewNames() const override { return nullptr; }
   std::uint64_t max_example_bytes() const override {
-    const std::uint64_t whole = source_->max_example_bytes();
+    const std::uint64_t whole = source().max_example_bytes();
     return whole == 0 ? 0 : whole + tensors_.back().row_bytes();
-  }
-
-  std::vector<SourceTableSpec> tables() const override { return source_->tables(); }
-  void WriteTable(std::size_t table, TableWriter& out) const override {
-    source_->WriteTable(table, out);
   }
 
  private:
@@ -198,7 +182,6 @@ class ChunkedSource final : public Source {
     }
   }
 
-  const std::shared_ptr<const Source> source_;
   const ChunkCut cut_;
   const Chunks chunks_;
   std::vector<TensorSpec> tensors_;
@@ -233,6 +216,10 @@ Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source
   MILLRACE_RETURN_IF_ERROR(CheckChunks(*source, part));
   const auto column = source->FindColumn(LengthColumnOf(part.tensor));
   if (!column.ok()) return column.status().WithContext("chunk.tensor");
+  if (source->HasFloats(*column)) {
+    return InvalidArgument(fmt::format("chunk.tensor: the column {} has floats, expected integers",
+                                       LengthColumnOf(part.tensor)));
+  }
   ChunkCut cut;
   cut.tensor = *FindByWrittenName(*source, part.tensor);
   cut.splits = *FindTensor(source->tensors(), source->tensors()[cut.tensor].splits);

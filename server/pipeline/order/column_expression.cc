@@ -48,7 +48,10 @@ std::int64_t Integer(double value) {
 
 Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::string_view text) {
   std::vector<ExpressionInput> inputs;
-  for (const std::string& column : source.columns()) inputs.push_back({.name = column});
+  for (std::size_t c = 0; c < source.columns().size(); ++c) {
+    inputs.push_back({.name = source.columns()[c],
+                      .dtype = source.HasFloats(c) ? DType::kFloat64 : DType::kInt64});
+  }
   Result<Expression> compiled = Expression::Compile(text, inputs);
   if (!compiled.ok()) {
     return InvalidArgument(fmt::format("{}; the source has the columns {}{}",

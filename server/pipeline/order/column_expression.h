@@ -30,7 +30,7 @@ class ColumnExpression {
   const std::vector<std::size_t>& columns() const { return columns_; }
 
   /// Sets passes[i] to whether the result is not 0 for example i; NaN is not 0. `values[c]` has,
-  /// for each of them, its value in the c-th of columns().
+  /// for each of them, its value in the c-th of columns(), as Source::ReadColumns gives it.
   void Pass(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
             std::span<std::uint8_t> passes) const;
   /// Sets results[i] to the result for example i, as int64() makes an integer of it; -1 for NaN.

@@ -2,12 +2,20 @@
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 namespace millrace {
+
 Result<Filters> Filters::Make(const Source& source, const FilterPart& part) {
   Filters filters(source, part);
   for (const ColumnCondition& condition : part.conditions) {
     Result<std::size_t> column = source.FindColumn(condition.column);
     if (!column.ok()) return column.status().WithContext("filter");
+    if (source.HasFloats(*column)) {
+      return InvalidArgument(
+          fmt::format("filter: the column {} has floats; write a condition with filter.where",
+                      condition.column));
+    }
     filters.columns_.push_back(*column);
   }
   if (part.where.empty()) return filters;

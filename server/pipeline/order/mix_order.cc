@@ -145,7 +145,7 @@ class MixOrder::Reader final : public OrderReader {
       pass += place / n;
       place %= n;
     }
-    return {branches_[i]->At(pass, place), static_cast<std::uint32_t>(i)};
+    return {branches_[i]->At(pass, place), static_cast<std::uint32_t>(i), pass};
   }
   /// Adds the place of the r-th row that the epoch has of a branch, if it has so many.
   void AddPlace(std::uint32_t branch, std::uint64_t r, std::vector<UnitRow>& places) {

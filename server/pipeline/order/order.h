@@ -23,7 +23,11 @@ inline constexpr std::uint64_t kMaxOrderValue = std::uint64_t{1} << 40;
 struct OrderRow {
   std::uint64_t row = 0;     // its number among the selected examples of its branch
   std::uint32_t branch = 0;  // always 0 if the pipeline has no branches
-  friend bool operator==(const OrderRow&, const OrderRow&) = default;
+  std::uint64_t pass = 0;    // over the branch, in which it comes; 0 if there are no branches
+  /// Whether they are the same row, in whatever pass.
+  friend bool operator==(const OrderRow& a, const OrderRow& b) {
+    return a.row == b.row && a.branch == b.branch;
+  }
 };
 
 /// A place in an epoch.

@@ -1,6 +1,5 @@
 #include "server/pipeline/order/selections.h"
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/core.h>
@@ -20,7 +19,7 @@ Result<std::shared_ptr<const Selection>> SelectFrom(const Source& source, const 
 }  // namespace
 
 Result<Selections> Selections::Make(std::shared_ptr<const Source> source, const PlanParts& parts) {
-  Selections selections;
+  Selections selections(source);
   if (source->branches().empty()) {
     MILLRACE_ASSIGN_OR_RETURN(auto selection, SelectFrom(*source, parts));
     selections.counts_ = selection->counts();
@@ -44,22 +43,15 @@ Result<Selections> Selections::Make(std::shared_ptr<const Source> source, const 
   return selections;
 }
 
-std::size_t Selections::BranchOf(ExampleId example) const {
-  const auto after =
-      std::upper_bound(of_.begin(), of_.end(), example.value(),
-                       [](std::uint64_t id, const Branch& branch) { return id < branch.first; });
-  return static_cast<std::size_t>(after - of_.begin()) - 1;
-}
-
 std::optional<OrderRow> Selections::RowOf(ExampleId example) const {
-  const std::size_t branch = BranchOf(example);
-  const auto row = of_[branch].selection->RankOf(ExampleId(example.value() - of_[branch].first));
+  const Branch& branch = BranchOf(example);
+  const auto row = branch.selection->RankOf(ExampleId(example.value() - branch.first));
   if (!row) return std::nullopt;
-  return OrderRow{*row, static_cast<std::uint32_t>(branch)};
+  return OrderRow{*row, static_cast<std::uint32_t>(&branch - of_.data())};
 }
 
 std::uint32_t Selections::SplitLabel(ExampleId example) const {
-  const Branch& branch = of_[BranchOf(example)];
+  const Branch& branch = BranchOf(example);
   return branch.selection->split().Of(*branch.source, ExampleId(example.value() - branch.first));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -49,9 +50,12 @@ class Selections {
     std::uint64_t first = 0;  // the number, in the mix, of its first example
   };
 
-  Selections() = default;
-  std::size_t BranchOf(ExampleId example) const;
+  explicit Selections(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
+  const Branch& BranchOf(ExampleId example) const {
+    return of_[millrace::BranchOf(source_->branches(), example)];
+  }
 
+  std::shared_ptr<const Source> source_;
   std::vector<Branch> of_;
   PlanCounts counts_;
 };

@@ -32,6 +32,7 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
   for (const Parameter& parameter : stage.parameters) {
     if (!IsCanonical(stage, parameter, params)) continue;
     if (scope == CanonicalScope::kBuild && !parameter.in_build) continue;
+    if (scope == CanonicalScope::kOrder && !parameter.in_order) continue;
     lines.push_back(fmt::format("{}={}", CanonicalKey(stage, parameter),
                                 FormatParamValue(parameter, params.values().at(parameter.name))));
   }

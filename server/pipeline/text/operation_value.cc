@@ -1,70 +1,17 @@
 #include "server/pipeline/text/operation_value.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/base/json_text.h"
-#include "common/base/parse_number.h"
+#include "server/pipeline/text/scalars.h"
+#include "server/pipeline/text/tree_text.h"
 
 namespace millrace {
 namespace {
-
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-
-/// Whether the text is a number such as 1, -0.5, .5, 1e-3: without sign '+' and leading zeros.
-bool LooksLikeNumber(std::string_view text) {
-  std::size_t at = text.starts_with('-') ? 1 : 0;
-  const auto digits = [&] {
-    const std::size_t begin = at;
-    while (at < text.size() && IsDigit(text[at])) ++at;
-    return at - begin;
-  };
-  const std::size_t whole = digits();
-  if (whole > 1 && text[at - whole] == '0') return false;
-  std::size_t fraction = 0;
-  if (at < text.size() && text[at] == '.') {
-    ++at;
-    fraction = digits();
-  }
-  if (whole + fraction == 0) return false;
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
-    ++at;
-    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
-    if (digits() == 0) return false;
-  }
-  return at == text.size();
-}
-
-std::optional<std::int64_t> OperationInt(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
-  const auto value = ParseNumber<std::int64_t>(node.scalar, {}, LeadingZeros::kRefused);
-  return value.ok() ? std::optional(*value) : std::nullopt;
-}
-
-std::optional<ParamNumber> OperationNumber(const YamlNode& node) {
-  if (const auto integer = OperationInt(node)) return *integer;
-  if (node.kind != YamlNode::Kind::kScalar || node.quoted || !LooksLikeNumber(node.scalar)) {
-    return std::nullopt;
-  }
-  // An integer beyond 64 bits would become another number.
-  if (node.scalar.find_first_of(".eE") == std::string::npos) return std::nullopt;
-  double value = 0;
-  const char* const end = node.scalar.data() + node.scalar.size();
-  if (std::from_chars(node.scalar.data(), end, value).ec != std::errc()) return std::nullopt;
-  return value;
-}
-
-std::optional<bool> OperationBool(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
-  if (node.scalar == "true" || node.scalar == "True" || node.scalar == "TRUE") return true;
-  if (node.scalar == "false" || node.scalar == "False" || node.scalar == "FALSE") return false;
-  return std::nullopt;
-}
 
 /// Reads one value. The first problem is stored in `error`.
 class OperationReader {
@@ -113,9 +60,9 @@ class OperationReader {
 
   OperationValue Scalar(const YamlNode& node) {
     if (Takes(OperationValueType::kBool)) {
-      if (const auto value = OperationBool(node)) return *value;
+      if (const auto value = ScalarBool(node)) return *value;
     }
-    if (const auto value = OperationNumber(node)) {
+    if (const auto value = ScalarNumber(node)) {
       const bool whole = std::holds_alternative<std::int64_t>(*value);
       if (Takes(OperationValueType::kNumber) || (whole && Takes(OperationValueType::kInt))) {
         return std::visit([](auto number) { return OperationValue(number); }, *value);
@@ -125,13 +72,52 @@ class OperationReader {
     return node.scalar;
   }
 
+  OperationValue Texts(const YamlNode& node) {
+    std::vector<std::string> texts;
+    for (const YamlPtr& item : node.items) {
+      if (item->kind != YamlNode::Kind::kScalar || item->scalar.empty()) {
+        Fail(*item);
+        break;
+      }
+      texts.push_back(item->scalar);
+    }
+    return texts;
+  }
+
+  OperationValue NamedTexts(const YamlNode& node) {
+    std::map<std::string, std::string> named;
+    for (const YamlEntry& entry : node.entries) {
+      CheckName(entry);
+      const YamlNode& value = *entry.value;
+      if ((value.kind != YamlNode::Kind::kScalar || value.scalar.empty()) && !error_) {
+        error_ = {value.mark,
+                  fmt::format("{}: expected a text, got {}", entry.key, value.Describe())};
+      }
+      named.emplace(entry.key, value.scalar);
+    }
+    return named;
+  }
+
+  OperationValue Tree(const YamlNode& node) {
+    TreeText tree = WriteTree(node);
+    if (tree.error && !error_) error_ = std::move(tree.error);
+    return std::move(tree.json);
+  }
+
+  void CheckName(const YamlEntry& entry) {
+    if (IsTensorWord(entry.key) || error_) return;
+    error_ = {entry.mark, fmt::format("a name is one word of at most {} letters, digits and _",
+                                      kMaxTensorName)};
+  }
+
   OperationValue List(const YamlNode& node) {
+    if (Takes(OperationValueType::kTexts)) return Texts(node);
     const bool any = Takes(OperationValueType::kNumbers);
     if (!any && !Takes(OperationValueType::kInts)) Fail(node);
     std::vector<ParamNumber> numbers;
     std::vector<std::int64_t> integers;
     for (const YamlPtr& item : node.items) {
-      const auto number = OperationNumber(*item);
+      const auto number = ScalarNumber(*item);
       const auto* const integer = number ? std::get_if<std::int64_t>(&*number) : nullptr;
       if (!number || (!any && integer == nullptr)) {
         Fail(*item);
@@ -145,18 +131,13 @@ class OperationReader {
   }
 
   OperationValue Named(const YamlNode& node) {
+    if (Takes(OperationValueType::kTree)) return Tree(node);
+    if (Takes(OperationValueType::kNamedTexts)) return NamedTexts(node);
     if (!Takes(OperationValueType::kNamedNumbers)) Fail(node);
     std::map<std::string, ParamNumber> named;
     for (const YamlEntry& entry : node.entries) {
-      if (!IsTensorWord(entry.key)) {
-        if (!error_) {
-          error_ = {entry.mark,
-                    fmt::format("a name is one word of at most {} letters, digits and _",
-                                kMaxTensorName)};
-        }
-        break;
-      }
-      const auto number = OperationNumber(*entry.value);
+      CheckName(entry);
+      const auto number = ScalarNumber(*entry.value);
       if (!number && !error_) {
         error_ = {entry.value->mark,
                   fmt::format("{}: expected a number, got {}", entry.key, entry.value->Describe())};
@@ -170,13 +151,6 @@ class OperationReader {
   std::optional<ValueError> error_;
 };
 
-std::string FormatNumber(const ParamNumber& number) {
-  if (const auto* integer = std::get_if<std::int64_t>(&number)) return fmt::format("{}", *integer);
-  std::string text = fmt::format("{}", std::get<double>(number));
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
-
 struct FormatValue {
   const OperationParameter& parameter;
 
@@ -184,6 +158,7 @@ struct FormatValue {
   std::string operator()(std::int64_t value) const { return FormatNumber(value); }
   std::string operator()(double value) const { return FormatNumber(value); }
   std::string operator()(const std::string& value) const {
+    if (parameter.types.front() == OperationValueType::kTree) return value;
     const auto& allowed = parameter.allowed;
     const bool bare = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
     return bare ? value : JsonText(value);
@@ -203,17 +178,17 @@ struct FormatValue {
     }
     return fmt::format("{{{}}}", fmt::join(texts, ", "));
   }
+  std::string operator()(const std::vector<std::string>& values) const { return JsonList(values); }
+  std::string operator()(const std::map<std::string, std::string>& values) const {
+    std::vector<std::string> texts;
+    for (const auto& [name, value] : values) {
+      texts.push_back(fmt::format("{}: {}", name, JsonText(value)));
+    }
+    return fmt::format("{{{}}}", fmt::join(texts, ", "));
+  }
 };
 
 }  // namespace
-
-bool IsTensorWord(std::string_view text) {
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  return !text.empty() && text.size() <= kMaxTensorName && is_letter(text.front()) &&
-         std::all_of(text.begin(), text.end(), [&](char c) { return is_letter(c) || IsDigit(c); });
-}
 
 bool IsTensorName(const YamlNode& node) {
   return node.kind == YamlNode::Kind::kScalar && !node.scalar.empty() &&

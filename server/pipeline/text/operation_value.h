@@ -11,16 +11,11 @@
 #include <vector>
 
 #include "common/operations/operation.h"
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/yaml_reader.h"
 
 namespace millrace {
-
-/// Names that users give, and those that they read, are no longer.
-inline constexpr std::size_t kMaxTensorName = 128;
-
-/// Whether it is one word of at most 128 letters, digits and `_` that begins with no digit.
-bool IsTensorWord(std::string_view text);
 
 /// Whether the node can be the name of a tensor that something reads or delivers.
 bool IsTensorName(const YamlNode& node);

@@ -9,28 +9,14 @@
 #include <fmt/ranges.h>
 
 #include "common/base/json_text.h"
-#include "common/base/parse_number.h"
+#include "server/pipeline/text/scalars.h"
+#include "server/pipeline/text/tree_text.h"
 
 namespace millrace {
 namespace {
 
 bool Accepts(const Parameter& parameter, ParamType type) {
   return std::find(parameter.types.begin(), parameter.types.end(), type) != parameter.types.end();
-}
-
-/// Parses an integer without leading zeros: YAML 1.1 reads those as octal, YAML 1.2 does not.
-std::optional<std::int64_t> ParseInt(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
-  const Result<std::int64_t> value =
-      ParseNumber<std::int64_t>(node.scalar, {}, LeadingZeros::kRefused);
-  return value.ok() ? std::optional(*value) : std::nullopt;
-}
-
-std::optional<bool> ParseBool(const YamlNode& node) {
-  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
-  if (node.scalar == "true" || node.scalar == "True" || node.scalar == "TRUE") return true;
-  if (node.scalar == "false" || node.scalar == "False" || node.scalar == "FALSE") return false;
-  return std::nullopt;
 }
 
 bool InRange(const Parameter& parameter, std::int64_t value) {
@@ -68,6 +54,8 @@ std::string DescribeType(const Parameter& parameter, ParamType type) {
       return "a list of names such as [a, b]";
     case ParamType::kStringLists:
       return "a list of lists of names such as [[a], [b, c]]";
+    case ParamType::kTree:
+      return "a map";
   }
   return "a value";
 }
@@ -79,12 +67,15 @@ class Reader {
 
   ReadValue Read(const YamlNode& node) {
     ReadValue result;
-    if (node.kind == YamlNode::Kind::kList) {
+    if (Accepts(parameter_, ParamType::kTree)) {
+      result.value = Tree(node, result.below);
+    } else if (node.kind == YamlNode::Kind::kList) {
       result.value = List(node);
-    } else if (const auto boolean = ParseBool(node);
+    } else if (const auto boolean = ScalarBool(node);
                boolean && Accepts(parameter_, ParamType::kBool)) {
       result.value = *boolean;
-    } else if (const auto number = ParseInt(node); number && Accepts(parameter_, ParamType::kInt)) {
+    } else if (const auto number = ScalarInt(node);
+               number && Accepts(parameter_, ParamType::kInt)) {
       if (!InRange(parameter_, *number)) Fail(node);
       if (Accepts(parameter_, ParamType::kIntList)) {
         result.value = std::vector<std::int64_t>{*number};
@@ -119,14 +110,22 @@ class Reader {
     return node.scalar;
   }
 
+  ParamValue Tree(const YamlNode& node, std::map<std::string, YamlMark>& below) {
+    if (node.kind != YamlNode::Kind::kMap) Fail(node);
+    TreeText text = WriteTree(node);
+    if (text.error && !error_) error_ = {text.error->mark, text.error->message};
+    below = std::move(text.marks);
+    return ParamTree{std::move(text.json)};
+  }
+
   ParamValue List(const YamlNode& node) {
     const bool names = Accepts(parameter_, ParamType::kStringList) &&
                        std::any_of(node.items.begin(), node.items.end(),
-                                   [](const YamlPtr& item) { return !ParseInt(*item); });
+                                   [](const YamlPtr& item) { return !ScalarInt(*item); });
     if (Accepts(parameter_, ParamType::kIntList) && !names) {
       std::vector<std::int64_t> values;
       for (const YamlPtr& item : node.items) {
-        const auto value = ParseInt(*item);
+        const auto value = ScalarInt(*item);
         if (!value || !InRange(parameter_, *value)) Fail(*item);
         values.push_back(value.value_or(0));
       }
@@ -212,6 +211,7 @@ std::string FormatParamValue(const Parameter& parameter, const ParamValue& value
     return fmt::format("[{}]", fmt::join(*numbers, ", "));
   }
   if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return QuotedList(*texts);
+  if (const auto* tree = std::get_if<ParamTree>(&value)) return tree->json;
   std::vector<std::string> lists;
   for (const auto& texts : std::get<std::vector<std::vector<std::string>>>(value)) {
     lists.push_back(QuotedList(texts));

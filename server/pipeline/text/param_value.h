@@ -3,21 +3,17 @@
 // Pure functions.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/pipeline/graph/stage.h"
+#include "server/pipeline/text/tree_text.h"
 #include "server/pipeline/text/yaml_reader.h"
 
 namespace millrace {
-
-/// The error in a value, and its place.
-struct ValueError {
-  YamlMark mark;
-  std::string message;  // "expected …, got …"
-};
 
 /// A checked value in its normal form, or the error if there is no value. Normal form: a single
 /// integer becomes a list if a list is accepted; unordered lists are sorted and have no
@@ -25,6 +21,7 @@ struct ValueError {
 struct ReadValue {
   ParamValue value;
   std::optional<ValueError> error;
+  std::map<std::string, YamlMark> below = {};  // of a tree: where what stands below it was written
 };
 ReadValue ReadParamValue(const Parameter& parameter, const YamlNode& node);
 

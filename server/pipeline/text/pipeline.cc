@@ -27,6 +27,8 @@ v1::ParameterValue ValueToProto(const ParamValue& value) {
     proto.mutable_integers()->mutable_values()->Assign(integers->begin(), integers->end());
   } else if (const auto* names = std::get_if<std::vector<std::string>>(&value)) {
     SetNames(*names, *proto.mutable_names());
+  } else if (const auto* tree = std::get_if<ParamTree>(&value)) {
+    proto.set_tree(tree->json);
   } else {
     for (const auto& names_of_list : std::get<std::vector<std::vector<std::string>>>(value)) {
       SetNames(names_of_list, *proto.mutable_name_lists()->add_values());

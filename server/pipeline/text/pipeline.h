@@ -68,7 +68,7 @@ class Pipeline {
   const std::string& dataset() const { return datasets_.front(); }
   /// The ids of its datasets, each once, in the order of the branches.
   const std::vector<std::string>& datasets() const { return datasets_; }
-  /// What it mixes, in the order of the file; empty: it has no branches.
+  /// The branches that it mixes, in the order of the file; empty: it has none.
   const std::vector<PipelineBranch>& branches() const { return branches_; }
   const MixPart& mix() const { return mix_; }
   /// The name of the source; empty if the pipeline has branches.
@@ -95,8 +95,8 @@ class Pipeline {
   const std::string& canonical_text() const { return canonical_text_; }
   /// XXH3-128 of the canonical text.
   Digest128 digest() const { return digest_; }
-  /// The digest of the same text with an empty `exclude`, and without tensors, output and pad. It
-  /// is one half of the order fingerprint.
+  /// The digest of the same text with an empty `exclude`, and without tensors, output, pad and
+  /// parameters that leave examples in their places. It is one half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
 
   /// The digest of all that decides what is built of an example, whatever order and selection: of

@@ -125,11 +125,6 @@ Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
   std::vector<std::string> names;
   for (const Branch& branch : state_.branches) {
     names.push_back(branch.name);
-    if (branch.dataset.empty()) {
-      return InvalidArgument(
-          fmt::format("{}: the key branches.{}.dataset is missing; expected a dataset id",
-                      branch.origin, branch.name));
-    }
     Chain chain = branch;
     for (const StageType& stage : table_.stages()) {
       const auto outside = state_.stages.find(stage.name);
@@ -137,7 +132,8 @@ Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
       chain.stages[stage.name] = outside->second;
     }
     Pipeline finished;
-    finished.datasets_ = {branch.dataset};
+    MILLRACE_RETURN_IF_ERROR(FinishDataset(
+        chain, branch.origin, fmt::format("branches.{}.dataset", branch.name), finished));
     MILLRACE_RETURN_IF_ERROR(FinishStages(
         chain, branch.origin,
         [](const StageType& stage) { return stage.level != StageLevel::kMix; }, finished));
@@ -146,8 +142,8 @@ Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
     }
     SetDigests(finished);
     std::vector<std::string>& ids = pipeline.datasets_;
-    if (std::find(ids.begin(), ids.end(), branch.dataset) == ids.end()) {
-      ids.push_back(branch.dataset);
+    if (std::find(ids.begin(), ids.end(), finished.dataset()) == ids.end()) {
+      ids.push_back(finished.dataset());
     }
     pipeline.branches_.push_back(
         {branch.name, std::make_shared<const Pipeline>(std::move(finished))});

@@ -82,7 +82,11 @@ Status PipelineParser::FinishStages(const Chain& chain, const Origin& origin,
     const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
     if (stage.optional && nothing) continue;
     for (const auto& [name, value] : state.params) {
-      pipeline.origins_[CanonicalKey(stage, *stage.FindParameter(name))] = value.origin;
+      const std::string key = CanonicalKey(stage, *stage.FindParameter(name));
+      pipeline.origins_[key] = value.origin;
+      for (const auto& [path, place] : value.below) {
+        pipeline.origins_[fmt::format("{}.{}", key, path)] = place;
+      }
     }
     if (stage.name == "source") pipeline.source_ = config.params.GetString("source");
     if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
@@ -90,6 +94,26 @@ Status PipelineParser::FinishStages(const Chain& chain, const Origin& origin,
   }
   MILLRACE_ASSIGN_OR_RETURN(pipeline.tensors_, chain.tensors.Finish());
   SetFingerprints(pipeline.stages_);
+  return OkStatus();
+}
+
+Status PipelineParser::FinishDataset(const Chain& chain, const Origin& origin, std::string_view key,
+                                     Pipeline& pipeline) const {
+  std::string dataset = chain.dataset;
+  const StageType* const source = table_.Find("source");
+  const auto written = chain.stages.find("source");
+  if (dataset.empty() && source != nullptr && source->own_dataset &&
+      written != chain.stages.end()) {
+    // Whatever else is wrong with the source is told later.
+    std::vector<std::string> unused;
+    const auto config = FinishStage(*source, written->second, origin, "", unused);
+    if (config.ok()) dataset = source->own_dataset(config->params);
+  }
+  if (dataset.empty()) {
+    return InvalidArgument(
+        fmt::format("{}: the key {} is missing; expected a dataset id", origin, key));
+  }
+  pipeline.datasets_ = {std::move(dataset)};
   return OkStatus();
 }
 
@@ -106,12 +130,8 @@ Result<Pipeline> PipelineParser::Finish() {
   Pipeline pipeline;
   pipeline.variants_ = variants_;
   if (state_.branches.empty()) {
-    if (state_.dataset.empty()) {
-      return InvalidArgument(
-          fmt::format("{}: the key dataset is missing; expected a dataset id", whole));
-    }
+    MILLRACE_RETURN_IF_ERROR(FinishDataset(state_, whole, "dataset", pipeline));
     MILLRACE_RETURN_IF_ERROR(state_.mix.CheckAbsent());
-    pipeline.datasets_ = {state_.dataset};
     MILLRACE_RETURN_IF_ERROR(FinishStages(
         state_, whole, [](const StageType&) { return true; }, pipeline));
   } else {

@@ -309,29 +309,49 @@ Status PipelineParser::ApplyGroup(TextLayer& layer, const StageType& stage,
 
 Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
                                    Chain& state) const {
-  const std::vector<YamlEntry>& entries = entry.value->entries;
-  if (entries.size() != 1) {
-    return layer.Error(entry.value->mark,
-                       fmt::format("{}: expected a name, or a map with one key, got {} keys",
-                                   stage.name, entries.size()));
+  const Parameter& first = stage.parameters.front();
+  const auto& names = first.allowed;
+  const YamlEntry* chosen = nullptr;
+  std::vector<const YamlEntry*> others;
+  for (const YamlEntry& one : entry.value->entries) {
+    const bool is_name = std::find(names.begin(), names.end(), one.key) != names.end();
+    if (!is_name && one.key != first.name && stage.FindParameter(one.key) != nullptr) {
+      others.push_back(&one);
+    } else if (chosen == nullptr) {
+      chosen = &one;
+    } else {
+      return layer.Error(one.mark, fmt::format("{}: expected a name, or a map with one name, got "
+                                               "{} beside {}",
+                                               stage.name, one.key, chosen->key));
+    }
   }
-  const YamlEntry& chosen = entries.front();
+  if (chosen == nullptr) {
+    return layer.Error(entry.value->mark,
+                       fmt::format("{}: expected a name, or a map with one name, got a map without "
+                                   "one; a name is {}",
+                                   stage.name, DescribeExpected(first)));
+  }
   YamlNode name;
   name.kind = YamlNode::Kind::kScalar;
-  name.mark = chosen.mark;
-  name.scalar = chosen.key;
-  const Parameter& first = stage.parameters.front();
+  name.mark = chosen->mark;
+  name.scalar = chosen->key;
   MILLRACE_RETURN_IF_ERROR(
       ApplyParameter(layer, stage, first.name,
                      {stage.name, entry.mark, std::make_shared<YamlNode>(std::move(name))}, state));
-  const bool nothing = chosen.value->kind == YamlNode::Kind::kMap && chosen.value->entries.empty();
-  if (nothing) return OkStatus();
-  const Parameter* argument = stage.FindParameter(chosen.key);
-  if (argument == nullptr || argument == &first) {
-    return layer.Error(chosen.value->mark, fmt::format("{}.{}: expected {{}}, got {}", stage.name,
-                                                       chosen.key, chosen.value->Describe()));
+  for (const YamlEntry* other : others) {
+    MILLRACE_RETURN_IF_ERROR(
+        SetParameter(layer, stage, *stage.FindParameter(other->key), *other, state));
   }
-  return SetParameter(layer, stage, *argument, chosen, state);
+  const Parameter* argument = stage.FindParameter(chosen->key);
+  const bool takes_any = argument != nullptr && argument->types.front() == ParamType::kTree;
+  const bool nothing =
+      chosen->value->kind == YamlNode::Kind::kMap && chosen->value->entries.empty();
+  if (nothing && !takes_any) return OkStatus();
+  if (argument == nullptr || argument == &first) {
+    return layer.Error(chosen->value->mark, fmt::format("{}.{}: expected {{}}, got {}", stage.name,
+                                                        chosen->key, chosen->value->Describe()));
+  }
+  return SetParameter(layer, stage, *argument, *chosen, state);
 }
 
 Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
@@ -348,10 +368,24 @@ Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
   if (read.error) {
     return layer.Error(read.error->mark, fmt::format("{}: {}", key, read.error->message));
   }
+  if (parameter.check) {
+    const Status status = parameter.check(read.value);
+    if (!status.ok()) {
+      // ".a.b: …" blames what stands below the value.
+      const std::string& message = status.message();
+      const bool blames = message.starts_with('.') && message.find(": ") != std::string::npos;
+      const auto mark =
+          read.below.find(blames ? message.substr(1, message.find(": ") - 1) : std::string());
+      return layer.Error(mark == read.below.end() ? entry.value->mark : mark->second,
+                         fmt::format("{}{}{}", key, blames ? "" : ": ", message));
+    }
+  }
   const Origin origin = layer.At(entry.value->mark);
+  std::map<std::string, Origin> below;
+  for (const auto& [path, mark] : read.below) below.emplace(path, layer.At(mark));
   stage_state.present = true;
   if (stage_state.origin.empty() || !layer.is_file) stage_state.origin = origin;
-  stage_state.params[parameter.name] = {std::move(read.value), origin};
+  stage_state.params[parameter.name] = {std::move(read.value), origin, std::move(below)};
   return OkStatus();
 }
 

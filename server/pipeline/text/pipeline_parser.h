@@ -46,6 +46,7 @@ class PipelineParser {
   struct Written {
     ParamValue value;
     Origin origin;
+    std::map<std::string, Origin> below = {};  // of what stands below a tree, by its path
   };
   struct StageState {
     bool present = false;
@@ -92,7 +93,7 @@ class PipelineParser {
   /// Reads `stage: {group: {parameter: value, …}}`, or null for no such parameters.
   Status ApplyGroup(TextLayer& layer, const StageType& stage, const std::string& group,
                     const YamlEntry& entry, Chain& state) const;
-  /// Reads `name: {value: other}` for a scalar stage.
+  /// Reads `name: {value: other, parameter: …}` for a scalar stage.
   Status ApplyChoice(TextLayer& layer, const StageType& stage, const YamlEntry& entry,
                      Chain& state) const;
   Status SetParameter(TextLayer& layer, const StageType& stage, const Parameter& parameter,
@@ -106,6 +107,10 @@ class PipelineParser {
   /// with branches yet.
   Status CheckOutside() const;
   Status FinishBranches(Pipeline& pipeline) const;
+  /// Sets the dataset that a chain names, or that its source has by itself. InvalidArgument if
+  /// there is none. `key`: of the dataset, for messages.
+  Status FinishDataset(const Chain& chain, const Origin& origin, std::string_view key,
+                       Pipeline& pipeline) const;
   /// Finishes the stages that `has` accepts. `origin`: the place of the whole, for messages.
   Status FinishStages(const Chain& chain, const Origin& origin,
                       const std::function<bool(const StageType&)>& has, Pipeline& pipeline) const;

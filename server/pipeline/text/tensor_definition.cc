@@ -201,13 +201,23 @@ Result<TensorDefinition> ReadDefinition(const std::string& name, const WrittenDe
 
 Status CheckRequired(const TensorDefinition& definition, const WrittenDefinition& written,
                      const OperationTable& operations) {
-  for (const OperationParameter& parameter :
-       AllParameters(*operations.Find(definition.operation))) {
-    if (!parameter.required || written.keys.contains(parameter.name)) continue;
+  const OperationType& operation = *operations.Find(definition.operation);
+  const std::vector<OperationParameter> parameters = AllParameters(operation);
+  const auto missing = [&](std::string_view name) {
     return written.Error(fmt::format("the key tensors.{}.{} is missing; expected {}",
-                                     definition.name, parameter.name, DescribeAccepted(parameter)));
+                                     definition.name, name,
+                                     DescribeAccepted(*FindOperationParameter(parameters, name))));
+  };
+  for (const OperationParameter& parameter : parameters) {
+    if (parameter.required && !written.keys.contains(parameter.name))
+      return missing(parameter.name);
   }
-  return OkStatus();
+  const std::vector<std::string>& one_of = operation.one_of;
+  const bool has_one =
+      one_of.empty() || std::any_of(one_of.begin(), one_of.end(), [&](const std::string& name) {
+        return written.keys.contains(name);
+      });
+  return has_one ? OkStatus() : missing(one_of.front());
 }
 
 std::vector<std::string_view> LinesOf(std::string_view text) {

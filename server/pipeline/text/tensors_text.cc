@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "common/operations/graph_pad.h"
+#include "common/operations/python_function.h"
 #include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 
@@ -348,16 +349,19 @@ Status TensorsText::FinishGraphPad(const WrittenDefinition& pad, TensorsPart& pa
 
 Status TensorsText::CheckCycles(const TensorsPart& part) const {
   const Definitions& definitions = written_->definitions;
+  const auto find = [&](std::string_view name) -> const TensorDefinition* {
+    // They are in the order of their names.
+    const auto found = std::lower_bound(
+        part.definitions.begin(), part.definitions.end(), name,
+        [](const TensorDefinition& one, std::string_view wanted) { return one.name < wanted; });
+    return found == part.definitions.end() || found->name != name ? nullptr : &*found;
+  };
   std::map<std::string, std::vector<std::string>> needs;
   for (const TensorDefinition& definition : part.definitions) {
     std::vector<std::string>& inputs = needs[definition.name];
     for (const std::string& input : definition.inputs) {
-      constexpr std::string_view kLengths = ".length";
-      if (definitions.contains(input)) {
-        inputs.push_back(input);
-      } else if (input.ends_with(kLengths)) {
-        const std::string whole = input.substr(0, input.size() - kLengths.size());
-        if (definitions.contains(whole)) inputs.push_back(whole);
+      if (const TensorDefinition* const read = DefinitionOf(input, find)) {
+        inputs.push_back(read->name);
       }
     }
   }

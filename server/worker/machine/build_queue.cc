@@ -177,16 +177,18 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
   HandOut(*shared, &own);
 }
 
-std::set<StreamLease> BuildQueue::GiveUp(const Task& task) {
+std::map<StreamLease, Position> BuildQueue::GiveUp(const Task& task) {
   SharedBatch* const shared = batches_.End(task.build);
   if (shared == nullptr) return {};
-  std::set<StreamLease> given_up;
-  for (const auto& [stream, key] : shared->wanted) given_up.insert({stream, key.second});
+  std::map<StreamLease, Position> given_up;
+  for (const auto& [stream, key] : shared->wanted) {
+    given_up.emplace(StreamLease{stream, key.second}, key.first);
+  }
   if (given_up.empty()) batches_.EraseIfIdle(*shared);
-  for (const auto& [id, lease] : given_up) {
-    StreamState& stream = streams_.at(id);
-    stream.given_up.insert(lease);
-    EraseEntries(stream, lease);
+  for (const auto& [of, at] : given_up) {
+    StreamState& stream = streams_.at(of.stream);
+    stream.given_up.insert(of.lease);
+    EraseEntries(stream, of.lease);
   }
   return given_up;
 }

@@ -72,8 +72,9 @@ class BuildQueue {
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
              double seconds);
   /// Tells that the batch cannot be built. The whole leases of all that wait for it are given up,
-  /// and none of their batches is built again for these streams. Returns them.
-  std::set<StreamLease> GiveUp(const Task& task);
+  /// and none of their batches is built again for these streams. Returns them, each with the place
+  /// that the batch has in it.
+  std::map<StreamLease, Position> GiveUp(const Task& task);
   /// Tells that no batch of the plan can be built any more. Its batches in memory are forgotten,
   /// and those that are being built will be ignored. Returns the leases that this gave up.
   std::set<StreamLease> GiveUpPlan(const std::string& plan);

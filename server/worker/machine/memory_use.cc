@@ -8,7 +8,7 @@ namespace {
 /// Memory of everything but batches.
 std::uint64_t Others(MemoryUse use, std::uint64_t built) {
   const std::uint64_t on_heap = built > use.shared ? built - use.shared : 0;
-  return use.anonymous - std::min(use.anonymous, on_heap);
+  return use.anonymous - std::min(use.anonymous, on_heap) + use.plugins;
 }
 
 }  // namespace

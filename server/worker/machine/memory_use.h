@@ -9,15 +9,17 @@
 
 namespace millrace {
 
-/// Memory of a process, without the page cache.
+/// Memory of a process and of those of its plugins, without the page cache.
 struct MemoryUse {
   std::uint64_t anonymous = 0;  // bytes
   std::uint64_t shared = 0;     // bytes of shared memory, in which batches are built
+  std::uint64_t plugins = 0;    // bytes of the plugins' processes, their replies included
 };
 
 /// Returns how many bytes of batches may be built and not sent: `configured`, or less if the
-/// process would otherwise exceed `limit`. `built` is how many bytes such batches have now. All
-/// shared memory counts as theirs, since only batches use it, and they use it again and again.
+/// process and its plugins would otherwise exceed `limit`. `built` is how many bytes such batches
+/// have now. All shared memory counts as theirs: only batches use it, and they use it again and
+/// again. (Replies of plugins lie in shared memory, too, and count as the plugins'.)
 std::uint64_t WorkAheadBudget(std::uint64_t configured, std::uint64_t limit, MemoryUse use,
                               std::uint64_t built);
 

@@ -129,7 +129,8 @@ Status WorkerMachine::WhyNotReady(const std::string& fingerprint) const {
   return FailedPrecondition("plan failed here: " + plan->second.error.message());
 }
 
-void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Status& why) {
+void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Status& why,
+                           std::optional<Position> at) {
   // This check comes before the search, because a want list may name a hundred thousand leases.
   if (stream.control.size() >= kMaxControlParts) return;
   const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
@@ -141,6 +142,7 @@ void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Statu
   ToProto(lease, refused.mutable_lease());
   refused.set_code(static_cast<std::uint32_t>(why.code()));
   refused.set_message(why.message());
+  if (at) ToProto(*at, refused.mutable_at());
   stream.control.push_back(std::move(part));
 }
 
@@ -260,6 +262,11 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
   const auto found = plans_.find(fingerprint);
   if (found == plans_.end()) return;
   KeptPlan& entry = found->second;
+  // A lease of a plan is for this plan alone: other bytes may never be sent for it.
+  if (plan.ok() && plan->fingerprint != fingerprint && !IsMutant(Mutant::kOtherCodeServed)) {
+    plan = FailedPrecondition("compiles to " + plan->fingerprint + " here, expected " +
+                              fingerprint + ": " + plan->difference);
+  }
   if (plan.ok()) {
     entry.plan = std::move(plan->plan);
     entry.static_digest = std::move(plan->static_digest);
@@ -353,10 +360,10 @@ void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& wh
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
   // The files are looked at now, not at the next period: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
-  for (const auto& [id, lease] : queue_.GiveUp(task)) {
-    StreamEntry& stream = streams_.at(id);
-    Refuse(stream, lease, why);
-    Pump(id, stream, now);
+  for (const auto& [of, at] : queue_.GiveUp(task)) {
+    StreamEntry& stream = streams_.at(of.stream);
+    Refuse(stream, of.lease, why, at);
+    Pump(of.stream, stream, now);
   }
 }
 

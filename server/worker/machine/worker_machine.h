@@ -63,6 +63,8 @@ class WorkerMachine {
   struct ReadyPlan {
     std::shared_ptr<const Plan> plan;
     std::string static_digest;
+    std::string fingerprint;  // what the pipeline compiles to here
+    std::string difference;   // if that is another plan than the dispatcher's: why, in words
   };
   /// How long a stage took for one batch.
   struct StageTook {
@@ -183,7 +185,9 @@ class WorkerMachine {
   void PumpReady(Time now);
   void Write(StreamId id, StreamEntry& stream, v1::BatchPart part, std::uint64_t build = 0);
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
-  void Refuse(StreamEntry& stream, const Number& lease, const Status& why);
+  /// `at`: the batch of the lease that cannot be built, if it is known.
+  void Refuse(StreamEntry& stream, const Number& lease, const Status& why,
+              std::optional<Position> at = std::nullopt);
   void Close(StreamId id, const Status& why);
   void WakeBuilders();
   StageTotal& TotalOf(std::string_view stage);

@@ -25,6 +25,7 @@ void BatchStream::WriteNext() {
   part.set_digest(outgoing_->batch->digest);
   part.set_credit_used(outgoing_->credit_used);
   part.set_batches_sent(outgoing_->batches_sent);
+  part.set_mostly_python(outgoing_->batch->mostly_python);
   out.data = bytes.subspan(offset_, std::min(bytes.size() - offset_, wire::kMaxPartBytes));
   out.owner = outgoing_->batch;
   offset_ += out.data.size();

@@ -15,7 +15,8 @@ namespace millrace {
 /// A built batch and the digest that is sent with it.
 struct BuiltBatch {
   std::shared_ptr<const PackedBatch> batch;
-  std::string digest;  // 16 bytes: XXH3-128 of header and payload
+  std::string digest;          // 16 bytes: XXH3-128 of header and payload
+  bool mostly_python = false;  // processes of plugins took most of the time
 };
 
 /// Builds the batch of `task`. REQUIRES: `plan` made `scratch`, and no other thread uses `scratch`.

@@ -8,6 +8,7 @@
 #include "common/system/nonce.h"
 #include "common/transport/convert/places.h"
 #include "server/worker/service/cache_report.h"
+#include "server/worker/service/plugin_report.h"
 #include "server/worker/service/read_memory_use.h"
 
 namespace millrace {
@@ -67,6 +68,10 @@ WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanP
 WorkerService::~WorkerService() { Stop(); }
 
 void WorkerService::Start() {
+  provider_->WatchPlugins(
+      [weak = weak_from_this()](std::string_view object, Time began, Time ended) {
+        if (const auto worker = weak.lock()) worker->RecordRequest(object, began, ended);
+      });
   for (int i = 0; i < options_.threads; ++i) {
     BuilderScratch& scratch = scratch_.emplace_back();
     threads_.emplace_back([this, &scratch] { BuildLoop(scratch); });
@@ -118,14 +123,23 @@ bool WorkerService::Idle() {
   return machine_.Idle();
 }
 
+bool WorkerService::LooksAtMemory(Time now) {
+  MutexLock lock(mutex_);
+  if (stopping_ || now - memory_looked_at_ < WorkerMachine::kLookPeriod) return false;
+  memory_looked_at_ = now;
+  return true;
+}
+
 void WorkerService::Tick() {
   std::optional<std::uint64_t> cache_limit;
+  const Time now = clock_->Now();
+  std::optional<std::vector<PluginPoolStats>> plugins;
+  if (LooksAtMemory(now)) plugins = provider_->Plugins();
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
-    const Time now = clock_->Now();
-    if (now - memory_looked_at_ >= WorkerMachine::kLookPeriod) {
-      memory_looked_at_ = now;
+    if (plugins) {
+      plugins_ = *std::move(plugins);
       cache_limit = WatchMemory();
     }
     machine_.Tick(now);
@@ -186,6 +200,7 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
   if (const BuiltExamples* const examples = provider_->examples()) {
     ToProto(examples->stats(), *action.report.mutable_cache());
   }
+  ToProto(plugins_, action.report);
   trace_.AddTo(action.report, machine_.number());
   work_->Write(std::move(action.report));
 }
@@ -199,8 +214,8 @@ void WorkerService::SendPart(WorkerAction::SendPart action) {
 }
 
 std::string WorkerService::FindStage(std::uint64_t build) {
-  for (const auto& [scratch, number] : building_) {
-    if (number == build) return scratch->stage();
+  for (const auto& [scratch, building] : building_) {
+    if (building.task.build == build) return scratch->stage();
   }
   return {};
 }
@@ -208,6 +223,7 @@ std::string WorkerService::FindStage(std::uint64_t build) {
 std::optional<std::uint64_t> WorkerService::WatchMemory() {
   if (options_.memory_limit == 0) return std::nullopt;
   MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
+  use.plugins = MemoryOf(plugins_);
   const std::uint64_t built = machine_.queue().built_bytes() + machine_.queue().kept_bytes();
   std::optional<std::uint64_t> cache_limit;
   const BuiltExamples* const examples = provider_->examples();
@@ -245,11 +261,15 @@ void WorkerService::SetWorkAhead(std::uint64_t budget, const MemoryUse& use) {
   const bool is_short = budget < options_.memory_bytes / 2;
   if (is_short && !short_of_memory_) {
     log_->Warning(
-        "short of memory: fewer batches are built ahead; raise memory_limit, or lower "
-        "threads",
+        use.plugins > use.anonymous
+            ? "short of memory because of plugins: fewer batches are built ahead; raise "
+              "memory_limit, or lower the plugins' processes"
+            : "short of memory: fewer batches are built ahead; raise memory_limit, or lower "
+              "threads",
         {{"memory_limit", options_.memory_limit},
          {"anonymous", use.anonymous},
          {"shared", use.shared},
+         {"plugins", use.plugins},
          {"ahead", budget}});
   }
   if (is_short || budget == options_.memory_bytes) short_of_memory_ = is_short;
@@ -257,6 +277,7 @@ void WorkerService::SetWorkAhead(std::uint64_t budget, const MemoryUse& use) {
 
 void WorkerService::AddMetrics(MetricSet& metrics) {
   refusals_.AddTo(metrics);
+  AddPluginMetrics(provider_->Plugins(), metrics);
   MutexLock lock(mutex_);
   // Every plan has these stages. The others follow from pipelines.
   for (const char* const stage : {"shuffle", "closure", "batch"}) {

@@ -32,6 +32,7 @@
 #include "common/transport/trace_peer.h"
 #include "server/pipeline/cached/built_examples.h"
 #include "server/pipeline/plan.h"
+#include "server/plugin/plugin_stats.h"
 #include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/batch_stream.h"
 #include "server/worker/service/builder_scratch.h"
@@ -66,6 +67,10 @@ class PlanProvider {
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
   /// What the plans keep of examples; nullptr: nothing.
   virtual BuiltExamples* examples() { return nullptr; }
+  /// What the processes of plugins have done and take. It may take some milliseconds.
+  virtual std::vector<PluginPoolStats> Plugins() { return {}; }
+  /// Tells of each request to such a process from now on; null: of none any more.
+  virtual void WatchPlugins(OnPluginRequest /*on_request*/) {}
   /// Makes what measures columns of a source, which is that of a pipeline. FailedPrecondition if
   /// this host's dataset or program has no such source; Unavailable if it may have it later.
   virtual Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
@@ -111,6 +116,10 @@ class WorkerService final : public WorkerEndpoint,
     BuildQueue::Task task;
     std::shared_ptr<const Plan> plan;
   };
+  struct Building {
+    BuildQueue::Task task;
+    std::uint32_t lane;  // of the thread
+  };
   /// The batch, or why it could not be built.
   struct BuildOutcome {
     BuildQueue::Task task;
@@ -155,6 +164,8 @@ class WorkerService final : public WorkerEndpoint,
   /// Returns the limit that the cache of examples has to get for that; none: it stays.
   std::optional<std::uint64_t> WatchMemory() MILLRACE_REQUIRES(mutex_);
   void SetWorkAhead(std::uint64_t budget, const MemoryUse& use) MILLRACE_REQUIRES(mutex_);
+  /// Whether it is time to look at the memory in use.
+  bool LooksAtMemory(Time now) MILLRACE_EXCLUDES(mutex_);
   /// May take long, because what is beyond the limit is freed. REQUIRES: there is a cache.
   void SetCacheLimit(std::uint64_t bytes) MILLRACE_EXCLUDES(mutex_);
   // worker_threads.cc
@@ -186,6 +197,8 @@ class WorkerService final : public WorkerEndpoint,
   void BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Outgoing& outgoing)
       MILLRACE_REQUIRES(mutex_);
   void EndSend(Outlet& outlet) MILLRACE_REQUIRES(mutex_);
+  /// Records that the calling thread has asked a process of a plugin for examples of its batch.
+  void RecordRequest(std::string_view object, Time began, Time ended) MILLRACE_EXCLUDES(mutex_);
 
   const WorkerOptions options_;
   const std::shared_ptr<PlanProvider> provider_;
@@ -204,8 +217,10 @@ class WorkerService final : public WorkerEndpoint,
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   StreamId next_stream_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::map<StreamId, Outlet> outlets_ MILLRACE_GUARDED_BY(mutex_);
-  /// The number of the build of each builder thread, by the thread's scratch.
-  std::map<const BuilderScratch*, std::uint64_t> building_ MILLRACE_GUARDED_BY(mutex_);
+  /// What each builder thread builds, by the thread's scratch.
+  std::map<const BuilderScratch*, Building> building_ MILLRACE_GUARDED_BY(mutex_);
+  /// Processes of plugins when they were last looked at.
+  std::vector<PluginPoolStats> plugins_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // number of the attempt that made work_
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);

@@ -3,8 +3,11 @@
 // under it.
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 #include <utility>
 
+#include "server/pipeline/plan_outline.h"
 #include "server/worker/service/builder.h"
 #include "server/worker/service/worker_service.h"
 
@@ -30,6 +33,22 @@ std::vector<StageTook> Took(const std::vector<BatchScratch::StageTime>& before,
     }
   }
   return stages;
+}
+
+/// What differs from the host of the dispatcher, whose lines about code of plugins are `theirs`.
+std::string WhyCompilesElse(const Plan& plan, const std::string& theirs) {
+  const std::string ours = plan.outline() == nullptr ? std::string() : plan.outline()->code();
+  std::istringstream here(ours);
+  std::istringstream there(theirs);
+  for (std::string a, b; ours != theirs;) {
+    const bool more_here = static_cast<bool>(std::getline(here, a));
+    const bool more_there = static_cast<bool>(std::getline(there, b));
+    if (!more_here && !more_there) break;
+    if (more_here && more_there && a == b) continue;
+    return "this host's plugin differs: '" + (more_here ? a : "nothing") + "' here, '" +
+           (more_there ? b : "nothing") + "' at the dispatcher";
+  }
+  return "this host's dataset or program differs";
 }
 
 }  // namespace
@@ -71,7 +90,7 @@ std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scr
     }
     scratch.Forget([this](const std::string& plan)
                        MILLRACE_REQUIRES(mutex_) { return !machine_.plans().contains(plan); });
-    building_[&scratch] = task->build;
+    building_.insert_or_assign(&scratch, Building{*task, Tracer::ThreadLane()});
     return Build{*std::move(task), entry->plan};
   }
   return std::nullopt;
@@ -155,15 +174,12 @@ void WorkerService::PrepareLoop() {
     to_compile_.erase(next);
     lock.Unlock();
     Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());
-    if (plan.ok() && (*plan)->fingerprint().ToString() != spec.fingerprint()) {
-      plan = FailedPrecondition("compiles to " + (*plan)->fingerprint().ToString() +
-                                " here, expected " + spec.fingerprint() +
-                                ": this host's dataset or program differs");
-    }
     using Compiled = Result<WorkerMachine::ReadyPlan>;
-    Compiled compiled = plan.ok()
-                            ? Compiled(WorkerMachine::ReadyPlan{*plan, (*plan)->static_digest()})
-                            : Compiled(plan.status());
+    Compiled compiled =
+        plan.ok() ? Compiled(WorkerMachine::ReadyPlan{*plan, (*plan)->static_digest(),
+                                                      (*plan)->fingerprint().ToString(),
+                                                      WhyCompilesElse(**plan, spec.code())})
+                  : Compiled(plan.status());
     lock.Lock();
     if (stopping_) return;
     machine_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());

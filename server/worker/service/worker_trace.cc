@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -46,7 +47,8 @@ void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time e
       return known.first == after[i].stage;
     });
     if (stage == kStages.end()) {
-      trace_.tracer().RecordOperation(span, after[i].stage);
+      span.kind = SpanKind::kOperation;
+      trace_.tracer().RecordNamed(span, after[i].stage);
       continue;
     }
     span.kind = stage->second;
@@ -56,6 +58,27 @@ void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time e
   span.begin = span.end;
   span.end = ended;
   trace_.tracer().Record(span);
+}
+
+void WorkerService::RecordRequest(std::string_view object, Time began, Time ended) {
+  if (!trace_.tracer().on()) return;
+  const std::uint32_t lane = Tracer::ThreadLane();
+  MutexLock lock(mutex_);
+  const auto found = std::find_if(building_.begin(), building_.end(),
+                                  [lane](const auto& entry) { return entry.second.lane == lane; });
+  if (found == building_.end()) return;  // it measures, or compiles a plan
+  const BuildQueue::Task& task = found->second.task;
+  Span span;
+  span.kind = SpanKind::kPython;
+  span.lane = lane;
+  span.begin = began;
+  span.end = ended;
+  span.session = machine_.SessionOf(task.stream);
+  if (!span.session.is_set()) return;
+  span.lease = task.lease;
+  span.epoch = task.at.epoch;
+  span.example = task.at.example;
+  trace_.tracer().RecordNamed(span, "python " + std::string(object));
 }
 
 void WorkerService::BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Outgoing& outgoing) {

@@ -17,6 +17,7 @@
 #include "common/base/result.h"
 #include "server/dataset/coq/index/dataset_index.h"
 #include "server/dataset/dataset_files.h"
+#include "server/dataset/index_place.h"
 #include "server/dataset/progress.h"
 
 namespace millrace {
@@ -39,10 +40,7 @@ struct BuildOptions {
 };
 
 /// Cancelled if `options` have a stop request; otherwise ok.
-inline Status CheckStop(const BuildOptions& options) {
-  if (!options.stop.stop_requested()) return OkStatus();
-  return Cancelled("stopped before it was done; an index that was there stays as it was");
-}
+inline Status CheckStop(const BuildOptions& options) { return CheckIndexStop(options.stop); }
 
 /// Numbers of a build: what it read and what it wrote.
 struct IndexReport {

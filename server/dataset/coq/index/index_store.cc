@@ -1,29 +1,14 @@
 #include "server/dataset/coq/index/index_store.h"
 
-#include <cerrno>
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <optional>
-#include <system_error>
 #include <utility>
-
-#include <fcntl.h>
-#include <sys/file.h>
 
 #include <fmt/core.h>
 
-#include "common/base/hash.h"
-#include "common/base/time.h"
-#include "common/system/errno_status.h"
-#include "common/system/stop_wait.h"
-#include "server/dataset/cache_dir.h"
 #include "server/dataset/coq/index/index_format.h"
 #include "server/dataset/coq/index/index_freshness.h"
 #include "server/dataset/coq/index/left_out.h"
-#include "server/files/file_io.h"
+#include "server/dataset/index_place.h"
 
 namespace millrace {
 namespace {
@@ -31,41 +16,17 @@ namespace {
 namespace fs = std::filesystem;
 using IndexPtr = std::shared_ptr<const DatasetIndex>;
 
-constexpr std::chrono::milliseconds kLockPatience(50);
-constexpr std::uint64_t kAsksBetweenWords = 1200;  // one minute
-
-// The places where the index may lie, the best one first.
 std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
-  if (!options.index_file.empty()) return {options.index_file};
-  std::vector<fs::path> places = {dir / kIndexFileName};
-  const fs::path cache = options.cache_dir.empty() ? DefaultCacheDir() : options.cache_dir;
-  std::error_code error;
-  const fs::path real = fs::canonical(dir, error);
-  if (!cache.empty() && !error) {
-    places.push_back(cache / Xxh3(real.string()).ToHex() / "index");
-  }
-  return places;
+  return IndexPlaces(dir, options.index_file, options.cache_dir);
 }
 
-// Refuses to overwrite a file that is not an index: a mistyped name must not destroy a file. Also
-// refuses names of dataset files.
+// Refuses also names of dataset files.
 Status CheckReplaceable(const fs::path& file) {
   if (file.extension() == ".bin") {
     return InvalidArgument(file.string() +
                            ": *.bin files are a dataset's own; name another file for the index");
   }
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status)) return OkStatus();
-  if (fs::is_regular_file(status)) {
-    char magic[sizeof(kIndexMagic)] = {};
-    std::ifstream in(file, std::ios::binary);
-    in.read(magic, sizeof(magic));
-    const bool empty = in.is_open() && in.gcount() == 0;
-    if (empty || std::memcmp(magic, kIndexMagic, sizeof(magic)) == 0) return OkStatus();
-  }
-  return InvalidArgument(file.string() +
-                         ": is no index, and is not overwritten; remove it or name another file");
+  return CheckReplaceableIndex(file, {kIndexMagic, sizeof(kIndexMagic)});
 }
 
 class Store {
@@ -84,7 +45,9 @@ class Store {
     if (!options_.force) {
       if (IndexPtr index = FindFitting(outcome)) return index;
     }
-    MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor lock, LockPlace(outcome.file));
+    MILLRACE_ASSIGN_OR_RETURN(const LockedIndexPlace locked,
+                              LockIndexPlace(dir_, places_, options_.build.stop, *logger_));
+    outcome.file = locked.place;
     if (!options_.force) {
       // Another process may have built the index while it held the lock.
       MILLRACE_ASSIGN_OR_RETURN(listing_, ListDataset(dir_));
@@ -123,54 +86,6 @@ class Store {
       }
     }
     return nullptr;
-  }
-
-  // Takes the lock of the first place that can be written, and stores that place in `place`.
-  Result<FileDescriptor> LockPlace(fs::path& place) {
-    Status status = NotFound("no place for the index");
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      place = places_[i];
-      std::error_code error;
-      if (i > 0) fs::create_directories(place.parent_path(), error);
-      if (error) {
-        status = ErrnoStatus("folder " + place.parent_path().string() + " cannot be made",
-                             error.value());
-        continue;
-      }
-      Result<FileDescriptor> file =
-          OpenFile(place.string() + ".lock", O_RDWR | O_CREAT | O_NOFOLLOW);
-      if (!file.ok()) {
-        status = file.status();
-        // If the folder cannot be written, the cache is tried; if it is full, the error is
-        // returned.
-        if (status.code() == StatusCode::kPermissionDenied) continue;
-        return status;
-      }
-      MILLRACE_RETURN_IF_ERROR(Lock(*file, place));
-      return file;
-    }
-    return Status(status.code(), status.message() + "; name another place for the index");
-  }
-
-  Status Lock(const FileDescriptor& file, const fs::path& place) {
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return OkStatus();
-    if (errno != EWOULDBLOCK) return ErrnoStatus(place.string() + ".lock", errno);
-    logger_->Info("waiting for another process that builds the index",
-                  {{"dataset", dir_.string()}, {"index", place.string()}});
-    // The lock is polled, because a wait in the kernel could not be interrupted.
-    for (std::uint64_t asked = 1; ::flock(file.get(), LOCK_EX | LOCK_NB) != 0; ++asked) {
-      if (errno != EWOULDBLOCK && errno != EINTR) {
-        return ErrnoStatus(place.string() + ".lock", errno);
-      }
-      MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
-      WaitUnlessStopped(options_.build.stop, kLockPatience);
-      if (asked % kAsksBetweenWords == 0) {
-        logger_->Warning(
-            "still waiting for another process that builds the index",
-            {{"lock", place.string() + ".lock"}, {"waited_s", ToSeconds(asked * kLockPatience)}});
-      }
-    }
-    return OkStatus();
   }
 
   // Hashes the touched files, and writes the present inodes and times into the index. nullptr if

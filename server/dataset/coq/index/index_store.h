@@ -1,17 +1,12 @@
 // Finds the index of a dataset, checks whether it still fits the files, and builds it if necessary.
 //
-// The index of a folder DIR is DIR/.millrace.index. If DIR cannot be written, it is the file
-// `index` in a folder of the cache; the digest of DIR's real path is the name of that folder. A
-// caller may also name the index file.
+// index_place.h says where it lies.
 //
 // An index fits if it has the same files with the same sizes, inodes and times. If only the inode
 // or the times of a file differ, the file is hashed. If the hashes are the same, the index is
 // renewed, not built again. If some files have changed, only those are read; the records of the
 // others are taken over into the new index. An index that leaves out bad files
 // (BuildOptions::skip_bad) fits as long as these files have not changed.
-//
-// If several processes need an index, one builds it and the others wait (flock on the index's name
-// + ".lock").
 //
 // Free functions, thread-safe.
 #pragma once
@@ -25,11 +20,9 @@
 #include "common/base/result.h"
 #include "server/dataset/coq/index/dataset_index.h"
 #include "server/dataset/coq/index/index_builder.h"
+#include "server/dataset/index_place.h"
 
 namespace millrace {
-
-/// The name of an index in its dataset's folder.
-inline constexpr const char* kIndexFileName = ".millrace.index";
 
 struct IndexOptions {
   std::filesystem::path index_file;  // empty: found as described above

@@ -1,28 +1,18 @@
 #include "server/dataset/coq/source/file_prefix_labels.h"
 
+#include <string_view>
+
 #include <fmt/core.h>
+
+#include "server/dataset/file_labels.h"
 
 namespace millrace {
 
 Result<std::vector<std::uint32_t>> FilePrefixLabels(const DatasetIndex& index,
                                                     const SplitOptions& options) {
-  std::vector<std::uint32_t> labels(index.files().size(), 0);
-  for (std::size_t list = 0; list < options.prefixes.size(); ++list) {
-    for (const std::string& prefix : options.prefixes[list]) {
-      bool matched = false;
-      for (std::size_t file = 0; file < labels.size(); ++file) {
-        if (!index.string(index.files()[file].name).starts_with(prefix)) continue;
-        matched = true;
-        labels[file] = static_cast<std::uint32_t>(list + 1);
-      }
-      if (!matched) {
-        return InvalidArgument(fmt::format(
-            "split.prefixes: no file's name starts with '{}' (list {}): check it against the names "
-            "that `millrace inspect` prints",
-            prefix, list + 1));
-      }
-    }
-  }
+  std::vector<std::string_view> names;
+  for (const FileRecord& file : index.files()) names.push_back(index.string(file.name));
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> labels, LabelsOfFiles(names, options));
   for (std::size_t file = 0; file < labels.size(); ++file) {
     const Slice dependencies = index.files()[file].dependencies;
     for (const std::uint32_t other :

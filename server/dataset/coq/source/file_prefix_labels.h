@@ -12,9 +12,8 @@
 
 namespace millrace {
 
-/// The label of every file: the number (from 1) of the last list with a prefix that the file's name
-/// starts with, or 0. InvalidArgument if some prefix fits no file's name, or if a file depends on
-/// one with a higher label (the message names both).
+/// The label of every file (LabelsOfFiles). InvalidArgument also if a file depends on one with a
+/// higher label (the message names both).
 Result<std::vector<std::uint32_t>> FilePrefixLabels(const DatasetIndex& index,
                                                     const SplitOptions& options);
 

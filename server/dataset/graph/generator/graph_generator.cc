@@ -1,12 +1,11 @@
 #include "server/dataset/graph/generator/graph_generator.h"
 
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "common/system/errno_status.h"
+#include "server/dataset/generate.h"
 #include "server/dataset/graph/generator/made_up_graph.h"
 #include "server/dataset/graph/writer/array_writer.h"
 #include "server/dataset/graph/writer/graph_sealer.h"
@@ -178,38 +177,12 @@ class Run {
   std::uint64_t bytes_ = 0;
 };
 
-Status PrepareFolder(const fs::path& dir) {
-  std::error_code error;
-  fs::create_directories(dir, error);
-  if (error)
-    return ErrnoStatus(fmt::format("folder {} cannot be made", dir.string()), error.value());
-  const bool empty = fs::is_empty(dir, error);
-  if (error)
-    return ErrnoStatus(fmt::format("folder {} cannot be read", dir.string()), error.value());
-  if (empty) return OkStatus();
-  return FailedPrecondition(
-      fmt::format("folder {} is not empty; choose another one", dir.string()));
-}
-
-/// The folder was empty, so all that is in it was written here. An error of removing is ignored:
-/// the first error matters more.
-void RemoveContent(const fs::path& dir) {
-  std::error_code ignored;
-  for (fs::directory_iterator entry(dir, ignored), end; !ignored && entry != end;
-       entry.increment(ignored)) {
-    fs::remove_all(entry->path(), ignored);
-  }
-}
-
 }  // namespace
 
 Status GenerateGraph(const fs::path& dir, const GraphGeneratorOptions& options,
                      GraphGeneratorReport* report) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
-  MILLRACE_RETURN_IF_ERROR(PrepareFolder(dir));
-  const Status status = Run(dir, options).Write(report);
-  if (!status.ok()) RemoveContent(dir);
-  return status;
+  return GenerateInto(dir, [&] { return Run(dir, options).Write(report); });
 }
 
 }  // namespace millrace

@@ -36,7 +36,8 @@ TEST_CASE("a folder may have its kind before it", "[local]") {
       LocalPlans::Open(Source(), {.kinds = ProductKinds(), .folders = {{"", folder}}}).value();
   CHECK((*told.OpenDataset())->kind() == "coq");
   CHECK(OpenStatus({.kinds = ProductKinds(), .folders = {{"", "tree:/a"}}}) ==
-        InvalidArgument("there is no kind of dataset 'tree': expected one of graph, coq"));
+        InvalidArgument("there is no kind of dataset 'tree': expected one of graph, "
+                        "records, coq, python"));
 }
 
 TEST_CASE("a dataset whose folder is given twice is refused", "[local]") {

@@ -59,8 +59,9 @@ TEST_CASE("operations are recorded with their names, of which there are only so 
   Tracer tracer(clock);
   tracer.Start(7, clock->Now() + seconds(1));
   Span span = At(clock->Now(), 1);
+  span.kind = SpanKind::kOperation;
   span.end = clock->Now();
-  for (const char* const name : {"take", "expr", "take"}) tracer.RecordOperation(span, name);
+  for (const char* const name : {"take", "expr", "take"}) tracer.RecordNamed(span, name);
   Tracer::Taken taken = tracer.Take(10);
   REQUIRE(taken.spans.size() == 3);
   CHECK(taken.spans[0].kind == SpanKind::kOperation);
@@ -69,7 +70,7 @@ TEST_CASE("operations are recorded with their names, of which there are only so 
   CHECK(taken.spans[1].detail == 1);
   CHECK(taken.spans[2].detail == 0);
 
-  for (int i = 0; i < 1000; ++i) tracer.RecordOperation(span, "operation " + std::to_string(i));
+  for (int i = 0; i < 1000; ++i) tracer.RecordNamed(span, "operation " + std::to_string(i));
   taken = tracer.Take(2000);
   CHECK(taken.names.size() == Tracer::kMostNames);
   CHECK(taken.names.back() == "others");
@@ -77,7 +78,7 @@ TEST_CASE("operations are recorded with their names, of which there are only so 
 
   // Another trace has other names.
   tracer.Start(8, clock->Now() + seconds(1));
-  tracer.RecordOperation(span, "cast");
+  tracer.RecordNamed(span, "cast");
   CHECK(tracer.Take(10).names == std::vector<std::string>{"cast"});
 }
 

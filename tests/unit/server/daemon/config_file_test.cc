@@ -54,7 +54,7 @@ TEST_CASE("a file without anything in it gives nothing", "[config]") {
 TEST_CASE("an unknown key is an error with its place, the nearest and all known ones", "[config]") {
   const std::string error = ConfigFile("listen: a:1\nbatch_lissen: a:2\n").Error();
   CHECK(error.find("c.yaml:2:1: unknown key 'batch_lissen' (did you mean batch_listen?), expected "
-                   "one of datasets, listen, batch_listen") == 0);
+                   "one of datasets, plugins, listen, batch_listen") == 0);
   CHECK(ConfigFile("quite_else: 1\n").Error().find("unknown key 'quite_else', expected") !=
         std::string::npos);
   CHECK(ConfigFile("dataset: {}\n").Error().find("did you mean datasets?") != std::string::npos);
@@ -83,6 +83,93 @@ TEST_CASE("a dataset is a folder, or a path and an index", "[config]") {
         "c.yaml:1:16: datasets.a: unknown key 'paht', expected path or index");
   CHECK(ConfigFile("datasets: {a: {path: []}}\n").Error() ==
         "c.yaml:1:22: datasets.a: expected a path, got a list");
+}
+
+TEST_CASE("a plugin is a folder, or a path with what its processes need", "[config]") {
+  const ConfigFile file(
+      "plugins:\n  speech: /srv/plugins\n"
+      "  text: {path: /x, python: /venv/bin/python, processes: 3, memory: 4GiB, start_timeout: 9,\n"
+      "         env: {DATA: /data, EMPTY: ''}}\n");
+  const OptionTexts texts = file.Read().value();
+  const PluginConfig& speech = texts.plugins.at("speech").plugin;
+  CHECK(speech.name == "speech");
+  CHECK(speech.path == "/srv/plugins");
+  CHECK(speech.python == "python3");
+  CHECK(speech.processes == 0);  // as many as the host has CPUs
+  CHECK(texts.plugins.at("speech").where == file.path() + ":2:3");
+  const PluginConfig& text = texts.plugins.at("text").plugin;
+  CHECK(text.path == "/x");
+  CHECK(text.python == "/venv/bin/python");
+  CHECK(text.processes == 3);
+  CHECK(text.memory == std::uint64_t{4} << 30);
+  CHECK(text.start_timeout == std::chrono::seconds(9));
+  CHECK(text.env == std::map<std::string, std::string>{{"DATA", "/data"}, {"EMPTY", ""}});
+}
+
+TEST_CASE("what is wrong with a plugin of a file is told with its place", "[config]") {
+  CHECK(ConfigFile("plugins: /x\n").Error() ==
+        "c.yaml:1:10: plugins: expected a map of name to folder, got '/x'");
+  CHECK(ConfigFile("plugins: {a: [x]}\n").Error() ==
+        "c.yaml:1:14: plugins.a: expected a folder, or {path: …, python: …}");
+  CHECK(ConfigFile("plugins: {a: {python: x}}\n").Error() ==
+        "c.yaml:1:14: plugins.a: expected a folder, or {path: …, python: …}");
+  CHECK(ConfigFile("plugins: {a: {path: /x, pyhton: x}}\n").Error() ==
+        "c.yaml:1:33: plugins.a.pyhton: unknown key, expected one of path, python, processes, "
+        "memory, env, start_timeout");
+  CHECK(ConfigFile("plugins: {a: {path: /x, processes: 0}}\n")
+            .Error()
+            .find("c.yaml:1:36: plugins.a.processes: ") == 0);
+  CHECK(ConfigFile("plugins: {a: {path: /x, memory: much}}\n")
+            .Error()
+            .find("c.yaml:1:33: plugins.a.memory: ") == 0);
+  CHECK(ConfigFile("plugins: {a: {path: /x, env: [A]}}\n").Error() ==
+        "c.yaml:1:30: plugins.a.env: expected a map of names to values, got a list");
+  CHECK(ConfigFile("plugins: {a: {path: /x, env: {A: [1]}}}\n").Error() ==
+        "c.yaml:1:30: plugins.a.env: A: expected one value, got a list");
+}
+
+TEST_CASE("a plugin that cannot be used is refused with its place", "[config]") {
+  const TempDir dir;
+  std::ofstream(dir / "speech.py") << "";
+  const std::string folder = dir.path().string();
+  const auto error = [&](const std::string& text) {
+    const ConfigFile file(text);
+    return ErrorOf(EffectiveOptions(Role::kWorker, file.path(), {}, SomeHost(), ProductKinds()));
+  };
+  CHECK(error("plugins: {text: " + folder + "}\n").find("c.yaml:1:11: ") != std::string::npos);
+  CHECK(error("plugins: {text: " + folder + "}\n").find("its modules are speech") !=
+        std::string::npos);
+  CHECK(error("plugins: {speech: /no/such/folder}\n").find("/no/such/folder is no folder") !=
+        std::string::npos);
+  CHECK(error("plugins: {speech: {path: " + folder + ", python: /no/python}}\n")
+            .find("the plugin speech: python /no/python is no program") != std::string::npos);
+  CHECK(error("plugins: {a.b: " + folder + "}\n").find("expected the name of a Python module") !=
+        std::string::npos);
+}
+
+TEST_CASE("a daemon with plugins needs no dataset, and prints them so that they read back",
+          "[config]") {
+  const TempDir dir;
+  std::ofstream(dir / "speech.py") << "";
+  const ConfigFile file("plugins: {speech: {path: " + dir.path().string() +
+                        ", python: /bin/sh, memory: 1GiB, env: {A: 'b, {c}: #'}}}\n");
+  OptionTexts flags;
+  REQUIRE(AddPlugin("other=" + dir.path().string(), flags).ok());
+  CHECK_FALSE(AddPlugin("other=/x", flags).ok());
+  CHECK_FALSE(AddPlugin("other", flags).ok());
+  flags.plugins.clear();
+  const DaemonOptions options =
+      EffectiveOptions(Role::kServe, file.path(), flags, SomeHost(), ProductKinds()).value();
+  CHECK(options.plugins.at("speech").processes == 8);
+  const ConfigFile again(PrintConfig(options));
+  const DaemonOptions read =
+      EffectiveOptions(Role::kServe, again.path(), {}, SomeHost(), ProductKinds()).value();
+  const PluginConfig& speech = read.plugins.at("speech");
+  CHECK(speech.path == dir.path());
+  CHECK(speech.python == "/bin/sh");
+  CHECK(speech.memory == std::uint64_t{1} << 30);
+  CHECK(speech.env == std::map<std::string, std::string>{{"A", "b, {c}: #"}});
+  CHECK(PrintConfig(read) == PrintConfig(options));
 }
 
 TEST_CASE("a file that is not there, and a folder, are errors", "[config]") {

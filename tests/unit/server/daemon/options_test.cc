@@ -170,9 +170,10 @@ TEST_CASE("a dataset may be told its kind, which has to be known", "[options]") 
   CHECK(options.datasets.at("a").kind == "coq");
   CHECK(options.datasets.at("a").path == folder);
   texts.datasets["b"] = {{"tree:" + folder, ""}, "config.yaml:5:3"};
-  CHECK(
-      ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
-      "config.yaml:5:3: dataset b: there is no kind of dataset 'tree': expected one of graph, coq");
+  CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
+        "config.yaml:5:3: dataset b: there is no kind of dataset 'tree': expected one of graph, "
+        "records, "
+        "coq, python");
 }
 
 TEST_CASE("datasets of the command line have an id and a folder, each once", "[options]") {

@@ -65,16 +65,19 @@ TEST_CASE("a kind that is told goes before what the folder looks like", "[kinds]
 
 TEST_CASE("an unknown kind is refused with the known ones", "[kinds]") {
   CHECK(KindOf("/", "tree") ==
-        "there is no kind of dataset 'tree': expected one of marked, graph, coq");
+        "there is no kind of dataset 'tree': expected one of marked, graph, "
+        "records, coq, python");
 }
 
 TEST_CASE("a folder of no kind is refused with what was looked for", "[kinds]") {
   const TempDir dir;
   std::ofstream(dir / "notes.txt") << "x";
-  CHECK(KindOf(dir.path()) == dir.path().string() +
-                                  " holds no dataset: no file MARK (marked), no file graph.json "
-                                  "(graph), no *.bin file below "
-                                  "it (coq); give the folder of a dataset");
+  CHECK(KindOf(dir.path()) ==
+        dir.path().string() +
+            " holds no dataset: no file MARK (marked), no file graph.json "
+            "(graph), no *tfrecord* or *-NNNNN-of-NNNNN file below it "
+            "(records), no *.bin file below it (coq), no folder written "
+            "python:DIR, which a plugin reads (python); give the folder of a dataset");
 }
 
 TEST_CASE("a folder that is not there is refused by name, whatever its kind", "[kinds]") {

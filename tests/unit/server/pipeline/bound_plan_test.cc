@@ -12,37 +12,16 @@
 
 #include "common/expand/expand.h"
 #include "common/operations/consumer_program.h"
-#include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/graph/tensor_plan.h"
-#include "server/pipeline/plan_library.h"
-#include "tests/support/dataset_fixture.h"
-#include "tests/support/number_kind.h"
+#include "tests/unit/server/pipeline/number_plans.h"
 
 namespace millrace::test {
 namespace {
 
 /// Plans over runs of some lengths, and what a consumer makes of their batches.
-class BoundPlans {
+class BoundPlans : public NumberPlans {
  public:
-  explicit BoundPlans(const std::vector<std::int64_t>& lengths)
-      : library_(Options(lengths), MakeNullLogger()) {}
-
-  Result<std::shared_ptr<const Plan>> Compile(const std::string& more) {
-    PipelineSource text;
-    text.yaml = "millrace: 1\ndataset: n\nsource: runs\n" + more;
-    return library_.Compile(text);
-  }
-  std::shared_ptr<const Plan> MustCompile(const std::string& more) {
-    const auto plan = Compile(more);
-    INFO(more << "\n" << plan.status().message());
-    REQUIRE(plan.ok());
-    return *plan;
-  }
-  std::string ErrorOf(const std::string& more) {
-    const auto plan = Compile(more);
-    REQUIRE_FALSE(plan.ok());
-    return plan.status().message();
-  }
+  explicit BoundPlans(const std::vector<std::int64_t>& lengths) : NumberPlans(lengths, "runs") {}
 
   /// The batch as it is delivered, or some of its rows.
   Result<std::shared_ptr<const DeliveredBatch>> Deliver(
@@ -64,17 +43,6 @@ class BoundPlans {
   }
 
  private:
-  PlanLibraryOptions Options(const std::vector<std::int64_t>& lengths) {
-    WriteNumbers(dir_ / "n", lengths);
-    PlanLibraryOptions options;
-    options.kinds = ProductKinds().With(MakeNumberKind());
-    options.datasets["n"].dir = dir_ / "n";
-    options.index_threads = 1;
-    return options;
-  }
-
-  TempDir dir_;
-  PlanLibrary library_;
   BufferPool pool_;
 };
 

@@ -21,6 +21,7 @@
 #include "server/pipeline/plan_library.h"
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/number_kind.h"
+#include "tests/unit/server/pipeline/number_plans.h"
 #include "tests/unit/server/pipeline/order/golden_orders.h"
 
 namespace millrace::test {
@@ -29,48 +30,9 @@ namespace {
 using Runs = std::vector<std::int64_t>;
 
 /// Plans over runs of these lengths.
-class ChunkPlans {
+class ChunkPlans : public NumberPlans {
  public:
-  explicit ChunkPlans(const Runs& lengths)
-      : lengths_(lengths), library_(Options(lengths), MakeNullLogger()) {}
-
-  Result<std::shared_ptr<const Plan>> Compile(const std::string& more) {
-    PipelineSource text;
-    text.yaml = "millrace: 1\ndataset: n\nsource: runs\n" + more;
-    return library_.Compile(text);
-  }
-  std::shared_ptr<const Plan> MustCompile(const std::string& more) {
-    const auto plan = Compile(more);
-    INFO(more << "\n" << plan.status().message());
-    REQUIRE(plan.ok());
-    return *plan;
-  }
-  std::string ErrorOf(const std::string& more) {
-    const auto plan = Compile(more);
-    REQUIRE_FALSE(plan.ok());
-    return plan.status().message();
-  }
-  std::int64_t operator[](ExampleId id) const { return lengths_.at(id.value()); }
-  int measured() const { return measured_; }
-
- private:
-  PlanLibraryOptions Options(const Runs& lengths) {
-    WriteNumbers(dir_ / "n", lengths);
-    PlanLibraryOptions options;
-    options.kinds = ProductKinds().With(MakeNumberKind());
-    options.datasets["n"].dir = dir_ / "n";
-    options.cache_dir = dir_ / "cache";
-    options.index_threads = 1;
-    options.measuring = [this](const std::string&, std::uint64_t done, std::uint64_t all) {
-      measured_ += done == all ? 1 : 0;
-    };
-    return options;
-  }
-
-  TempDir dir_;
-  int measured_ = 0;
-  Runs lengths_;
-  PlanLibrary library_;
+  explicit ChunkPlans(const Runs& lengths) : NumberPlans(lengths, "runs") {}
 };
 
 using Batches = std::vector<std::shared_ptr<const PackedBatch>>;

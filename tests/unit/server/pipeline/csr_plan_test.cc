@@ -219,20 +219,20 @@ TEST_CASE("a clock of stages says which one runs, from the first to the end", "[
   CHECK(clock.stage().empty());
   clock.Begin(TimedStage::kShuffle);
   CHECK(clock.stage() == "shuffle");
-  clock.Next(TimedStage::kClosure);
+  clock.Next(TimedStage::kReading);
   CHECK(clock.stage() == "closure");
   clock.Next(TimedStage::kBatch);
   CHECK(clock.stage() == "batch");
   clock.End();
   CHECK(clock.stage().empty());
-  clock.Begin(TimedStage::kClosure);  // a batch of given examples has nothing to shuffle
+  clock.Begin(TimedStage::kReading);  // a batch of given examples has nothing to shuffle
   CHECK(clock.stage() == "closure");
 }
 
 TEST_CASE("each part of a program is a stage between closure and batch", "[plan]") {
   const std::vector<std::string> parts = {"bits+take", "expr"};
   StageClock clock(parts);
-  clock.Begin(TimedStage::kClosure);
+  clock.Begin(TimedStage::kReading);
   clock.OnPart(0);
   CHECK(clock.stage() == "tensors: bits+take");
   clock.OnPart(1);

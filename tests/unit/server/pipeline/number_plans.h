@@ -1,4 +1,4 @@
-// Plans over a dataset of numbers (tests/support/number_kind.h), whose one column is the numbers.
+// Plans over a dataset of numbers (tests/support/number_kind.h).
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/batch/batch.h"
@@ -16,20 +17,22 @@
 
 namespace millrace::test {
 
-/// Plans over a dataset of numbers, by which batches are cut.
+/// Plans over one source of a dataset of numbers, by which batches are cut.
 class NumberPlans {
  public:
-  explicit NumberPlans(const std::vector<std::int64_t>& numbers)
-      : numbers_(numbers), library_(Options(numbers), MakeNullLogger()) {}
+  explicit NumberPlans(const std::vector<std::int64_t>& numbers, std::string source = "numbers")
+      : source_(std::move(source)),
+        numbers_(numbers),
+        library_(Options(numbers), MakeNullLogger()) {}
 
   Result<std::shared_ptr<const Plan>> Compile(const std::string& more) {
     PipelineSource text;
-    text.yaml = "millrace: 1\ndataset: n\nsource: numbers\n" + more;
+    text.yaml = "millrace: 1\ndataset: n\nsource: " + source_ + "\n" + more;
     return library_.Compile(text);
   }
   std::shared_ptr<const Plan> MustCompile(const std::string& more) {
     const auto plan = Compile(more);
-    INFO(plan.status().message());
+    INFO(more << "\n" << plan.status().message());
     REQUIRE(plan.ok());
     return *plan;
   }
@@ -39,6 +42,8 @@ class NumberPlans {
     return plan.status().message();
   }
   std::int64_t operator[](ExampleId id) const { return numbers_.at(id.value()); }
+  /// How often columns were measured.
+  int measured() const { return measured_; }
 
  private:
   PlanLibraryOptions Options(const std::vector<std::int64_t>& numbers) {
@@ -46,10 +51,17 @@ class NumberPlans {
     PlanLibraryOptions options;
     options.kinds = ProductKinds().With(MakeNumberKind());
     options.datasets["n"].dir = dir_ / "numbers";
+    options.cache_dir = dir_ / "cache";
+    options.index_threads = 1;
+    options.measuring = [this](const std::string&, std::uint64_t done, std::uint64_t all) {
+      measured_ += done == all ? 1 : 0;
+    };
     return options;
   }
 
   TempDir dir_;
+  std::string source_;
+  int measured_ = 0;
   std::vector<std::int64_t> numbers_;
   PlanLibrary library_;
 };
@@ -74,7 +86,8 @@ inline std::vector<std::shared_ptr<const PackedBatch>> ReadEpoch(const Plan& pla
       auto batch = plan.Batch(epoch, units, *scratch);
       REQUIRE(batch.ok());
       CHECK((*batch)->info().first_example == units.first);
-      CHECK((*batch)->info().planned_examples == (*batch)->graphs());
+      CHECK((*batch)->info().planned_examples ==
+            (*batch)->graphs() + (*batch)->info().dropped.size());
       if (units.count > 0) batches.push_back(*std::move(batch));
     }
   }

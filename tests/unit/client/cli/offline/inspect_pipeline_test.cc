@@ -48,6 +48,16 @@ TEST_CASE("inspect lists unused keys and variants", "[inspect]") {
   CHECK(Has(text, "variants       a, b\n"));
 }
 
+TEST_CASE("inspect shows the options of a source with their keys", "[inspect]") {
+  const std::string text = DescribePipeline(
+      MustParse("millrace: 1\nsource: {python: 'asr:Data', args: {n: 3}, timeout: 5}\n"
+                "batch: {size: 8}\n"));
+  INFO(text);
+  CHECK(Has(text, "python, python: "));
+  CHECK(Has(text, "args: {"));
+  CHECK(Has(text, "timeout: 5"));
+}
+
 TEST_CASE("inspect shows no parameter without meaning for the source", "[inspect]") {
   const std::string text = DescribePipeline(
       MustParse("millrace: 1\ndataset: d\nsource: {graphs: all}\nbatch: {size: 8}\n"));
@@ -69,7 +79,7 @@ TEST_CASE("inspect prints help and default of every parameter, also of an added 
     }
   }
   CHECK(Has(text, "one of bfs, dfs; default bfs\n"));
-  CHECK(Has(text, "one of roots, graphs, proof_states, definitions; required\n"));
+  CHECK(Has(text, "one of roots, graphs, records, proof_states, definitions, python; required\n"));
   CHECK(Has(text, "test_every (runs in the plan, version 1): "));
 }
 

@@ -85,6 +85,34 @@ TEST_CASE("status says what workers keep of examples, once a pipeline has a cach
              Contains("alpha   disk    7     -       5.0 MB of 9.0 MB   2          1"));
 }
 
+TEST_CASE("status has a row for each process of a plugin, and no table without plugins",
+          "[status_table]") {
+  v1::ServiceStatus status;
+  v1::WorkerStatus& worker = *status.add_workers();
+  worker.set_name("alpha");
+  CHECK_THAT(StatusTable(status), !Contains("processes of plugins"));
+  v1::PluginUse& use = *worker.add_plugins();
+  use.set_object("speech:Corpus");
+  v1::PluginProcess& process = *use.add_processes();
+  process.set_process(4711);
+  process.set_restarts(2);
+  process.set_memory_bytes(120'000'000);
+  process.set_busy_seconds(3.25);
+  process.set_examples(500);
+  process.set_dropped(6);
+  process.set_failed(7);
+  use.add_processes();
+  CHECK_THAT(
+      StatusTable(status),
+      Contains("processes of plugins\n"
+               "  WORKER  PLUGIN         NUMBER  PROCESS  RESTARTS  MEMORY    BUSY   EXAMPLES  "
+               "DROPPED  FAILED\n"
+               "  alpha   speech:Corpus  0       4711     2         120.0 MB  3.2 s  500       "
+               "6        7\n"
+               "  alpha   speech:Corpus  1       -        0         0.0 MB    0.0 s  0         "
+               "0        0\n"));
+}
+
 TEST_CASE("status names what was dropped as the dispatcher does, or by its number",
           "[status_table]") {
   v1::ServiceStatus status;

@@ -173,6 +173,45 @@ TEST_CASE("operations are stages of a build, of which the smaller ones are added
         "3 others 0.30");
 }
 
+TEST_CASE("the processes of a plugin's object at a worker are one line", "[top]") {
+  const auto with = [](double uptime, double busy, std::uint64_t examples) {
+    v1::ServiceStatus status = At(uptime);
+    v1::WorkerStatus& worker = AddWorker(status, 1, "alpha");
+    worker.set_counted_seconds(uptime);
+    for (int pool = 0; pool < 2; ++pool) {  // with different arguments
+      v1::PluginUse& use = *worker.add_plugins();
+      use.set_object("speech:Corpus");
+      use.set_memory_bytes(50'000'000);
+      for (int i = 0; i < 2; ++i) {
+        v1::PluginProcess& process = *use.add_processes();
+        process.set_process(i == 0 ? 4711 : 0);
+        process.set_busy_seconds(busy);
+        process.set_examples(examples);
+        process.set_restarts(1);
+        process.set_dropped(2);
+        process.set_failed(3);
+      }
+    }
+    return status;
+  };
+  const v1::ServiceStatus before = with(100, 1, 100);
+  const auto frame = TopFrame(&before, with(102, 2.5, 200), {});
+  const auto cell = [&](const char* column) {
+    return Cell(frame, "PLUGIN", "speech:Corpus", column);
+  };
+  CHECK(cell("WORKER") == "alpha");
+  CHECK(cell("PROCESSES") == "2 of 4");
+  CHECK(cell("BUSY") == "75 %");
+  CHECK(cell("EXAMPLES/S") == "200.0");
+  CHECK(cell("RESTARTS") == "4");
+  CHECK(cell("DROPPED") == "8");
+  CHECK(cell("FAILED") == "12");
+  CHECK(cell("MEMORY MB") == "100.0");
+  v1::ServiceStatus none = At(100);
+  AddWorker(none, 1, "alpha");
+  CHECK(CountOf(TopFrame(nullptr, none, {}), "PLUGIN") == 0);
+}
+
 TEST_CASE("a rate that is not known yet is a dash", "[top]") {
   v1::ServiceStatus now = At(102);
   AddWorker(now, 1, "alpha").set_sent_batches(5);
@@ -217,6 +256,7 @@ TEST_CASE("who waits for whom is told a group a line", "[top]") {
     WaitFor(AddConsumer(now, 1 + rank, "train", rank), v1::WAIT_BUILD, 51, 0.5 + rank, "closure");
   }
   AddConsumer(now, 20, "train", 1);  // does not wait
+  WaitFor(AddConsumer(now, 23, "train", 6), v1::WAIT_PYTHON, 50, 2, "python");
   WaitFor(AddConsumer(now, 21, "train", 5), v1::WAIT_LEASE, 0, 2);
   v1::ConsumerStatus& newcomer = AddConsumer(now, 22, "other", 0);
   newcomer.set_state("waiting");
@@ -231,8 +271,10 @@ TEST_CASE("who waits for whom is told a group a line", "[top]") {
   CHECK(CountOf(frame, "train rank 5: for a lease from the dispatcher, 2.0 s") == 1);
   CHECK(CountOf(frame, "other rank 0: for the dispatcher to let them in: plan compiling") == 1);
   CHECK(Cell(frame, "WORKER", "beta", "WAITED FOR BY") == "4");
-  CHECK(Cell(frame, "WORKER", "alpha", "WAITED FOR BY") == "0");
-  CHECK(Cell(frame, "JOB", "train  live", "WAITING") == "5");
+  CHECK(CountOf(frame,
+                "train rank 6: for a plugin at worker alpha to build the next batch, 2.0 s") == 1);
+  CHECK(Cell(frame, "WORKER", "alpha", "WAITED FOR BY") == "1");
+  CHECK(Cell(frame, "JOB", "train  live", "WAITING") == "6");
   CHECK(Cell(frame, "CONSUMER", "train  2", "WAITS NOW FOR") == "build closure at beta, 2.5 s");
   CHECK(Cell(frame, "CONSUMER", "train  1", "WAITS NOW FOR") == "-");
 }

@@ -209,6 +209,20 @@ TEST_CASE("a wait says what for", "[trace]") {
   CHECK(Text(events[0], "name") == "waited: build");
 }
 
+TEST_CASE("a request to a plugin has the name of its object, and the row of the build", "[trace]") {
+  TraceRecording recording;
+  recording.Add(Begin());
+  v1::TraceChunk worker = Chunk(v1::TRACE_WORKER, 2, "w");
+  AddSpan(worker, SpanKind::kBuild, 1, 9, 16, 77);
+  AddSpan(worker, SpanKind::kPython, 2, 3, 16, 77);
+  worker.mutable_spans()->add_names("python speech:Corpus");
+  recording.Add(worker);
+  std::map<std::string, Struct> events;
+  for (const Struct& event : Events(Json(recording), "X")) events[Text(event, "name")] = event;
+  REQUIRE(events.size() == 2);
+  CHECK(Number(events.at("python speech:Corpus"), "tid") == Number(events.at("build"), "tid"));
+}
+
 TEST_CASE("operations have their names, and the rows of the batches that they are part of",
           "[trace]") {
   TraceRecording recording;

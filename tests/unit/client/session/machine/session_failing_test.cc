@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include "tests/unit/client/session/machine/machine.h"
 
 namespace millrace::client {
@@ -330,7 +332,7 @@ TEST_CASE("a refused lease lapses alone and marks the worker failing", "[session
 /// `other`. Returns the report after that.
 v1::Report PassSteps(Machine& m, StreamId other, std::uint64_t steps) {
   for (std::uint64_t step = m.state->next(); step < steps; ++step) {
-    if (!m.state->holds(step)) m.Arrive(other, step, 2);
+    if (!m.state->holds(step)) REQUIRE(m.Arrive(other, step, 2) == Verdict::kTaken);
     m.state->OnTaken(m.now);
   }
   return m.PassAttached(kSecond);
@@ -355,6 +357,45 @@ TEST_CASE("a refusal for good is reported with its code until the lease's steps 
   const StreamId other = m.Take<OpenBatches>().at(0).stream;
   CHECK(PassSteps(m, other, 1).failing_size() == 1);
   CHECK(PassSteps(m, other, 2).failing_size() == 0);
+}
+
+TEST_CASE("a batch that a user's code fails to build is named until the loop has passed it",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  m.Give({m.LeaseOf(1, 0, 3, 1)});
+  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
+  v1::BatchPart part;
+  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
+  part.mutable_refused()->set_message("ValueError");
+  part.mutable_refused()->set_code(static_cast<std::uint32_t>(StatusCode::kAborted));
+  const bool known = GENERATE(true, false);
+  // A place outside of the lease says nothing, and the whole lease is meant.
+  ToProto(m.state->steps().At(known ? 1 : 7), part.mutable_refused()->mutable_at());
+  m.state->OnBatchesPart(worker, part, 0, m.now);
+  const v1::Failing failing = OnlyFailing(m.PassAttached(kSecond));
+  CHECK(failing.code() == static_cast<std::uint32_t>(StatusCode::kAborted));
+  if (known) {
+    REQUIRE(failing.refused_size() == 1);
+    CHECK(FromProto(failing.refused(0).at()) == m.state->steps().At(1));
+    CHECK(failing.refused(0).reason() == "ValueError");
+  } else {
+    CHECK(failing.refused_size() == 0);
+  }
+  m.Give({m.LeaseOf(3, 0, 3, 2)});
+  StreamId other = 0;
+  for (const OpenBatches& open : m.Take<OpenBatches>()) {
+    if (open.worker.address == "worker2:1") other = open.stream;
+  }
+  // Later the worker is also silent, which is another matter.
+  const auto refuses = [&](std::uint64_t steps) {
+    const v1::Report report = PassSteps(m, other, steps);
+    return std::any_of(report.failing().begin(), report.failing().end(),
+                       [](const v1::Failing& one) { return one.code() != 0; });
+  };
+  CHECK(refuses(1));
+  CHECK(refuses(2) == !known);
+  CHECK_FALSE(refuses(3));
 }
 
 TEST_CASE("a refusal that may pass is reported without a code", "[session][failing]") {

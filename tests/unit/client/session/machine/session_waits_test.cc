@@ -44,6 +44,55 @@ TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]"
   CHECK(stats.total_waited_seconds() == Approx(0.75));
 }
 
+TEST_CASE("a wait for a build that is in a plugin's process is of Python", "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  m.PassAttached(100 * kMs);
+  m.state->SetWaiting(true, m.now);
+  const auto cause = [&m] { return m.state->stats(m.now).now; };
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  v1::BatchPart alive;
+  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
+  for (const char* const stage : {"python", "tensors: python: mfcc", "python: mfcc"}) {
+    alive.mutable_alive()->set_stage(stage);
+    m.state->OnBatchesPart(worker, alive, 0, m.now);
+    CHECK(cause() == WaitCause::kPython);
+    CHECK(m.state->stats(m.now).now_stage == stage);
+    CHECK(m.state->stats(m.now).now_worker == "worker1:1");
+  }
+  for (const char* const stage : {"tensors: pythonic", "tensors: take", "batch", ""}) {
+    alive.mutable_alive()->set_stage(stage);
+    m.state->OnBatchesPart(worker, alive, 0, m.now);
+    CHECK(cause() == WaitCause::kBuild);
+  }
+}
+
+TEST_CASE("a batch that took most of its time in Python is a sign of what the next one waits for",
+          "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  m.PassAttached(100 * kMs);
+  m.state->SetWaiting(true, m.now);
+  const auto cause = [&m] { return m.state->stats(m.now).now; };
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  v1::BatchPart alive;
+  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
+  alive.mutable_alive()->set_stage("batch");
+  alive.mutable_alive()->set_batches_before(7);
+  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  CHECK(cause() == WaitCause::kBuild);
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    v1::BatchPart data;
+    data.set_total_bytes(1000);
+    data.set_mostly_python(i == 0);
+    ToProto(Position{0, 10 * i}, data.mutable_at());
+    m.state->OnBatchesPart(worker, data, 1000, m.now);
+    m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), i, {10, 1}), m.now);
+    m.TakeBatch();
+    CHECK(cause() == (i == 0 ? WaitCause::kPython : WaitCause::kBuild));
+  }
+}
+
 TEST_CASE("counters are of what the loop took, dropped examples by reason", "[session][wait]") {
   Machine m;
   m.Welcome();

@@ -28,6 +28,10 @@ class FakeFacts final : public PlanFacts {
   const Fingerprint& order_fingerprint() const override { return fingerprint_; }
   const std::vector<PlanDataset>& datasets() const override { return datasets_; }
   const std::string& canonical_text() const override { return text_; }
+  const std::string& code() const override {
+    static const std::string none;
+    return none;
+  }
   const std::string& static_digest() const override { return static_digest_; }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
     StepOptions options = steps_;

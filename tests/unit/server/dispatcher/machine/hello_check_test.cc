@@ -204,6 +204,13 @@ TEST_CASE("what a worker says too long is refused where it names, and cut where 
   SECTION("a file") { (*bad.mutable_datasets())["d"].add_file_list()->set_name(longest); }
   SECTION("a plan") { bad.add_plans()->set_fingerprint(longest); }
   SECTION("a stage") { bad.add_build()->set_stage(longest); }
+  SECTION("an object of a plugin") { bad.add_plugins()->set_object(longest); }
+  SECTION("plugins without end") {
+    for (int i = 0; i < 5000; ++i) bad.add_plugins();
+  }
+  SECTION("processes without end") {
+    for (int i = 0; i < 5000; ++i) bad.add_plugins()->add_processes();
+  }
   CHECK(CheckWorkRequest(good).ok());
   CHECK(CheckWorkRequest(bad).code() == StatusCode::kInvalidArgument);
   good.add_plans()->set_error(longest);

@@ -1,6 +1,8 @@
 // When a session gives up hope: no worker is left that can serve it.
 #include <catch2/catch.hpp>
 
+#include <fmt/core.h>
+
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {
@@ -24,6 +26,22 @@ void AddRefusal(const Harness& h, v1::Report& report, const std::string& name, S
           failing.mutable_worker());
   failing.set_reason("batch at 0:0: " + name + " cannot");
   failing.set_code(static_cast<std::uint32_t>(code));
+}
+
+/// As above, of a batch that the code of a user fails to build. All of a worker are in one entry.
+void AddFailedBatch(const Harness& h, v1::Report& report, const std::string& name, Position at) {
+  const Number id = h.dispatcher->facts().FindWorkerByNonce(name + "..............")->id;
+  v1::Failing* failing = nullptr;
+  for (v1::Failing& known : *report.mutable_failing()) {
+    if (FromProto(known.worker()) == id) failing = &known;
+  }
+  if (failing == nullptr) {
+    AddRefusal(h, report, name, StatusCode::kAborted);
+    failing = report.mutable_failing(report.failing_size() - 1);
+  }
+  v1::RefusedBatch& batch = *failing->add_refused();
+  ToProto(at, batch.mutable_at());
+  batch.set_reason(fmt::format("{} cannot build {}", name, at.example));
 }
 
 v1::Report Wanting(std::uint32_t window) {
@@ -142,6 +160,87 @@ TEST_CASE("a plan that fails of something else than damage lets the job wait", "
   h.Report(stream, {0, 0}, 8);
   CHECK(h.IsOpen(stream));
   CHECK_THAT(h.WhyOn(stream), Contains("its plan failed"));
+}
+
+TEST_CASE("a batch that two workers could not build with a user's code ends the job",
+          "[prospects][plugin]") {
+  Harness h;
+  for (const char* name : {"w1", "w2", "w3"}) h.AddWorker(name);
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  v1::Report report = Wanting(8);
+  AddFailedBatch(h, report, "w1", {0, 8});
+  h.Report(stream, report);
+  CHECK(h.IsOpen(stream));
+  REQUIRE_FALSE(h.LeasesOn(stream).empty());
+  for (const auto& lease : h.LeasesOn(stream)) CHECK(lease.worker().address() != "w1:7701");
+  AddFailedBatch(h, report, "w2", {0, 16});  // another batch
+  report.set_window(16);
+  h.Report(stream, report);
+  CHECK(h.IsOpen(stream));
+  AddFailedBatch(h, report, "w2", {0, 8});
+  report.set_window(24);
+  h.Report(stream, report);
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kDataLoss);
+  CHECK_THAT(h.ClosedWith(stream).message(), Contains("three tries failed"));
+  CHECK_THAT(h.ClosedWith(stream).message(),
+             Contains("w1 cannot build 8") && Contains("w2 cannot build 8"));
+  CHECK_THAT(h.ClosedWith(stream).message(), !Contains("cannot build 16"));
+}
+
+TEST_CASE("workers that fail to build different batches build each other's",
+          "[prospects][plugin]") {
+  Harness h;  // 80 examples, and steps of 8
+  for (const char* name : {"w1", "w2"}) h.AddWorker(name);
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  v1::Report report = Wanting(10);
+  AddFailedBatch(h, report, "w1", {0, 16});
+  AddFailedBatch(h, report, "w2", {0, 40});
+  h.Report(stream, report);
+  CHECK(h.IsOpen(stream));
+  std::uint64_t steps = 0;
+  for (const auto& lease : h.LeasesOn(stream)) {
+    const std::uint64_t first = lease.shard().position();
+    const std::uint64_t end = first + lease.shard().batches() * lease.shard().stride();
+    const std::uint64_t failed = lease.worker().address() == "w1:7701" ? 16 : 40;
+    CHECK((failed < first || failed >= end));
+    steps += lease.shard().batches();
+  }
+  CHECK(steps == 10);
+}
+
+TEST_CASE("a batch that the only ready worker failed to build waits for another worker",
+          "[prospects][plugin]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId w2 = h.AddWorker("w2");
+  h.workers[w2].mutable_plans(0)->set_phase(v1::COMPILING);
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  h.Work(w2, h.workers[w2]);
+  v1::Report report = Wanting(4);
+  AddFailedBatch(h, report, "w1", {0, 0});
+  for (int n = 0; n < 3; ++n) h.Report(stream, report);
+  CHECK(h.IsOpen(stream));
+  for (const auto& lease : h.LeasesOn(stream)) CHECK(lease.shard().position() != 0);
+  const std::size_t before = h.LeasesOn(stream).size();
+  h.workers[w2].mutable_plans(0)->set_phase(v1::READY);
+  h.Work(w2, h.workers[w2]);
+  REQUIRE(h.LeasesOn(stream).size() > before);
+  CHECK(h.LeasesOn(stream).back().worker().address() == "w2:7701");
+}
+
+TEST_CASE("a batch that the last worker failed to build ends the job", "[prospects][plugin]") {
+  Harness h;
+  h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Report report = Wanting(4);
+  AddFailedBatch(h, report, "w1", {0, 8});
+  h.Report(stream, report);
+  CHECK(h.ClosedWith(stream).code() == StatusCode::kDataLoss);
+  CHECK_THAT(h.ClosedWith(stream).message(),
+             Contains("no worker is left") && Contains("w1 cannot build 8"));
 }
 
 }  // namespace

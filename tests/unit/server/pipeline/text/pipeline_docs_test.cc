@@ -131,6 +131,19 @@ TEST_CASE("every pipeline of the page about orders parses", "[docs]") {
   }
 }
 
+TEST_CASE("every pipeline of the page about records parses", "[docs]") {
+  const std::vector<std::string> blocks = Blocks("yaml", "records.md");
+  CHECK(blocks.size() >= 4);
+  for (const std::string& block : blocks) {
+    const bool whole = block.find("millrace: 1") != std::string::npos;
+    const bool has_source = block.find("source:") != std::string::npos;
+    const bool cuts = block.find("batch:") != std::string::npos;
+    MustParse(std::string(whole ? "" : "millrace: 1\ndataset: d\n") +
+              (has_source ? "" : "source: {records: {x: \"float32[*]\"}}\n") +
+              (cuts ? "" : "batch: {size: 8}\n") + block);
+  }
+}
+
 TEST_CASE("the first pipeline of the page writes all defaults and has the text shown", "[docs]") {
   const std::vector<std::string> canonical = Blocks("canonical");
   REQUIRE(canonical.size() == 1);

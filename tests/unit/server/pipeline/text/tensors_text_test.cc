@@ -232,7 +232,7 @@ TEST_CASE("a definition has exactly one operation that exists", "[tensors]") {
   CHECK(ErrorOf(Minimal("tensors:\n  a: {bit: d}\n")) ==
         "p.yaml:6:7: tensors.a: there is no operation 'bit' (did you mean bits?); expected one of "
         "bits, slice, take, reshape, transpose, cast, view, expr, one_hot, concat, stack, length, "
-        "lookup");
+        "lookup, python");
   CHECK(ErrorOf(Minimal("tensors:\n  a: {dtype: int8, at: worker}\n"))
             .starts_with("p.yaml:6:3: tensors.a: names no operation; expected one of bits, "));
   CHECK(ErrorOf(Minimal("tensors:\n  a: {bits: d, cast: e}\n")) ==

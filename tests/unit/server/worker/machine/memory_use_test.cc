@@ -24,6 +24,14 @@ TEST_CASE("batches themselves are not counted against batches, wherever they lie
   CHECK(WorkAheadBudget(250, 1000, {100, 0}, 150) == 250);    // their memory was not touched yet
 }
 
+TEST_CASE("processes of plugins count in the limit, whatever the batches take", "[memory]") {
+  CHECK(WorkAheadBudget(250, 1000, {100, 0, 600}, 0) == 250);
+  CHECK(WorkAheadBudget(250, 1000, {100, 0, 800}, 0) == 100);
+  CHECK(WorkAheadBudget(250, 1000, {100, 0, 2000}, 0) == 0);
+  CHECK(WorkAheadBudget(250, 1000, {100, 0, 800}, 150) == 200);  // batches are on the heap
+  CHECK(CacheBudget(250, 1000, {100, 0, 500}, 0, 250) == 150);
+}
+
 TEST_CASE("the cache has what batches and everything else leave", "[memory]") {
   CHECK(CacheBudget(250, 1000, {100, 0}, 0, 250) == 250);
   CHECK(CacheBudget(250, 1000, {600, 0}, 0, 250) == 150);

@@ -155,7 +155,8 @@ TEST_CASE("a batch that cannot be built gives up the lease of each stream that w
   two.Want(2, 0, {{2, 0, 1, 1}, {3, 10, 1, 1}});
   const auto task = two.queue.Next();
   REQUIRE(task);
-  CHECK(two.queue.GiveUp(*task) == std::set<StreamLease>{{1, {1, 1}}, {2, {1, 2}}});
+  CHECK(two.queue.GiveUp(*task) ==
+        std::map<StreamLease, Position>{{{1, {1, 1}}, task->at}, {{2, {1, 2}}, task->at}});
   const auto other = two.queue.Next();  // of the lease that is left
   REQUIRE(other);
   CHECK(other->lease == Number{1, 3});

@@ -22,7 +22,7 @@ std::string DumpOfWorker() {
   response.add_plans()->set_fingerprint("good");
   response.add_plans()->set_fingerprint("bad");
   state.OnWorkResponse(1, response, now);
-  state.OnPlan("good", WorkerMachine::ReadyPlan{nullptr, "digest"}, now);
+  state.OnPlan("good", WorkerMachine::ReadyPlan{nullptr, "digest", "good", ""}, now);
   state.OnPlan("bad", InvalidArgument("no such stage"), now);
   REQUIRE(state.OnStreamOpened(7, "host3:99").ok());
   v1::WantList list;

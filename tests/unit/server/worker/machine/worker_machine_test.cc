@@ -32,8 +32,10 @@ struct Machine {
     response.mutable_id()->set_n(1);
     response.add_plans()->set_fingerprint(plan->fingerprint().ToString());
     state.OnWorkResponse(1, response, now);
-    state.OnPlan(plan->fingerprint().ToString(),
-                 WorkerMachine::ReadyPlan{plan, plan->static_digest()}, now);
+    state.OnPlan(
+        plan->fingerprint().ToString(),
+        WorkerMachine::ReadyPlan{plan, plan->static_digest(), plan->fingerprint().ToString(), ""},
+        now);
     REQUIRE(state.OnStreamOpened(kStream, "consumer").ok());
     state.TakeActions();
   }
@@ -88,6 +90,22 @@ struct Machine {
     return said;
   }
 };
+
+TEST_CASE("a plan that compiles to another one is not served, and the report says why",
+          "[worker_machine]") {
+  Machine m;
+  v1::WorkResponse response;
+  response.set_term(5);
+  response.mutable_id()->set_n(1);
+  response.add_plans()->set_fingerprint("theirs");
+  m.state.OnWorkResponse(1, response, m.now);
+  m.state.OnPlan("theirs", WorkerMachine::ReadyPlan{m.plan, "digest", "ours", "other files"},
+                 m.now);
+  const auto& plan = m.state.plans().at("theirs");
+  CHECK(plan.phase == v1::FAILED);
+  CHECK(plan.error == FailedPrecondition("compiles to ours here, expected theirs: other files"));
+  CHECK(m.state.FindReady("theirs") == nullptr);
+}
 
 TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
           "[worker][alive]") {

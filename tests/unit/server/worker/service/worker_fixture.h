@@ -66,8 +66,16 @@ class FakeProvider final : public PlanProvider {
   }
 
   BuiltExamples* examples() override { return kept.get(); }
+  std::vector<PluginPoolStats> Plugins() override {
+    MutexLock lock(mutex);
+    return plugins;
+  }
+  void WatchPlugins(OnPluginRequest told_of) override { on_request = std::move(told_of); }
 
   std::shared_ptr<BuiltExamples> kept = std::make_shared<BuiltExamples>(std::uint64_t{1} << 30);
+  Mutex mutex;
+  std::vector<PluginPoolStats> plugins MILLRACE_GUARDED_BY(mutex);
+  OnPluginRequest on_request;        // set before threads begin
   std::atomic<bool> opening{false};  // dataset `slow` is being opened until open_slow is set
   std::promise<void> open_slow;
   std::atomic<bool> later = false;

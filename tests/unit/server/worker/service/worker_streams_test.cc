@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "common/base/protocol_version.h"
+#include "common/transport/convert/places.h"
+#include "common/transport/convert/spans.h"
 #include "common/transport/wire.h"
 #include "tests/unit/server/worker/service/worker_fixture.h"
 
@@ -106,6 +108,128 @@ TEST_CASE("the cache of examples gives way before work ahead does, and is report
   CHECK(memory().entries == 1);
   CHECK(limit(kLimit - kAll + 1000) == cached - 1000);
   CHECK(memory().entries == 0);
+}
+
+TEST_CASE("processes of plugins are reported, shown in metrics, and leave less for batches",
+          "[worker][memory][plugin]") {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  constexpr std::uint64_t kAll = std::uint64_t{1} << 30;
+  Fixture f(false, kLimit);
+  f.Serve();
+  PluginPoolStats pool;
+  pool.object = "speech:Corpus";
+  pool.memory_bytes = kLimit - 1000;
+  pool.processes = {{77, 2, 3000, 1.5, 40, 3, 4}, {}};
+  {
+    MutexLock lock(f.provider->mutex);
+    f.provider->plugins = {pool, pool};  // with other arguments
+    f.provider->plugins[1].memory_bytes = 400;
+  }
+  f.Ask();
+  f.clock->Advance(std::chrono::seconds(1));
+  f.worker->Tick();
+  std::optional<v1::WorkRequest> report = f.WaitReport([](const v1::WorkRequest& r) {
+    return r.plugins_size() == 2 && r.memory_limit_bytes() == 600;
+  });
+  REQUIRE(report);
+  const v1::PluginUse& use = report->plugins(0);
+  CHECK(use.object() == "speech:Corpus");
+  CHECK(use.memory_bytes() == kLimit - 1000);
+  REQUIRE(use.processes_size() == 2);
+  CHECK(use.processes(0).process() == 77);
+  CHECK(use.processes(0).restarts() == 2);
+  CHECK(use.processes(0).memory_bytes() == 3000);
+  CHECK(use.processes(0).busy_seconds() == 1.5);
+  CHECK(use.processes(0).examples() == 40);
+  CHECK(use.processes(0).dropped() == 3);
+  CHECK(use.processes(0).failed() == 4);
+  CHECK(use.processes(1).process() == 0);
+  MetricSet metrics;
+  f.worker->AddMetrics(metrics);
+  const std::vector<std::string> first = {"speech:Corpus", "0"};
+  CHECK(metrics.values(Metric::kPluginMemory).at({"speech:Corpus"}) == kLimit - 600);
+  CHECK(metrics.values(Metric::kPluginProcessMemory).at(first) == 6000);
+  CHECK(metrics.values(Metric::kPluginRestarts).at(first) == 4);
+  CHECK(metrics.values(Metric::kPluginBusySeconds).at(first) == 3);
+  CHECK(metrics.values(Metric::kPluginExamples).at(first) == 80);
+  CHECK(metrics.values(Metric::kPluginDropped).at(first) == 6);
+  CHECK(metrics.values(Metric::kPluginFailedTries).at(first) == 8);
+  CHECK(metrics.values(Metric::kPluginExamples).at({"speech:Corpus", "1"}) == 0);
+  {
+    MutexLock lock(f.provider->mutex);
+    f.provider->plugins.clear();
+  }
+  f.Ask();
+  f.clock->Advance(std::chrono::seconds(1));
+  f.worker->Tick();
+  CHECK(f.WaitReport([](const v1::WorkRequest& r) {
+    return r.plugins_size() == 0 && r.memory_limit_bytes() == kAll;
+  }));
+}
+
+TEST_CASE("a trace has each request to a plugin's process, within the build that waits for it",
+          "[worker][plugin][trace]") {
+  Fixture f;
+  f.provider->plan->on_build = [&f] {
+    const Time began = f.clock->Now();
+    f.clock->Advance(std::chrono::milliseconds(1));
+    f.provider->on_request("speech:Corpus", began, f.clock->Now());
+    f.clock->Advance(std::chrono::milliseconds(1));
+  };
+  f.Serve();
+  v1::WorkResponse ask;
+  ask.add_plans()->set_fingerprint(f.fingerprint);
+  ask.mutable_trace()->set_trace(1);
+  ask.mutable_trace()->set_remaining_ns(60'000'000'000);
+  f.Say(ask);
+  auto [consumer, stream] = f.Consume();
+  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  ToProto(Number{5, 9}, wants.mutable_session());
+  stream->Write(wants);
+  REQUIRE(consumer->Next());
+  f.provider->on_request("speech:Corpus", f.clock->Now(), f.clock->Now());  // no builder asks
+  std::vector<Span> requests;
+  std::vector<Span> builds;
+  std::string name;
+  f.Say(ask);
+  const auto report = f.WaitReport([&](const v1::WorkRequest& r) {
+    const v1::Spans& spans = r.trace().spans();
+    for (std::size_t row = 0; row < SpanCount(spans); ++row) {
+      const Span span = SpanAt(spans, row);
+      if (span.kind == SpanKind::kBuild) builds.push_back(span);
+      if (span.kind != SpanKind::kPython) continue;
+      requests.push_back(span);
+      name = NameOf(spans, span);
+    }
+    return !builds.empty();
+  });
+  REQUIRE(report);
+  REQUIRE(requests.size() == 1);
+  CHECK(name == "python speech:Corpus");
+  CHECK(requests[0].session == Number{5, 9});
+  CHECK(requests[0].lane == builds[0].lane);
+  CHECK(requests[0].example == builds[0].example);
+  CHECK(requests[0].begin >= builds[0].begin);
+  CHECK(requests[0].end < builds[0].end);
+}
+
+TEST_CASE("a batch says whether processes of plugins took most of its time", "[worker][plugin]") {
+  const auto is_mostly_python = [](std::vector<const char*> stages) {
+    Fixture f;
+    f.provider->plan->stages = std::move(stages);
+    f.Serve();
+    auto [consumer, stream] = f.Consume();
+    stream->Write(Wants(f.fingerprint, 2, 2));
+    REQUIRE(consumer->Next());
+    const auto part = consumer->Next();  // the times before it do not count
+    REQUIRE(part);
+    return part->part.mostly_python();
+  };
+  CHECK(is_mostly_python({"shuffle", "python", "python"}));
+  CHECK(is_mostly_python({"python", "tensors: take", "tensors: python: mfcc"}));
+  CHECK_FALSE(is_mostly_python({"python", "batch"}));
+  CHECK_FALSE(is_mostly_python({"closure", "batch"}));
+  CHECK_FALSE(is_mostly_python({}));
 }
 
 TEST_CASE("a consumer of another protocol is refused and told both versions",

@@ -1,0 +1,10 @@
+"""`millrace import`: brings data of other frameworks into a dataset of records (docs/import.md).
+
+    main        the command: arguments, errors, exit codes
+    folder      the folder that is written: shards, and the journal by which an import goes on
+    feed        from a source of dicts, or from TFRecord files, into shards
+    values      the values of a dict as features of a tf.train.Example
+    shapes      what all examples have in common, as the line of a pipeline that reads them
+    sources     Hugging Face datasets, TensorFlow Datasets, and Python functions
+    progress    a bar on a terminal, lines elsewhere
+"""

@@ -1,0 +1,17 @@
+// The names that users give to tensors.
+//
+// Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace millrace {
+
+/// Names that users give, and those that they read, are no longer.
+inline constexpr std::size_t kMaxTensorName = 128;
+
+/// Whether it is one word of at most 128 letters, digits and `_` that begins with no digit.
+bool IsTensorWord(std::string_view text);
+
+}  // namespace millrace

@@ -1,0 +1,47 @@
+// Tensors whose types a user declares, as sources of records and of plugins have them.
+//
+// Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/layout/layout.h"
+#include "common/tensor/tensor_type.h"
+
+namespace millrace {
+
+/// A tensor of a source, with rows of the type.
+struct DeclaredTensor {
+  std::string name;
+  TensorType type;
+};
+
+/// InvalidArgument if a source cannot have a tensor of this name. The message says what a name is.
+Status CheckDeclaredName(std::string_view name);
+
+/// The tensors of batches.
+struct DeclaredTensors {
+  /// First the ids of examples (kExampleIdTensor), then one for each that was declared, in their
+  /// order. Behind a ragged one stand its splits, NAME_splits.
+  std::vector<TensorSpec> specs;
+  std::vector<std::size_t> numbers;  // of those that were declared, among the specs
+  std::size_t example_id = 0;        // the number of the ids
+};
+
+/// Appends the tensors to those of a source, each ragged one with its splits, NAME_splits, behind
+/// it. Returns their numbers, without those of splits. Values are delivered as they are, whatever
+/// the session's index type. InvalidArgument, with the name, for a type that no tensor of a batch
+/// can have, and for two tensors of one name.
+Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> declared,
+                                                std::vector<TensorSpec>& specs);
+
+/// `examples`: how many there are, which bounds their ids. Errors are those of AppendDeclared.
+Result<DeclaredTensors> DeclareTensors(std::span<const DeclaredTensor> declared,
+                                       std::uint64_t examples);
+
+}  // namespace millrace

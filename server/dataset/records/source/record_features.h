@@ -1,0 +1,38 @@
+// The features of a pipeline over records: `source: {records: {name: type, …}}`.
+//
+// Value types and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/tensor/tensor_type.h"
+#include "server/dataset/records/format/example_parser.h"
+#include "server/dataset/records/index/records_index.h"
+#include "server/pipeline/graph/stage.h"
+
+namespace millrace {
+
+/// A tensor, and the feature from which its rows are read.
+struct RecordFeature {
+  std::string tensor;
+  std::string feature;  // its name in tf.train.Example
+  TensorType type;      // of bytes (uint8), int64 or float32
+  FeatureKind kind = FeatureKind::kBytes;
+  /// The row of a record without the feature, or the one value that fills a dense row; none: such a
+  /// record is bad. A ragged tensor's row is then empty, if nothing else was said.
+  std::optional<std::vector<std::byte>> fallback;
+};
+
+/// Reads the value of `records`. InvalidArgument that begins with ".name: " or ".name.key: ".
+Result<std::vector<RecordFeature>> ReadRecordFeatures(const ParamValue& value);
+
+/// Checks that each feature occurs in a record, in lists of its type. InvalidArgument that begins
+/// with "source.records.name: ", and lists the features that occur. OK if there are no records.
+Status CheckFeaturesOccur(std::span<const RecordFeature> features, const RecordsIndex& index);
+
+}  // namespace millrace

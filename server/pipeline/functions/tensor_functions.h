@@ -1,0 +1,51 @@
+// The functions of plugins that a pipeline's tensors name, ready to be called.
+//
+// Values; thread-safe once they are made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/dataset/source.h"
+#include "server/pipeline/functions/function_calls.h"
+#include "server/pipeline/functions/function_source.h"
+#include "server/plugin/plugin_registry.h"
+
+namespace millrace {
+
+class TensorFunctions {
+ public:
+  /// Starts the functions that something reads, over a source with these tensors. Takes no time if
+  /// there are none. `seed` is that of operations that have none. Errors are those of
+  /// FunctionCalls, FunctionGraph and PluginRegistry::Pool; FailedPrecondition if there are some
+  /// and `plugins` is null.
+  static Result<TensorFunctions> Open(const TensorsPart& part, const TensorReaders& readers,
+                                      const Source& source, std::uint64_t seed,
+                                      std::shared_ptr<PluginRegistry> plugins);
+
+  bool empty() const { return calls_.empty(); }
+
+  /// The source with what depends on the example alone: it can be measured and kept in a cache.
+  /// FailedPrecondition if two processes do not give the same bytes.
+  Result<std::shared_ptr<const Source>> AddPure(std::shared_ptr<const Source> source) const;
+  /// The source of AddPure with all other tensors that functions make: those of chance, and those
+  /// of calls for whole batches, and what is made of them.
+  Result<std::shared_ptr<const Source>> AddOthers(std::shared_ptr<const Source> source) const;
+
+  /// What is left of the pipeline's tensors over that source. `source`: the tensors of the one
+  /// without functions.
+  TensorsPart Rest(const std::vector<TensorSpec>& source) const { return calls_.Rest(source); }
+
+ private:
+  Result<std::shared_ptr<const Source>> Add(const std::vector<OpenedCall>& calls,
+                                            std::shared_ptr<const Source> source) const;
+
+  FunctionCalls calls_;
+  std::shared_ptr<PluginRegistry> plugins_;
+  std::vector<OpenedCall> pure_;
+  std::vector<OpenedCall> others_;
+};
+
+}  // namespace millrace

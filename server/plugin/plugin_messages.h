@@ -1,0 +1,24 @@
+// What the daemon tells a process of a plugin of the object that it runs. The answers are read by
+// server/plugin/reply/reply_message.h.
+//
+// Pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/plugin/plugin_config.h"
+
+namespace millrace {
+
+/// Has the process find or construct the object.
+std::string OpenMessage(const PluginObject& object);
+
+/// Tells the process the types of what it builds.
+std::string OutputsMessage(const std::vector<PluginTensor>& tensors);
+
+/// "true" or "false"
+std::string_view JsonFlag(bool value);
+
+}  // namespace millrace

@@ -1,0 +1,131 @@
+// A pool of processes that build the examples of one object of a plugin: a source's, or those that
+// a function makes from others.
+//
+// Each process builds one request at a time. A request that fails in one process is tried once more
+// in a new one, row by row where that is possible. Nothing that a plugin does can hang or harm the
+// daemon; there is no sandbox, though: a plugin can do what the daemon's user can.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/system/clock.h"
+#include "common/system/mutex.h"
+#include "server/plugin/plugin_config.h"
+#include "server/plugin/plugin_facts.h"
+#include "server/plugin/plugin_process.h"
+#include "server/plugin/plugin_reply.h"
+#include "server/plugin/plugin_stats.h"
+#include "server/plugin/process/launcher.h"
+#include "server/plugin/process/nursery.h"
+#include "server/plugin/process/output_reader.h"
+
+namespace millrace {
+
+/// A line that a plugin has printed. Called on any thread.
+using OnPluginLine =
+    std::function<void(std::string_view plugin, pid_t process, std::string_view line)>;
+
+struct PluginPoolOptions {
+  PluginConfig plugin;
+  PluginObject object;
+  /// Of the daemon: the copies of plugins' files go here.
+  std::filesystem::path copies;
+  std::shared_ptr<Launcher> launcher;
+  std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>();
+  OnPluginLine on_line = nullptr;
+  OnPluginRequest on_request = nullptr;
+};
+
+class PluginPool : public std::enable_shared_from_this<PluginPool> {
+ public:
+  /// Copies the plugin's files, imports it, and starts the first process. Others start when they
+  /// are needed. Errors say what is wrong with the plugin, with its own traceback.
+  static Result<std::shared_ptr<PluginPool>> Start(PluginPoolOptions options,
+                                                   const std::stop_token& stop = {});
+  /// Ends all processes. No call may be in progress; replies may still live.
+  ~PluginPool();
+  PluginPool(const PluginPool&) = delete;
+  PluginPool& operator=(const PluginPool&) = delete;
+
+  const PluginFacts& facts() const { return facts_; }
+
+  /// Builds examples, in one process, which is waited for if none is free. Rows that cannot be
+  /// built are part of the reply. An error is of the request, or the plugin cannot be started any
+  /// more, or `stop` was requested (Cancelled).
+  Result<PluginReply> Build(const PluginRequest& request, const std::stop_token& stop = {});
+
+  /// All values of a column that facts() has with a type. They are fetched once.
+  Result<std::shared_ptr<const PluginColumn>> Column(const std::string& name,
+                                                     const std::stop_token& stop = {});
+  /// version(i) of examples. REQUIRES: facts().has_version.
+  Result<std::vector<std::string>> Versions(std::span<const std::uint64_t> ids,
+                                            const std::stop_token& stop = {});
+
+  using ProcessStats = PluginProcessStats;
+  /// One entry a process, always in the same order.
+  std::vector<ProcessStats> Stats() const;
+  /// What all processes take together, as PluginPoolStats says. It may take some milliseconds.
+  std::uint64_t MemoryBytes() const;
+  /// The process that forks the others; 0 if there is none.
+  pid_t nursery_process() const { return nursery_->process(); }
+
+ private:
+  /// A place for a process.
+  struct Slot {
+    std::shared_ptr<PluginProcess> process;  // null: none yet, or it has ended
+    bool is_taken = false;                   // only who has taken the slot uses the process
+    ProcessStats stats;
+    Time asked;  // when its present request began; unset if it has none
+  };
+  class Lease;
+
+  explicit PluginPool(PluginPoolOptions options);
+  Status Begin(const std::stop_token& stop);
+  Status FetchChecks(const std::stop_token& stop);
+  Status CheckRequest(const PluginRequest& request) const;
+
+  /// Takes a free slot, best one with a process; waits if there is none.
+  Result<std::shared_ptr<Lease>> Take(const std::stop_token& stop);
+  /// Sees to it that the lease has a process.
+  Status StartProcess(Lease& lease, const std::stop_token& stop);
+  /// Sees to it that the lease has a process that owes no answer.
+  Status StartIdleProcess(Lease& lease, const std::stop_token& stop);
+  /// Ends the process of a lease.
+  void Discard(Lease& lease);
+  void Return(std::size_t slot);
+  /// Has the process of a lease build rows, and counts its time.
+  Result<BuildAttempt> Ask(const Lease& lease, const PluginRequest& request,
+                           std::span<const std::size_t> rows, bool at_once,
+                           const std::stop_token& stop);
+  void Count(const Lease& lease, const BuildAttempt& attempt);
+  /// Has rows fail that contradict a column.
+  void CompareColumns(const PluginRequest& request, std::span<const std::size_t> rows,
+                      BuildAttempt& attempt) const;
+
+  const PluginPoolOptions options_;
+  std::shared_ptr<const PluginProcess::Options> process_options_;
+  std::unique_ptr<OutputReader> reader_;
+  std::unique_ptr<Nursery> nursery_;
+  PluginFacts facts_;
+  std::vector<ColumnCheck> checks_;
+
+  mutable Mutex mutex_;
+  CondVar returned_;
+  std::vector<Slot> slots_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<const PluginColumn>> columns_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,117 @@
+// A process with a plugin's object, which builds examples. It is used until it fails.
+//
+// Thread-compatible, but for the members that say otherwise.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/system/clock.h"
+#include "server/plugin/plugin_config.h"
+#include "server/plugin/plugin_facts.h"
+#include "server/plugin/plugin_reply.h"
+#include "server/plugin/process/child_process.h"
+#include "server/plugin/process/nursery.h"
+#include "server/plugin/process/shared_memory.h"
+
+namespace millrace {
+
+/// What one attempt to build examples gave.
+struct BuildAttempt {
+  /// The first `table.outcomes.size()` rows are complete, in this memory.
+  std::shared_ptr<const MappedBytes> memory;
+  ReplyTable table;
+  /// Reasons of rows that failed. A row may have failed without one if the process ended.
+  std::vector<BuiltMessage::Failure> failures;
+  /// Set if the process ended, or was ended, before it was through; it is of no more use.
+  std::optional<PluginFailure> ended;
+  /// The row whose fault `ended` is; the rows between the complete ones and it are lost.
+  std::optional<std::size_t> blamed;
+  bool at_once = false;  // whether a call for all rows was running then
+};
+
+class PluginProcess {
+ public:
+  struct Options {
+    PluginObject object;
+    std::uint64_t memory = 0;  // bytes; 0: no limit
+    Duration start_timeout = std::chrono::seconds(600);
+    std::shared_ptr<const Clock> clock;
+  };
+
+  /// Starts a process, and constructs or finds the object in it. FailedPrecondition with the
+  /// plugin's own words, DeadlineExceeded, or Cancelled.
+  static Result<std::unique_ptr<PluginProcess>> Start(Nursery& nursery,
+                                                      std::shared_ptr<const Options> options,
+                                                      const std::stop_token& stop);
+
+  /// Of a source, what it says of itself; of a function, its outputs.
+  const std::vector<PluginTensor>& tensors() const { return tensors_; }
+  std::uint64_t length() const { return length_; }
+
+  // Questions. REQUIRES: !is_behind().
+  Result<FactsMessage> Facts(const std::stop_token& stop);
+  Result<std::vector<std::string>> Versions(std::span<const std::uint64_t> ids,
+                                            const std::stop_token& stop);
+  /// Values [begin, end) of a column, appended to `column`.
+  Status Column(const std::string& name, std::uint64_t begin, std::uint64_t end,
+                PluginColumn& column, const std::stop_token& stop);
+
+  /// Builds the rows `rows` of the request, in this order. `at_once` lets a source use
+  /// __getitems__. Cancelled if `stop` is requested: the process goes on, and the next call waits
+  /// for it. Other errors are of the request or the system.
+  Result<BuildAttempt> Build(const PluginRequest& request, std::span<const std::size_t> rows,
+                             bool uses_chance, bool at_once, const std::stop_token& stop);
+
+  /// Whether it has more memory than it may have.
+  bool HasTooMuchMemory() const;
+  /// Thread-safe.
+  pid_t id() const { return child_->id(); }
+  /// Thread-safe.
+  std::uint64_t MemoryBytes() const;
+  /// The size of the memory in which its replies lie, when it was last looked at. Thread-safe.
+  std::uint64_t ReplyBytes() const { return reply_bytes_; }
+  bool HasEnded() const { return child_->HasEnded(); }
+  /// Whether it still builds what nobody waits for.
+  bool is_behind() const { return owed_rows_ != 0; }
+  /// Waits for the answer of a build that was cancelled. Not ok, except for Cancelled: the answer
+  /// may still come and would be taken for another one's, so the process is of no more use.
+  Status WaitForOwed(const std::stop_token& stop);
+
+ private:
+  class Watch;
+
+  PluginProcess(std::unique_ptr<ChildProcess> child, std::shared_ptr<const Options> options)
+      : options_(std::move(options)), child_(std::move(child)) {}
+
+  Status Open(const std::stop_token& stop);
+  /// Asks, and waits for the answer as long as a start may take. REQUIRES: !is_behind().
+  Result<std::string> Ask(const std::string& message, std::span<const int> files,
+                          const std::stop_token& stop);
+  /// Writes what the process needs to build these rows, and returns the message for it. `files` are
+  /// to be sent with it.
+  Result<std::string> Prepare(const PluginRequest& request, std::span<const std::size_t> rows,
+                              bool uses_chance, bool at_once, const ReplyLayout& layout,
+                              std::vector<int>& files);
+  BuildAttempt Ended(const Status& why, const ReplyLayout& layout);
+  Status ReadRows(const ReplyLayout& layout, std::uint64_t finished, BuildAttempt& attempt);
+
+  const std::shared_ptr<const Options> options_;
+  std::unique_ptr<ChildProcess> child_;
+  InputMemory input_;
+  std::unique_ptr<ReplyMemory> reply_;
+  mutable std::atomic<std::uint64_t> reply_bytes_ = 0;  // its size when it was last looked at
+  std::vector<PluginTensor> tensors_;
+  std::vector<TensorType> types_;
+  std::uint64_t length_ = 0;
+  std::uint64_t owed_rows_ = 0;  // of a build whose answer nobody waits for; 0: none
+};
+
+}  // namespace millrace

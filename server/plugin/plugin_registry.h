@@ -1,0 +1,105 @@
+// The plugins of a process, and the pools that build with them.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/system/clock.h"
+#include "common/system/mutex.h"
+#include "server/plugin/plugin_config.h"
+#include "server/plugin/plugin_pool.h"
+#include "server/plugin/plugin_stats.h"
+#include "server/plugin/process/launcher.h"
+
+namespace millrace {
+
+struct PluginRegistryOptions {
+  std::map<std::string, PluginConfig> plugins;  // by their names
+  std::filesystem::path copies;                 // where the copies of plugins' files go
+  std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>();
+  std::shared_ptr<Logger> logger;  // gets what plugins print; null: nobody does
+};
+
+class PluginRegistry {
+ public:
+  explicit PluginRegistry(PluginRegistryOptions options);
+  ~PluginRegistry();
+  PluginRegistry(const PluginRegistry&) = delete;
+  PluginRegistry& operator=(const PluginRegistry&) = delete;
+
+  /// Replaces the plugins. Pools that are in use go on with what they began with.
+  void SetPlugins(std::map<std::string, PluginConfig> plugins);
+  /// The listed plugins, by their names.
+  std::map<std::string, PluginConfig> Plugins() const;
+  /// The plugin's configuration. NotFound that says how to list one, and which are listed.
+  Result<PluginConfig> Find(std::string_view name) const;
+
+  /// The pool of an object, which is shared by all who ask for the same object while somebody
+  /// holds it. Starts it, which may take as long as an import. Errors of Find and
+  /// PluginPool::Start; Cancelled after Stop.
+  Result<std::shared_ptr<PluginPool>> Pool(const PluginObject& object);
+
+  /// A pool of its own, with one process, so that what it builds comes from another process than
+  /// what Pool's builds. Errors as above.
+  Result<std::shared_ptr<PluginPool>> AnotherPool(const PluginObject& object);
+
+  /// Ends all waiting for plugins, now and later.
+  void Stop() { stop_.request_stop(); }
+  std::stop_token stop_token() const { return stop_.get_token(); }
+
+  using PoolStats = PluginPoolStats;
+  /// What the processes of each pool in use have done, those of a replaced plugin included; in the
+  /// order of the objects' names. It may take some milliseconds.
+  std::vector<PluginPoolStats> Stats() const;
+  /// Tells of all requests from now on, of pools that there are and of pools to come. Null: nobody
+  /// is told any more.
+  void SetOnRequest(OnPluginRequest on_request);
+
+ private:
+  /// Who is told of requests. Pools may outlive the registry.
+  struct Listener {
+    Mutex mutex;
+    std::shared_ptr<const OnPluginRequest> on_request MILLRACE_GUARDED_BY(mutex);
+  };
+  struct Entry {
+    Mutex starting;  // held while the pool is started
+    Mutex mutex;
+    std::weak_ptr<PluginPool> pool MILLRACE_GUARDED_BY(mutex);
+    std::string object;
+  };
+
+  /// `processes`: 0 for as many as the plugin has.
+  Result<std::shared_ptr<PluginPool>> Start(const PluginObject& object, int processes);
+  std::shared_ptr<Launcher> SharedLauncher();
+
+  const std::filesystem::path copies_;
+  const std::shared_ptr<const Clock> clock_;
+  const std::shared_ptr<Logger> logger_;
+  std::stop_source stop_;
+  mutable Mutex mutex_;
+  std::map<std::string, PluginConfig, std::less<>> plugins_ MILLRACE_GUARDED_BY(mutex_);
+  // Made with the first pool, so that a process without plugins has no thread for them.
+  std::shared_ptr<Launcher> launcher_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<Entry>> pools_ MILLRACE_GUARDED_BY(mutex_);
+  // Those of replaced plugins, which go on as long as somebody uses them.
+  std::vector<std::shared_ptr<Entry>> replaced_ MILLRACE_GUARDED_BY(mutex_);
+  const std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
+};
+
+/// Where copies lie if nobody says: in the user's cache, or in the folder for temporary files.
+std::filesystem::path DefaultPluginCopies();
+
+/// A text that is equal for objects that can share a pool.
+std::string PluginObjectKey(const PluginObject& object);
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+// What the processes of plugins have done, and what they take.
+//
+// Thread-compatible value types.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "common/base/time.h"
+
+namespace millrace {
+
+/// Of a place for a process. Counts are of all processes that the place has had.
+struct PluginProcessStats {
+  pid_t process = 0;               // 0: not started yet, or just ended
+  std::uint64_t restarts = 0;      // starts but the first
+  std::uint64_t memory_bytes = 0;  // as the plugin's `memory` limits it
+  double busy_seconds = 0;         // in requests, the present one included
+  std::uint64_t examples = 0;
+  std::uint64_t dropped = 0;
+  std::uint64_t failed = 0;  // tries that failed
+};
+
+/// Of the pool of one object.
+struct PluginPoolStats {
+  std::string object;                         // "asr_data:Corpus"
+  std::vector<PluginProcessStats> processes;  // always in the same order
+  /// What all processes take together, with the one that the others are copies of. Memory that
+  /// they share counts once; files do not count.
+  std::uint64_t memory_bytes = 0;
+};
+
+/// A process has answered a request to build examples, or ended. Called by the thread that asked,
+/// before it goes on.
+using OnPluginRequest = std::function<void(std::string_view object, Time begin, Time end)>;
+
+}  // namespace millrace

@@ -1,0 +1,88 @@
+// Starts the processes of one plugin. The plugin's module is imported once, by a process of its
+// own, the nursery, which forks the others. If the import starts threads, with which a fork is not
+// safe, each process imports the module for itself.
+//
+// Thread-safe. It has to outlive the processes.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/system/clock.h"
+#include "common/system/mutex.h"
+#include "server/plugin/process/child_process.h"
+#include "server/plugin/process/launcher.h"
+#include "server/plugin/process/output_reader.h"
+#include "server/plugin/reply/reply_message.h"
+
+namespace millrace {
+
+struct NurseryOptions {
+  std::string plugin;                                  // the name of the module
+  std::string python;                                  // a path
+  std::vector<std::string> environment;                // NAME=VALUE
+  std::filesystem::path program;                       // the program that runs plugins
+  std::filesystem::path folder;                        // the daemon's copy of the plugin's files
+  std::filesystem::path original;                      // where they come from, for messages
+  Duration start_timeout = std::chrono::seconds(600);  // of an import
+  /// A line that a process has printed. Called on any thread.
+  std::function<void(pid_t process, std::string_view line)> on_line;
+};
+
+class Nursery {
+ public:
+  /// `launcher` and `reader` have to outlive it.
+  Nursery(NurseryOptions options, Launcher& launcher, OutputReader& reader,
+          std::shared_ptr<const Clock> clock);
+  ~Nursery();
+  Nursery(const Nursery&) = delete;
+  Nursery& operator=(const Nursery&) = delete;
+
+  /// A new process that has imported the module. FailedPrecondition with the plugin's own words if
+  /// it cannot be imported; DeadlineExceeded; Cancelled if `stop`, a file, becomes readable. If the
+  /// nursery ends, its processes end too, and nobody knows how (ProcessEnd::known).
+  Result<std::unique_ptr<ChildProcess>> StartProcess(int stop);
+
+  /// What the import told; empty before the first process.
+  ImportedMessage imported() const;
+  /// The id of the nursery's own process; 0 if there is none. It waits for no import.
+  pid_t process() const { return process_id_; }
+
+ private:
+  struct Imported {
+    std::unique_ptr<ChildProcess> process;
+    ImportedMessage message;
+  };
+  struct Forked {
+    pid_t process = -1;
+    FileDescriptor control;
+    std::shared_ptr<ProcessOutput> output;
+  };
+
+  /// Starts Python and has it import the module.
+  Result<Imported> Import(bool nursery, int stop);
+  /// Sees to it that there is a nursery. If the import starts threads, there is none, and the
+  /// process that was to be it is returned.
+  Result<std::unique_ptr<ChildProcess>> MakeNursery(int stop) MILLRACE_REQUIRES(mutex_);
+  void SetProcess(std::unique_ptr<ChildProcess> process) MILLRACE_REQUIRES(mutex_);
+  Result<Forked> Fork() MILLRACE_REQUIRES(mutex_);
+  ProcessEnd ReapForked(pid_t process);
+  Result<OutputReader::Added> MakeOutput(std::shared_ptr<std::atomic<pid_t>> process);
+  ChannelWait WaitFor(const ChildProcess& process, int stop) const;
+
+  const NurseryOptions options_;
+  Launcher& launcher_;
+  OutputReader& reader_;
+  const std::shared_ptr<const Clock> clock_;
+  mutable Mutex mutex_;
+  bool forks_ MILLRACE_GUARDED_BY(mutex_) = true;
+  std::unique_ptr<ChildProcess> process_ MILLRACE_GUARDED_BY(mutex_);
+  std::atomic<pid_t> process_id_ = 0;  // that of process_
+  ImportedMessage imported_ MILLRACE_GUARDED_BY(mutex_);
+};
+
+}  // namespace millrace

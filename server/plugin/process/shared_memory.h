@@ -1,0 +1,69 @@
+// Memory that the daemon shares with a process of a plugin: open files without a name.
+//
+// Neither end can make a file smaller (F_SEAL_SHRINK), so no access to what is mapped can fault,
+// whatever the process does. Thread-compatible.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/base/result.h"
+#include "server/files/file_io.h"
+
+namespace millrace {
+
+/// Bytes that are mapped until this is destroyed.
+class MappedBytes {
+ public:
+  MappedBytes() = default;
+  explicit MappedBytes(std::span<std::byte> bytes) : bytes_(bytes) {}
+  ~MappedBytes();
+  MappedBytes(const MappedBytes&) = delete;
+  MappedBytes& operator=(const MappedBytes&) = delete;
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+/// What the daemon writes and the process reads.
+class InputMemory {
+ public:
+  /// Makes room for `bytes`; what was written before is lost. True if the process needs the new
+  /// file. ResourceExhausted if the system has no memory left.
+  Result<bool> Reserve(std::uint64_t bytes);
+  /// REQUIRES: Reserve has succeeded.
+  std::byte* data() const { return mapped_->bytes().data(); }
+  int file() const { return file_.get(); }
+
+ private:
+  FileDescriptor file_;
+  std::unique_ptr<MappedBytes> mapped_;
+};
+
+/// What the process writes and enlarges, and the daemon reads.
+class ReplyMemory {
+ public:
+  static Result<std::unique_ptr<ReplyMemory>> Make();
+  int file() const { return file_.get(); }
+
+  /// A word of the head. The process may write it at any time.
+  std::uint64_t Word(std::size_t number) const;
+  void SetWord(std::size_t number, std::uint64_t value);
+
+  /// All of the memory as it is now, to be read. What is mapped stays so while it is held.
+  Result<std::shared_ptr<const MappedBytes>> Map();
+  /// Whether somebody holds what Map has returned.
+  bool IsHeld() const { return whole_.use_count() > 1; }
+  /// The size of the memory as it is now. Thread-safe.
+  std::uint64_t FileBytes() const;
+
+ private:
+  FileDescriptor file_;
+  std::unique_ptr<MappedBytes> head_;
+  std::shared_ptr<const MappedBytes> whole_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,145 @@
+"""Processes of plugins and their ends, fleets whose workers differ or die, and commands."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import run
+from fleet import Fleet, config_of, family_of, gone
+from plugin_files import CORPUS, RANDOM, digests, of_plugin, write
+
+import millrace
+from millrace import _binaries
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_plugins_processes_end_with_the_daemon(corpus, how):
+    server = millrace.LocalServer({}, plugins=corpus)
+    session = millrace.connect(server, pipeline=of_plugin())
+    next(iter(session.next_epoch()))
+    family = family_of(server.pid)
+    assert len(family) >= 2  # the nursery and a process
+    os.kill(server.pid, how)
+    assert gone(family)
+    session.close()
+    server.close()
+
+
+def test_a_plugins_processes_end_with_the_reference(corpus, tmp_path):
+    write(tmp_path, "corpus", CORPUS)
+    code = ("import json, os, sys, millrace\n"
+            "session = millrace.reference(json.loads(sys.argv[1]), plugins={'corpus': sys.argv[2]})\n"
+            "next(iter(session.next_epoch()))\n"
+            "print('ready', flush=True); sys.stdin.read()\n")
+    owner = subprocess.Popen([sys.executable, "-c", code, json.dumps(of_plugin()), str(tmp_path)],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout.readline() == "ready\n"
+    family = family_of(owner.pid)
+    assert len(family) >= 2
+    owner.kill()
+    owner.wait()
+    assert gone(family)
+
+
+def test_processes_that_are_killed_are_replaced_and_change_nothing(corpus):
+    pipeline = of_plugin("corpus:Noisy", {"args": {"size": 400}})
+    expected = digests(millrace.reference(pipeline, plugins=corpus))
+    with millrace.local({}, pipeline, plugins=corpus, packed=True) as session:
+        got = []
+        for step, batch in session.next_epoch():
+            got.append(batch.digest)
+            if step % 10 == 0:
+                family = family_of(session.server.pid)
+                os.kill(family[step // 10 % len(family)], signal.SIGKILL)
+        assert got == expected
+
+
+def test_what_a_plugin_prints_is_in_the_log_under_its_name(tmp_path):
+    text = CORPUS.replace("        self.size = size", "        self.size = size\n"
+                          "        print('opened the corpus')", 1)
+    plugins = {"corpus": write(tmp_path, "corpus", text)}
+    with millrace.local({}, of_plugin(), plugins=plugins, packed=True) as session:
+        digests(session)
+        server = session.server
+        server_log = server.log()
+    assert "opened the corpus" not in server_log  # it is no warning
+    server = millrace.LocalServer({}, plugins=plugins, log_level="info")
+    with server, millrace.connect(server, pipeline=of_plugin()) as session:
+        next(iter(session.next_epoch()))
+        line = next(line for line in server.log().splitlines() if "opened the corpus" in line)
+    assert "corpus" in line.replace("opened the corpus", "") and "plugin says" in line
+
+
+def test_workers_that_are_killed_change_nothing(corpus, tmp_path):
+    pipeline = of_plugin("corpus:Noisy", {"args": {"size": 600}})
+    expected = digests(millrace.reference(pipeline, plugins=corpus))
+    config = config_of(tmp_path / "config", corpus, processes=2)
+    with Fleet(tmp_path / "fleet", [config, config]) as fleet:
+        got = []
+        session = fleet.connect(pipeline)
+        for step, batch in session.next_epoch():
+            got.append(batch.digest)
+            if step == 20:
+                fleet.replace_a_worker()
+        assert got == expected
+        session.close()
+
+
+@pytest.mark.parametrize("other", ["none", "changed"])
+def test_a_worker_without_the_same_plugin_gets_no_work(corpus, tmp_path, other):
+    config = config_of(tmp_path / "good", corpus, processes=1)
+    if other == "none":
+        lacks = tmp_path / "empty.json"
+        lacks.write_text("{}")
+    else:
+        changed = {"corpus": write(tmp_path / "changed", "corpus", CORPUS + "\n# repaired\n")}
+        lacks = config_of(tmp_path / "other", changed, processes=1)
+    expected = digests(millrace.reference(of_plugin(), plugins=corpus))
+    with Fleet(tmp_path / "fleet", [config, lacks]) as fleet:
+        session = fleet.connect(of_plugin())
+        assert digests(session) == expected
+        end = time.monotonic() + 60
+        said = ""
+        while time.monotonic() < end:
+            said = run("status", "--address", fleet.address)
+            if ("dataset plugin:corpus" if other == "none" else "file 'corpus.py'") in said:
+                break
+            time.sleep(0.1)
+        else:
+            pytest.fail(said)
+        session.close()
+
+
+def test_commands_name_plugins_too(corpus, tmp_path):
+    path = tmp_path / "pipeline.json"
+    path.write_text(json.dumps(of_plugin()))
+    listed = ["--plugin", f"corpus={corpus['corpus']}"]
+    env = {**os.environ, "MILLRACE_PYTHON": sys.executable}
+    lines = run("digest", path, *listed, "--epoch", 0, env=env).splitlines()
+    expected = digests(millrace.reference(of_plugin(), plugins=corpus))
+    assert [json.loads(line)["hash"] for line in lines] == expected
+    inspected = run("inspect", path, *listed, env=env)
+    assert 'source.python="corpus:Corpus"' in inspected
+    assert "float32" in run("batch", path, *listed, "--example", 7, env=env)
+    checked = run("check", path, *listed, env=env)
+    for line in ("corpus:Corpus", "features: float32[*, 3]", "frames: int64", "60 built",
+                 "same bytes"):
+        assert line in checked
+    done = subprocess.run([_binaries.path("millrace"), "digest", path, "--epoch", "0"], env=env,
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2 and "--plugin corpus=FOLDER" in done.stderr
+
+
+def test_check_names_the_tensor_that_differs(tmp_path):
+    folder = write(tmp_path, "chance", RANDOM)
+    path = tmp_path / "pipeline.json"
+    path.write_text(json.dumps(of_plugin("chance:Source")))
+    done = subprocess.run([_binaries.path("millrace"), "check", path, "--plugin", f"chance={folder}"],
+                          env={**os.environ, "MILLRACE_PYTHON": sys.executable},
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "example 0, tensor x: two processes give different bytes" in done.stderr

@@ -1,0 +1,248 @@
+// Plans over datasets of records, from the text of a pipeline to a batch.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/batch/batch.h"
+#include "server/dataset/kinds/product_kinds.h"
+#include "server/dataset/records/generator/records_generator.h"
+#include "server/pipeline/plan_library.h"
+#include "tests/support/dataset_fixture.h"
+#include "tests/unit/server/dataset/records/records_folder.h"
+#include "tests/unit/server/pipeline/number_plans.h"
+
+namespace millrace::test {
+namespace {
+
+using Catch::Contains;
+using Catch::StartsWith;
+using BatchPtr = std::shared_ptr<const PackedBatch>;
+
+/// Plans over a dataset of records, which `write` writes.
+class RecordPlans {
+ public:
+  explicit RecordPlans(const std::function<void(const std::filesystem::path&)>& write) {
+    std::filesystem::create_directories(dir_ / "r");
+    write(dir_ / "r");
+    PlanLibraryOptions options;
+    options.kinds = ProductKinds();
+    options.datasets["r"].dir = dir_ / "r";
+    options.cache_dir = dir_ / "cache";
+    options.index_threads = 1;
+    library_ = std::make_unique<PlanLibrary>(std::move(options), MakeNullLogger());
+  }
+
+  Result<std::shared_ptr<const Plan>> Compile(const std::string& source, const std::string& more) {
+    PipelineSource text;
+    text.name = "p.yaml";
+    text.yaml = "millrace: 1\ndataset: r\nsource: " + source + "\n" + more;
+    return library_->Compile(text);
+  }
+  std::shared_ptr<const Plan> MustCompile(
+      const std::string& source, const std::string& more = "batch: {size: 8, remainder: keep}\n") {
+    const auto plan = Compile(source, more);
+    INFO(plan.status().message());
+    REQUIRE(plan.ok());
+    return *plan;
+  }
+  std::string ErrorOf(const std::string& source,
+                      const std::string& more = "batch: {size: 8, remainder: keep}\n") {
+    const auto plan = Compile(source, more);
+    REQUIRE_FALSE(plan.ok());
+    return plan.status().message();
+  }
+
+ private:
+  TempDir dir_;
+  std::unique_ptr<PlanLibrary> library_;
+};
+
+/// 100 generated records in three files.
+RecordPlans GeneratedRecords() {
+  return RecordPlans([](const std::filesystem::path& dir) {
+    GenerateRequest request;
+    request.numbers = {{"records", 100}, {"files", 3}, {"floats", 9}};
+    REQUIRE(GenerateRecords(dir, request).ok());
+  });
+}
+
+/// Numbers 0 to 29 in three files; the third record's feature s is a text.
+RecordPlans NumberFiles() {
+  return RecordPlans([](const std::filesystem::path& dir) {
+    WriteRecords(dir / "a.tfrecord",
+                 {NumberExample(0), NumberExample(1), ExampleOf([](ExampleBuilder& builder) {
+                    builder.AddBytes("d", "");
+                    builder.AddBytes("s", "two");
+                  })});
+    WriteNumberRecords(dir / "b.tfrecord", 3, 17);
+    WriteNumberRecords(dir / "sub/c.tfrecord", 20, 10);
+  });
+}
+
+const std::string kAll = "{records: {d: \"bytes[194]\", s: int64, x: \"float32[*]\"}}";
+const std::string kScores = "{records: {s: int64}}";
+
+std::vector<std::uint64_t> IdsOf(const std::vector<BatchPtr>& batches) {
+  std::vector<std::uint64_t> ids;
+  for (const BatchPtr& batch : batches) {
+    for (const ExampleId id : batch->info().example_ids) ids.push_back(id.value());
+  }
+  return ids;
+}
+
+Digest128 DigestOf(const std::vector<BatchPtr>& batches) {
+  std::string hashes;
+  for (const BatchPtr& batch : batches) hashes += batch->payload_hash().ToHex() + " ";
+  return Xxh3(hashes);
+}
+
+TEST_CASE("an epoch over records has every record once, and the recorded bytes", "[records_plan]") {
+  RecordPlans plans = GeneratedRecords();
+  const auto digest = [&](const std::string& more) {
+    const auto plan = plans.MustCompile(kAll, more);
+    const auto batches = ReadEpoch(*plan, 1, 2);
+    std::vector<std::uint64_t> ids = IdsOf(batches);
+    std::sort(ids.begin(), ids.end());
+    std::vector<std::uint64_t> all(100);
+    std::iota(all.begin(), all.end(), 0);
+    CHECK(ids == all);
+    return DigestOf(batches).ToHex();
+  };
+  CHECK(digest("batch: {size: 8, remainder: keep}\n") == "42a91ef399c9462655a3663897c45a94");
+  CHECK(digest("shuffle: {seed: 3}\nbatch: {size: 8, remainder: keep}\n") ==
+        "913797b826ee23fa4b5dc76c90f9a38a");
+  CHECK(digest("shuffle: {seed: 3, block: 16}\nbatch: {size: 8, remainder: keep}\n") ==
+        "5ad49ed0ba699ce9b9e57bd3e588bbc8");
+}
+
+TEST_CASE("a feature that is in no record is an error with line and column", "[records_plan]") {
+  RecordPlans plans = NumberFiles();
+  CHECK(plans.ErrorOf("{records: {d: \"bytes[*]\", image: int64}}") ==
+        "p.yaml:3:35: source.records.image: no record of the dataset has a feature 'image'; those "
+        "that occur: d (bytes), s (bytes or int64)");
+  CHECK_THAT(
+      plans.ErrorOf("\n  records:\n    s: int64\n    d: int64"),
+      StartsWith("p.yaml:6:5: source.records.d: the feature 'd' holds bytes in every record"));
+  CHECK_THAT(plans.ErrorOf("{records: {y: {feature: z, type: int64}}}"),
+             StartsWith("p.yaml:3:20: source.records.y: no record"));
+}
+
+TEST_CASE("a bad record fails its batch, is dropped, or is excluded", "[records_plan]") {
+  RecordPlans plans = NumberFiles();
+  const auto plan = plans.MustCompile(kScores);
+  const auto scratch = plan->NewScratch();
+  const Status failed = plan->Batch(0, {0, 8}, *scratch).status();
+  CHECK(failed.code() == StatusCode::kDataLoss);
+  CHECK_THAT(
+      failed.message(),
+      Contains("file a.tfrecord, record 2 at byte ") &&
+          Contains("bad_record: feature s has another type; to go on without it, write "
+                   "`exclude: {examples: [2]}`, or `on_error: drop` beside `records` for all"));
+  CHECK(plan->Batch(0, {8, 8}, *scratch).ok());
+  const auto rest = [&](const std::string& source, const std::string& more) {
+    const auto batches = ReadEpoch(*plans.MustCompile(source, more), 0, 1);
+    REQUIRE(batches.front()->info().dropped.size() == 1);
+    CHECK(batches.front()->info().dropped[0].id == ExampleId(2));
+    return DigestOf(batches);
+  };
+  const Digest128 dropped =
+      rest("{records: {s: int64}, on_error: drop}", "batch: {size: 8, remainder: keep}\n");
+  CHECK(dropped == rest(kScores, "batch: {size: 8, remainder: keep}\nexclude: {examples: [2]}\n"));
+}
+
+TEST_CASE("an excluded file's records keep their places and are dropped there", "[records_plan]") {
+  RecordPlans plans = NumberFiles();
+  const auto batches =
+      ReadEpoch(*plans.MustCompile(kScores,
+                                   "batch: {size: 8, remainder: keep}\nexclude: {files: "
+                                   "[a.tfrecord, sub/c.tfrecord]}\n"),
+                0, 1);
+  std::size_t dropped = 0;
+  for (const BatchPtr& batch : batches) dropped += batch->info().dropped.size();
+  CHECK(batches.size() == 4);
+  CHECK(dropped == 13);
+}
+
+TEST_CASE("records are selected by columns, splits and prefixes", "[records_plan]") {
+  RecordPlans plans = NumberFiles();
+  const std::string drop = "{records: {s: int64}, on_error: drop}";
+  const auto ids = [&](const std::string& more) {
+    return IdsOf(
+        ReadEpoch(*plans.MustCompile(drop, "batch: {size: 8, remainder: keep}\n" + more), 0, 1));
+  };
+  std::vector<std::uint64_t> large;
+  const std::size_t bound = NumberExample(5).size();
+  for (std::uint64_t id = 3; id < 30; ++id) {
+    if (NumberExample(static_cast<std::int64_t>(id)).size() > bound) large.push_back(id);
+  }
+  CHECK(ids("filter: {where: \"bytes > " + std::to_string(bound) + "\"}\n") == large);
+  CHECK(ids("filter: {where: \"(file == 2) * (example_id < 23)\"}\n") ==
+        std::vector<std::uint64_t>{20, 21, 22});
+  CHECK(ids("split: {method: file_prefix, prefixes: [[sub/], [a]], take: [1]}\n").size() == 10);
+  const auto train = ids("split: {method: hash, proportions: [2, 1], take: [0]}\n");
+  const auto valid = ids("split: {method: hash, proportions: [2, 1], take: [1]}\n");
+  std::set<std::uint64_t> both(train.begin(), train.end());
+  both.insert(valid.begin(), valid.end());
+  CHECK(both.size() == train.size() + valid.size());
+  CHECK(both.size() == 29);
+  CHECK(valid == std::vector<std::uint64_t>{3, 8, 11, 14, 16, 17, 23, 24, 25, 26});
+}
+
+TEST_CASE("the length of a ragged feature is measured, for filters and buckets", "[records_plan]") {
+  RecordPlans plans = GeneratedRecords();
+  const auto length_of = [](const PackedBatch& batch, std::size_t row) {
+    const auto splits = *batch.Find("x_splits");
+    return batch.ValueAt(splits, row + 1) - batch.ValueAt(splits, row);
+  };
+  const auto whole = ReadEpoch(*plans.MustCompile(kAll), 0, 1);
+  std::size_t long_ones = 0;
+  for (const BatchPtr& batch : whole) {
+    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+      long_ones += length_of(*batch, row) > 4 ? 1 : 0;
+    }
+  }
+  const auto filtered = ReadEpoch(*plans.MustCompile(kAll,
+                                                     "batch: {size: 8, remainder: keep}\n"
+                                                     "filter: {where: \"x.length > 4\"}\n"),
+                                  0, 1);
+  CHECK(long_ones > 10);
+  CHECK(IdsOf(filtered).size() == long_ones);
+  const auto plan = plans.MustCompile(
+      kAll, "batch: {bucket: {by: x.length, bounds: [2, 5, 9], budget: 45}, remainder: keep}\n");
+  const auto batches = ReadEpoch(*plan, 0, 1);
+  CHECK(IdsOf(batches).size() == 100);
+  const std::vector<std::int64_t> bounds = {2, 5, 9};
+  for (const BatchPtr& batch : batches) {
+    std::set<std::ptrdiff_t> of;
+    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+      of.insert(std::lower_bound(bounds.begin(), bounds.end(), length_of(*batch, row)) -
+                bounds.begin());
+    }
+    REQUIRE(of.size() == 1);
+    CHECK(static_cast<std::int64_t>(batch->graphs()) *
+              bounds[static_cast<std::size_t>(*of.begin())] <=
+          45);
+  }
+}
+
+TEST_CASE("a cursor over records stays good if bad ones are dropped from now on",
+          "[records_plan]") {
+  RecordPlans plans = NumberFiles();
+  const auto plain = plans.MustCompile(kScores);
+  const auto drops = plans.MustCompile("{records: {s: int64}, on_error: drop}");
+  CHECK(plain->fingerprint() != drops->fingerprint());
+  CHECK(plain->order_fingerprint() == drops->order_fingerprint());
+  CHECK(plans.MustCompile(kScores) == plain);
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,183 @@
+// Processes of plugins that are killed, requests that are stopped, and the end of a pool.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tests/support/plugin_fixture.h"
+
+namespace millrace {
+namespace {
+
+using test::PluginFixture;
+using test::RowText;
+
+/// A source of numbers, of which example 5 runs `body` first.
+std::string SourceWhoseFive(std::string_view body) {
+  return fmt::format(R"(
+import time
+__all__ = ["Source"]
+
+class Source:
+    def __len__(self): return 1000
+    def spec(self): return {{"n": "int64"}}
+    def __getitem__(self, i):
+        if i == 5: {}
+        return {{"n": i}}
+)",
+                     body);
+}
+
+bool BuildsAroundFive(PluginPool& pool) {
+  const auto reply = pool.Build({{4, 5, 6}});
+  return reply.ok() && reply->failed() == 0 && RowText(*reply, pool.facts().tensors, 0, 1) == "5";
+}
+
+TEST_CASE("no example is blamed if the nursery is killed", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("print('begins', flush=True); time.sleep(0.4)"));
+  const auto pool = fixture.Start();
+  const pid_t nursery = pool->nursery_process();
+  std::jthread kills([&] {
+    fixture.WaitForLine("begins");
+    ::kill(nursery, SIGKILL);
+  });
+  CHECK(BuildsAroundFive(*pool));
+  CHECK(pool->nursery_process() != nursery);
+  CHECK(pool->Stats()[0].failed == 0);
+}
+
+TEST_CASE("a process that is killed while it has nothing to do is replaced", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("pass"));
+  const auto pool = fixture.Start();
+  const pid_t process = pool->Stats()[0].process;
+  ::kill(process, SIGKILL);
+  REQUIRE(test::WaitUntilGone(process));
+  CHECK(BuildsAroundFive(*pool));
+  CHECK(pool->Stats()[0].restarts == 1);
+}
+
+TEST_CASE("a request that is stopped returns, and its process serves the next one", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("print('begins', flush=True); time.sleep(0.5)"));
+  const auto pool = fixture.Start();
+  const pid_t process = pool->Stats()[0].process;
+  std::stop_source stop;
+  std::jthread stops([&] {
+    fixture.WaitForLine("begins");
+    stop.request_stop();
+  });
+  CHECK(pool->Build({{5}}, stop.get_token()).status().code() == StatusCode::kCancelled);
+  const auto reply = pool->Build({{8}});
+  REQUIRE(reply.ok());
+  CHECK(RowText(*reply, pool->facts().tensors, 0, 0) == "8");
+  CHECK(pool->Stats()[0].process == process);
+}
+
+TEST_CASE("a request that is stopped and then hangs is ended", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("print('begins', flush=True); time.sleep(1e6)"));
+  fixture.options().object.timeout = std::chrono::milliseconds(200);
+  const auto pool = fixture.Start();
+  std::stop_source stop;
+  std::jthread stops([&] {
+    fixture.WaitForLine("begins");
+    stop.request_stop();
+  });
+  CHECK(pool->Build({{5}}, stop.get_token()).status().code() == StatusCode::kCancelled);
+  const auto reply = pool->Build({{8}});
+  REQUIRE(reply.ok());
+  CHECK(RowText(*reply, pool->facts().tensors, 0, 0) == "8");
+  CHECK(reply->failed() == 0);
+}
+
+TEST_CASE("a question after a request that was stopped and hangs gets its own answer", "[plugin]") {
+  PluginFixture fixture(R"(
+      import time
+      __all__ = ["Source"]
+
+      class Source:
+          def __len__(self): return 10
+          def spec(self): return {"n": "int64"}
+          def columns(self): return {"m": list(range(10, 20))}
+          def version(self, i): return "v%d" % i
+          def __getitem__(self, i):
+              print("begins", flush=True)
+              time.sleep(0.6)
+              return {"n": i}
+  )");
+  fixture.options().object.timeout = std::chrono::milliseconds(200);
+  const auto pool = fixture.Start();
+  std::stop_source stop;
+  std::jthread stops([&] {
+    fixture.WaitForLine("begins");
+    stop.request_stop();
+  });
+  CHECK(pool->Build({{5}}, stop.get_token()).status().code() == StatusCode::kCancelled);
+  const std::vector<std::uint64_t> ids = {7, 8};
+  const bool versions = GENERATE(true, false);
+  if (versions) {
+    const auto said = pool->Versions(ids);
+    INFO(said.status().message());
+    REQUIRE(said.ok());
+    CHECK(*said == std::vector<std::string>{"v7", "v8"});
+  }
+  const auto column = pool->Column("m");
+  INFO(column.status().message());
+  REQUIRE(column.ok());
+  CHECK((*column)->integers[9] == 19);
+}
+
+TEST_CASE("rows that one process built stay as they are while another one begins and builds",
+          "[plugin]") {
+  PluginFixture fixture(R"(
+      import os
+      __all__ = ["Source"]
+
+      class Source:
+          def __len__(self): return 9
+          def spec(self): return {"n": "int64", "x": "int64[*]"}
+          def columns(self): return {"m": [-1] * 9}
+          def __getitem__(self, i):
+              if i in (3, 6): os._exit(1)
+              return {"n": i, "x": [i] * 100}
+  )");
+  const auto pool = fixture.Start();
+  const auto reply = pool->Build({{0, 1, 2, 3, 4, 5, 6, 7, 8}});
+  REQUIRE(reply.ok());
+  CHECK(reply->failed() == 2);
+  CHECK(pool->Stats()[0].restarts >= 2);
+  const auto& tensors = pool->facts().tensors;
+  for (const std::size_t row : {0, 1, 2, 4, 5, 7, 8}) {
+    CHECK(RowText(*reply, tensors, 0, row) == std::to_string(row));
+    CHECK(reply->extent(1, row) == 100);
+  }
+}
+
+TEST_CASE("no process is left when the pool ends", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("time.sleep(1e6)"));
+  fixture.options().plugin.processes = 2;
+  auto pool = fixture.Start();
+  auto first = pool->Build({{1}});
+  auto second = pool->Build({{1}});
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  std::vector<pid_t> processes{pool->nursery_process()};
+  for (const auto& stats : pool->Stats()) processes.push_back(stats.process);
+  CHECK(std::set<pid_t>(processes.begin(), processes.end()).size() == 3);
+  pool.reset();
+  // A reply keeps the pool until it is dropped.
+  CHECK(test::IsRunning(processes[0]));
+  first = Cancelled("");
+  second = Cancelled("");
+  for (const pid_t process : processes) {
+    CHECK(::kill(process, 0) != 0);  // not even a zombie
+  }
+}
+
+}  // namespace
+}  // namespace millrace

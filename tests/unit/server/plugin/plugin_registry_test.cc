@@ -1,0 +1,214 @@
+#include "server/plugin/plugin_registry.h"
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/plugin_fixture.h"
+#include "tests/support/recording_logger.h"
+
+namespace millrace {
+namespace {
+
+using Catch::Contains;
+using test::PluginFixture;
+
+constexpr std::string_view kRegisteredSource = R"(
+    __all__ = ["Source"]
+
+    class Source:
+        def __init__(self, scale=1):
+            self.scale = scale
+
+        def __len__(self):
+            return 10
+
+        def spec(self):
+            return {"n": "int64"}
+
+        def __getitem__(self, i):
+            print("builds", i, flush=True)
+            return {"n": i * self.scale}
+)";
+
+/// A registry that lists the plugin of a fixture.
+PluginRegistryOptions OptionsOf(PluginFixture& fixture) {
+  PluginRegistryOptions options;
+  options.plugins.emplace("plugin", fixture.options().plugin);
+  options.copies = fixture.copies();
+  return options;
+}
+
+PluginObject SourceWith(std::string args) {
+  PluginObject object;
+  object.module = "plugin";
+  object.name = "Source";
+  object.args = std::move(args);
+  return object;
+}
+
+TEST_CASE("everything that changes what a process does gives an object a pool of its own",
+          "[plugin][registry]") {
+  const PluginObject plain = SourceWith("{}");
+  std::vector<PluginObject> objects(12, plain);
+  objects[1].args = R"({"scale": 2})";
+  objects[2].name = "Other";
+  objects[3].module = "other";
+  objects[4].folder = "/data";
+  objects[5].random = true;
+  objects[6].drop = {"ValueError"};
+  objects[7].timeout = std::chrono::seconds(5);
+  objects[8].seed = 1;
+  objects[9].fingerprint = "ab";
+  objects[10].kind = PluginObject::Kind::kFunction;
+  objects[11].per_batch = true;
+  std::set<std::string> keys;
+  for (const PluginObject& object : objects) keys.insert(PluginObjectKey(object));
+  CHECK(keys.size() == objects.size());
+  CHECK(PluginObjectKey(plain) == PluginObjectKey(SourceWith("{}")));
+}
+
+TEST_CASE("equal objects share a pool while somebody holds it", "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistry registry(OptionsOf(fixture));
+  auto pool = registry.Pool(SourceWith("{}")).value();
+  CHECK(registry.Pool(SourceWith("{}")).value() == pool);
+  CHECK(registry.Pool(SourceWith(R"({"scale": 2})")).value() != pool);
+  CHECK(registry.AnotherPool(SourceWith("{}")).value() != pool);
+  const pid_t process = pool->Stats()[0].process;
+  CHECK(test::IsRunning(process));
+  pool.reset();
+  CHECK(test::WaitUntilGone(process));
+  pool = registry.Pool(SourceWith("{}")).value();
+  CHECK(pool->Stats()[0].process != process);
+}
+
+TEST_CASE("who asks is told of the requests of pools, and of their processes",
+          "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistry registry(OptionsOf(fixture));
+  const auto pool = registry.Pool(SourceWith("{}")).value();
+  std::vector<std::string> asked;
+  bool in_order = true;
+  registry.SetOnRequest([&](std::string_view object, Time begin, Time end) {
+    asked.emplace_back(object);
+    in_order = in_order && begin < end;
+  });
+  PluginRequest request;
+  request.ids = {3, 4};
+  REQUIRE(pool->Build(request).ok());
+  CHECK(asked == std::vector<std::string>{"plugin:Source"});
+  CHECK(in_order);
+  std::vector<PluginPoolStats> stats = registry.Stats();
+  REQUIRE(stats.size() == 1);
+  CHECK(stats[0].object == "plugin:Source");
+  CHECK(stats[0].processes[0].examples == 2);
+  CHECK(stats[0].processes[0].busy_seconds > 0);
+  // A process with numpy, and the one that it is a copy of.
+  CHECK(stats[0].memory_bytes > 4'000'000);
+  CHECK(stats[0].memory_bytes < 1'000'000'000);
+
+  // The plugin is read anew, and the pool goes on.
+  registry.SetPlugins(registry.Plugins());
+  registry.SetOnRequest(nullptr);
+  REQUIRE(pool->Build(request).ok());
+  CHECK(asked.size() == 1);
+  stats = registry.Stats();
+  REQUIRE(stats.size() == 1);
+  CHECK(stats[0].processes[0].examples == 4);
+}
+
+TEST_CASE("a plugin that is not listed is an error that says how to list it",
+          "[plugin][registry]") {
+  PluginRegistry registry({});
+  CHECK_THAT(registry.Find("speech").status().message(),
+             Contains("plugin 'speech' is not listed here") && Contains("--plugin speech=FOLDER") &&
+                 Contains("listed is none"));
+  PluginRegistryOptions options;
+  options.plugins["a"].name = "a";
+  options.plugins["b"].name = "b";
+  registry.SetPlugins(options.plugins);
+  CHECK(registry.Find("c").status().code() == StatusCode::kNotFound);
+  CHECK_THAT(registry.Find("c").status().message(), Contains("listed are a, b"));
+  CHECK(registry.Find("a").ok());
+}
+
+TEST_CASE("plugins that are listed anew serve who asks now, and pools in use go on",
+          "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistry registry(OptionsOf(fixture));
+  const auto before = registry.Pool(SourceWith("{}")).value();
+  fixture.WriteFile("plugin.py", R"(
+__all__ = ["Source"]
+
+class Source:
+    def __len__(self): return 11
+    def spec(self): return {"n": "int64"}
+    def __getitem__(self, i): return {"n": i}
+)");
+  CHECK(registry.Pool(SourceWith("{}")).value() == before);
+  registry.SetPlugins(registry.Plugins());
+  const auto after = registry.Pool(SourceWith("{}")).value();
+  CHECK(after->facts().length == 11);
+  CHECK(after->facts().files != before->facts().files);
+  CHECK(before->facts().length == 10);
+  CHECK(before->Build({{9}}).ok());
+}
+
+TEST_CASE("a registry that was stopped starts nothing", "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistry registry(OptionsOf(fixture));
+  registry.Stop();
+  CHECK(registry.Pool(SourceWith("{}")).status().code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("a pool that could not start is tried again by who asks next", "[plugin][registry]") {
+  PluginFixture fixture("raise RuntimeError('not yet')");
+  PluginRegistry registry(OptionsOf(fixture));
+  CHECK_THAT(registry.Pool(SourceWith("{}")).status().message(), Contains("not yet"));
+  fixture.WriteFile("plugin.py", R"(
+__all__ = ["Source"]
+
+class Source:
+    def __len__(self): return 1
+    def spec(self): return {"n": "int64"}
+    def __getitem__(self, i): return {"n": i}
+)");
+  CHECK(registry.Pool(SourceWith("{}")).ok());
+}
+
+TEST_CASE("figures name the objects whose pools are in use", "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistryOptions options = OptionsOf(fixture);
+  options.plugins.at("plugin").processes = 2;
+  PluginRegistry registry(std::move(options));
+  CHECK(registry.Stats().empty());
+  auto pool = registry.Pool(SourceWith("{}")).value();
+  REQUIRE(pool->Build({{1, 2, 3}}).ok());
+  const std::vector<PluginRegistry::PoolStats> stats = registry.Stats();
+  REQUIRE(stats.size() == 1);
+  CHECK(stats[0].object == "plugin:Source");
+  REQUIRE(stats[0].processes.size() == 2);
+  CHECK(stats[0].processes[0].examples + stats[0].processes[1].examples == 3);
+  pool.reset();
+  CHECK(registry.Stats().empty());
+}
+
+TEST_CASE("what a plugin prints is logged under its name", "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistryOptions options = OptionsOf(fixture);
+  const auto logger = std::make_shared<test::RecordingLogger>();
+  options.logger = logger;
+  PluginRegistry registry(std::move(options));
+  const auto pool = registry.Pool(SourceWith("{}")).value();
+  REQUIRE(pool->Build({{7}}).ok());
+  logger->WaitFor("builds 7");
+  CHECK(logger->Has("plugin says plugin=plugin process="));
+}
+
+}  // namespace
+}  // namespace millrace
