@@ -6,18 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "common/tensor/tensor_word.h"
+
 namespace millrace {
 namespace {
 
 constexpr std::string_view kLength = ".length";
 // Definitions that need one another, one after another. Binding goes as deep into the stack.
 constexpr std::size_t kMaxDepth = 500;
-
-std::string Dotted(std::string_view name) {
-  std::string dotted(name);
-  std::replace(dotted.begin(), dotted.end(), '/', '.');
-  return dotted;
-}
 
 /// Words of letters, digits and _, joined by dots.
 bool IsName(std::string_view name) {
@@ -57,7 +53,7 @@ class TensorGraphBinder {
     for (const SourceTensor& source : text_.sources) {
       TensorNode node{source.name, nullptr, {}, RunPlace::kAny, source.type, {}};
       const std::size_t number = graph_.nodes_.size();
-      if (!numbers_.emplace(Dotted(source.name), number).second) {
+      if (!numbers_.emplace(DottedName(source.name), number).second) {
         return InvalidArgument(source.name + ": the source has two tensors of this name");
       }
       graph_.nodes_.push_back(std::move(node));
@@ -77,7 +73,7 @@ class TensorGraphBinder {
       if (!definitions_.emplace(name, &definition).second) {
         return InvalidArgument(name + ": is defined twice");
       }
-      for (const std::string& input : definition.inputs) read_.insert(Dotted(input));
+      for (const std::string& input : definition.inputs) read_.insert(DottedName(input));
     }
     return OkStatus();
   }
@@ -118,7 +114,7 @@ class TensorGraphBinder {
 
   /// The node with this name, which `reader` reads.
   Result<std::size_t> NodeOf(const std::string& name, const std::string& reader) {
-    const std::string dotted = Dotted(name);
+    const std::string dotted = DottedName(name);
     if (const auto found = numbers_.find(dotted); found != numbers_.end()) return found->second;
     if (const auto found = definitions_.find(dotted); found != definitions_.end()) {
       return Define(*found->second);
@@ -213,13 +209,13 @@ class TensorGraphBinder {
     std::set<std::string> seen;
     for (const std::string& name : names) {
       MILLRACE_ASSIGN_OR_RETURN(const std::size_t number, NodeOf(name, "output"));
-      if (!seen.insert(Dotted(name)).second) {
+      if (!seen.insert(DottedName(name)).second) {
         return InvalidArgument(fmt::format("output: names '{}' twice", name));
       }
       MILLRACE_RETURN_IF_ERROR(AddOutput(name, number));
     }
     for (const auto& [name, params] : text_.pads) {
-      if (!seen.contains(Dotted(name))) {
+      if (!seen.contains(DottedName(name))) {
         return InvalidArgument(fmt::format("{}: pad is for outputs, and this is none", name));
       }
     }
@@ -245,7 +241,7 @@ class TensorGraphBinder {
     // The source's tensors keep their own names, however they were written.
     if (graph_.nodes_[number].operation == nullptr) output.name = graph_.nodes_[number].name;
     const auto pad = std::find_if(text_.pads.begin(), text_.pads.end(), [&](const auto& one) {
-      return Dotted(one.first) == Dotted(name);
+      return DottedName(one.first) == DottedName(name);
     });
     if (pad != text_.pads.end()) {
       MILLRACE_ASSIGN_OR_RETURN(number, PaddedOf(number, name));
@@ -253,7 +249,7 @@ class TensorGraphBinder {
       Result<Pad> bound = Pad::Bind(graph_.nodes_[number].type, pad->second);
       if (!bound.ok()) return bound.status().WithContext(name);
       output.pad = *std::move(bound);
-      const std::string length = Dotted(name) + std::string(kLength);
+      const std::string length = DottedName(name) + std::string(kLength);
       MILLRACE_ASSIGN_OR_RETURN(const std::size_t lengths, NodeOf(length, "output"));
       const auto is_output = [&](const TensorOutput& other) { return other.name == length; };
       const bool asked = text_.outputs && std::find(text_.outputs->begin(), text_.outputs->end(),
@@ -277,7 +273,7 @@ class TensorGraphBinder {
     return Widen(number, text_.index_dtype);
   }
 
-  bool IsRead(const std::string& name) const { return read_.contains(Dotted(name)); }
+  bool IsRead(const std::string& name) const { return read_.contains(DottedName(name)); }
 
   /// Removes the nodes that no output needs, and numbers the others again.
   void DropUnused() {

@@ -13,4 +13,10 @@ bool IsTensorWord(std::string_view text) {
                      [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
+std::string DottedName(std::string_view name) {
+  std::string dotted(name);
+  std::replace(dotted.begin(), dotted.end(), '/', '.');
+  return dotted;
+}
+
 }  // namespace millrace

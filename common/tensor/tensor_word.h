@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace millrace {
@@ -13,5 +14,8 @@ inline constexpr std::size_t kMaxTensorName = 128;
 
 /// Whether it is one word of at most 128 letters, digits and `_` that begins with no digit.
 bool IsTensorWord(std::string_view text);
+
+/// The name as expressions and messages write it, with `.` for each `/`.
+std::string DottedName(std::string_view name);
 
 }  // namespace millrace

@@ -101,6 +101,20 @@ class SourceMeasurer final : public RangeMeasurer {
   std::vector<std::vector<std::uint64_t>> values_;
 };
 
+/// The columns of a request, as a set that can be measured elsewhere.
+v1::ColumnSet SetOf(const ColumnRequest& request) {
+  v1::ColumnSet set;
+  set.set_dataset(request.dataset_id);
+  set.set_dataset_digest(request.source->data_digest().ToHex());
+  set.set_operations(request.operations.ToHex());
+  set.set_examples(request.source->examples());
+  std::vector<std::string> names;
+  for (const MeasurableColumn& column : request.columns) names.push_back(column.name);
+  std::sort(names.begin(), names.end());
+  set.mutable_columns()->Assign(names.begin(), names.end());
+  return set;
+}
+
 /// The columns of a set among those that a source can have measured. FailedPrecondition if one is
 /// missing.
 Result<std::vector<MeasurableColumn>> ColumnsOf(const v1::ColumnSet& set, const Source& source) {
@@ -131,26 +145,47 @@ std::optional<ColumnWant> FindMissingColumns(PlanLibrary& library, const Pipelin
   });
   (void)library.Compile(pipeline, catcher);
   if (!catcher.caught()) return std::nullopt;
-  const ColumnRequest& request = *catcher.caught();
-  ColumnWant want;
-  want.set.set_dataset(request.dataset_id);
-  want.set.set_dataset_digest(request.source->data_digest().ToHex());
-  want.set.set_operations(request.operations.ToHex());
-  want.set.set_examples(request.source->examples());
+  // The digests of a set that was made here can be read.
+  return BeginColumns(SetOf(*catcher.caught()), catcher.caught()->folders, columns)
+      .value_or(std::nullopt);
+}
+
+std::optional<v1::ColumnSet> FindUnfetchedColumns(PlanLibrary& library, const Pipeline& pipeline) {
+  ColumnProvider& columns = *library.columns();
+  RequestCatcher catcher(columns, [&](const ColumnRequest& request) {
+    return request.excluded_files.empty() &&
+           columns.Get(request).status().code() == StatusCode::kUnavailable;
+  });
+  (void)library.Compile(pipeline, catcher);
+  if (!catcher.caught()) return std::nullopt;
+  return SetOf(*catcher.caught());
+}
+
+Result<std::optional<ColumnWant>> BeginColumns(v1::ColumnSet set,
+                                               std::vector<std::filesystem::path> folders,
+                                               KeptColumns& columns) {
+  const std::vector<std::string> names(set.columns().begin(), set.columns().end());
+  set.clear_columns();
   std::vector<std::uint64_t> in_all;  // first examples
-  for (const std::string& name : columns.Missing(request)) {
-    columns.Begin(request, name);
-    std::vector<std::uint64_t> has = columns.Measured(millrace::KeyOf(request, name));
-    if (want.set.columns().empty()) {
+  for (const std::string& name : names) {
+    MILLRACE_ASSIGN_OR_RETURN(const ColumnKey key,
+                              KeyOf(set.dataset_digest(), set.operations(), name));
+    const ColumnPlace place = {set.dataset(), key, set.examples(), folders};
+    if (columns.Has(place)) continue;
+    columns.Begin(place);
+    std::vector<std::uint64_t> has = columns.Measured(key);
+    if (set.columns().empty()) {
       in_all = std::move(has);
     } else {
       std::erase_if(in_all, [&](std::uint64_t first) {
         return !std::binary_search(has.begin(), has.end(), first);
       });
     }
-    want.set.add_columns(name);
+    set.add_columns(name);
   }
-  if (want.set.columns().empty()) return std::nullopt;  // they have come meanwhile
+  if (set.columns().empty()) return std::nullopt;
+  ColumnWant want;
+  want.set = std::move(set);
   for (const std::uint64_t first : in_all) want.measured.push_back(first / kMeasuredRange);
   return want;
 }

@@ -1,10 +1,12 @@
 // Columns behind the interfaces that dispatcher and workers use.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "common/transport/stream.h"
@@ -25,6 +27,14 @@ std::shared_ptr<ColumnKeeper> MakeColumnKeeper(std::shared_ptr<KeptColumns> colu
 /// From then on they are being measured.
 std::optional<ColumnWant> FindMissingColumns(PlanLibrary& library, const Pipeline& pipeline,
                                              KeptColumns& columns);
+/// The same at a worker, which measures nothing by itself.
+std::optional<v1::ColumnSet> FindUnfetchedColumns(PlanLibrary& library, const Pipeline& pipeline);
+/// Begins to measure the columns of a set that are not kept yet, and says what is measured of them;
+/// empty if all are kept. `folders`: where they are kept. InvalidArgument if a digest cannot be
+/// read.
+Result<std::optional<ColumnWant>> BeginColumns(v1::ColumnSet set,
+                                               std::vector<std::filesystem::path> folders,
+                                               KeptColumns& columns);
 
 /// Measures columns with the library's own source of examples. FailedPrecondition if it has none
 /// like that which is asked for; Unavailable if its dataset is being opened.

@@ -38,6 +38,11 @@ class LibraryProvider final : public PlanProvider {
   Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) override {
     return library_->Compile(ToSource(pipeline));
   }
+  std::optional<v1::ColumnSet> MissingColumns(const v1::PipelineText& text) override {
+    const Result<Pipeline> pipeline = library_->Parse(ToSource(text));
+    if (!pipeline.ok()) return std::nullopt;
+    return FindUnfetchedColumns(*library_, *pipeline);
+  }
   bool CanCompile(const v1::PlanSpec& spec) override {
     std::vector<std::string> ids(spec.datasets().begin(), spec.datasets().end());
     if (ids.empty()) {
@@ -117,6 +122,27 @@ class LibraryCompiler final : public PlanCompiler {
     if (columns_ == nullptr || !pipeline.ok()) return std::nullopt;
     if (FirstOpening(*library_, pipeline->datasets())) return std::nullopt;
     return FindMissingColumns(*library_, *pipeline, *columns_);
+  }
+  std::vector<std::string> MissingPlugins(const v1::PipelineText& text) override {
+    // This process's own worker could not serve such a plan.
+    if (keep_plans_) return {};
+    const Result<Pipeline> pipeline = library_->Parse(ToSource(text));
+    return pipeline.ok() ? library_->MissingPlugins(*pipeline) : std::vector<std::string>();
+  }
+  Result<std::shared_ptr<const PlanFacts>> Read(const v1::PipelineText& text,
+                                                const v1::PlanOutline& outline) override {
+    MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
+    MILLRACE_ASSIGN_OR_RETURN(const PlanOutline plan, PlanOutline::FromProto(outline));
+    if (plan.dataset_digests().size() != pipeline.datasets().size()) {
+      return InvalidArgument(fmt::format("a worker's plan has {} datasets: expected {}",
+                                         plan.dataset_digests().size(),
+                                         pipeline.datasets().size()));
+    }
+    return MakePlanFacts(pipeline, plan);
+  }
+  Result<std::optional<ColumnWant>> MissingColumns(const v1::ColumnSet& set) override {
+    if (columns_ == nullptr) return std::optional<ColumnWant>();
+    return BeginColumns(set, library_->ColumnFoldersOf(set.dataset()), *columns_);
   }
   std::shared_ptr<ColumnKeeper> column_keeper() override {
     return columns_ == nullptr ? nullptr : MakeColumnKeeper(columns_);

@@ -129,6 +129,14 @@ class PlanLibrary {
   /// Compiles a pipeline with measured columns of another provider. The plan is not shared.
   Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline, ColumnProvider& columns);
 
+  /// The plugins that a pipeline names and that are not among the datasets, by their ids as
+  /// datasets ("plugin:speech").
+  std::vector<std::string> MissingPlugins(const Pipeline& pipeline) const;
+
+  /// The folders that may hold the measured columns of a dataset, the first writable one of which
+  /// gets them: beside its index, or in the cache alone if the dataset is not known here.
+  std::vector<std::filesystem::path> ColumnFoldersOf(const std::string& dataset_id) const;
+
   /// The provider of measured columns.
   const std::shared_ptr<ColumnProvider>& columns() const { return columns_; }
 

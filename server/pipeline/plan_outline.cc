@@ -23,16 +23,18 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Tens
                              ? source.max_example_bytes()
                              : computed->MaxExampleBytes(source.max_example_bytes())) {
   for (const TensorSpec& tensor : computed == nullptr ? source.tensors() : computed->tensors()) {
-    ToProto(tensor, spec_.add_tensors());
+    millrace::ToProto(tensor, spec_.add_tensors());
   }
   if (computed != nullptr && computed->consumer()) {
-    ToProto(*computed->consumer(), computed->operations(), spec_.mutable_program());
+    millrace::ToProto(*computed->consumer(), computed->operations(), spec_.mutable_program());
   }
-  ToProto(steps_, spec_.mutable_steps());
+  millrace::ToProto(steps_, spec_.mutable_steps());
   spec_.set_examples_per_epoch(order.order->rows());
-  ToProto(source.expand(), spec_.mutable_expand());
+  millrace::ToProto(source.expand(), spec_.mutable_expand());
   AddDropReasons(source.drop_reasons(), spec_);
-  for (const TableSpec& table : identity_.statics.tables) ToProto(table, spec_.add_tables());
+  for (const TableSpec& table : identity_.statics.tables) {
+    millrace::ToProto(table, spec_.add_tables());
+  }
   for (const SourceTableSpec& table : source.tables()) {
     for (v1::TensorSpec& tensor : *spec_.mutable_tensors()) {
       const auto& paths = table.tensors;
@@ -54,6 +56,35 @@ PlanOutline::PlanOutline(PlanIdentity identity, const Source& source, const Tens
     branch.set_source_examples(from.source->examples());
   }
   spec_.set_order_fingerprint(identity_.order_fingerprint.ToString());
+}
+
+Result<PlanOutline> PlanOutline::FromProto(const v1::PlanOutline& from) {
+  PlanOutline outline;
+  PlanIdentity& identity = outline.identity_;
+  MILLRACE_ASSIGN_OR_RETURN(identity.fingerprint, Fingerprint::FromString(from.fingerprint()));
+  MILLRACE_ASSIGN_OR_RETURN(identity.order_fingerprint,
+                            Fingerprint::FromString(from.order_fingerprint()));
+  for (const std::string& hex : from.dataset_digests()) {
+    MILLRACE_ASSIGN_OR_RETURN(identity.dataset_digests.emplace_back(), Digest128::FromHex(hex));
+  }
+  identity.code = from.code();
+  identity.statics.digest = from.static_digest();
+  outline.steps_ = millrace::FromProto(from.spec().steps());
+  outline.max_example_bytes_ = from.max_example_bytes();
+  outline.spec_ = from.spec();
+  return outline;
+}
+
+void PlanOutline::ToProto(v1::PlanOutline* to) const {
+  to->set_fingerprint(identity_.fingerprint.ToString());
+  to->set_order_fingerprint(identity_.order_fingerprint.ToString());
+  for (const Digest128& digest : identity_.dataset_digests) {
+    to->add_dataset_digests(digest.ToHex());
+  }
+  to->set_code(identity_.code);
+  to->set_static_digest(identity_.statics.digest);
+  *to->mutable_spec() = spec_;
+  to->set_max_example_bytes(max_example_bytes_);
 }
 
 Result<StepArithmetic> PlanOutline::Steps(std::uint32_t world_size) const {

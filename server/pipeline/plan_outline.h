@@ -35,6 +35,9 @@ class PlanOutline {
   /// Neither source nor tensors nor order are kept.
   PlanOutline(PlanIdentity identity, const Source& source, const TensorPlan* computed,
               const StepOptions& steps, const PlannedOrder& order);
+  /// One that another process has sent. InvalidArgument if a fingerprint or digest cannot be read.
+  static Result<PlanOutline> FromProto(const v1::PlanOutline& outline);
+  void ToProto(v1::PlanOutline* to) const;
 
   const Fingerprint& fingerprint() const { return identity_.fingerprint; }
   const Fingerprint& order_fingerprint() const { return identity_.order_fingerprint; }
@@ -49,9 +52,11 @@ class PlanOutline {
   Result<v1::Spec> Spec(std::uint32_t world_size) const;
 
  private:
+  PlanOutline() = default;
+
   PlanIdentity identity_;
   StepOptions steps_;  // for a world size of 1
-  std::uint64_t max_example_bytes_;
+  std::uint64_t max_example_bytes_ = 0;
   v1::Spec spec_;  // without the fields that depend on the world size
 };
 

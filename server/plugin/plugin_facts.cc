@@ -10,6 +10,7 @@
 #include "common/base/json_text.h"
 #include "common/tensor/convert.h"
 #include "common/tensor/dtype_visit.h"
+#include "common/tensor/tensor_word.h"
 
 namespace millrace {
 namespace {
@@ -58,8 +59,7 @@ Result<std::vector<PluginTensor>> ReadSpec(const std::vector<OpenedMessage::Tens
 }
 
 bool ColumnCheck::Fits(const std::string& column, const PluginTensor& tensor) {
-  std::string name = tensor.name;
-  std::replace(name.begin(), name.end(), '/', '.');  // as in expressions
+  const std::string name = DottedName(tensor.name);  // as in expressions
   if (tensor.type.ragged) return column == name + ".length";
   return tensor.type.inner.empty() && column == name;
 }

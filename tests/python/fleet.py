@@ -24,15 +24,15 @@ def config_of(folder, plugins, **keys):
 
 
 class Fleet:
-    """The dispatcher has the first of the configurations, and each worker its own."""
+    """Each worker has its own configuration, and the dispatcher `of_dispatcher` or the first."""
 
-    def __init__(self, folder, configs, datasets=None):
+    def __init__(self, folder, configs, datasets=None, of_dispatcher=None):
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._datasets = [f"--dataset={name}={path}" for name, path in (datasets or {}).items()]
         self._processes = []
         port = folder / "port"
-        dispatcher = self._start(configs[0], "dispatcher", "--listen", "127.0.0.1:0", "--state",
+        dispatcher = self._start(of_dispatcher or configs[0], "dispatcher", "--listen", "127.0.0.1:0", "--state",
                                  folder / "state", "--port-file", port)
         end = time.monotonic() + PATIENCE
         while not port.exists() or not port.read_text().strip():

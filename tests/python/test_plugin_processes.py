@@ -1,5 +1,6 @@
 """Processes of plugins and their ends, fleets whose workers differ or die, and commands."""
 
+import contextlib
 import json
 import os
 import signal
@@ -48,14 +49,19 @@ def test_a_plugins_processes_end_with_the_reference(corpus, tmp_path):
 def test_processes_that_are_killed_are_replaced_and_change_nothing(corpus):
     pipeline = of_plugin("corpus:Noisy", {"args": {"size": 400}})
     expected = digests(millrace.reference(pipeline, plugins=corpus))
-    with millrace.local({}, pipeline, plugins=corpus, packed=True) as session:
+    killed = 0
+    # Little is fetched ahead, so that the kills meet work.
+    with millrace.local({}, pipeline, plugins=corpus, packed=True, prefetch_bytes=4096) as session:
         got = []
         for step, batch in session.next_epoch():
             got.append(batch.digest)
-            if step % 10 == 0:
-                family = family_of(session.server.pid)
-                os.kill(family[step // 10 % len(family)], signal.SIGKILL)
+            family = family_of(session.server.pid)
+            if step % 10 == 0 and family:
+                with contextlib.suppress(ProcessLookupError):  # it is being replaced
+                    os.kill(family[step // 10 % len(family)], signal.SIGKILL)
+                    killed += 1
         assert got == expected
+    assert killed > 1
 
 
 def test_what_a_plugin_prints_is_in_the_log_under_its_name(tmp_path):
@@ -93,8 +99,8 @@ def test_workers_that_are_killed_change_nothing(corpus, tmp_path):
 def test_a_worker_without_the_same_plugin_gets_no_work(corpus, tmp_path, other):
     config = config_of(tmp_path / "good", corpus, processes=1)
     if other == "none":
-        lacks = tmp_path / "empty.json"
-        lacks.write_text("{}")
+        listed = {"other": write(tmp_path / "listed", "other", CORPUS)}
+        lacks = config_of(tmp_path / "other", listed, processes=1)
     else:
         changed = {"corpus": write(tmp_path / "changed", "corpus", CORPUS + "\n# repaired\n")}
         lacks = config_of(tmp_path / "other", changed, processes=1)
@@ -112,6 +118,37 @@ def test_a_worker_without_the_same_plugin_gets_no_work(corpus, tmp_path, other):
         else:
             pytest.fail(said)
         session.close()
+
+
+def _bucketed_by(column):
+    return {"bucket": {"by": column, "count": 3, "size": 4}, "remainder": "keep"}
+
+
+UNLISTED = {
+    "a source": of_plugin("corpus:Noisy", {"args": {"size": 600}}),
+    "its columns": of_plugin(batch=_bucketed_by("frames")),
+    "measured columns": of_plugin("corpus:Measured", batch=_bucketed_by("features.length")),
+}
+
+
+@pytest.mark.parametrize("what", UNLISTED)
+def test_a_dispatcher_without_the_plugin_asks_the_workers(corpus, tmp_path, what):
+    pipeline = UNLISTED[what]
+    expected = digests(millrace.reference(pipeline, plugins=corpus))
+    config = config_of(tmp_path / "config", corpus, processes=1)
+    bare = config_of(tmp_path / "bare", {})
+    with Fleet(tmp_path / "fleet", [config, config], of_dispatcher=bare) as fleet:
+        session = fleet.connect(pipeline)
+        assert digests(session) == expected
+        session.close()
+
+
+def test_a_plugin_that_nobody_lists_ends_the_job(tmp_path):
+    bare = config_of(tmp_path / "bare", {})
+    with Fleet(tmp_path / "fleet", [bare], of_dispatcher=bare) as fleet:
+        with pytest.raises(millrace.Error, match="neither the dispatcher nor one of its 1 workers "
+                           "has plugin:corpus.*--plugin corpus=FOLDER"):
+            fleet.connect(of_plugin())
 
 
 def test_commands_name_plugins_too(corpus, tmp_path):

@@ -17,8 +17,6 @@
 namespace millrace {
 
 inline constexpr std::string_view kPythonKind = "python";
-/// The ids of plugins begin so. No other id can have a colon.
-inline constexpr std::string_view kPluginIdPrefix = "plugin:";
 
 class PythonDataset final : public Dataset {
  public:

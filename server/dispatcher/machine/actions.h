@@ -2,6 +2,7 @@
 // them, and answers each CompilePlan, FinishColumns and CommitRecord with an event.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -33,11 +34,12 @@ struct CloseStream {
   Status status;
 };
 
-/// Compiles a plan. At most one compilation runs for a key. The answer is
-/// OnPlanCompiled or OnColumnsMissing.
+/// Compiles a plan, or reads what a worker has found out about it. At most one compilation runs for
+/// a key. The answer is OnPlanCompiled, OnColumnsMissing or OnPluginsMissing.
 struct CompilePlan {
   std::string key;
   v1::PipelineText pipeline;
+  std::optional<v1::PlanAnswer> answer = {};
 };
 
 /// Writes a job's record. At most one write runs for a job. The answer is OnRecordCommitted.

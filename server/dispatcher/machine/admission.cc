@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "common/base/mutant.h"
+#include "server/dispatcher/machine/asked_plans.h"
 #include "server/dispatcher/machine/hello_check.h"
 
 namespace millrace {
@@ -119,6 +120,9 @@ bool Admission::Plan(Number id) {
       return false;
     case RequestedPlan::Phase::kMeasuring:
       parts_.sessions.Wait(id, parts_.columns.Why(plan.lacks));
+      return false;
+    case RequestedPlan::Phase::kAsking:
+      parts_.sessions.Wait(id, WhyAsked(plan, facts_.workers()));
       return false;
     case RequestedPlan::Phase::kReady:
       break;

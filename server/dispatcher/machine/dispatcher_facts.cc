@@ -223,6 +223,14 @@ void DispatcherFacts::On(const PlanLacks& u) {
   plan.lacks = u.columns;
 }
 
+void DispatcherFacts::On(const PlanAsked& u) {
+  RequestedPlan& plan = Get(plans_, u.key);
+  plan.phase = RequestedPlan::Phase::kAsking;
+  plan.question = u.question;
+  plan.plugins = u.plugins;
+  plan.asked = u.at;
+}
+
 void DispatcherFacts::On(const ColumnsWanted& u) {
   ColumnFacts& columns = columns_[u.key];
   columns.key = u.key;

@@ -83,6 +83,7 @@ class DispatcherFacts {
   void On(const PlanPutOff& u);
   void On(const PlanForgotten& u);
   void On(const PlanLacks& u);
+  void On(const PlanAsked& u);
   void On(const ColumnsWanted& u);
   void On(const RangesGiven& u);
   void On(const RangesTakenBack& u);

@@ -78,6 +78,13 @@ Actions DispatcherMachine::OnColumnsMissing(const std::string& key, const Column
   return End();
 }
 
+Actions DispatcherMachine::OnPluginsMissing(const std::string& key,
+                                            const std::vector<std::string>& plugins, Moment now) {
+  transition_.Begin(now);
+  plans_.OnPluginsMissing(key, plugins);
+  return End();
+}
+
 Actions DispatcherMachine::OnColumnsKept(const std::string& columns, const Status& status,
                                          Moment now) {
   transition_.Begin(now);
@@ -178,6 +185,7 @@ void DispatcherMachine::HearWorker(StreamId stream, const v1::WorkRequest& reque
   const std::string who = "worker " + request.name();
   if (Outranked(stream, who, seen) || ForeignNumber(who, FromProto(request.id()))) return;
   fleet_.OnReport(stream, request);
+  plans_.OnAnswers(request);
 }
 
 // --- Terms

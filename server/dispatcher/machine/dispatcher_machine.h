@@ -57,6 +57,10 @@ class DispatcherMachine {
                          const Result<std::shared_ptr<const PlanFacts>>& plan, Moment now);
   /// The other answer to a CompilePlan: columns have to be measured before the plan compiles.
   Actions OnColumnsMissing(const std::string& key, const ColumnWant& want, Moment now);
+  /// The third answer to a CompilePlan: this host lacks plugins that the plan needs. Workers that
+  /// have them are asked.
+  Actions OnPluginsMissing(const std::string& key, const std::vector<std::string>& plugins,
+                           Moment now);
   /// The answer to a FinishColumns, by the key of the columns.
   Actions OnColumnsKept(const std::string& columns, const Status& status, Moment now);
   Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);

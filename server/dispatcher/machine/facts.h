@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
@@ -27,8 +28,9 @@ using StreamId = std::uint64_t;
 
 /// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
-  /// kMeasuring: columns that it reads have to be measured first.
-  enum class Phase { kCompiling, kReady, kRetrying, kMeasuring };
+  /// kMeasuring: columns that it reads have to be measured first. kAsking: a worker has to compile
+  /// it, because this host lacks plugins.
+  enum class Phase { kCompiling, kReady, kRetrying, kMeasuring, kAsking };
 
   std::string key;  // the PlanKey of `pipeline`
   v1::PipelineText pipeline;
@@ -39,6 +41,9 @@ struct RequestedPlan {
   Time retry_at;                           // when to try again, if retrying
   Time used;                               // when a session last needed it
   std::string lacks;                       // key of the columns that it lacked at the last try
+  std::vector<std::string> plugins;        // as datasets, that this host lacked at the last try
+  std::string question;                    // the name under which workers are asked, if asking
+  Time asked;                              // when they were asked first under this name
 };
 
 /// A compiled plan, fitted to the world size and start of one session.

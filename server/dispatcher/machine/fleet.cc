@@ -8,6 +8,7 @@
 
 #include "common/base/mutant.h"
 #include "common/batch/layout/semantics.h"
+#include "server/dispatcher/machine/asked_plans.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
@@ -136,6 +137,13 @@ v1::WorkResponse Fleet::ResponseTo(const Worker& worker) const {
     for (const PlanDataset& dataset : plan.facts->datasets()) spec.add_datasets(dataset.id);
     *spec.mutable_pipeline() = plan.pipeline;
     spec.set_code(plan.facts->code());
+  }
+  for (const auto& [key, plan] : facts_.plans()) {
+    if (plan.phase != RequestedPlan::Phase::kAsking || !CanBeAsked(worker, plan)) continue;
+    v1::PlanSpec& spec = *response.add_plans();
+    spec.set_fingerprint(plan.question);
+    *spec.mutable_pipeline() = plan.pipeline;
+    spec.set_asked(true);
   }
   KeepUnknownPlans(worker, told, response);
   columns_.AddTasks(worker, response);

@@ -256,7 +256,7 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
         address));
   }
   if (request.datasets().size() > kMaxDatasets || request.plans_size() > kMaxWorkerPlans ||
-      request.build_size() > kMaxStages) {
+      request.answers_size() > kMaxWorkerPlans || request.build_size() > kMaxStages) {
     return InvalidArgument(fmt::format(
         "a worker with {} datasets, {} plans and {} stages: expected at most {}, {} and {}",
         request.datasets().size(), request.plans_size(), request.build_size(), kMaxDatasets,
@@ -348,6 +348,7 @@ v1::WorkRequest Trimmed(const v1::WorkRequest& request) {
   v1::WorkRequest trimmed = request;
   trimmed.DiscardUnknownFields();
   trimmed.clear_measured();
+  trimmed.clear_answers();
   for (auto& [id, dataset] : *trimmed.mutable_datasets()) {
     dataset.clear_file_list();
     dataset.clear_left_out();

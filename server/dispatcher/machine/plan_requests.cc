@@ -5,9 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "server/dispatcher/machine/asked_plans.h"
+#include "server/dispatcher/machine/plan_data.h"
+
 namespace millrace {
 
 bool PlanRequests::Request(const std::string& key, const v1::PipelineText& pipeline) {
+  ForgetIfStale(key);
   if (facts_.FindPlan(key) != nullptr) return true;
   if (facts_.plans().size() >= options_.max_plans) {
     const std::set<std::string> used = Used();
@@ -67,6 +71,40 @@ void PlanRequests::OnColumnsMissing(const std::string& key, const ColumnWant& wa
   transition_.Apply(PlanLacks{key, columns_.Want(plan->pipeline, want)});
 }
 
+void PlanRequests::OnPluginsMissing(const std::string& key,
+                                    const std::vector<std::string>& plugins) {
+  if (facts_.FindPlan(key) == nullptr) return;
+  UnsettleAsking(key);
+  // A name of its own, so that no answer to an earlier question is taken for one to this.
+  const std::string question = "question " + transition_.NewNumber().ToString();
+  transition_.Apply(PlanAsked{key, question, plugins, transition_.now()});
+  transition_.TellWorkers();
+}
+
+void PlanRequests::OnAnswers(const v1::WorkRequest& request) {
+  for (const v1::PlanAnswer& answer : request.answers()) {
+    for (const auto& [key, plan] : facts_.plans()) {
+      if (plan.phase != RequestedPlan::Phase::kAsking || plan.question != answer.question())
+        continue;
+      const v1::PipelineText pipeline = plan.pipeline;
+      transition_.Apply(PlanRequested{key, pipeline, transition_.now()});
+      transition_.Do(CompilePlan{key, pipeline, answer});
+      break;
+    }
+  }
+}
+
+void PlanRequests::ForgetIfStale(const std::string& key) {
+  const RequestedPlan* plan = facts_.FindPlan(key);
+  if (plan == nullptr || plan->plugins.empty() || plan->phase != RequestedPlan::Phase::kReady)
+    return;
+  const auto has_data = [plan](const auto& worker) {
+    return WorstDataState(worker.second.report, *plan->facts) == DataState::kSame;
+  };
+  if (std::any_of(facts_.workers().begin(), facts_.workers().end(), has_data)) return;
+  if (!Used().contains(key)) transition_.Apply(PlanForgotten{key});
+}
+
 void PlanRequests::OnColumnsKept(const std::string& columns) {
   std::vector<std::string> again;
   for (const auto& [key, plan] : facts_.plans()) {
@@ -83,7 +121,8 @@ void PlanRequests::OnDataset(const std::string& dataset, const std::string& dige
   std::vector<std::string> again;
   for (const auto& [key, plan] : facts_.plans()) {
     if (plan.phase == RequestedPlan::Phase::kRetrying ||
-        plan.phase == RequestedPlan::Phase::kMeasuring) {
+        plan.phase == RequestedPlan::Phase::kMeasuring ||
+        plan.phase == RequestedPlan::Phase::kAsking) {
       again.push_back(key);
     }
   }
@@ -120,6 +159,11 @@ void PlanRequests::Tend() {
       again.push_back(key);
     } else if (plan.phase == RequestedPlan::Phase::kMeasuring) {
       const Status hope = columns_.CheckHope(plan.lacks);
+      if (!hope.ok()) hopeless.emplace_back(key, hope);
+    } else if (plan.phase == RequestedPlan::Phase::kAsking) {
+      // Workers come back one by one after a restart.
+      const bool all_are_back = transition_.now() - plan.asked >= options_.session_timeout;
+      const Status hope = CheckAsked(plan, facts_.workers(), all_are_back);
       if (!hope.ok()) hopeless.emplace_back(key, hope);
     }
   }

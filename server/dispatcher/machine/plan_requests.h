@@ -33,6 +33,10 @@ class PlanRequests {
   void OnCompiled(const std::string& key, const Result<std::shared_ptr<const PlanFacts>>& plan);
   /// Takes the answer to a CompilePlan that columns have to be measured first.
   void OnColumnsMissing(const std::string& key, const ColumnWant& want);
+  /// Takes the answer to a CompilePlan that this host lacks plugins: workers are asked.
+  void OnPluginsMissing(const std::string& key, const std::vector<std::string>& plugins);
+  /// Takes what a worker answers to such questions.
+  void OnAnswers(const v1::WorkRequest& request);
   /// Compiles the plans again that lacked columns. Call it before the columns are forgotten.
   void OnColumnsKept(const std::string& columns);
   /// Takes the digest that a dataset of this host has now.
@@ -43,6 +47,9 @@ class PlanRequests {
 
  private:
   void RequestAgain(const std::string& key);
+  /// Forgets a plan that a worker has compiled, if no session uses it and no worker has its data
+  /// any more.
+  void ForgetIfStale(const std::string& key);
   /// Forgets a plan that cannot be compiled, and ends the sessions that ask for it.
   void Refuse(const std::string& key, const Status& why);
   /// Settles the jobs of the sessions that ask for a plan. Returns these sessions.

@@ -8,6 +8,7 @@
 
 #include "common/transport/convert/drop_reasons.h"
 #include "server/dispatcher/machine/branch_progress.h"
+#include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -150,8 +151,19 @@ std::string Unready(const Worker& worker) {
   return {};
 }
 
-void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions& options,
-               Time booted, Time now, v1::ServiceStatus& status) {
+/// Which datasets a worker lacks of those that jobs need; empty if it has all of them.
+std::string LeftOut(const Worker& worker, const DispatcherFacts& facts) {
+  for (const auto& [id, session] : facts.sessions()) {
+    if (!session.live || !session.plan) continue;
+    if (WorstDataState(worker.report, *session.plan->facts) != DataState::kAbsent) continue;
+    return fmt::format("job {}: {}", session.hello.job(),
+                       MissingDataWhy(worker, *session.plan->facts));
+  }
+  return {};
+}
+
+void AddWorker(const Worker& worker, std::size_t leases, const DispatcherFacts& facts,
+               const DispatcherOptions& options, Time now, v1::ServiceStatus& status) {
   const v1::WorkRequest& report = worker.report;
   v1::WorkerStatus& out = *status.add_workers();
   ToProto(worker.id, out.mutable_id());
@@ -165,7 +177,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions
     out.set_state("draining");
   } else {
     out.set_state(unready.empty() ? "ready" : "preparing");
-    out.set_why(unready);
+    out.set_why(unready.empty() ? LeftOut(worker, facts) : unready);
   }
   out.set_leases(static_cast<std::uint32_t>(leases));
   out.set_queue_seconds(report.queue_seconds());
@@ -182,7 +194,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherOptions
   out.set_shared_batches(report.shared_batches());
   if (report.has_cache()) *out.mutable_cache() = report.cache();
   *out.mutable_plugins() = report.plugins();
-  out.set_counted_seconds(ToSeconds(worker.heard - booted));
+  out.set_counted_seconds(ToSeconds(worker.heard - facts.booted()));
 }
 
 }  // namespace
@@ -245,7 +257,7 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
     if (!jobs.contains(job)) AddEndedJob(record, status);
   }
   for (const auto& [id, worker] : facts.workers()) {
-    AddWorker(worker, leases[id], options, facts.booted(), now, status);
+    AddWorker(worker, leases[id], facts, options, now, status);
   }
   return status;
 }

@@ -60,6 +60,14 @@ struct PlanLacks {
   std::string columns;
 };
 
+/// Workers are asked for the plan, because this host lacks plugins.
+struct PlanAsked {
+  std::string key;
+  std::string question;
+  std::vector<std::string> plugins;
+  Time at;
+};
+
 struct ColumnsWanted {
   std::string key;
   v1::ColumnSet set;
@@ -201,12 +209,12 @@ struct WriteForgotten {
 
 using Update =
     std::variant<TermBegun, NumberIssued, TimeGranted, DatasetOpened, StreamOpened, StreamForgotten,
-                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, PlanLacks, ColumnsWanted,
-                 RangesGiven, RangesTakenBack, RangeMeasured, MeasurerPaced, MeasurerFailed,
-                 ColumnsTold, ColumnsWhole, ColumnsForgotten, SessionOpened, SessionAttached,
-                 SessionHeard, SessionPlanned, SessionHeldUp, SessionTold, SessionAdmitted,
-                 SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded, JobTurnedOut,
-                 WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained, WorkerLeft, RecordSent,
-                 RecordKept, RecordFailed, WriteForgotten>;
+                 PlanRequested, PlanReady, PlanPutOff, PlanForgotten, PlanLacks, PlanAsked,
+                 ColumnsWanted, RangesGiven, RangesTakenBack, RangeMeasured, MeasurerPaced,
+                 MeasurerFailed, ColumnsTold, ColumnsWhole, ColumnsForgotten, SessionOpened,
+                 SessionAttached, SessionHeard, SessionPlanned, SessionHeldUp, SessionTold,
+                 SessionAdmitted, SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded,
+                 JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained,
+                 WorkerLeft, RecordSent, RecordKept, RecordFailed, WriteForgotten>;
 
 }  // namespace millrace

@@ -2,6 +2,8 @@
 
 #include <exception>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -27,12 +29,37 @@ void WriteLog(Logger& logger, const LogEvent& e) {
   }
 }
 
-Result<std::shared_ptr<const PlanFacts>> CompileSafely(PlanCompiler& compiler,
-                                                       const v1::PipelineText& pipeline) {
+using Compiled = Result<std::shared_ptr<const PlanFacts>>;
+using MissingPlugins = std::vector<std::string>;
+/// The answers to a CompilePlan.
+using CompileAnswer = std::variant<Compiled, ColumnWant, MissingPlugins>;
+
+CompileAnswer CompileHere(PlanCompiler& compiler, const v1::PipelineText& pipeline) {
+  MissingPlugins plugins = compiler.MissingPlugins(pipeline);
+  if (!plugins.empty()) return plugins;
+  Compiled plan = compiler.Compile(pipeline);
+  if (plan.status().code() == StatusCode::kUnavailable) {
+    if (auto want = compiler.MissingColumns(pipeline)) return *std::move(want);
+  }
+  return plan;
+}
+
+/// Reads what a worker has found out.
+CompileAnswer ReadAnswer(PlanCompiler& compiler, const v1::PipelineText& pipeline,
+                         const v1::PlanAnswer& answer) {
+  if (answer.has_outline()) return compiler.Read(pipeline, answer.outline());
+  auto want = compiler.MissingColumns(answer.lacks());
+  if (!want.ok()) return Compiled(want.status());
+  if (*want) return **std::move(want);
+  return Compiled(Unavailable("its columns have come meanwhile"));
+}
+
+CompileAnswer CompileSafely(PlanCompiler& compiler, const CompilePlan& action) {
   try {
-    return compiler.Compile(pipeline);
+    return action.answer ? ReadAnswer(compiler, action.pipeline, *action.answer)
+                         : CompileHere(compiler, action.pipeline);
   } catch (const std::exception& e) {
-    return Internal(fmt::format("compiling the plan failed: {}", e.what()));
+    return Compiled(Internal(fmt::format("compiling the plan failed: {}", e.what())));
   }
 }
 
@@ -110,16 +137,14 @@ void DispatcherService::Do(CloseStream& action) {
 void DispatcherService::Do(CompilePlan& action) {
   compilers_.Post([this, queue = queue_, action = std::move(action)] {
     if (queue->closed()) return;
-    auto plan = CompileSafely(*compiler_, action.pipeline);
-    if (plan.status().code() == StatusCode::kUnavailable) {
-      if (const auto want = compiler_->MissingColumns(action.pipeline)) {
-        return queue->Post([this, key = action.key, want = *want] {
-          Perform(dispatcher_->OnColumnsMissing(key, want, Now()));
-        });
+    queue->Post([this, key = action.key, answer = CompileSafely(*compiler_, action)] {
+      if (const auto* want = std::get_if<ColumnWant>(&answer)) {
+        Perform(dispatcher_->OnColumnsMissing(key, *want, Now()));
+      } else if (const auto* plugins = std::get_if<MissingPlugins>(&answer)) {
+        Perform(dispatcher_->OnPluginsMissing(key, *plugins, Now()));
+      } else {
+        Perform(dispatcher_->OnPlanCompiled(key, std::get<Compiled>(answer), Now()));
       }
-    }
-    queue->Post([this, key = action.key, plan = std::move(plan)] {
-      Perform(dispatcher_->OnPlanCompiled(key, plan, Now()));
     });
   });
 }

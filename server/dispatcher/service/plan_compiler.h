@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/base/result.h"
 #include "millrace/v1/common.pb.h"
@@ -26,6 +28,21 @@ class PlanCompiler {
   /// empty if it is not for want of columns that Compile was Unavailable. Blocks as Compile does.
   virtual std::optional<ColumnWant> MissingColumns(const v1::PipelineText& /*pipeline*/) {
     return std::nullopt;
+  }
+  /// The plugins, as datasets, that a pipeline names and this process lacks, so that a worker has
+  /// to compile it. None if it is better refused here.
+  virtual std::vector<std::string> MissingPlugins(const v1::PipelineText& /*pipeline*/) {
+    return {};
+  }
+  /// Takes what a worker has compiled a pipeline to. InvalidArgument if it cannot be read.
+  virtual Result<std::shared_ptr<const PlanFacts>> Read(const v1::PipelineText& /*pipeline*/,
+                                                        const v1::PlanOutline& /*outline*/) {
+    return Unimplemented("this process reads no outlines");
+  }
+  /// The columns of a set, which a worker lacks to compile a pipeline, that have to be measured
+  /// first, and what is measured of them; empty if all are here now.
+  virtual Result<std::optional<ColumnWant>> MissingColumns(const v1::ColumnSet& /*set*/) {
+    return std::optional<ColumnWant>();
   }
   /// Where the columns are kept; null: its plans never lack any.
   virtual std::shared_ptr<ColumnKeeper> column_keeper() { return nullptr; }

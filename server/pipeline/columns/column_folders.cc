@@ -11,14 +11,18 @@ ColumnKey KeyOf(const ColumnRequest& request, const std::string& name) {
   return {request.source->data_digest(), request.operations, name};
 }
 
-std::optional<MeasuredValues> FindColumn(const ColumnRequest& request, const std::string& name,
-                                         Logger& logger) {
-  for (const std::filesystem::path& folder : request.folders) {
-    Result<MeasuredValues> found = ReadColumn(folder, KeyOf(request, name));
-    if (found.ok() && found->size() == request.source->examples()) return *std::move(found);
+ColumnPlace PlaceOf(const ColumnRequest& request, const std::string& name) {
+  return {request.dataset_id, KeyOf(request, name), request.source->examples(), request.folders};
+}
+
+std::optional<MeasuredValues> FindColumn(const ColumnPlace& place, Logger& logger) {
+  for (const std::filesystem::path& folder : place.folders) {
+    Result<MeasuredValues> found = ReadColumn(folder, place.key);
+    if (found.ok() && found->size() == place.examples) return *std::move(found);
     if (found.status().code() == StatusCode::kNotFound) continue;
-    logger.Warning("a measured column cannot be read; it is measured again",
-                   {{"dataset", request.dataset_id}, {"column", name}, {"why", found.status()}});
+    logger.Warning(
+        "a measured column cannot be read; it is measured again",
+        {{"dataset", place.dataset_id}, {"column", place.key.name}, {"why", found.status()}});
   }
   return std::nullopt;
 }

@@ -3,6 +3,8 @@
 // Free functions; thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,13 +16,22 @@
 
 namespace millrace {
 
+/// Where a column is kept, and what is known of it.
+struct ColumnPlace {
+  std::string dataset_id;  // for people
+  ColumnKey key;
+  std::uint64_t examples = 0;  // of the source
+  std::vector<std::filesystem::path> folders;
+};
+
 /// The key of one column of a request.
 ColumnKey KeyOf(const ColumnRequest& request, const std::string& name);
+/// The place of one column of a request.
+ColumnPlace PlaceOf(const ColumnRequest& request, const std::string& name);
 
 /// The column from the first folder that has it. A file that cannot be read, or has another number
 /// of values than the source has examples, is logged and counts as missing.
-std::optional<MeasuredValues> FindColumn(const ColumnRequest& request, const std::string& name,
-                                         Logger& logger);
+std::optional<MeasuredValues> FindColumn(const ColumnPlace& place, Logger& logger);
 
 /// Writes a column into the first of the folders that can be written. The error of the last one if
 /// none can.

@@ -22,7 +22,7 @@ Result<MeasuredColumns> LocalColumns::Get(const ColumnRequest& request) {
   std::vector<MeasurableColumn> absent;
   std::vector<std::string> names;
   for (const MeasurableColumn& column : request.columns) {
-    if (std::optional<MeasuredValues> found = FindColumn(request, column.name, *logger_)) {
+    if (std::optional<MeasuredValues> found = FindColumn(PlaceOf(request, column.name), *logger_)) {
       values[column.name] = std::make_shared<const MeasuredValues>(*std::move(found));
     } else {
       absent.push_back(column);

@@ -13,7 +13,7 @@ namespace millrace {
 Result<MeasuredColumns> FetchedColumns::Get(const ColumnRequest& request) {
   MeasuredColumns values;
   for (const MeasurableColumn& column : request.columns) {
-    std::optional<MeasuredValues> found = FindColumn(request, column.name, *logger_);
+    std::optional<MeasuredValues> found = FindColumn(PlaceOf(request, column.name), *logger_);
     if (!found) {
       Result<MeasuredValues> fetched = FetchOne(request, column.name);
       if (!fetched.ok()) {

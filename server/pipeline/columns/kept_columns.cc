@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include "common/base/protocol_limits.h"
-#include "server/pipeline/columns/column_folders.h"
 
 namespace millrace {
 namespace {
@@ -18,16 +17,15 @@ std::shared_ptr<const std::string> TextOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::shared_ptr<const MeasuredValues> KeptColumns::FindKept(const ColumnRequest& request,
-                                                            const std::string& name) {
-  const ColumnKey key = KeyOf(request, name);
+std::shared_ptr<const MeasuredValues> KeptColumns::FindKept(const ColumnPlace& place) {
   {
+    const std::string file = place.key.FileName();
     MutexLock lock(mutex_);
-    folders_[key.FileName()] = request.folders;
-    const auto kept = in_memory_.find(key.FileName());
+    folders_[file] = place.folders;
+    const auto kept = in_memory_.find(file);
     if (kept != in_memory_.end()) return kept->second;
   }
-  std::optional<MeasuredValues> found = FindColumn(request, name, *logger_);
+  std::optional<MeasuredValues> found = FindColumn(place, *logger_);
   return found ? std::make_shared<const MeasuredValues>(*std::move(found)) : nullptr;
 }
 
@@ -35,7 +33,7 @@ Result<MeasuredColumns> KeptColumns::Get(const ColumnRequest& request) {
   MeasuredColumns values;
   std::vector<std::string> missing;
   for (const MeasurableColumn& column : request.columns) {
-    auto found = FindKept(request, column.name);
+    auto found = FindKept(PlaceOf(request, column.name));
     if (found == nullptr) {
       missing.push_back(column.name);
     } else {
@@ -51,19 +49,18 @@ Result<MeasuredColumns> KeptColumns::Get(const ColumnRequest& request) {
 std::vector<std::string> KeptColumns::Missing(const ColumnRequest& request) {
   std::vector<std::string> missing;
   for (const MeasurableColumn& column : request.columns) {
-    if (FindKept(request, column.name) == nullptr) missing.push_back(column.name);
+    if (!Has(PlaceOf(request, column.name))) missing.push_back(column.name);
   }
   std::sort(missing.begin(), missing.end());
   return missing;
 }
 
-void KeptColumns::Begin(const ColumnRequest& request, const std::string& name) {
-  const ColumnKey key = KeyOf(request, name);
+void KeptColumns::Begin(const ColumnPlace& place) {
+  const std::string file = place.key.FileName();
   MutexLock lock(mutex_);
-  if (begun_.contains(key.FileName())) return;
-  begun_.emplace(key.FileName(),
-                 Begun{request.folders, PartialColumn::Open(request.folders, key,
-                                                            request.source->examples(), logger_)});
+  if (begun_.contains(file)) return;
+  begun_.emplace(file, Begun{place.folders, PartialColumn::Open(place.folders, place.key,
+                                                                place.examples, logger_)});
 }
 
 std::vector<std::uint64_t> KeptColumns::Measured(const ColumnKey& key) const {

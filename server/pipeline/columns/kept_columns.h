@@ -15,6 +15,7 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "common/system/mutex.h"
+#include "server/pipeline/columns/column_folders.h"
 #include "server/pipeline/columns/column_provider.h"
 #include "server/pipeline/columns/partial_column.h"
 
@@ -28,9 +29,11 @@ class KeptColumns final : public ColumnProvider {
   Result<MeasuredColumns> Get(const ColumnRequest& request) override;
   /// The columns of a request that have to be measured first, by name.
   std::vector<std::string> Missing(const ColumnRequest& request);
+  /// Whether a column is kept. If it is in a file, Encoded finds it from then on.
+  bool Has(const ColumnPlace& place) { return FindKept(place) != nullptr; }
 
-  /// Begins to measure a column of a request, or goes on with what an earlier process has measured.
-  void Begin(const ColumnRequest& request, const std::string& name);
+  /// Begins to measure a column, or goes on with what an earlier process has measured.
+  void Begin(const ColumnPlace& place);
   /// The ranges of a column that is being measured, by their first examples, that are there
   /// already.
   std::vector<std::uint64_t> Measured(const ColumnKey& key) const;
@@ -52,8 +55,7 @@ class KeptColumns final : public ColumnProvider {
   };
 
   /// The column, from memory or a file; null if it has to be measured.
-  std::shared_ptr<const MeasuredValues> FindKept(const ColumnRequest& request,
-                                                 const std::string& name);
+  std::shared_ptr<const MeasuredValues> FindKept(const ColumnPlace& place);
 
   const std::shared_ptr<Logger> logger_;
   mutable Mutex mutex_;

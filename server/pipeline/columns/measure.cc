@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/batch/batch.h"
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/columns/measured_values.h"
 
 namespace millrace {
@@ -13,12 +14,6 @@ namespace {
 
 /// How many examples are built at once.
 constexpr std::uint64_t kAtOnce = 64;
-
-/// The name of a tensor in an expression.
-std::string Written(std::string path) {
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path;
-}
 
 }  // namespace
 
@@ -41,7 +36,7 @@ std::vector<MeasurableColumn> MeasurableColumns(const Source& source) {
     }
   }
   for (const TensorSpec& tensor : source.tensors()) {
-    if (!tensor.splits.empty()) add(Written(tensor.path) + ".length", tensor.splits);
+    if (!tensor.splits.empty()) add(DottedName(tensor.path) + ".length", tensor.splits);
   }
   return columns;
 }

@@ -1,7 +1,6 @@
 #include "server/pipeline/functions/function_calls.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "common/operands/operands.h"
 #include "common/operations/after_steps.h"
+#include "common/tensor/tensor_word.h"
 
 namespace millrace {
 namespace {
@@ -18,27 +18,16 @@ using Definitions = std::map<std::string, const TensorDefinition*, std::less<>>;
 
 bool IsCall(const TensorDefinition& definition) { return definition.operation == kPythonOperation; }
 
-/// Finds which definitions are read, and which calls each call needs.
-class NeedFinder {
- public:
-  explicit NeedFinder(const Definitions& definitions) : definitions_(definitions) {}
-
-  /// `visit` is called once for each definition that is needed for a tensor, and may end the way
-  /// down.
-  void Follow(std::string_view name, std::set<std::string>& seen,
-              const std::function<bool(const TensorDefinition&)>& visit) const {
-    const TensorDefinition* const definition = DefinitionOf(name, [&](std::string_view one) {
-      const auto found = definitions_.find(one);
-      return found == definitions_.end() ? nullptr : found->second;
-    });
-    if (definition == nullptr || !seen.insert(definition->name).second) return;
-    if (!visit(*definition)) return;
-    for (const std::string& input : definition->inputs) Follow(input, seen, visit);
-  }
-
- private:
-  const Definitions& definitions_;
-};
+/// Adds the names of all definitions that a tensor needs to `needed`, its own too.
+void AddNeeded(const Definitions& definitions, std::string_view name,
+               std::set<std::string>& needed) {
+  const TensorDefinition* const definition = DefinitionOf(name, [&](std::string_view one) {
+    const auto found = definitions.find(one);
+    return found == definitions.end() ? nullptr : found->second;
+  });
+  if (definition == nullptr || !needed.insert(definition->name).second) return;
+  for (const std::string& input : definition->inputs) AddNeeded(definitions, input, needed);
+}
 
 /// The parameters of a definition that are steps after the operation.
 OperationParams StepsOf(const TensorDefinition& definition) {
@@ -82,9 +71,16 @@ Result<FunctionCall> ReadCall(const TensorDefinition& definition,
 
 }  // namespace
 
-std::string DottedTensor(std::string name) {
-  std::replace(name.begin(), name.end(), '/', '.');
-  return name;
+std::set<std::string> ModulesCalled(const TensorsPart& part) {
+  std::set<std::string> modules;
+  for (const TensorDefinition& definition : part.definitions) {
+    if (!IsCall(definition)) continue;
+    const auto function = ReadPythonFunction(definition.params);
+    // What cannot be read is refused where it is called.
+    if (!function.ok()) continue;
+    modules.insert(function->object.substr(0, function->object.find(':')));
+  }
+  return modules;
 }
 
 Result<FunctionCalls> FunctionCalls::Find(const TensorsPart& part, const TensorReaders& readers) {
@@ -95,12 +91,8 @@ Result<FunctionCalls> FunctionCalls::Find(const TensorsPart& part, const TensorR
   for (const TensorDefinition& definition : part.definitions) {
     definitions.emplace(definition.name, &definition);
   }
-  const NeedFinder finder(definitions);
-
   std::set<std::string> needed;
-  const auto need = [&](const std::string& name) {
-    finder.Follow(name, needed, [](const TensorDefinition&) { return true; });
-  };
+  const auto need = [&](const std::string& name) { AddNeeded(definitions, name, needed); };
   if (readers.mix || part.outputs) {
     for (const std::string& name : readers.mix.value_or(std::set<std::string>())) need(name);
     for (const std::string& name : part.outputs.value_or(std::vector<std::string>())) need(name);
@@ -124,13 +116,13 @@ Result<FunctionCalls> FunctionCalls::Find(const TensorsPart& part, const TensorR
     left_out = left_out || !is_needed;
     if (!is_needed) continue;
     if (steps) found.others_.definitions.push_back(*std::move(steps));
-    std::set<std::string> seen;
+    std::set<std::string> read;
     for (const std::string& input : definition.inputs) {
-      found.read_by_calls_.insert(DottedTensor(input));
-      finder.Follow(input, seen, [&](const TensorDefinition& read) {
-        if (IsCall(read)) call->needs.insert(read.name);
-        return true;
-      });
+      found.read_by_calls_.insert(DottedName(input));
+      AddNeeded(definitions, input, read);
+    }
+    for (const std::string& name : read) {
+      if (IsCall(*definitions.at(name))) call->needs.insert(name);
     }
     if (call->needs.contains(call->tensor)) {
       return AtOrigin(part, InvalidArgument(call->tensor + ": is computed from itself"));
@@ -155,11 +147,11 @@ TensorsPart FunctionCalls::Rest(const std::vector<TensorSpec>& source) const {
   if (calls_.empty() || rest.outputs) return rest;
   std::set<std::string> read = read_by_calls_;
   for (const TensorDefinition& definition : others_.definitions) {
-    for (const std::string& input : definition.inputs) read.insert(DottedTensor(input));
+    for (const std::string& input : definition.inputs) read.insert(DottedName(input));
   }
   std::vector<std::string>& outputs = rest.outputs.emplace();
   const auto deliver = [&](const std::string& name) {
-    if (!read.contains(DottedTensor(name))) outputs.push_back(name);
+    if (!read.contains(DottedName(name))) outputs.push_back(name);
   };
   for (const Operand& operand : OperandsOf(source)) deliver(operand.source.name);
   for (const FunctionCall& call : calls_) {

@@ -56,7 +56,7 @@ class FunctionCalls {
   std::set<std::string> read_by_calls_;  // dotted names
 };
 
-/// The name with `.` for each `/`.
-std::string DottedTensor(std::string name);
+/// The modules of all functions that the part names, read or not; sorted.
+std::set<std::string> ModulesCalled(const TensorsPart& part);
 
 }  // namespace millrace

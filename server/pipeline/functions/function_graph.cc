@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "common/tensor/tensor_word.h"
+
 namespace millrace {
 namespace {
 
@@ -32,7 +34,7 @@ class FunctionText {
 
   /// Adds what a call reads, with all that it is computed of. Returns its name in the graph.
   Result<std::string> AddInput(const FunctionCall& call, std::size_t number) {
-    const std::string name = DottedTensor(call.function.inputs[number].tensor);
+    const std::string name = DottedName(call.function.inputs[number].tensor);
     MILLRACE_RETURN_IF_ERROR(Require(call, name));
     std::string read = name;
     if (const auto found = sources_.find(name); found != sources_.end()) {
@@ -58,7 +60,7 @@ class FunctionText {
 
  private:
   void AddSource(SourceTensor tensor) {
-    sources_.emplace(DottedTensor(tensor.name), text_.sources.size());
+    sources_.emplace(DottedName(tensor.name), text_.sources.size());
     text_.sources.push_back(std::move(tensor));
   }
 
@@ -74,7 +76,7 @@ class FunctionText {
       if (!defined_.insert(definition->name).second) return OkStatus();
       text_.definitions.push_back(*definition);
       for (const std::string& input : definition->inputs) {
-        MILLRACE_RETURN_IF_ERROR(Require(call, DottedTensor(input)));
+        MILLRACE_RETURN_IF_ERROR(Require(call, DottedName(input)));
       }
       return OkStatus();
     }
@@ -129,12 +131,12 @@ Result<FunctionGraph> FunctionGraph::Bind(const TensorsPart& others,
   }
   std::map<std::string, std::size_t> outputs;
   for (const TensorOutput& output : bound.graph_.outputs()) {
-    outputs.emplace(DottedTensor(output.name), output.node);
+    outputs.emplace(DottedName(output.name), output.node);
   }
   for (std::size_t c = 0; c < calls.size(); ++c) {
     Call call;
     for (const std::string& name : names[c]) {
-      const std::size_t node = outputs.at(DottedTensor(name));
+      const std::size_t node = outputs.at(DottedName(name));
       const TensorType& type = bound.graph_.nodes()[node].type;
       if (type.rows != TensorType().rows) {
         return AtOrigin(others, InvalidArgument(fmt::format(

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/hash.h"
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/functions/function_graph.h"
 #include "server/pipeline/functions/function_probe.h"
 
@@ -30,8 +31,8 @@ Result<PluginObject> ObjectOf(const FunctionCall& call, const std::vector<Tensor
                                      object.args, object.per_batch);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     object.inputs.push_back({function.inputs[i].argument, inputs[i]});
-    identity += fmt::format("{}={}\n", function.inputs[i].argument,
-                            DottedTensor(function.inputs[i].tensor));
+    identity +=
+        fmt::format("{}={}\n", function.inputs[i].argument, DottedName(function.inputs[i].tensor));
   }
   for (const PythonFunction::Output& output : function.outputs) {
     // A function that returns one tensor may also return it under the name that it has here.

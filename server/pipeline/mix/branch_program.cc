@@ -5,18 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/mix/mixed_tensors.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kLength = ".length";
-
-/// A name as graphs write it: `.` stands for `/`.
-std::string Dotted(std::string name) {
-  std::replace(name.begin(), name.end(), '/', '.');
-  return name;
-}
 
 }  // namespace
 
@@ -28,7 +23,7 @@ std::optional<std::set<std::string>> ReadOfBranches(const TensorsPart& mix) {
         std::any_of(mix.definitions.begin(), mix.definitions.end(),
                     [&](const TensorDefinition& tensor) { return tensor.name == name; });
     if (defined || name == kBranchTensor) return;
-    std::string dotted = Dotted(name);
+    std::string dotted = DottedName(name);
     read.insert(dotted);
     if (dotted.ends_with(kLength)) dotted.resize(dotted.size() - kLength.size());
     read.insert(dotted);
@@ -55,7 +50,7 @@ Result<BranchProgram> BranchProgram::Make(std::shared_ptr<const Source> source, 
   if (read) {
     std::vector<std::string>& outputs = part.outputs.emplace();
     for (const TensorSpec& tensor : program.source_->tensors()) {
-      if (read->contains(Dotted(tensor.path))) outputs.push_back(tensor.path);
+      if (read->contains(DottedName(tensor.path))) outputs.push_back(tensor.path);
     }
     for (const TensorDefinition& definition : part.definitions) {
       if (read->contains(definition.name)) outputs.push_back(definition.name);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/tensor/tensor_word.h"
 #include "server/dataset/source_decorator.h"
 #include "server/pipeline/order/chunked_reader.h"
 #include "server/pipeline/order/chunks.h"
@@ -20,12 +21,6 @@ namespace {
 
 /// Number of examples whose lengths are read at once.
 constexpr std::uint64_t kLengthsAtOnce = 4096;
-
-/// The name of a tensor as expressions write it.
-std::string WrittenName(std::string path) {
-  std::replace(path.begin(), path.end(), '/', '.');
-  return path;
-}
 
 /// Why a tensor cannot be cut into chunks; empty if it can.
 std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
@@ -54,16 +49,16 @@ std::string TensorsToCut(const Source& source) {
   std::vector<std::string> names;
   for (const TensorSpec& tensor : source.tensors()) {
     if (tensor.kind == TensorKind::kSplits || !WhyWhole(source, tensor).empty()) continue;
-    names.push_back(WrittenName(tensor.path));
+    names.push_back(DottedName(tensor.path));
   }
   if (names.empty()) return "no tensor of this source can be cut";
   return fmt::format("expected one of {}", fmt::join(names, ", "));
 }
 
-std::optional<std::size_t> FindByWrittenName(const Source& source, std::string_view name) {
+std::optional<std::size_t> FindByDottedName(const Source& source, std::string_view name) {
   const std::vector<TensorSpec>& tensors = source.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].kind != TensorKind::kSplits && WrittenName(tensors[i].path) == name) return i;
+    if (tensors[i].kind != TensorKind::kSplits && DottedName(tensors[i].path) == name) return i;
   }
   return std::nullopt;
 }
@@ -193,7 +188,7 @@ std::string LengthColumnOf(std::string_view tensor) { return fmt::format("{}.len
 
 Status CheckChunks(const Source& source, const ChunkPart& part) {
   if (part.tensor.empty()) return OkStatus();
-  const std::optional<std::size_t> tensor = FindByWrittenName(source, part.tensor);
+  const std::optional<std::size_t> tensor = FindByDottedName(source, part.tensor);
   if (!tensor) {
     return InvalidArgument(fmt::format("chunk.tensor: the source '{}' has no tensor '{}'; {}",
                                        source.name(), part.tensor, TensorsToCut(source)));
@@ -221,7 +216,7 @@ Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source
                                        LengthColumnOf(part.tensor)));
   }
   ChunkCut cut;
-  cut.tensor = *FindByWrittenName(*source, part.tensor);
+  cut.tensor = *FindByDottedName(*source, part.tensor);
   cut.splits = *FindTensor(source->tensors(), source->tensors()[cut.tensor].splits);
   cut.column = *column;
   const Chunks::Options options{part.size, part.step};

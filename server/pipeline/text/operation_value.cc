@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/json_text.h"
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/text/scalars.h"
 #include "server/pipeline/text/tree_text.h"
 
@@ -193,12 +194,6 @@ struct FormatValue {
 bool IsTensorName(const YamlNode& node) {
   return node.kind == YamlNode::Kind::kScalar && !node.scalar.empty() &&
          node.scalar.size() <= kMaxTensorName;
-}
-
-std::string DottedName(std::string_view name) {
-  std::string dotted(name);
-  std::replace(dotted.begin(), dotted.end(), '/', '.');
-  return dotted;
 }
 
 std::string ShownName(std::string_view name) {

@@ -19,8 +19,6 @@ namespace millrace {
 
 /// Whether the node can be the name of a tensor that something reads or delivers.
 bool IsTensorName(const YamlNode& node);
-/// The name with `.` for each `/`: both name the same tensor.
-std::string DottedName(std::string_view name);
 /// The name in messages, which do not become long.
 std::string ShownName(std::string_view name);
 

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "common/operations/after_steps.h"
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/graph/tensors_part.h"
 #include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"

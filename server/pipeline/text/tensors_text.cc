@@ -9,6 +9,7 @@
 
 #include "common/operations/graph_pad.h"
 #include "common/operations/python_function.h"
+#include "common/tensor/tensor_word.h"
 #include "server/pipeline/text/operation_value.h"
 #include "server/pipeline/text/param_value.h"
 

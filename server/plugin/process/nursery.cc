@@ -60,8 +60,9 @@ Result<std::unique_ptr<ChildProcess>> Nursery::StartProcess(int stop) {
     MILLRACE_ASSIGN_OR_RETURN(Imported imported, Import(false, stop));
     return std::move(imported.process);
   }
-  return ChildProcess::Own(forked.process, std::move(forked.control), forked.output, reader_,
-                           [this](pid_t process) { return ReapForked(process); });
+  return ChildProcess::Own(
+      forked.process, std::move(forked.control), forked.output, reader_,
+      [this, by = forked.by](pid_t process) { return ReapForked(process, by); });
 }
 
 Result<std::unique_ptr<ChildProcess>> Nursery::MakeNursery(int stop) {
@@ -78,6 +79,7 @@ Result<std::unique_ptr<ChildProcess>> Nursery::MakeNursery(int stop) {
 
 void Nursery::SetProcess(std::unique_ptr<ChildProcess> process) {
   process_id_ = process == nullptr ? 0 : process->id();
+  if (process != nullptr) ++number_;
   process_ = std::move(process);
 }
 
@@ -148,12 +150,12 @@ Result<Nursery::Forked> Nursery::Fork() {
     return Unavailable(fmt::format("the process that forks the others ended {}", end));
   }
   id->store(*forked);
-  return Forked{*forked, std::move(control.here), output.output};
+  return Forked{*forked, number_, std::move(control.here), output.output};
 }
 
-ProcessEnd Nursery::ReapForked(pid_t process) {
+ProcessEnd Nursery::ReapForked(pid_t process, std::uint64_t by) {
   MutexLock lock(mutex_);
-  if (process_ != nullptr && !process_->HasEnded()) {
+  if (process_ != nullptr && number_ == by && !process_->HasEnded()) {
     ChannelWait wait;
     wait.process = process_->pidfd();
     wait.on_tick = [this, begin = clock_->Now()] {

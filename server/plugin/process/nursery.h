@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -59,6 +60,7 @@ class Nursery {
   };
   struct Forked {
     pid_t process = -1;
+    std::uint64_t by = 0;  // the number of the nursery that forked it
     FileDescriptor control;
     std::shared_ptr<ProcessOutput> output;
   };
@@ -70,7 +72,9 @@ class Nursery {
   Result<std::unique_ptr<ChildProcess>> MakeNursery(int stop) MILLRACE_REQUIRES(mutex_);
   void SetProcess(std::unique_ptr<ChildProcess> process) MILLRACE_REQUIRES(mutex_);
   Result<Forked> Fork() MILLRACE_REQUIRES(mutex_);
-  ProcessEnd ReapForked(pid_t process);
+  /// Asks the nursery with the number `by`, if it is still there: another one has not forked
+  /// `process`, and would end over the question.
+  ProcessEnd ReapForked(pid_t process, std::uint64_t by);
   Result<OutputReader::Added> MakeOutput(std::shared_ptr<std::atomic<pid_t>> process);
   ChannelWait WaitFor(const ChildProcess& process, int stop) const;
 
@@ -81,7 +85,8 @@ class Nursery {
   mutable Mutex mutex_;
   bool forks_ MILLRACE_GUARDED_BY(mutex_) = true;
   std::unique_ptr<ChildProcess> process_ MILLRACE_GUARDED_BY(mutex_);
-  std::atomic<pid_t> process_id_ = 0;  // that of process_
+  std::atomic<pid_t> process_id_ = 0;                     // that of process_
+  std::uint64_t number_ MILLRACE_GUARDED_BY(mutex_) = 0;  // of process_, counted from 1
   ImportedMessage imported_ MILLRACE_GUARDED_BY(mutex_);
 };
 

@@ -72,7 +72,8 @@ Number WorkerMachine::SessionOf(StreamId stream) const {
 
 const WorkerMachine::KeptPlan* WorkerMachine::FindReady(const std::string& fingerprint) const {
   const auto found = plans_.find(fingerprint);
-  return found == plans_.end() || found->second.phase != v1::READY ? nullptr : &found->second;
+  if (found == plans_.end() || found->second.phase != v1::READY) return nullptr;
+  return found->second.spec.asked() ? nullptr : &found->second;
 }
 
 // --- Streams of consumers ------------------------------------------------------------------------
@@ -263,13 +264,15 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
   if (found == plans_.end()) return;
   KeptPlan& entry = found->second;
   // A lease of a plan is for this plan alone: other bytes may never be sent for it.
-  if (plan.ok() && plan->fingerprint != fingerprint && !IsMutant(Mutant::kOtherCodeServed)) {
+  if (plan.ok() && !entry.spec.asked() && plan->fingerprint != fingerprint &&
+      !IsMutant(Mutant::kOtherCodeServed)) {
     plan = FailedPrecondition("compiles to " + plan->fingerprint + " here, expected " +
                               fingerprint + ": " + plan->difference);
   }
   if (plan.ok()) {
     entry.plan = std::move(plan->plan);
     entry.static_digest = std::move(plan->static_digest);
+    entry.answer = std::move(plan->answer);
     entry.phase = v1::READY;
     log_->Info("plan ready", {{"plan", fingerprint}});
   } else if (entry.phase == v1::READY) {

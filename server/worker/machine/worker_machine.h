@@ -54,10 +54,11 @@ class WorkerMachine {
   struct KeptPlan {
     v1::PlanSpec spec;
     v1::PlanPhase phase = v1::COMPILING;
-    std::shared_ptr<const Plan> plan;  // set if ready
+    std::shared_ptr<const Plan> plan;  // set if ready; null if the answer is that it lacks columns
     std::string static_digest;         // set if ready
-    Status error;                      // set if failed
-    Time retry_at;                     // when it is compiled again, if it failed for the moment
+    std::optional<v1::PlanAnswer> answer = {};  // set if ready, and asked (PlanSpec.asked)
+    Status error;                               // set if failed
+    Time retry_at;  // when it is compiled again, if it failed for the moment
   };
   /// A plan that was compiled.
   struct ReadyPlan {
@@ -65,6 +66,7 @@ class WorkerMachine {
     std::string static_digest;
     std::string fingerprint;  // what the pipeline compiles to here
     std::string difference;   // if that is another plan than the dispatcher's: why, in words
+    std::optional<v1::PlanAnswer> answer = {};  // if the dispatcher asks what the plan is
   };
   /// How long a stage took for one batch.
   struct StageTook {
@@ -138,7 +140,8 @@ class WorkerMachine {
 
   std::vector<WorkerAction::Any> TakeActions();
 
-  /// Returns the plan; nullptr if the worker has none of this fingerprint that is ready.
+  /// Returns the plan; nullptr if the worker has none of this fingerprint that is ready. One that
+  /// was only asked for has none.
   const KeptPlan* FindReady(const std::string& fingerprint) const;
   const std::map<std::string, KeptPlan>& plans() const { return plans_; }
   /// Whether no consumer waits for a batch of this worker.

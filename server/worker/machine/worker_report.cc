@@ -208,6 +208,11 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
       state.set_error_code(static_cast<std::uint32_t>(entry.error.code()));
     }
     state.set_static_digest(entry.static_digest);
+    if (entry.answer) {
+      v1::PlanAnswer& answer = *report.add_answers();
+      answer = *entry.answer;
+      answer.set_question(fingerprint);
+    }
   }
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
                            std::max(1, options_.threads));

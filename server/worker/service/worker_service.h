@@ -53,6 +53,11 @@ class PlanProvider {
   virtual ~PlanProvider() = default;
   /// Compiles a plan. Blocks while it opens or indexes the dataset, and while it compiles.
   virtual Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) = 0;
+  /// The first columns for want of which a pipeline does not compile; empty if that is not why.
+  /// Blocks as CompilePlan does.
+  virtual std::optional<v1::ColumnSet> MissingColumns(const v1::PipelineText& /*pipeline*/) {
+    return std::nullopt;
+  }
   /// Whether CompilePlan can begin now, because the plan's dataset is not being opened. Cheap.
   virtual bool CanCompile(const v1::PlanSpec& spec) = 0;
   /// Opens every dataset, and indexes those whose index is missing or stale. Calls `on_change` from

@@ -51,6 +51,26 @@ std::string WhyCompilesElse(const Plan& plan, const std::string& theirs) {
   return "this host's dataset or program differs";
 }
 
+/// Compiles a plan that the dispatcher wants kept, or asks for.
+Result<WorkerMachine::ReadyPlan> Compile(PlanProvider& provider, const v1::PlanSpec& spec) {
+  Result<std::shared_ptr<const Plan>> plan = provider.CompilePlan(spec.pipeline());
+  WorkerMachine::ReadyPlan ready;
+  if (!plan.ok()) {
+    if (!spec.asked() || plan.status().code() != StatusCode::kUnavailable) return plan.status();
+    auto lacks = provider.MissingColumns(spec.pipeline());
+    if (!lacks) return plan.status();
+    *ready.answer.emplace().mutable_lacks() = *std::move(lacks);
+    return ready;
+  }
+  ready.plan = *plan;
+  ready.static_digest = (*plan)->static_digest();
+  ready.fingerprint = (*plan)->fingerprint().ToString();
+  ready.difference = WhyCompilesElse(**plan, spec.code());
+  if (spec.asked() && (*plan)->outline() != nullptr)
+    (*plan)->outline()->ToProto(ready.answer.emplace().mutable_outline());
+  return ready;
+}
+
 }  // namespace
 
 void WorkerService::BuildLoop(BuilderScratch& scratch) {
@@ -173,13 +193,7 @@ void WorkerService::PrepareLoop() {
     const v1::PlanSpec spec = *next;
     to_compile_.erase(next);
     lock.Unlock();
-    Result<std::shared_ptr<const Plan>> plan = provider_->CompilePlan(spec.pipeline());
-    using Compiled = Result<WorkerMachine::ReadyPlan>;
-    Compiled compiled =
-        plan.ok() ? Compiled(WorkerMachine::ReadyPlan{*plan, (*plan)->static_digest(),
-                                                      (*plan)->fingerprint().ToString(),
-                                                      WhyCompilesElse(**plan, spec.code())})
-                  : Compiled(plan.status());
+    Result<WorkerMachine::ReadyPlan> compiled = Compile(*provider_, spec);
     lock.Lock();
     if (stopping_) return;
     machine_.OnPlan(spec.fingerprint(), std::move(compiled), clock_->Now());

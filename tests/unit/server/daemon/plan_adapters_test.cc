@@ -121,6 +121,59 @@ TEST_CASE("a dispatcher's facts are those of the plan, kept alive or not", "[ada
   }
 }
 
+TEST_CASE("the facts of a plan that another process has compiled are those of one compiled here",
+          "[adapters]") {
+  const Library of;
+  const v1::PipelineText text = Text(kPipeline, "batch.remainder=drop");
+  const auto compiler = MakePlanCompiler(of.library, false);
+  const auto here = compiler->Compile(text).value();
+  const auto plan =
+      of.library->Compile(PipelineSource{.yaml = kPipeline, .overrides = {"batch.remainder=drop"}})
+          .value();
+  v1::PlanOutline outline;
+  plan->outline()->ToProto(&outline);
+  const auto read = compiler->Read(text, outline).value();
+  CHECK(read->fingerprint() == here->fingerprint());
+  CHECK(read->order_fingerprint() == here->order_fingerprint());
+  CHECK(read->canonical_text() == here->canonical_text());
+  CHECK(read->static_digest() == here->static_digest());
+  CHECK(read->code() == here->code());
+  REQUIRE(read->datasets().size() == 1);
+  CHECK(read->datasets()[0].id == "d");
+  CHECK(read->datasets()[0].digest == here->datasets()[0].digest);
+  for (const std::uint32_t world_size : {1, 2}) {
+    CHECK(read->Spec(world_size)->SerializeAsString() ==
+          here->Spec(world_size)->SerializeAsString());
+    CHECK(read->Steps(world_size)->StepsFrom(0) == here->Steps(world_size)->StepsFrom(0));
+  }
+
+  outline.add_dataset_digests(std::string(32, '0'));
+  CHECK(compiler->Read(text, outline).status() ==
+        InvalidArgument("a worker's plan has 2 datasets: expected 1"));
+  outline.set_fingerprint("x");
+  CHECK_FALSE(compiler->Read(text, outline).ok());
+}
+
+TEST_CASE("a dispatcher without a worker names the plugins that it lacks", "[adapters]") {
+  const Library of;
+  const std::string source = "millrace: 1\nsource: {python: \"asr:Corpus\"}\nbatch: {size: 2}\n";
+  const std::string function =
+      "millrace: 1\ndataset: d\nsource: {python: \"asr:Corpus\"}\nbatch: {size: 2}\n"
+      "tensors: {mel: {python: \"features:mel\", inputs: [audio], type: \"float32[*]\"}}\n";
+  const auto alone = MakePlanCompiler(of.library, false);
+  CHECK(alone->MissingPlugins(Text(kPipeline)).empty());
+  CHECK(alone->MissingPlugins(Text(source)) == std::vector<std::string>{"plugin:asr"});
+  CHECK(alone->MissingPlugins(Text(function)) ==
+        std::vector<std::string>{"plugin:asr", "plugin:features"});
+  CHECK(MakePlanCompiler(of.library, true)->MissingPlugins(Text(source)).empty());
+  // Measured columns of a dataset that it does not know are kept in the cache.
+  const auto known = of.library->ColumnFoldersOf("d");
+  REQUIRE(known.size() == 2);
+  CHECK(known[0] == of.dir / ".millrace.columns");
+  REQUIRE(of.library->ColumnFoldersOf("plugin:asr").size() == 1);
+  CHECK(of.library->ColumnFoldersOf("plugin:asr") != of.library->ColumnFoldersOf("plugin:other"));
+}
+
 TEST_CASE("plans are kept for a worker of the same process alone", "[adapters]") {
   for (const bool keep_plans : {false, true}) {
     const Library of;

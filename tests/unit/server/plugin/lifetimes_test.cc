@@ -53,6 +53,25 @@ TEST_CASE("no example is blamed if the nursery is killed", "[plugin]") {
   CHECK(pool->Stats()[0].failed == 0);
 }
 
+TEST_CASE("a nursery is not asked for processes that the one before it forked", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("pass"));
+  fixture.options().plugin.processes = 2;
+  const auto pool = fixture.Start();
+  const auto build_with_both = [&pool] {
+    const auto first = pool->Build({{1}});
+    const auto second = pool->Build({{2}});
+    return first.ok() && second.ok();
+  };
+  REQUIRE(build_with_both());
+  ::kill(pool->nursery_process(), SIGKILL);
+  for (const auto& stats : pool->Stats()) REQUIRE(test::WaitUntilGone(stats.process));
+  REQUIRE(pool->Build({{1}}).ok());
+  const pid_t nursery = pool->nursery_process();
+  CHECK(build_with_both());
+  CHECK(pool->nursery_process() == nursery);
+  for (const auto& stats : pool->Stats()) CHECK(stats.restarts == 1);
+}
+
 TEST_CASE("a process that is killed while it has nothing to do is replaced", "[plugin]") {
   PluginFixture fixture(SourceWhoseFive("pass"));
   const auto pool = fixture.Start();

@@ -63,6 +63,21 @@ TEST_CASE("a plan over two datasets goes to workers that have both, and names th
   CHECK(h.LastWork(second).plans_size() == 0);
 }
 
+TEST_CASE("the status of a worker that is ready says which datasets it lacks", "[plan_data]") {
+  Harness h;
+  const StreamId worker = AddUnready(h, "w1");
+  h.workers[worker].mutable_datasets()->erase("b");
+  Tell(h, worker);
+  const auto why = [&h] {
+    return BuildStatus(*h.dispatcher, h.options, h.now.time).workers(0).why();
+  };
+  CHECK(why().empty());
+  const StreamId stream = h.Attach(HelloOptions{.job = "proofs", .yaml = kMix});
+  CHECK(why() == "job proofs: its configuration has no dataset b");
+  h.Bye(stream);
+  CHECK(why().empty());
+}
+
 TEST_CASE("each dataset of a plan is asked for with its own digest", "[plan_data]") {
   const std::string other = GENERATE("a", "b");
   Harness h;

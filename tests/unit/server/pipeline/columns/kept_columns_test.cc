@@ -69,7 +69,7 @@ TEST_CASE("a column that workers measure is missing until all its ranges are the
   CHECK(missing.code() == StatusCode::kUnavailable);
   CHECK_THAT(missing.message(), Contains("columns " + c.name + " of dataset 'd'"));
   CHECK(c.kept->Missing(c.request) == std::vector<std::string>{c.name});
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   c.Put(512);
   CHECK(c.kept->Finish(c.key).code() == StatusCode::kFailedPrecondition);
   c.Put(0);

@@ -107,6 +107,41 @@ TEST_CASE("a plan that compiles to another one is not served, and the report say
   CHECK(m.state.FindReady("theirs") == nullptr);
 }
 
+TEST_CASE("a plan that the dispatcher asks for is answered, and served to nobody",
+          "[worker_machine]") {
+  Machine m;
+  v1::WorkResponse response;
+  response.set_term(5);
+  response.mutable_id()->set_n(1);
+  response.add_plans()->set_fingerprint(m.plan->fingerprint().ToString());
+  v1::PlanSpec& asked = *response.add_plans();
+  asked.set_fingerprint("question 5.1");
+  asked.set_asked(true);
+  m.state.OnWorkResponse(1, response, m.now);
+  m.state.TakeActions();
+  v1::PlanAnswer answer;
+  answer.mutable_outline()->set_fingerprint("what it is here");
+  m.state.OnWorkWritten(1, m.now);
+  m.state.TakeActions();
+  m.state.OnPlan("question 5.1",
+                 WorkerMachine::ReadyPlan{m.plan, "digest", "what it is here", "", answer}, m.now);
+  CHECK(m.state.FindReady("question 5.1") == nullptr);
+  std::vector<v1::PlanAnswer> sent;
+  const auto take = [&] {
+    for (const auto& action : m.state.TakeActions()) {
+      const auto* work = std::get_if<WorkerAction::SendWork>(&action);
+      if (work == nullptr) continue;
+      sent.assign(work->report.answers().begin(), work->report.answers().end());
+    }
+  };
+  take();
+  m.state.OnWorkWritten(1, m.now);
+  take();
+  REQUIRE(sent.size() == 1);
+  CHECK(sent[0].question() == "question 5.1");
+  CHECK(sent[0].outline().fingerprint() == "what it is here");
+}
+
 TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
           "[worker][alive]") {
   Machine m;
