@@ -1,6 +1,8 @@
 #include "server/dataset/records/records_dataset.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +11,8 @@
 
 namespace millrace {
 namespace {
+
+constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 
 std::vector<IndexedFile> FilesOf(const RecordsIndex& index) {
   std::vector<IndexedFile> files;
@@ -54,27 +58,54 @@ Status RecordsDataset::Damaged(const PlacedRecord& record, std::string_view what
 
 Status RecordsDataset::Find(std::span<const ExampleId> ids,
                             std::vector<PlacedRecord>& found) const {
+  /// The way from the kept offset of a group to a record.
+  struct Way {
+    std::uint64_t group = 0;
+    std::uint64_t begin = 0;                                 // the kept offset
+    std::uint32_t skip = 0;                                  // steps that it has
+    std::uint32_t known = 0;                                 // of them, those that were remembered
+    std::array<std::uint32_t, WalkedGroups::kRecords> ends;  // of the others
+  };
+  static_assert(WalkedGroups::kRecords == RecordsIndex::kStride);
   found.resize(ids.size());
-  std::uint32_t most = 0;
-  std::vector<std::uint32_t> skips(ids.size());
+  std::vector<Way> ways(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const RecordsIndex::Place place = index_->Find(ids[i].value());
     MILLRACE_ASSIGN_OR_RETURN(const MappedFile* const file, files_.Open(place.file));
     found[i] = {place.file, place.number - place.skip, place.offset, file->bytes()};
-    if (place.offset < found[i].in.size()) __builtin_prefetch(found[i].in.data() + place.offset);
-    skips[i] = place.skip;
-    most = std::max(most, place.skip);
+    ways[i].group = place.group;
+    ways[i].begin = place.offset;
+    ways[i].skip = place.skip;
+    walked_.Prefetch(place.group);
+  }
+  std::uint32_t most = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    PlacedRecord& record = found[i];
+    const WalkedGroups::Steps steps = walked_.Find(ways[i].group, ways[i].skip);
+    ways[i].known = steps.count;
+    record.number += steps.count;
+    record.offset += steps.bytes;
+    if (record.offset < record.in.size()) __builtin_prefetch(record.in.data() + record.offset);
+    most = std::max(most, ways[i].skip - steps.count);
   }
   for (std::uint32_t round = 0; round < most; ++round) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (skips[i] <= round) continue;
+      Way& way = ways[i];
+      if (way.skip - way.known <= round) continue;
       PlacedRecord& record = found[i];
       const FramedRecord here = ReadRecord(record.in, record.offset, /*check_data=*/false);
       if (here.fault != RecordFault::kSound) return Damaged(record, Describe(here.fault));
       record.offset = here.next;
       ++record.number;
+      way.ends[round] = static_cast<std::uint32_t>(here.next - way.begin);
       if (here.next < record.in.size()) __builtin_prefetch(record.in.data() + here.next);
     }
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Way& way = ways[i];
+    // Steps that lead too far for the table are taken anew each time.
+    if (way.skip == way.known || found[i].offset - way.begin > kMost32) continue;
+    walked_.Add(way.group, way.known, std::span(way.ends).first(way.skip - way.known));
   }
   return OkStatus();
 }

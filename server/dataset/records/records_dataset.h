@@ -18,6 +18,7 @@
 #include "server/dataset/dataset.h"
 #include "server/dataset/indexed_files.h"
 #include "server/dataset/records/index/records_index.h"
+#include "server/dataset/records/walked_groups.h"
 
 namespace millrace {
 
@@ -71,6 +72,7 @@ class RecordsDataset final : public Dataset {
   const std::filesystem::path dir_;
   const std::shared_ptr<const RecordsIndex> index_;
   const IndexedFiles files_;
+  mutable WalkedGroups walked_;
 };
 
 }  // namespace millrace

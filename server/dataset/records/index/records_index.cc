@@ -300,10 +300,10 @@ std::uint32_t RecordsIndex::FileOf(std::uint64_t record) const {
 RecordsIndex::Place RecordsIndex::Find(std::uint64_t record) const {
   const std::uint32_t file = FileOf(record);
   const std::uint64_t number = record - first_records_[file];
+  const std::uint64_t group = first_offsets_[file] + number / kStride;
   std::uint64_t offset = 0;
-  std::memcpy(&offset, offsets_ + (first_offsets_[file] + number / kStride) * kOffsetBytes,
-              kOffsetBytes);
-  return {file, offset, static_cast<std::uint32_t>(number % kStride), number};
+  std::memcpy(&offset, offsets_ + group * kOffsetBytes, kOffsetBytes);
+  return {file, offset, static_cast<std::uint32_t>(number % kStride), number, group};
 }
 
 std::vector<std::uint64_t> RecordsIndex::OffsetsOf(std::uint32_t file) const {
