@@ -6,7 +6,7 @@
 #include "common/system/stderr_logger.h"
 #include "server/dataset/python/python_dataset.h"
 #include "server/pipeline/operations/stage_table.h"
-#include "server/plugin/files/plugin_files.h"
+#include "server/plugin/plugin_config.h"
 
 namespace millrace {
 

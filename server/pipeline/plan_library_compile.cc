@@ -22,7 +22,7 @@
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/plan_library.h"
 #include "server/pipeline/plan_library_entry.h"
-#include "server/plugin/files/plugin_files.h"
+#include "server/plugin/plugin_config.h"
 
 namespace millrace {
 namespace {

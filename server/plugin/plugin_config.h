@@ -16,6 +16,9 @@
 
 namespace millrace {
 
+/// As a dataset, a plugin has the id "plugin:NAME". No other id can have a colon.
+inline constexpr std::string_view kPluginIdPrefix = "plugin:";
+
 /// A module that pipelines may name.
 struct PluginConfig {
   std::string name;                // of the module: NAME.py or NAME/ in `path`

@@ -20,7 +20,7 @@
 #include "server/dataset/python/source/plugin_source.h"
 #include "server/pipeline/functions/function_probe.h"
 #include "server/pipeline/graph/plan_parts.h"
-#include "server/plugin/files/plugin_files.h"
+#include "server/plugin/plugin_config.h"
 #include "server/plugin/plugin_probe.h"
 #include "server/plugin/plugin_registry.h"
 

@@ -19,9 +19,6 @@
 
 namespace millrace {
 
-/// As a dataset, a plugin has the id "plugin:NAME". No other id can have a colon.
-inline constexpr std::string_view kPluginIdPrefix = "plugin:";
-
 /// The files of a plugin may have so many bytes together.
 inline constexpr std::uint64_t kMaxPluginFileBytes = std::uint64_t{64} << 20;
 

@@ -7,7 +7,7 @@
 
 #include "server/dataset/python/python_dataset.h"
 #include "server/dataset/python/source/plugin_source.h"
-#include "server/plugin/files/plugin_files.h"
+#include "server/plugin/plugin_config.h"
 
 namespace millrace {
 namespace {

@@ -20,7 +20,7 @@
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/pipeline/order/columns_read.h"
 #include "server/pipeline/order/order_parts.h"
-#include "server/plugin/files/plugin_files.h"
+#include "server/plugin/plugin_config.h"
 #include "server/plugin/plugin_probe.h"
 
 namespace millrace {
