@@ -145,9 +145,8 @@ std::optional<ColumnWant> FindMissingColumns(PlanLibrary& library, const Pipelin
   });
   (void)library.Compile(pipeline, catcher);
   if (!catcher.caught()) return std::nullopt;
-  // The digests of a set that was made here can be read.
-  return BeginColumns(SetOf(*catcher.caught()), catcher.caught()->folders, columns)
-      .value_or(std::nullopt);
+  const auto want = BeginColumns(SetOf(*catcher.caught()), catcher.caught()->folders, columns);
+  return want.ok() ? *want : std::nullopt;  // the digests of a set that was made here can be read
 }
 
 std::optional<v1::ColumnSet> FindUnfetchedColumns(PlanLibrary& library, const Pipeline& pipeline) {
@@ -183,10 +182,10 @@ Result<std::optional<ColumnWant>> BeginColumns(v1::ColumnSet set,
     }
     set.add_columns(name);
   }
-  if (set.columns().empty()) return std::nullopt;
-  ColumnWant want;
-  want.set = std::move(set);
-  for (const std::uint64_t first : in_all) want.measured.push_back(first / kMeasuredRange);
+  std::optional<ColumnWant> want;
+  if (set.columns().empty()) return want;
+  want.emplace().set = std::move(set);
+  for (const std::uint64_t first : in_all) want->measured.push_back(first / kMeasuredRange);
   return want;
 }
 
