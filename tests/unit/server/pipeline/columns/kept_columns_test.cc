@@ -86,23 +86,23 @@ TEST_CASE("a column that workers measure is missing until all its ranges are the
 
 TEST_CASE("a dispatcher that begins again goes on with what was measured", "[columns]") {
   Columns c;
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   c.Put(512);
   c.Put(0);
   c.Restart();
   CHECK(c.kept->Measured(c.key).empty());
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   CHECK(c.kept->Measured(c.key) == std::vector<std::uint64_t>{0, 512});
   c.Put(256);
   c.Restart();
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   CHECK(c.kept->Finish(c.key).ok());
   CHECK(c.kept->Get(c.request)->at(c.name)->At(300) == 300);
 }
 
 TEST_CASE("damaged and foreign records of a column are measured again", "[columns]") {
   Columns c;
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   c.Put(0);
   c.Put(256);
   const std::filesystem::path file = PartialColumn::FileIn(c.dir / "columns", c.key);
@@ -110,11 +110,11 @@ TEST_CASE("damaged and foreign records of a column are measured again", "[column
   SECTION("cut off") {
     std::filesystem::resize_file(file, size - 3);
     c.Restart();
-    c.kept->Begin(c.request, c.name);
+    c.kept->Begin(PlaceOf(c.request, c.name));
     CHECK(c.kept->Measured(c.key) == std::vector<std::uint64_t>{0});
     c.Put(512);  // it is written over what was cut off
     c.Restart();
-    c.kept->Begin(c.request, c.name);
+    c.kept->Begin(PlaceOf(c.request, c.name));
     CHECK(c.kept->Measured(c.key) == std::vector<std::uint64_t>{0, 512});
   }
   SECTION("another byte") {
@@ -123,7 +123,7 @@ TEST_CASE("damaged and foreign records of a column are measured again", "[column
     bytes.put('x');
     bytes.close();
     c.Restart();
-    c.kept->Begin(c.request, c.name);
+    c.kept->Begin(PlaceOf(c.request, c.name));
     CHECK(c.kept->Measured(c.key) == std::vector<std::uint64_t>{0});
   }
   SECTION("a file of another column") {
@@ -131,14 +131,14 @@ TEST_CASE("damaged and foreign records of a column are measured again", "[column
     other.operations = {1, 1};
     std::filesystem::copy_file(file, PartialColumn::FileIn(c.dir / "columns", other));
     c.request.operations = {1, 1};
-    c.kept->Begin(c.request, c.name);
+    c.kept->Begin(PlaceOf(c.request, c.name));
     CHECK(c.kept->Measured(other).empty());
   }
 }
 
 TEST_CASE("values that are no whole range are refused", "[columns]") {
   Columns c;
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   for (const std::uint64_t first : {1, 768, 1 << 30}) {
     CHECK(c.kept->Put(c.key, first, RangeAt(0)).code() == StatusCode::kInvalidArgument);
   }
@@ -149,7 +149,7 @@ TEST_CASE("values that are no whole range are refused", "[columns]") {
 TEST_CASE("a column stays in memory if no folder can be written", "[columns]") {
   Columns c;
   std::ofstream(c.dir / "columns") << "a file where the folder should be";
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   c.PutAll();
   CHECK(c.kept->Finish(c.key).ok());
   CHECK(c.kept->Get(c.request)->at(c.name)->At(599) == 599);
@@ -163,7 +163,7 @@ TEST_CASE("a plan that excludes files uses what is kept, and has nothing measure
   const Status refused = c.kept->Get(excluding).status();
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(refused.message(), Contains("bad.bin"));
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   c.PutAll();
   REQUIRE(c.kept->Finish(c.key).ok());
   CHECK(c.kept->Get(excluding).ok());
@@ -172,7 +172,7 @@ TEST_CASE("a plan that excludes files uses what is kept, and has nothing measure
 TEST_CASE("a worker fetches a column once, and checks it", "[columns]") {
   Columns c;
   CHECK(c.kept->Encoded(c.key).status().code() == StatusCode::kNotFound);
-  c.kept->Begin(c.request, c.name);
+  c.kept->Begin(PlaceOf(c.request, c.name));
   c.PutAll();
   REQUIRE(c.kept->Finish(c.key).ok());
   ColumnRequest there = c.request;
