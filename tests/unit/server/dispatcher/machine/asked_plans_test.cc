@@ -174,7 +174,7 @@ TEST_CASE("a job ends if no worker has the plugin, once all have had time to com
   h.Advance(seconds(5));
   CHECK(h.WhyOn(consumer) == "the dispatcher has no plugin:asr, and none of 1 workers has it");
   h.Advance(seconds(7));
-  CHECK(h.ClosedWith(consumer) == NotFound("x"));
+  CHECK(h.ClosedWith(consumer).code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(h.ClosedWith(consumer).message(), Contains("--plugin asr=FOLDER"));
 }
 
