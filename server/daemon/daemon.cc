@@ -158,6 +158,11 @@ Status Daemon::StartDispatcher() {
   dispatcher.address = options_.listen;
   dispatcher.attach_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(options_.attach_timeout * 1e3));
+  if (dataset_ids_.empty()) {
+    log_->Warning(
+        "no dataset: only pipelines are served whose plugins workers have; give --dataset ID=DIR "
+        "for others");
+  }
   const bool with_worker = options_.role == Role::kServe;
   const auto compiler = MakePlanCompiler(library_, with_worker, columns_);
   if (options_.store.empty()) {

@@ -70,7 +70,8 @@ Status CompleteCacheBytes(const OptionTexts& texts, DaemonOptions& options) {
 }
 
 Status ReadDatasets(const OptionTexts& texts, DaemonOptions& options) {
-  if (texts.datasets.empty() && texts.plugins.empty()) {
+  // Pipelines of plugins that only workers have need nothing of a dispatcher.
+  if (texts.datasets.empty() && texts.plugins.empty() && options.role != Role::kDispatcher) {
     return InvalidArgument(
         "no dataset: give --dataset ID=DIR, or datasets: {ID: DIR} in --config; or plugins, whose "
         "sources need none");

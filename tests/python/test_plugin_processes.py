@@ -145,7 +145,8 @@ def test_a_dispatcher_without_the_plugin_asks_the_workers(corpus, tmp_path, what
 
 def test_a_plugin_that_nobody_lists_ends_the_job(tmp_path):
     bare = config_of(tmp_path / "bare", {})
-    with Fleet(tmp_path / "fleet", [bare], of_dispatcher=bare) as fleet:
+    other = config_of(tmp_path / "other", {"other": write(tmp_path / "listed", "other", CORPUS)})
+    with Fleet(tmp_path / "fleet", [other], of_dispatcher=bare) as fleet:
         with pytest.raises(millrace.Error, match="neither the dispatcher nor one of its 1 workers "
                            "has plugin:corpus.*--plugin corpus=FOLDER"):
             fleet.connect(of_plugin())
@@ -161,7 +162,7 @@ def test_commands_name_plugins_too(corpus, tmp_path):
     assert [json.loads(line)["hash"] for line in lines] == expected
     inspected = run("inspect", path, *listed, env=env)
     assert 'source.python="corpus:Corpus"' in inspected
-    assert "float32" in run("batch", path, *listed, "--example", 7, env=env)
+    assert "example 7 of corpus:Corpus" in run("batch", path, *listed, "--example", 7, env=env)
     checked = run("check", path, *listed, env=env)
     for line in ("corpus:Corpus", "features: float32[*, 3]", "frames: int64", "60 built",
                  "same bytes"):

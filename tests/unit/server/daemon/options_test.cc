@@ -186,8 +186,12 @@ TEST_CASE("datasets of the command line have an id and a folder, each once", "[o
     CHECK(AddDataset(text, texts) ==
           InvalidArgument(std::string("option dataset: expected ID=DIR, got '") + text + "'"));
   }
-  CHECK(ErrorOf(MakeOptions(Role::kServe, {}, SomeHost(), ProductKinds()))
-            .find("no dataset: give --dataset") == 0);
+  for (const Role role : {Role::kServe, Role::kWorker}) {
+    CHECK(ErrorOf(MakeOptions(role, {}, SomeHost(), ProductKinds()))
+              .find("no dataset: give --dataset") == 0);
+  }
+  // Workers may have the plugins of a pipeline, and the dispatcher nothing.
+  CHECK(MakeOptions(Role::kDispatcher, {}, SomeHost(), ProductKinds()).ok());
   OptionTexts odd = Given({});
   odd.datasets["a/b"] = odd.datasets["data"];
   CHECK(ErrorOf(MakeOptions(Role::kServe, odd, SomeHost(), ProductKinds())).find("got 'a/b'") !=
