@@ -217,7 +217,9 @@ def test_chance_changes_with_the_epoch_and_is_the_same_from_any_fleet(plugins, t
     for workers, processes in ((1, 1), (3, 4)):
         configs = [config_of(tmp_path / f"{workers}-{i}", plugins, processes=processes)
                    for i in range(workers)]
-        with Fleet(tmp_path / f"fleet{workers}", configs) as fleet:
+        # The dispatcher of the larger fleet has no plugin, and asks a worker.
+        without = config_of(tmp_path / "without", {}) if workers > 1 else None
+        with Fleet(tmp_path / f"fleet{workers}", configs, of_dispatcher=without) as fleet:
             with fleet.connect(text) as session:
                 assert [digests(session) for _ in range(2)] == expected
 

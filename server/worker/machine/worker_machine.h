@@ -204,6 +204,9 @@ class WorkerMachine {
   void NextDispatcher() { work_.address = (work_.address + 1) % dispatchers_.size(); }
   void Connect(Time now);
   void KeepPlans(const v1::WorkResponse& response);
+  /// A plan of this fingerprint that was compiled because the dispatcher asked; nullptr if there is
+  /// none.
+  const KeptPlan* FindAsked(const std::string& fingerprint) const;
   void SendReport(Time now);
   v1::WorkRequest MakeReport(Time now) const;
 

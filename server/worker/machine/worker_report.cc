@@ -128,8 +128,14 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
     const auto [entry, added] = plans_.try_emplace(spec.fingerprint());
     if (!added) continue;
     entry->second.spec = spec;
-    actions_.push_back(WorkerAction::CompilePlan{spec});
     work_.report_due = true;
+    if (const KeptPlan* asked = FindAsked(spec.fingerprint())) {
+      entry->second.plan = asked->plan;
+      entry->second.static_digest = asked->static_digest;
+      entry->second.phase = v1::READY;
+    } else {
+      actions_.push_back(WorkerAction::CompilePlan{spec});
+    }
   }
   // A plan from which a consumer still streams stays, even if the dispatcher has forgotten it.
   std::erase_if(plans_, [&](const auto& plan) {
@@ -139,6 +145,16 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
              return stream.second.fingerprint == plan.first;
            });
   });
+}
+
+const WorkerMachine::KeptPlan* WorkerMachine::FindAsked(const std::string& fingerprint) const {
+  for (const auto& [name, entry] : plans_) {
+    if (entry.plan != nullptr && entry.answer &&
+        entry.answer->outline().fingerprint() == fingerprint) {
+      return &entry;
+    }
+  }
+  return nullptr;
 }
 
 void WorkerMachine::OnWorkWritten(std::uint64_t attempt, Time now) {

@@ -140,6 +140,17 @@ TEST_CASE("a plan that the dispatcher asks for is answered, and served to nobody
   REQUIRE(sent.size() == 1);
   CHECK(sent[0].question() == "question 5.1");
   CHECK(sent[0].outline().fingerprint() == "what it is here");
+
+  // The plan itself is not compiled again.
+  response.clear_plans();
+  response.add_plans()->set_fingerprint("what it is here");
+  m.state.OnWorkResponse(1, response, m.now);
+  for (const auto& action : m.state.TakeActions()) {
+    CHECK_FALSE(std::holds_alternative<WorkerAction::CompilePlan>(action));
+  }
+  REQUIRE(m.state.FindReady("what it is here") != nullptr);
+  CHECK(m.state.FindReady("what it is here")->plan == m.plan);
+  CHECK_FALSE(m.state.plans().contains("question 5.1"));
 }
 
 TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
