@@ -1,4 +1,4 @@
-// What a use of the operation `python` says: which function of a plugin makes which tensors, and
+// A use of the operation `python`: which function of a plugin makes which tensors, and
 // how it is called.
 //
 // Value types and pure functions.

@@ -112,7 +112,7 @@ class Source {
   /// The digest that the dataset itself has. It differs from digest() if the source gives more than
   /// the dataset: a plugin's examples depend on its arguments.
   virtual Digest128 data_digest() const { return digest(); }
-  /// What else than Millrace's own code decides what is built: a user's. It is part of a plan's
+  /// The code besides Millrace's own that decides what is built: a user's. It is part of a plan's
   /// fingerprint, not of its order's. Empty: nothing.
   virtual std::string code() const { return {}; }
   /// Whether an example changes from epoch to epoch. Then it has no measured columns, and is not

@@ -250,7 +250,7 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry
                                                               const PlanParts& parts,
                                                               std::shared_ptr<const Source> source,
                                                               ColumnProvider& columns) const {
-  // What cannot be cut is refused before its lengths are measured.
+  // Tensors that cannot be cut are refused before their lengths are measured.
   const Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
   if (!cut.ok()) return AtKey(parts, cut);
   const std::set<std::string> read = ColumnsReadBy(parts);
@@ -262,7 +262,7 @@ Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry
   request.dataset_id = entry.id;
   request.folders = ColumnFolders(entry.location, options_.cache_dir);
   request.operations = parts.Get<MeasurePart>().operations;
-  // What a user's code builds is measured anew if the code is another one.
+  // The results of a user's code are measured anew if the code is another one.
   if (const std::string code = source->code(); !code.empty()) {
     request.operations = Xxh3(fmt::format("{}\n{}", request.operations.ToHex(), code));
   }

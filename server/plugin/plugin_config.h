@@ -50,7 +50,7 @@ struct PluginTensor {
   TensorType type;
 };
 
-/// What a pipeline names: `module:name`, and how it is to be used.
+/// An object that a pipeline names: `module:name`, and how it is to be used.
 struct PluginObject {
   enum class Kind : std::uint8_t { kSource, kFunction };
 

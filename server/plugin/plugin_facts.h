@@ -1,4 +1,4 @@
-// What a pool knows of its object, and the columns of a source.
+// The facts about an object that its pool knows, and the columns of a source.
 //
 // Values.
 #pragma once
@@ -18,11 +18,11 @@
 namespace millrace {
 
 struct PluginFacts {
-  /// Of a source: its number of examples.
+  /// The number of examples of a source.
   std::uint64_t length = 0;
   /// The tensors of a source, in the order of spec(), or the outputs of a function.
   std::vector<PluginTensor> tensors;
-  /// Of a source: what columns() names. Those without a type are not known, and have to be
+  /// The columns that a source names. Those without a type are not known, and have to be
   /// measured.
   struct Column {
     std::string name;
@@ -67,8 +67,8 @@ class ColumnCheck {
         type_(std::move(type)),
         values_(std::move(values)) {}
 
-  /// What the example contradicts; empty if nothing. `place` is its place in `memory`.
-  /// REQUIRES: the column has a value of this example; the place is within the memory.
+  /// The contradiction of an example, in words; empty if there is none. `place` is its place in
+  /// `memory`. REQUIRES: the column has a value of this example; the place is within the memory.
   std::string Contradiction(std::uint64_t example, const RowPlace& place,
                             std::span<const std::byte> memory) const;
   std::size_t tensor() const { return tensor_; }

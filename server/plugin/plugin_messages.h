@@ -1,4 +1,4 @@
-// What the daemon tells a process of a plugin of the object that it runs. The answers are read by
+// Messages that tell a process of a plugin about the object that it runs. The answers are read by
 // server/plugin/reply/reply_message.h.
 //
 // Pure functions.

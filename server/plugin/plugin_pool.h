@@ -41,7 +41,7 @@ using OnPluginLine =
 struct PluginPoolOptions {
   PluginConfig plugin;
   PluginObject object;
-  /// Of the daemon: the copies of plugins' files go here.
+  /// The daemon's folder for copies of plugins' files.
   std::filesystem::path copies;
   std::shared_ptr<Launcher> launcher;
   std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>();
@@ -77,7 +77,7 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   using ProcessStats = PluginProcessStats;
   /// One entry a process, always in the same order.
   std::vector<ProcessStats> Stats() const;
-  /// What all processes take together, as PluginPoolStats says. It may take some milliseconds.
+  /// The memory of all processes together, as PluginPoolStats says. It may take some milliseconds.
   std::uint64_t MemoryBytes() const;
   /// The process that forks the others; 0 if there is none.
   pid_t nursery_process() const { return nursery_->process(); }

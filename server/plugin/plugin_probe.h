@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// What an example came to.
+/// The outcome of an example.
 struct ProbedExample {
   std::uint64_t id = 0;
   RowOutcome outcome = RowOutcome::kUnknown;

@@ -237,7 +237,7 @@ Result<std::string> PluginProcess::Prepare(const PluginRequest& request,
   }
   MILLRACE_ASSIGN_OR_RETURN(const bool new_input, input_.Reserve(places.end()));
   if (new_input) files.push_back(input_.file());
-  // What is held would be written over.
+  // Rows that are held would be written over.
   const bool new_reply = reply_->IsHeld();
   if (new_reply) {
     MILLRACE_ASSIGN_OR_RETURN(reply_, ReplyMemory::Make());

@@ -23,7 +23,7 @@
 
 namespace millrace {
 
-/// What one attempt to build examples gave.
+/// The outcome of one attempt to build examples.
 struct BuildAttempt {
   /// The first `table.outcomes.size()` rows are complete, in this memory.
   std::shared_ptr<const MappedBytes> memory;
@@ -52,7 +52,7 @@ class PluginProcess {
                                                       std::shared_ptr<const Options> options,
                                                       const std::stop_token& stop);
 
-  /// Of a source, what it says of itself; of a function, its outputs.
+  /// The tensors of a source, as it names them, or the outputs of a function.
   const std::vector<PluginTensor>& tensors() const { return tensors_; }
   std::uint64_t length() const { return length_; }
 

@@ -50,7 +50,7 @@ PluginRegistry::~PluginRegistry() { Stop(); }
 void PluginRegistry::SetPlugins(std::map<std::string, PluginConfig> plugins) {
   MutexLock lock(mutex_);
   plugins_ = {std::make_move_iterator(plugins.begin()), std::make_move_iterator(plugins.end())};
-  // Whoever asks for an object now gets the plugin as it is now.
+  // From now on, everybody who asks for an object gets the plugin as it is now.
   std::erase_if(replaced_, [](const std::shared_ptr<Entry>& entry) {
     MutexLock lock(entry->mutex);
     return entry->pool.expired();

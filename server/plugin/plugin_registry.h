@@ -58,7 +58,7 @@ class PluginRegistry {
   std::stop_token stop_token() const { return stop_.get_token(); }
 
   using PoolStats = PluginPoolStats;
-  /// What the processes of each pool in use have done, those of a replaced plugin included; in the
+  /// The work of the processes of each pool in use, those of a replaced plugin included; in the
   /// order of the objects' names. It may take some milliseconds.
   std::vector<PluginPoolStats> Stats() const;
   /// Tells of all requests from now on, of pools that there are and of pools to come. Null: nobody

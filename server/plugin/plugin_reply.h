@@ -18,15 +18,15 @@ namespace millrace {
 /// Examples to be built. Values; what the views show has to live during the call.
 struct PluginRequest {
   std::vector<std::uint64_t> ids;
-  /// Of each example the pass that it is built for; empty: 0 for all.
+  /// The pass that each example is built for; empty: 0 for all.
   std::vector<std::uint64_t> epochs = {};
-  /// Of a function: its inputs, in the order of PluginObject::inputs, with a row an example.
+  /// The inputs of a function, in the order of PluginObject::inputs, with a row an example.
   std::vector<TensorView> inputs = {};
 };
 
-/// What a pool has built. As long as it lives, its process builds nothing else, so it should be
-/// copied and dropped soon, and before its holder asks the same pool again: who holds the replies
-/// of all processes waits for itself. Rows are those of the request.
+/// A pool's answer to a request. As long as it lives, its process builds nothing else, so it should
+/// be copied and dropped soon, and before its holder asks the same pool again: who holds the
+/// replies of all processes waits for itself. Rows are those of the request.
 ///
 /// Thread-compatible. Values may be changed by code of the plugin that runs on (in a thread of it),
 /// but they stay readable.
@@ -51,7 +51,7 @@ class PluginReply {
  private:
   friend class ReplyAssembly;
 
-  /// What one process has built in one go.
+  /// A part that one process has built in one go.
   struct Part {
     std::shared_ptr<const MappedBytes> memory;
     ReplyTable table;

@@ -1,4 +1,4 @@
-// What the processes of plugins have done, and what they take.
+// The work of the processes of plugins, and what they take.
 //
 // Thread-compatible value types.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// Of a place for a process. Counts are of all processes that the place has had.
+/// A place for a process. Counts are of all processes that the place has had.
 struct PluginProcessStats {
   pid_t process = 0;               // 0: not started yet, or just ended
   std::uint64_t restarts = 0;      // starts but the first
@@ -26,11 +26,11 @@ struct PluginProcessStats {
   std::uint64_t failed = 0;  // tries that failed
 };
 
-/// Of the pool of one object.
+/// The pool of one object.
 struct PluginPoolStats {
   std::string object;                         // "asr_data:Corpus"
   std::vector<PluginProcessStats> processes;  // always in the same order
-  /// What all processes take together, with the one that the others are copies of. Memory that
+  /// The memory of all processes together, with the one that the others are copies of. Memory that
   /// they share counts once; files do not count.
   std::uint64_t memory_bytes = 0;
 };

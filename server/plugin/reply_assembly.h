@@ -31,7 +31,7 @@ class ReplyAssembly {
   std::span<const std::size_t> next() const { return next_; }
   bool at_once() const { return at_once_; }
 
-  /// What one process made of next(). True if that process must not be used any more.
+  /// Takes one process's answer to next(). True if that process must not be used any more.
   bool Add(BuildAttempt attempt);
 
   /// REQUIRES: next() is empty. `process` is kept as long as the reply.

@@ -40,7 +40,7 @@ source: {{records: {{d: "bytes[194]", s: int64, x: "float32[*]"}}}}
 shuffle: {{seed: 7}}
 batch: {{{batch}, remainder: {remainder}}}
 """
-# Of the kinds whose pipeline is not that of the harness.
+# The kinds whose pipeline is not that of the harness.
 PIPELINES = {"graph": GRAPH_PIPELINE, "records": RECORDS_PIPELINE}
 MIB = 1 << 20
 # Signals that kill a process because of its own error.

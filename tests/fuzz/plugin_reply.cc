@@ -1,4 +1,4 @@
-// What a process of a plugin sends: the table of a reply, and messages. Every place that a table
+// The messages of a plugin's process: the table of a reply, and others. Every place that a table
 // gives has to lie in the memory.
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-// What the plugins of a simulated history do: they fail for some examples.
+// The plugins of a simulated history: they fail for some examples.
 #pragma once
 
 #include <cstdint>

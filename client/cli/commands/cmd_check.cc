@@ -54,7 +54,7 @@ void PrintFunctions(const std::string& prefix, const TensorsPart& part) {
   }
 }
 
-/// What the examples came to, in the order of their ids.
+/// The outcomes of the examples, in the order of their ids.
 struct CheckedRun {
   std::vector<FunctionProbe> examples;
   std::uint64_t bytes = 0;  // of all

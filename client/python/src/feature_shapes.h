@@ -1,4 +1,4 @@
-// What the features of many Examples have in common: kinds and numbers of values, from which
+// The common shape of the features of many Examples: kinds and numbers of values, from which
 // `millrace import` says how to read them.
 //
 // Not thread-safe.

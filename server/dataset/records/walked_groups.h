@@ -1,4 +1,4 @@
-// What was found out about the places of records between the offsets that an index keeps.
+// The places of records between the offsets that an index keeps, as far as they were looked for.
 //
 // An index keeps the offset of every 16th record; a record between two of them is reached by steps
 // from header to header, each of which waits for memory. Shuffling in blocks comes to the same

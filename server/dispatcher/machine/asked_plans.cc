@@ -18,7 +18,7 @@ bool Lists(const Worker& worker, const RequestedPlan& plan) {
   });
 }
 
-/// What the worker says of the question; null if it does not know it yet.
+/// The worker's word on the question; null if it does not know it yet.
 const v1::PlanState* StateOf(const Worker& worker, const RequestedPlan& plan) {
   for (const v1::PlanState& state : worker.report.plans()) {
     if (state.fingerprint() == plan.question) return &state;

@@ -15,7 +15,7 @@ namespace millrace {
 /// Whether a worker can be asked for a plan: it has all plugins that the dispatcher lacks.
 bool CanBeAsked(const Worker& worker, const RequestedPlan& plan);
 
-/// What sessions wait for that need the plan.
+/// The reason why sessions wait that need the plan.
 std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& workers);
 
 /// Not ok if every worker that has the plugins fails to compile the plan, with the reason of one of

@@ -76,7 +76,7 @@ std::set<std::string> ModulesCalled(const TensorsPart& part) {
   for (const TensorDefinition& definition : part.definitions) {
     if (!IsCall(definition)) continue;
     const auto function = ReadPythonFunction(definition.params);
-    // What cannot be read is refused where it is called.
+    // A use that cannot be read is refused where it is called.
     if (!function.ok()) continue;
     modules.insert(function->object.substr(0, function->object.find(':')));
   }
@@ -134,7 +134,7 @@ Result<FunctionCalls> FunctionCalls::Find(const TensorsPart& part, const TensorR
       return !needed.contains(definition.name);
     });
   }
-  // What a call needs has fewer needs than the call, because needs are those of needs too.
+  // A call has more needs than any call that it needs, because needs are those of needs too.
   for (auto& [name, call] : calls) found.calls_.push_back(std::move(call));
   std::stable_sort(
       found.calls_.begin(), found.calls_.end(),

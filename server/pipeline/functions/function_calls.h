@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-/// What reads the tensors of a pipeline besides its own outputs.
+/// The readers of a pipeline's tensors besides its own outputs.
 struct TensorReaders {
   std::set<std::string> columns;  // names of columns, such as "mel.length"
   /// If the tensors are those of a branch, the ones that the mix reads; absent: all that nothing
@@ -47,7 +47,7 @@ class FunctionCalls {
   /// The definitions of the part that the calls leave over; without those that nothing reads, if
   /// there are such calls.
   const TensorsPart& others() const { return others_; }
-  /// What is left of the part over a source that has the calls' tensors besides `source`, its own.
+  /// The rest of the part over a source that has the calls' tensors besides `source`, its own.
   TensorsPart Rest(const std::vector<TensorSpec>& source) const;
 
  private:

@@ -1,4 +1,4 @@
-// What calls of functions read: tensors of the source, what earlier calls made, and what operations
+// The inputs of functions: tensors of the source, results of earlier calls, and what operations
 // make of both.
 //
 // A FunctionGraph is immutable and thread-safe; a Run belongs to one thread, and must not outlive
@@ -38,7 +38,7 @@ class FunctionGraph {
   /// Whether a later call reads what this one makes.
   bool IsRead(std::size_t call) const { return calls_[call].is_read; }
 
-  /// What one call made of one tensor.
+  /// A tensor that a call has made.
   struct Made {
     std::vector<std::uint64_t> words;  // the values; as words, so that they are aligned
     std::size_t bytes = 0;

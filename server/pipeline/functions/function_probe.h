@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// What functions made of an example.
+/// The results of functions for an example.
 struct FunctionProbe {
   ExampleId id;
   std::vector<Digest128> tensors;  // none if it was not built

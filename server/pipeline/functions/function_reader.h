@@ -21,7 +21,7 @@
 
 namespace millrace {
 
-/// What a reader does besides reading. Immutable.
+/// The work of a reader besides reading. Immutable.
 struct FunctionPlan {
   std::vector<OpenedCall> calls;
   FunctionGraph graph;

@@ -36,7 +36,7 @@ std::pair<DropReason, DropReasonNames> WithDropReason(const DropReasonNames& own
   return {static_cast<DropReason>(chosen.value_or(kDropReasons - 1)), DropReasonNames(names)};
 }
 
-/// What the functions are, besides the operations of the pipeline.
+/// The functions as text, besides the operations of the pipeline.
 std::string Identity(std::span<const OpenedCall> calls) {
   std::string text;
   for (const OpenedCall& opened : calls) {
@@ -93,7 +93,7 @@ class FunctionSource final : public SourceDecorator {
   std::unique_ptr<ExampleReader> NewReader() const override {
     return std::make_unique<FunctionReader>(source(), plan_);
   }
-  /// What a call for a whole batch gives depends on more than the example.
+  /// The result of a call for a whole batch depends on more than the example.
   std::unique_ptr<const ExampleNames> NewNames() const override {
     const bool per_batch =
         std::any_of(plan_.calls.begin(), plan_.calls.end(),

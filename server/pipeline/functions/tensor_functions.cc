@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-/// What a plugin has to know of a call. `inputs` are the types of what it reads.
+/// The object of a call, as a plugin has to know it. `inputs` are the types of what it reads.
 Result<PluginObject> ObjectOf(const FunctionCall& call, const std::vector<TensorType>& inputs,
                               std::uint64_t seed) {
   const PythonFunction& function = call.function;

@@ -34,7 +34,7 @@ class TensorFunctions {
   /// of calls for whole batches, and what is made of them.
   Result<std::shared_ptr<const Source>> AddOthers(std::shared_ptr<const Source> source) const;
 
-  /// What is left of the pipeline's tensors over that source. `source`: the tensors of the one
+  /// The rest of the pipeline's tensors over that source. `source`: the tensors of the one
   /// without functions.
   TensorsPart Rest(const std::vector<TensorSpec>& source) const { return calls_.Rest(source); }
 

@@ -153,7 +153,7 @@ struct StageType {
   /// The stage, or a group of its parameters, that a pipeline with branches cannot have yet; empty:
   /// none. It is the stage's name, or "stage.group".
   std::string not_with_branches = {};
-  /// Of the stage `source`: the id of the dataset that a pipeline draws from that names none.
+  /// The id of the dataset of a pipeline that names none; only the stage `source` has it.
   /// Empty: it has to name one.
   std::function<std::string(const Params&)> own_dataset = {};
   /// Parameters of a later format: they are refused as not yet supported.

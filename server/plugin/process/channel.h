@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// What ends a wait early.
+/// The ends that a wait may have early.
 struct ChannelWait {
   int process = -1;  // a pidfd; its end is Unavailable
   int stop = -1;     // if it becomes readable: Cancelled

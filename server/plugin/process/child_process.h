@@ -72,7 +72,7 @@ class ChildProcess {
 
 /// waitpid for a process that this one has started.
 ProcessEnd ReapOwnChild(pid_t process);
-/// What a status of waitpid says.
+/// The end that a status of waitpid says.
 ProcessEnd EndOfStatus(int status);
 
 /// Bytes of memory that only this process has (without files, and without memory that it shares).

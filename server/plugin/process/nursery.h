@@ -48,7 +48,7 @@ class Nursery {
   /// nursery ends, its processes end too, and nobody knows how (ProcessEnd::known).
   Result<std::unique_ptr<ChildProcess>> StartProcess(int stop);
 
-  /// What the import told; empty before the first process.
+  /// The message of the import; empty before the first process.
   ImportedMessage imported() const;
   /// The id of the nursery's own process; 0 if there is none. It waits for no import.
   pid_t process() const { return process_id_; }

@@ -28,7 +28,7 @@ class MappedBytes {
   std::span<std::byte> bytes_;
 };
 
-/// What the daemon writes and the process reads.
+/// Memory that the daemon writes and the process reads.
 class InputMemory {
  public:
   /// Makes room for `bytes`; what was written before is lost. True if the process needs the new
@@ -43,7 +43,7 @@ class InputMemory {
   std::unique_ptr<MappedBytes> mapped_;
 };
 
-/// What the process writes and enlarges, and the daemon reads.
+/// Memory that the process writes and enlarges, and the daemon reads.
 class ReplyMemory {
  public:
   static Result<std::unique_ptr<ReplyMemory>> Make();

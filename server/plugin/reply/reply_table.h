@@ -27,9 +27,9 @@ struct RowPlace {
 
 struct ReplyTable {
   ReplyLayout layout;
-  /// Of the rows that the process finished; they are the first ones, and none is kUnknown.
+  /// The outcomes of the rows that the process finished: the first ones; none is kUnknown.
   std::vector<RowOutcome> outcomes;
-  /// Of ragged tensors, of each finished row the place. Empty for dense ones.
+  /// The place of each finished row of the ragged tensors. Empty for dense ones.
   std::vector<std::vector<RowPlace>> ragged;
 
   /// Where the values of a finished row lie. REQUIRES: its outcome is kDone.

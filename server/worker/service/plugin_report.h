@@ -1,4 +1,4 @@
-// What a worker tells of the processes of its plugins: to the dispatcher, and as metrics.
+// A worker's report on the processes of its plugins: to the dispatcher, and as metrics.
 //
 // Pure functions.
 #pragma once
@@ -18,7 +18,7 @@ inline constexpr int kMostReportedProcesses = 4096;
 void ToProto(std::span<const PluginPoolStats> pools, v1::WorkRequest& report);
 /// Pools of one object with different arguments are added up.
 void AddPluginMetrics(std::span<const PluginPoolStats> pools, MetricSet& metrics);
-/// What all pools take together, in bytes.
+/// The memory of all pools together, in bytes.
 std::uint64_t MemoryOf(std::span<const PluginPoolStats> pools);
 
 }  // namespace millrace

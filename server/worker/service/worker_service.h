@@ -72,7 +72,7 @@ class PlanProvider {
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
   /// What the plans keep of examples; nullptr: nothing.
   virtual BuiltExamples* examples() { return nullptr; }
-  /// What the processes of plugins have done and take. It may take some milliseconds.
+  /// The work and the memory of the processes of plugins. It may take some milliseconds.
   virtual std::vector<PluginPoolStats> Plugins() { return {}; }
   /// Tells of each request to such a process from now on; null: of none any more.
   virtual void WatchPlugins(OnPluginRequest /*on_request*/) {}
@@ -222,7 +222,7 @@ class WorkerService final : public WorkerEndpoint,
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   StreamId next_stream_ MILLRACE_GUARDED_BY(mutex_) = 1;
   std::map<StreamId, Outlet> outlets_ MILLRACE_GUARDED_BY(mutex_);
-  /// What each builder thread builds, by the thread's scratch.
+  /// The present work of each builder thread, by the thread's scratch.
   std::map<const BuilderScratch*, Building> building_ MILLRACE_GUARDED_BY(mutex_);
   /// Processes of plugins when they were last looked at.
   std::vector<PluginPoolStats> plugins_ MILLRACE_GUARDED_BY(mutex_);

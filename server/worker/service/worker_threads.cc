@@ -35,7 +35,7 @@ std::vector<StageTook> Took(const std::vector<BatchScratch::StageTime>& before,
   return stages;
 }
 
-/// What differs from the host of the dispatcher, whose lines about code of plugins are `theirs`.
+/// The difference from the host of the dispatcher, whose lines about code of plugins are `theirs`.
 std::string WhyCompilesElse(const Plan& plan, const std::string& theirs) {
   const std::string ours = plan.outline() == nullptr ? std::string() : plan.outline()->code();
   std::istringstream here(ours);

@@ -97,7 +97,7 @@ def expect_gone(pids):
     wait_for(lambda: all(map(is_gone, pids)), "processes of plugins are left")
 
 
-# What the error has to say of each way to fail.
+# The words that the error must have, for each way to fail.
 WAYS = {
     "exception": ("KeyError: 'label'", "in look_up"),
     "dtype": ('tensor "x": float64[', "expected float32[*]"),

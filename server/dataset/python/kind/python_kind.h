@@ -1,4 +1,4 @@
-// What plugins are in place of datasets, and folders that plugins read.
+// Plugins, and folders that plugins read, as datasets.
 //
 // A pipeline without `dataset:` draws from the dataset plugin:NAME, which is the plugin itself: its
 // digest is that of the plugin's files, so that a worker without the plugin, or with another one,

@@ -136,7 +136,7 @@ class PluginNames final : public ExampleNames {
       std::vector<std::uint64_t> numbers;
       for (const ExampleId id : ids) numbers.push_back(id.value());
       auto told = source_.pool().Versions(numbers, source_.stop_token());
-      // What has no version is not kept.
+      // Examples without a version are not kept.
       if (!told.ok()) {
         std::fill_n(names.begin(), ids.size(), Digest128{});
         return;

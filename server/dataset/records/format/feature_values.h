@@ -35,7 +35,7 @@ class FeatureValues {
   /// The values of a feature of kind kInt64. Empty for other kinds.
   std::span<const std::int64_t> ints() const { return ints_; }
 
-  /// What a parser calls, in the order of the bytes.
+  /// The calls of a parser, in the order of the bytes.
   void Reset();
   /// A list of this kind begins. It follows lists of the same kind, and replaces those of others.
   void BeginList(FeatureKind kind);

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// What a tag says beside the number of its field.
+/// The form of a field, which its tag says beside the number.
 enum class WireType : std::uint8_t {
   kVarint,
   kFixed64,

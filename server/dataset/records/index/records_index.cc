@@ -32,7 +32,7 @@ static_assert(sizeof(RecordsIndexHeader) == 40 && std::endian::native == std::en
 constexpr std::uint64_t kOffsetBytes = sizeof(std::uint64_t);
 /// A dataset has no more bytes than this.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
-/// What a record takes besides its data.
+/// The bytes of a record besides its data.
 constexpr std::uint64_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBytes;
 
 std::uint64_t BeginOfOffsets(std::uint64_t description_bytes) {

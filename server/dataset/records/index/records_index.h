@@ -21,7 +21,7 @@
 
 namespace millrace {
 
-/// What every index of a records dataset begins with.
+/// Every index of a records dataset begins with it.
 inline constexpr char kRecordsIndexMagic[8] = {'M', 'I', 'L', 'L', 'R', 'E', 'C', '\n'};
 inline constexpr std::uint32_t kRecordsIndexVersion = 1;
 

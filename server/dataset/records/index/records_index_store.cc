@@ -65,7 +65,7 @@ class RecordsStore {
   }
 
  private:
-  /// What is known of one file of the folder.
+  /// A file of the folder, as far as it is known.
   struct Known {
     ScannedRecords scanned;
     std::optional<BadFile> bad;

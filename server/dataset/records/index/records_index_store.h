@@ -21,7 +21,7 @@
 
 namespace millrace {
 
-/// What was done.
+/// A report of what was done.
 struct RecordsIndexOutcome {
   std::filesystem::path file;
   bool built = false;             // false: the index was found as it was

@@ -115,7 +115,7 @@ void RecordsSource::ReadSizes(ExampleId first, std::span<std::int64_t> values) c
     for (std::size_t i = at; i < std::min(values.size(), at + kAtOnce); ++i) {
       ids.emplace_back(first.value() + i);
     }
-    // What cannot be read is noted as damage, and no batch comes of it (CheckIntact).
+    // Records that cannot be read are noted as damage, and no batch comes of them (CheckIntact).
     const bool found = dataset_->Find(ids, places).ok();
     bool all = found;
     for (std::size_t i = 0; i < ids.size(); ++i) {

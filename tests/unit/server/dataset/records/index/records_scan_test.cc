@@ -1,4 +1,4 @@
-// What counts as a file of records, and what a scan of one finds.
+// Files that count as records, and what a scan of one finds.
 #include "server/dataset/records/index/records_scan.h"
 
 #include <catch2/catch.hpp>

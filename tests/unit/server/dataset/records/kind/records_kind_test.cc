@@ -97,7 +97,7 @@ TEST_CASE("a dataset of records with a damaged file serves plans without it, if 
   CHECK(opened.bad_files == 1);
   REQUIRE(opened.dataset != nullptr);
   CHECK(opened.dataset->digest() == before.dataset->digest());
-  // Of an index that does not know the file, nothing can be excluded.
+  // Nothing can be excluded with an index that does not know the file.
   WriteNumberRecords(dir / "c.tfrecord", 0, 1);
   test::FlipByte(dir / "c.tfrecord", 13);
   opened = kind->Open(dir.path(), {});

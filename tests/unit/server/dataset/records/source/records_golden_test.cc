@@ -36,7 +36,7 @@ nlohmann::json ReadJson(const fs::path& path) {
   return nlohmann::json::parse(in);
 }
 
-/// What is said of a file of `broken`.
+/// The outcome that is written down for a file of `broken`.
 struct Broken {
   std::string name;
   std::string outcome;
