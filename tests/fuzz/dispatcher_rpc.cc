@@ -71,7 +71,7 @@ class Hostile {
   }
 
   void ExpectHonestService() {
-    hold_compiles_ = false;
+    hold_compiles_ = lacks_plugins_ = false;
     harness_.hold_commits = false;
     harness_.store_error = OkStatus();
     harness_.AnswerCommits();
@@ -147,6 +147,7 @@ class Hostile {
       }
       case kHoldCompiles:
         hold_compiles_ = event.argument % 2 != 0;
+        lacks_plugins_ = event.argument / 2 % 2 != 0;
         return;
       case kHoldCommits:
         harness_.hold_commits = event.argument % 2 != 0;
@@ -181,6 +182,10 @@ class Hostile {
     while (!hold_compiles_ && !harness_.compiles.empty()) {
       const CompilePlan compile = harness_.compiles.front();
       harness_.compiles.pop_front();
+      if (lacks_plugins_ && !compile.answer) {
+        harness_.Do(harness_.dispatcher->OnPluginsMissing(compile.key, {"stdlib"}, harness_.now));
+        continue;
+      }
       harness_.Do(harness_.dispatcher->OnPlanCompiled(compile.key, Compile(compile.pipeline),
                                                       harness_.now));
     }
@@ -232,6 +237,7 @@ class Hostile {
   test::Harness harness_;
   std::vector<StreamId> streams_;
   bool hold_compiles_ = false;
+  bool lacks_plugins_ = false;  // workers are asked for plans
 };
 
 }  // namespace
