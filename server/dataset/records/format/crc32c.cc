@@ -116,6 +116,13 @@ __attribute__((target("sse4.2,pclmul"))) std::uint32_t ByInstruction(const std::
   crc = ByThrees<64>(crc, at, left);
   for (; left >= 8; left -= 8, at += 8) crc = _mm_crc32_u64(crc, LoadWord(at));
   auto rest = static_cast<std::uint32_t>(crc);
+  if (left >= 4) {
+    std::uint32_t half;
+    std::memcpy(&half, at, sizeof(half));
+    rest = _mm_crc32_u32(rest, half);
+    left -= 4;
+    at += 4;
+  }
   for (; left > 0; --left, ++at) rest = _mm_crc32_u8(rest, static_cast<std::uint8_t>(*at));
   return ~rest;
 }

@@ -81,6 +81,9 @@ inline bool WireReader::ReadBytes(std::span<const std::byte>& bytes) {
   auto length = static_cast<std::size_t>(*at_);
   if (length < 0x80) {
     ++at_;
+  } else if (end_ - at_ >= 2 && static_cast<std::size_t>(at_[1]) < 0x80) {
+    length = (length & 0x7F) | static_cast<std::size_t>(at_[1]) << 7;
+    at_ += 2;
   } else if (!ReadLengthSlowly(length)) {
     return false;
   }
