@@ -126,8 +126,8 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
   for (const v1::PlanSpec& spec : response.plans()) {
     wanted.insert(spec.fingerprint());
     const auto [entry, added] = plans_.try_emplace(spec.fingerprint());
-    if (!added) continue;
-    entry->second.spec = spec;
+    if (!added && entry->second.spec.asked() == spec.asked()) continue;
+    entry->second = {.spec = spec};
     work_.report_due = true;
     if (const KeptPlan* asked = FindAsked(spec.fingerprint())) {
       entry->second.plan = asked->plan;

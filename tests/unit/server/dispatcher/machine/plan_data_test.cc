@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "server/dispatcher/machine/status.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {

@@ -151,6 +151,16 @@ TEST_CASE("a plan that the dispatcher asks for is answered, and served to nobody
   REQUIRE(m.state.FindReady("what it is here") != nullptr);
   CHECK(m.state.FindReady("what it is here")->plan == m.plan);
   CHECK_FALSE(m.state.plans().contains("question 5.1"));
+
+  // A dispatcher that asks under the name of a plan gets that plan served again when it wants so.
+  response.mutable_plans(0)->set_asked(true);
+  m.state.OnWorkResponse(1, response, m.now);
+  CHECK(m.state.FindReady("what it is here") == nullptr);
+  response.mutable_plans(0)->set_asked(false);
+  m.state.OnWorkResponse(1, response, m.now);
+  m.state.OnPlan("what it is here",
+                 WorkerMachine::ReadyPlan{m.plan, "digest", "what it is here", ""}, m.now);
+  CHECK(m.state.FindReady("what it is here") != nullptr);
 }
 
 TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
