@@ -71,7 +71,8 @@ class Hostile {
   }
 
   void ExpectHonestService() {
-    hold_compiles_ = lacks_plugins_ = false;
+    hold_compiles_ = false;
+    LackPlugins(false);
     harness_.hold_commits = false;
     harness_.store_error = OkStatus();
     harness_.AnswerCommits();
@@ -147,8 +148,7 @@ class Hostile {
       }
       case kHoldCompiles:
         hold_compiles_ = event.argument % 2 != 0;
-        lacks_plugins_ = event.argument / 2 % 2 != 0;
-        return;
+        return LackPlugins(event.argument / 2 % 2 != 0);
       case kHoldCommits:
         harness_.hold_commits = event.argument % 2 != 0;
         if (!harness_.hold_commits) harness_.AnswerCommits();
@@ -163,6 +163,12 @@ class Hostile {
       default:
         return;
     }
+  }
+
+  void LackPlugins(bool lacks) {
+    if (std::exchange(lacks_plugins_, lacks) == lacks) return;
+    // A plugin that comes is opened as a dataset.
+    harness_.Do(harness_.dispatcher->OnDataset("plugin:fuzzed", {}, harness_.now));
   }
 
   /// Like Harness::Advance, with longer steps. They are faster, and short enough that nobody is
