@@ -12,6 +12,8 @@
 namespace millrace {
 namespace {
 
+/// Ways are gone side by side, because each step waits for memory.
+constexpr std::size_t kSideBySide = 32;
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 
 std::vector<IndexedFile> FilesOf(const RecordsIndex& index) {
@@ -58,17 +60,26 @@ Status RecordsDataset::Damaged(const PlacedRecord& record, std::string_view what
 
 Status RecordsDataset::Find(std::span<const ExampleId> ids,
                             std::vector<PlacedRecord>& found) const {
+  found.resize(ids.size());
+  for (std::size_t at = 0; at < ids.size(); at += kSideBySide) {
+    const std::size_t count = std::min(kSideBySide, ids.size() - at);
+    MILLRACE_RETURN_IF_ERROR(FindSome(ids.subspan(at, count), std::span(found).subspan(at, count)));
+  }
+  return OkStatus();
+}
+
+Status RecordsDataset::FindSome(std::span<const ExampleId> ids,
+                                std::span<PlacedRecord> found) const {
   /// The way from the kept offset of a group to a record.
   struct Way {
-    std::uint64_t group = 0;
-    std::uint64_t begin = 0;                                 // the kept offset
-    std::uint32_t skip = 0;                                  // steps that it has
-    std::uint32_t known = 0;                                 // of them, those that were remembered
+    std::uint64_t group;
+    std::uint64_t begin;                                     // the kept offset
+    std::uint32_t skip;                                      // steps that it has
+    std::uint32_t known;                                     // of them, those that were remembered
     std::array<std::uint32_t, WalkedGroups::kRecords> ends;  // of the others
   };
   static_assert(WalkedGroups::kRecords == RecordsIndex::kStride);
-  found.resize(ids.size());
-  std::vector<Way> ways(ids.size());
+  std::array<Way, kSideBySide> ways;  // the first ids.size() are set
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const RecordsIndex::Place place = index_->Find(ids[i].value());
     MILLRACE_ASSIGN_OR_RETURN(const MappedFile* const file, files_.Open(place.file));
@@ -76,7 +87,6 @@ Status RecordsDataset::Find(std::span<const ExampleId> ids,
     ways[i].group = place.group;
     ways[i].begin = place.offset;
     ways[i].skip = place.skip;
-    walked_.Prefetch(place.group);
   }
   std::uint32_t most = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -85,7 +95,6 @@ Status RecordsDataset::Find(std::span<const ExampleId> ids,
     ways[i].known = steps.count;
     record.number += steps.count;
     record.offset += steps.bytes;
-    if (record.offset < record.in.size()) __builtin_prefetch(record.in.data() + record.offset);
     most = std::max(most, ways[i].skip - steps.count);
   }
   for (std::uint32_t round = 0; round < most; ++round) {
@@ -98,7 +107,6 @@ Status RecordsDataset::Find(std::span<const ExampleId> ids,
       record.offset = here.next;
       ++record.number;
       way.ends[round] = static_cast<std::uint32_t>(here.next - way.begin);
-      if (here.next < record.in.size()) __builtin_prefetch(record.in.data() + here.next);
     }
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -51,8 +51,7 @@ class RecordsDataset final : public Dataset {
   FileNews CheckFiles(const std::stop_token& stop) const override { return files_.Check(stop); }
   std::vector<DamagedFile> Damages() const override { return files_.Damages(); }
 
-  /// Finds records, in any order, without reading their data. The places of all are found side by
-  /// side, because each step to a next record waits for memory. DataLoss that names file, record
+  /// Finds records, in any order, without reading their data. DataLoss that names file, record
   /// and offset if a header is not the one that was indexed, and notes the damage. REQUIRES: the
   /// ids are below examples().
   Status Find(std::span<const ExampleId> ids, std::vector<PlacedRecord>& found) const;
@@ -66,6 +65,8 @@ class RecordsDataset final : public Dataset {
   std::string Where(const PlacedRecord& record) const;
 
  private:
+  /// As Find, for a few records.
+  Status FindSome(std::span<const ExampleId> ids, std::span<PlacedRecord> found) const;
   /// Notes damage, and returns the DataLoss that says so.
   Status Damaged(const PlacedRecord& record, std::string_view what) const;
 

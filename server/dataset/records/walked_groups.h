@@ -34,9 +34,6 @@ class WalkedGroups {
   explicit WalkedGroups(std::size_t entries = std::size_t{1} << 15)
       : entries_(entries), mask_(entries - 1) {}
 
-  /// Has the processor fetch what is known of a group.
-  void Prefetch(std::uint64_t group) const { __builtin_prefetch(&entries_[group & mask_]); }
-
   /// The known steps that lead farthest, but no more than `most`. REQUIRES: most < kRecords.
   Steps Find(std::uint64_t group, std::uint32_t most) const {
     const Entry& entry = entries_[group & mask_];

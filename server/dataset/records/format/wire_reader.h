@@ -64,7 +64,12 @@ inline bool WireReader::ReadTag(std::uint32_t& tag) {
 inline bool WireReader::ReadVarint(std::uint64_t& value) {
   if (at_ == end_) return false;
   value = static_cast<std::uint64_t>(*at_);
-  if (value >= 0x80) return ReadVarintSlowly(value);
+  if (value >= 0x80) {
+    if (end_ - at_ < 2 || static_cast<std::uint64_t>(at_[1]) >= 0x80)
+      return ReadVarintSlowly(value);
+    value = (value & 0x7F) | static_cast<std::uint64_t>(at_[1]) << 7;
+    ++at_;
+  }
   ++at_;
   return true;
 }
