@@ -1,13 +1,9 @@
 #include "server/dispatcher/machine/asked_plans.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include "common/base/refusal.h"
 
 namespace millrace {
 namespace {
