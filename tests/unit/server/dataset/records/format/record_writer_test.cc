@@ -92,7 +92,9 @@ TEST_CASE("examples are encoded as protobuf's deterministic serialization does",
                          std::vector<std::string_view>(feature.bytes.begin(), feature.bytes.end()));
       } else if (feature.kind == FeatureKind::kFloat) {
         std::vector<float> floats(feature.floats.size());
-        std::memcpy(floats.data(), feature.floats.data(), 4 * floats.size());
+        if (!floats.empty()) {
+          std::memcpy(floats.data(), feature.floats.data(), 4 * floats.size());
+        }
         builder.AddFloats(name, floats);
       } else {
         builder.AddInts(name, feature.ints);
