@@ -45,7 +45,8 @@ if(MILLRACE_SANITIZE)
   if(MILLRACE_SANITIZE MATCHES thread)
     # With this macro, Protobuf's headers give maps another layout, but Debian's library was
     # compiled without it, and both have to see the same layout. The standard library's headers
-    # still avoid code that the sanitizer cannot follow, and GCC instruments the same code.
+    # still avoid code that the sanitizer cannot follow, and GCC instruments the same code. Tests
+    # that it cannot run ask for _GLIBCXX_TSAN.
     target_compile_options(millrace_options INTERFACE -U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
   endif()
 endif()

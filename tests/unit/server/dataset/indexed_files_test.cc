@@ -179,7 +179,7 @@ TEST_CASE("how a file differs from the index is said for people", "[indexed_file
   CHECK(difference("empty", 0, "").empty());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(_GLIBCXX_TSAN)
 TEST_CASE("a read of bytes of an indexed file that are gone is known as damage",
           "[indexed_files]") {
   InstallSigbusGuard();

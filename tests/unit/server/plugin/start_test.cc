@@ -276,7 +276,7 @@ TEST_CASE("a plugin is imported from the copy of its files", "[plugin]") {
 }
 
 // This program forks without exec, which the thread sanitizer does not support.
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(_GLIBCXX_TSAN)
 TEST_CASE("processes end with a daemon that is killed", "[plugin]") {
   const bool is_busy = GENERATE(false, true);
   PluginFixture fixture(R"(

@@ -254,7 +254,7 @@ TEST_CASE("a file that is changed in place while it is in use is damaged", "[gra
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(_GLIBCXX_TSAN)
 TEST_CASE("a read of bytes that are gone is known as damage of its file", "[graph_dataset]") {
   InstallSigbusGuard();
   GraphFolder folder(1, 4096);

@@ -257,7 +257,7 @@ TEST_CASE("a bool that is neither 0 nor 1 is named", "[gathered]") {
   CHECK(test::Build(*source, {1}, pool).ok());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(__SANITIZE_ADDRESS__) && !defined(_GLIBCXX_TSAN)
 TEST_CASE("a file of features that is cut off while it is in use is named", "[gathered]") {
   InstallSigbusGuard();
   GraphFolder folder(4, 0);
