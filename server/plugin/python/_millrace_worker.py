@@ -59,7 +59,7 @@ class Worker:
             return {"versions": [objects.clean(str(self.source.version(i))) for i in content]}
         raise ValueError("unknown message %s" % kind)
 
-    # What stands in a pipeline
+    # The object of a pipeline
 
     def open(self, declared, files):
         """Finds the object, and constructs it if it is a source."""
