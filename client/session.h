@@ -59,7 +59,7 @@ class Batch {
   /// The tensor with this path; nullptr if there is none.
   const DeliveredTensor* Find(std::string_view path) const;
   /// The number of examples. Tensors have more rows if graphs are padded (BatchSpec::graph_pad).
-  std::size_t graphs() const;
+  std::size_t examples() const;
   /// Example ids in row order, dropped examples with their reasons, the epoch and the range.
   const BatchInfo& info() const;
 

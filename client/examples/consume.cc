@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
     const millrace::DeliveredTensor* labels = batch.Find("node_label");
     std::printf("epoch %llu step %llu: %zu graphs, %zu nodes\n",
                 static_cast<unsigned long long>(batch.epoch()),
-                static_cast<unsigned long long>(batch.step()), batch.graphs(),
+                static_cast<unsigned long long>(batch.step()), batch.examples(),
                 labels != nullptr ? labels->values<std::int32_t>().size() : 0);
   }
   const millrace::SessionStats stats = session.stats();

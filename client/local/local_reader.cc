@@ -66,7 +66,7 @@ Result<std::optional<Batch>> LocalReader::Next(const Interrupt& /*interrupt*/) {
   at_ = steps_->Next(at);
   ++stats_.batches;
   for (std::uint32_t part = 0; part < batch.parts(); ++part) {
-    stats_.examples += batch.Part(part).graphs();
+    stats_.examples += batch.Part(part).examples();
   }
   stats_.bytes += batch.packed()->payload().size();
   return std::optional<Batch>(batch);
@@ -155,7 +155,7 @@ Result<Batch> LocalReader::Deliver(
   if (packed.status().code() == StatusCode::kAborted) return DataLoss(packed.status().message());
   MILLRACE_RETURN_IF_ERROR(packed.status());
   rep->packed = *std::move(packed);
-  const std::size_t graphs = rep->packed->graphs();
+  const std::size_t graphs = rep->packed->examples();
   for (std::uint32_t part = 0; part < options_.micro; ++part) {
     MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, delivery_, pool_,
                                                      RowsOfPart(graphs, part, options_.micro)));

@@ -42,7 +42,7 @@ class PackedBatch {
 
   const BatchInfo& info() const { return info_; }
   /// B, the number of rows of [B] tensors.
-  std::size_t graphs() const { return info_.example_ids.size(); }
+  std::size_t examples() const { return info_.example_ids.size(); }
   const std::vector<TensorPlace>& tensors() const { return tensors_; }
   /// The groups of tensors that describe the same edges.
   const std::vector<EdgeGroup>& edges() const { return edges_; }
@@ -151,7 +151,7 @@ class DeliveredBatch {
 
   const BatchInfo& info() const { return info_; }
   /// The number of examples. Tensors have more rows if graphs are padded.
-  std::size_t graphs() const { return info_.example_ids.size(); }
+  std::size_t examples() const { return info_.example_ids.size(); }
   /// In the order of the source, then the computed ones by name (common/expand/delivery.h).
   const std::vector<DeliveredTensor>& tensors() const { return tensors_; }
   /// The tensor with this path, or nullptr.

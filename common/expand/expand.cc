@@ -236,7 +236,7 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& d
         fmt::format("index_dtype: expected int32 or int64, got {}", DTypeName(index_dtype)));
   }
   ExpandLayout layout;
-  layout.rows = rows.value_or(RowRange{0, packed.graphs()});
+  layout.rows = rows.value_or(RowRange{0, packed.examples()});
   layout.index_dtype = index_dtype;
   layout.computation = delivery.computation();
   layout.observer = delivery.observer();

@@ -31,7 +31,7 @@ Status GraphsDoNotFit(const PackedBatch& packed, const ExpandLayout& layout, con
   const RowRange& rows = layout.rows;
   const GraphCounts& own = layout.own;
   const std::string part =
-      rows.count == packed.graphs()
+      rows.count == packed.examples()
           ? std::string()
           : fmt::format(" (rows {} to {} of it)", rows.first, rows.first + rows.count - 1);
   return DataLoss(fmt::format(

@@ -12,7 +12,7 @@ namespace {
 /// The description of a batch that consists of these rows.
 BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
   const BatchInfo& all = packed.info();
-  if (rows.count == packed.graphs()) return all;
+  if (rows.count == packed.examples()) return all;
   BatchInfo info = all;
   const auto first = all.example_ids.begin() + static_cast<std::ptrdiff_t>(rows.first);
   info.example_ids.assign(first, first + static_cast<std::ptrdiff_t>(rows.count));

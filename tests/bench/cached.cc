@@ -160,7 +160,7 @@ class Consumer {
           checksum_ += static_cast<std::uint32_t>(v);
         }
       }
-      examples += static_cast<double>(batch->graphs());
+      examples += static_cast<double>(batch->examples());
     }
     return examples / Seconds(began);
   }

@@ -60,7 +60,7 @@ Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t ex
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                               plan.Batch(epoch, steps.RankExamples(at, 0), scratch));
     round.seconds += ThreadCpuSeconds() - began;
-    round.examples += batch->graphs();
+    round.examples += batch->examples();
     round.bytes += batch->bytes().size();
     round.edges += batch->tensors()[*batch->Find("edge_source")].rows;
     checksum ^= batch->payload_hash().low;

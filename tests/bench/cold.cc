@@ -131,9 +131,9 @@ Result<std::uint64_t> Build(const Plan& plan, const Options& options, unsigned t
             failed = true;
             break;
           }
-          examples += (*batch)->graphs();
+          examples += (*batch)->examples();
           nodes += static_cast<std::uint64_t>(
-              (*batch)->ValueAt(*(*batch)->Find("node_splits"), (*batch)->graphs()));
+              (*batch)->ValueAt(*(*batch)->Find("node_splits"), (*batch)->examples()));
         }
       });
     }

@@ -69,7 +69,7 @@ Status SameBytes(Machine& machine, Device& device, const Batches& batches) {
   BufferPool pool;
   for (const auto& packed : batches) {
     for (const DType dtype : {DType::kInt32, DType::kInt64}) {
-      const RowRange rows{0, packed->graphs()};
+      const RowRange rows{0, packed->examples()};
       MILLRACE_ASSIGN_OR_RETURN(const auto delivered, device.Expand(packed, dtype, rows));
       MILLRACE_ASSIGN_OR_RETURN(const auto bytes, machine.Fetch(delivered->bytes()));
       MILLRACE_ASSIGN_OR_RETURN(const auto expected, Expand(*packed, dtype, pool, rows));
@@ -172,7 +172,7 @@ Status BenchHiding(const Options& options, Machine& machine, const std::shared_p
   const WallTime begin = std::chrono::steady_clock::now();
   for (std::uint32_t i = 0; i < options.steps; ++i) {
     const auto& packed = batches[i % batches.size()];
-    MILLRACE_RETURN_IF_ERROR(device->Expand(packed, DType::kInt32, {0, packed->graphs()}).status());
+    MILLRACE_RETURN_IF_ERROR(device->Expand(packed, DType::kInt32, {0, packed->examples()}).status());
   }
   const double alone = SecondsSince(begin);
   report.Add({"copy and expand one batch", alone / options.steps * 1e6, "us", "", 0, params});

@@ -191,7 +191,7 @@ Status BenchCase(const Case& c, Machine& machine, Device& device, std::uint32_t 
   BufferPool received(std::size_t{1} << 30, device.receive_memory());
   MILLRACE_ASSIGN_OR_RETURN(const auto packed, PackCase(c, rows, received));
   MILLRACE_ASSIGN_OR_RETURN(const Delivery delivery, DeliveryOf(c));
-  const RowRange all{0, packed->graphs()};
+  const RowRange all{0, packed->examples()};
   MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(*packed, delivery));
   BufferPool pool;
   MILLRACE_ASSIGN_OR_RETURN(const auto expected, Expand(*packed, delivery, pool));

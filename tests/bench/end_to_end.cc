@@ -109,7 +109,7 @@ Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
   while (Seconds(began) < options.seconds / 2) {
     MILLRACE_ASSIGN_OR_RETURN(const auto batch,
                               plan->Batch(at.epoch, steps.RankExamples(at, 0), *scratch));
-    total.examples += static_cast<double>(batch->graphs());
+    total.examples += static_cast<double>(batch->examples());
     total.bytes += static_cast<double>(batch->bytes().size());
     at = steps.Next(at);
   }
@@ -169,7 +169,7 @@ Result<Consumed> Consume(const Options& options, const std::string& yaml, const 
       }
       continue;
     }
-    total.examples += static_cast<double>(batch->graphs());
+    total.examples += static_cast<double>(batch->examples());
   }
   const double seconds = Seconds(began);
   const SessionStats stats = session->stats();

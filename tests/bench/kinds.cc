@@ -134,7 +134,7 @@ Result<Roots> FindRoots(PlanLibrary& library, const CoqDataset& dataset, const N
   for (std::uint64_t place = 0; place < ids.size() && roots.ids.size() < most; ++place) {
     const std::uint64_t at = order(place);
     MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan->BatchOf({&ids[at], 1}, *scratch));
-    if (batch->graphs() == 0) continue;
+    if (batch->examples() == 0) continue;
     roots.ids.push_back(ids[at]);
     roots.nodes.push_back(nodes[at]);
   }
@@ -174,7 +174,7 @@ struct Sizes {
 };
 
 Result<Sizes> SizesOf(const PackedBatch& batch) {
-  return Sizes{batch.tensors()[*batch.Find("edge_source")].rows == 0 && batch.graphs() == 0
+  return Sizes{batch.tensors()[*batch.Find("edge_source")].rows == 0 && batch.examples() == 0
                    ? 0
                    : static_cast<std::uint64_t>(batch.ValueAt(*batch.Find("node_splits"), 1)),
                batch.tensors()[*batch.Find("edge_source")].rows};
@@ -191,7 +191,7 @@ Result<Sizes> CompareClosures(const Pair& pair, const Roots& roots) {
     MILLRACE_ASSIGN_OR_RETURN(const auto coq, pair.coq->BatchOf({&roots.ids[i], 1}, *coq_scratch));
     MILLRACE_ASSIGN_OR_RETURN(const auto graph, pair.graph->BatchOf({&id, 1}, *graph_scratch));
     // A Coq closure whose context was cut off is dropped.
-    if (coq->graphs() == 0) continue;
+    if (coq->examples() == 0) continue;
     MILLRACE_ASSIGN_OR_RETURN(const Sizes a, SizesOf(*coq));
     MILLRACE_ASSIGN_OR_RETURN(const Sizes b, SizesOf(*graph));
     if (a.nodes != b.nodes || (a.nodes < kMaxNodes && a.edges != b.edges)) {

@@ -59,7 +59,7 @@ void CheckPadded(const Batch& padded, const Batch& own, const GraphPad& pad, con
   const DeliveredTensor& nodes = *own.Find("node_splits");
   CHECK(Ones(padded, "node_mask") == static_cast<std::uint64_t>(nodes.ValueAt(nodes.shape[0] - 1)));
   CHECK(Ones(padded, "edge_mask") == own.Find("edge_source")->shape[0]);
-  CHECK(Ones(padded, "graph_mask") == own.graphs());
+  CHECK(Ones(padded, "graph_mask") == own.examples());
   for (const DeliveredTensor& tensor : padded.tensors()) {
     INFO(tensor.path);
     if (tensor.kind == TensorKind::kSplits) {
@@ -153,7 +153,7 @@ TEST_CASE("a graph dataset is padded too", "[cluster][graph_padding]") {
   while (const auto batch = session->Next().value()) {
     CheckPadded(*batch, plain->Next().value().value(), {161, 4000, 9},
                 {"edge_mask", "graph_mask", "node_mask"});
-    graphs += batch->graphs();
+    graphs += batch->examples();
   }
   CHECK(graphs == 100);
 }
@@ -183,7 +183,7 @@ TEST_CASE("a session on a device gets the padded batches of one on the host, in 
   while (const auto batch = session->Next().value()) {
     const Batch expected = on_host->Next().value().value();
     for (std::uint32_t part = 0; part < micro; ++part) {
-      graphs += batch->Part(part).graphs();
+      graphs += batch->Part(part).examples();
       const std::span<const DeliveredTensor> got = batch->Part(part).tensors();
       const std::span<const DeliveredTensor> want = expected.Part(part).tensors();
       REQUIRE(got.size() == described.size());

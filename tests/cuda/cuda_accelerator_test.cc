@@ -49,7 +49,7 @@ TEST_CASE("a GPU writes the same bytes as the host's expansion", "[cuda]") {
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       const auto delivered = device->Expand(packed, index_dtype, rows);
       if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
       BufferPool pool;
@@ -76,7 +76,7 @@ TEST_CASE("a GPU computes the same bytes as the host, whatever the program", "[c
     RC_ASSERT(delivery.ok());
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
       const auto delivered = device->Expand(program.packed, *delivery, rows);
       BufferPool pool;
       const auto expected = Expand(*program.packed, *delivery, pool, rows);
@@ -103,7 +103,7 @@ TEST_CASE("a GPU pads graphs with computed tensors as the host, whatever the pro
         test::PaddedDelivery(program, index_dtype, test::RoomForParts(model, parts));
     RC_ASSERT(delivery.ok());
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
       const auto delivered = device->Expand(program.packed, *delivery, rows);
       BufferPool pool;
       const auto expected = Expand(*program.packed, *delivery, pool, rows);
@@ -121,7 +121,7 @@ TEST_CASE("a GPU converts and scales every type to every other as the host", "[c
   const test::RandomProgram program = test::EveryCast(1, 100'000, received);
   const auto delivery = Delivery::Make(program.tensors, program.text, DType::kInt32);
   REQUIRE(delivery.ok());
-  const auto delivered = device->Expand(program.packed, *delivery, {0, program.packed->graphs()});
+  const auto delivered = device->Expand(program.packed, *delivery, {0, program.packed->examples()});
   REQUIRE(delivered.ok());
   BufferPool pool;
   const auto expected = *Expand(*program.packed, *delivery, pool);
@@ -159,10 +159,10 @@ TEST_CASE("a damaged batch is the same error on a GPU", "[cuda]") {
   const std::size_t root = packed->Find("root").value();
   std::memset(copy->data() + packed->header().size() + packed->tensors()[root].offset, 0xff, 1);
   const auto damaged = *PackedBatch::Parse(copy, copy->size());
-  const auto delivered = device->Expand(damaged, DType::kInt32, {0, damaged->graphs()});
+  const auto delivered = device->Expand(damaged, DType::kInt32, {0, damaged->examples()});
   REQUIRE_FALSE(delivered.ok());
   CHECK(delivered.status() == Expand(*damaged, DType::kInt32, pool).status());
-  CHECK(device->Expand(packed, DType::kInt32, {0, packed->graphs()}).ok());
+  CHECK(device->Expand(packed, DType::kInt32, {0, packed->examples()}).ok());
 }
 
 TEST_CASE("a slot of a GPU is written to only after what a stream has queued", "[cuda]") {
@@ -177,7 +177,7 @@ TEST_CASE("a slot of a GPU is written to only after what a stream has queued", "
   REQUIRE(cudaMalloc(&ballast, kBallast) == cudaSuccess);
   BufferPool pool;
   for (int round = 0; round < 20; ++round) {
-    auto batch = *device->Expand(first, DType::kInt32, {0, first->graphs()});
+    auto batch = *device->Expand(first, DType::kInt32, {0, first->examples()});
     const std::size_t bytes = batch->bytes().size();
     std::byte* seen = nullptr;
     REQUIRE(cudaMalloc(reinterpret_cast<void**>(&seen), bytes) == cudaSuccess);
@@ -188,7 +188,7 @@ TEST_CASE("a slot of a GPU is written to only after what a stream has queued", "
     REQUIRE(cudaMemcpyAsync(seen, batch->bytes().data(), bytes, cudaMemcpyDeviceToDevice, stream) ==
             cudaSuccess);
     batch.reset();
-    const auto next = device->Expand(second, DType::kInt32, {0, second->graphs()});
+    const auto next = device->Expand(second, DType::kInt32, {0, second->examples()});
     REQUIRE(next.ok());
     REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
     const auto expected = *Expand(*first, DType::kInt32, pool);
@@ -225,7 +225,7 @@ TEST_CASE("every GPU of a process delivers", "[cuda]") {
   std::vector<std::shared_ptr<const DeliveredBatch>> batches;
   for (int gpu = 0; gpu < CudaDevices(); ++gpu) {
     const auto device = MakeSlotDevice(GpuOrSkip(gpu));
-    batches.push_back(*device->Expand(packed, DType::kInt32, {0, packed->graphs()}));
+    batches.push_back(*device->Expand(packed, DType::kInt32, {0, packed->examples()}));
     CHECK(batches.back()->tensors()[0].memory.device == gpu);
   }
   for (const auto& batch : batches) CHECK(SameBytes(Fetch(batch->bytes()), expected->bytes()));

@@ -72,14 +72,14 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
   std::string heads;
   const bool cut = source.examples() != source.whole_examples() && batch.Find("chunk");
   if (cut) heads = fmt::format(" {:>6}", "chunk");
-  if (batch.graphs() > 0) {
+  if (batch.examples() > 0) {
     for (const ExampleFact& fact : source.Describe(batch.info().example_ids[0]).facts) {
       if (!fact.word.empty()) heads += fmt::format(" {:>{}}", fact.word, FactWidth(fact));
     }
   }
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7}{}  {}", "row", "example",
                                                  "nodes", "edges", heads, "name, file")));
-  for (std::size_t row = 0; row < batch.graphs(); ++row) {
+  for (std::size_t row = 0; row < batch.examples(); ++row) {
     const ExampleId id = batch.info().example_ids[row];
     const ExampleDescription d = source.Describe(id);
     std::string facts;
@@ -100,7 +100,7 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
   return PrintLine(fmt::format(
       "{} graphs, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
       "self edges",
-      batch.graphs(), batch.info().dropped.size(), batch.payload().size(),
+      batch.examples(), batch.info().dropped.size(), batch.payload().size(),
       batch.payload_hash().ToHex()));
 }
 
@@ -230,7 +230,7 @@ Status RunBatch(const BatchCommandOptions& options) {
     MILLRACE_RETURN_IF_ERROR(PrintLine(padding));
   }
   const bool has_graph = batch->Find("edge_source") && batch->Find(NodesOf(*batch));
-  if (options.example && batch->graphs() == 1 && (has_graph || !options.svg.empty())) {
+  if (options.example && batch->examples() == 1 && (has_graph || !options.svg.empty())) {
     MILLRACE_ASSIGN_OR_RETURN(const LabelledGraph graph, GraphOf(*batch));
     MILLRACE_ASSIGN_OR_RETURN(const NamedGraph named, NamesOf(graph, *batch, *plan));
     MILLRACE_RETURN_IF_ERROR(PrintGraph(graph, named));

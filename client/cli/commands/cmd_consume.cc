@@ -171,7 +171,7 @@ Status RunConsume(Options options) {
     reports = group->Run(
         [&](const BatchSpec& spec) { progress.SetTotal(ExpectedBatches(consume, spec)); },
         [&](const Batch& batch) {
-          examples += batch.graphs();
+          examples += batch.examples();
           progress.Note(fmt::format("{} examples", examples.load()));
           progress.Add(1);
         });

@@ -55,7 +55,7 @@ std::int64_t RowsOf(const PackedBatch& batch, std::string_view splits, std::size
 }
 
 void Count(const PackedBatch& batch, Sample& sample) {
-  for (std::size_t i = 0; i < batch.graphs(); ++i) {
+  for (std::size_t i = 0; i < batch.examples(); ++i) {
     const auto nodes = static_cast<std::uint64_t>(RowsOf(batch, "node_splits", i));
     sample.nodes += nodes;
     sample.edges += static_cast<std::uint64_t>(RowsOf(batch, "edge_splits", i));
@@ -64,7 +64,7 @@ void Count(const PackedBatch& batch, Sample& sample) {
       sample.largest = batch.info().example_ids[i];
     }
   }
-  sample.graphs += batch.graphs();
+  sample.graphs += batch.examples();
   sample.bytes += batch.payload().size();
   for (const DroppedExample& dropped : batch.info().dropped) ++sample.dropped[dropped.reason];
 }
@@ -169,7 +169,7 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
   text += DescribeBalance(plan.planned_order(), steps);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
   MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
-  text += fmt::format("first batch    {} graphs, {} bytes packed\n", batch->graphs(),
+  text += fmt::format("first batch    {} graphs, {} bytes packed\n", batch->examples(),
                       batch->payload().size());
   if (const auto spec = plan.Spec(world_size); spec.ok() && spec->max_batch_bytes() > 0) {
     text += fmt::format("largest batch  at most {} bytes packed\n", spec->max_batch_bytes());

@@ -115,7 +115,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
   received.arrival.epoch = info.epoch;
   received.arrival.first_example = info.first_example;
   received.arrival.planned_examples = info.planned_examples;
-  received.arrival.examples = static_cast<std::uint32_t>(received.batch->graphs());
+  received.arrival.examples = static_cast<std::uint32_t>(received.batch->examples());
   for (const DroppedExample& dropped : info.dropped) {
     received.arrival.dropped.push_back(dropped.reason);
   }

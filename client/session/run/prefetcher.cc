@@ -71,7 +71,7 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
   const Delivery delivery = traced ? delivery_.WatchedBy(&times) : delivery_;
   std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
   for (std::uint32_t part = 0; part < parts_; ++part) {
-    const RowRange rows = RowsOfPart(packed->graphs(), part, parts_);
+    const RowRange rows = RowsOfPart(packed->examples(), part, parts_);
     MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, delivery, rows));
   }
   return ExpandedBatch{std::move(packed), std::move(parts),     began,

@@ -77,7 +77,7 @@ Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& optio
 
 const std::vector<DeliveredTensor>& Batch::tensors() const { return delivered().tensors(); }
 const DeliveredTensor* Batch::Find(std::string_view path) const { return delivered().Find(path); }
-std::size_t Batch::graphs() const { return delivered().graphs(); }
+std::size_t Batch::examples() const { return delivered().examples(); }
 const BatchInfo& Batch::info() const { return delivered().info(); }
 std::uint32_t Batch::parts() const { return static_cast<std::uint32_t>(rep_->parts.size()); }
 const DeliveredBatch& Batch::delivered() const { return *rep_->parts[rep_->part]; }

@@ -40,7 +40,7 @@ TEST_CASE("computed tensors are the same on a device as on the host", "[device][
   for (const Delivery& delivery : {DeliveryOf({"twice", "part", "tokens", "s"}),
                                    DeliveryOf({"sf", "head"}), DeliveryOf({"flag"})}) {
     for (std::size_t part = 0; part < 3; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, 3);
+      const RowRange rows = RowsOfPart(packed->examples(), part, 3);
       const auto delivered = test.device->Expand(packed, delivery, rows);
       REQUIRE(delivered.ok());
       BufferPool pool;
@@ -81,7 +81,7 @@ TEST_CASE("a device delivers what the host computes, whatever the program", "[de
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
       CheckAsHost(test, program.packed, *delivery,
-                  RowsOfPart(program.packed->graphs(), part, parts));
+                  RowsOfPart(program.packed->examples(), part, parts));
     }
   });
 }
@@ -102,7 +102,7 @@ TEST_CASE("a device pads graphs with computed tensors as the host, whatever the 
     RC_ASSERT(delivery.ok());
     for (std::size_t part = 0; part < parts; ++part) {
       CheckAsHost(test, program.packed, *delivery,
-                  RowsOfPart(program.packed->graphs(), part, parts));
+                  RowsOfPart(program.packed->examples(), part, parts));
     }
   });
 }
@@ -124,7 +124,7 @@ TEST_CASE("tensors have one order, whether the device, its host or a worker comp
   }
   program.text.outputs = {{"z", "f", "root", "n", "a", "h", "example_id", "state_text"}};
   program.text.pads = {{"state_text", {}}};
-  const GraphCounts counts = test::CountsOf(model, {0, packed->graphs()});
+  const GraphCounts counts = test::CountsOf(model, {0, packed->examples()});
   program.graph_pad = {static_cast<std::uint32_t>(counts.nodes + 1),
                        static_cast<std::uint32_t>(counts.edges),
                        static_cast<std::uint32_t>(counts.graphs + 1)};
@@ -136,7 +136,7 @@ TEST_CASE("tensors have one order, whether the device, its host or a worker comp
     described.push_back(tensor.packed.path);
   }
   std::vector<std::string> names;
-  const auto delivered = test.device->Expand(packed, delivery, {0, packed->graphs()}).value();
+  const auto delivered = test.device->Expand(packed, delivery, {0, packed->examples()}).value();
   for (const DeliveredTensor& tensor : delivered->tensors()) names.push_back(tensor.path);
   CHECK(names == described);
   const auto root = std::find(names.begin(), names.end(), "root");
@@ -403,7 +403,7 @@ TEST_CASE("many threads compute tensors on one device", "[device][delivery]") {
       for (std::size_t i = 0; i < 20; ++i) {
         const auto& batch = packed[(i + t) % packed.size()];
         const Delivery& delivery = deliveries[(i / 3 + t) % deliveries.size()];
-        const auto delivered = test.device->Expand(batch, delivery, {0, batch->graphs()});
+        const auto delivered = test.device->Expand(batch, delivery, {0, batch->examples()});
         const auto expected = Expand(*batch, delivery, pool);
         if (!delivered.ok() || !SameBytes((*delivered)->bytes(), (*expected)->bytes())) ++wrong;
       }

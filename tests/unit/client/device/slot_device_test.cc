@@ -34,7 +34,7 @@ std::vector<std::byte> HostBytes(const PackedBatch& packed, DType index_dtype, R
 }
 
 std::vector<std::byte> HostBytes(const PackedBatch& packed) {
-  return HostBytes(packed, DType::kInt32, {0, packed.graphs()});
+  return HostBytes(packed, DType::kInt32, {0, packed.examples()});
 }
 
 TEST_CASE("a device delivers the same bytes as the host", "[device]") {
@@ -45,7 +45,7 @@ TEST_CASE("a device delivers the same bytes as the host", "[device]") {
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       const auto delivered = test.device->Expand(packed, index_dtype, rows);
       if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
       BufferPool pool;
@@ -72,7 +72,7 @@ TEST_CASE("a device pads graphs as the host does", "[device][graph_padding]") {
     const auto packed = test::Pack(model, test.received);
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       const GraphCounts own = test::CountsOf(model, rows);
       const GraphPad pad{static_cast<std::uint32_t>(own.nodes) + *rc::gen::inRange(1u, 99u),
                          static_cast<std::uint32_t>(own.edges) + *rc::gen::inRange(0u, 99u),
@@ -101,7 +101,7 @@ TEST_CASE("a device says as the host does that a batch does not fit", "[device][
   const Delivery delivery =
       test::DeliveryOfGraphs(model.plan, true, DType::kInt32, GraphPad{1, 0, 1});
   BufferPool pool;
-  const RowRange all{0, packed->graphs()};
+  const RowRange all{0, packed->examples()};
   const Status failed = test.device->Expand(packed, delivery, all).status();
   CHECK(failed.code() == StatusCode::kDataLoss);
   CHECK(failed == Expand(*packed, delivery, pool, all).status());
@@ -111,7 +111,7 @@ TEST_CASE("the parts of a batch are copied to the device once", "[device]") {
   TestDevice test;
   const auto packed = RandomPacked(3, 20, test.received);
   for (std::size_t part = 0; part < 3; ++part) {
-    const RowRange rows = RowsOfPart(packed->graphs(), part, 3);
+    const RowRange rows = RowsOfPart(packed->examples(), part, 3);
     REQUIRE(test.device->Expand(packed, DType::kInt32, rows).ok());
   }
   const HostAccelerator::Counts counts = test.accelerator->counts();
@@ -333,7 +333,7 @@ TEST_CASE("a session delivers through a device, from pinned memory", "[device][s
     if (!batch->has_value()) break;
     for (std::uint32_t part = 0; part < (**batch).parts(); ++part) {
       const Batch shown = (**batch).Part(part);
-      for (std::size_t i = 0; i < shown.graphs(); ++i) {
+      for (std::size_t i = 0; i < shown.examples(); ++i) {
         CHECK(shown.Find("number")->ValueAt(i) == next++);
       }
     }

@@ -23,7 +23,7 @@ struct TestDevice {
 
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, DType index_dtype = DType::kInt32) {
-    return device->Expand(packed, index_dtype, {0, packed->graphs()});
+    return device->Expand(packed, index_dtype, {0, packed->examples()});
   }
 
   std::shared_ptr<HostAccelerator> accelerator;

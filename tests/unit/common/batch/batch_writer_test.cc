@@ -53,7 +53,7 @@ TEST_CASE("random batches of random specs come back from their bytes", "[batch]"
     RC_ASSERT(batch.info().planned_examples == model.examples.size() + model.dropped.size());
     RC_ASSERT(batch.info().expand == model.plan.expand);
     RC_ASSERT(batch.info().dropped == model.dropped);
-    RC_ASSERT(batch.graphs() == model.examples.size());
+    RC_ASSERT(batch.examples() == model.examples.size());
     const std::vector<TensorSpec> specs = test::Tensors(model.plan);
     RC_ASSERT(batch.tensors().size() == specs.size());
     for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -161,7 +161,7 @@ TEST_CASE("a batch of 0 graphs is a batch", "[batch]") {
   const auto batch = test::Pack(model, pool);
   const auto parsed = PackedBatch::Parse(batch->bytes(), batch);
   REQUIRE(parsed.ok());
-  CHECK((*parsed)->graphs() == 0);
+  CHECK((*parsed)->examples() == 0);
   CHECK(Values(**parsed, "node_splits") == std::vector<std::int64_t>{0});
 }
 

@@ -38,7 +38,7 @@ std::size_t CheckProgram(std::uint64_t seed, std::size_t graphs, DType index_dty
   RC_ASSERT(delivery.ok());
   std::size_t tasks = 0;
   for (std::size_t part = 0; part < parts; ++part) {
-    const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+    const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
     const auto compared = test::CompareWithHost(*program.packed, *delivery, rows);
     RC_TAG(compared.host.ok() ? "good" : "wrong values");
     if (!compared.difference.empty()) {

@@ -62,7 +62,7 @@ TEST_CASE("a device and its host fill rows of padding as the host alone does",
       const auto delivery = test::PaddedDelivery(program, index_dtype, pad);
       RC_ASSERT(delivery.ok());
       for (std::size_t part = 0; part < parts; ++part) {
-        const RowRange rows = RowsOfPart(program.packed->graphs(), part, parts);
+        const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
         const auto compared = test::CompareWithHost(*program.packed, *delivery, rows);
         if (!compared.difference.empty()) {
           RC_FAIL(compared.difference + "\n" + test::Describe(program));

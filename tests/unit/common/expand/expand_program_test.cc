@@ -62,7 +62,7 @@ TEST_CASE("the kernel writes the same bytes as the host's expansion", "[expand][
     const auto packed = test::Pack(model, pool);
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       const auto expected = Expand(*packed, index_dtype, pool, rows);
       RC_ASSERT(expected.ok());
       const auto layout = LayOutExpanded(*packed, index_dtype, rows);

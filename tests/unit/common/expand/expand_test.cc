@@ -157,9 +157,9 @@ TEST_CASE("the parts of a batch are what its examples alone would be", "[expand]
     std::size_t seen = 0;
     std::size_t dropped = 0;
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       RC_ASSERT(rows.first == seen);
-      RC_ASSERT(rows.count <= packed->graphs() / parts + 1);
+      RC_ASSERT(rows.count <= packed->examples() / parts + 1);
       seen += rows.count;
       ModelBatch alone = model;
       const auto first = model.examples.begin() + static_cast<std::ptrdiff_t>(rows.first);
@@ -168,10 +168,10 @@ TEST_CASE("the parts of a batch are what its examples alone would be", "[expand]
       if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
       CheckAgainstThePage(alone, **delivered);
       CheckLayout(alone, **delivered, index_dtype);
-      RC_ASSERT((*delivered)->graphs() == rows.count);
+      RC_ASSERT((*delivered)->examples() == rows.count);
       dropped += (*delivered)->info().dropped.size();
     }
-    RC_ASSERT(seen == packed->graphs());
+    RC_ASSERT(seen == packed->examples());
     if (seen > 0) RC_ASSERT(dropped == model.dropped.size());
   });
 }

@@ -124,7 +124,7 @@ TEST_CASE("a padded batch is the batch, and after it what the page says", "[grap
     const auto packed = test::Pack(model, pool);
     const auto parts = *rc::gen::inRange<std::size_t>(1, 5);
     for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->graphs(), part, parts);
+      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       const GraphCounts counts = CountsOf(model, rows);
       const GraphPad pad = RoomFor(counts);
       const auto plain = Expand(
@@ -153,7 +153,7 @@ TEST_CASE("the kernel pads with the same bytes as the host", "[graph_padding][ke
     BufferPool pool;
     const auto packed = test::Pack(model, pool);
     const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    const RowRange rows = RowsOfPart(packed->graphs(), parts - 1, parts);
+    const RowRange rows = RowsOfPart(packed->examples(), parts - 1, parts);
     GraphPad pad = RoomFor(CountsOf(model, rows));
     if (*rc::gen::arbitrary<bool>()) pad.edges += 10'000;  // several tiles
     const Delivery delivery =
@@ -221,7 +221,7 @@ TEST_CASE("empty graphs come before the last one, which has all nodes and edges 
   CHECK(Values(*batch, "example_id") == Numbers{10, 11, 0, 0, 0});
   CHECK(Values(*batch, "local_context") == Numbers{3, 4});
   CHECK(Values(*batch, "local_context_splits") == Numbers{0, 0, 2, 2, 2, 2});
-  CHECK(batch->graphs() == 2);
+  CHECK(batch->examples() == 2);
   CHECK(batch->Find("node_mask")->splits == "node_splits");
   CHECK(batch->Find("edge_mask")->dimensions == std::vector<std::string>{"edges"});
   CHECK(batch->Find("graph_mask")->kind == TensorKind::kDense);

@@ -38,7 +38,7 @@ class BoundPlans : public NumberPlans {
     REQUIRE(delivered.ok());
     const DeliveredTensor& run = *(*delivered)->Find("run");
     REQUIRE(run.shape.size() == 2);
-    CHECK(run.shape[0] == (rows ? rows->count : packed.graphs()));
+    CHECK(run.shape[0] == (rows ? rows->count : packed.examples()));
     return run.shape[1];
   }
 
@@ -74,7 +74,7 @@ TEST_CASE("every batch of a bucket is padded to its bound, whatever its rows hav
   std::map<std::uint64_t, int> batches;
   for (const auto& batch : UnitsOf(*plan, 0)) {
     std::int64_t longest = 0;
-    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+    for (std::size_t row = 0; row < batch->examples(); ++row) {
       longest = std::max(longest, batch->ValueAt(*batch->Find("value"), row));
     }
     const std::uint64_t bound = longest <= 10 ? 10 : longest <= 31 ? 31 : 80;
@@ -107,10 +107,10 @@ TEST_CASE("parts of a batch have the bound of the whole batch", "[plan][bucket][
       plans.MustCompile(kToBound + "batch: {bucket: {by: run.length, bounds: [80], size: 6}}\n");
   const auto batch = UnitsOf(*plan, 0).front();
   for (std::size_t part = 0; part < 4; ++part) {
-    CHECK(plans.ExtentIn(*plan, *batch, RowsOfPart(batch->graphs(), part, 4)) == 80);
+    CHECK(plans.ExtentIn(*plan, *batch, RowsOfPart(batch->examples(), part, 4)) == 80);
   }
   // Without rows there is nothing to pad.
-  CHECK(plans.ExtentIn(*plan, *batch, RowsOfPart(batch->graphs(), 7, 8)) == 0);
+  CHECK(plans.ExtentIn(*plan, *batch, RowsOfPart(batch->examples(), 7, 8)) == 0);
 }
 
 TEST_CASE("bounds are rounded up to the multiple", "[plan][bucket][pad]") {

@@ -65,7 +65,7 @@ std::vector<std::pair<std::uint64_t, std::int64_t>> CheckedRows(const ChunkPlans
                                                                 std::int64_t step) {
   std::vector<std::pair<std::uint64_t, std::int64_t>> rows;
   for (const auto& batch : batches) {
-    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+    for (std::size_t row = 0; row < batch->examples(); ++row) {
       const ExampleId id = batch->info().example_ids[row];
       const std::int64_t chunk = ValueIn(*batch, "chunk", row);
       const std::int64_t number = plans[id];
@@ -123,7 +123,7 @@ TEST_CASE("a plan has the chunks that are recorded", "[plan][golden][chunk]") {
     CHECK(plan->planned_order().order->units() == Number(expected["units"]));
     std::vector<std::vector<std::uint64_t>> got;
     for (const auto& batch : BatchesOf(*plan, 0)) {
-      for (std::size_t row = 0; row < batch->graphs(); ++row) {
+      for (std::size_t row = 0; row < batch->examples(); ++row) {
         const std::int64_t length =
             ValueIn(*batch, "run_splits", row + 1) - ValueIn(*batch, "run_splits", row);
         const std::int64_t begin = ValueIn(*batch, "chunk", row) * step;
@@ -221,7 +221,7 @@ TEST_CASE("batches of buckets have chunks of the lengths of one bucket", "[plan]
       "keep}\n");
   for (const auto& batch : BatchesOf(*plan, 1)) {
     std::set<std::int64_t> buckets;
-    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+    for (std::size_t row = 0; row < batch->examples(); ++row) {
       const std::int64_t length =
           ValueIn(*batch, "run_splits", row + 1) - ValueIn(*batch, "run_splits", row);
       buckets.insert(std::max<std::int64_t>(0, length - 1) / 10);

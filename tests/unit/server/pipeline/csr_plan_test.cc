@@ -98,7 +98,7 @@ TEST_CASE("delivered batches of a CSR graph are the plain closures of their exam
       }
       ++row;
     }
-    RC_ASSERT(row == (*packed)->graphs());
+    RC_ASSERT(row == (*packed)->examples());
   });
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {
   CHECK(other->Batch(0, {0, 2}, *scratch).status().code() == StatusCode::kInternal);
   const auto empty = plan->Batch(0, {10, 0}, *scratch);
   REQUIRE(empty.ok());
-  CHECK((*empty)->graphs() == 0);
+  CHECK((*empty)->examples() == 0);
 }
 
 TEST_CASE("a pipeline's source and the plan's have to be the same", "[plan]") {

@@ -88,7 +88,7 @@ TEST_CASE("a pipeline over roots of a graph dataset is compiled and built", "[gr
   const auto batch = Build(*plan);
   INFO(batch.status().message());
   REQUIRE(batch.ok());
-  CHECK((*batch)->graphs() == 100);
+  CHECK((*batch)->examples() == 100);
   CHECK((*batch)->Find("node").has_value());
   // Labels by number are other text, but the same examples.
   const auto numbers = world.MustCompile("{roots: train}", "closure: {stop_at: [2, 0]}\n");
@@ -113,7 +113,7 @@ TEST_CASE("a pipeline over small graphs of a graph dataset has all nodes", "[gra
   const World world;
   const auto batch = Build(*world.MustCompile("{graphs: small}", "shuffle: {seed: 3}\n"));
   REQUIRE(batch.ok());
-  CHECK((*batch)->graphs() == 10);
+  CHECK((*batch)->examples() == 10);
   CHECK((*batch)->tensors()[*(*batch)->Find("node")].rows == 400);
 }
 

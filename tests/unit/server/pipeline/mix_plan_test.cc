@@ -74,7 +74,7 @@ std::vector<std::int64_t> IntegersOf(const PackedBatch& batch, std::string_view 
   std::vector<std::int64_t> values;
   const auto tensor = batch.Find(path);
   REQUIRE(tensor);
-  for (std::size_t i = 0; i < batch.graphs(); ++i) values.push_back(batch.ValueAt(*tensor, i));
+  for (std::size_t i = 0; i < batch.examples(); ++i) values.push_back(batch.ValueAt(*tensor, i));
   return values;
 }
 
@@ -280,8 +280,8 @@ TEST_CASE("labels of two Coq datasets are joined, and batches mean what they mea
       const ExampleId mixed_id(branch.first + i);
       const auto a = *(*alone)->BatchOf({&own_id, 1}, *scratch);
       const auto b = *(*mixed)->BatchOf({&mixed_id, 1}, *mixed_scratch);
-      REQUIRE(a->graphs() == b->graphs());
-      if (a->graphs() == 0) continue;
+      REQUIRE(a->examples() == b->examples());
+      if (a->examples() == 0) continue;
       for (std::size_t t = 0; t < a->tensors().size(); ++t) {
         const TensorPlace& tensor = a->tensors()[t];
         const auto other = b->Find(tensor.spec.path);

@@ -87,7 +87,7 @@ inline std::vector<std::shared_ptr<const PackedBatch>> ReadEpoch(const Plan& pla
       REQUIRE(batch.ok());
       CHECK((*batch)->info().first_example == units.first);
       CHECK((*batch)->info().planned_examples ==
-            (*batch)->graphs() + (*batch)->info().dropped.size());
+            (*batch)->examples() + (*batch)->info().dropped.size());
       if (units.count > 0) batches.push_back(*std::move(batch));
     }
   }

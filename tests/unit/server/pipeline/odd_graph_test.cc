@@ -85,7 +85,7 @@ TEST_CASE("a graph without nodes, edges or examples is one without batches", "[o
     const auto scratch = (*plan)->NewScratch();
     const auto batch = (*plan)->Batch(0, {0, 0}, *scratch);
     REQUIRE(batch.ok());
-    CHECK((*batch)->graphs() == 0);
+    CHECK((*batch)->examples() == 0);
     const ExampleId first(0);
     CHECK((*plan)->BatchOf({&first, 1}, *scratch).status().code() == StatusCode::kOutOfRange);
   }

@@ -33,7 +33,7 @@ TEST_CASE("a batch of a bucket has values between two bounds and keeps the budge
         return numbers[id] <= static_cast<std::int64_t>(facts.bound);
       });
       of.insert(static_cast<std::size_t>(bucket - buckets.begin()));
-      CHECK(bucket->bound * batch->graphs() <= 500);
+      CHECK(bucket->bound * batch->examples() <= 500);
     }
     CHECK(of.size() == 1);
   }
@@ -175,7 +175,7 @@ TEST_CASE("balanced batches have the same sizes and about equal sums", "[plan][b
     std::int64_t least = 1'000'000;
     std::int64_t most = 0;
     for (const auto& batch : ReadEpoch(plan, 3, 1)) {
-      CHECK(batch->graphs() == 10);
+      CHECK(batch->examples() == 10);
       std::int64_t sum = 0;
       for (const ExampleId id : batch->info().example_ids) sum += numbers[id];
       least = std::min(least, sum);

@@ -209,8 +209,8 @@ TEST_CASE("batches of buckets of any plan keep bucket, size and budget", "[plan]
       RC_ASSERT(of.size() == 1u);
       const std::size_t c = *of.begin();
       RC_ASSERT(c < buckets.size());
-      RC_ASSERT(batch->graphs() <= buckets[c].size);
-      if (any.form.budget > 0) RC_ASSERT(batch->graphs() * buckets[c].bound <= any.form.budget);
+      RC_ASSERT(batch->examples() <= buckets[c].size);
+      if (any.form.budget > 0) RC_ASSERT(batch->examples() * buckets[c].bound <= any.form.budget);
       ++batches[c];
     }
     for (std::size_t c = 0; c < buckets.size(); ++c) RC_ASSERT(batches[c] == buckets[c].batches);

@@ -172,7 +172,7 @@ TEST_CASE("a column is part of the order that reads it alone", "[plugin_plan]") 
 
 std::size_t RowsOf(const Plan& plan) {
   std::size_t rows = 0;
-  for (const BatchPtr& batch : ReadEpoch(plan, 0, 1)) rows += batch->graphs();
+  for (const BatchPtr& batch : ReadEpoch(plan, 0, 1)) rows += batch->examples();
   return rows;
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("an exception that `drop` names drops its example in its place", "[plu
   REQUIRE(batches[1]->info().dropped.size() == 1);
   CHECK(batches[1]->info().dropped[0].id == ExampleId(5));
   CHECK(plan->source()->drop_reasons().NameOf(kDroppedByPlugin) == "plugin");
-  CHECK(batches[1]->graphs() == 3);
+  CHECK(batches[1]->examples() == 3);
 }
 
 TEST_CASE("an exception that nobody named fails the batch with all that helps", "[plugin_plan]") {

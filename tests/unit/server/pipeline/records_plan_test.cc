@@ -206,7 +206,7 @@ TEST_CASE("the length of a ragged feature is measured, for filters and buckets",
   const auto whole = ReadEpoch(*plans.MustCompile(kAll), 0, 1);
   std::size_t long_ones = 0;
   for (const BatchPtr& batch : whole) {
-    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+    for (std::size_t row = 0; row < batch->examples(); ++row) {
       long_ones += length_of(*batch, row) > 4 ? 1 : 0;
     }
   }
@@ -223,12 +223,12 @@ TEST_CASE("the length of a ragged feature is measured, for filters and buckets",
   const std::vector<std::int64_t> bounds = {2, 5, 9};
   for (const BatchPtr& batch : batches) {
     std::set<std::ptrdiff_t> of;
-    for (std::size_t row = 0; row < batch->graphs(); ++row) {
+    for (std::size_t row = 0; row < batch->examples(); ++row) {
       of.insert(std::lower_bound(bounds.begin(), bounds.end(), length_of(*batch, row)) -
                 bounds.begin());
     }
     REQUIRE(of.size() == 1);
-    CHECK(static_cast<std::int64_t>(batch->graphs()) *
+    CHECK(static_cast<std::int64_t>(batch->examples()) *
               bounds[static_cast<std::size_t>(*of.begin())] <=
           45);
   }

@@ -22,7 +22,7 @@ std::vector<std::int64_t> ReadEpoch(Session& session) {
     if (!next->has_value()) return numbers;
     const DeliveredTensor* tensor = (**next).Find("number");
     REQUIRE(tensor != nullptr);
-    for (std::size_t i = 0; i < (**next).graphs(); ++i) numbers.push_back(tensor->ValueAt(i));
+    for (std::size_t i = 0; i < (**next).examples(); ++i) numbers.push_back(tensor->ValueAt(i));
   }
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("a batch of a newer worker drops for a reason that the spec names", "[
   SECTION("or has a number, of one that does not") {
     auto session = world.Create();
     const Batch batch = *session->Next().value();
-    CHECK(batch.graphs() == 4);
+    CHECK(batch.examples() == 4);
     CHECK(session->spec().drop_reasons.NameOf(batch.info().dropped[0].reason) == "reason 17");
     CHECK(session->spec().drop_reasons.NameOf(DropReason::kTooLarge) == "too_large");
   }
@@ -169,8 +169,8 @@ TEST_CASE("a batch in parts is the batch, and counts once", "[session]") {
   auto session = world.Create(options);
   const Batch batch = *session->Next().value();
   REQUIRE(batch.parts() == 2);
-  CHECK(batch.Part(0).graphs() == 3);
-  CHECK(batch.Part(1).graphs() == 2);
+  CHECK(batch.Part(0).examples() == 3);
+  CHECK(batch.Part(1).examples() == 2);
   CHECK(batch.Part(0).Find("number")->ValueAt(2) == 2);
   CHECK(batch.Part(1).Find("number")->ValueAt(0) == 3);
   CHECK(batch.Part(1).position() == batch.position());

@@ -89,7 +89,7 @@ TEST_CASE("a proof state has its context, arguments, step and names", "[coq]") {
   const auto plan = MustCompile(library, Yaml("fields: {text: true}\n"));
   CHECK(plan->counts().selected == 6);
   const auto batch = MustBuild(*plan);
-  REQUIRE(batch->graphs() == 6);
+  REQUIRE(batch->examples() == 6);
   // Each graph has the proof state, its hypothesis, a product and a sort, and the inductive that
   // the product names.
   CHECK(Values(*batch, "node_splits") == Numbers{0, 5, 10, 15, 20, 25, 30});
@@ -188,7 +188,7 @@ TEST_CASE("a local context that is cut off drops the example, in its place", "[c
   const TwoFiles files;
   PlanLibrary library(At(files.dir.path()), MakeNullLogger());
   const auto batch = MustBuild(*MustCompile(library, Yaml("closure: {max_subgraph_size: 1}\n")));
-  CHECK(batch->graphs() == 0);
+  CHECK(batch->examples() == 0);
   REQUIRE(batch->info().dropped.size() == 6);
   CHECK(batch->info().dropped[2] == DroppedExample{ExampleId(2), kContextCutOff});
 }

@@ -237,7 +237,7 @@ TEST_CASE("a small graph with too many nodes is dropped", "[graph_sources]") {
   REQUIRE(folder.Seal().ok());
   BufferPool pool;
   const auto large = *Build(*MustMake(folder.dir.path(), Parts("graphs", "large")), {0}, pool);
-  CHECK(large->graphs() == 0);
+  CHECK(large->examples() == 0);
   CHECK(large->info().dropped.size() == 1);
   const auto parts = *Build(*MustMake(folder.dir.path(), Parts("graphs", "parts")), {0, 1}, pool);
   CHECK(Values(*parts, "node_splits") == Numbers{0, kMost, kMost + 1});

@@ -97,7 +97,7 @@ TEST_CASE("every bad record of the golden files fails its batch with file, recor
     RecordSourceTest source(folder.dir.path());
     for (std::uint64_t record = 0; record < source.source->examples(); ++record) {
       if (record == file.record) continue;
-      CHECK(source.MustBuild({record})->graphs() == 1);
+      CHECK(source.MustBuild({record})->examples() == 1);
     }
     CHECK(
         source.ErrorOf({file.record}) ==
@@ -136,7 +136,7 @@ TEST_CASE("a file without bytes is a dataset of no records", "[records_golden]")
   const OneFile folder("empty.tfrecord");
   RecordSourceTest source(folder.dir.path());
   CHECK(source.source->examples() == 0);
-  CHECK(source.BuildAll()->graphs() == 0);
+  CHECK(source.BuildAll()->examples() == 0);
 }
 
 TEST_CASE("every odd encoding of the golden files is read as protobuf reads it",

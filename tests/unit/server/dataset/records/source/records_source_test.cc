@@ -308,7 +308,7 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   WriteNumberRecords(dir / "a.tfrecord", 0, 20);
   WriteNumberRecords(dir / "b.tfrecord", 100, 20);
   RecordSourceTest source(dir.path(), kNumbers, "drop");
-  REQUIRE(source.MustBuild({0, 20})->graphs() == 2);
+  REQUIRE(source.MustBuild({0, 20})->examples() == 2);
   REQUIRE(source.source->CheckIntact().ok());
   std::uint64_t third = 0;
   for (int i = 0; i < 3; ++i) third += 16 + NumberExample(i).size();
@@ -319,17 +319,17 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
     CHECK(source.ErrorOf({0, 3}) == "dataset " + dir.path().string() + ": " + where +
                                         ": checksum of the data; it was written to while it was in "
                                         "use");
-    CHECK(source.MustBuild({2, 4, 25})->graphs() == 3);
+    CHECK(source.MustBuild({2, 4, 25})->examples() == 3);
   }
   SECTION("in its header") {
     test::FlipByte(dir / "a.tfrecord", third);
     CHECK_THAT(source.ErrorOf({5}), Contains(where + ": checksum of the length"));
-    CHECK(source.MustBuild({2, 16, 25})->graphs() == 3);
+    CHECK(source.MustBuild({2, 16, 25})->examples() == 3);
   }
   SECTION("in its header, and the way to others is known") {
-    REQUIRE(source.BuildAll()->graphs() == 40);
+    REQUIRE(source.BuildAll()->examples() == 40);
     test::FlipByte(dir / "a.tfrecord", third);
-    CHECK(source.MustBuild({2, 5})->graphs() == 2);
+    CHECK(source.MustBuild({2, 5})->examples() == 2);
     CHECK_THAT(source.ErrorOf({3}), Contains(where + ": checksum of the length"));
   }
   SECTION("in its header, where only its size is read") {
@@ -351,7 +351,7 @@ TEST_CASE("a record whose header leads to the end of its file has no next one",
   const TempDir dir;
   WriteNumberRecords(dir / "a.tfrecord", 0, 3);
   RecordSourceTest source(dir.path(), kNumbers);
-  REQUIRE(source.MustBuild({0})->graphs() == 1);
+  REQUIRE(source.MustBuild({0})->examples() == 1);
   // One sound record takes the place of all three, in the same file.
   const std::uint64_t size = fs::file_size(dir / "a.tfrecord");
   WriteRecords(dir / "other", {std::string(size - 16, 'x')});
