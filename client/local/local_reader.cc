@@ -133,10 +133,12 @@ Status LocalReader::CheckExample(ExampleId example) const {
   return OutOfRange(fmt::format("example {}: there are {}", example.value(), examples));
 }
 
-Result<Batch> LocalReader::BatchOf(std::span<const ExampleId> examples) {
+Result<Batch> LocalReader::BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch) {
   for (const ExampleId example : examples) MILLRACE_RETURN_IF_ERROR(CheckExample(example));
   const std::vector<ExampleId> chunks = AllChunksOf(*plan_->source(), examples);
-  return Deliver({}, [&](BatchScratch& scratch) { return plan_->BatchOf(chunks, scratch); });
+  return Deliver({epoch, 0}, [&](BatchScratch& scratch) {
+    return plan_->BatchOf(chunks, epoch, scratch);
+  });
 }
 
 Result<Batch> LocalReader::BatchAtPosition(Position at) {
@@ -155,10 +157,10 @@ Result<Batch> LocalReader::Deliver(
   if (packed.status().code() == StatusCode::kAborted) return DataLoss(packed.status().message());
   MILLRACE_RETURN_IF_ERROR(packed.status());
   rep->packed = *std::move(packed);
-  const std::size_t graphs = rep->packed->examples();
+  const std::size_t examples = rep->packed->examples();
   for (std::uint32_t part = 0; part < options_.micro; ++part) {
     MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, delivery_, pool_,
-                                                     RowsOfPart(graphs, part, options_.micro)));
+                                                     RowsOfPart(examples, part, options_.micro)));
     rep->parts.push_back(std::move(delivered));
   }
   rep->position = at;

@@ -41,7 +41,7 @@ class PackedBatch {
                                                           std::size_t size);
 
   const BatchInfo& info() const { return info_; }
-  /// B, the number of rows of [B] tensors.
+  /// B, the number of examples: of rows of tensors that nothing cuts and that graphs do not have.
   std::size_t examples() const { return info_.example_ids.size(); }
   const std::vector<TensorPlace>& tensors() const { return tensors_; }
   /// The groups of tensors that describe the same edges.

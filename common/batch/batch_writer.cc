@@ -158,8 +158,20 @@ void BatchWriter::EndExample(ExampleId id) {
            columns_[i].rows() == columns_[t.rows_of].rows());
   }
 #endif
-  for (const std::size_t i : splits_) AppendSplit(i, columns_[tensors_[i].rows_of].rows());
+  EndRows(false);
   info_.example_ids.push_back(id);
+}
+
+void BatchWriter::EndGraph() {
+  assert(info_.expand.merged);
+  EndRows(true);
+}
+
+void BatchWriter::EndRows(bool of_graphs) {
+  for (const std::size_t i : splits_) {
+    const bool is_of_graph = info_.expand.merged && tensors_[i].spec.of_graphs();
+    if (is_of_graph == of_graphs) AppendSplit(i, columns_[tensors_[i].rows_of].rows());
+  }
 }
 
 void BatchWriter::AppendSplit(std::size_t splits, std::uint64_t rows) {
@@ -183,12 +195,12 @@ std::uint64_t BatchWriter::pending_bytes() const {
 }
 
 Status BatchWriter::CheckComplete() const {
-  const std::size_t graphs = info_.example_ids.size();
-  if (graphs + info_.dropped.size() != info_.planned_examples) {
+  const std::size_t examples = info_.example_ids.size();
+  if (examples + info_.dropped.size() != info_.planned_examples) {
     return Internal(
-        fmt::format("batch of {} planned examples was sealed with {} graphs and {} "
+        fmt::format("batch of {} planned examples was sealed with {} examples and {} "
                     "dropped",
-                    info_.planned_examples, graphs, info_.dropped.size()));
+                    info_.planned_examples, examples, info_.dropped.size()));
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& t = tensors_[i];
@@ -207,7 +219,7 @@ Status BatchWriter::CheckComplete() const {
                                   t.last_split));
     }
     const std::uint64_t expected =
-        is_splits ? graphs + 1 : (t.rows_of == kNone ? graphs : columns_[t.rows_of].rows());
+        is_splits || t.rows_of == kNone ? info_.RowsOf(t.spec) : columns_[t.rows_of].rows();
     if (columns_[i].rows() != expected) {
       return Internal(fmt::format("tensor {}: has {} rows, expected {}", t.spec.path,
                                   columns_[i].rows(), expected));

@@ -26,7 +26,8 @@ namespace millrace {
 /// Call Begin first. Then, for each example of the range, call either the Append functions for all
 /// its tensors followed by EndExample, or AddDropped. Call Seal last. Append only when the example
 /// is known to be complete, because nothing can be taken back. The writer fills splits tensors
-/// itself, in EndExample.
+/// itself, in EndExample. If batches are merged, append the graph at any time, and call EndGraph
+/// once: also if all examples are dropped.
 class BatchWriter {
  public:
   /// InvalidArgument if the list breaks the rules of tensor_table.h. `pool` has to outlive the
@@ -104,6 +105,8 @@ class BatchWriter {
   /// this example.
   void EndExample(ExampleId id);
   void AddDropped(ExampleId id, DropReason reason);
+  /// Ends the graph of a merged batch. REQUIRES: batches are merged.
+  void EndGraph();
 
   /// The bytes that the columns hold so far.
   std::uint64_t pending_bytes() const;
@@ -177,6 +180,8 @@ class BatchWriter {
     }
   }
   [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
+  /// Ends a row of the splits of examples, or of the graph of a merged batch.
+  void EndRows(bool of_graphs);
   void AppendSplit(std::size_t splits, std::uint64_t rows);
   std::vector<TensorPlace> Places() const;
 

@@ -26,18 +26,22 @@ constexpr std::uint64_t RoundUp(std::uint64_t n) {
   return (n + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
-/// The rows of one tensor that belong to the chosen graphs of the batch.
+/// The rows of one tensor that belong to the chosen examples of the batch.
 struct TensorRows {
   std::uint64_t begin;
   std::uint64_t end;
 };
 
-TensorRows RowsOf(const PackedBatch& packed, std::size_t tensor, RowRange rows) {
+TensorRows RowsOf(const PackedBatch& packed, std::size_t tensor, RowRange examples) {
   const TensorSpec& spec = packed.tensors()[tensor].spec;
+  const std::optional<std::size_t> cut_by =
+      spec.splits.empty() ? std::nullopt : packed.Find(spec.splits);
+  const bool of_graphs = cut_by ? packed.tensors()[*cut_by].spec.of_graphs() : spec.of_graphs();
+  const RowRange rows = of_graphs ? GraphsOf(packed.info(), examples) : examples;
   const std::uint64_t last = rows.first + rows.count;
   if (spec.kind == TensorKind::kSplits) return {rows.first, last + 1};
-  if (spec.splits.empty()) return {rows.first, last};
-  const SplitsView splits(packed, *packed.Find(spec.splits));
+  if (!cut_by) return {rows.first, last};
+  const SplitsView splits(packed, *cut_by);
   return {splits[rows.first], splits[last]};
 }
 
@@ -105,6 +109,8 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
   const SplitsView node_splits(packed, *packed.Find(spec.node_splits));
   const std::optional<std::size_t> cut_by =
       spec.splits.empty() ? std::nullopt : packed.Find(spec.splits);
+  const bool merged = packed.info().expand.merged;
+  const std::uint64_t first_graph = GraphsOf(packed.info(), rows).first;
   return VisitDType(spec.dtype, [&](auto zero) -> Status {
     using In = decltype(zero);
     const std::span<const In> in = ValuesAs<In>(BytesOf(packed, tensor, rows));
@@ -112,8 +118,9 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
     std::size_t i = 0;
     for (std::size_t row = rows.first; row < rows.first + rows.count; ++row) {
       const std::size_t end = (cut_by ? SplitsView(packed, *cut_by)[row + 1] : row + 1) - first_row;
-      const std::uint64_t first = node_splits[row];
-      const std::uint64_t nodes = node_splits[row + 1] - first;
+      const std::size_t graph = merged ? 0 : row;
+      const std::uint64_t first = node_splits[graph];
+      const std::uint64_t nodes = node_splits[graph + 1] - first;
       for (; i < end; ++i) {
         // A negative number becomes a very large one here.
         if (static_cast<std::uint64_t>(in[i]) >= nodes) {
@@ -121,7 +128,7 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
                                     fmt::format("node {} of an example of {} nodes", in[i], nodes));
         }
         out[i] =
-            static_cast<Out>(first - node_splits[rows.first] + static_cast<std::uint64_t>(in[i]));
+            static_cast<Out>(first - node_splits[first_graph] + static_cast<std::uint64_t>(in[i]));
       }
     }
     return OkStatus();
@@ -180,8 +187,9 @@ Status PlaceTensors(const PackedBatch& packed, ExpandLayout& layout) {
     if (!layout.expanded[group.splits]) continue;
     layout.edges.push_back(group);
     const SplitsView node_splits(packed, group.node_splits);
+    const RowRange graphs = layout.graphs;
     const std::uint64_t nodes =
-        node_splits[layout.rows.first + layout.rows.count] - node_splits[layout.rows.first];
+        node_splits[graphs.first + graphs.count] - node_splits[graphs.first];
     const std::uint64_t edges =
         internal::CompleteEdges(packed.info().expand, layout.shapes[group.source][0], nodes);
     group.ForEnds([&](std::size_t tensor) { layout.shapes[tensor][0] = edges; });
@@ -222,10 +230,10 @@ Status PlaceComputed(const PackedBatch& packed, ExpandLayout& layout) {
 
 }  // namespace
 
-RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts) {
+RowRange RowsOfPart(std::size_t examples, std::size_t part, std::size_t parts) {
   // Rounded up, so that the first part is empty only if all parts are.
-  const std::size_t first = (graphs * part + parts - 1) / parts;
-  return {first, (graphs * (part + 1) + parts - 1) / parts - first};
+  const std::size_t first = (examples * part + parts - 1) / parts;
+  return {first, (examples * (part + 1) + parts - 1) / parts - first};
 }
 
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
@@ -237,6 +245,12 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& d
   }
   ExpandLayout layout;
   layout.rows = rows.value_or(RowRange{0, packed.examples()});
+  if (packed.info().expand.merged && layout.rows.count != packed.examples()) {
+    return FailedPrecondition(
+        "the batch is one graph, which cannot be cut into parts: open the session with micro=1, or "
+        "write `closure: {merge: false}`");
+  }
+  layout.graphs = GraphsOf(packed.info(), layout.rows);
   layout.index_dtype = index_dtype;
   layout.computation = delivery.computation();
   layout.observer = delivery.observer();

@@ -32,15 +32,21 @@
 
 namespace millrace {
 
-/// Graphs [first, first + count) of a batch. A graph is one whole example.
+/// Rows [first, first + count) of a batch: whole examples, or graphs.
 struct RowRange {
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
+/// The graphs of these examples: theirs, or the only one of a merged batch. REQUIRES: of a merged
+/// batch, these are all examples.
+inline RowRange GraphsOf(const BatchInfo& info, RowRange examples) {
+  return info.expand.merged ? RowRange{0, 1} : examples;
+}
+
 /// The rows of part `part`, if a batch is cut into `parts` parts that are as even as possible. Some
-/// parts are empty if there are more parts than graphs. REQUIRES: part < parts.
-RowRange RowsOfPart(std::size_t graphs, std::size_t part, std::size_t parts);
+/// parts are empty if there are more parts than examples. REQUIRES: part < parts.
+RowRange RowsOfPart(std::size_t examples, std::size_t part, std::size_t parts);
 
 namespace internal {
 class BatchComputation;
@@ -75,7 +81,8 @@ struct ComputedPlace {
 /// batch. Copies share the memory in which tensors are computed: if there are such tensors, only
 /// one thread at a time may use a layout and its copies.
 struct ExpandLayout {
-  RowRange rows;  // the rows of the packed batch that are delivered
+  RowRange rows;    // the examples of the packed batch that are delivered
+  RowRange graphs;  // their graphs
   DType index_dtype = DType::kInt32;
   // The next four are about packed tensors. One that is not delivered has no bytes.
   std::vector<bool> expanded;  // whether the tensor is delivered
@@ -107,7 +114,8 @@ struct ExpandLayout {
 /// The layout of the delivered form of `packed`. `rows`: the delivered batch consists of these rows
 /// only, and its nodes and splits count from 0; absent: all rows. InvalidArgument unless
 /// `index_dtype` is int32 or int64. OutOfRange if the number of rows of a tensor does not fit
-/// `index_dtype`; the message names the tensor and `index_dtype: int64`. DataLoss if the tensor
+/// `index_dtype`; the message names the tensor and `index_dtype: int64`. FailedPrecondition for
+/// some of the rows of a merged batch. DataLoss if the tensor
 /// table of the batch cannot be expanded, if the delivery is for other tensors, if values do not
 /// suit the delivery's program, or if the batch does not fit its pad.graph. ResourceExhausted if
 /// padding asks for a tensor that is too large. REQUIRES: the batch has these rows.

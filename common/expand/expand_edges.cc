@@ -161,7 +161,7 @@ Status ExpandAll(const PackedBatch& packed, const ExpandLayout& layout, const Ed
   Cursor<Out> out{out_of(group.source), out_of(group.target),
                   group.label ? out_of(*group.label) : nullptr};
   Out* const out_splits = out_of(group.splits);
-  const RowRange rows = layout.rows;
+  const RowRange rows = layout.graphs;
   const std::uint64_t base = node_splits[rows.first];
   std::uint64_t written = 0;
   std::uint64_t edge = edge_splits[rows.first];
@@ -217,8 +217,11 @@ Status VisitEdgeDType(DType dtype, F&& f) {
 
 Status BadValue(const PackedBatch& packed, std::size_t tensor, std::size_t row,
                 std::string_view what) {
-  return DataLoss(fmt::format("tensor {}, row {} (example {}): {}",
-                              packed.tensors()[tensor].spec.path, row,
+  const std::string& path = packed.tensors()[tensor].spec.path;
+  if (packed.info().expand.merged) {
+    return DataLoss(fmt::format("tensor {}, in the batch's graph: {}", path, what));
+  }
+  return DataLoss(fmt::format("tensor {}, row {} (example {}): {}", path, row,
                               packed.info().example_ids[row].value(), what));
 }
 

@@ -103,10 +103,11 @@ MILLRACE_HOST_DEVICE void NodeTile(const Launch& launch, const Task& task, const
   const Splits nodes(launch, task.node_splits);
   const Splits splits(launch, task.cut ? task.splits : task.node_splits);
   const std::uint64_t base = nodes[launch.first_row];
-  const RowSpan span = task.cut ? RowsOf(launch, splits, task.first, share) : RowSpan{0, 0};
+  const bool cut = task.cut && !task.merged;
+  const RowSpan span = cut ? RowsOf(launch, splits, task.first, share) : RowSpan{0, 0};
   for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
-    const std::uint64_t row =
-        task.cut ? splits.RowOf(task.first + i, span.low, span.high) : launch.first_row + i;
+    const std::uint64_t own = task.merged ? 0 : launch.first_row + i;
+    const std::uint64_t row = cut ? splits.RowOf(task.first + i, span.low, span.high) : own;
     const std::uint64_t first = nodes[row];
     // A negative number becomes a very large one here.
     const auto value = static_cast<std::uint64_t>(Load(in + i));

@@ -24,8 +24,8 @@ class ProgramMaker {
   ProgramMaker(const PackedBatch& packed, const ExpandLayout& layout)
       : packed_(packed), layout_(layout) {
     program_.launch.wide = layout.index_dtype == DType::kInt64;
-    program_.launch.first_row = layout.rows.first;
-    program_.launch.rows = layout.rows.count;
+    program_.launch.first_row = layout.graphs.first;
+    program_.launch.rows = layout.graphs.count;
   }
 
   void AddTensor(std::size_t tensor) {
@@ -56,8 +56,8 @@ class ProgramMaker {
     if (group.label) task.out_label = layout_.offsets[*group.label];
     const internal::SplitsView edges(packed_, group.splits);
     const internal::SplitsView nodes(packed_, group.node_splits);
-    const std::size_t begin = layout_.rows.first;
-    const std::size_t end = begin + layout_.rows.count;
+    const std::size_t begin = layout_.graphs.first;
+    const std::size_t end = begin + layout_.graphs.count;
     task.op = Op::kEdges;
     task.first = edges[begin];
     task.count = edges[end] - edges[begin];
@@ -70,7 +70,7 @@ class ProgramMaker {
     }
     task.op = Op::kEdgeSplits;
     task.first = begin;
-    task.count = layout_.rows.count + 1;
+    task.count = layout_.graphs.count + 1;
     task.out = layout_.offsets[group.splits];
     Add(task);
   }
@@ -120,6 +120,7 @@ class ProgramMaker {
     if (spec.expansion == Expansion::kNodeOffset) {
       task.op = Op::kNodeOffset;
       task.node_splits = ColumnOf(*packed_.Find(spec.node_splits));
+      task.merged = packed_.info().expand.merged;
       task.cut = !spec.splits.empty();
       if (task.cut) task.splits = ColumnOf(*packed_.Find(spec.splits));
     } else if (spec.kind == TensorKind::kSplits) {

@@ -40,6 +40,8 @@ struct Task {
   // For kNodeOffset. true: `splits` says which row an element belongs to; false: element i is in
   // row i.
   bool cut = false;
+  // For kNodeOffset. true: the batch is one graph, to whose nodes all elements refer.
+  bool merged = false;
   // For edges. false: there are no labels, as all edges have label 0.
   bool labelled = false;
   std::uint32_t base_labels = 0;  // for edges
@@ -65,6 +67,7 @@ struct Launch {
   std::uint32_t task_count = 0;
   bool wide = false;  // true: int64, false: int32
   std::uint64_t tiles = 0;
+  // The graphs: rows of what cuts nodes and edges.
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;  // at least 1 if a task has elements that belong to rows
   std::uint32_t* error = nullptr;

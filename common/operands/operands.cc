@@ -15,9 +15,10 @@
 namespace millrace {
 namespace {
 
-/// Nodes and edges of all graphs are rows; any other values that splits cut are one sequence a row.
+/// Graphs are rows, and so are nodes and edges of all of them; any other values that splits cut are
+/// one sequence a row.
 bool HasOwnRows(const TensorSpec& tensor) {
-  return tensor.dimension == "nodes" || tensor.dimension == "edges";
+  return tensor.dimension == "nodes" || tensor.dimension == "edges" || tensor.of_graphs();
 }
 
 bool IsRagged(const TensorSpec& tensor) { return !tensor.splits.empty() && !HasOwnRows(tensor); }
@@ -129,12 +130,22 @@ OperandViews::OperandViews(std::span<const TensorSpec> tensors, std::span<const 
 }
 
 template <class Bytes>
-std::span<const TensorView> OperandViews::View(std::size_t first, std::size_t rows,
-                                               const Bytes& bytes_of) {
+std::span<const TensorView> OperandViews::View(const BatchInfo& info, std::size_t first,
+                                               std::size_t rows, const Bytes& bytes_of) {
+  struct Rows {
+    std::size_t first;
+    std::size_t count;
+  };
+  const auto rows_of = [&](std::size_t tensor) {
+    return info.expand.merged && tensors_[tensor].of_graphs() ? Rows{0, info.graphs()}
+                                                              : Rows{first, rows};
+  };
   for (std::size_t i = 0; i < split_tensors_.size(); ++i) {
     const std::span<const std::byte> bytes = bytes_of(split_tensors_[i]);
     internal::VisitDType(tensors_[split_tensors_[i]].dtype, [&](auto zero) {
-      const auto values = internal::ValuesAs<decltype(zero)>(bytes).subspan(first, rows + 1);
+      const Rows cut = rows_of(split_tensors_[i]);
+      const auto values =
+          internal::ValuesAs<decltype(zero)>(bytes).subspan(cut.first, cut.count + 1);
       splits_[i].assign(values.begin(), values.end());
     });
     begins_[i] = static_cast<std::uint64_t>(splits_[i].front());
@@ -145,9 +156,10 @@ std::span<const TensorView> OperandViews::View(std::size_t first, std::size_t ro
     const Place& place = places_[i];
     TensorView& view = views_[i];
     view.type = &operands_[i].source.type;
-    view.rows = rows;
-    std::uint64_t begin = first;
-    std::uint64_t units = rows;
+    const Rows own = rows_of(place.tensor);
+    view.rows = own.count;
+    std::uint64_t begin = own.first;
+    std::uint64_t units = own.count;
     if (place.splits != kNone) {
       begin = begins_[place.splits];
       units = static_cast<std::uint64_t>(splits_[place.splits].back());
@@ -165,11 +177,12 @@ std::span<const TensorView> OperandViews::View(std::size_t first, std::size_t ro
 
 std::span<const TensorView> OperandViews::Of(const PackedBatch& batch, std::size_t first,
                                              std::size_t rows) {
-  return View(first, rows, [&](std::size_t tensor) { return batch.tensor_bytes(tensor); });
+  return View(batch.info(), first, rows,
+              [&](std::size_t tensor) { return batch.tensor_bytes(tensor); });
 }
 
 std::span<const TensorView> OperandViews::Of(const BatchWriter& writer) {
-  return View(0, writer.info().example_ids.size(),
+  return View(writer.info(), 0, writer.info().example_ids.size(),
               [&](std::size_t tensor) { return writer.values(tensor); });
 }
 

@@ -45,7 +45,8 @@ class OperandViews {
   /// The operands' views. They are valid until the next call, while the batch lives. REQUIRES: the
   /// batch has these tensors.
   std::span<const TensorView> Of(const PackedBatch& batch) { return Of(batch, 0, batch.examples()); }
-  /// Views of rows [first, first + rows) of the batch. Splits count from the first of them.
+  /// Views of rows [first, first + rows) of the batch, which are all of a merged one. Splits count
+  /// from the first of them.
   /// REQUIRES: the batch has these rows too.
   std::span<const TensorView> Of(const PackedBatch& batch, std::size_t first, std::size_t rows);
   /// The same for what a writer holds, until it appends or begins. REQUIRES: it is complete.
@@ -59,7 +60,8 @@ class OperandViews {
   static constexpr std::size_t kNone = ~std::size_t{0};
 
   template <class Bytes>
-  std::span<const TensorView> View(std::size_t first, std::size_t rows, const Bytes& bytes_of);
+  std::span<const TensorView> View(const BatchInfo& info, std::size_t first, std::size_t rows,
+                                   const Bytes& bytes_of);
 
   std::span<const TensorSpec> tensors_;
   std::span<const Operand> operands_;

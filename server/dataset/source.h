@@ -168,6 +168,9 @@ class Source {
   /// How the client completes edges: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
+  /// Whether readers themselves drop the examples that the pipeline excludes, and are given all
+  /// examples of a batch at once: in merged batches (ExpandSpec::merged) one depends on the others.
+  virtual bool drops_excluded() const { return false; }
   /// The name of the stage of builds in which readers work. It lives for ever.
   virtual std::string_view reading_stage() const { return "closure"; }
   /// Names for the examples, by which a cache finds what was built of them; null if what is built

@@ -52,6 +52,7 @@ class SourceDecorator : public Source {
   const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }
   const ExpandSpec& expand() const override { return source_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override { return source_->NewReader(); }
+  bool drops_excluded() const override { return source_->drops_excluded(); }
   std::string_view reading_stage() const override { return source_->reading_stage(); }
   std::unique_ptr<const ExampleNames> NewNames() const override { return source_->NewNames(); }
   bool verified() const override { return source_->verified(); }

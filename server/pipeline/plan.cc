@@ -34,8 +34,9 @@ Status CheckExcluded(const PlanParts& parts, const Source& source) {
                           excluded.back(), source.examples())));
 }
 
-/// The examples that are dropped in their places, of all branches.
+/// The examples that are dropped in their places, of all branches, unless the source does it.
 std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& source) {
+  if (source.drops_excluded()) return {};
   std::vector<std::uint64_t> excluded = parts.Get<ExcludePart>().examples;
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
   for (std::size_t i = 0; i < branches.size(); ++i) {
@@ -147,6 +148,7 @@ class CompiledPlan final : public Plan {
   Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange units,
                                                    BatchScratch& scratch) const override;
   Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+                                                     std::uint64_t epoch,
                                                      BatchScratch& scratch) const override;
   Result<BatchWriter> MakeWriter() const {
     return BatchWriter::Create(source_->tensors(), expand(), pool_);
@@ -319,7 +321,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epo
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
-    std::span<const ExampleId> examples, BatchScratch& scratch) const {
+    std::span<const ExampleId> examples, std::uint64_t epoch, BatchScratch& scratch) const {
   if (examples.size() > std::numeric_limits<std::uint32_t>::max()) {
     return OutOfRange(fmt::format("a batch of {} examples: expected at most {}", examples.size(),
                                   std::numeric_limits<std::uint32_t>::max()));
@@ -333,7 +335,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin(TimedStage::kReading);
-  own.writer().Begin(fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
+  own.writer().Begin(fingerprint(), epoch, 0, static_cast<std::uint32_t>(examples.size()));
   NoteBound(examples, own.writer());
   return Build(own, examples);
 }

@@ -118,9 +118,10 @@ class Plan {
   /// DataLoss that names the file if its data are damaged.
   virtual Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange units,
                                                            BatchScratch& scratch) const = 0;
-  /// The same for examples given by id, in that order. For tools (`millrace batch --example`,
-  /// `millrace digest`).
+  /// The same for examples given by id, in that order, with what an epoch makes of them. For tools
+  /// (`millrace batch --examples`, `millrace digest`).
   virtual Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+                                                             std::uint64_t epoch,
                                                              BatchScratch& scratch) const = 0;
   virtual std::unique_ptr<BatchScratch> NewScratch() const = 0;
 };

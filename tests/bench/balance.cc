@@ -140,7 +140,7 @@ Result<Cost> CostOf(const Plan& plan, std::uint64_t batches) {
     const double found = ThreadCpuSeconds();
     std::vector<ExampleId> ids = plan.ExamplesOf(at.epoch, units);  // of a group dealt already
     const double building = ThreadCpuSeconds();
-    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(ids, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(ids, 0, *scratch));
     cost.build += ThreadCpuSeconds() - building;
     cost.order += found - began;
     checksum ^= batch->payload_hash().low;

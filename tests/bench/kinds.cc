@@ -133,7 +133,7 @@ Result<Roots> FindRoots(PlanLibrary& library, const CoqDataset& dataset, const N
   const Permutation order(0, 0, ids.size());
   for (std::uint64_t place = 0; place < ids.size() && roots.ids.size() < most; ++place) {
     const std::uint64_t at = order(place);
-    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan->BatchOf({&ids[at], 1}, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan->BatchOf({&ids[at], 1}, 0, *scratch));
     if (batch->examples() == 0) continue;
     roots.ids.push_back(ids[at]);
     roots.nodes.push_back(nodes[at]);
@@ -153,7 +153,7 @@ Result<Round> Build(const Plan& plan, std::span<const ExampleId> ids, std::size_
   for (std::size_t first = 0; first < ids.size(); first += size) {
     const auto examples = ids.subspan(first, std::min(size, ids.size() - first));
     const double began = ThreadCpuSeconds();
-    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(examples, scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(examples, 0, scratch));
     round.seconds += ThreadCpuSeconds() - began;
     round.bytes += batch->bytes().size();
     checksum ^= batch->payload_hash().low;
@@ -188,8 +188,8 @@ Result<Sizes> CompareClosures(const Pair& pair, const Roots& roots) {
   Sizes sum;
   for (std::size_t i = 0; i < roots.ids.size(); ++i) {
     const ExampleId id(i);
-    MILLRACE_ASSIGN_OR_RETURN(const auto coq, pair.coq->BatchOf({&roots.ids[i], 1}, *coq_scratch));
-    MILLRACE_ASSIGN_OR_RETURN(const auto graph, pair.graph->BatchOf({&id, 1}, *graph_scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto coq, pair.coq->BatchOf({&roots.ids[i], 1}, 0, *coq_scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto graph, pair.graph->BatchOf({&id, 1}, 0, *graph_scratch));
     // A Coq closure whose context was cut off is dropped.
     if (coq->examples() == 0) continue;
     MILLRACE_ASSIGN_OR_RETURN(const Sizes a, SizesOf(*coq));

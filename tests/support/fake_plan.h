@@ -82,7 +82,7 @@ class FakePlan final : public Plan {
     }
     return writer.Seal();
   }
-  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId>,
+  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId>, std::uint64_t,
                                                      BatchScratch&) const override {
     return Unimplemented("a fake plan has no examples by id");
   }

@@ -67,9 +67,9 @@ class WatchedPlan final : public Plan {
     while (clock_->Now() < end) std::this_thread::sleep_for(std::chrono::microseconds(100));
     return plan_->Batch(epoch, range, scratch);
   }
-  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch,
                                                      BatchScratch& scratch) const override {
-    return plan_->BatchOf(examples, scratch);
+    return plan_->BatchOf(examples, epoch, scratch);
   }
   std::unique_ptr<BatchScratch> NewScratch() const override { return plan_->NewScratch(); }
 

@@ -219,7 +219,7 @@ Status RunBatch(const BatchCommandOptions& options) {
     MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
                               FindExample(*plan, options.branch, *options.example));
     MILLRACE_ASSIGN_OR_RETURN(batch,
-                              plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}), *scratch));
+                              plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}), options.epoch, *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));

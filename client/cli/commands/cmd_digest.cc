@@ -107,7 +107,7 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
       continue;
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
-                              plan.BatchOf({&id, 1}, *scratch));
+                              plan.BatchOf({&id, 1}, 0, *scratch));
     if (!batch->info().dropped.empty()) {
       MILLRACE_RETURN_IF_ERROR(
           print_dropped(source.drop_reasons().NameOf(batch->info().dropped[0].reason)));

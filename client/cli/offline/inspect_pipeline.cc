@@ -78,7 +78,7 @@ Result<Sample> TakeSample(const Plan& plan, std::uint64_t wanted) {
   for (std::size_t begin = 0; begin < ids.size(); begin += kBatch) {
     const std::span<const ExampleId> some =
         std::span(ids).subspan(begin, std::min(kBatch, ids.size() - begin));
-    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(some, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.BatchOf(some, 0, *scratch));
     Count(*batch, sample);
     progress.Add(some.size());
   }

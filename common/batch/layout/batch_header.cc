@@ -122,6 +122,7 @@ void EncodeHeader(const BatchInfo& info, std::span<const TensorPlace> tensors,
   writer.Put(info.expand.base_edge_labels);
   writer.Put(static_cast<std::uint8_t>(info.expand.symmetrization));
   writer.Put(static_cast<std::uint8_t>(info.expand.add_self_edges));
+  writer.Put(static_cast<std::uint8_t>(info.expand.merged));
   writer.ZeroUntil(kBoundOffset);
   writer.Put(info.bound ? *info.bound + 1 : std::uint32_t{0});
   for (const ExampleId id : info.example_ids) writer.Put(id.value());

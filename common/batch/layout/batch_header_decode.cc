@@ -180,15 +180,13 @@ void Resolve(Reader& reader, const std::vector<Record>& records, std::uint32_t n
 void CheckPlaces(Reader& reader, const std::vector<Record>& records, const BatchHeader& header) {
   std::vector<TensorPlace> expected = header.tensors;
   const std::uint64_t payload_bytes = LayOutPayload(expected);
-  const std::uint64_t graphs = header.info.example_ids.size();
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const TensorPlace& place = header.tensors[i];
     if (place.offset != expected[i].offset) {
       reader.Fail(records[i].begin + 32, fmt::format("offset of tensor {}", place.spec.path),
                   fmt::format("{}", expected[i].offset), fmt::format("{}", place.offset));
     }
-    const bool is_splits = place.spec.kind == TensorKind::kSplits;
-    const std::uint64_t rows = graphs + (is_splits ? 1 : 0);
+    const std::uint64_t rows = header.info.RowsOf(place.spec);
     if (place.spec.splits.empty() && place.rows != rows) {
       reader.Fail(records[i].begin + kTensorFixedBytes - 8,
                   fmt::format("rows of tensor {}", place.spec.path), fmt::format("{}", rows),
@@ -222,10 +220,10 @@ Status TakeTensors(Reader& reader, std::uint32_t count, BatchHeader& header) {
   return reader.status();
 }
 
-void TakeExamples(Reader& reader, std::uint32_t graphs, std::uint32_t dropped, BatchInfo& info) {
-  if (!reader.Need(8 * std::uint64_t{graphs}, "example ids")) return;
-  info.example_ids.reserve(graphs);
-  for (std::uint32_t i = 0; i < graphs; ++i) {
+void TakeExamples(Reader& reader, std::uint32_t examples, std::uint32_t dropped, BatchInfo& info) {
+  if (!reader.Need(8 * std::uint64_t{examples}, "example ids")) return;
+  info.example_ids.reserve(examples);
+  for (std::uint32_t i = 0; i < examples; ++i) {
     info.example_ids.emplace_back(reader.Take<std::uint64_t>("example id"));
   }
   if (!reader.Need(16 * std::uint64_t{dropped}, "dropped examples")) return;
@@ -292,10 +290,10 @@ Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
   info.epoch = reader.Take<std::uint64_t>("epoch");
   info.first_example = reader.Take<std::uint64_t>("first example");
   info.planned_examples = reader.Take<std::uint32_t>("planned examples");
-  const auto graphs = reader.Take<std::uint32_t>("number of graphs");
+  const auto examples = reader.Take<std::uint32_t>("number of examples");
   const auto dropped = reader.Take<std::uint32_t>("number of dropped examples");
-  if (std::uint64_t{graphs} + dropped != info.planned_examples) {
-    reader.Fail(80, "planned examples", fmt::format("{} graphs and {} dropped", graphs, dropped),
+  if (std::uint64_t{examples} + dropped != info.planned_examples) {
+    reader.Fail(80, "planned examples", fmt::format("{} examples and {} dropped", examples, dropped),
                 fmt::format("{}", info.planned_examples));
   }
   info.expand.base_edge_labels =
@@ -303,10 +301,11 @@ Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
   info.expand.symmetrization = static_cast<Symmetrization>(reader.TakeIn<std::uint8_t>(
       "symmetrization", 0, static_cast<std::uint8_t>(Symmetrization::kBidirectional)));
   info.expand.add_self_edges = reader.TakeIn<std::uint8_t>("self edges", 0, 1) != 0;
+  info.expand.merged = reader.TakeIn<std::uint8_t>("merged", 0, 1) != 0;
   reader.TakeZeros(kBoundOffset, "reserved bytes");
   const auto bound = reader.TakeIn<std::uint32_t>("bound of the class", 0, kMaxClassBound + 1);
   if (bound > 0) info.bound = bound - 1;
-  TakeExamples(reader, graphs, dropped, info);
+  TakeExamples(reader, examples, dropped, info);
   MILLRACE_RETURN_IF_ERROR(reader.status());
   MILLRACE_RETURN_IF_ERROR(TakeTensors(reader, tensors, header));
   if (header_bytes != HeaderBytes(info, header.tensors)) {

@@ -28,9 +28,9 @@ inline constexpr std::uint32_t kMaxExampleNodes = 1u << 20;
 inline constexpr std::uint32_t kMaxClassBound = 0x7FFFFFFF;
 
 enum class TensorKind : std::uint8_t {
-  kDense,           // one row per graph, node or edge
+  kDense,           // one row per example or graph
   kRaggedValues,    // the rows of all graphs, one after another; `splits` says where they are cut
-  kSplits,          // [B + 1], begins with 0, never decreases
+  kSplits,          // a row per example or graph, and one more; begins with 0, never decreases
   kStringBytes,     // UTF-8 or other bytes; the tensor in `splits` cuts them
   kTableReference,  // [B], row numbers in a static table
 };
@@ -56,11 +56,12 @@ enum class Symmetrization : std::uint8_t { kDirected, kUndirected, kBidirectiona
 std::string_view SymmetrizationName(Symmetrization symmetrization);
 std::optional<Symmetrization> SymmetrizationFromName(std::string_view name);
 
-/// How the edges in the batches of a plan are completed.
+/// How the edges in the batches of a plan are completed, and what their nodes are numbered by.
 struct ExpandSpec {
   std::uint32_t base_edge_labels = 0;
   Symmetrization symmetrization = Symmetrization::kDirected;
   bool add_self_edges = false;
+  bool merged = false;  // a batch is one graph, which its examples share
 
   /// The number of different edge labels in delivered batches.
   std::uint32_t edge_labels() const {
@@ -69,6 +70,11 @@ struct ExpandSpec {
   }
   friend bool operator==(const ExpandSpec&, const ExpandSpec&) = default;
 };
+
+/// The dimensions of tensors with a row for each graph, and of splits that cut nodes and edges, in
+/// batches that are merged. Others have a row for each example, which has a graph of its own.
+inline constexpr std::string_view kGraphsDimension = "graphs";
+inline constexpr std::string_view kGraphSplitsDimension = "graphs+1";
 
 /// One tensor that every batch of a plan has. Its number in the plan's list is its number in a
 /// batch.
@@ -91,6 +97,11 @@ struct TensorSpec {
     return values;
   }
   std::uint64_t row_bytes() const { return row_values() * DTypeSize(dtype); }
+  /// Whether its rows, or what it cuts, belong to graphs and not to examples.
+  bool of_graphs() const {
+    return dimension == (kind == TensorKind::kSplits ? kGraphSplitsDimension : kGraphsDimension) &&
+           splits.empty();
+  }
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
@@ -119,11 +130,19 @@ struct BatchInfo {
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;     // place in the order of the epoch
-  std::uint32_t planned_examples = 0;  // examples in the range: graphs + dropped
+  std::uint32_t planned_examples = 0;  // in the range: those in the batch and the dropped ones
   ExpandSpec expand;
-  std::vector<ExampleId> example_ids;   // ids of the graphs, in row order
+  std::vector<ExampleId> example_ids;   // in row order
   std::vector<DroppedExample> dropped;  // in the order of the range
   std::optional<std::uint32_t> bound;  // of the class of its examples, if something is padded to it
+
+  /// How many graphs there are: one for each example, or one for all of them.
+  std::size_t graphs() const { return expand.merged ? 1 : example_ids.size(); }
+  /// The rows of a tensor that no splits cut.
+  std::uint64_t RowsOf(const TensorSpec& tensor) const {
+    const std::size_t rows = tensor.of_graphs() ? graphs() : example_ids.size();
+    return rows + (tensor.kind == TensorKind::kSplits ? 1 : 0);
+  }
   friend bool operator==(const BatchInfo&, const BatchInfo&) = default;
 };
 

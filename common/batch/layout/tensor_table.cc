@@ -176,6 +176,10 @@ Result<EdgeGroup> MakeEdgeGroup(std::span<const TensorSpec> tensors, std::size_t
     }
   }
   group.node_splits = *FindTensor(tensors, source.node_splits);
+  if (expand.merged && !spec.of_graphs()) {
+    return Broken(spec, fmt::format("its dimension is {}, expected {} of a merged batch",
+                                    spec.dimension, kGraphSplitsDimension));
+  }
   if (expand.symmetrization != Symmetrization::kDirected || expand.add_self_edges) {
     for (const TensorSpec& t : tensors) {
       if (t.splits == spec.path && &t != &source && &t != &target && &t != label) {
@@ -213,6 +217,12 @@ Result<std::vector<EdgeGroup>> CheckTensors(std::span<const TensorSpec> tensors,
   std::vector<EdgeGroup> groups;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Expansion expansion = tensors[i].expansion;
+    if (expand.merged && !tensors[i].node_splits.empty() &&
+        !tensors[*FindTensor(tensors, tensors[i].node_splits)].of_graphs()) {
+      return Broken(tensors[i], fmt::format("its node_splits {} are those of examples, expected "
+                                            "those of graphs in a merged batch",
+                                            tensors[i].node_splits));
+    }
     if (IsOneOf(expansion,
                 {Expansion::kEdgeSource, Expansion::kEdgeTarget, Expansion::kEdgeLabel})) {
       const TensorSpec& splits = tensors[*FindTensor(tensors, tensors[i].splits)];

@@ -1,18 +1,20 @@
 // The rules for a list of tensors. They hold for every source of a list: a plan, or the header of a
 // batch that came over the network.
 //
-//  - A tensor without `splits` has one row per graph. A tensor with `splits` has as many rows as
-//    the last number of the splits tensor that it names: node_label names node_splits, and
-//    edge_source names edge_splits.
+//  - A tensor without `splits` has one row per example, or, if its dimension is `graphs`, per
+//    graph. A tensor with `splits` has as many rows as the last number of the splits tensor that it
+//    names: node_label names node_splits, and edge_source names edge_splits.
 //  - A row is a value, or an array whose extents are fixed: at most kMaxInner of them, each at
 //    least 1, and at most kMaxRowValues values together.
 //  - Integers have bounds, which lie in the range of their type. Bools and floats have none (0),
 //  and
 //    expand as kKeep. So do string bytes, which are uint8.
-//  - A splits tensor has the kind kSplits, an unsigned dtype and graphs + 1 rows. It cuts at least
-//    one tensor. Table references are integers.
+//  - A splits tensor has the kind kSplits, an unsigned dtype, and one row more than there are
+//    examples, or, if its dimension is `graphs+1`, graphs. It cuts at least one tensor. Table
+//    references are integers.
 //  - A tensor with the expansion kNodeOffset, kEdgeSource or kEdgeTarget names in `node_splits` the
-//    splits tensor that numbers the nodes.
+//    splits tensor that numbers the nodes. In merged batches these splits are those of graphs; and
+//    so are the splits of edges.
 //  - A splits tensor with the expansion kEdgeSplits cuts a group of edges: exactly one kEdgeSource,
 //    one kEdgeTarget and at most one kEdgeLabel. Source and target have the same dtype and the same
 //    node_splits. There may be several groups. A group without kEdgeLabel has edges of one label

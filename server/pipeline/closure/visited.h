@@ -26,13 +26,16 @@ namespace internal {
 /// The moving base of the stamps. An example with n numbers has the stamps base … base + n - 1.
 class MovingBase {
  public:
-  /// Most numbers that one example can have.
+  /// Most numbers that one example can have, unless a set is made for another number of them.
   static constexpr std::uint32_t kMaxNumbers = 1u << 21;
+
+  /// `max_numbers`: at most 2^30.
+  explicit MovingBase(std::uint32_t max_numbers = kMaxNumbers) : max_numbers_(max_numbers) {}
 
   /// Moves the base past an example whose numbers are below `used`. Returns true if the stamps have
   /// to be cleared now, which happens once in about 2^32 nodes.
   bool Advance(std::uint32_t used) {
-    if (std::numeric_limits<std::uint32_t>::max() - base_ < 2 * kMaxNumbers) {
+    if (std::numeric_limits<std::uint32_t>::max() - base_ < 2 * max_numbers_) {
       base_ = 1;
       return true;
     }
@@ -42,6 +45,7 @@ class MovingBase {
   std::uint32_t base() const { return base_; }
 
  private:
+  std::uint32_t max_numbers_;
   std::uint32_t base_ = 1;
 };
 
@@ -50,10 +54,12 @@ class MovingBase {
 /// One stamp for every node of the data.
 class StampedArray {
  public:
-  explicit StampedArray(std::uint64_t nodes)
+  explicit StampedArray(std::uint64_t nodes,
+                        std::uint32_t max_numbers = internal::MovingBase::kMaxNumbers)
       : nodes_(nodes),
         // The kernel gives pages of zeros: only touched pages take memory.
-        stamps_(static_cast<std::uint32_t*>(std::calloc(nodes + 1, sizeof(std::uint32_t)))) {
+        stamps_(static_cast<std::uint32_t*>(std::calloc(nodes + 1, sizeof(std::uint32_t)))),
+        moving_(max_numbers) {
     if (stamps_ == nullptr) throw std::bad_alloc();
   }
 
@@ -70,7 +76,7 @@ class StampedArray {
         : stamps_(set->stamps_.get()), base_(set->moving_.base()) {}
 
     /// Returns whether the node has no number yet. *number is then `next`, otherwise the node's
-    /// number. Takes no branch. REQUIRES: node < nodes; next is below MovingBase::kMaxNumbers.
+    /// number. Takes no branch. REQUIRES: node < nodes; next is below the most numbers of the set.
     bool Number(std::uint64_t node, std::uint32_t next, std::uint32_t* number) const {
       // A node without a number has a stamp below the base. The difference then wraps round to more
       // than `next` can be, so the minimum is `next`.
@@ -112,7 +118,9 @@ class StampedArray {
 /// doubles.
 class StampedTable {
  public:
-  explicit StampedTable(std::uint64_t /*nodes*/) : slots_(kSmallest) {}
+  explicit StampedTable(std::uint64_t /*nodes*/,
+                        std::uint32_t max_numbers = internal::MovingBase::kMaxNumbers)
+      : slots_(kSmallest), moving_(max_numbers) {}
 
   void Forget(std::uint32_t used) {
     if (moving_.Advance(used)) std::fill(slots_.begin(), slots_.end(), Slot{});

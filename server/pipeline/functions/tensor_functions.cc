@@ -101,6 +101,12 @@ Result<std::shared_ptr<const Source>> TensorFunctions::AddOthers(
 Result<std::shared_ptr<const Source>> TensorFunctions::Add(
     const std::vector<OpenedCall>& calls, std::shared_ptr<const Source> source) const {
   if (calls.empty()) return source;
+  if (source->expand().merged) {
+    return InvalidArgument(fmt::format(
+        "{}: a function of a batch that is one graph is not yet supported; expected `closure: "
+        "{{merge: false}}`",
+        calls.front().call.tensor));
+  }
   MILLRACE_ASSIGN_OR_RETURN(
       FunctionGraph graph,
       FunctionGraph::Bind(calls_.others(), CallsOf(calls), source->tensors(), source->arrays()));

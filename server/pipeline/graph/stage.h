@@ -36,11 +36,12 @@ using ParamValue =
 enum class ParamType : std::uint8_t {
   kBool,
   kInt,
+  kSeed,  // an integer of [0, 2^64), in the bits of an int64
   kString,
   kIntList,
   kStringList,
   kStringLists,
-  kTree,  // a map of whatever; a parameter of this type has no other
+  kTree,  // a map of whatever
 };
 
 /// One parameter of a stage. The user writes it below the stage's key.
@@ -68,8 +69,23 @@ struct Parameter {
   std::function<Status(const ParamValue&)> check = {};
   /// Other defaults for some sources, by their names.
   std::map<std::string, ParamValue, std::less<>> default_of_source = {};
+  /// Another default where another parameter of the stage has this value.
+  struct OtherDefault {
+    std::string parameter;
+    ParamValue value;
+    ParamValue default_value;
+  };
+  std::optional<OtherDefault> default_beside = {};
 
-  const ParamValue& DefaultFor(std::string_view source) const {
+  /// `values`: those of the stage, by the names of parameters.
+  const ParamValue& DefaultFor(std::string_view source,
+                               const std::map<std::string, ParamValue>& values) const {
+    if (default_beside) {
+      const auto other = values.find(default_beside->parameter);
+      if (other != values.end() && other->second == default_beside->value) {
+        return default_beside->default_value;
+      }
+    }
     const auto found = default_of_source.find(source);
     return found == default_of_source.end() ? default_value : found->second;
   }
@@ -91,11 +107,14 @@ class Params {
   bool is_set(std::string_view name) const;
   /// Whether the parameter has its default.
   bool IsDefault(const Parameter& parameter) const {
-    return values_.at(parameter.name) == parameter.DefaultFor(source_);
+    return values_.at(parameter.name) == parameter.DefaultFor(source_, values_);
   }
   /// REQUIRES: the parameter exists and has this type. The pipeline's checks make sure of it.
   bool GetBool(std::string_view name) const;
   std::int64_t GetInt(std::string_view name) const;
+  std::uint64_t GetSeed(std::string_view name) const {
+    return static_cast<std::uint64_t>(GetInt(name));
+  }
   const std::string& GetString(std::string_view name) const;
   /// A single integer counts as a list of one.
   std::vector<std::int64_t> GetInts(std::string_view name) const;

@@ -32,6 +32,11 @@ std::string SplitsOfRows(const std::vector<TensorSpec>& tensors, std::string_vie
   return {};
 }
 
+/// Whether a tensor has a row for each example or graph, so that no splits cut it.
+bool IsDense(const TensorType& type) {
+  return !type.ragged && (type.rows == TensorType().rows || type.rows == kGraphsDimension);
+}
+
 /// How a computed tensor travels: as it is.
 TensorSpec ComputedSpec(const std::string& name, const TensorType& type) {
   TensorSpec spec;
@@ -39,7 +44,7 @@ TensorSpec ComputedSpec(const std::string& name, const TensorType& type) {
   spec.dtype = type.dtype;
   spec.inner.assign(type.inner.begin(), type.inner.end());
   spec.dimension = type.ragged ? name : type.rows;
-  spec.kind = type.ragged || type.rows != "batch" ? TensorKind::kRaggedValues : TensorKind::kDense;
+  spec.kind = IsDense(type) ? TensorKind::kDense : TensorKind::kRaggedValues;
   if (type.ragged) spec.splits = name + std::string(kSplitsSuffix);
   if (IsInteger(type.dtype)) {
     spec.min = DTypeMin(type.dtype);
@@ -104,6 +109,11 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
   for (const TensorDefinition& definition : part.definitions) {
     if (!IsSplits(source, definition.name)) continue;
     return located(InvalidArgument(definition.name + ": the source has a tensor of this name"));
+  }
+  if (part.graph_pad && expand.merged) {
+    return located(InvalidArgument(
+        "graph: a batch is one graph, which is not padded yet; expected `closure: {merge: false}` "
+        "beside pad.graph"));
   }
   if (part.graph_pad) {
     const Result<EdgeGroup> padded = PaddedGraph(source);
@@ -196,7 +206,7 @@ void TensorPlan::AddNumberedNodes(const std::set<std::string>& cut, std::vector<
 Status TensorPlan::AddComputed(std::size_t node) {
   const TensorNode& made = graph_.nodes()[node];
   TensorSpec spec = ComputedSpec(made.name, made.type);
-  if (!made.type.ragged && made.type.rows != "batch") {
+  if (!made.type.ragged && !IsDense(made.type)) {
     spec.splits = SplitsOfRows(source_, made.type.rows);
   }
   const std::size_t number = static_cast<std::size_t>(

@@ -21,6 +21,12 @@ Result<ExpandSpec> MixEdges(const std::vector<SourceBranch>& branches) {
   ExpandSpec mixed = branches.front().source->expand();
   for (const SourceBranch& branch : branches) {
     const ExpandSpec& own = branch.source->expand();
+    if (own.merged) {
+      return InvalidArgument(fmt::format(
+          "branches: {} has one graph a batch, which no other branch can share: expected `closure: "
+          "{{merge: false}}` in it",
+          branch.name));
+    }
     if (own.symmetrization != mixed.symmetrization || own.add_self_edges != mixed.add_self_edges) {
       return InvalidArgument(fmt::format(
           "branches: {} has edges with {}, and {} with {}: expected the same in all branches",

@@ -1,4 +1,5 @@
-// closure: how the graph of an example is found from its roots.
+// closure: how the graph of an example is found from its roots. Kinds of datasets add ways of their
+// own.
 
 #include "server/pipeline/closure/closure_parts.h"
 #include "server/pipeline/graph/plan_parts.h"
@@ -19,6 +20,7 @@ StageType ClosureStage() {
           .help = "nodes of a graph, at most; edges to nodes beyond are dropped",
           .min = 1,
           .max = 1 << 20,
+          .default_beside = {{"kind", std::string("neighbors"), {}}},
       },
       {
           .name = "order",
@@ -28,10 +30,11 @@ StageType ClosureStage() {
           .allowed = {"bfs", "dfs"},
       },
   };
-  stage.reserved = {"kind"};
   stage.compile = [](const Params& params, PlanParts& parts) {
     ClosureOptions& options = parts.Edit<ClosurePart>().options;
-    options.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
+    if (params.is_set("max_subgraph_size")) {
+      options.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
+    }
     options.order = params.GetString("order") == "bfs" ? ClosureOrder::kBreadthFirst
                                                        : ClosureOrder::kDepthFirst;
     return OkStatus();

@@ -44,6 +44,8 @@ std::string DescribeType(const Parameter& parameter, ParamType type) {
       return "true or false";
     case ParamType::kInt:
       return DescribeInt(parameter);
+    case ParamType::kSeed:
+      return fmt::format("an integer from 0 to {}", std::numeric_limits<std::uint64_t>::max());
     case ParamType::kString:
       if (parameter.allowed.empty()) return "a name";
       if (parameter.allowed.size() == 1) return parameter.allowed.front();
@@ -67,13 +69,18 @@ class Reader {
 
   ReadValue Read(const YamlNode& node) {
     ReadValue result;
-    if (Accepts(parameter_, ParamType::kTree)) {
+    const bool other_types = parameter_.types.size() > 1;
+    if (Accepts(parameter_, ParamType::kTree) &&
+        (node.kind == YamlNode::Kind::kMap || !other_types)) {
       result.value = Tree(node, result.below);
     } else if (node.kind == YamlNode::Kind::kList) {
       result.value = List(node);
     } else if (const auto boolean = ScalarBool(node);
                boolean && Accepts(parameter_, ParamType::kBool)) {
       result.value = *boolean;
+    } else if (const auto seed = ScalarSeed(node);
+               seed && Accepts(parameter_, ParamType::kSeed)) {
+      result.value = static_cast<std::int64_t>(*seed);
     } else if (const auto number = ScalarInt(node);
                number && Accepts(parameter_, ParamType::kInt)) {
       if (!InRange(parameter_, *number)) Fail(node);
@@ -203,7 +210,10 @@ std::string DescribeExpected(const Parameter& parameter) {
 std::string FormatParamValue(const Parameter& parameter, const ParamValue& value) {
   if (std::holds_alternative<std::monostate>(value)) return "null";
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
-  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* number = std::get_if<std::int64_t>(&value)) {
+    return Accepts(parameter, ParamType::kSeed) ? std::to_string(static_cast<std::uint64_t>(*number))
+                                                : std::to_string(*number);
+  }
   if (const auto* text = std::get_if<std::string>(&value)) {
     return parameter.allowed.empty() ? JsonText(*text) : *text;
   }

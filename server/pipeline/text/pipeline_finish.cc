@@ -50,17 +50,24 @@ Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const St
   std::map<std::string, ParamValue> values;
   for (const Parameter& parameter : stage.parameters) {
     const auto written = state.params.find(parameter.name);
-    values[parameter.name] =
-        written == state.params.end() ? parameter.DefaultFor(source) : written->second.value;
+    if (written != state.params.end()) values[parameter.name] = written->second.value;
   }
+  const auto set_defaults = [&] {
+    for (const Parameter& parameter : stage.parameters) {
+      if (state.params.contains(parameter.name)) continue;
+      values[parameter.name] = parameter.DefaultFor(source, values);
+    }
+  };
+  set_defaults();
   StageConfig config;
   if (stage.unused) config.unused = stage.unused(source, Params(values));
   for (const std::string& name : config.unused) {
     const Parameter* parameter = stage.FindParameter(name);
     if (parameter == nullptr) continue;
     if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
-    values[name] = parameter->DefaultFor(source);
+    values[name] = parameter->DefaultFor(source, values);
   }
+  if (!config.unused.empty()) set_defaults();
   config.type = &stage;
   config.params = Params(std::move(values), source);
   MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params, origin));

@@ -52,6 +52,12 @@ std::optional<std::int64_t> ScalarInt(const YamlNode& node) {
   return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
+std::optional<std::uint64_t> ScalarSeed(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kScalar || node.quoted) return std::nullopt;
+  const auto value = ParseNumber<std::uint64_t>(node.scalar, {}, LeadingZeros::kRefused);
+  return value.ok() ? std::optional(*value) : std::nullopt;
+}
+
 std::optional<ParamNumber> ScalarNumber(const YamlNode& node) {
   if (const auto integer = ScalarInt(node)) return *integer;
   if (node.kind != YamlNode::Kind::kScalar || node.quoted || !LooksLikeNumber(node.scalar)) {

@@ -16,6 +16,8 @@ namespace millrace {
 /// The value of a node; nothing if it is another one, or quoted.
 std::optional<bool> ScalarBool(const YamlNode& node);
 std::optional<std::int64_t> ScalarInt(const YamlNode& node);
+/// The same for an integer of [0, 2^64).
+std::optional<std::uint64_t> ScalarSeed(const YamlNode& node);
 /// An integer, or a finite number with a point or an exponent.
 std::optional<ParamNumber> ScalarNumber(const YamlNode& node);
 

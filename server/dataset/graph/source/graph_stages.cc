@@ -1,5 +1,9 @@
-// The keys that graph datasets add to pipelines: labels at which closures stop, and the arrays
-// whose rows come with the graphs.
+// The keys that graph datasets add to pipelines: labels at which closures stop, how neighbourhoods
+// are drawn, and the arrays whose rows come with the graphs.
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "server/dataset/graph/source/graph_parts.h"
 #include "server/dataset/graph/source/graph_sources.h"
@@ -8,23 +12,92 @@
 namespace millrace {
 namespace {
 
+constexpr const char* kNeighbors = "neighbors";
+constexpr std::int64_t kMostFanout = std::int64_t{1} << 20;
+
+std::vector<Parameter> ClosureParameters() {
+  return {
+      {
+          .name = "stop_at",
+          .types = {ParamType::kIntList, ParamType::kStringList},
+          .default_value = {},
+          .help = "labels of nodes that are found but not gone through (roots always are)",
+          .unordered = true,
+      },
+      {
+          .name = "kind",
+          .types = {ParamType::kString},
+          .default_value = std::string("closure"),
+          .help = "closure: all that the root reaches; neighbors: some neighbours of it, drawn anew "
+                  "in every epoch, some of theirs, and so on",
+          .allowed = {"closure", kNeighbors},
+      },
+      {
+          .name = "fanout",
+          .types = {ParamType::kIntList, ParamType::kTree},
+          .default_value = {},
+          .help = "neighbors drawn of each node, hop by hop; -1: all of them. Or such a list for "
+                  "each label of edges: {cites: [15, 10], writes: [5, 5]}",
+          .min = -1,
+          .max = kMostFanout,
+      },
+      {
+          .name = "replace",
+          .types = {ParamType::kBool},
+          .default_value = false,
+          .help = "whether an edge may be drawn several times",
+      },
+      {
+          .name = "merge",
+          .types = {ParamType::kBool},
+          .default_value = true,
+          .help = "one graph a batch, with every node once; false: a graph for each root",
+      },
+      {
+          .name = "seed",
+          .types = {ParamType::kSeed},
+          .default_value = std::int64_t{0},
+          .help = "another seed, other neighbors",
+      },
+  };
+}
+
 StageType ClosureKeys() {
   StageType stage;
   stage.name = "closure";
-  stage.parameters = {{
-      .name = "stop_at",
-      .types = {ParamType::kIntList, ParamType::kStringList},
-      .default_value = {},
-      .help = "labels of nodes that are found but not gone through (roots always are)",
-      .unordered = true,
-  }};
-  stage.unused = [](std::string_view source, const Params&) {
-    if (source == "roots") return std::vector<std::string>();
-    if (source != "graphs") return std::vector<std::string>{"stop_at"};
-    return std::vector<std::string>{"stop_at", "max_subgraph_size", "order"};
+  stage.parameters = ClosureParameters();
+  stage.unused = [](std::string_view source, const Params& params) -> std::vector<std::string> {
+    if (source == "graphs") {
+      return {"stop_at", "max_subgraph_size", "order", "kind", "fanout", "replace", "merge", "seed"};
+    }
+    if (source != "roots") return {"stop_at", "kind", "fanout", "replace", "merge", "seed"};
+    if (params.GetString("kind") == kNeighbors) return {"stop_at", "order"};
+    return {"fanout", "replace", "merge", "seed"};
+  };
+  stage.check = [](const Params& params) {
+    if (params.GetString("kind") != kNeighbors) return OkStatus();
+    if (!params.is_set("fanout")) {
+      return InvalidArgument("fanout: is missing; expected how many neighbors are drawn of each "
+                             "node, hop by hop, such as [15, 10]");
+    }
+    if (params.GetBool("merge") && params.is_set("max_subgraph_size")) {
+      return InvalidArgument("max_subgraph_size: expected merge: false beside it, because one graph "
+                             "a batch has no limit for an example");
+    }
+    return OkStatus();
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     parts.Edit<GraphClosurePart>().stop_at = params.values().at("stop_at");
+    if (params.GetString("kind") != kNeighbors) return OkStatus();
+    NeighborPart& neighbors = parts.Edit<NeighborPart>();
+    neighbors.drawn = true;
+    neighbors.fanout = params.values().at("fanout");
+    neighbors.replace = params.GetBool("replace");
+    neighbors.merge = params.GetBool("merge");
+    neighbors.seed = params.GetSeed("seed");
+    if (params.is_set("max_subgraph_size")) {
+      neighbors.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
+    }
     return OkStatus();
   };
   return stage;

@@ -24,13 +24,14 @@ constexpr std::string_view kEdgePlace = "edge";
 
 Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
     std::shared_ptr<const GraphDataset> dataset, const PlanParts& parts, const ExampleList& list,
-    std::uint64_t nodes) {
+    const GraphBounds& bounds) {
   if (!parts.Get<ExcludePart>().files.empty()) {
     return InvalidArgument("exclude.files: a graph dataset has no files that could be left out");
   }
   const std::shared_ptr<GraphTables> tables(new GraphTables(std::move(dataset)));
   const auto& edges = parts.Get<EdgesPart>();
-  tables->expand_ = {tables->dataset_->edge_labels(), edges.symmetrization, edges.add_self_edges};
+  tables->expand_ = {tables->dataset_->edge_labels(), edges.symmetrization, edges.add_self_edges,
+                     bounds.merged};
   tables->edge_classes_.resize(tables->dataset_->edge_labels());
   std::iota(tables->edge_classes_.begin(), tables->edge_classes_.end(), std::uint16_t{0});
   tables->FindTargets(list);
@@ -43,11 +44,11 @@ Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
                                 "the dataset; write {}",
                                 kEdgePlace, kNoAddedEdges));
   }
-  tables->MakeTensors(list, nodes, with_places);
+  tables->MakeTensors(list, bounds, with_places);
   MILLRACE_ASSIGN_OR_RETURN(
       tables->arrays_, GatheredArrays::Make(*tables->dataset_, parts.Get<GraphArraysPart>(), list,
                                             added, tables->tensors_));
-  tables->max_example_bytes_ = tables->MostBytes(nodes);
+  tables->max_example_bytes_ = tables->MostBytes(bounds);
   tables->FindLookups();
   return std::shared_ptr<const GraphTables>(tables);
 }
@@ -116,11 +117,14 @@ LookupTables GraphTables::Lookups() const {
   return lookups;
 }
 
-std::uint64_t GraphTables::MostBytes(std::uint64_t nodes) const {
+std::uint64_t GraphTables::MostBytes(const GraphBounds& bounds) const {
   // Far above any batch that could be sent, and far below where sums overflow.
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
-  const std::uint64_t most_nodes = std::min(nodes, dataset_->nodes());
-  const std::uint64_t most_edges = std::min<std::uint64_t>(kMaxExampleEdges, dataset_->edges());
+  const std::uint64_t most_nodes =
+      std::min(bounds.example_nodes.value_or(bounds.nodes), dataset_->nodes());
+  // Edges that are drawn with replacement may be more than the dataset has.
+  const std::uint64_t most_edges =
+      bounds.hops ? bounds.edges : std::min(bounds.edges, dataset_->edges());
   std::uint64_t bytes = tensors_.size() * kTensorAlignment;
   for (const TensorSpec& spec : tensors_) {
     const std::uint64_t rows = spec.splits == "node_splits"       ? most_nodes
@@ -134,7 +138,8 @@ std::uint64_t GraphTables::MostBytes(std::uint64_t nodes) const {
   return std::min(bytes, kMost);
 }
 
-void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes, bool with_places) {
+void GraphTables::MakeTensors(const ExampleList& list, const GraphBounds& bounds,
+                              bool with_places) {
   const auto ragged = TensorKind::kRaggedValues;
   const std::uint64_t last_node = std::max<std::uint64_t>(dataset_->nodes(), 1) - 1;
   numbers_.node = Add("node", ragged, "nodes", last_node, "node_splits");
@@ -142,7 +147,7 @@ void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes, bool
     numbers_.node_label =
         Add("node_label", ragged, "nodes", dataset_->node_labels() - 1, "node_splits");
   }
-  const std::uint64_t last = nodes - 1;
+  const std::uint64_t last = std::max<std::uint64_t>(bounds.nodes, 1) - 1;
   numbers_.edges.source =
       Add("edge_source", ragged, "edges", last, "edge_splits", Expansion::kEdgeSource);
   numbers_.edges.target =
@@ -161,10 +166,20 @@ void GraphTables::MakeTensors(const ExampleList& list, std::uint64_t nodes, bool
     numbers_.edge = Add(std::string(kEdgePlace), ragged, "edges", last_edge, "edge_splits");
   }
   constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();
-  Add("node_splits", TensorKind::kSplits, "batch+1", kMostRows, "");
-  Add("edge_splits", TensorKind::kSplits, "batch+1", kMostRows, "", Expansion::kEdgeSplits);
+  const std::string cut(bounds.merged ? kGraphSplitsDimension : "batch+1");
+  Add("node_splits", TensorKind::kSplits, cut, kMostRows, "");
+  Add("edge_splits", TensorKind::kSplits, cut, kMostRows, "", Expansion::kEdgeSplits);
+  if (bounds.hops) {
+    const std::string graphs(kGraphsDimension);
+    numbers_.hop_nodes = Add("hop_nodes", TensorKind::kDense, graphs, kMostRows, "");
+    tensors_.back().inner = {std::uint64_t{*bounds.hops} + 1};
+    numbers_.hop_edges = Add("hop_edges", TensorKind::kDense, graphs, kMostRows, "");
+    tensors_.back().inner = {*bounds.hops};
+  }
   if (list.roots) {
-    numbers_.root = Add("root", TensorKind::kDense, "batch", 0, "", Expansion::kNodeOffset);
+    // A root is the first node of its own graph.
+    const std::uint64_t last_root = bounds.merged ? last : 0;
+    numbers_.root = Add("root", TensorKind::kDense, "batch", last_root, "", Expansion::kNodeOffset);
   }
   numbers_.example_id = Add("example_id", TensorKind::kDense, "batch",
                             std::max<std::uint64_t>(list.examples, 1) - 1, "");

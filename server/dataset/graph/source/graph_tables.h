@@ -24,6 +24,7 @@
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/dataset/graph/source/gathered_arrays.h"
 #include "server/dataset/source.h"
+#include "server/pipeline/closure/closure.h"
 #include "server/pipeline/closure/edge_groups.h"
 #include "server/pipeline/graph/plan_parts.h"
 
@@ -36,6 +37,8 @@ struct GraphSourceTensors {
   EdgeTensors edges{};         // with labels only if not all delivered edges have the same
   std::optional<std::size_t> edge = {};  // places in `indices`; only if the pipeline reads them
   std::size_t root = 0;                  // only of roots
+  std::size_t hop_nodes = 0;             // only of neighbourhoods
+  std::size_t hop_edges = 0;
   std::size_t example_id = 0;
 };
 
@@ -46,13 +49,21 @@ struct TargetColumn {
   bool of_root;  // its rows go by the root's number, not by the example's
 };
 
+/// What is known of graphs before they are built.
+struct GraphBounds {
+  std::uint64_t nodes = 0;                   // most nodes of a graph
+  std::uint64_t edges = kMaxExampleEdges;    // most edges of an example
+  std::optional<std::uint64_t> example_nodes = {};  // most nodes that an example adds; absent: nodes
+  std::optional<std::uint32_t> hops = {};    // of neighbourhoods; absent: graphs have no hops
+  bool merged = false;                       // one graph a batch
+};
+
 class GraphTables {
  public:
-  /// `nodes`: most nodes of an example. InvalidArgument if files are excluded, or if an array is
-  /// wanted that is not there.
+  /// InvalidArgument if files are excluded, or if an array is wanted that is not there.
   static Result<std::shared_ptr<const GraphTables>> Make(
       std::shared_ptr<const GraphDataset> dataset, const PlanParts& parts, const ExampleList& list,
-      std::uint64_t nodes);
+      const GraphBounds& bounds);
 
   const GraphDataset& dataset() const { return *dataset_; }
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
@@ -127,8 +138,8 @@ class GraphTables {
   explicit GraphTables(std::shared_ptr<const GraphDataset> dataset)
       : dataset_(std::move(dataset)), node_labels_(dataset_->Find("node_label")) {}
   void FindTargets(const ExampleList& list);
-  void MakeTensors(const ExampleList& list, std::uint64_t nodes, bool with_places);
-  std::uint64_t MostBytes(std::uint64_t nodes) const;
+  void MakeTensors(const ExampleList& list, const GraphBounds& bounds, bool with_places);
+  std::uint64_t MostBytes(const GraphBounds& bounds) const;
   void FindLookups();
   std::size_t Add(std::string path, TensorKind kind, std::string dimension, std::uint64_t max,
                   std::string splits, Expansion expansion = Expansion::kWiden);

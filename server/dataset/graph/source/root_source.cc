@@ -1,5 +1,5 @@
 // `source: {roots: NAME}`: one example for each row of a list of nodes, with the closure of its
-// node.
+// node. Neighbourhoods are drawn in neighbor_source.cc.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,8 @@
 #include "server/dataset/graph/source/edge_places.h"
 #include "server/dataset/graph/source/graph_names.h"
 #include "server/dataset/graph/source/graph_parts.h"
-#include "server/dataset/graph/source/graph_source.h"
+#include "server/dataset/graph/source/neighbor_source.h"
+#include "server/dataset/graph/source/root_list_source.h"
 #include "server/dataset/graph/source/source_makers.h"
 #include "server/pipeline/closure/closure_builder.h"
 #include "server/pipeline/closure/closure_in_turns.h"
@@ -21,8 +22,6 @@
 
 namespace millrace {
 namespace {
-
-enum RootColumn : std::size_t { kNode, kDegree, kNodeLabel, kTargets };
 
 constexpr std::size_t kClosuresInTurns = 8;
 
@@ -55,12 +54,11 @@ Result<StopTable> ReadStops(const GraphDataset& dataset, const ParamValue& value
   return stops;
 }
 
-class RootSource final : public GraphSource {
+class RootSource final : public RootListSource {
  public:
   RootSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list, StopTable stops,
              const ClosurePart& closure)
-      : GraphSource(std::move(tables), {"node", "degree", "node_label"}),
-        list_(list),
+      : RootListSource(std::move(tables), list),
         stops_(std::move(stops)),
         options_(closure.options),
         kernel_(ChooseKernel(dataset().nodes(), closure)) {
@@ -69,43 +67,11 @@ class RootSource final : public GraphSource {
 
   const StopTable& stops() const { return stops_; }
   const ClosureOptions& options() const { return options_; }
-  Result<std::uint64_t> Root(std::uint64_t row) const {
-    if (list_ == nullptr) return row;
-    return dataset().Root(*list_, row);
-  }
 
-  std::string_view name() const override { return "roots"; }
-  std::uint64_t examples() const override {
-    return list_ == nullptr ? dataset().nodes() : list_->rows();
-  }
-  std::string_view split_column() const override { return columns()[kNode]; }
-  ExampleDescription Describe(ExampleId id) const override {
-    ExampleDescription description;
-    if (const auto root = Root(id.value()); root.ok()) {
-      description.title = fmt::format("node {}", *root);
-      description.facts = {{"node", *root}};
-    }
-    return description;
-  }
   std::unique_ptr<ExampleReader> NewReader() const override;
   std::unique_ptr<const ExampleNames> NewNames() const override;
 
  private:
-  std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const override {
-    const TargetColumn* const target =
-        column < kTargets ? nullptr : &graph_tables().targets()[column - kTargets];
-    if (target != nullptr && !target->of_root) {
-      return static_cast<std::int64_t>(target->array->NumberAt(row));
-    }
-    const Result<std::uint64_t> root = Root(row);
-    const std::uint64_t node = graph_tables().OrNote(root);
-    if (!root.ok() || column == kNode) return static_cast<std::int64_t>(node);
-    if (target != nullptr) return static_cast<std::int64_t>(target->array->NumberAt(node));
-    if (column == kNodeLabel) return graph_tables().OrNote(dataset().NodeLabel(node));
-    return static_cast<std::int64_t>(graph_tables().OrNote(dataset().Row(node)).size());
-  }
-
-  const GraphArray* const list_;  // nullptr: every node
   const StopTable stops_;
   ClosureOptions options_;
   const ClosureKernel kernel_;
@@ -243,14 +209,15 @@ Result<std::shared_ptr<const Source>> MakeRootSource(std::shared_ptr<const Datas
   const std::string name = std::get<std::string>(parts.Get<SourcePart>().argument);
   const GraphArray* const list = graph->Find("roots/" + name);
   if (list == nullptr && name != "all") return NoList(*graph, "roots/", name);
+  const std::uint64_t rows = list == nullptr ? graph->nodes() : list->rows();
+  const ExampleList examples = {.name = name, .examples = rows, .roots = true};
+  if (parts.Get<NeighborPart>().drawn) return MakeNeighborSource(graph, parts, list, examples);
   const ClosurePart& closure = parts.Get<ClosurePart>();
   MILLRACE_ASSIGN_OR_RETURN(StopTable stops,
                             ReadStops(*graph, parts.Get<GraphClosurePart>().stop_at));
-  const std::uint64_t examples = list == nullptr ? graph->nodes() : list->rows();
   MILLRACE_ASSIGN_OR_RETURN(
-      auto tables,
-      GraphTables::Make(graph, parts, {.name = name, .examples = examples, .roots = true},
-                        closure.options.max_subgraph_size));
+      auto tables, GraphTables::Make(graph, parts, examples,
+                                     {.nodes = closure.options.max_subgraph_size}));
   return std::shared_ptr<const Source>(
       std::make_shared<RootSource>(std::move(tables), list, std::move(stops), closure));
 }

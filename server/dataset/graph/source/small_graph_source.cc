@@ -153,7 +153,7 @@ Result<std::shared_ptr<const Source>> MakeSmallGraphSource(std::shared_ptr<const
   if (list == nullptr) return NoList(*graph, "graphs/", name);
   MILLRACE_ASSIGN_OR_RETURN(
       auto tables, GraphTables::Make(graph, parts, {.name = name, .examples = list->rows() - 1},
-                                     kMaxExampleNodes));
+                                     {.nodes = kMaxExampleNodes}));
   return std::shared_ptr<const Source>(
       std::make_shared<SmallGraphSource>(std::move(tables), *list));
 }

@@ -102,9 +102,9 @@ TEST_CASE("examples are described, and those that do not exist refused", "[local
   CHECK((*reader->Describe(ExampleId(0)))->file == "a.bin");
   CHECK(reader->Describe(ExampleId(3)).status() == OutOfRange("example 3: there are 3"));
   const std::vector<ExampleId> ids = {ExampleId(2), ExampleId(0)};
-  CHECK(Ids(*reader->BatchOf(ids)) == ids);
+  CHECK(Ids(*reader->BatchOf(ids, 0)) == ids);
   const std::vector<ExampleId> beyond = {ExampleId(3)};
-  CHECK(reader->BatchOf(beyond).status().code() == StatusCode::kOutOfRange);
+  CHECK(reader->BatchOf(beyond, 0).status().code() == StatusCode::kOutOfRange);
 }
 
 TEST_CASE("a cancelled reader gives no more batches", "[local]") {

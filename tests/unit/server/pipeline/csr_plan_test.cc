@@ -277,7 +277,7 @@ TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {
   CHECK(plan->Batch(0, {~std::uint64_t{0}, 2}, *scratch).status().code() ==
         StatusCode::kOutOfRange);
   const ExampleId beyond(10);
-  CHECK(plan->BatchOf({&beyond, 1}, *scratch).status().message() ==
+  CHECK(plan->BatchOf({&beyond, 1}, 0, *scratch).status().message() ==
         "example 10: the pipeline's source has 10 examples, from 0 on");
   const auto other = MakePlan(Singles(10), "batch: {size: 2}\n");
   CHECK(other->Batch(0, {0, 2}, *scratch).status().code() == StatusCode::kInternal);

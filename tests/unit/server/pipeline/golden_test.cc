@@ -132,10 +132,10 @@ void CompareThroughCache(const std::filesystem::path& golden) {
   CHECK((*cached)->fingerprint() == (*expected)->fingerprint());
   std::vector<ExampleId> all;
   for (std::uint64_t id = 0; id < (*expected)->source()->examples(); ++id) all.emplace_back(id);
-  const auto batch = (*expected)->BatchOf(all, *(*expected)->NewScratch());
+  const auto batch = (*expected)->BatchOf(all, 0, *(*expected)->NewScratch());
   REQUIRE(batch.ok());
   for (int round = 0; round < 2; ++round) {
-    const auto same = (*cached)->BatchOf(all, *(*cached)->NewScratch());
+    const auto same = (*cached)->BatchOf(all, 0, *(*cached)->NewScratch());
     REQUIRE(same.ok());
     CHECK(std::equal((*same)->bytes().begin(), (*same)->bytes().end(), (*batch)->bytes().begin(),
                      (*batch)->bytes().end()));

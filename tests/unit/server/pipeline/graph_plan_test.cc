@@ -322,7 +322,7 @@ TEST_CASE("closures go depth first if the pipeline says so", "[graph_plan]") {
     const auto plan = world.MustCompile("{roots: train}", "closure: {order: " + order + "}\n");
     const auto scratch = plan->NewScratch();
     const ExampleId first(1);
-    const auto batch = *plan->BatchOf({&first, 1}, *scratch);
+    const auto batch = *plan->BatchOf({&first, 1}, 0, *scratch);
     std::vector<std::int64_t> values;
     const std::size_t tensor = *batch->Find("node");
     for (std::size_t i = 0; i < batch->tensors()[tensor].rows; ++i) {

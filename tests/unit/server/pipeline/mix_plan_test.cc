@@ -186,7 +186,7 @@ TEST_CASE("each branch selects and excludes by itself", "[plan][mix]") {
   CHECK(plan->PlacesOf(0, ExampleId(102)).why == ExamplePlaces::Absence::kFiltered);
   const auto scratch = plan->NewScratch();
   const std::vector<ExampleId> ids = {ExampleId(3), ExampleId(103), ExampleId(104)};
-  const auto batch = plan->BatchOf(ids, *scratch);
+  const auto batch = plan->BatchOf(ids, 0, *scratch);
   REQUIRE(batch.ok());
   CHECK((*batch)->info().example_ids == std::vector<ExampleId>{ExampleId(3), ExampleId(104)});
   REQUIRE((*batch)->info().dropped.size() == 1);
@@ -278,8 +278,8 @@ TEST_CASE("labels of two Coq datasets are joined, and batches mean what they mea
     for (std::uint64_t i = 0; i < examples; i += 7) {
       const ExampleId own_id(i);
       const ExampleId mixed_id(branch.first + i);
-      const auto a = *(*alone)->BatchOf({&own_id, 1}, *scratch);
-      const auto b = *(*mixed)->BatchOf({&mixed_id, 1}, *mixed_scratch);
+      const auto a = *(*alone)->BatchOf({&own_id, 1}, 0, *scratch);
+      const auto b = *(*mixed)->BatchOf({&mixed_id, 1}, 0, *mixed_scratch);
       REQUIRE(a->examples() == b->examples());
       if (a->examples() == 0) continue;
       for (std::size_t t = 0; t < a->tensors().size(); ++t) {

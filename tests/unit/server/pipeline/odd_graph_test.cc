@@ -87,7 +87,7 @@ TEST_CASE("a graph without nodes, edges or examples is one without batches", "[o
     REQUIRE(batch.ok());
     CHECK((*batch)->examples() == 0);
     const ExampleId first(0);
-    CHECK((*plan)->BatchOf({&first, 1}, *scratch).status().code() == StatusCode::kOutOfRange);
+    CHECK((*plan)->BatchOf({&first, 1}, 0, *scratch).status().code() == StatusCode::kOutOfRange);
   }
 }
 

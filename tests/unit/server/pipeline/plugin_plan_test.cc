@@ -265,7 +265,7 @@ TEST_CASE("an exception that nobody named fails the batch with all that helps", 
   PluginPlans plans;
   const auto plan = plans.MustCompile("{python: 'plugin:Source', args: {bad: 5}}");
   const auto scratch = plan->NewScratch();
-  const auto batch = plan->BatchOf(std::vector{ExampleId(4), ExampleId(5)}, *scratch);
+  const auto batch = plan->BatchOf(std::vector{ExampleId(4), ExampleId(5)}, 0, *scratch);
   REQUIRE_FALSE(batch.ok());
   CHECK(batch.status().code() == StatusCode::kAborted);
   CHECK_THAT(batch.status().message(),

@@ -195,12 +195,12 @@ TEST_CASE("what was built of a file that is changed in place is not kept", "[cac
     const auto scratch = (*plan)->NewScratch();
     // The first example opens the file. The others are built of what is overwritten, which nobody
     // has noticed yet.
-    REQUIRE((*plan)->BatchOf(std::vector{ExampleId(0)}, *scratch).ok());
+    REQUIRE((*plan)->BatchOf(std::vector{ExampleId(0)}, 0, *scratch).ok());
     std::fstream file(world.data / "a.bin", std::ios::binary | std::ios::in | std::ios::out);
     file.seekp(200);
     file.write(std::string(300, '\0').data(), 300);
     file.close();
-    static_cast<void>((*plan)->BatchOf(std::vector{ExampleId(1), ExampleId(2)}, *scratch));
+    static_cast<void>((*plan)->BatchOf(std::vector{ExampleId(1), ExampleId(2)}, 0, *scratch));
     fs::last_write_time(world.data / "a.bin",
                         fs::file_time_type::clock::now() + std::chrono::seconds(2));
     CHECK(library.CheckFiles());

@@ -1,0 +1,87 @@
+// The rows of a graph dataset as the sampler of neighbourhoods reads them (neighbor_sampler.h): the
+// mapped arrays, of which every value is read once.
+//
+// Immutable; thread-safe. Refers to the dataset, which must outlive it.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/result.h"
+#include "common/base/dtype.h"
+#include "server/dataset/graph/graph_dataset.h"
+
+namespace millrace {
+
+/// Pointer and Index: the unsigned types as wide as the values of indptr and of indices.
+template <class Pointer, class Index>
+class GraphRows {
+ public:
+  using Node = Index;
+
+  /// REQUIRES: the dataset's arrays have these types.
+  explicit GraphRows(const GraphDataset& dataset)
+      : dataset_(&dataset),
+        pointers_(dataset.indptr().data),
+        indices_(dataset.indices().data),
+        labels_(dataset.Find("edge_label")),
+        nodes_(dataset.nodes()),
+        edges_(dataset.edges()),
+        edge_labels_(dataset.edge_labels()) {}
+
+  std::uint64_t nodes() const { return nodes_; }
+
+  bool LoadRow(Node node, std::uint64_t* begin, std::uint64_t* end) const {
+    const std::byte* const at = pointers_ + std::uint64_t{node} * sizeof(Pointer);
+    *begin = LoadOnce<Pointer>(at);
+    *end = LoadOnce<Pointer>(at + sizeof(Pointer));
+    return (*begin <= *end) & ((*end - *begin) >> 32 == 0) & (*end <= edges_);
+  }
+  Node LoadEntry(std::uint64_t place) const {
+    return LoadOnce<Index>(indices_ + place * sizeof(Index));
+  }
+  /// Without labels, every label is 0.
+  bool LoadLabel(std::uint64_t place, std::uint32_t* label) const {
+    const std::uint64_t value = labels_ == nullptr ? 0 : labels_->NumberAt(place);
+    *label = static_cast<std::uint32_t>(value);
+    return value < edge_labels_;
+  }
+
+  Status BadRow(Node node) const {
+    const Status status = dataset_->Row(node).status();
+    return status.ok() ? Changed(dataset_->indptr(), node) : status;
+  }
+  Status BadEntry(std::uint64_t place) const {
+    const Status status = dataset_->Neighbour(place).status();
+    return status.ok() ? Changed(dataset_->indices(), place) : status;
+  }
+  Status BadLabel(std::uint64_t place) const {
+    const Status status = dataset_->EdgeLabel(place).status();
+    return status.ok() ? Changed(*labels_, place) : status;
+  }
+
+ private:
+  Status Changed(const GraphArray& array, std::uint64_t place) const {
+    return dataset_->BadNumber(array, place, "was changed meanwhile");
+  }
+
+  const GraphDataset* dataset_;
+  const std::byte* pointers_;
+  const std::byte* indices_;
+  const GraphArray* labels_;  // nullptr if there are none
+  std::uint64_t nodes_;
+  std::uint64_t edges_;
+  std::uint64_t edge_labels_;
+};
+
+/// Calls `use` with GraphRows of the dataset, of the type that its arrays need.
+template <class Use>
+auto WithGraphRows(const GraphDataset& dataset, Use use) {
+  const bool wide_pointers = DTypeSize(dataset.indptr().type.dtype) == 8;
+  const bool wide_indices = DTypeSize(dataset.indices().type.dtype) == 8;
+  if (wide_pointers && wide_indices) return use(GraphRows<std::uint64_t, std::uint64_t>(dataset));
+  if (wide_pointers) return use(GraphRows<std::uint64_t, std::uint32_t>(dataset));
+  if (wide_indices) return use(GraphRows<std::uint32_t, std::uint64_t>(dataset));
+  return use(GraphRows<std::uint32_t, std::uint32_t>(dataset));
+}
+
+}  // namespace millrace

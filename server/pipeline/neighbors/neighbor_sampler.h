@@ -1,0 +1,367 @@
+// Draws the neighbourhood of roots, hop by hop. Nodes are numbered in the order in which they are
+// met, roots first. Hop h goes through the nodes that the hop before met first, in the order of
+// their numbers, and draws entries of their rows (place_draws.h): an entry whose node is new gives
+// it the next number, and its edge is recorded. A node is gone through once. Batches must be the
+// same on any host, so this order must not change.
+//
+// Nearly all time is spent on waiting for memory: for the two ends of a row, for its entries, and
+// for the marks of nodes that are numbered. So rows are taken many at once, and one kind of reads
+// is made for all of them before the next kind begins: no read waits for another one.
+//
+// The sampler is a template over the rows of a graph and a visited set. Rows R provide
+//   R::Node                          a node's number in the dataset: an unsigned integer
+//   std::uint64_t nodes() const
+//   bool LoadRow(Node, std::uint64_t* begin, std::uint64_t* end) const
+//                                    the places of a node's entries; false if they cannot be right
+//   Node LoadEntry(std::uint64_t place) const
+//                                    where an entry leads; it may be no node
+//   bool LoadLabel(std::uint64_t place, std::uint32_t* label) const
+//                                    an entry's label; false if it is out of range
+//   Status BadRow(Node), Status BadEntry(std::uint64_t place), Status BadLabel(std::uint64_t place)
+//                                    what is wrong with these
+// Each reads the data once.
+//
+// Not thread-safe: a sampler belongs to a thread. It allocates nothing once it has seen the largest
+// graph.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/pipeline/closure/visited.h"
+#include "server/pipeline/neighbors/neighbor_options.h"
+#include "server/pipeline/neighbors/place_draws.h"
+#include "server/pipeline/neighbors/sampled_graph.h"
+
+namespace millrace {
+
+enum class SampleEnd : std::uint8_t {
+  kDone,
+  kTooLarge,  // more nodes or edges than are allowed
+  kFailed,    // the data are impossible; status() says what
+};
+
+template <class Rows, class Visited>
+class NeighborSampler {
+ public:
+  using Node = typename Rows::Node;
+  using Graph = SampledGraph<Node>;
+
+  /// `rows` and `options` have to outlive the sampler. `most_nodes`: of a graph.
+  NeighborSampler(const Rows& rows, const NeighborOptions& options)
+      : rows_(rows), options_(options), visited_(rows.nodes(), options.most_nodes + 1) {}
+
+  /// Draws the graph of the roots with a key. `numbers[i]` becomes the number of root i; equal
+  /// roots have one number. `graph` is undefined if the result is not kDone. REQUIRES: the roots
+  /// are nodes.
+  SampleEnd Draw(std::span<const std::uint64_t> roots, std::uint64_t key, Graph& graph,
+                 std::uint32_t* numbers);
+
+  /// The error, if the last result is kFailed.
+  const Status& status() const { return status_; }
+
+ private:
+  /// Rows that are taken at once, and entries at which no further row is taken.
+  static constexpr std::size_t kRowsAtOnce = 512;
+  static constexpr std::size_t kManyEntries = 8192;
+
+  /// A row, or its run of one label.
+  struct Run {
+    std::uint64_t begin = 0;
+    std::uint32_t entries = 0;
+    std::uint32_t node = 0;    // number in the graph
+    std::uint32_t fanout = 0;  // number in fanouts_
+    std::size_t first = 0;     // where its taken entries begin, among those of all runs
+  };
+
+  /// What is drawn of runs with one fan-out, at one hop.
+  struct HopFanout {
+    std::int64_t fanout;
+    std::uint32_t relation;
+    std::uint32_t label;
+  };
+
+  bool AddRoots(std::span<const std::uint64_t> roots, Graph& graph, std::uint32_t* numbers);
+  SampleEnd Hop(std::uint32_t hop, std::uint64_t key, std::uint32_t begin, std::uint32_t end,
+                Graph& graph);
+  /// Finds the runs of nodes [begin, …) of the graph, and how many of their entries are taken.
+  /// Returns the node at which it stopped; `begin` if the data are wrong.
+  std::uint32_t FindRuns(std::uint32_t begin, std::uint32_t end, const Graph& graph);
+  bool AddRunsByLabel(std::uint64_t begin, std::uint64_t end, std::uint32_t node);
+  void AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node, std::uint32_t fanout);
+  std::uint64_t TakenOf(std::uint64_t entries, std::int64_t fanout) const;
+  /// Writes the places of the taken entries.
+  void TakePlaces(std::uint32_t hop, std::uint64_t key, std::uint64_t* places);
+  /// Reads the taken entries, and checks them.
+  bool ReadEntries(std::span<const std::uint64_t> places);
+  /// Numbers the nodes of the taken entries, and records the edges.
+  SampleEnd AddEdges(Graph& graph);
+  SampleEnd AddEdgesUpTo(std::uint32_t most, bool leave_out, Graph& graph);
+
+  SampleEnd Fail(Status status) {
+    status_ = std::move(status);
+    return SampleEnd::kFailed;
+  }
+
+  const Rows& rows_;
+  const NeighborOptions& options_;
+  Visited visited_;
+  PlaceDraws draws_;
+  std::uint32_t numbered_ = 0;  // nodes of the graph drawn last
+  std::vector<HopFanout> fanouts_;
+  std::vector<Run> runs_;
+  std::size_t taken_ = 0;  // entries of all runs
+  std::vector<std::uint64_t> begins_;
+  std::vector<std::uint64_t> ends_;
+  std::vector<Node> entries_;
+  std::vector<std::size_t> drawn_;  // numbers of the runs that are drawn together
+  std::vector<DrawnRow> drawn_rows_;
+  std::vector<std::uint32_t> drawn_places_;
+  Status status_;
+};
+
+template <class Rows, class Visited>
+SampleEnd NeighborSampler<Rows, Visited>::Draw(std::span<const std::uint64_t> roots,
+                                               std::uint64_t key, Graph& graph,
+                                               std::uint32_t* numbers) {
+  visited_.Forget(numbered_);
+  numbered_ = 0;
+  graph.Clear();
+  if (!AddRoots(roots, graph, numbers)) return SampleEnd::kTooLarge;
+  graph.hop_nodes.push_back(numbered_);
+  std::uint32_t begin = 0;
+  for (std::uint32_t hop = 0; hop < options_.hops(); ++hop) {
+    const std::uint32_t end = numbered_;
+    const std::size_t edges = graph.edges();
+    if (const SampleEnd ended = Hop(hop, key, begin, end, graph); ended != SampleEnd::kDone) {
+      return ended;
+    }
+    graph.hop_nodes.push_back(numbered_ - end);
+    graph.hop_edges.push_back(static_cast<std::uint32_t>(graph.edges() - edges));
+    begin = end;
+  }
+  return SampleEnd::kDone;
+}
+
+template <class Rows, class Visited>
+bool NeighborSampler<Rows, Visited>::AddRoots(std::span<const std::uint64_t> roots, Graph& graph,
+                                              std::uint32_t* numbers) {
+  graph.nodes.Reserve(roots.size());
+  auto visited = visited_.Enter();
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    numbers[i] = visited.NumberOr(roots[i], numbered_);
+    if (numbers[i] != numbered_) continue;
+    if (numbered_ == options_.most_nodes) return false;
+    graph.nodes.data()[numbered_++] = static_cast<Node>(roots[i]);
+  }
+  graph.nodes.SetSize(numbered_);
+  return true;
+}
+
+template <class Rows, class Visited>
+SampleEnd NeighborSampler<Rows, Visited>::Hop(std::uint32_t hop, std::uint64_t key,
+                                              std::uint32_t begin, std::uint32_t end,
+                                              Graph& graph) {
+  fanouts_.clear();
+  if (options_.by_label.empty()) fanouts_.push_back({options_.fanout[hop], 0, 0});
+  for (const LabelFanout& of : options_.by_label) {
+    fanouts_.push_back({of.fanout[hop], of.label + 1, of.label});
+  }
+  while (begin < end) {
+    const std::uint32_t next = FindRuns(begin, end, graph);
+    if (next == begin) return SampleEnd::kFailed;
+    begin = next;
+    const std::size_t edges = graph.edges();
+    if (taken_ > kMaxSampledEdges - edges) return SampleEnd::kTooLarge;
+    graph.ReserveEdges(edges + taken_);
+    std::uint64_t* const places = graph.place.data() + edges;
+    TakePlaces(hop, key, places);
+    if (!ReadEntries({places, taken_})) return SampleEnd::kFailed;
+    if (const SampleEnd ended = AddEdges(graph); ended != SampleEnd::kDone) return ended;
+  }
+  return SampleEnd::kDone;
+}
+
+template <class Rows, class Visited>
+std::uint32_t NeighborSampler<Rows, Visited>::FindRuns(std::uint32_t begin, std::uint32_t end,
+                                                       const Graph& graph) {
+  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(end - begin, kRowsAtOnce));
+  begins_.resize(count);
+  ends_.resize(count);
+  const Node* const nodes = graph.nodes.data() + begin;
+  bool right = true;
+  for (std::uint32_t i = 0; i < count; ++i) right &= rows_.LoadRow(nodes[i], &begins_[i], &ends_[i]);
+  runs_.clear();
+  taken_ = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (!right && !rows_.LoadRow(nodes[i], &begins_[i], &ends_[i])) {
+      status_ = rows_.BadRow(nodes[i]);
+      return begin;
+    }
+    if (options_.by_label.empty()) {
+      AddRun(begins_[i], ends_[i] - begins_[i], begin + i, 0);
+    } else if (!AddRunsByLabel(begins_[i], ends_[i], begin + i)) {
+      return begin;
+    }
+    if (taken_ >= kManyEntries) return begin + i + 1;
+  }
+  return begin + count;
+}
+
+template <class Rows, class Visited>
+bool NeighborSampler<Rows, Visited>::AddRunsByLabel(std::uint64_t begin, std::uint64_t end,
+                                                    std::uint32_t node) {
+  for (std::uint32_t i = 0; i < fanouts_.size(); ++i) {
+    // The first entry from `begin` on whose label is at least that of the fan-out, or above it.
+    const auto bound = [&](bool above, std::uint64_t* found) {
+      std::uint64_t low = begin;
+      std::uint64_t high = end;
+      while (low < high) {
+        const std::uint64_t middle = low + (high - low) / 2;
+        std::uint32_t label = 0;
+        if (!rows_.LoadLabel(middle, &label)) {
+          status_ = rows_.BadLabel(middle);
+          return false;
+        }
+        const bool before = above ? label <= fanouts_[i].label : label < fanouts_[i].label;
+        (before ? low : high) = before ? middle + 1 : middle;
+      }
+      *found = low;
+      return true;
+    };
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    if (!bound(false, &first)) return false;
+    begin = first;
+    if (!bound(true, &last)) return false;
+    begin = last;
+    AddRun(first, last - first, node, i);
+  }
+  return true;
+}
+
+template <class Rows, class Visited>
+std::uint64_t NeighborSampler<Rows, Visited>::TakenOf(std::uint64_t entries,
+                                                      std::int64_t fanout) const {
+  if (fanout == kAllEntries || entries == 0) return entries;
+  const auto f = static_cast<std::uint64_t>(fanout);
+  return options_.replace ? f : std::min(entries, f);
+}
+
+template <class Rows, class Visited>
+void NeighborSampler<Rows, Visited>::AddRun(std::uint64_t begin, std::uint64_t entries,
+                                            std::uint32_t node, std::uint32_t fanout) {
+  runs_.push_back({begin, static_cast<std::uint32_t>(entries), node, fanout, taken_});
+  taken_ += TakenOf(entries, fanouts_[fanout].fanout);
+}
+
+template <class Rows, class Visited>
+void NeighborSampler<Rows, Visited>::TakePlaces(std::uint32_t hop, std::uint64_t key,
+                                                std::uint64_t* places) {
+  for (std::uint32_t which = 0; which < fanouts_.size(); ++which) {
+    const HopFanout& of = fanouts_[which];
+    drawn_.clear();
+    drawn_rows_.clear();
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const Run& run = runs_[i];
+      if (run.fanout != which || run.entries == 0 || of.fanout == 0) continue;
+      const bool all = of.fanout == kAllEntries || (!options_.replace && run.entries <= of.fanout);
+      if (all) {
+        for (std::uint32_t k = 0; k < run.entries; ++k) places[run.first + k] = run.begin + k;
+      } else {
+        drawn_.push_back(i);
+        drawn_rows_.push_back({run.entries, run.node, of.relation});
+      }
+    }
+    if (drawn_.empty()) continue;
+    const auto fanout = static_cast<std::uint32_t>(of.fanout);
+    drawn_places_.resize(drawn_.size() * fanout);
+    draws_.Draw(drawn_rows_, {key, hop, fanout, options_.replace}, drawn_places_.data());
+    const std::uint32_t* from = drawn_places_.data();
+    for (const std::size_t i : drawn_) {
+      std::uint64_t* const to = places + runs_[i].first;
+      const std::uint64_t begin = runs_[i].begin;
+      for (std::uint32_t k = 0; k < fanout; ++k) to[k] = begin + from[k];
+      from += fanout;
+    }
+  }
+}
+
+template <class Rows, class Visited>
+bool NeighborSampler<Rows, Visited>::ReadEntries(std::span<const std::uint64_t> places) {
+  entries_.resize(places.size());
+  Node largest = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    entries_[i] = rows_.LoadEntry(places[i]);
+    largest = std::max(largest, entries_[i]);
+  }
+  if (largest < rows_.nodes() || places.empty()) return true;
+  const auto bad = std::find_if(entries_.begin(), entries_.end(),
+                                [&](Node node) { return node >= rows_.nodes(); });
+  status_ = rows_.BadEntry(places[static_cast<std::size_t>(bad - entries_.begin())]);
+  return false;
+}
+
+template <class Rows, class Visited>
+SampleEnd NeighborSampler<Rows, Visited>::AddEdges(Graph& graph) {
+  const std::size_t edges = graph.edges();
+  std::uint32_t* const row = graph.row.data() + edges;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const std::size_t end = i + 1 < runs_.size() ? runs_[i + 1].first : taken_;
+    for (std::size_t k = runs_[i].first; k < end; ++k) row[k] = runs_[i].node;
+  }
+  // A node that is written beyond the last one is not counted.
+  graph.nodes.Reserve(std::size_t{numbered_} + taken_ + 1);
+  if (options_.max_subgraph_size) {
+    return AddEdgesUpTo(*options_.max_subgraph_size, true, graph);
+  }
+  if (numbered_ + taken_ > options_.most_nodes) {
+    return AddEdgesUpTo(options_.most_nodes, false, graph);
+  }
+  auto visited = visited_.Enter();
+  Node* const nodes = graph.nodes.data();
+  std::uint32_t* const other = graph.other.data() + edges;
+  const Node* const entries = entries_.data();
+  std::uint32_t count = numbered_;
+  for (std::size_t i = 0; i < taken_; ++i) {
+    std::uint32_t number;
+    const bool is_new = visited.Number(entries[i], count, &number);
+    visited.Set(entries[i], number);
+    nodes[count] = entries[i];
+    other[i] = number;
+    count += is_new ? 1 : 0;
+  }
+  numbered_ = count;
+  graph.nodes.SetSize(count);
+  graph.SetEdges(edges + taken_);
+  return SampleEnd::kDone;
+}
+
+template <class Rows, class Visited>
+SampleEnd NeighborSampler<Rows, Visited>::AddEdgesUpTo(std::uint32_t most, bool leave_out,
+                                                       Graph& graph) {
+  auto visited = visited_.Enter();
+  const std::size_t begin = graph.edges();
+  std::size_t to = begin;
+  for (std::size_t i = 0; i < taken_; ++i) {
+    std::uint32_t number;
+    if (visited.Number(entries_[i], numbered_, &number)) {
+      if (numbered_ >= most && leave_out) continue;
+      if (numbered_ >= most) return SampleEnd::kTooLarge;
+      visited.Set(entries_[i], number);
+      graph.nodes.data()[numbered_++] = entries_[i];
+    }
+    graph.row.data()[to] = graph.row.data()[begin + i];
+    graph.place.data()[to] = graph.place.data()[begin + i];
+    graph.other.data()[to++] = number;
+  }
+  graph.nodes.SetSize(numbered_);
+  graph.SetEdges(to);
+  return SampleEnd::kDone;
+}
+
+}  // namespace millrace
