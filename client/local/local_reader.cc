@@ -15,18 +15,18 @@
 namespace millrace {
 
 Result<std::unique_ptr<LocalReader>> LocalReader::Create(const SessionOptions& options,
-                                                         LocalDatasets datasets) {
+                                                         LocalDatasets datasets, LocalForm form) {
   MILLRACE_RETURN_IF_ERROR(CheckSessionOptions(options));
   PipelineSource source;
   MILLRACE_ASSIGN_OR_RETURN(source.yaml, ReadPipelineText(options));
   source.variant = options.variant;
   source.overrides = options.overrides;
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans plans, LocalPlans::Open(source, std::move(datasets)));
-  return std::unique_ptr<LocalReader>(new LocalReader(options, std::move(plans)));
+  return std::unique_ptr<LocalReader>(new LocalReader(options, std::move(plans), form));
 }
 
-LocalReader::LocalReader(SessionOptions options, LocalPlans plans)
-    : options_(std::move(options)), plans_(std::move(plans)) {}
+LocalReader::LocalReader(SessionOptions options, LocalPlans plans, LocalForm form)
+    : options_(std::move(options)), form_(form), plans_(std::move(plans)) {}
 
 Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
   MILLRACE_RETURN_IF_ERROR(RequireNotCancelled());
@@ -157,8 +157,10 @@ Result<Batch> LocalReader::Deliver(
   if (packed.status().code() == StatusCode::kAborted) return DataLoss(packed.status().message());
   MILLRACE_RETURN_IF_ERROR(packed.status());
   rep->packed = *std::move(packed);
+  if (form_ == LocalForm::kPacked) rep->parts.push_back(ViewPacked(rep->packed));
   const std::size_t examples = rep->packed->examples();
-  for (std::uint32_t part = 0; part < options_.micro; ++part) {
+  while (rep->parts.size() < options_.micro) {
+    const std::size_t part = rep->parts.size();
     MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, delivery_, pool_,
                                                      RowsOfPart(examples, part, options_.micro)));
     rep->parts.push_back(std::move(delivered));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,13 +22,20 @@
 
 namespace millrace {
 
+/// The form in which a LocalReader gives batches.
+enum class LocalForm : std::uint8_t {
+  kDelivered,  // as a session does
+  kPacked,     // as they travel, for tools and tests (ViewPacked)
+};
+
 class LocalReader final : public BatchReader {
  public:
   /// Uses only those options that decide about batches: pipeline, rank, world size, cursor, micro
   /// and the type of index numbers. Batches keep their packed form. Fails as CheckSessionOptions,
   /// ReadPipelineText and LocalPlans::Open do.
   static Result<std::unique_ptr<LocalReader>> Create(const SessionOptions& options,
-                                                     LocalDatasets datasets);
+                                                     LocalDatasets datasets,
+                                                     LocalForm form = LocalForm::kDelivered);
 
   /// Opens the dataset, after indexing it if necessary, and compiles the plan.
   Status Attach(const Interrupt& interrupt) override;
@@ -55,7 +63,7 @@ class LocalReader final : public BatchReader {
   Result<Batch> BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch);
 
  private:
-  LocalReader(SessionOptions options, LocalPlans plans);
+  LocalReader(SessionOptions options, LocalPlans plans, LocalForm form);
 
   Status RequireNotCancelled() const;
   Result<Batch> BatchAtPosition(Position at);
@@ -65,6 +73,7 @@ class LocalReader final : public BatchReader {
       const std::function<Result<std::shared_ptr<const PackedBatch>>(BatchScratch&)>& build);
 
   const SessionOptions options_;
+  const LocalForm form_;
   LocalPlans plans_;
   std::shared_ptr<const Plan> plan_;     // written by Attach
   std::optional<StepArithmetic> steps_;  // written by Attach

@@ -1,4 +1,4 @@
-// The view of a batch that has been expanded: which tensors it has, and where they lie.
+// Views of batches, expanded or packed: which tensors they have, and where these lie.
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +77,22 @@ std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
   }
   return std::make_shared<DeliveredBatch>(InfoOf(packed, layout.rows), std::move(tensors), out,
                                           std::move(owner));
+}
+
+std::shared_ptr<const DeliveredBatch> ViewPacked(std::shared_ptr<const PackedBatch> packed) {
+  std::vector<DeliveredTensor> tensors;
+  for (std::size_t i = 0; i < packed->tensors().size(); ++i) {
+    const TensorPlace& place = packed->tensors()[i];
+    std::vector<std::uint64_t> shape = {place.rows};
+    shape.insert(shape.end(), place.spec.inner.begin(), place.spec.inner.end());
+    DeliveredTensor tensor = Described(place.spec, place.spec.dtype, shape);
+    tensor.data = packed->tensor_bytes(i).data();
+    tensor.bytes = place.bytes;
+    tensors.push_back(std::move(tensor));
+  }
+  const std::span<std::byte> nothing_to_expand;
+  return std::make_shared<DeliveredBatch>(packed->info(), std::move(tensors), nothing_to_expand,
+                                          packed);
 }
 
 }  // namespace millrace

@@ -109,14 +109,22 @@ def reference(pipeline: str | os.PathLike | dict,
               micro: int = _DEFAULTS["micro"],
               index_file: str | os.PathLike | None = None,
               plugins: dict[str, str | os.PathLike] | None = None, validate: bool = False,
-              repeat_first: bool | int = False) -> Session:
+              repeat_first: bool | int = False, packed: bool = False) -> Session:
     """Opens a Session without a server. It gives the same batches, and builds them in this process,
     one after another.
 
     dataset: the folder of the pipeline's dataset, or a dict of folders by dataset id; none for a
     pipeline whose source is a plugin. plugins: folders by the names of the Python modules in them
     that the pipeline names; they run in processes of this interpreter's own kind (sys.executable).
+    packed: batches come as they travel, for tools and tests: with narrow types, numbers of nodes
+    within their graph, and without added edges.
+
+    Besides the batches of the order, `batch_of` builds those of any examples.
     """
+    if packed and micro != 1:
+        raise ConfigError(f"packed=True: expected micro=1, got {micro}")
+    if packed and validate:
+        raise ConfigError("packed=True: expected no validate, which looks at the delivered form")
     if dataset is None:
         folders = {}
     else:
@@ -127,7 +135,7 @@ def reference(pipeline: str | os.PathLike | dict,
         "plugins": {name: os.fspath(folder) for name, folder in (plugins or {}).items()},
         "python": sys.executable,
         "index_file": os.fspath(index_file) if index_file else "", "rank": rank,
-        "world_size": world_size, "micro": micro, "index_dtype": index_dtype,
+        "world_size": world_size, "micro": micro, "index_dtype": index_dtype, "as_packed": packed,
     }
 
     def attach(at):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from . import _coq, _report
 from ._core import Batch
@@ -12,7 +12,7 @@ from ._host import values
 from ._reading import Place, Reading
 from ._spec import Spec
 from ._tables import Tables
-from .errors import DataError
+from .errors import ConfigError, DataError
 
 if typing.TYPE_CHECKING:
     from ._local import LocalServer
@@ -98,6 +98,16 @@ class Session:
     def batch_at(self, epoch: int, step: int) -> Batch | typing.Any:
         """This rank's batch of any step, built for this call. The session does not move."""
         return self.reading.reader.at(epoch, step)
+
+    def batch_of(self, examples: Sequence[int], epoch: int = 0) -> Batch:
+        """One batch of the examples with these ids, in this order, built outside the order of
+        epochs, with the draws of this epoch. The pipeline's filters and split do not matter. Only a
+        session of millrace.reference can do it; it does not move."""
+        reader = self.reading.reader
+        if not hasattr(reader, "of_examples"):
+            raise ConfigError("batch_of: expected a session that builds its batches itself: "
+                              "millrace.reference(pipeline, dataset)")
+        return reader.of_examples(list(examples), epoch)
 
     # --- what batches refer to ---
 

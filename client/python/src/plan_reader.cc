@@ -54,6 +54,8 @@ class PlanReader final : public Reader {
     std::string python;
     TakeOption(options, "plugins", &plugins);
     TakeOption(options, "python", &python);
+    bool packed = false;
+    TakeOption(options, "as_packed", &packed);
     RequireNoMore(options);
     LocalDatasets datasets;
     datasets.plugins = MakePlugins(plugins, python);
@@ -61,16 +63,17 @@ class PlanReader final : public Reader {
     for (const auto& [id, folder] : folders) datasets.folders[id] = folder;
     datasets.index_file = index_file;
     auto reader =
-        ValueOrRaise(WithoutGil([&] { return LocalReader::Create(session, std::move(datasets)); }));
+        ValueOrRaise(WithoutGil([&] { return LocalReader::Create(
+        session, std::move(datasets), packed ? LocalForm::kPacked : LocalForm::kDelivered); }));
     local_ = reader.get();
     Open(std::move(reader));
   }
 
-  /// One batch of the examples with these ids, in this order.
-  nb::object OfExamples(const std::vector<std::uint64_t>& ids) {
+  /// One batch of the examples with these ids, in this order, as in an epoch.
+  nb::object OfExamples(const std::vector<std::uint64_t>& ids, std::uint64_t epoch) {
     LocalReader& reader = Local();
     const std::vector<ExampleId> examples(ids.begin(), ids.end());
-    return Hold(Run([&] { return reader.BatchOf(examples); }));
+    return Hold(Run([&] { return reader.BatchOf(examples, epoch); }));
   }
   std::uint64_t Examples() const { return Local().plan().source()->whole_examples(); }
   /// The label of the part of the split that the example is in.
@@ -127,7 +130,7 @@ void BindPlanReader(nb::module_& module) {
             new (self) PlanReader(nb::dict(options));
           },
           nb::arg("options"))
-      .def("of_examples", &PlanReader::OfExamples, nb::arg("examples"))
+      .def("of_examples", &PlanReader::OfExamples, nb::arg("examples"), nb::arg("epoch") = 0)
       .def("examples", &PlanReader::Examples)
       .def("split_label", &PlanReader::SplitLabel, nb::arg("example"))
       .def("selects", &PlanReader::Selects, nb::arg("example"))

@@ -11,6 +11,8 @@ namespace millrace {
 
 /// How many entries of a row are drawn at each hop: all of them if kAllEntries.
 inline constexpr std::int64_t kAllEntries = -1;
+/// The most that may be drawn of a row.
+inline constexpr std::int64_t kMaxFanout = std::int64_t{1} << 20;
 using Fanout = std::vector<std::int64_t>;
 
 /// Fan-outs of the edges of one label.

@@ -8,12 +8,12 @@
 #include "server/dataset/graph/source/graph_parts.h"
 #include "server/dataset/graph/source/graph_sources.h"
 #include "server/pipeline/graph/plan_parts.h"
+#include "server/pipeline/neighbors/neighbor_options.h"
 
 namespace millrace {
 namespace {
 
 constexpr const char* kNeighbors = "neighbors";
-constexpr std::int64_t kMostFanout = std::int64_t{1} << 20;
 
 std::vector<Parameter> ClosureParameters() {
   return {
@@ -39,7 +39,7 @@ std::vector<Parameter> ClosureParameters() {
           .help = "neighbors drawn of each node, hop by hop; -1: all of them. Or such a list for "
                   "each label of edges: {cites: [15, 10], writes: [5, 5]}",
           .min = -1,
-          .max = kMostFanout,
+          .max = kMaxFanout,
       },
       {
           .name = "replace",

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "server/dataset/graph/source/graph_names.h"
 
 namespace millrace {
 namespace {
-
-constexpr std::int64_t kMostFanout = std::int64_t{1} << 20;
 
 /// The number of a label that is written by its name or, without names, by its number.
 Result<std::uint32_t> LabelOf(const GraphDataset& dataset, const std::string& written) {
@@ -36,14 +35,14 @@ Result<Fanout> ReadFanout(const std::string& label, const nlohmann::json& list) 
   const auto refuse = [&] {
     return InvalidArgument(
         fmt::format("closure.fanout.{}: expected a list of integers from -1 to {}, one a hop, got {}",
-                    label, kMostFanout, list.dump()));
+                    label, kMaxFanout, list.dump()));
   };
   if (!list.is_array() || list.empty()) return refuse();
   Fanout fanout;
   for (const nlohmann::json& number : list) {
     if (!number.is_number_integer()) return refuse();
     const auto value = number.get<std::int64_t>();
-    if (value < kAllEntries || value > kMostFanout) return refuse();
+    if (value < kAllEntries || value > kMaxFanout) return refuse();
     fanout.push_back(value);
   }
   return fanout;

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "server/dataset/graph/graph_rows.h"
+#include "server/dataset/graph/mapped_rows.h"
 #include "server/dataset/graph/source/neighbor_fanout.h"
 #include "server/dataset/graph/source/root_list_source.h"
 #include "server/pipeline/closure/label_places.h"
@@ -18,6 +18,9 @@
 
 namespace millrace {
 namespace {
+
+/// Up to so many nodes, an array with 4 bytes for each marks those that are numbered; a table above.
+constexpr std::uint64_t kMaxMarkedNodes = std::uint64_t{1} << 26;
 
 class NeighborSource final : public RootListSource {
  public:
@@ -204,7 +207,7 @@ class NeighborReader final : public ExampleReader {
 };
 
 std::unique_ptr<ExampleReader> NeighborSource::NewReader() const {
-  return WithGraphRows(dataset(), [this](auto rows) -> std::unique_ptr<ExampleReader> {
+  return WithMappedRows(dataset(), [this](auto rows) -> std::unique_ptr<ExampleReader> {
     using Rows = decltype(rows);
     if (dataset().nodes() <= kMaxMarkedNodes) {
       return std::make_unique<NeighborReader<Rows, StampedArray>>(*this, rows);

@@ -14,12 +14,12 @@ namespace millrace {
 
 /// Pointer and Index: the unsigned types as wide as the values of indptr and of indices.
 template <class Pointer, class Index>
-class GraphRows {
+class MappedRows {
  public:
   using Node = Index;
 
   /// REQUIRES: the dataset's arrays have these types.
-  explicit GraphRows(const GraphDataset& dataset)
+  explicit MappedRows(const GraphDataset& dataset)
       : dataset_(&dataset),
         pointers_(dataset.indptr().data),
         indices_(dataset.indices().data),
@@ -73,15 +73,15 @@ class GraphRows {
   std::uint64_t edge_labels_;
 };
 
-/// Calls `use` with GraphRows of the dataset, of the type that its arrays need.
+/// Calls `use` with MappedRows of the dataset, of the type that its arrays need.
 template <class Use>
-auto WithGraphRows(const GraphDataset& dataset, Use use) {
+auto WithMappedRows(const GraphDataset& dataset, Use use) {
   const bool wide_pointers = DTypeSize(dataset.indptr().type.dtype) == 8;
   const bool wide_indices = DTypeSize(dataset.indices().type.dtype) == 8;
-  if (wide_pointers && wide_indices) return use(GraphRows<std::uint64_t, std::uint64_t>(dataset));
-  if (wide_pointers) return use(GraphRows<std::uint64_t, std::uint32_t>(dataset));
-  if (wide_indices) return use(GraphRows<std::uint32_t, std::uint64_t>(dataset));
-  return use(GraphRows<std::uint32_t, std::uint32_t>(dataset));
+  if (wide_pointers && wide_indices) return use(MappedRows<std::uint64_t, std::uint64_t>(dataset));
+  if (wide_pointers) return use(MappedRows<std::uint64_t, std::uint32_t>(dataset));
+  if (wide_indices) return use(MappedRows<std::uint32_t, std::uint64_t>(dataset));
+  return use(MappedRows<std::uint32_t, std::uint32_t>(dataset));
 }
 
 }  // namespace millrace
