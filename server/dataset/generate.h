@@ -1,4 +1,5 @@
-// How a kind of dataset makes one up: the numbers that it takes, and a request with their values.
+// How a kind of dataset makes one up: the numbers and words that it takes, and a request with their
+// values.
 //
 // Values; the function is thread-safe.
 #pragma once
@@ -10,12 +11,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/result.h"
 
 namespace millrace {
 
-/// A number that can be given: `millrace generate --NAME`.
+/// A number or a word that can be given: `millrace generate --NAME`.
 struct GenerateOption {
   std::string name;
   std::string help;
@@ -23,6 +25,8 @@ struct GenerateOption {
   std::uint64_t min = 0;
   std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
   bool flag = false;  // true: takes no value; it is 1 if it is given
+  /// If not empty, the option takes one of these words, and its number is the word's place.
+  std::vector<std::string> words = {};
 };
 
 struct GenerateRequest {

@@ -311,6 +311,30 @@ def test_indexing_again_reads_what_has_changed_and_says_how_much():
         check(removed > 0, "no file could be removed")
 
 
+def test_a_graph_is_made_up_by_the_model_that_is_named():
+    with tempfile.TemporaryDirectory() as folder:
+        def digest(name, *options):
+            code, out, err = run("generate", "--kind", "graph", f"{folder}/{name}", *options)
+            check(code == 0, f"{options}: {err}")
+            code, out, err = run("inspect", f"{folder}/{name}")
+            check(code == 0, f"{options}: {err}")
+            return re.search(r"digest +(\w+)", out).group(1), out
+        usual, _ = digest("usual", "--nodes", 1000)
+        check(digest("told", "--nodes", 1000, "--model", "power-law")[0] == usual, "another default")
+        rmat, out = digest("rmat", "--model", "rmat", "--nodes", 1000, "--edges", 5000, "--rows",
+                           "target", "--features", 128, "--classes", 4)
+        check(rmat != usual, "both models gave the same graph")
+        for part in ("edges            5000", "rows             target", "float32 [1000, 128]",
+                     "node_feature/y", "roots/test"):
+            check(part in out, f"no '{part}' in {out}")
+        for options, message in (
+                (["--model", "other"], "--model: other not in {power-law,rmat}"),
+                (["--model", "rmat", "--graphs", 3], "--graphs: model rmat has no such option"),
+                (["--edges", 3], "--edges: model power-law has no such option")):
+            code, out, err = run("generate", "--kind", "graph", f"{folder}/no", *options)
+            check(code != 0 and message in err, f"{options}: {code} {err}")
+
+
 def drop_from_cache(file):
     fd = os.open(file, os.O_RDONLY)
     try:

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
@@ -97,6 +98,19 @@ std::map<std::string, SharedOption> OptionsOfAllKinds() {
   return options;
 }
 
+void AddWordOption(CLI::App* command, const SharedOption& shared,
+                   const std::function<void(std::uint64_t)>& take) {
+  const std::vector<std::string>& words = shared.option.words;
+  const auto take_word = [words, take](const std::string& word) {
+    take(static_cast<std::uint64_t>(std::find(words.begin(), words.end(), word) - words.begin()));
+  };
+  CLI::Option* option =
+      command->add_option_function<std::string>("--" + shared.option.name, take_word, shared.help)
+          ->check(CLI::IsMember(words))
+          ->type_name(fmt::format("{{{}}}", fmt::join(words, "|")));
+  if (shared.option.usual) option->default_str(words.at(*shared.option.usual));
+}
+
 }  // namespace
 
 void AddGenerateCommand(Tool& tool) {
@@ -118,6 +132,10 @@ void AddGenerateCommand(Tool& tool) {
     if (shared.option.flag) {
       command->add_flag_callback(
           "--" + name, [take] { take(1); }, shared.help);
+      continue;
+    }
+    if (!shared.option.words.empty()) {
+      AddWordOption(command, shared, take);
       continue;
     }
     CLI::Option* option =

@@ -6,22 +6,17 @@
 #include <fmt/format.h>
 
 #include "server/dataset/generate.h"
+#include "server/dataset/graph/generator/generated_arrays.h"
 #include "server/dataset/graph/generator/made_up_graph.h"
-#include "server/dataset/graph/writer/array_writer.h"
-#include "server/dataset/graph/writer/graph_sealer.h"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kProgressNodes = 1 << 16;
+using generator::CheckRange;
 
-Status CheckRange(std::string_view name, std::uint64_t value, std::uint64_t min,
-                  std::uint64_t max) {
-  if (value >= min && value <= max) return OkStatus();
-  return InvalidArgument(fmt::format("{}: expected {} to {}, got {}", name, min, max, value));
-}
+constexpr std::uint64_t kProgressNodes = 1 << 16;
 
 Status CheckOptions(const GraphGeneratorOptions& options) {
   MILLRACE_RETURN_IF_ERROR(CheckRange("nodes", options.nodes, 1, 0x7FFFFFFF));
@@ -54,12 +49,12 @@ class Run {
     description.edges = edges_;
     if (options_.edge_labels > 0) description.edge_labels = Names("edge", options_.edge_labels);
     if (options_.node_labels > 0) description.node_labels = Names("node", options_.node_labels);
-    GraphSealer sealer(dir_, std::move(description));
-    MILLRACE_RETURN_IF_ERROR(WriteRows(sealer));
-    MILLRACE_RETURN_IF_ERROR(WriteNodes(sealer));
-    MILLRACE_RETURN_IF_ERROR(WriteLists(sealer));
-    MILLRACE_RETURN_IF_ERROR(sealer.Seal().status());
-    *report = {options_.nodes, edges_, Roots(), bytes_};
+    generator::GeneratedArrays arrays(dir_, std::move(description));
+    MILLRACE_RETURN_IF_ERROR(WriteRows(arrays));
+    MILLRACE_RETURN_IF_ERROR(WriteNodes(arrays));
+    MILLRACE_RETURN_IF_ERROR(WriteLists(arrays));
+    MILLRACE_RETURN_IF_ERROR(arrays.Seal());
+    *report = {options_.nodes, edges_, Roots(), arrays.bytes()};
     return OkStatus();
   }
 
@@ -73,26 +68,21 @@ class Run {
 
   /// Writes an array: `append` is called with the writer and each number below `count`.
   template <class AppendOne>
-  Status WriteArray(GraphSealer& sealer, const std::string& name, ArrayType type,
+  Status WriteArray(generator::GeneratedArrays& arrays, const std::string& name, ArrayType type,
                     std::uint64_t count, const AppendOne& append) {
-    MILLRACE_ASSIGN_OR_RETURN(ArrayWriter writer,
-                              ArrayWriter::Create(dir_, name + ".npy", std::move(type)));
     // The other arrays take little time beside these.
     const bool counts = options_.progress && (name == "indices" || name == "node_feature/x");
     const std::uint64_t total = options_.nodes * (options_.features > 0 ? 2 : 1);
-    for (std::uint64_t i = 0; i < count; ++i) {
+    return arrays.Write(name, std::move(type), count, [&](ArrayWriter& writer, std::uint64_t i) {
       MILLRACE_RETURN_IF_ERROR(append(writer, i));
       if (counts && (i + 1) % kProgressNodes == 0) options_.progress(kProgressNodes, total);
-    }
-    MILLRACE_ASSIGN_OR_RETURN(ArrayRecord record, std::move(writer).Finish());
-    bytes_ += record.bytes;
-    sealer.AddWritten(name, std::move(record));
-    return OkStatus();
+      return OkStatus();
+    });
   }
 
-  Status WriteRows(GraphSealer& sealer) {
+  Status WriteRows(generator::GeneratedArrays& arrays) {
     std::int64_t end = 0;
-    MILLRACE_RETURN_IF_ERROR(WriteArray(sealer, "indptr", {DType::kInt64, {options_.nodes + 1}},
+    MILLRACE_RETURN_IF_ERROR(WriteArray(arrays, "indptr", {DType::kInt64, {options_.nodes + 1}},
                                         options_.nodes + 1,
                                         [&](ArrayWriter& writer, std::uint64_t node) {
                                           const std::int64_t begin = end;
@@ -100,7 +90,7 @@ class Run {
                                           return writer.Append(begin);
                                         }));
     std::vector<std::int32_t> row;
-    MILLRACE_RETURN_IF_ERROR(WriteArray(sealer, "indices", {DType::kInt32, {edges_}},
+    MILLRACE_RETURN_IF_ERROR(WriteArray(arrays, "indices", {DType::kInt32, {edges_}},
                                         options_.nodes,
                                         [&](ArrayWriter& writer, std::uint64_t node) {
                                           graph_.Row(node, row);
@@ -109,7 +99,7 @@ class Run {
     if (options_.edge_labels > 0) {
       std::vector<std::uint16_t> labels;
       MILLRACE_RETURN_IF_ERROR(
-          WriteArray(sealer, "edge_label", {DType::kUint16, {edges_}}, options_.nodes,
+          WriteArray(arrays, "edge_label", {DType::kUint16, {edges_}}, options_.nodes,
                      [&](ArrayWriter& writer, std::uint64_t node) {
                        labels.resize(graph_.Degree(node));
                        for (std::uint32_t e = 0; e < labels.size(); ++e) {
@@ -121,24 +111,24 @@ class Run {
     }
     if (options_.edge_features == 0) return OkStatus();
     std::vector<float> values;
-    return WriteArray(sealer, "edge_feature/w", {DType::kFloat32, {edges_, options_.edge_features}},
+    return WriteArray(arrays, "edge_feature/w", {DType::kFloat32, {edges_, options_.edge_features}},
                       edges_, [&](ArrayWriter& writer, std::uint64_t edge) {
                         graph_.EdgeFeatures(edge, values);
                         return writer.AppendBytes(std::as_bytes(std::span(values)));
                       });
   }
 
-  Status WriteNodes(GraphSealer& sealer) {
+  Status WriteNodes(generator::GeneratedArrays& arrays) {
     if (options_.node_labels > 0) {
       MILLRACE_RETURN_IF_ERROR(
-          WriteArray(sealer, "node_label", {DType::kUint16, {options_.nodes}}, options_.nodes,
+          WriteArray(arrays, "node_label", {DType::kUint16, {options_.nodes}}, options_.nodes,
                      [&](ArrayWriter& writer, std::uint64_t node) {
                        return writer.Append(static_cast<std::uint16_t>(graph_.NodeLabel(node)));
                      }));
     }
     if (options_.features == 0) return OkStatus();
     std::vector<float> values;
-    return WriteArray(sealer, "node_feature/x",
+    return WriteArray(arrays, "node_feature/x",
                       {DType::kFloat32, {options_.nodes, options_.features}}, options_.nodes,
                       [&](ArrayWriter& writer, std::uint64_t node) {
                         graph_.NodeFeatures(node, values);
@@ -146,25 +136,25 @@ class Run {
                       });
   }
 
-  Status WriteLists(GraphSealer& sealer) {
+  Status WriteLists(generator::GeneratedArrays& arrays) {
     const std::uint64_t roots = Roots();
-    MILLRACE_RETURN_IF_ERROR(WriteArray(sealer, "roots/train", {DType::kInt32, {roots}}, roots,
+    MILLRACE_RETURN_IF_ERROR(WriteArray(arrays, "roots/train", {DType::kInt32, {roots}}, roots,
                                         [&](ArrayWriter& writer, std::uint64_t row) {
                                           return writer.Append(
                                               static_cast<std::int32_t>(graph_.Root(row)));
                                         }));
-    MILLRACE_RETURN_IF_ERROR(WriteArray(sealer, "targets/train/y", {DType::kInt64, {roots}}, roots,
+    MILLRACE_RETURN_IF_ERROR(WriteArray(arrays, "targets/train/y", {DType::kInt64, {roots}}, roots,
                                         [&](ArrayWriter& writer, std::uint64_t row) {
                                           return writer.Append(
                                               std::int64_t{graph_.Class(graph_.Root(row))});
                                         }));
     if (options_.graphs == 0) return OkStatus();
     MILLRACE_RETURN_IF_ERROR(
-        WriteArray(sealer, "graphs/small", {DType::kInt64, {options_.graphs + 1}},
+        WriteArray(arrays, "graphs/small", {DType::kInt64, {options_.graphs + 1}},
                    options_.graphs + 1, [&](ArrayWriter& writer, std::uint64_t number) {
                      return writer.Append(static_cast<std::int64_t>(graph_.GraphBegin(number)));
                    }));
-    return WriteArray(sealer, "targets/small/y", {DType::kInt64, {options_.graphs}},
+    return WriteArray(arrays, "targets/small/y", {DType::kInt64, {options_.graphs}},
                       options_.graphs, [&](ArrayWriter& writer, std::uint64_t number) {
                         return writer.Append(std::int64_t{graph_.Class(graph_.GraphBegin(number))});
                       });
@@ -174,7 +164,6 @@ class Run {
   const GraphGeneratorOptions options_;
   const generator::MadeUpGraph graph_;
   std::uint64_t edges_ = 0;
-  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace

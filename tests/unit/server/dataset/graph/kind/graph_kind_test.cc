@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/dataset/graph/verify.h"
 #include "server/dataset/warm.h"
@@ -87,6 +90,35 @@ TEST_CASE("a graph is made up with the numbers that were given", "[graph_kind]")
   const auto dataset = *GraphDataset::Open(dir / "g");
   CHECK(dataset->Find("node_feature/x")->type.shape[1] == 3);
   CHECK(dataset->Find("graphs/small")->rows() == 11);
+}
+
+TEST_CASE("a graph of another model is made up, with the options of that model", "[graph_kind]") {
+  const test::TempDir dir;
+  const auto kind = MakeGraphKind();
+  const auto options = kind->generate_options();
+  const auto model = std::find_if(options.begin(), options.end(),
+                                  [](const GenerateOption& o) { return o.name == "model"; });
+  REQUIRE(model != options.end());
+  REQUIRE(model->words == std::vector<std::string>{"power-law", "rmat"});
+  CHECK(model->usual == 0u);
+  GenerateRequest request;
+  request.numbers = {{"model", 1}, {"nodes", 500}, {"edges", 900}, {"rows", 1}, {"classes", 3}};
+  const auto report = kind->Generate(dir / "g", request);
+  REQUIRE(report.ok());
+  CHECK_THAT(*report, Contains("edges         900\n"));
+  const auto dataset = *GraphDataset::Open(dir / "g");
+  CHECK(dataset->description().rows == GraphRows::kTarget);
+  CHECK(dataset->Find("node_feature/y")->rows() == 500);
+
+  const auto error = [&](std::map<std::string, std::uint64_t> numbers) {
+    GenerateRequest wrong;
+    wrong.numbers = std::move(numbers);
+    return kind->Generate(dir / "wrong", wrong).status().message();
+  };
+  CHECK(error({{"model", 1}, {"graphs", 3}}) == "--graphs: model rmat has no such option");
+  CHECK(error({{"edges", 3}}) == "--edges: model power-law has no such option");
+  CHECK(error({{"model", 1}, {"edges", 3}, {"degree", 4}}) ==
+        "--degree: give either this or --edges");
 }
 
 }  // namespace
