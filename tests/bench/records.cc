@@ -45,6 +45,7 @@
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"
+#include "tests/bench/scratch_folder.h"
 
 namespace millrace::bench {
 namespace {
@@ -62,25 +63,6 @@ struct Options {
   std::string tensorflow;       // a Python that has TensorFlow; empty: no rival
   double seconds = 5;           // that the rival is measured in each round
   bool json = false;
-};
-
-/// A new folder, removed together with this object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "millrace-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 constexpr const char* kChessPipeline = R"yaml(
