@@ -57,9 +57,10 @@ double Median(std::vector<double> values) {
 /// Numbers that nobody can foresee, for places that are read.
 class Places {
  public:
+  /// REQUIRES: bound is below 2^32.
   std::uint64_t Below(std::uint64_t bound) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(state_) * bound) >> 64);
+    return (state_ >> 32) * bound >> 32;
   }
 
  private:
@@ -73,7 +74,7 @@ class Batches {
     Batches made;
     PipelineSource source;
     source.yaml = fmt::format(
-        "millrace: 1\ndataset: g\nsource: {{roots: all}}\nshuffle: {{seed: 1}}\n"
+        "millrace: 1\ndataset: g\nsource: {{roots: train}}\nshuffle: {{seed: 1}}\n"
         "batch: {{size: {}}}\nclosure: {{kind: neighbors, fanout: [15, 10]}}\n{}",
         options.batch, features ? "features: [x]\n" : "");
     MILLRACE_ASSIGN_OR_RETURN(made.plan_, library.Compile(source));
@@ -118,7 +119,7 @@ class Batches {
   std::unique_ptr<BatchWriter> writer_;
   std::size_t edges_ = 0;
   std::size_t nodes_ = 0;
-  std::uint64_t size_ = 0;
+  std::uint32_t size_ = 0;
   std::uint64_t units_ = 0;
   std::uint64_t epoch_ = 0;
   std::uint64_t next_ = 0;
@@ -138,11 +139,12 @@ class Run {
     if (dir_.empty()) {
       dir_ = made_up_.path() / "graph";
       RmatOptions rmat;
+      GraphGeneratorReport made;
       rmat.nodes = options_.nodes;
       rmat.edges = options_.edges;
       rmat.rows = GraphRows::kTarget;
       rmat.features = 128;
-      MILLRACE_RETURN_IF_ERROR(GenerateRmatGraph(dir_, rmat).status());
+      MILLRACE_RETURN_IF_ERROR(GenerateRmat(dir_, rmat, &made));
     }
     MILLRACE_ASSIGN_OR_RETURN(dataset_, GraphDataset::Open(dir_));
     PlanLibraryOptions library;
