@@ -67,7 +67,7 @@ class NeighborSampler {
  private:
   /// Rows that are taken at once, and entries at which no further row is taken.
   static constexpr std::size_t kRowsAtOnce = 512;
-  static constexpr std::size_t kManyEntries = 8192;
+  static constexpr std::size_t kManyEntries = 4096;
 
   /// A row, or its run of one label.
   struct Run {
@@ -327,6 +327,7 @@ SampleEnd NeighborSampler<Rows, Visited>::AddEdges(Graph& graph) {
   std::uint32_t* const other = graph.other.data() + edges;
   const Node* const entries = entries_.data();
   std::uint32_t count = numbered_;
+  for (std::size_t i = 0; i < taken_; ++i) visited.Touch(entries[i]);
   for (std::size_t i = 0; i < taken_; ++i) {
     std::uint32_t number;
     const bool is_new = visited.Number(entries[i], count, &number);
