@@ -37,6 +37,7 @@ struct BatchCommandOptions {
   std::string out;
   std::string svg;
   std::optional<std::uint64_t> example;
+  std::vector<std::uint64_t> examples;
   std::string branch;
 };
 
@@ -52,9 +53,10 @@ class Column {
   std::size_t tensor_;
 };
 
-/// The number of rows that splits give to a graph; "-" for data that has no such splits.
+/// The number of rows that splits give to a graph; "-" for data that has no such splits, and for an
+/// example that shares its graph.
 std::string RowsOf(const PackedBatch& batch, std::string_view splits, std::size_t graph) {
-  if (!batch.Find(splits)) return "-";
+  if (!batch.Find(splits) || batch.info().expand.merged) return "-";
   const Column column(batch, splits);
   return std::to_string(column[graph + 1] - column[graph]);
 }
@@ -97,10 +99,15 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
         PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}", "-", dropped.id.value(),
                               source.drop_reasons().NameOf(dropped.reason), name(d))));
   }
+  std::string graphs = fmt::format("{} graphs", batch.examples());
+  if (batch.info().expand.merged && batch.Find("node_splits") && batch.Find("edge_splits")) {
+    graphs = fmt::format("{} examples in one graph of {} nodes and {} edges", batch.examples(),
+                         Column(batch, "node_splits")[1], Column(batch, "edge_splits")[1]);
+  }
   return PrintLine(fmt::format(
-      "{} graphs, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
+      "{}, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
       "self edges",
-      batch.examples(), batch.info().dropped.size(), batch.payload().size(),
+      graphs, batch.info().dropped.size(), batch.payload().size(),
       batch.payload_hash().ToHex()));
 }
 
@@ -211,6 +218,9 @@ Result<ExampleRange> RangeOf(const BatchCommandOptions& options, const StepArith
 }
 
 Status RunBatch(const BatchCommandOptions& options) {
+  if (!options.branch.empty() && !options.example && options.examples.empty()) {
+    return InvalidArgument("--branch: expected --example or --examples beside it");
+  }
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
@@ -218,8 +228,15 @@ Status RunBatch(const BatchCommandOptions& options) {
   if (options.example) {
     MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
                               FindExample(*plan, options.branch, *options.example));
-    MILLRACE_ASSIGN_OR_RETURN(batch,
-                              plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}), options.epoch, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}),
+                                                   options.epoch, *scratch));
+  } else if (!options.examples.empty()) {
+    std::vector<ExampleId> ids;
+    for (const std::uint64_t example : options.examples) {
+      MILLRACE_ASSIGN_OR_RETURN(ids.emplace_back(), FindExample(*plan, options.branch, example));
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        batch, plan->BatchOf(AllChunksOf(*plan->source(), ids), options.epoch, *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));
@@ -251,7 +268,8 @@ void AddBatchCommand(Tool& tool) {
       "batch", "build one batch without a server, and print or save it",
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --epoch 1 --step 20 --rank 3 "
       "--world-size 8\n"
-      "  millrace batch train.yaml --dataset stdlib=/data/stdlib --example 1234\n",
+      "  millrace batch train.yaml --dataset stdlib=/data/stdlib --example 1234\n"
+      "  millrace batch neighbors.yaml --dataset papers=/data/papers --examples 4,0,2 --epoch 1\n",
       [options] { return RunBatch(*options); });
   options->offline.AddTo(command);
   command->add_option("--epoch", options->epoch, "epoch, from 0")
@@ -276,17 +294,27 @@ void AddBatchCommand(Tool& tool) {
           ->type_name("FILE");
   command
       ->add_option("--example", options->example,
-                   "build this example alone, or all of its chunks, and print its graph")
+                   "build this example alone, or all of its chunks, as in --epoch, and print its "
+                   "graph")
       ->type_name("N")
       ->transform(WholeNumber())
-      ->excludes("--epoch")
+      ->excludes("--step")
+      ->excludes("--rank")
+      ->excludes("--world-size")
+      ->excludes("--from");
+  command
+      ->add_option("--examples", options->examples,
+                   "build one batch of these examples, in this order, as in --epoch")
+      ->type_name("N,N,…")
+      ->delimiter(',')
+      ->transform(WholeNumber())
+      ->excludes("--example")
       ->excludes("--step")
       ->excludes("--rank")
       ->excludes("--world-size")
       ->excludes("--from");
   svg->needs("--example");
   AddBranch(command, options->branch);
-  command->get_option("--branch")->needs("--example");
 }
 
 }  // namespace millrace::cli

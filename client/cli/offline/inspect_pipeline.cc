@@ -37,8 +37,12 @@ std::string OneLine(const StageConfig& stage) {
 }
 
 /// Sums over a sample of examples.
+/// Examples of a sample that are built at once.
+constexpr std::size_t kBatch = 64;
+
 struct Sample {
-  std::uint64_t graphs = 0;
+  std::uint64_t examples = 0;
+  std::uint64_t merged = 0;  // graphs that several examples share
   std::uint64_t nodes = 0;
   std::uint64_t edges = 0;
   std::uint64_t largest_nodes = 0;
@@ -55,7 +59,9 @@ std::int64_t RowsOf(const PackedBatch& batch, std::string_view splits, std::size
 }
 
 void Count(const PackedBatch& batch, Sample& sample) {
-  for (std::size_t i = 0; i < batch.examples(); ++i) {
+  const bool merged = batch.info().expand.merged;
+  if (merged) ++sample.merged;
+  for (std::size_t i = 0; i < batch.info().graphs() && batch.examples() > 0; ++i) {
     const auto nodes = static_cast<std::uint64_t>(RowsOf(batch, "node_splits", i));
     sample.nodes += nodes;
     sample.edges += static_cast<std::uint64_t>(RowsOf(batch, "edge_splits", i));
@@ -64,13 +70,12 @@ void Count(const PackedBatch& batch, Sample& sample) {
       sample.largest = batch.info().example_ids[i];
     }
   }
-  sample.graphs += batch.examples();
+  sample.examples += batch.examples();
   sample.bytes += batch.payload().size();
   for (const DroppedExample& dropped : batch.info().dropped) ++sample.dropped[dropped.reason];
 }
 
 Result<Sample> TakeSample(const Plan& plan, std::uint64_t wanted) {
-  constexpr std::size_t kBatch = 64;
   const std::vector<ExampleId> ids = SampleOf(plan, wanted);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
   Progress progress("building a sample", "examples", ids.size());
@@ -92,14 +97,17 @@ std::string DescribeSample(const Sample& sample, const DropReasonNames& names) {
     dropped += examples;
     reasons.push_back(fmt::format("{} {}", names.NameOf(reason), examples));
   }
-  std::string text = fmt::format("sample         {} examples\n", sample.graphs + dropped);
+  std::string text = fmt::format("sample         {} examples\n", sample.examples + dropped);
   text += fmt::format("  dropped      {}{}\n", dropped,
                       reasons.empty() ? "" : fmt::format(" ({})", fmt::join(reasons, ", ")));
-  if (sample.graphs == 0) return text;
-  const auto graphs = static_cast<double>(sample.graphs);
-  text += fmt::format("  nodes        {:.1f} mean, {} largest (example {})\n",
-                      static_cast<double>(sample.nodes) / graphs, sample.largest_nodes,
-                      sample.largest.value());
+  if (sample.examples == 0) return text;
+  const std::uint64_t count = sample.merged > 0 ? sample.merged : sample.examples;
+  const auto graphs = static_cast<double>(count);
+  const std::string largest = sample.merged > 0
+                                  ? fmt::format("{} graphs of at most {} examples", count, kBatch)
+                                  : fmt::format("example {}", sample.largest.value());
+  text += fmt::format("  nodes        {:.1f} mean, {} largest ({})\n",
+                      static_cast<double>(sample.nodes) / graphs, sample.largest_nodes, largest);
   text += fmt::format("  base edges   {:.1f} mean\n", static_cast<double>(sample.edges) / graphs);
   return text;
 }
@@ -169,7 +177,8 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
   text += DescribeBalance(plan.planned_order(), steps);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
   MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
-  text += fmt::format("first batch    {} graphs, {} bytes packed\n", batch->examples(),
+  text += fmt::format("first batch    {} {}, {} bytes packed\n", batch->examples(),
+                      batch->info().expand.merged ? "examples in one graph" : "graphs",
                       batch->payload().size());
   if (const auto spec = plan.Spec(world_size); spec.ok() && spec->max_batch_bytes() > 0) {
     text += fmt::format("largest batch  at most {} bytes packed\n", spec->max_batch_bytes());
