@@ -255,10 +255,9 @@ Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options)
   MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Sample sample, TakeSample(plan, options.examples));
   text += steps + DescribeSample(sample, plan.source()->drop_reasons());
-  if (sample.graphs > 0) {
-    const auto graphs = static_cast<double>(sample.graphs);
+  if (sample.examples > 0) {
     text += fmt::format("  bytes        {:.0f} packed an example, mean\n",
-                        static_cast<double>(sample.bytes) / graphs);
+                        static_cast<double>(sample.bytes) / static_cast<double>(sample.examples));
   }
   text += DescribeTensors(plan.tensors());
   return text;
