@@ -41,7 +41,7 @@ Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
   MILLRACE_ASSIGN_OR_RETURN(admission.start, steps_->Start(wanted));
   MILLRACE_ASSIGN_OR_RETURN(admission.spec, plan_->Spec(options_.world_size));
   MILLRACE_ASSIGN_OR_RETURN(client::AdmittedPlan admitted,
-                            client::PlanFromProto(admission, options_.index_dtype));
+                            client::PlanFromProto(admission, options_.index_dtype, options_.micro));
   spec_ = std::move(admitted.spec);
   delivery_ = std::move(admitted.delivery);
   {
@@ -136,9 +136,8 @@ Status LocalReader::CheckExample(ExampleId example) const {
 Result<Batch> LocalReader::BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch) {
   for (const ExampleId example : examples) MILLRACE_RETURN_IF_ERROR(CheckExample(example));
   const std::vector<ExampleId> chunks = AllChunksOf(*plan_->source(), examples);
-  return Deliver({epoch, 0}, [&](BatchScratch& scratch) {
-    return plan_->BatchOf(chunks, epoch, scratch);
-  });
+  return Deliver({epoch, 0},
+                 [&](BatchScratch& scratch) { return plan_->BatchOf(chunks, epoch, scratch); });
 }
 
 Result<Batch> LocalReader::BatchAtPosition(Position at) {

@@ -107,6 +107,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   passes_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     columns_[i].size = 0;
+    columns_[i].late_rows = 0;
     tensors_[i].out_of_bounds = false;
   }
   for (const std::size_t i : splits_) AppendSplit(i, 0);
@@ -190,8 +191,19 @@ bool BatchWriter::in_bounds() const {
 
 std::uint64_t BatchWriter::pending_bytes() const {
   std::uint64_t bytes = 0;
-  for (const Column& column : columns_) bytes += column.size;
+  for (std::size_t i = 0; i < columns_.size(); ++i) bytes += this->bytes(i);
   return bytes;
+}
+
+void BatchWriter::AllowLate(std::span<const std::size_t> tensors, const LateRows& late) {
+  for (const std::size_t tensor : tensors) columns_[tensor].late = &late;
+}
+
+Status BatchWriter::WriteValues(std::size_t tensor, std::span<std::byte> out) const {
+  const Column& column = columns_[tensor];
+  if (column.late != nullptr) return column.late->Write(tensor, *this, out);
+  if (column.size > 0) std::memcpy(out.data(), column.data.get(), column.size);
+  return OkStatus();
 }
 
 Status BatchWriter::CheckComplete() const {
@@ -233,7 +245,7 @@ std::vector<TensorPlace> BatchWriter::Places() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     places[i].spec = tensors_[i].spec;
     places[i].rows = columns_[i].rows();
-    places[i].bytes = columns_[i].size;
+    places[i].bytes = bytes(i);
   }
   return places;
 }
@@ -242,8 +254,7 @@ Result<std::shared_ptr<const PackedBatch>> BatchWriter::Seal() {
   MILLRACE_RETURN_IF_ERROR(CheckComplete());
   MILLRACE_ASSIGN_OR_RETURN(BatchFrame frame, BatchFrame::Make(info_, Places(), edges_, *pool_));
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const std::span<const std::byte> from = values(i);
-    if (!from.empty()) std::memcpy(frame.room(i).data(), from.data(), from.size());
+    MILLRACE_RETURN_IF_ERROR(WriteValues(i, frame.room(i)));
   }
   return frame.Finish();
 }

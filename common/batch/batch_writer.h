@@ -18,6 +18,7 @@
 #include "common/base/result.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch.h"
+#include "common/batch/late_rows.h"
 #include "common/batch/layout/layout.h"
 #include "common/batch/layout/tensor_table.h"
 
@@ -101,6 +102,14 @@ class BatchWriter {
     if (!rows.empty()) std::memcpy(columns_[tensor].Extend(rows.size()), rows.data(), rows.size());
   }
 
+  /// From now on, rows of these tensors may be late: whoever would append them calls AppendLate.
+  /// Their values() cannot be read. `late` has to outlive the writer.
+  void AllowLate(std::span<const std::size_t> tensors, const LateRows& late);
+  bool may_be_late(std::size_t tensor) const { return columns_[tensor].late != nullptr; }
+  /// Counts rows as appended, which are written when the batch is sealed. REQUIRES:
+  /// may_be_late(tensor).
+  void AppendLate(std::size_t tensor, std::uint64_t rows) { columns_[tensor].late_rows += rows; }
+
   /// Ends a row of every splits tensor: everything appended since the last EndExample belongs to
   /// this example.
   void EndExample(ExampleId id);
@@ -114,8 +123,15 @@ class BatchWriter {
   /// Everything appended since Begin, for those who make other tensors of it before a batch is
   /// sealed. Valid until the next call that appends or begins.
   const BatchInfo& info() const { return info_; }
+  /// REQUIRES: the rows are not late.
   std::span<const std::byte> values(std::size_t tensor) const {
+    assert(columns_[tensor].late == nullptr);
     return {columns_[tensor].data.get(), columns_[tensor].size};
+  }
+  /// Writes all rows of a tensor, late or not. REQUIRES: out.size() is bytes(tensor).
+  Status WriteValues(std::size_t tensor, std::span<std::byte> out) const;
+  std::uint64_t bytes(std::size_t tensor) const {
+    return columns_[tensor].size + columns_[tensor].late_rows * columns_[tensor].row_bytes;
   }
   std::uint64_t rows(std::size_t tensor) const { return columns_[tensor].rows(); }
   /// Whether all values appended since Begin are within the bounds of their tensors.
@@ -145,7 +161,7 @@ class BatchWriter {
       return at;
     }
     void Grow(std::size_t bytes);
-    std::uint64_t rows() const { return size / row_bytes; }
+    std::uint64_t rows() const { return size / row_bytes + late_rows; }
 
     std::unique_ptr<std::byte[]> data;
     std::size_t size = 0;
@@ -154,6 +170,8 @@ class BatchWriter {
     std::uint64_t row_bytes = 1;
     std::int64_t min = 0;
     std::int64_t max = 0;
+    const LateRows* late = nullptr;  // nullptr: rows are appended
+    std::uint64_t late_rows = 0;
   };
 
   struct Tensor {

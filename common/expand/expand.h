@@ -145,8 +145,8 @@ std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
                                                    std::shared_ptr<const void> owner,
                                                    const TensorMemory& memory = {});
 
-/// The packed form as it is, for tools and tests: narrow types, numbers of nodes within their graph,
-/// and no added edges.
+/// The packed form as it is, for tools and tests: narrow types, numbers of nodes within their
+/// graph, and no added edges.
 std::shared_ptr<const DeliveredBatch> ViewPacked(std::shared_ptr<const PackedBatch> packed);
 
 /// All of the above, into a buffer of `pool`. Only a batch with the first rows names the dropped

@@ -44,7 +44,9 @@ class OperandViews {
 
   /// The operands' views. They are valid until the next call, while the batch lives. REQUIRES: the
   /// batch has these tensors.
-  std::span<const TensorView> Of(const PackedBatch& batch) { return Of(batch, 0, batch.examples()); }
+  std::span<const TensorView> Of(const PackedBatch& batch) {
+    return Of(batch, 0, batch.examples());
+  }
   /// Views of rows [first, first + rows) of the batch, which are all of a merged one. Splits count
   /// from the first of them.
   /// REQUIRES: the batch has these rows too.

@@ -26,6 +26,7 @@
 namespace millrace {
 
 class BatchWriter;  // common/batch/batch_writer.h
+class LateRows;     // common/batch/late_rows.h
 class TableWriter;  // common/transport/convert/table_writer.h
 
 /// Reads examples into batches, and holds the memory that is reused between them. Not thread-safe.
@@ -168,6 +169,9 @@ class Source {
   /// How the client completes edges: base labels, symmetrization, self edges.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
+  /// Tensors whose rows readers need not append, if the writer allows it (BatchWriter::AllowLate);
+  /// nullptr if there are none. It lives as long as the source.
+  virtual const LateRows* late_rows() const { return nullptr; }
   /// Whether readers themselves drop the examples that the pipeline excludes, and are given all
   /// examples of a batch at once: in merged batches (ExpandSpec::merged) one depends on the others.
   virtual bool drops_excluded() const { return false; }

@@ -151,7 +151,14 @@ class CompiledPlan final : public Plan {
                                                      std::uint64_t epoch,
                                                      BatchScratch& scratch) const override;
   Result<BatchWriter> MakeWriter() const {
-    return BatchWriter::Create(source_->tensors(), expand(), pool_);
+    MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer,
+                              BatchWriter::Create(source_->tensors(), expand(), pool_));
+    const LateRows* const late = source_->late_rows();
+    if (late == nullptr) return writer;
+    for (const std::size_t tensor : late->tensors()) {
+      if (computed_ == nullptr || !computed_->Reads(tensor)) writer.AllowLate({&tensor, 1}, *late);
+    }
+    return writer;
   }
   std::unique_ptr<BatchScratch> NewScratch() const override {
     auto order = order_.order->NewReader();

@@ -172,7 +172,8 @@ Status BenchHiding(const Options& options, Machine& machine, const std::shared_p
   const WallTime begin = std::chrono::steady_clock::now();
   for (std::uint32_t i = 0; i < options.steps; ++i) {
     const auto& packed = batches[i % batches.size()];
-    MILLRACE_RETURN_IF_ERROR(device->Expand(packed, DType::kInt32, {0, packed->examples()}).status());
+    MILLRACE_RETURN_IF_ERROR(
+        device->Expand(packed, DType::kInt32, {0, packed->examples()}).status());
   }
   const double alone = SecondsSince(begin);
   report.Add({"copy and expand one batch", alone / options.steps * 1e6, "us", "", 0, params});

@@ -188,7 +188,8 @@ Result<Sizes> CompareClosures(const Pair& pair, const Roots& roots) {
   Sizes sum;
   for (std::size_t i = 0; i < roots.ids.size(); ++i) {
     const ExampleId id(i);
-    MILLRACE_ASSIGN_OR_RETURN(const auto coq, pair.coq->BatchOf({&roots.ids[i], 1}, 0, *coq_scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const auto coq,
+                              pair.coq->BatchOf({&roots.ids[i], 1}, 0, *coq_scratch));
     MILLRACE_ASSIGN_OR_RETURN(const auto graph, pair.graph->BatchOf({&id, 1}, 0, *graph_scratch));
     // A Coq closure whose context was cut off is dropped.
     if (coq->examples() == 0) continue;

@@ -2,9 +2,9 @@
 // batches of 1,024 roots with fan-outs 15 and 10, and 128 float32 a node.
 //
 //   sampling    the graph of a batch, without features, against reads of random lines of `indices`
-//   features    the same with the features of its nodes; the gathering against copies of random rows
-//   worker      what a worker makes: sampled, gathered, packed and hashed
-//   end to end  worker and expansion in turn
+//   features    the same with the features of its nodes; the gathering against copies of random
+//   rows worker      what a worker makes: sampled, gathered, packed and hashed end to end  worker
+//   and expansion in turn
 //
 // Rates are over the CPU time of the thread, and count the edges of the graphs. The stages take
 // turns, so that what else happens on the machine meets all of them.
@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
@@ -83,9 +83,9 @@ class Batches {
     if (made.units_ == 0) return InvalidArgument("the dataset has less than one batch");
     made.scratch_ = made.plan_->NewScratch();
     made.reader_ = made.plan_->source()->NewReader();
-    MILLRACE_ASSIGN_OR_RETURN(
-        auto writer, BatchWriter::Create(made.plan_->source()->tensors(),
-                                         made.plan_->source()->expand(), *made.pool_));
+    MILLRACE_ASSIGN_OR_RETURN(auto writer,
+                              BatchWriter::Create(made.plan_->source()->tensors(),
+                                                  made.plan_->source()->expand(), *made.pool_));
     made.writer_ = std::make_unique<BatchWriter>(std::move(writer));
     made.edges_ = *FindTensor(made.plan_->source()->tensors(), "edge_source");
     made.nodes_ = *FindTensor(made.plan_->source()->tensors(), "node");
@@ -263,8 +263,7 @@ class Run {
       report_.Add({"neighbors, gathering", 512e-9 / Median(times.gather), "GB/s", "random rows",
                    512e-9 / Median(times.rows), params});
     }
-    report_.Add(
-        {"neighbors, with features", rate(times.features), "M edges/s", "", 0, params});
+    report_.Add({"neighbors, with features", rate(times.features), "M edges/s", "", 0, params});
     report_.Add({"neighbors, worker", rate(times.worker), "M edges/s", "", 0, params});
     report_.Add({"neighbors, end to end", rate(times.end_to_end), "M edges/s", "", 0, params});
     report_.Note(fmt::format("checksum {:016x}", check_));

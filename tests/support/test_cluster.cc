@@ -67,7 +67,8 @@ class WatchedPlan final : public Plan {
     while (clock_->Now() < end) std::this_thread::sleep_for(std::chrono::microseconds(100));
     return plan_->Batch(epoch, range, scratch);
   }
-  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch,
+  Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
+                                                     std::uint64_t epoch,
                                                      BatchScratch& scratch) const override {
     return plan_->BatchOf(examples, epoch, scratch);
   }

@@ -107,8 +107,7 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
   return PrintLine(fmt::format(
       "{}, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
       "self edges",
-      graphs, batch.info().dropped.size(), batch.payload().size(),
-      batch.payload_hash().ToHex()));
+      graphs, batch.info().dropped.size(), batch.payload().size(), batch.payload_hash().ToHex()));
 }
 
 /// The tensor that tells nodes apart: their labels, or else their numbers in the dataset.
@@ -228,8 +227,8 @@ Status RunBatch(const BatchCommandOptions& options) {
   if (options.example) {
     MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
                               FindExample(*plan, options.branch, *options.example));
-    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}),
-                                                   options.epoch, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(
+        batch, plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}), options.epoch, *scratch));
   } else if (!options.examples.empty()) {
     std::vector<ExampleId> ids;
     for (const std::uint64_t example : options.examples) {

@@ -62,9 +62,10 @@ class PlanReader final : public Reader {
     datasets.kinds = ProductKinds(datasets.plugins);
     for (const auto& [id, folder] : folders) datasets.folders[id] = folder;
     datasets.index_file = index_file;
-    auto reader =
-        ValueOrRaise(WithoutGil([&] { return LocalReader::Create(
-        session, std::move(datasets), packed ? LocalForm::kPacked : LocalForm::kDelivered); }));
+    auto reader = ValueOrRaise(WithoutGil([&] {
+      return LocalReader::Create(session, std::move(datasets),
+                                 packed ? LocalForm::kPacked : LocalForm::kDelivered);
+    }));
     local_ = reader.get();
     Open(std::move(reader));
   }

@@ -249,7 +249,7 @@ void SessionRunner::AfterEvent() {
   if (stopping_) return;
   if (machine_.admission() && !attached_ && machine_.status().ok()) {
     Result<client::AdmittedPlan> plan =
-        client::PlanFromProto(*machine_.admission(), options_.index_dtype);
+        client::PlanFromProto(*machine_.admission(), options_.index_dtype, options_.micro);
     if (plan.ok()) {
       spec_ = std::move(plan->spec);
       prefetcher_->SetDelivery(std::move(plan->delivery));

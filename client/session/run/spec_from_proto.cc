@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "common/batch/layout/tensor_table.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/expand.h"
@@ -32,7 +34,8 @@ Result<Delivery> DeliveryFromProto(const v1::Spec& from, const std::vector<Tenso
 
 }  // namespace
 
-Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype) {
+Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype,
+                                   std::uint32_t parts) {
   const v1::Spec& from = admission.spec;
   AdmittedPlan plan;
   BatchSpec& spec = plan.spec;
@@ -44,6 +47,12 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
   MILLRACE_ASSIGN_OR_RETURN(spec.expand, millrace::FromProto(from.expand()));
   if (const auto edges = CheckTensors(tensors, spec.expand); !edges.ok()) {
     return edges.status().WithContext(kPlanSpec);
+  }
+  if (spec.expand.merged && parts > 1) {
+    return InvalidArgument(fmt::format(
+        "micro={}: a batch of the pipeline is one graph, which cannot be cut into parts; expected "
+        "micro=1, or `closure: {{merge: false}}` in the pipeline",
+        parts));
   }
   MILLRACE_ASSIGN_OR_RETURN(plan.delivery, DeliveryFromProto(from, tensors, index_dtype));
   spec.tensors = plan.delivery.Tensors(tensors);

@@ -4,6 +4,8 @@
 // Free functions; thread-safe.
 #pragma once
 
+#include <cstdint>
+
 #include "client/session/machine/session_actions.h"
 #include "client/spec.h"
 #include "common/base/result.h"
@@ -19,7 +21,9 @@ struct AdmittedPlan {
 
 /// Unimplemented if the spec has a name or an operation that this program does not know, since the
 /// servers are newer. InvalidArgument if its tensors break the rules of tensor_table.h, or if what
-/// it tells consumers to compute cannot be computed from them.
-Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype);
+/// it tells consumers to compute cannot be computed from them; also if batches cannot be delivered
+/// in so many parts.
+Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype,
+                                   std::uint32_t parts);
 
 }  // namespace millrace::client

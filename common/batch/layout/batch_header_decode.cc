@@ -293,7 +293,8 @@ Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
   const auto examples = reader.Take<std::uint32_t>("number of examples");
   const auto dropped = reader.Take<std::uint32_t>("number of dropped examples");
   if (std::uint64_t{examples} + dropped != info.planned_examples) {
-    reader.Fail(80, "planned examples", fmt::format("{} examples and {} dropped", examples, dropped),
+    reader.Fail(80, "planned examples",
+                fmt::format("{} examples and {} dropped", examples, dropped),
                 fmt::format("{}", info.planned_examples));
   }
   info.expand.base_edge_labels =

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "common/base/result.h"
 #include "common/base/dtype.h"
+#include "common/base/result.h"
 #include "server/dataset/graph/graph_dataset.h"
 
 namespace millrace {

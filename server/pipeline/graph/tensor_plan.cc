@@ -310,6 +310,11 @@ Status TensorPlan::Compute(const BatchWriter& writer, Scratch& scratch,
   return status.ok() ? status : ErrorOfBatch(writer.info(), status);
 }
 
+bool TensorPlan::Reads(std::size_t source_tensor) const {
+  return std::any_of(inputs_.begin(), inputs_.end(),
+                     [&](const Operand& input) { return input.tensor == source_tensor; });
+}
+
 std::span<const std::byte> TensorPlan::ValuesOf(std::size_t tensor, const BatchWriter& writer,
                                                 const Scratch& scratch) const {
   const Origin& origin = origins_[tensor];
@@ -325,12 +330,18 @@ Result<std::shared_ptr<const PackedBatch>> TensorPlan::Seal(const BatchWriter& w
   std::vector<TensorPlace> places(tensors_.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     places[i].spec = tensors_[i];
-    places[i].bytes = ValuesOf(i, writer, scratch).size();
+    const bool of_source = origins_[i].kind == Origin::Kind::kSource;
+    places[i].bytes =
+        of_source ? writer.bytes(origins_[i].number) : ValuesOf(i, writer, scratch).size();
     places[i].rows = places[i].bytes / tensors_[i].row_bytes();
   }
   MILLRACE_ASSIGN_OR_RETURN(BatchFrame frame,
                             BatchFrame::Make(writer.info(), std::move(places), edges_, pool));
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (origins_[i].kind == Origin::Kind::kSource) {
+      MILLRACE_RETURN_IF_ERROR(writer.WriteValues(origins_[i].number, frame.room(i)));
+      continue;
+    }
     const std::span<const std::byte> from = ValuesOf(i, writer, scratch);
     if (!from.empty()) std::memcpy(frame.room(i).data(), from.data(), from.size());
   }

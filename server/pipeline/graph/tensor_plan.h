@@ -84,8 +84,10 @@ class TensorPlan {
   /// BatchWriter::CheckComplete and of ErrorOfBatch.
   Status Compute(const BatchWriter& writer, Scratch& scratch,
                  ProgramObserver* observer = nullptr) const;
+  /// Whether a tensor of the source is read by what Compute computes.
+  bool Reads(std::size_t source_tensor) const;
   /// The values of one of tensors(), of what `writer` holds and Compute made of it. Valid until
-  /// either changes. REQUIRES: Compute was called, and succeeded.
+  /// either changes. REQUIRES: Compute was called, and succeeded; the rows are not late.
   std::span<const std::byte> ValuesOf(std::size_t tensor, const BatchWriter& writer,
                                       const Scratch& scratch) const;
   /// Makes a batch of what `writer` holds and Compute made of it. ResourceExhausted if there is no

@@ -123,8 +123,8 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
     }
     const Halves product = Multiply(words[i], m);
     // The word may have to be left out if the lower half is below 2^32 mod m, and so below m.
-    right = _mm256_and_si256(
-        right, _mm256_cmpeq_epi32(_mm256_max_epu32(product.low, m), product.low));
+    right =
+        _mm256_and_si256(right, _mm256_cmpeq_epi32(_mm256_max_epu32(product.low, m), product.low));
     Eight place = product.high;
     if constexpr (!kReplace) {
       Eight again = All(0);

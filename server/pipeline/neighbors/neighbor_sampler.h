@@ -194,7 +194,8 @@ std::uint32_t NeighborSampler<Rows, Visited>::FindRuns(std::uint32_t begin, std:
   ends_.resize(count);
   const Node* const nodes = graph.nodes.data() + begin;
   bool right = true;
-  for (std::uint32_t i = 0; i < count; ++i) right &= rows_.LoadRow(nodes[i], &begins_[i], &ends_[i]);
+  for (std::uint32_t i = 0; i < count; ++i)
+    right &= rows_.LoadRow(nodes[i], &begins_[i], &ends_[i]);
   runs_.clear();
   taken_ = 0;
   for (std::uint32_t i = 0; i < count; ++i) {

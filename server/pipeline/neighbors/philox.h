@@ -28,10 +28,9 @@ constexpr PhiloxWords Philox4x32(std::uint64_t key, PhiloxCounter counter) {
   for (int round = 0; round < internal::kPhiloxRounds; ++round) {
     const std::uint64_t a = std::uint64_t{internal::kPhiloxMultipliers[0]} * counter[0];
     const std::uint64_t b = std::uint64_t{internal::kPhiloxMultipliers[1]} * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ low,
-               static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ high,
-               static_cast<std::uint32_t>(a)};
+    counter = {
+        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ low, static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ high, static_cast<std::uint32_t>(a)};
     low += internal::kPhiloxKeySteps[0];
     high += internal::kPhiloxKeySteps[1];
   }

@@ -21,9 +21,10 @@ namespace millrace {
 
 /// A row from which entries are drawn.
 struct DrawnRow {
-  std::uint32_t entries = 0;   // d
-  std::uint32_t number = 0;    // of its node in the drawn graph
-  std::uint32_t relation = 0;  // 0, or the label of its edges plus 1 if these have fan-outs of their own
+  std::uint32_t entries = 0;  // d
+  std::uint32_t number = 0;   // of its node in the drawn graph
+  std::uint32_t relation =
+      0;  // 0, or the label of its edges plus 1 if these have fan-outs of their own
 };
 
 /// What is the same for all rows that are drawn together.

@@ -78,8 +78,7 @@ class Reader {
     } else if (const auto boolean = ScalarBool(node);
                boolean && Accepts(parameter_, ParamType::kBool)) {
       result.value = *boolean;
-    } else if (const auto seed = ScalarSeed(node);
-               seed && Accepts(parameter_, ParamType::kSeed)) {
+    } else if (const auto seed = ScalarSeed(node); seed && Accepts(parameter_, ParamType::kSeed)) {
       result.value = static_cast<std::int64_t>(*seed);
     } else if (const auto number = ScalarInt(node);
                number && Accepts(parameter_, ParamType::kInt)) {
@@ -211,8 +210,9 @@ std::string FormatParamValue(const Parameter& parameter, const ParamValue& value
   if (std::holds_alternative<std::monostate>(value)) return "null";
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
   if (const auto* number = std::get_if<std::int64_t>(&value)) {
-    return Accepts(parameter, ParamType::kSeed) ? std::to_string(static_cast<std::uint64_t>(*number))
-                                                : std::to_string(*number);
+    return Accepts(parameter, ParamType::kSeed)
+               ? std::to_string(static_cast<std::uint64_t>(*number))
+               : std::to_string(*number);
   }
   if (const auto* text = std::get_if<std::string>(&value)) {
     return parameter.allowed.empty() ? JsonText(*text) : *text;

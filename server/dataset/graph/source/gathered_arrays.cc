@@ -113,9 +113,38 @@ Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,
   }
   MILLRACE_RETURN_IF_ERROR(
       add_ragged("features", part.features, of_nodes, "nodes", "node_splits", all.nodes_));
+  for (const Gathered& gathered : all.nodes_) all.late_.push_back(gathered.tensor);
   MILLRACE_RETURN_IF_ERROR(add_ragged("edge_features", part.edge_features, of_edges, "edges",
                                       "edge_splits", all.edges_));
   return all;
+}
+
+Status GatheredArrays::Write(std::size_t tensor, const BatchWriter& writer,
+                             std::span<std::byte> out) const {
+  const auto from = std::find_if(nodes_.begin(), nodes_.end(), [&](const Gathered& gathered) {
+    return gathered.tensor == tensor;
+  });
+  const std::span<const std::byte> nodes = writer.values(node_);
+  const auto copy = [&](auto zero) {
+    using Node = decltype(zero);
+    const auto count = static_cast<std::uint32_t>(nodes.size() / sizeof(Node));
+    return CopyRows(
+        *from, count,
+        [&](std::uint32_t i) {
+          return std::uint64_t{LoadOnce<Node>(nodes.data() + i * sizeof(Node))};
+        },
+        out.data());
+  };
+  switch (writer.value_bytes(node_)) {
+    case 1:
+      return copy(std::uint8_t{0});
+    case 2:
+      return copy(std::uint16_t{0});
+    case 4:
+      return copy(std::uint32_t{0});
+    default:
+      return copy(std::uint64_t{0});
+  }
 }
 
 bool GatheredArrays::any_by_row() const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,7 @@ struct ExampleList {
 const GraphArray* FindTarget(const GraphDataset& dataset, const ExampleList& list,
                              std::string_view target);
 
-class GatheredArrays {
+class GatheredArrays final : public LateRows {
  public:
   /// `tensors` gets one tensor for each array of the part. InvalidArgument, with the arrays that
   /// there are, if the dataset lacks one. `added_edges`: consumers add edges to a batch, which have
@@ -56,15 +57,31 @@ class GatheredArrays {
   /// The names of all arrays.
   std::vector<std::string> names() const;
 
+  /// Says which tensor has the nodes of batches, by whose numbers late rows of features are found.
+  void SetNodes(std::size_t tensor) { node_ = tensor; }
+  std::span<const std::size_t> tensors() const override { return late_; }
+  Status Write(std::size_t tensor, const BatchWriter& writer,
+               std::span<std::byte> out) const override;
+
   /// Append the rows of an example. `row_at(i)` is the node, or the place in `indices`, of row i,
   /// which the caller has checked. DataLoss for a bool that is neither 0 nor 1.
   template <class RowAt>
   Status AppendNodes(std::uint32_t count, const RowAt& row_at, BatchWriter& writer) const {
-    return AppendAll(nodes_, count, row_at, writer);
+    for (const Gathered& gathered : nodes_) {
+      if (writer.may_be_late(gathered.tensor)) {
+        writer.AppendLate(gathered.tensor, count);
+      } else {
+        MILLRACE_RETURN_IF_ERROR(AppendRows(gathered, count, row_at, writer));
+      }
+    }
+    return OkStatus();
   }
   template <class RowAt>
   Status AppendEdges(std::uint32_t count, const RowAt& row_at, BatchWriter& writer) const {
-    return AppendAll(edges_, count, row_at, writer);
+    for (const Gathered& gathered : edges_) {
+      MILLRACE_RETURN_IF_ERROR(AppendRows(gathered, count, row_at, writer));
+    }
+    return OkStatus();
   }
   /// Appends the targets of an example. `root`: its root; not used if there is none.
   Status AppendTargets(std::uint64_t example, std::uint64_t root, BatchWriter& writer) const;
@@ -82,19 +99,15 @@ class GatheredArrays {
   explicit GatheredArrays(const GraphDataset& dataset) : dataset_(&dataset) {}
 
   template <class RowAt>
-  Status AppendAll(const std::vector<Gathered>& all, std::uint32_t count, const RowAt& row_at,
-                   BatchWriter& writer) const {
-    for (const Gathered& gathered : all) {
-      MILLRACE_RETURN_IF_ERROR(AppendRows(gathered, count, row_at, writer));
-    }
-    return OkStatus();
+  Status AppendRows(const Gathered& from, std::uint32_t count, const RowAt& row_at,
+                    BatchWriter& writer) const {
+    return CopyRows(from, count, row_at, writer.AppendRows(from.tensor, count).data());
   }
 
   template <class RowAt>
-  Status AppendRows(const Gathered& from, std::uint32_t count, const RowAt& row_at,
-                    BatchWriter& writer) const {
+  Status CopyRows(const Gathered& from, std::uint32_t count, const RowAt& row_at,
+                  std::byte* room) const {
     const std::byte* const data = from.array->data;
-    std::byte* const room = writer.AppendRows(from.tensor, count).data();
     for (std::uint32_t i = 0; i < count; ++i) {
       // Rows lie far from each other, so each is asked for before it is needed.
       if (i + kRowsAhead < count)
@@ -113,6 +126,8 @@ class GatheredArrays {
   std::vector<Gathered> nodes_;
   std::vector<Gathered> edges_;
   std::vector<Gathered> targets_;
+  std::vector<std::size_t> late_;  // the tensors of nodes_
+  std::size_t node_ = 0;
 };
 
 }  // namespace millrace

@@ -35,6 +35,7 @@ class GraphSource : public Source {
   const ExpandSpec& expand() const final { return tables_->expand(); }
   Status CheckIntact() const final { return tables_->CheckIntact(); }
   std::uint64_t max_example_bytes() const final { return tables_->max_example_bytes(); }
+  const LateRows* late_rows() const final { return &tables_->arrays(); }
   bool verified() const final { return dataset().unverified() == 0; }
   LookupTables arrays() const final { return tables_->Lookups(); }
   std::vector<SourceTableSpec> tables() const final { return tables_->LabelTables(); }

@@ -48,6 +48,7 @@ Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
   MILLRACE_ASSIGN_OR_RETURN(
       tables->arrays_, GatheredArrays::Make(*tables->dataset_, parts.Get<GraphArraysPart>(), list,
                                             added, tables->tensors_));
+  tables->arrays_.SetNodes(tables->numbers_.node);
   tables->max_example_bytes_ = tables->MostBytes(bounds);
   tables->FindLookups();
   return std::shared_ptr<const GraphTables>(tables);

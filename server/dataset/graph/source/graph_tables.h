@@ -51,11 +51,12 @@ struct TargetColumn {
 
 /// What is known of graphs before they are built.
 struct GraphBounds {
-  std::uint64_t nodes = 0;                   // most nodes of a graph
-  std::uint64_t edges = kMaxExampleEdges;    // most edges of an example
-  std::optional<std::uint64_t> example_nodes = {};  // most nodes that an example adds; absent: nodes
-  std::optional<std::uint32_t> hops = {};    // of neighbourhoods; absent: graphs have no hops
-  bool merged = false;                       // one graph a batch
+  std::uint64_t nodes = 0;                 // most nodes of a graph
+  std::uint64_t edges = kMaxExampleEdges;  // most edges of an example
+  std::optional<std::uint64_t> example_nodes =
+      {};                                  // most nodes that an example adds; absent: nodes
+  std::optional<std::uint32_t> hops = {};  // of neighbourhoods; absent: graphs have no hops
+  bool merged = false;                     // one graph a batch
 };
 
 class GraphTables {

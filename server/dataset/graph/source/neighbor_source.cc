@@ -19,7 +19,8 @@
 namespace millrace {
 namespace {
 
-/// Up to so many nodes, an array with 4 bytes for each marks those that are numbered; a table above.
+/// Up to so many nodes, an array with 4 bytes for each marks those that are numbered; a table
+/// above.
 constexpr std::uint64_t kMaxMarkedNodes = std::uint64_t{1} << 26;
 
 class NeighborSource final : public RootListSource {
@@ -109,10 +110,11 @@ class NeighborReader final : public ExampleReader {
       case SampleEnd::kFailed:
         return sampler_.status();
       case SampleEnd::kTooLarge:
-        return FailedPrecondition(fmt::format(
-            "closure: the graph of a batch of {} roots has more than {} nodes or {} edges: expected "
-            "smaller batches or fan-outs",
-            roots_.size(), source_.options().most_nodes, kMaxSampledEdges));
+        return FailedPrecondition(
+            fmt::format("closure: the graph of a batch of {} roots has more than {} nodes or {} "
+                        "edges: expected "
+                        "smaller batches or fan-outs",
+                        roots_.size(), source_.options().most_nodes, kMaxSampledEdges));
       case SampleEnd::kDone:
         break;
     }
@@ -232,8 +234,8 @@ Result<std::shared_ptr<const Source>> MakeNeighborSource(
   bounds.example_nodes = most.nodes;
   bounds.edges = most.edges;
   options.most_nodes = static_cast<std::uint32_t>(bounds.nodes);
-  MILLRACE_ASSIGN_OR_RETURN(
-      auto tables, GraphTables::Make(std::move(dataset), parts, examples, bounds));
+  MILLRACE_ASSIGN_OR_RETURN(auto tables,
+                            GraphTables::Make(std::move(dataset), parts, examples, bounds));
   std::vector<std::uint64_t> excluded;
   if (part.merge) excluded = parts.Get<ExcludePart>().examples;
   return std::shared_ptr<const Source>(std::make_shared<NeighborSource>(

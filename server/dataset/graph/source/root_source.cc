@@ -216,8 +216,8 @@ Result<std::shared_ptr<const Source>> MakeRootSource(std::shared_ptr<const Datas
   MILLRACE_ASSIGN_OR_RETURN(StopTable stops,
                             ReadStops(*graph, parts.Get<GraphClosurePart>().stop_at));
   MILLRACE_ASSIGN_OR_RETURN(
-      auto tables, GraphTables::Make(graph, parts, examples,
-                                     {.nodes = closure.options.max_subgraph_size}));
+      auto tables,
+      GraphTables::Make(graph, parts, examples, {.nodes = closure.options.max_subgraph_size}));
   return std::shared_ptr<const Source>(
       std::make_shared<RootSource>(std::move(tables), list, std::move(stops), closure));
 }

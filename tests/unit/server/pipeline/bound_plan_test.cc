@@ -130,7 +130,9 @@ TEST_CASE("a batch of chosen examples has the bound that holds them all", "[plan
       "filter: {where: \"value != 17\"}\nbatch: {bucket: {by: run.length, bounds: [10, "
       "20, 35], size: 1, above: drop}}\n");
   const auto scratch = plan->NewScratch();
-  const auto batch_of = [&](std::vector<ExampleId> ids) { return *plan->BatchOf(ids, 0, *scratch); };
+  const auto batch_of = [&](std::vector<ExampleId> ids) {
+    return *plan->BatchOf(ids, 0, *scratch);
+  };
   CHECK(plans.ExtentIn(*plan, *batch_of({ExampleId(0), ExampleId(1)})) == 10);
   CHECK(plans.ExtentIn(*plan, *batch_of({ExampleId(3), ExampleId(0)})) == 35);
   for (const ExampleId none : {ExampleId(2), ExampleId(4)}) {

@@ -1,0 +1,28 @@
+// Rows that are written when a batch is sealed, straight to their place in it. Rows of features are
+// most of a batch's bytes; so they are copied once, and not twice.
+//
+// Immutable; thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "common/base/result.h"
+
+namespace millrace {
+
+class BatchWriter;
+
+class LateRows {
+ public:
+  virtual ~LateRows() = default;
+
+  /// The tensors whose rows may be late, by their numbers in the writer's list.
+  virtual std::span<const std::size_t> tensors() const = 0;
+  /// Writes all rows of such a tensor. `writer` has the other tensors of the batch. DataLoss if the
+  /// stored data are bad. REQUIRES: `out` has room for exactly these rows.
+  virtual Status Write(std::size_t tensor, const BatchWriter& writer,
+                       std::span<std::byte> out) const = 0;
+};
+
+}  // namespace millrace
