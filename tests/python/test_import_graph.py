@@ -142,3 +142,366 @@ def test_parquet_gives_what_write_graph_gives(tmp_path, seed):
     graph.write(tmp_path / "expected")
     words = parquet_files(graph, tmp_path)
     same(imported(tmp_path, "parquet", *words, *graph.words()), tmp_path / "expected")
+
+
+def text_files(graph, folder):
+    """Writes the edges into text files with comments, blank lines and all separators."""
+    lines, count = [], graph.edges.shape[1]
+    words, columns = [], [graph.edges[0], graph.edges[1]]
+    if graph.label is not None:
+        columns.append(graph.label if graph.names is None else
+                       ["".join(graph.names[one].split()) for one in graph.label])
+        words += ["--edge-label", len(columns)]
+    if graph.weight is not None:
+        columns.append(graph.weight)
+        words += ["--edge-feature", f"w={len(columns)}"]
+    spaces = ["\t", " ", ",", " , ", "  \t"]
+    for edge in range(count):
+        space = spaces[edge % 5]
+        lines.append(("" if edge % 7 else " ") + space.join(str(one[edge]) for one in columns)
+                     + ("\r\n" if edge % 3 == 0 else "\n"))
+        if edge % 11 == 0:
+            lines.append(["# a comment, 1 2\n", "% 3 4\n", "\n", "  \n"][edge % 4])
+    half = len(lines) // 2
+    (folder / "a.txt").write_bytes("".join(["# from to\n", *lines[:half]]).encode())
+    (folder / "b.gz").write_bytes(gzip.compress("".join(lines[half:]).encode().rstrip(b"\r\n")))
+    return ["b.gz", "a.txt", *words]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_text_gives_what_write_graph_gives(tmp_path, seed):
+    graph = Random(seed)
+    graph.time = None
+    if graph.label is not None:  # a text has no types of integers
+        graph.label = graph.label.astype("uint16")
+    if graph.names is not None:
+        graph.names = ["z", "é", "ab", "B"]
+    if graph.edges.shape[1] == 0 and graph.names is not None:
+        graph.names = None
+    graph.write(tmp_path / "expected")
+    words = text_files(graph, tmp_path)
+    same(imported(tmp_path, "edges", *words, *graph.words()), tmp_path / "expected")
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_no_more_edges_are_in_memory_than_it_holds(tmp_path, monkeypatch, undirected):
+    from millrace._import.graph import runs
+
+    sizes = {"run": [], "range": []}
+    flush, gather = runs.RunWriter.flush, runs.RunReader.gather
+
+    def flushed(self):
+        sizes["run"].append(self.edges)
+        return flush(self)
+
+    def gathered(self, column, begins, ends):
+        sizes["range"].append(sum(ends) - sum(begins))
+        return gather(self, column, begins, ends)
+
+    monkeypatch.setattr(runs.RunWriter, "flush", flushed)
+    monkeypatch.setattr(runs.RunReader, "gather", gathered)
+    # Node 0 alone has more edges than memory holds.
+    write(tmp_path, "e", "".join(f"{i % 50 if i % 3 else 0} {i}\n" for i in range(9000)))
+    imported(tmp_path, "edges", "e", "--memory", 100_000,
+             *(["--undirected"] if undirected else []))
+    most = 70_000 // (16 + 16 + 8 + (33 if undirected else 0))
+    assert max(sizes["run"]) <= most and max(sizes["range"]) <= most
+    assert len(sizes["run"]) > 5 and len(sizes["range"]) > 10
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text)
+    return name
+
+
+def loaded(folder, array):
+    described = json.loads((folder / "graph.json").read_text())
+    return numpy.load(folder / described["arrays"][array]["path"]).tolist()
+
+
+def test_a_header_names_columns_and_features_have_types(tmp_path):
+    for name in "ab":
+        write(tmp_path, name, f"from,to,weight,time\n0,{'1' if name == 'a' else '2'},0.5,70000\n")
+    out = imported(tmp_path, "edges", "b", "a", "--header", "--edge-feature", "weight",
+                   "--edge-feature", "t=time:int32", "--edge-feature", "s=4:float64")
+    assert loaded(out, "indices") == [1, 2] and loaded(out, "edge_feature/weight") == [0.5, 0.5]
+    arrays = json.loads((out / "graph.json").read_text())["arrays"]
+    assert arrays["edge_feature/t"]["dtype"] == "int32"
+    assert arrays["edge_feature/s"]["dtype"] == "float64" and loaded(out, "edge_feature/t") == [70000] * 2
+
+
+def test_ids_that_are_texts_get_numbers(tmp_path):
+    write(tmp_path, "e", "bob ann\nann 900000000000000\nbob eve\n")
+    write(tmp_path, "train", "eve\n# a comment\nbob\n")
+    for memory in (1000, 1 << 20):
+        out = imported(tmp_path, "edges", "e", "--renumber", "--roots", "train=train", "--memory",
+                       memory)
+        assert (out / "node_names.txt").read_text() == "bob\nann\n900000000000000\neve\n"
+        assert loaded(out, "indptr") == [0, 2, 3, 3, 3] and loaded(out, "indices") == [1, 3, 2]
+        assert loaded(out, "roots/train") == [3, 0]
+        (out / "graph.json").rename(tmp_path / f"{memory}.json")
+        os.rename(out, tmp_path / f"out-{memory}")
+
+
+def test_ids_in_parquet_get_numbers(tmp_path):
+    save(tmp_path / "e.parquet", {"src": ["b", "a", "b"], "dst": ["a", "é", "b"]})
+    out = imported(tmp_path, "parquet", "e.parquet", "--renumber")
+    assert (out / "node_names.txt").read_text() == "b\na\né\n"
+    assert loaded(out, "indices") == [1, 0, 2]
+    os.rename(out, tmp_path / "texts")
+    save(tmp_path / "e.parquet", {"src": [7, -3], "dst": [1 << 60, 7]})
+    out = imported(tmp_path, "parquet", "e.parquet", "--renumber")
+    assert (out / "node_names.txt").read_text().split() == ["7", str(1 << 60), "-3"]
+
+
+def test_arrays_of_nodes_are_linked_and_count_the_nodes(tmp_path):
+    write(tmp_path, "e", "0 1\n1 2\n")
+    write(tmp_path, "valid.txt", "2\n0\n")
+    numpy.save(tmp_path / "x.npy", numpy.ones((5, 2), "float32"))
+    numpy.save(tmp_path / "train.npy", numpy.array([4, 1]))
+    out = imported(tmp_path, "edges", "e", "--node-array", "x=x.npy", "--roots", "train=train.npy",
+                   "--roots", "valid=valid.txt", "--rows", "target", "--undirected")
+    described = json.loads((out / "graph.json").read_text())
+    assert described["nodes"] == 5 and described["rows"] == "target" and described["edges"] == 4
+    place = out / described["arrays"]["node_feature/x"]["path"]
+    assert place.stat().st_ino == (tmp_path / "x.npy").stat().st_ino
+    assert loaded(out, "roots/valid") == [2, 0]
+    millrace.write_graph(tmp_path / "same", edge_index=[[0, 1], [1, 2]], rows="target",
+                         undirected=True, node_features={"x": tmp_path / "x.npy"},
+                         roots={"train": [4, 1], "valid": numpy.array([2, 0])})
+    assert json.loads((tmp_path / "same" / "graph.json").read_text())["nodes"] == 5
+
+
+def test_a_folder_stands_for_its_files_and_files_go_by_the_bytes_of_their_names(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate(["B", "a", "é", "10", "9"]):
+        write(tmp_path / "in", name, f"0 {number}\n")
+    write(tmp_path / "in", ".hidden", "nonsense")
+    assert loaded(imported(tmp_path, "edges", "in"), "indices") == [3, 4, 0, 1, 2]
+
+
+@pytest.mark.parametrize("message, text, words", [
+    ("e: line 3: expected a whole number in column 2, got 'x'", "# c\n0 1\n1 x\n", []),
+    ("e: line 2: expected a whole number in column 1, got '1.5'", "0 1\n1.5 2\n", []),
+    ("e: line 1: expected a whole number in column 2, got '9999999999999999999'",
+     "0 9999999999999999999\n", []),
+    ("e: line 4: has 1 columns, expected at least 2: '7'", "0 1\n\n\n7\n", []),
+    ("e: line 2: has 2 columns, expected at least 3: '0 2'", "0 1 5\n0 2\n", ["--edge-label", "3"]),
+    ("e: line 2: source is -1, expected a node number of 0 to below 281474976710655",
+     "0 1\n-1 0\n", []),
+    ("e: line 1: target is 4, expected a node number of 0 to below 4", "0 4\n", ["--nodes", "4"]),
+    ("e: line 2: label 65535, expected 0 to below 65535", "0 1 1\n0 1 65535\n", ["--edge-label", "3"]),
+    ("e: line 2: expected a whole number in column 3, got 'a'", "0 1 1\n0 1 a\n",
+     ["--edge-label", "3"]),
+    ("e: line 2: expected a number in column 3, got 'a'", "0 1 1\n0 1 a\n",
+     ["--edge-feature", "w=3"]),
+    ("e: line 1: 300 is beyond int8: name a wider type, such as --edge-feature w=3:int64",
+     "0 1 300\n", ["--edge-feature", "w=3:int8"]),
+    ("e: line 2: has a zero byte, expected text", "0 1\n\0 2\n", []),
+    ("node_feature/x", "0 1\n", ["--node-array", "x=none.npy"]),
+])
+def test_a_bad_line_is_named(tmp_path, capsys, message, text, words):
+    write(tmp_path, "e", text)
+    refused(capsys, tmp_path, 2 if "--node-array" in words else 3, message, "edges", "e", *words)
+
+
+def test_columns_that_are_not_there_are_named(tmp_path, capsys):
+    write(tmp_path, "e", "a,b\n0,1\n")
+    write(tmp_path, "f", "a,c\n0,1\n")
+    refused(capsys, tmp_path, 2, "e: has no column w; expected its number from 1 on; --header takes",
+            "edges", "e", "--edge-feature", "w")
+    refused(capsys, tmp_path, 2, "e: has no column w; there are a, b", "edges", "e", "--header",
+            "--source-column", "a", "--target-column", "w")
+    refused(capsys, tmp_path, 2, "e: has columns a, b, expected source and target, src and dst, or "
+            "from and to: name it with --source-column", "edges", "e", "--header")
+    refused(capsys, tmp_path, 3, "f: line 1: names other columns than those of e: 'a,c', expected "
+            "'a,b'", "edges", "e", "f", "--header", "--source-column", "a", "--target-column", "b")
+    refused(capsys, tmp_path, 2, "none: No such file", "edges", "none")
+    refused(capsys, tmp_path, 2, "e: is named twice", "edges", "e", "e")
+    (tmp_path / "z.gz").write_bytes(gzip.compress(b"0 1\n" * 100)[:-9])
+    refused(capsys, tmp_path, 3, "z.gz: cannot be read to its end: ", "edges", "z.gz")
+
+
+@pytest.mark.parametrize("code, message, columns, words", [
+    (2, "has no column w; there are source, target", {}, ["--edge-feature", "w"]),
+    (2, "column target is double, expected integers; --renumber", {"target": [0.5, 1]}, []),
+    (2, "column w is timestamp[us], expected numbers, bools, or lists",
+     {"w": numpy.array([0, 1], "M8[us]")}, ["--edge-feature", "w"]),
+    (2, "column w is double, expected labels that are integers or texts", {"w": [0.5, 1]},
+     ["--edge-label", "w"]),
+    (3, "e.parquet: row 1: column target is null", {"target": [1, None]}, []),
+    (3, "e.parquet: row 1: column w is null", {"w": ["a", None]}, ["--edge-label", "w"]),
+    (3, "e.parquet: row 1: source is -5, expected a node number", {"source": [0, -5]}, []),
+    (3, "e.parquet: row 0: source is 18446744073709551615, expected a node number",
+     {"source": numpy.array([(1 << 64) - 1, 0], "uint64")}, []),
+    (3, "e.parquet: row 1: feature w has 3 numbers, expected 2 as in the first row",
+     {"w": [[1, 2], [1, 2, 3]]}, ["--edge-feature", "w"]),
+    (3, "feature w has a null in a list", {"w": [[1, 2], [1, None]]}, ["--edge-feature", "w"]),
+    (3, "e.parquet: row 1: label -1, expected 0 to below 65535", {"w": [0, -1]},
+     ["--edge-label", "w"]),
+])
+def test_a_bad_parquet_column_is_named(tmp_path, capsys, code, message, columns, words):
+    save(tmp_path / "e.parquet", {"source": [0, 1], "target": [1, 0], **columns})
+    refused(capsys, tmp_path, code, message, "parquet", "e.parquet", *words)
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path, capsys):
+    columns = {"source": numpy.arange(5000), "target": numpy.arange(5000)}
+    save(tmp_path / "e.parquet", columns, write_page_checksum=True)
+    data = bytearray((tmp_path / "e.parquet").read_bytes())
+    data[2000:2010] = b"0123456789"
+    (tmp_path / "e.parquet").write_bytes(data)
+    refused(capsys, tmp_path, 3, "e.parquet: is damaged: ", "parquet", "e.parquet")
+    (tmp_path / "e.parquet").write_bytes(data[:-50])
+    refused(capsys, tmp_path, 3, "e.parquet: is no Parquet file, or damaged: ", "parquet", "e.parquet")
+    refused(capsys, tmp_path, 2, "none.parquet: No such file", "parquet", "none.parquet")
+    save(tmp_path / "e.parquet", columns)
+    save(tmp_path / "f.parquet", {**columns, "target": numpy.arange(5000, dtype="int32")})
+    refused(capsys, tmp_path, 2, "f.parquet: column target is int32, but int64 in e.parquet",
+            "parquet", "e.parquet", "f.parquet")
+
+
+def test_pyarrow_that_is_missing_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    refused(capsys, tmp_path, 2, "need the package pyarrow, which is not installed in", "parquet", "e")
+
+
+def test_rows_that_no_disk_holds_are_refused_at_once(tmp_path, capsys):
+    write(tmp_path, "e", f"0 {(1 << 48) - 3}\n")
+    os.chdir(tmp_path)
+    assert command.main(["edges", "e", "--to", "out"]) == 2
+    assert "for their rows alone, and the disk has" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "graph.json").exists()
+
+
+EDGES = "".join(f"{i * 7 % 10} {i % 10} {'ab'[i % 2]} {i}\n" for i in range(60))
+WORDS = ["edges", "e", "--edge-label", "3", "--edge-feature", "w=4", "--undirected", "--memory", "2000"]
+
+
+def import_in_a_fork(monkeypatch, folder, target, point, *words):
+    """The exit code of an import in a process that is killed at a point; None: it is not."""
+    def work():
+        os.chdir(folder)
+        if point is not None:
+            Killed(monkeypatch, point)
+        sys.stdout = sys.stderr = io.StringIO()
+        return command.main([*(words or WORDS), "--to", str(target)])
+    return in_a_fork(work)
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*")
+            if path.is_file() and path.name != journals.JOURNAL}
+
+
+def test_an_import_goes_on_after_a_kill_at_every_point(tmp_path, monkeypatch):
+    write(tmp_path, "e", EDGES)
+    assert import_in_a_fork(monkeypatch, tmp_path, "whole", None) == 0
+    expected = files(tmp_path / "whole")
+    assert set(expected) == {"graph.json", "indptr.npy", "indices.npy", "edge_label.npy",
+                             "edge_feature/w.npy"}
+    point, code = 0, 9
+    while code == 9:
+        target = tmp_path / f"killed-{point}"
+        code = import_in_a_fork(monkeypatch, tmp_path, target.name, point)
+        if code == 9:
+            assert import_in_a_fork(monkeypatch, tmp_path, target.name, None) == 0
+        assert files(target) == expected, f"killed at point {point}"
+        assert journals.JOURNAL in os.listdir(target)
+        point += 1
+    assert code == 0 and point > 100
+
+
+def test_an_import_that_numbers_nodes_goes_on_after_kills(tmp_path, monkeypatch):
+    write(tmp_path, "e", "".join(f"n{i * 7 % 90} n{i * i % 90}\n" for i in range(200)))
+    words = ["edges", "e", "--renumber", "--memory", "2000"]
+    assert import_in_a_fork(monkeypatch, tmp_path, "whole", None, *words) == 0
+    for point in range(3, 90, 9):
+        target = tmp_path / f"killed-{point}"
+        assert import_in_a_fork(monkeypatch, tmp_path, target.name, point, *words) == 9
+        assert import_in_a_fork(monkeypatch, tmp_path, target.name, point, *words) in (0, 9)
+        assert import_in_a_fork(monkeypatch, tmp_path, target.name, None, *words) == 0
+        assert files(target) == files(tmp_path / "whole"), f"killed at point {point}"
+
+
+def test_parquet_goes_on_within_a_file(tmp_path, monkeypatch):
+    numbers = numpy.arange(400)
+    for name in "ab":
+        save(tmp_path / f"{name}.parquet", {"source": numbers * 3 % 50, "target": numbers},
+             row_group_size=70)
+    words = ["parquet", "a.parquet", "b.parquet", "--memory", "4000"]
+    assert import_in_a_fork(monkeypatch, tmp_path, "whole", None, *words) == 0
+    for point in range(4, 100, 6):
+        target = tmp_path / f"killed-{point}"
+        assert import_in_a_fork(monkeypatch, tmp_path, target.name, point, *words) == 9
+        assert import_in_a_fork(monkeypatch, tmp_path, target.name, None, *words) == 0
+        assert files(target) == files(tmp_path / "whole"), f"killed at point {point}"
+
+
+def test_other_arguments_or_files_do_not_go_on(tmp_path, monkeypatch, capsys):
+    write(tmp_path, "e", EDGES)
+    assert import_in_a_fork(monkeypatch, tmp_path, "out", 60) == 9
+    os.chdir(tmp_path)
+    assert command.main([*WORDS, "--rows", "target", "--to", "out"]) == 2
+    assert 'began with rows: "source", now it is "target": use the same' in capsys.readouterr().err
+    assert command.main(["stream", "a:b", "--to", "out"]) == 2
+    assert "an import into this folder began with" in capsys.readouterr().err
+    write(tmp_path, "e", EDGES + "0 0 a 0\n")
+    assert command.main([*WORDS, "--to", "out"]) == 3
+    assert "when this import began: remove the folder and import again" in capsys.readouterr().err
+    write(tmp_path, "e", EDGES)
+    assert command.main([*WORDS[:-1], "5000", "--to", "out"]) == 0  # more memory may be given
+
+
+def test_a_finished_import_says_so_again(tmp_path, capsys):
+    write(tmp_path, "e", EDGES)
+    before = files(imported(tmp_path, *WORDS))
+    (tmp_path / "e").unlink()
+    capsys.readouterr()
+    assert imported(tmp_path, *WORDS) and files(tmp_path / "out") == before
+    assert "out: is finished: 10 nodes and" in capsys.readouterr().err
+    (tmp_path / "out" / "graph.json").unlink()
+    os.chdir(tmp_path)
+    assert command.main([*WORDS, "--to", "out"]) == 3
+    assert "graph.json is gone" in capsys.readouterr().err
+
+
+def test_a_full_disk_says_how_to_go_on(tmp_path):
+    write(tmp_path, "e", "".join(f"{i} {i % 500}\n" for i in range(20_000)))
+    words = [sys.executable, "-c", "import resource, sys, millrace._import.main as command\n"
+             "limit = int(sys.argv.pop(1))\nresource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
+             "sys.exit(command.main(sys.argv[1:]))"]
+    rest = ["edges", "e", "--to", "out", "--memory", "100kB"]
+    for limit in (100_000, 159_000):  # for runs, and for arrays
+        done = subprocess.run([*words, str(limit), *rest], cwd=tmp_path, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 1, done.stderr
+        assert "File too large; make room, and run the same command again to go on" in done.stderr
+        assert not (tmp_path / "out" / "graph.json").exists()
+    done = subprocess.run([*words, "1000000", *rest], cwd=tmp_path, capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(loaded(tmp_path / "out", "indices")) == 20_000
+
+
+@pytest.mark.parametrize("message, words", [
+    ("expected bytes, such as 4096, 300MB or 4GiB, got '1G'", ["--memory", "1G"]),
+    ("expected NAME=FILE, got 'x'", ["--roots", "x"]),
+    ("expected a name of letters, digits and _, got '1x'", ["--node-array", "1x=y.npy"]),
+    ("expected a number of nodes, got '-1'", ["--nodes", "-1"]),
+    ("expected a type of float16, float32", ["--edge-feature", "w=3:text"]),
+])
+def test_an_argument_that_is_wrong_is_named(tmp_path, message, words):
+    done = run_import("edges", "e", "--to", "out", *words, cwd=tmp_path)
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_pipeline_reads_what_was_imported(tmp_path):
+    write(tmp_path, "e", "0 1\n0 2\n1 2\n")
+    write(tmp_path, "train", "0\n1\n")
+    out = imported(tmp_path, "edges", "e", "--roots", "train=train")
+    text = ("millrace: 1\ndataset: g\nsource: {roots: train}\nbatch: {size: 2, remainder: keep}\n"
+            "closure: {max_subgraph_size: 9}\n")
+    batch, = (batch for _, batch in millrace.reference(text, out).next_epoch())
+    assert batch["node"].tolist() == [0, 1, 2, 1, 2]

@@ -14,7 +14,8 @@ from ..journal import JOURNAL, UNFINISHED, JournaledFolder
 from .renumber import NAME
 
 RUNS = "import.runs"
-_OTHER = ("graph.json", "graph.json.new")
+_FILES = ("indptr.npy", "indices.npy", "edge_label.npy", "graph.json")
+_FOLDERS = ("edge_feature", "node_feature", "roots")
 
 
 class GraphFolder(JournaledFolder):
@@ -74,9 +75,8 @@ class GraphFolder(JournaledFolder):
         (self.path / f"{UNFINISHED}.new").unlink(missing_ok=True)
         if self.keeps:
             return
-        for entry in list(self.path.iterdir()):
-            if entry.name in (RUNS, NAME, *_OTHER) or entry.suffix == ".npy":
-                entry.unlink()
-            elif entry.is_dir():
-                shutil.rmtree(entry)
+        for name in (RUNS, NAME, *_FILES):
+            (self.path / name).unlink(missing_ok=True)
+        for name in _FOLDERS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
         os.fsync(self._lock)

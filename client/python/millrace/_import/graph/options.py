@@ -19,13 +19,12 @@ PACKAGES = ("graphbolt", "ogb")
 
 def add(sources):
     """Adds the sources of graphs to the subparsers of the command."""
-    parquet = _add_edges(sources, "parquet", "edges of Parquet files into a graph dataset; needs pyarrow",
-                         "NAME")
+    parquet = _add_edges(sources, "parquet", "edges of Parquet files into a graph dataset; needs pyarrow")
     parquet.add_argument("files", nargs="+", metavar="EDGES",
                          help="files, or folders of *.parquet; read by the bytes of their names")
     edges = _add_edges(sources, "edges", "edges of text files into a graph dataset: a line for each edge, "
                        "columns between tabs, spaces or commas, comments after # or %%; also with "
-                       "gzip", "COLUMN")
+                       "gzip")
     edges.add_argument("files", nargs="+", metavar="FILE",
                        help="files or folders; read by the bytes of their names")
     edges.add_argument("--header", action="store_true",
@@ -45,15 +44,16 @@ def _add(sources, name, help_text):
     return source
 
 
-def _add_edges(sources, name, help_text, column):
-    source = sources.add_parser(name, help=help_text, description=help_text, allow_abbrev=False)
+def _add_edges(sources, name, help_text):
+    source = sources.add_parser(name, help=help_text, description=help_text.replace("%%", "%"),
+                                allow_abbrev=False)
     add_argument = source.add_argument
     add_argument("--to", required=True, metavar="DIR",
                  help="folder to write to: new, empty, or of an import that goes on")
     usual = ("source and target, src and dst, or from and to" if name == "parquet" else
              "1 and 2; with --header those named source and target, src and dst, or from and to")
-    add_argument("--source-column", metavar=column, help="where edges begin")
-    add_argument("--target-column", metavar=column, help=f"where they lead (default: {usual})")
+    add_argument("--source-column", metavar="COLUMN", help="where edges begin")
+    add_argument("--target-column", metavar="COLUMN", help=f"where they lead (default: {usual})")
     add_argument("--rows", choices=("source", "target"), default="source",
                  help="what a row has: the edges that begin at its node, which closures follow, or "
                  "those that lead to it, as for message passing (default: %(default)s)")
@@ -66,10 +66,10 @@ def _add_edges(sources, name, help_text, column):
                  help="ids of nodes are texts, or integers with gaps: number nodes in the order in which "
                  "they first come; node_names.txt has the ids. Takes about 150 bytes of memory for each "
                  "node, besides --memory")
-    add_argument("--edge-label", metavar=column,
+    add_argument("--edge-label", metavar="COLUMN",
                  help="labels of edges: integers, or texts, which are numbered by their bytes")
     dtype = "" if name == "parquet" else ":DTYPE"
-    add_argument("--edge-feature", action="append", default=[], metavar=f"NAME[={column}{dtype}]",
+    add_argument("--edge-feature", action="append", default=[], metavar=f"NAME[=COLUMN{dtype}]",
                  type=_parquet_feature if name == "parquet" else _text_feature,
                  help="an array edge_feature/NAME; may be given several times"
                  + ("" if name == "parquet" else " (default: float32)"))

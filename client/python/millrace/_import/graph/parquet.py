@@ -51,9 +51,10 @@ class ParquetEdges:
                 skipped = min(max(0, begin - row), len(batch))
                 row += skipped
                 if skipped < len(batch):
-                    yield self._chunk(number, row, batch.slice(skipped))
-                    self.done += len(batch) - skipped
-                    row += len(batch) - skipped
+                    batch = batch.slice(skipped)
+                    self.done += len(batch)
+                    yield self._chunk(number, row, batch)
+                    row += len(batch)
 
     def _chunk(self, number, row, batch):
         path = self._paths[number]
@@ -180,7 +181,8 @@ class ParquetEdges:
     def _open(self, path, texts=None):
         """texts: columns whose texts come as numbers and a dictionary."""
         try:
-            return self._parquet.ParquetFile(path, buffer_size=_BUFFER, read_dictionary=texts)
+            return self._parquet.ParquetFile(path, buffer_size=_BUFFER, read_dictionary=texts,
+                                             page_checksum_verification=True)
         except OSError as error:
             if error.errno is not None:
                 raise ConfigError(f"{path}: {os.strerror(error.errno)}", "NOT_FOUND") from error
