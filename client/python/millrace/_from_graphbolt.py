@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import sys
 import typing
@@ -142,8 +141,8 @@ def _add_sets(made, folder, described, task, starts):
             seeds = next((data.pop(key) for key in _SEEDS if key in data), None)
             if seeds is None:
                 raise ConfigError(f"from_graphbolt: {name} of task {task} has "
-                                  f"{', '.join(map(str, data))}, expected seed_nodes: sets of edges "
-                                  "cannot be roots")
+                                  f"{', '.join(map(str, data))}, expected seed_nodes: sets of "
+                                  "edges cannot be roots")
             nodes = _array(folder, seeds)
             found = name
             if starts is not None:
@@ -233,5 +232,5 @@ def _by_number(numbers):
 
 def _no_edge_ids(folder, feature):
     return (f"from_graphbolt: {feature['name']} of edges has the order of the raw edges, which "
-            f"{folder / 'preprocessed'} does not tell: remove that folder, or preprocess a graph of "
-            "one type with include_original_edge_id=True")
+            f"{folder / 'preprocessed'} does not tell: remove that folder, or preprocess a graph "
+            "of one type with include_original_edge_id=True")

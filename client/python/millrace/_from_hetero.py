@@ -55,13 +55,13 @@ def _count(data, kind, store):
     if count is None:
         count = getattr(data[kind], "num_nodes", None)
     if count is None:
-        raise ConfigError(f"from_pyg: the graph does not say how many nodes of type {kind} it has; set "
-                          f"data[{kind!r}].num_nodes")
+        raise ConfigError(f"from_pyg: the graph does not say how many nodes of type {kind} it has; "
+                          f"set data[{kind!r}].num_nodes")
     return int(count)
 
 
 def _require_rows(store, name, value, rows):
     if getattr(value, "ndim", 0) == 0 or value.shape[0] != rows:
         what = f"{value.shape[0]} rows" if getattr(value, "ndim", 0) else type(value).__name__
-        raise ConfigError(f"from_pyg: {name} of {store} has {what}, expected {rows} rows; leave it out: "
-                          f"del {store}.{name}")
+        raise ConfigError(f"from_pyg: {name} of {store} has {what}, expected {rows} rows; leave it "
+                          f"out: del {store}.{name}")

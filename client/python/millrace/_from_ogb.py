@@ -12,7 +12,8 @@ from .errors import ConfigError
 _NAMES = {"node_feat": "x", "edge_feat": "edge_attr"}
 
 
-def from_ogb(graph: typing.Any, label: typing.Any, split_idx: Mapping[str, typing.Any] | None = None,
+def from_ogb(graph: typing.Any, label: typing.Any,
+             split_idx: Mapping[str, typing.Any] | None = None,
              undirected: bool = False) -> dict[str, typing.Any]:
     """The arguments of write_graph for what the Open Graph Benchmark's datasets give:
 
@@ -125,8 +126,8 @@ def _flat(label, rows, what):
 
     label = numpy.asarray(label.detach().cpu() if hasattr(label, "detach") else label)
     if label.dtype.kind not in "biuf" or label.shape[:1] != (rows,):
-        raise ConfigError(f"from_ogb: label is {label.dtype} {list(label.shape)}, expected numbers for "
-                          f"each of {rows} {what}")
+        raise ConfigError(f"from_ogb: label is {label.dtype} {list(label.shape)}, expected numbers "
+                          f"for each of {rows} {what}")
     return label[:, 0] if label.ndim == 2 and label.shape[1] == 1 else label
 
 

@@ -39,8 +39,8 @@ def typed_graph(what: str, counts: Mapping[str, int],
                                   f"there are {', '.join(counts)}")
             wrong = numpy.flatnonzero((ids < 0) | (ids >= counts[node_type]))
             if len(wrong):
-                raise ConfigError(f"{what}: edges {name}: {end} {int(wrong[0])} is {ids[wrong[0]]}, "
-                                  f"expected 0 to below {counts[node_type]}")
+                raise ConfigError(f"{what}: edges {name}: {end} {int(wrong[0])} is "
+                                  f"{ids[wrong[0]]}, expected 0 to below {counts[node_type]}")
         parts.append(pairs.astype(numpy.int64) + [[starts[kind[0]]], [starts[kind[2]]]])
         labels.append(numpy.full(pairs.shape[1], number,
                                  numpy.uint8 if len(edges) <= 256 else numpy.uint16))
@@ -81,9 +81,9 @@ def _stacked(what, arrays, counts, name_of):
         if (array.dtype, array.shape[1:]) != (first.dtype, first.shape[1:]):
             raise ConfigError(
                 f"{what}: is {array.dtype} {list(array.shape[1:])} of {name_of(kind)}, but "
-                f"{first.dtype} {list(first.shape[1:])} of {name_of(first_kind)}: a graph dataset has "
-                "one array for all types; pad the features to one shape, name them differently, or "
-                "leave them out")
+                f"{first.dtype} {list(first.shape[1:])} of {name_of(first_kind)}: a graph dataset "
+                "has one array for all types; pad the features to one shape, name them "
+                "differently, or leave them out")
     stacked = numpy.zeros((sum(counts.values()), *first.shape[1:]), first.array.dtype)
     begin = 0
     for kind, count in counts.items():

@@ -89,8 +89,8 @@ class _Unpickler(pickle.Unpickler):
         rows = [math.prod(shape[axis + 1:]) for axis in range(len(shape))]
         if any(extent > 1 and step != row
                for extent, step, row in zip(shape, stride, rows, strict=True)):
-            raise DataError(f"{self._path}: has a tensor of shape {list(shape)} whose rows are not one "
-                            "after another")
+            raise DataError(f"{self._path}: has a tensor of shape {list(shape)} whose rows are not "
+                            "one after another")
         width = 1 if dtype in ("bool", "uint8", "int8") else 2 if dtype.endswith("16") else int(
             dtype[-2:]) // 8
         return ArrayFile(self._path, dtype, tuple(shape), begin + offset * width)

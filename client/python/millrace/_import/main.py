@@ -175,8 +175,8 @@ def _failed(message, code):
 def _parser():
     parser = argparse.ArgumentParser(
         "millrace import", epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False, description="Bring data of other frameworks into a dataset of records, or a graph into a graph "
-        "dataset.")
+        allow_abbrev=False, description="Bring data of other frameworks into a dataset of records, or "
+        "a graph into a graph dataset.")
     sources = parser.add_subparsers(dest="source", metavar="SOURCE", required=True)
 
     def add(name, help_text):

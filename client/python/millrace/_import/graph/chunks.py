@@ -113,7 +113,7 @@ def choose_ends(wanted, names, what):
     ends = wanted.source or usual[0], wanted.target or usual[1]
     for end, option in zip(ends, ("source", "target"), strict=True):
         if end is None:
-            raise ConfigError(f"{what}: has columns {', '.join(names)}, expected source and target, "
-                              f"src and dst, or from and to: name it with --{option}-column",
+            raise ConfigError(f"{what}: has columns {', '.join(names)}, expected source and "
+                              f"target, src and dst, or from and to: name it with --{option}-column",
                               "NOT_FOUND")
     return ends

@@ -165,9 +165,9 @@ class _Import:
         rows = 0 if self._state["written"] is None else self._state["written"]["rows"]
         if 8 * (nodes - rows) > free:
             raise ConfigError(
-                f"{self._folder.path}: {nodes:,} nodes need {8 * nodes / 1e9:,.1f} GB for their rows "
-                f"alone, and the disk has {free / 1e9:,.1f} GB: make room, or number the nodes "
-                "without gaps, as --renumber does", "FAILED_PRECONDITION")
+                f"{self._folder.path}: {nodes:,} nodes need {8 * nodes / 1e9:,.1f} GB for their "
+                f"rows alone, and the disk has {free / 1e9:,.1f} GB: make room, or number the "
+                "nodes without gaps, as --renumber does", "FAILED_PRECONDITION")
 
 
 def _counts(state):

@@ -66,8 +66,8 @@ class GraphFolder(JournaledFolder):
         end = self._journal["end"]
         size = self.runs_path.stat().st_size if self.runs_path.exists() else 0
         if size < end:
-            raise DataError(f"{self.runs_path}: has {size} bytes, expected {end}: remove the folder "
-                            "and import again")
+            raise DataError(f"{self.runs_path}: has {size} bytes, expected {end}: remove the "
+                            "folder and import again")
 
     def _remove_begun(self):
         """Removes what is not in the journal. Runs, arrays and names are cut off when they are

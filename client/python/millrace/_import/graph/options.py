@@ -19,12 +19,13 @@ PACKAGES = ("graphbolt", "ogb")
 
 def add(sources):
     """Adds the sources of graphs to the subparsers of the command."""
-    parquet = _add_edges(sources, "parquet", "edges of Parquet files into a graph dataset; needs pyarrow")
+    parquet = _add_edges(sources, "parquet",
+                         "edges of Parquet files into a graph dataset; needs pyarrow")
     parquet.add_argument("files", nargs="+", metavar="EDGES",
                          help="files, or folders of *.parquet; read by the bytes of their names")
-    edges = _add_edges(sources, "edges", "edges of text files into a graph dataset: a line for each edge, "
-                       "columns between tabs, spaces or commas, comments after # or %%; also with "
-                       "gzip")
+    edges = _add_edges(sources, "edges", "edges of text files into a graph dataset: a line for "
+                       "each edge, columns between tabs, spaces or commas, comments after # or %%; "
+                       "also with gzip")
     edges.add_argument("files", nargs="+", metavar="FILE",
                        help="files or folders; read by the bytes of their names")
     edges.add_argument("--header", action="store_true",
@@ -60,12 +61,12 @@ def _add_edges(sources, name, help_text):
     add_argument("--undirected", action="store_true",
                  help="add the other direction of every edge that lacks it")
     add_argument("--nodes", type=_nodes, metavar="N",
-                 help="how many nodes there are (default: those of --node-array, or one more than the "
-                 "largest number)")
+                 help="how many nodes there are (default: those of --node-array, or one more than "
+                 "the largest number)")
     add_argument("--renumber", action="store_true",
-                 help="ids of nodes are texts, or integers with gaps: number nodes in the order in which "
-                 "they first come; node_names.txt has the ids. Takes about 150 bytes of memory for each "
-                 "node, besides --memory")
+                 help="ids of nodes are texts, or integers with gaps: number nodes in the order in "
+                 "which they first come; node_names.txt has the ids. Takes about 150 bytes of "
+                 "memory for each node, besides --memory")
     add_argument("--edge-label", metavar="COLUMN",
                  help="labels of edges: integers, or texts, which are numbered by their bytes")
     dtype = "" if name == "parquet" else ":DTYPE"
@@ -78,8 +79,8 @@ def _add_edges(sources, name, help_text):
     add_argument("--roots", action="append", default=[], type=_named, metavar="NAME=FILE",
                  help="a list of nodes roots/NAME: .npy, or a text with a node on each line")
     add_argument("--memory", type=_bytes, default=1 << 30, metavar="BYTES",
-                 help="memory for sorting, such as 300MB or 4GiB, besides about 150 MB for the program "
-                 "(default: 1GiB)")
+                 help="memory for sorting, such as 300MB or 4GiB, besides about 150 MB for the "
+                 "program (default: 1GiB)")
     return source
 
 

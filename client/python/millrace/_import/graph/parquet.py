@@ -98,8 +98,8 @@ class ParquetEdges:
                 lengths = numpy.diff(values.offsets.to_numpy())
                 if (lengths != length).any():
                     at = int(numpy.flatnonzero(lengths != length)[0])
-                    raise DataError(f"{place(at)}: feature {column.name} has {lengths[at]} numbers, "
-                                    f"expected {length} as in the first row")
+                    raise DataError(f"{place(at)}: feature {column.name} has {lengths[at]} "
+                                    f"numbers, expected {length} as in the first row")
             values = values.flatten()
             if values.null_count:
                 raise DataError(f"{place(0)} or after it: feature {column.name} has a null in a list")
@@ -142,8 +142,8 @@ class ParquetEdges:
             elif types.is_integer(schema.field(self._label).type):
                 self.label_dtype = numpy.dtype(kind.to_pandas_dtype()).name
             else:
-                raise ConfigError(f"{path}: column {self._label} is {kind}, expected labels that are "
-                                  "integers or texts")
+                raise ConfigError(f"{path}: column {self._label} is {kind}, expected labels that "
+                                  "are integers or texts")
 
     def _feature(self, name, column):
         """A feature's type, and its shape, which may show only in the first row."""
@@ -161,8 +161,8 @@ class ParquetEdges:
                 shape.append(len(inner))
             kind = kind.value_type
         if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise ConfigError(f"{self._first}: column {column} is {kind}, expected numbers, bools, or "
-                              "lists of them that have one length")
+            raise ConfigError(f"{self._first}: column {column} is {kind}, expected numbers, bools, "
+                              "or lists of them that have one length")
         return Column(name, numpy.dtype(kind.to_pandas_dtype()).name, tuple(shape))
 
     def _first_value(self, column):
@@ -170,8 +170,8 @@ class ParquetEdges:
             for batch in self._guarded(path, self._open(path).iter_batches(1, columns=[column])):
                 if len(batch) and batch.column(0)[0].is_valid:
                     return batch.column(0)[0].as_py()
-        raise ConfigError(f"{self._first}: column {column} has lists but no first row, so that their "
-                          "length is not known")
+        raise ConfigError(f"{self._first}: column {column} has lists but no first row, so that "
+                          "their length is not known")
 
     def _read_columns(self):
         columns = [*self._ends, *([self._label] if self._label is not None else []),

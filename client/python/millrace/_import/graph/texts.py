@@ -96,8 +96,9 @@ class TextEdges:
         limits = numpy.iinfo(feature.dtype)
         wrong = numpy.flatnonzero((values < limits.min) | (values > limits.max))
         if len(wrong):
-            raise DataError(f"{place(wrong[0])}: {values[wrong[0]]} is beyond {feature.dtype}: name a "
-                            f"wider type, such as --edge-feature {feature.name}={column + 1}:int64")
+            raise DataError(f"{place(wrong[0])}: {values[wrong[0]]} is beyond {feature.dtype}: "
+                            f"name a wider type, such as --edge-feature "
+                            f"{feature.name}={column + 1}:int64")
         return values.astype(feature.dtype)
 
     def _labels_of(self, tokens, place):
