@@ -1,6 +1,7 @@
 """Ends a process at a chosen point of an import."""
 
 import os
+import pathlib
 
 from millrace._import import folder
 
@@ -12,7 +13,7 @@ class Killed:
     def __init__(self, monkeypatch, point):
         self.left = point
         for owner, name in ((os, "replace"), (os, "fsync"), (folder.RecordFile, "close"),
-                            (folder.pathlib.Path, "unlink")):
+                            (pathlib.Path, "unlink")):
             monkeypatch.setattr(owner, name, self._around(getattr(owner, name)))
 
     def at(self):

@@ -58,7 +58,7 @@ def test_every_import_of_the_page_runs(tmp_path):
         (tmp_path / "old" / f"{name}.gz").write_bytes(gzip.compress(frame(example({"x": [1]}))))
     (tmp_path / "reviews").mkdir()
     (tmp_path / "reviews" / "train.csv").write_text("text,label\ngood,1\nbad,0\n")
-    (block,) = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    block, _ = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     sources = {}
     for line in block.splitlines():
         words = shlex.split(localised(line, tmp_path))
@@ -74,3 +74,68 @@ def test_every_import_of_the_page_runs(tmp_path):
             sources[words[-1]] = done.stdout
     assert {"data/chess", "data/speech", "data/three"} <= set(sources)
     assert sources["data/speech"] in text
+
+
+def bring_graphs(folder):
+    """The files that the imports of graphs read."""
+    import numpy
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    def save(name, **columns):
+        pyarrow.parquet.write_table(pyarrow.table(columns), folder / name)
+
+    save("links.parquet", src=[0, 1, 1], dst=[1, 2, 0])
+    (folder / "citations").mkdir()
+    for part in ("a", "b"):
+        save(f"citations/{part}.parquet", citing=[2, 1], cited=[0, 0], kind=["builds on", part],
+             year=[2001, 1999])
+    numpy.save(folder / "x.npy", numpy.ones((4, 2), "float32"))
+    numpy.save(folder / "train.npy", numpy.array([2, 1]))
+    (folder / "soc-pokec.txt.gz").write_bytes(gzip.compress(b"# from to\n0\t1\n1\t2\n"))
+    (folder / "trust.csv").write_text("source,target,rating\nann,bob,9\nbob,eve,-2\n")
+    (folder / "train.txt").write_text("eve\n")
+    cora = folder / "datasets" / "cora"
+    cora.mkdir(parents=True)
+    numpy.save(cora / "edges.npy", numpy.array([[0, 1], [1, 0]]))
+    (cora / "metadata.yaml").write_text(
+        "graph: {nodes: [{num: 2}], edges: [{format: numpy, path: edges.npy}]}\n")
+
+
+def test_every_import_of_a_graph_runs(tmp_path):
+    text = (ROOT / "docs" / "import.md").read_text()
+    bring_graphs(tmp_path)
+    _, block = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
+    lines = block.splitlines()
+    assert len(lines) == 6
+    for line in lines:
+        words = shlex.split(line.replace("ogbn-arxiv", "there_is_none"))
+        done = subprocess.run([_binaries.path("millrace"), *words[1:]], cwd=tmp_path, timeout=300,
+                              capture_output=True, text=True, check=False)
+        if words[2] == "ogb":  # its datasets come from the network
+            assert done.returncode == 2 and "there_is_none" in done.stderr
+            continue
+        assert done.returncode == 0, f"{line}:\n{done.stderr}"
+        assert (tmp_path / words[-1] / "graph.json").exists()
+        seen = subprocess.run([_binaries.path("millrace"), "inspect", words[-1]], cwd=tmp_path,
+                              timeout=60, capture_output=True, text=True, check=False)
+        assert seen.returncode == 0, seen.stderr
+
+
+def test_the_errors_of_the_page_are_those_of_imports(tmp_path, monkeypatch, capsys):
+    from millrace._import import main as command
+
+    text = (ROOT / "docs" / "import.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "soc-pokec.txt.gz").write_bytes(gzip.compress(b"#\n" * 6 + b"0 x\n"))
+    assert command.main(["edges", "soc-pokec.txt.gz", "--to", "out"]) == 3
+    said = [capsys.readouterr().err]
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table({"source": [0] * 17 + [-1], "target": [0] * 18}),
+                                "links.parquet")
+    assert command.main(["parquet", "links.parquet", "--to", "out"]) == 3
+    said.append(capsys.readouterr().err)
+    for message in said:
+        assert message.removeprefix("millrace: ") in text

@@ -1,6 +1,7 @@
 """Graphs of PyTorch Geometric as graph datasets. Where PyG is installed, its own classes are used."""
 
 import json
+import types
 
 import numpy
 import pytest
@@ -94,3 +95,88 @@ def test_the_classes_of_pyg_are_understood(tmp_path):
         x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([0.5]))] * 2)
     write(tmp_path / "h", several)
     assert batches(tmp_path / "h", "{graphs: all}")[0]["target/y"].tolist() == [0.5, 0.5]
+
+
+class HeteroData:
+    """What from_pyg reads of PyG's HeteroData."""
+
+    def __init__(self, nodes, edges):
+        self._nodes, self._edges = nodes, edges
+        self.node_types, self.edge_types = list(nodes), list(edges)
+
+    def to_dict(self):
+        return {"_global_store": {}, **{kind: dict(store) for kind, store in self._nodes.items()},
+                **{kind: dict(store) for kind, store in self._edges.items()}}
+
+    def __getitem__(self, kind):
+        store = self._nodes[kind]
+        return types.SimpleNamespace(num_nodes=len(store["x"]) if "x" in store else None)
+
+
+def papers(**more):
+    """Three papers and two authors."""
+    return HeteroData(
+        {"paper": {"x": numpy.arange(6, dtype="float32").reshape(3, 2), "y": numpy.array([5, 6, 7]),
+                   "train_mask": numpy.array([True, False, True]),
+                   "val_mask": numpy.array([False, True, False])},
+         "author": {"x": numpy.full((2, 2), 9, "float32"), **more}},
+        {("author", "writes", "paper"): {"edge_index": numpy.array([[1, 0, 1], [0, 2, 1]]),
+                                         "edge_attr": numpy.array([1, 2, 3])},
+         ("paper", "cites", "paper"): {"edge_index": numpy.array([[0, 2], [2, 0]])}})
+
+
+def test_types_of_nodes_stand_one_after_another(tmp_path):
+    write(tmp_path / "g", papers())
+    described = json.loads((tmp_path / "g" / "graph.json").read_text())
+    assert described["node_labels"] == ["paper", "author"] and described["nodes"] == 5
+    assert described["edge_labels"] == ["author__writes__paper", "paper__cites__paper"]
+    stored = {name: numpy.load(tmp_path / "g" / one["path"]).tolist()
+              for name, one in described["arrays"].items()}
+    assert stored["indptr"] == [0, 2, 3, 5, 5, 5] and stored["indices"] == [4, 2, 4, 3, 0]
+    assert stored["edge_label"] == [0, 1, 0, 0, 1]
+    assert stored["edge_feature/edge_attr"] == [1, 0, 3, 2, 0]  # types without it have zeros
+    assert stored["node_feature/x"] == [[0, 1], [2, 3], [4, 5], [9, 9], [9, 9]]
+    assert stored["roots/train"] == [0, 2] and stored["targets/train/y"] == [5, 7]
+    assert set(stored) >= {"roots/valid"} and "node_feature/y" not in stored
+
+
+def test_lists_of_several_types_have_their_names():
+    made = millrace.from_pyg(papers(test_mask=numpy.array([False, True])))
+    assert {name: nodes.tolist() for name, nodes in made["roots"].items()} == {
+        "paper_train": [0, 2], "paper_valid": [1], "author_test": [4]}
+    assert made["targets"]["paper_valid"]["y"].tolist() == [6]
+
+
+@pytest.mark.parametrize("message, more", [
+    (r"x: is float32 \[3\] of author, but float32 \[2\] of paper: a graph dataset has one array for all",
+     {"x": numpy.zeros((2, 3), "float32")}),
+    (r"z of data\['author'\] has 3 rows, expected 2 rows; leave it out: del data\['author'\].z",
+     {"z": numpy.zeros(3)}),
+    ("name of data.'author'. has str", {"name": "x"}),
+])
+def test_what_does_not_fit_a_type_is_named(message, more):
+    with pytest.raises(millrace.ConfigError, match=message):
+        millrace.from_pyg(papers(**more))
+
+
+def test_edges_beyond_a_type_are_named():
+    data = papers()
+    data._edges[("paper", "cites", "paper")]["edge_index"] = numpy.array([[0, 3], [1, 1]])
+    with pytest.raises(millrace.ConfigError, match="edges paper__cites__paper: source 1 is 3, expected 0"):
+        millrace.from_pyg(data)
+    del data._nodes["author"]["x"]
+    with pytest.raises(millrace.ConfigError, match="set data.'author'..num_nodes"):
+        millrace.from_pyg(data)
+
+
+def test_the_hetero_data_of_pyg_is_understood(tmp_path):
+    torch = pytest.importorskip("torch")
+    module = pytest.importorskip("torch_geometric.data")
+    data, fake = module.HeteroData(), papers()
+    for kind, store in {**fake._nodes, **fake._edges}.items():
+        for name, value in store.items():
+            data[kind][name] = torch.tensor(value)
+    write(tmp_path / "g", data)
+    write(tmp_path / "h", fake)
+    digests = [json.loads((tmp_path / name / "graph.json").read_text())["digest"] for name in "gh"]
+    assert digests[0] == digests[1]

@@ -440,7 +440,7 @@ def test_an_argument_that_is_wrong_is_named(tmp_path):
                            (["stream", "a:b", "--to", "out", "--shard-records", "0"], "from 1 on"),
                            (["stream", "a:b", "--to", "out", "--plugin", "a"], "NAME=PATH"),
                            (["stream", "a:b", "--to", "out", "--args", "[]"], "map of JSON"),
-                           (["parquet"], "invalid choice: 'parquet'")):
+                           (["lmdb"], "invalid choice: 'lmdb'")):
         done = run_import(*words, cwd=tmp_path)
         assert done.returncode == 2 and message in done.stderr, done.stderr
     assert not (tmp_path / "out").exists()

@@ -1,5 +1,6 @@
-// `millrace import`: brings data of other frameworks into a dataset of records. The frameworks are
-// Python, so the work is done by the Python package, in whose place this program ends.
+// `millrace import`: brings data of other frameworks into a dataset of records or a graph dataset.
+// The frameworks are Python, so the work is done by the Python package, in whose place this program
+// ends.
 
 #include <unistd.h>
 
@@ -81,7 +82,7 @@ Status Import(const std::vector<std::string>& given) {
 void AddImportCommand(Tool& tool) {
   // Made first, because the work needs the command that it is of.
   const auto command = std::make_shared<CLI::App*>();
-  *command = tool.Add("import", "Bring data of TensorFlow, Hugging Face or any Python into records",
+  *command = tool.Add("import", "Bring data of other frameworks into records, or edges into a graph",
                       "", [command] { return Import((*command)->remaining()); });
   // The package reads the arguments, and has the help.
   (*command)->set_help_flag();

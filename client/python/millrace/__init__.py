@@ -14,6 +14,8 @@ import importlib
 
 from ._core import Batch, Tensor, __version__, load_batch
 from ._epoch import Epoch
+from ._from_graphbolt import from_graphbolt
+from ._from_ogb import from_ogb
 from ._from_pyg import from_pyg
 from ._open import connect, reference
 from ._pairing import zip  # noqa: A004
@@ -34,8 +36,8 @@ from .errors import (
 __all__ = [
     "ArrayFile", "Batch", "Cancelled", "ConfigError", "ConnectionError", "DataError", "Epoch",
     "Error", "InternalError", "JobError", "LocalServer", "ResourceError", "Session", "Spec",
-    "Tensor", "TensorSpec", "__version__", "connect", "from_pyg", "load_batch", "local", "reference",
-    "write_graph", "zip",
+    "Tensor", "TensorSpec", "__version__", "connect", "from_graphbolt", "from_ogb", "from_pyg",
+    "load_batch", "local", "reference", "write_graph", "zip",
 ]
 
 _ADAPTERS = ("graph2tac", "jax", "pyg", "tf", "torch", "viz")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping
 
+from ._from_hetero import from_hetero
 from .errors import ConfigError
 
 _LISTS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}
 
 
 def from_pyg(data: typing.Any) -> dict[str, typing.Any]:
-    """The arguments of write_graph for a `Data` of PyTorch Geometric:
+    """The arguments of write_graph for a `Data` or `HeteroData` of PyTorch Geometric:
 
         millrace.write_graph(folder, **millrace.from_pyg(dataset[0]))
 
@@ -21,11 +22,17 @@ def from_pyg(data: typing.Any) -> dict[str, typing.Any]:
 
     A `Batch`, such as Batch.from_data_list(dataset), becomes the list `all` of small graphs;
     tensors with a row for each graph become their targets.
+
+    The nodes of a `HeteroData` stand type after type, and its types of edges become labels such as
+    `paper__cites__paper`. A tensor that several types have needs one shape for all of them; types
+    without it have zeros. If one type of nodes has masks, its lists are `train`, `valid` and `test`;
+    otherwise they are `paper_train` and so on. `y` of a type with masks becomes their targets.
     """
+    if hasattr(data, "node_types") and hasattr(data, "edge_types") and hasattr(data, "to_dict"):
+        return from_hetero(data, _LISTS, _chosen)
     values = data.to_dict() if hasattr(data, "to_dict") else data
     if not isinstance(values, Mapping) or getattr(values.get("edge_index"), "ndim", 0) != 2:
-        raise ConfigError(f"from_pyg: expected a Data with edge_index, got {type(data).__name__}"
-                          + _hint(data))
+        raise ConfigError(f"from_pyg: expected a Data with edge_index, got {type(data).__name__}")
     values = dict(values)
     edge_index = values.pop("edge_index")
     starts = values.pop("ptr", None)
@@ -56,12 +63,6 @@ def from_pyg(data: typing.Any) -> dict[str, typing.Any]:
                               + (f" or {graphs} for graphs" if graphs is not None else "")
                               + f"; leave it out: del data.{name}")
     return made
-
-
-def _hint(data):
-    if hasattr(data, "node_types"):
-        return "; give its nodes one after another, see node_types of write_graph"
-    return ""
 
 
 def _chosen(name, mask, nodes):

@@ -205,8 +205,8 @@ def _items(what, arrays):
 
 def _read(what, value):
     """The array behind what a user gave. None stays None."""
-    if value is None:
-        return None
+    if value is None or isinstance(value, _Values):
+        return value
     if isinstance(value, (str, os.PathLike)):
         value = ArrayFile(value)
     if isinstance(value, ArrayFile):

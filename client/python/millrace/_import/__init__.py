@@ -1,10 +1,13 @@
-"""`millrace import`: brings data of other frameworks into a dataset of records (docs/import.md).
+"""`millrace import`: brings data of other frameworks into a dataset of records, and graphs into a
+graph dataset (docs/import.md).
 
     main        the command: arguments, errors, exit codes
-    folder      the folder that is written: shards, and the journal by which an import goes on
+    journal     the journal by which an import goes on
+    folder      the folder that is written: shards, and what the journal says of them
     feed        from a source of dicts, or from TFRecord files, into shards
     values      the values of a dict as features of a tf.train.Example
     shapes      what all examples have in common, as the line of a pipeline that reads them
     sources     Hugging Face datasets, TensorFlow Datasets, and Python functions
     progress    a bar on a terminal, lines elsewhere
+    graph       edges and other graphs
 """

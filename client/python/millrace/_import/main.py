@@ -11,6 +11,7 @@ import traceback
 from ..errors import ConfigError, Error, ResourceError
 from .feed import ExampleFeed, Limits, RecordFeed, SourceFailed
 from .folder import Folder
+from .graph import options as graph_options
 from .progress import Progress
 
 _EXAMPLES = """Examples:
@@ -18,11 +19,14 @@ _EXAMPLES = """Examples:
   millrace import hf rotten_tomatoes --split train --to reviews
   millrace import tfds mnist --split train --to digits
   millrace import stream asr_data:utterances --plugin asr_data=/srv/plugins --to speech
+  millrace import parquet links.parquet --rows target --to web
+  millrace import edges soc-pokec.txt.gz --to friends
 
-The folder gets TFRecord files, and the line `source` of a pipeline that reads them is printed. If
-an import is interrupted, the same command goes on after the last whole shard.
+The folder gets TFRecord files, and the line `source` of a pipeline that reads them is printed; or,
+of the last sources, a graph dataset. If an import is interrupted, the same command goes on.
 """
 _AGAIN = "run the same command again to go on after the last whole shard"
+_AGAIN_GRAPH = "run the same command again to go on"
 # As in client/cli/command.cc: 3 if the data are bad, 2 if the request cannot be met, 1 otherwise.
 _EXIT_CODES = {"DATA_LOSS": 3, **dict.fromkeys(
     ("INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
@@ -33,7 +37,12 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def main(arguments):
     """Runs the command, and gives its exit code."""
     options = _parser().parse_args(arguments)
+    again = _AGAIN_GRAPH if options.source in graph_options.EDGES else _AGAIN
     try:
+        if options.source in (*graph_options.EDGES, *graph_options.PACKAGES):
+            _require_numpy()
+            print(_import_graph(options), file=sys.stderr)
+            return 0
         line, left_out = _import(options)
         for feature in left_out:
             print(f"not in the source, because no type fits: {feature}", file=sys.stderr)
@@ -41,17 +50,26 @@ def main(arguments):
         return 0
     except SourceFailed as error:
         _print_own_traceback(error.__cause__)
-        return _failed(f"{error}; when that is mended, {_AGAIN}", 1)
+        return _failed(f"{error}; when that is mended, {again}", 1)
     except ResourceError as error:
-        return _failed(f"{error}; make room, and {_AGAIN}", 1)
+        return _failed(f"{error}; make room, and {again}", 1)
     except Error as error:
         return _failed(error, _EXIT_CODES.get(error.code, 1))
     except OSError as error:
         if error.errno in _FULL:
-            return _failed(f"{error}; make room, and {_AGAIN}", 1)
+            return _failed(f"{error}; make room, and {again}", 1)
         return _failed(error, 1)
     except KeyboardInterrupt:
-        return _failed(f"interrupted; {_AGAIN}", 1)
+        return _failed(f"interrupted; {again}", 1)
+
+
+def _import_graph(options):
+    """What the user is told."""
+    from .graph import command, packages
+
+    if options.source in graph_options.EDGES:
+        return command.import_edges(options)
+    return packages.import_package(options)
 
 
 def _import(options):
@@ -157,7 +175,8 @@ def _failed(message, code):
 def _parser():
     parser = argparse.ArgumentParser(
         "millrace import", epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False, description="Bring data of other frameworks into a dataset of records.")
+        allow_abbrev=False, description="Bring data of other frameworks into a dataset of records, or "
+        "a graph into a graph dataset.")
     sources = parser.add_subparsers(dest="source", metavar="SOURCE", required=True)
 
     def add(name, help_text):
@@ -196,6 +215,7 @@ def _parser():
                         help="folder of a module (default: the current one)")
     stream.add_argument("--args", type=_json, default={}, metavar="JSON",
                         help="arguments of the function, as a map of JSON")
+    graph_options.add(sources)
     return parser
 
 

@@ -12,9 +12,12 @@ _WIDTH = 28
 class Progress:
     """Use it as a context manager, so that the line ends."""
 
-    def __init__(self, total=None, out=None, clock=time.monotonic):
-        """total: of what share() counts, None if it is not known."""
+    def __init__(self, total=None, out=None, clock=time.monotonic, verb="importing",
+                 unit="examples"):
+        """total: of what share() counts, None if it is not known. verb, unit: what is done, and
+        with what."""
         self._total = total
+        self._verb, self._unit = verb, unit
         self._out = sys.stderr if out is None else out
         self._clock = clock
         self._terminal = self._out.isatty()
@@ -61,18 +64,18 @@ class Progress:
         self._out.flush()
 
     def _text(self, now):
-        parts = [f"{self._examples:,} examples", f"{self._bytes / 1e6:,.1f} MB"]
+        parts = [f"{self._examples:,} {self._unit}", f"{self._bytes / 1e6:,.1f} MB"]
         first = self._first or (0, 0, 0)
         seconds = now - self._began
         if self.note:
             parts.append(self.note)
         elif seconds > 0.2:
-            parts.append(f"{(self._examples - first[0]) / seconds:,.0f} examples/s")
+            parts.append(f"{(self._examples - first[0]) / seconds:,.0f} {self._unit}/s")
             parts.append(f"{(self._bytes - first[1]) / 1e6 / seconds:,.1f} MB/s")
             if self._total and self._done > first[2]:
                 left = (self._total - self._done) * seconds / (self._done - first[2])
                 parts.append(f"{_time(left)} left")
-        return "importing " + self._share() + ", ".join(parts)
+        return f"{self._verb} " + self._share() + ", ".join(parts)
 
     def _share(self):
         if not self._total:
