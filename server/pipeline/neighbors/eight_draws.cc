@@ -52,6 +52,7 @@ MILLRACE_AVX2 void Words(std::uint64_t key, std::uint32_t block, Eight number, E
   Eight c3 = All(hop);
   auto low = static_cast<std::uint32_t>(key);
   auto high = static_cast<std::uint32_t>(key >> 32);
+#pragma GCC unroll 10
   for (int round = 0; round < kPhiloxRounds; ++round) {
     const Halves a = Multiply(c0, All(kPhiloxMultipliers[0]));
     const Halves b = Multiply(c2, All(kPhiloxMultipliers[1]));
@@ -111,11 +112,13 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
   Eight m = Load(entries_of);  // draws are below this
   if constexpr (!kReplace) m = _mm256_sub_epi32(m, All(f - 1));
   Eight words[kSize];
+#pragma GCC unroll 8
   for (std::uint32_t block = 0; block < kSize / 4; ++block) {
     if (4 * block < f) Words(options.key, block, number, relation, options.hop, words + 4 * block);
   }
   Eight chosen[kSize];
   Eight right = All(0xFFFFFFFF);
+#pragma GCC unroll 32
   for (std::uint32_t i = 0; i < kSize; ++i) {
     if (i >= f) {
       chosen[i] = All(0xFFFFFFFF);
@@ -128,6 +131,7 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
     Eight place = product.high;
     if constexpr (!kReplace) {
       Eight again = All(0);
+#pragma GCC unroll 32
       for (std::uint32_t k = 0; k < i; ++k) {
         again = _mm256_or_si256(again, _mm256_cmpeq_epi32(place, chosen[k]));
       }
