@@ -24,6 +24,6 @@ struct AdmittedPlan {
 /// it tells consumers to compute cannot be computed from them; also if batches cannot be delivered
 /// in so many parts.
 Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype,
-                                   std::uint32_t parts);
+                                   std::uint32_t parts = 1);
 
 }  // namespace millrace::client
