@@ -78,8 +78,7 @@ class Reader {
     } else if (const auto boolean = ScalarBool(node);
                boolean && Accepts(parameter_, ParamType::kBool)) {
       result.value = *boolean;
-    } else if (const auto seed = ScalarSeed(node);
-               seed && Accepts(parameter_, ParamType::kSeed)) {
+    } else if (const auto seed = ScalarSeed(node); seed && Accepts(parameter_, ParamType::kSeed)) {
       result.value = static_cast<std::int64_t>(*seed);
     } else if (const auto number = ScalarInt(node);
                number && Accepts(parameter_, ParamType::kInt)) {
@@ -104,7 +103,8 @@ class Reader {
     std::string hint;
     if (node.kind == YamlNode::Kind::kScalar) {
       const bool digits = node.scalar.find_first_not_of("0123456789") == std::string::npos;
-      hint = digits && node.scalar.size() > 18 && node.scalar.front() != '0'
+      const bool seed = Accepts(parameter_, ParamType::kSeed);  // is told what is most
+      hint = digits && !seed && node.scalar.size() > 18 && node.scalar.front() != '0'
                  ? fmt::format(", which is more than {}", std::numeric_limits<std::int64_t>::max())
                  : Suggestion(node.scalar, parameter_.allowed);
     }
@@ -211,8 +211,9 @@ std::string FormatParamValue(const Parameter& parameter, const ParamValue& value
   if (std::holds_alternative<std::monostate>(value)) return "null";
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean ? "true" : "false";
   if (const auto* number = std::get_if<std::int64_t>(&value)) {
-    return Accepts(parameter, ParamType::kSeed) ? std::to_string(static_cast<std::uint64_t>(*number))
-                                                : std::to_string(*number);
+    return Accepts(parameter, ParamType::kSeed)
+               ? std::to_string(static_cast<std::uint64_t>(*number))
+               : std::to_string(*number);
   }
   if (const auto* text = std::get_if<std::string>(&value)) {
     return parameter.allowed.empty() ? JsonText(*text) : *text;
