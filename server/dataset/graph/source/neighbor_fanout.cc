@@ -27,20 +27,23 @@ Result<std::uint32_t> LabelOf(const GraphDataset& dataset, const std::string& wr
     known = fmt::format("{}", fmt::join(*names, ", "));
   }
   if (known.empty()) known = fmt::format("0 to {}", dataset.edge_labels() - 1);
-  return InvalidArgument(fmt::format("closure.fanout: the dataset has no edge label '{}'; it has {}",
-                                     written, known));
+  return InvalidArgument(
+      fmt::format("closure.fanout: the dataset has no edge label '{}'; it has {}", written, known));
 }
 
 Result<Fanout> ReadFanout(const std::string& label, const nlohmann::json& list) {
   const auto refuse = [&] {
-    return InvalidArgument(
-        fmt::format("closure.fanout.{}: expected a list of integers from -1 to {}, one a hop, got {}",
-                    label, kMaxFanout, list.dump()));
+    return InvalidArgument(fmt::format(
+        "closure.fanout.{}: expected a list of integers from -1 to {}, one a hop, got {}", label,
+        kMaxFanout, list.dump()));
   };
   if (!list.is_array() || list.empty()) return refuse();
   Fanout fanout;
   for (const nlohmann::json& number : list) {
     if (!number.is_number_integer()) return refuse();
+    // One beyond int64 is read as unsigned, and would wrap.
+    if (number.is_number_unsigned() && number.get<std::uint64_t>() > std::uint64_t{kMaxFanout})
+      return refuse();
     const auto value = number.get<std::int64_t>();
     if (value < kAllEntries || value > kMaxFanout) return refuse();
     fanout.push_back(value);
@@ -64,7 +67,8 @@ Result<NeighborOptions> ReadNeighborOptions(const GraphDataset& dataset, const N
       options.by_label.push_back({number, std::move(own)});
       if (options.by_label.back().fanout.size() == options.by_label.front().fanout.size()) continue;
       return InvalidArgument(fmt::format(
-          "closure.fanout.{}: has {} hops, and another label has {}: expected equally many; write 0 "
+          "closure.fanout.{}: has {} hops, and another label has {}: expected equally many; write "
+          "0 "
           "for a hop that does not follow a label",
           label, options.by_label.back().fanout.size(), options.by_label.front().fanout.size()));
     }
