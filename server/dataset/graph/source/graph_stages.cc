@@ -28,8 +28,9 @@ std::vector<Parameter> ClosureParameters() {
           .name = "kind",
           .types = {ParamType::kString},
           .default_value = std::string("closure"),
-          .help = "closure: all that the root reaches; neighbors: some neighbours of it, drawn anew "
-                  "in every epoch, some of theirs, and so on",
+          .help =
+              "closure: all that the root reaches; neighbors: some neighbours of it, drawn anew "
+              "in every epoch, some of theirs, and so on",
           .allowed = {"closure", kNeighbors},
       },
       {
@@ -66,9 +67,11 @@ StageType ClosureKeys() {
   StageType stage;
   stage.name = "closure";
   stage.parameters = ClosureParameters();
+  stage.reserved = {"weights", "before", "draw"};
   stage.unused = [](std::string_view source, const Params& params) -> std::vector<std::string> {
     if (source == "graphs") {
-      return {"stop_at", "max_subgraph_size", "order", "kind", "fanout", "replace", "merge", "seed"};
+      return {"stop_at", "max_subgraph_size", "order", "kind",
+              "fanout",  "replace",           "merge", "seed"};
     }
     if (source != "roots") return {"stop_at", "kind", "fanout", "replace", "merge", "seed"};
     if (params.GetString("kind") == kNeighbors) return {"stop_at", "order"};
@@ -77,12 +80,14 @@ StageType ClosureKeys() {
   stage.check = [](const Params& params) {
     if (params.GetString("kind") != kNeighbors) return OkStatus();
     if (!params.is_set("fanout")) {
-      return InvalidArgument("fanout: is missing; expected how many neighbors are drawn of each "
-                             "node, hop by hop, such as [15, 10]");
+      return InvalidArgument(
+          "the key closure.fanout is missing; expected how many neighbors are "
+          "drawn of each node, hop by hop, such as [15, 10]");
     }
     if (params.GetBool("merge") && params.is_set("max_subgraph_size")) {
-      return InvalidArgument("max_subgraph_size: expected merge: false beside it, because one graph "
-                             "a batch has no limit for an example");
+      return InvalidArgument(
+          "max_subgraph_size: expected merge: false beside it, because one graph "
+          "a batch has no limit for an example");
     }
     return OkStatus();
   };
