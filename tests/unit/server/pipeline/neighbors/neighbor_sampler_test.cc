@@ -57,28 +57,6 @@ class MemoryRows {
   std::uint64_t nodes_;
 };
 
-/// Empty rows, short ones, and now and then a long one; parallel edges and self loops.
-PlainRows RandomRows(std::mt19937_64& random, std::uint64_t nodes, std::uint32_t labels,
-                     std::uint64_t longest) {
-  PlainRows rows(nodes);
-  for (std::uint64_t node = 0; node < nodes; ++node) {
-    const std::uint64_t kind = random() % 8;
-    const std::uint64_t entries = kind == 0   ? 0
-                                  : kind == 1 ? random() % (longest + 1)
-                                              : random() % 6;
-    for (std::uint64_t i = 0; i < entries; ++i) {
-      const std::uint64_t to = random() % 6 == 0 ? node : random() % nodes;
-      const auto label = static_cast<std::uint32_t>(random() % labels);
-      for (std::uint64_t twice = random() % 5 == 0 ? 2 : 1; twice > 0; --twice) {
-        rows[node].push_back({to, label});
-      }
-    }
-    std::stable_sort(rows[node].begin(), rows[node].end(),
-                     [](const PlainEntry& a, const PlainEntry& b) { return a.label < b.label; });
-  }
-  return rows;
-}
-
 Fanout AnyFanout(std::mt19937_64& random, std::size_t hops) {
   Fanout fanout;
   for (std::size_t hop = 0; hop < hops; ++hop) {
@@ -132,8 +110,8 @@ void CheckSame(const PlainNeighbors& got, const PlainNeighbors& expected) {
 /// A sampler with what it writes to.
 template <class N, class Visited>
 struct Sampled {
-  Sampled(const MemoryRows<N>& rows, const NeighborOptions& options)
-      : rows(rows), sampler(rows, options) {}
+  Sampled(const MemoryRows<N>& of, const NeighborOptions& options)
+      : rows(of), sampler(of, options) {}
 
   SampleEnd Draw(const std::vector<std::uint64_t>& roots, std::uint64_t key) {
     numbers.resize(roots.size());
@@ -194,7 +172,7 @@ TEST_CASE("graphs of more rows and entries than are taken at once are those of t
   all.push_back({.fanout = {3, -1, 2}});
   all.push_back({.fanout = {-1, 7}});
   all.push_back({.fanout = {40, 10}, .replace = true});
-  all.push_back({.by_label = {{0, {2, 2}}, {1, {-1, 4}}, {2, {1, -1}}}});
+  all.push_back({.fanout = {}, .by_label = {{0, {2, 2}}, {1, {-1, 4}}, {2, {1, -1}}}});
   all.push_back({.fanout = {20, 20}, .max_subgraph_size = 4500});
   for (NeighborOptions& options : all) {
     options.most_nodes = kNodes;
@@ -241,7 +219,8 @@ TEST_CASE("all entries of enough hops are the breadth-first closure", "[neighbor
     }
     CHECK((got_edges == edges));
     // So it is if every label is named.
-    NeighborOptions by_label = {.by_label = {{0, options.fanout}, {1, options.fanout}}};
+    NeighborOptions by_label = {.fanout = {},
+                                .by_label = {{0, options.fanout}, {1, options.fanout}}};
     by_label.most_nodes = 40;
     Sampled<std::uint32_t, StampedArray> labelled(rows, by_label);
     REQUIRE(labelled.Draw({root}, random()) == SampleEnd::kDone);
@@ -325,7 +304,8 @@ TEST_CASE("labels that do not ascend are no way out of a row", "[neighbors]") {
     const PlainRows plain = RandomRows(random, 30, 4, 60);
     MemoryRows<std::uint32_t> rows(plain);
     std::shuffle(rows.labels.begin(), rows.labels.end(), random);
-    NeighborOptions options = {.by_label = {{0, {3, -1}}, {1, {-1, 2}}, {3, {4, 5}}},
+    NeighborOptions options = {.fanout = {},
+                               .by_label = {{0, {3, -1}}, {1, {-1, 2}}, {3, {4, 5}}},
                                .replace = random() % 2 == 0};
     options.most_nodes = 30;
     Sampled<std::uint32_t, StampedArray> sampled(rows, options);

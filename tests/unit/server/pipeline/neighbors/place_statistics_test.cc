@@ -98,7 +98,7 @@ TEST_CASE("pairs of places in a row are drawn as often as they should be",
   std::vector<std::uint64_t> counts(std::size_t{groups} * (groups + 1) / 2);
   std::vector<double> shares(counts.size());
   const auto cell = [](std::uint64_t a, std::uint64_t b) { return b * (b + 1) / 2 + a; };
-  const double all = replace ? double{d} * d : double{d} * (d - 1);
+  const double all = replace ? static_cast<double>(d) * d : static_cast<double>(d) * (d - 1);
   for (std::uint32_t b = 0; b < groups; ++b) {
     for (std::uint32_t a = 0; a <= b; ++a) {
       const double ordered =

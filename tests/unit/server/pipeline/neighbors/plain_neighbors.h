@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <random>
 #include <set>
 #include <span>
 #include <vector>
@@ -68,6 +69,28 @@ struct PlainEntry {
 
 /// Rows whose entries stand by label.
 using PlainRows = std::vector<std::vector<PlainEntry>>;
+
+/// Empty rows, short ones, and now and then a long one; parallel edges and self loops.
+inline PlainRows RandomRows(std::mt19937_64& random, std::uint64_t nodes, std::uint32_t labels,
+                            std::uint64_t longest) {
+  PlainRows rows(nodes);
+  for (std::uint64_t node = 0; node < nodes; ++node) {
+    const std::uint64_t kind = random() % 8;
+    const std::uint64_t entries = kind == 0   ? 0
+                                  : kind == 1 ? random() % (longest + 1)
+                                              : random() % 6;
+    for (std::uint64_t i = 0; i < entries; ++i) {
+      const std::uint64_t to = random() % 6 == 0 ? node : random() % nodes;
+      const auto label = static_cast<std::uint32_t>(random() % labels);
+      for (std::uint64_t twice = random() % 5 == 0 ? 2 : 1; twice > 0; --twice) {
+        rows[node].push_back({to, label});
+      }
+    }
+    std::stable_sort(rows[node].begin(), rows[node].end(),
+                     [](const PlainEntry& a, const PlainEntry& b) { return a.label < b.label; });
+  }
+  return rows;
+}
 
 struct PlainEdge {
   std::uint32_t row = 0;    // the node whose row has the edge, by its number in the drawn graph
