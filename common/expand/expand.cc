@@ -110,25 +110,28 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
   const std::optional<std::size_t> cut_by =
       spec.splits.empty() ? std::nullopt : packed.Find(spec.splits);
   const bool merged = packed.info().expand.merged;
-  const std::uint64_t first_graph = GraphsOf(packed.info(), rows).first;
+  // All values of a merged batch are numbers of the nodes of its one graph, whatever cuts them.
+  const RowRange graphs = GraphsOf(packed.info(), rows);
   return VisitDType(spec.dtype, [&](auto zero) -> Status {
     using In = decltype(zero);
     const std::span<const In> in = ValuesAs<In>(BytesOf(packed, tensor, rows));
     const std::uint64_t first_row = RowsOf(packed, tensor, rows).begin;
     std::size_t i = 0;
-    for (std::size_t row = rows.first; row < rows.first + rows.count; ++row) {
-      const std::size_t end = (cut_by ? SplitsView(packed, *cut_by)[row + 1] : row + 1) - first_row;
-      const std::size_t graph = merged ? 0 : row;
-      const std::uint64_t first = node_splits[graph];
-      const std::uint64_t nodes = node_splits[graph + 1] - first;
+    for (std::size_t row = graphs.first; row < graphs.first + graphs.count; ++row) {
+      const std::size_t end =
+          merged ? in.size()
+                 : (cut_by ? SplitsView(packed, *cut_by)[row + 1] : row + 1) - first_row;
+      const std::uint64_t first = node_splits[row];
+      const std::uint64_t nodes = node_splits[row + 1] - first;
       for (; i < end; ++i) {
         // A negative number becomes a very large one here.
         if (static_cast<std::uint64_t>(in[i]) >= nodes) {
-          return internal::BadValue(packed, tensor, row,
-                                    fmt::format("node {} of an example of {} nodes", in[i], nodes));
+          return internal::BadValue(
+              packed, tensor, row,
+              fmt::format("node {} of {}{} nodes", in[i], merged ? "" : "an example of ", nodes));
         }
         out[i] =
-            static_cast<Out>(first - node_splits[first_graph] + static_cast<std::uint64_t>(in[i]));
+            static_cast<Out>(first - node_splits[graphs.first] + static_cast<std::uint64_t>(in[i]));
       }
     }
     return OkStatus();
@@ -259,6 +262,9 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& d
     layout.expanded = layout.computation->expanded();
   } else {
     layout.expanded.assign(packed.tensors().size(), true);
+  }
+  if (packed.info().expand.merged && PaddingOf(layout) != nullptr) {
+    return DataLoss("pad.graph: the batch is one graph, which is not padded");
   }
   MILLRACE_RETURN_IF_ERROR(PlaceTensors(packed, layout));
   MILLRACE_RETURN_IF_ERROR(PlaceComputed(packed, layout));

@@ -123,9 +123,10 @@ Status FindBad(const PackedBatch& packed, const EdgeGroup& group, std::size_t ro
     for (const std::size_t tensor : {group.source, group.target}) {
       const End end = (tensor == group.source ? in.source : in.target)[i];
       if (end < in.nodes) continue;
-      return BadValue(
-          packed, tensor, row,
-          fmt::format("edge {} has node {}, but the example has {} nodes", i, end, in.nodes));
+      const bool merged = packed.info().expand.merged;
+      return BadValue(packed, tensor, row,
+                      fmt::format("edge {} has node {}, but {} {} nodes", i, end,
+                                  merged ? "there are" : "the example has", in.nodes));
     }
     if (in.label == nullptr) continue;
     if (in.label[i] >= labels) {

@@ -77,6 +77,9 @@ std::vector<Operand> OperandsOf(std::span<const TensorSpec> tensors) {
     if (HasOwnRows(tensor)) type.rows = tensor.dimension;
     operand.source.widened = tensor.expansion == Expansion::kWiden;
     operand.source.unreadable = WhyUnreadable(tensor);
+    if (type.ragged && tensors[NumberOf(tensors, tensor.splits)].of_graphs()) {
+      operand.source.unreadable = tensor.path + ": it is cut by graphs, and not by examples";
+    }
     operands.push_back(std::move(operand));
   }
   return operands;

@@ -32,6 +32,9 @@ void WithValues(DType type, const void* results, std::size_t count, const Take& 
 std::string MeasuredToo(const Source& source) {
   std::vector<std::string> names;
   for (const MeasurableColumn& column : MeasurableColumns(source)) names.push_back(column.name);
+  if (source.varies()) {
+    return "; no others can be measured, because examples are made anew in every epoch";
+  }
   if (names.empty()) return {};
   return fmt::format(", and {} can be measured", fmt::join(names, ", "));
 }

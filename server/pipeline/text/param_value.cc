@@ -103,7 +103,8 @@ class Reader {
     std::string hint;
     if (node.kind == YamlNode::Kind::kScalar) {
       const bool digits = node.scalar.find_first_not_of("0123456789") == std::string::npos;
-      hint = digits && node.scalar.size() > 18 && node.scalar.front() != '0'
+      const bool seed = Accepts(parameter_, ParamType::kSeed);  // is told what is most
+      hint = digits && !seed && node.scalar.size() > 18 && node.scalar.front() != '0'
                  ? fmt::format(", which is more than {}", std::numeric_limits<std::int64_t>::max())
                  : Suggestion(node.scalar, parameter_.allowed);
     }

@@ -47,27 +47,28 @@ Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const St
                                                 const Origin& origin, const std::string& source,
                                                 std::vector<std::string>& unused) const {
   MILLRACE_RETURN_IF_ERROR(CheckRequired(stage, state, origin));
-  std::map<std::string, ParamValue> values;
+  std::map<std::string, ParamValue> written;
   for (const Parameter& parameter : stage.parameters) {
-    const auto written = state.params.find(parameter.name);
-    if (written != state.params.end()) values[parameter.name] = written->second.value;
+    const auto found = state.params.find(parameter.name);
+    if (found != state.params.end()) written[parameter.name] = found->second.value;
   }
-  const auto set_defaults = [&] {
+  const auto with_defaults = [&](std::map<std::string, ParamValue> values) {
     for (const Parameter& parameter : stage.parameters) {
-      if (state.params.contains(parameter.name)) continue;
+      if (values.contains(parameter.name)) continue;
       values[parameter.name] = parameter.DefaultFor(source, values);
     }
+    return values;
   };
-  set_defaults();
+  std::map<std::string, ParamValue> values = with_defaults(written);
   StageConfig config;
   if (stage.unused) config.unused = stage.unused(source, Params(values));
   for (const std::string& name : config.unused) {
     const Parameter* parameter = stage.FindParameter(name);
-    if (parameter == nullptr) continue;
-    if (state.params.contains(name)) unused.push_back(CanonicalKey(stage, *parameter));
-    values[name] = parameter->DefaultFor(source, values);
+    if (parameter == nullptr || written.erase(name) == 0) continue;
+    unused.push_back(CanonicalKey(stage, *parameter));
   }
-  if (!config.unused.empty()) set_defaults();
+  // The default of one may go by the value of another, so all are set anew.
+  if (!config.unused.empty()) values = with_defaults(std::move(written));
   config.type = &stage;
   config.params = Params(std::move(values), source);
   MILLRACE_RETURN_IF_ERROR(CheckAcross(stage, state, config.params, origin));

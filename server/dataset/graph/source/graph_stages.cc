@@ -67,6 +67,7 @@ StageType ClosureKeys() {
   StageType stage;
   stage.name = "closure";
   stage.parameters = ClosureParameters();
+  stage.reserved = {"weights", "before", "draw"};
   stage.unused = [](std::string_view source, const Params& params) -> std::vector<std::string> {
     if (source == "graphs") {
       return {"stop_at", "max_subgraph_size", "order", "kind",
@@ -80,8 +81,8 @@ StageType ClosureKeys() {
     if (params.GetString("kind") != kNeighbors) return OkStatus();
     if (!params.is_set("fanout")) {
       return InvalidArgument(
-          "fanout: is missing; expected how many neighbors are drawn of each "
-          "node, hop by hop, such as [15, 10]");
+          "the key closure.fanout is missing; expected how many neighbors are "
+          "drawn of each node, hop by hop, such as [15, 10]");
     }
     if (params.GetBool("merge") && params.is_set("max_subgraph_size")) {
       return InvalidArgument(

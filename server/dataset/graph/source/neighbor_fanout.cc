@@ -41,6 +41,9 @@ Result<Fanout> ReadFanout(const std::string& label, const nlohmann::json& list) 
   Fanout fanout;
   for (const nlohmann::json& number : list) {
     if (!number.is_number_integer()) return refuse();
+    // One beyond int64 is read as unsigned, and would wrap.
+    if (number.is_number_unsigned() && number.get<std::uint64_t>() > std::uint64_t{kMaxFanout})
+      return refuse();
     const auto value = number.get<std::int64_t>();
     if (value < kAllEntries || value > kMaxFanout) return refuse();
     fanout.push_back(value);

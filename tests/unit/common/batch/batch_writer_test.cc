@@ -20,7 +20,8 @@ using test::Values;
 
 ModelBatch AnyBatch() {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  return test::RandomBatch(seed, *rc::gen::inRange(0, 20));
+  ModelBatch batch = test::RandomBatch(seed, *rc::gen::inRange(0, 20));
+  return *rc::gen::arbitrary<bool>() ? test::Merged(std::move(batch)) : batch;
 }
 
 std::vector<std::byte> BytesOf(const PackedBatch& batch) {
@@ -68,15 +69,17 @@ TEST_CASE("random batches of random specs come back from their bytes", "[batch]"
     RC_ASSERT(Values(batch, "example_id") ==
               Gathered(model, [](const test::ModelExample& e) { return std::vector{e.id}; }));
     for (std::size_t b = 0; b < model.plan.branches.size(); ++b) {
-      RC_ASSERT(
-          Values(batch, model.plan.branches[b] + "node_label") ==
-          Gathered(model, [&](const test::ModelExample& e) { return e.graphs[b].node_labels; }));
-      RC_ASSERT(Values(batch, model.plan.branches[b] + "edge_target") ==
-                Gathered(model, [&](const test::ModelExample& e) {
-                  std::vector<std::uint32_t> targets;
-                  for (const auto& edge : e.graphs[b].edges) targets.push_back(edge.target);
-                  return targets;
-                }));
+      std::vector<std::int64_t> labels;
+      std::vector<std::int64_t> targets;
+      std::vector<std::int64_t> splits = {0};
+      for (const test::ModelGraph& graph : model.GraphsOf(b)) {
+        labels.insert(labels.end(), graph.node_labels.begin(), graph.node_labels.end());
+        for (const auto& edge : graph.edges) targets.push_back(edge.target);
+        splits.push_back(static_cast<std::int64_t>(labels.size()));
+      }
+      RC_ASSERT(Values(batch, model.plan.branches[b] + "node_label") == labels);
+      RC_ASSERT(Values(batch, model.plan.branches[b] + "edge_target") == targets);
+      RC_ASSERT(Values(batch, model.plan.branches[b] + "node_splits") == splits);
     }
     for (std::size_t i = 0; i < model.plan.declared.size(); ++i) {
       std::string expected;
@@ -117,6 +120,7 @@ TEST_CASE("what a writer wrote before does not show in its bytes", "[batch]") {
     ModelBatch earlier = test::RandomBatch(*rc::gen::arbitrary<std::uint64_t>(), 20);
     earlier.plan = model.plan;
     earlier.examples = model.examples;
+    earlier.merged = model.merged;
     std::reverse(earlier.examples.begin(), earlier.examples.end());
     test::Fill(earlier, *writer);  // given up; the next Begin forgets it
     test::Fill(model, *writer);
@@ -165,6 +169,44 @@ TEST_CASE("a batch of 0 graphs is a batch", "[batch]") {
   CHECK(Values(**parsed, "node_splits") == std::vector<std::int64_t>{0});
 }
 
+TEST_CASE("a merged batch of 0 examples is one graph without nodes", "[batch]") {
+  ModelBatch model = SmallBatch();
+  model.examples.clear();
+  model.dropped = {{ExampleId(3), DropReason::kExcluded}};
+  model = test::Merged(std::move(model));
+  BufferPool pool;
+  const auto batch = test::Pack(model, pool);
+  const auto parsed = PackedBatch::Parse(batch->bytes(), batch);
+  INFO(parsed.status().message());
+  REQUIRE(parsed.ok());
+  CHECK((*parsed)->examples() == 0);
+  CHECK((*parsed)->info().graphs() == 1);
+  using Splits = std::vector<std::int64_t>;
+  CHECK(Values(**parsed, "node_splits") == Splits{0, 0});
+  CHECK(Values(**parsed, "edge_splits") == Splits{0, 0});
+  CHECK(Values(**parsed, "text_splits") == Splits{0});
+  const std::size_t size = *(*parsed)->Find("graph_size");
+  CHECK((*parsed)->tensors()[size].rows == 1);
+  CHECK((*parsed)->tensors()[*(*parsed)->Find("root")].rows == 0);
+}
+
+TEST_CASE("the graph of a merged batch ends once", "[batch]") {
+  const ModelBatch model = test::Merged(SmallBatch());
+  CHECK(SealAfter(model, [](BatchWriter&) {}).ok());
+  CHECK(SealAfter(model, [](BatchWriter& w) { w.EndGraph(); }).message() ==
+        "tensor node_splits: has 3 rows, expected 2");
+  BufferPool pool;
+  auto writer = BatchWriter::Create(test::Tensors(model.plan), model.plan.expand, pool);
+  writer->Begin({}, 0, 0, 0);
+  CHECK(writer->Seal().status().message() == "tensor node_splits: has 1 rows, expected 2");
+  writer->Begin({}, 0, 0, 0);
+  writer->EndGraph();
+  CHECK(writer->Seal().status().message() == "tensor graph_size: has 0 rows, expected 1");
+  CHECK(SealAfter(model, [&](BatchWriter& w) {
+          w.Append(NumberOf(model, "node_label"), std::vector<std::uint32_t>{5});
+        }).message() == "tensor node_label: has 3 rows, but the last example ended at 2");
+}
+
 TEST_CASE("ids beyond 32 bits are kept", "[batch]") {
   ModelBatch model = SmallBatch();
   model.plan.max_id = std::uint64_t{1} << 45;
@@ -211,7 +253,7 @@ TEST_CASE("a batch has to hold or name all its planned examples", "[batch]") {
   const Status status = SealAfter(
       SmallBatch(), [](BatchWriter& w) { w.AddDropped(ExampleId(9), DropReason::kTooLarge); });
   CHECK(status.code() == StatusCode::kInternal);
-  CHECK(status.message() == "batch of 1 planned examples was sealed with 1 graphs and 1 dropped");
+  CHECK(status.message() == "batch of 1 planned examples was sealed with 1 examples and 1 dropped");
 }
 
 TEST_CASE("rows beyond what a splits tensor can count are an error", "[batch]") {

@@ -10,6 +10,9 @@
 namespace millrace::test {
 namespace {
 
+/// Of the tensor graph_size of merged batches: nodes and edges of the first branch.
+constexpr std::uint64_t kMaxGraphSize = 1 << 24;
+
 TensorSpec Spec(std::string path, TensorKind kind, std::string dimension, std::int64_t min,
                 std::uint64_t max) {
   TensorSpec spec;
@@ -26,6 +29,14 @@ TensorSpec Splits(std::string path, std::uint64_t max_rows,
                   Expansion expansion = Expansion::kWiden) {
   TensorSpec spec = Spec(std::move(path), TensorKind::kSplits, "batch_plus_1", 0, max_rows);
   spec.expansion = expansion;
+  return spec;
+}
+
+/// Splits of what graphs have.
+TensorSpec GraphSplits(const ModelPlan& plan, std::string path,
+                       Expansion expansion = Expansion::kWiden) {
+  TensorSpec spec = Splits(std::move(path), plan.max_rows, expansion);
+  if (plan.expand.merged) spec.dimension = "graphs+1";
   return spec;
 }
 
@@ -199,8 +210,8 @@ std::vector<TensorSpec> Tensors(const ModelPlan& plan) {
                         edge_splits));
       t.back().expansion = Expansion::kEdgeLabel;
     }
-    t.push_back(Splits(node_splits, plan.max_rows));
-    t.push_back(Splits(edge_splits, plan.max_rows, Expansion::kEdgeSplits));
+    t.push_back(GraphSplits(plan, node_splits));
+    t.push_back(GraphSplits(plan, edge_splits, Expansion::kEdgeSplits));
   }
   const std::string nodes = plan.branches[0] + "node_splits";
   t.push_back(Nodes(Spec("root", TensorKind::kDense, "batch", 0, plan.max_nodes - 1), nodes,
@@ -219,6 +230,10 @@ std::vector<TensorSpec> Tensors(const ModelPlan& plan) {
   t.push_back(Splits("text_splits", plan.max_rows));
   t.push_back(Spec("proof_step", TensorKind::kDense, "batch", 0, plan.max_step));
   t.push_back(Spec("example_id", TensorKind::kDense, "batch", 0, plan.max_id));
+  if (plan.expand.merged) {
+    t.push_back(Spec("graph_size", TensorKind::kDense, "graphs", 0, kMaxGraphSize));
+    t.back().inner = {2};
+  }
   for (const TensorSpec& spec : plan.declared) {
     t.push_back(spec);
     if (spec.splits == spec.path + ".splits") t.push_back(Splits(spec.splits, plan.max_rows));
@@ -230,8 +245,11 @@ void Fill(const ModelBatch& batch, BatchWriter& writer) {
   const std::vector<TensorSpec> tensors = Tensors(batch.plan);
   writer.Begin(batch.fingerprint, batch.epoch, batch.first_example,
                static_cast<std::uint32_t>(batch.examples.size() + batch.dropped.size()));
+  for (std::size_t b = 0; b < batch.merged.size(); ++b) {
+    FillGraph(tensors, batch.plan.branches[b], batch.merged[b], writer);
+  }
   for (const ModelExample& example : batch.examples) {
-    for (std::size_t b = 0; b < batch.plan.branches.size(); ++b) {
+    for (std::size_t b = 0; b < example.graphs.size(); ++b) {
       FillGraph(tensors, batch.plan.branches[b], example.graphs[b], writer);
     }
     writer.AppendOne(Number(tensors, "root"), example.root);
@@ -247,6 +265,47 @@ void Fill(const ModelBatch& batch, BatchWriter& writer) {
     writer.EndExample(ExampleId(example.id));
   }
   for (const DroppedExample& dropped : batch.dropped) writer.AddDropped(dropped.id, dropped.reason);
+  if (!batch.plan.expand.merged) return;
+  const ModelGraph& first = batch.merged[0];
+  writer.Append(Number(tensors, "graph_size"),
+                std::vector{static_cast<std::uint32_t>(first.node_labels.size()),
+                            static_cast<std::uint32_t>(first.edges.size())});
+  writer.EndGraph();
+}
+
+std::vector<ModelGraph> ModelBatch::GraphsOf(std::size_t branch) const {
+  if (plan.expand.merged) return {merged[branch]};
+  std::vector<ModelGraph> graphs;
+  for (const ModelExample& example : examples) graphs.push_back(example.graphs[branch]);
+  return graphs;
+}
+
+ModelBatch Merged(ModelBatch batch) {
+  batch.plan.expand.merged = true;
+  batch.merged.resize(batch.plan.branches.size());
+  for (ModelExample& example : batch.examples) {
+    const auto first = static_cast<std::uint32_t>(batch.merged[0].node_labels.size());
+    example.root += first;
+    for (std::uint32_t& node : example.context) node += first;
+    for (std::size_t b = 0; b < example.graphs.size(); ++b) {
+      ModelGraph& all = batch.merged[b];
+      const auto begin = static_cast<std::uint32_t>(all.node_labels.size());
+      const ModelGraph& own = example.graphs[b];
+      all.node_labels.insert(all.node_labels.end(), own.node_labels.begin(), own.node_labels.end());
+      for (ModelEdge edge : own.edges) {
+        edge.source += begin;
+        edge.target += begin;
+        all.edges.push_back(edge);
+      }
+      batch.plan.max_nodes = std::max<std::uint64_t>(batch.plan.max_nodes, all.node_labels.size());
+    }
+    example.graphs.clear();
+  }
+  for (ModelGraph& graph : batch.merged) {
+    std::stable_sort(graph.edges.begin(), graph.edges.end(),
+                     [](const ModelEdge& a, const ModelEdge& b) { return a.label < b.label; });
+  }
+  return batch;
 }
 
 std::shared_ptr<const PackedBatch> Pack(const ModelBatch& batch, BufferPool& pool) {

@@ -60,6 +60,10 @@ struct ModelBatch {
   std::uint64_t first_example = 0;
   std::vector<ModelExample> examples;
   std::vector<DroppedExample> dropped;
+  std::vector<ModelGraph> merged;  // if the plan says so: the only graph of each branch
+
+  /// The graphs of a branch, one after another.
+  std::vector<ModelGraph> GraphsOf(std::size_t branch) const;
 };
 
 /// The tensors of a model plan.
@@ -78,6 +82,9 @@ ModelBatch RandomBatch(std::uint64_t seed, int size);
 
 /// The batch if all its edges have label 0, and it has no tensor of labels.
 ModelBatch WithoutEdgeLabels(ModelBatch batch);
+
+/// The batch as one graph for each branch: those of the examples side by side.
+ModelBatch Merged(ModelBatch batch);
 
 /// The delivered edges of one graph, computed slowly, one rule after the other.
 std::vector<ModelEdge> CompleteByThePage(const ModelGraph& graph, const ExpandSpec& expand);

@@ -6,6 +6,7 @@
 
 #include <rapidcheck/catch.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -74,6 +75,71 @@ TEST_CASE("a device and its host fill rows of padding as the host alone does",
   });
   CHECK(mixed > 50);
   CHECK(refused > 5);
+}
+
+TEST_CASE("a device and its host compute tensors of a merged batch as the host alone does",
+          "[compute][kernel]") {
+  std::size_t on_device = 0;
+  std::size_t good = 0;
+  rc::prop("any program, any batch", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const test::ModelBatch model =
+        test::Merged(test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 12))));
+    const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
+    BufferPool pool;
+    for (std::uint64_t more = 0; more < 3; ++more) {
+      const test::RandomProgram program = test::MakeRandomProgram(
+          seed + more, model, pool, {.wrong_values = *rc::gen::arbitrary<bool>()});
+      const auto delivery = Delivery::Make(program.tensors, program.text, index_dtype);
+      if (!delivery.ok()) RC_FAIL(delivery.status().ToString());
+      const auto compared =
+          test::CompareWithHost(*program.packed, *delivery, {0, program.packed->examples()});
+      if (!compared.difference.empty()) {
+        RC_FAIL(compared.difference + "\n" + test::Describe(program));
+      }
+      if (compared.host.ok()) ++good;
+      if (compared.tasks > 0) ++on_device;
+    }
+  });
+  CHECK(good > 50);
+  CHECK(on_device > 50);
+}
+
+TEST_CASE("tensors of a merged batch are computed by graph, node, edge and example", "[compute]") {
+  test::ModelBatch model;
+  model.plan.expand = {1, Symmetrization::kDirected, false};
+  test::ModelExample example;
+  example.graphs = {{{7, 8}, {{0, 1, 0}}}};
+  model.examples.assign(3, example);
+  for (std::uint64_t id = 0; id < 3; ++id) model.examples[id].id = 10 + id;
+  BufferPool pool;
+  model = test::Merged(std::move(model));
+  const auto packed = test::Pack(model, pool);
+  TensorGraphText text;
+  text.outputs.emplace();
+  for (const auto& [name, input, expr] :
+       {std::array{"of_graph", "graph_size", "graph_size * 2"},
+        std::array{"of_node", "node_label", "node_label + 1"},
+        std::array{"of_example", "example_id", "example_id - 10"}}) {
+    text.definitions.push_back(
+        {name, "expr", {input}, OperationParams({{"expr", std::string(expr)}})});
+    text.outputs->emplace_back(name);
+  }
+  const auto delivery = Delivery::Make(test::Tensors(model.plan), std::move(text), DType::kInt32);
+  INFO(delivery.status().message());
+  REQUIRE(delivery.ok());
+  const auto batch = Expand(*packed, *delivery, pool);
+  INFO(batch.status().message());
+  REQUIRE(batch.ok());
+  using Numbers = std::vector<std::int64_t>;
+  const DeliveredTensor& of_graph = *(*batch)->Find("of_graph");
+  CHECK(of_graph.shape == std::vector<std::uint64_t>{1, 2});
+  CHECK(of_graph.dimensions == std::vector<std::string>{"graphs", "2"});
+  CHECK(of_graph.ValueAt(0) == 12);
+  CHECK(of_graph.ValueAt(1) == 6);
+  CHECK(test::Values(**batch, "of_node") == Numbers{8, 9, 8, 9, 8, 9});
+  CHECK((*batch)->Find("of_node")->splits == "node_splits");
+  CHECK(test::Values(**batch, "of_example") == Numbers{0, 1, 2});
 }
 
 /// Writes down what it is told.

@@ -56,11 +56,13 @@ class Run {
 TEST_CASE("the kernel writes the same bytes as the host's expansion", "[expand][kernel]") {
   rc::prop("all symmetrizations, dtypes, branches, parts", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 40));
+    ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 40));
+    const bool merged = *rc::gen::arbitrary<bool>();
+    if (merged) model = test::Merged(std::move(model));
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     BufferPool pool;
     const auto packed = test::Pack(model, pool);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const auto parts = merged ? 1 : *rc::gen::inRange<std::size_t>(1, 4);
     for (std::size_t part = 0; part < parts; ++part) {
       const RowRange rows = RowsOfPart(packed->examples(), part, parts);
       const auto expected = Expand(*packed, index_dtype, pool, rows);
@@ -102,7 +104,8 @@ TEST_CASE("tiles may be done in any order, by any number of threads", "[expand][
   const auto symmetrization = GENERATE(Symmetrization::kDirected, Symmetrization::kUndirected,
                                        Symmetrization::kBidirectional);
   const bool self_edges = GENERATE(false, true);
-  const ModelBatch model = LargeBatch(symmetrization, self_edges);
+  ModelBatch model = LargeBatch(symmetrization, self_edges);
+  if (GENERATE(false, true)) model = test::Merged(std::move(model));
   BufferPool pool;
   const auto packed = test::Pack(model, pool);
   const auto expected = Expand(*packed, DType::kInt32, pool);
@@ -125,7 +128,8 @@ TEST_CASE("where the host's expansion fails the kernel sets the error word and w
           "[expand][kernel]") {
   rc::prop("one damaged value", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(1, 24));
+    ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(1, 24));
+    if (*rc::gen::arbitrary<bool>()) model = test::Merged(std::move(model));
     BufferPool pool;
     const auto packed = test::Pack(model, pool);
     const auto copy = test::CopyOf(packed->bytes(), pool);
@@ -151,6 +155,43 @@ TEST_CASE("where the host's expansion fails the kernel sets the error word and w
       RC_ASSERT(WhatIsWrong(**damaged, *layout) == expected.status());
     }
   });
+}
+
+TEST_CASE("values of each node that are numbers of nodes are those of a merged batch's graph",
+          "[expand][kernel]") {
+  ModelBatch model = LargeBatch(Symmetrization::kDirected, false);
+  model.examples.resize(4);
+  TensorSpec& spec = model.plan.declared.emplace_back();
+  spec.path = "next";
+  spec.kind = TensorKind::kRaggedValues;
+  spec.dimension = "nodes";
+  spec.splits = spec.node_splits = "node_splits";
+  spec.dtype = DType::kUint8;
+  spec.max = 255;
+  spec.expansion = Expansion::kNodeOffset;
+  std::string values;
+  for (test::ModelExample& example : model.examples) {
+    std::string& rows = example.declared.emplace_back();
+    for (std::size_t i = 0; i < example.graphs[0].node_labels.size(); ++i) {
+      rows.push_back(static_cast<char>(values.size() % 251));
+      values.push_back(rows.back());
+    }
+  }
+  BufferPool pool;
+  const auto packed = test::Pack(test::Merged(std::move(model)), pool);
+  const auto expected = Expand(*packed, DType::kInt32, pool);
+  REQUIRE(expected.ok());
+  const DeliveredTensor& next = *(*expected)->Find("next");
+  REQUIRE(next.shape == std::vector<std::uint64_t>{values.size()});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    REQUIRE(next.ValueAt(i) == static_cast<std::uint8_t>(values[i]));
+  }
+  const auto layout = LayOutExpanded(*packed, DType::kInt32);
+  Run run(*packed, *layout);
+  RunOnHost(run.launch());
+  CHECK_FALSE(run.error());
+  CHECK_FALSE(run.wrote_outside());
+  CHECK(SameBytes(run.out(), (*expected)->bytes()));
 }
 
 TEST_CASE("a fault that the host cannot see is told from a damaged batch", "[expand][kernel]") {

@@ -29,8 +29,7 @@ struct Expected {
 
 Expected ByThePage(const ModelBatch& batch, std::size_t branch) {
   Expected e;
-  for (const ModelExample& example : batch.examples) {
-    const test::ModelGraph& graph = example.graphs[branch];
+  for (const test::ModelGraph& graph : batch.GraphsOf(branch)) {
     const std::int64_t first = e.node_splits.back();
     for (const ModelEdge& edge : test::CompleteByThePage(graph, batch.plan.expand)) {
       e.source.push_back(first + edge.source);
@@ -75,7 +74,9 @@ void CheckAgainstThePage(const ModelBatch& model, const DeliveredBatch& batch) {
     RC_ASSERT(Values(batch, prefix + "node_label") == e.node_label);
     RC_ASSERT(Values(batch, prefix + "node_splits") == e.node_splits);
   }
-  const std::vector<std::int64_t> first_node = ByThePage(model, 0).node_splits;
+  std::vector<std::int64_t> first_node = ByThePage(model, 0).node_splits;
+  // The examples of a merged batch number the nodes of its only graph.
+  if (model.plan.expand.merged) first_node.assign(model.examples.size(), 0);
   std::vector<std::int64_t> roots, contexts, context_splits{0}, args, steps, ids;
   std::string text;
   for (std::size_t i = 0; i < model.examples.size(); ++i) {
@@ -127,7 +128,8 @@ void CheckLayout(const ModelBatch& model, const DeliveredBatch& batch, DType ind
 TEST_CASE("expand(pack(batch)) is what the page on reference semantics says", "[expand]") {
   rc::prop("all symmetrizations, dtypes, branches", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 24));
+    ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 24));
+    if (*rc::gen::arbitrary<bool>()) model = test::Merged(std::move(model));
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     BufferPool pool;
     {
@@ -319,6 +321,61 @@ TEST_CASE("references that leave their example are data loss", "[expand]") {
   expect("root", 0, 2, "tensor root, row 0 (example 10): node 2 of an example of 2 nodes");
   expect("local_context", 1, 3,
          "tensor local_context, row 1 (example 11): node 3 of an example of 3 nodes");
+}
+
+TEST_CASE("references that leave the graph of a merged batch are data loss", "[expand]") {
+  const ModelBatch model = test::Merged(TwoGraphs(Symmetrization::kUndirected, true));
+  const auto message = [&](std::string_view path, std::size_t element, std::uint64_t value) {
+    const Status status = ExpandDamaged(model, path, element, value);
+    CHECK((status.ok() || status.code() == StatusCode::kDataLoss));
+    return status.message();
+  };
+  CHECK(message("root", 0, 4).empty());
+  CHECK(message("root", 0, 5) == "tensor root, in the batch's graph: node 5 of 5 nodes");
+  CHECK(message("root", 1, 5) == "tensor root, in the batch's graph: node 5 of 5 nodes");
+  CHECK(message("local_context", 1, 7) ==
+        "tensor local_context, in the batch's graph: node 7 of 5 nodes");
+  CHECK(message("edge_target", 1, 5) ==
+        "tensor edge_target, in the batch's graph: edge 1 has node 5, but there are 5 nodes");
+  CHECK(message("edge_label", 4, 2) ==
+        "tensor edge_label, in the batch's graph: edge 4 has label 2, but there are 2");
+}
+
+TEST_CASE("a merged batch has no parts", "[expand]") {
+  BufferPool pool;
+  const auto packed = test::Pack(test::Merged(TwoGraphs(Symmetrization::kDirected, false)), pool);
+  CHECK(Expand(*packed, DType::kInt32, pool, RowsOfPart(2, 0, 1)).ok());
+  for (const std::size_t part : {0, 1}) {
+    const Status status = Expand(*packed, DType::kInt32, pool, RowsOfPart(2, part, 2)).status();
+    CHECK(status.code() == StatusCode::kFailedPrecondition);
+    CHECK(status.message() ==
+          "the batch is one graph, which cannot be cut into parts: open the session with micro=1, "
+          "or write `closure: {merge: false}`");
+  }
+}
+
+TEST_CASE("edges of a merged batch are completed as those of one graph", "[expand]") {
+  BufferPool pool;
+  const ModelBatch model = test::Merged(TwoGraphs(Symmetrization::kBidirectional, true));
+  const auto batch = ExpandModel(model, pool);
+  CHECK(Values(*batch, "edge_source") == Numbers{0, 2, 2, 1, 4, 1, 3, 4, 1, 2, 0, 1, 2, 3, 4});
+  CHECK(Values(*batch, "edge_target") == Numbers{1, 3, 4, 1, 2, 0, 2, 2, 1, 4, 0, 1, 2, 3, 4});
+  CHECK(Values(*batch, "edge_label") == Numbers{0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 4, 4, 4});
+  CHECK(Values(*batch, "edge_splits") == Numbers{0, 15});
+  CHECK(Values(*batch, "node_splits") == Numbers{0, 5});
+  CHECK(Values(*batch, "root") == Numbers{0, 4});
+  CHECK(Values(*batch, "local_context") == Numbers{3, 4});
+  const DeliveredTensor& size = *batch->Find("graph_size");
+  CHECK(size.shape == std::vector<std::uint64_t>{1, 2});
+  CHECK(size.dimensions == std::vector<std::string>{"graphs", "2"});
+}
+
+TEST_CASE("examples of a merged batch may have the same root", "[expand]") {
+  BufferPool pool;
+  ModelBatch model = test::Merged(TwoGraphs(Symmetrization::kDirected, false));
+  model.examples[0].root = 4;
+  model.examples.push_back(model.examples[0]);
+  CHECK(Values(*ExpandModel(model, pool), "root") == Numbers{4, 4, 4});
 }
 
 TEST_CASE("edges without labels that leave their example are data loss", "[expand]") {

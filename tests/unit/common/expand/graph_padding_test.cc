@@ -146,6 +146,17 @@ TEST_CASE("a padded batch is the batch, and after it what the page says", "[grap
   });
 }
 
+TEST_CASE("a merged batch is not padded, whoever made it", "[graph_padding]") {
+  BufferPool pool;
+  const ModelBatch model = test::Merged(test::RandomGraphs(5, 9));
+  const auto packed = test::Pack(model, pool);
+  const Delivery delivery =
+      DeliveryOfGraphs(model.plan, true, DType::kInt32, GraphPad{100'000, 100'000, 100});
+  const Status status = Expand(*packed, delivery, pool).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message() == "pad.graph: the batch is one graph, which is not padded");
+}
+
 TEST_CASE("the kernel pads with the same bytes as the host", "[graph_padding][kernel]") {
   rc::prop("any batch, any room, any part", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();

@@ -70,6 +70,29 @@ TEST_CASE("a tensor brings what is needed to read it, and nothing of another gra
   }
 }
 
+TEST_CASE("tensors of graphs have rows of their own, and sequences cut by graphs are not read",
+          "[operands]") {
+  std::vector<TensorSpec> tensors = TwoGraphs();
+  tensors.push_back(OperandSpec("sizes", TensorKind::kDense, "graphs", "", Expansion::kWiden));
+  tensors.push_back(
+      OperandSpec("words", TensorKind::kRaggedValues, "words", "cut", Expansion::kWiden));
+  tensors.push_back(OperandSpec("cut", TensorKind::kSplits, "batch+1", "", Expansion::kWiden));
+  const auto operand = [&](std::string_view name) -> SourceTensor {
+    for (const Operand& one : OperandsOf(tensors)) {
+      if (one.source.name == name) return one.source;
+    }
+    FAIL("no operand");
+    return SourceTensor{};
+  };
+  CHECK(operand("sizes").type.rows == "graphs");
+  CHECK_FALSE(operand("sizes").type.ragged);
+  CHECK(operand("words").unreadable.empty());
+  CHECK(operand("words").type.ragged);
+  // As bytes from another host could say.
+  tensors.back().dimension = "graphs+1";
+  CHECK(operand("words").unreadable == "words: it is cut by graphs, and not by examples");
+}
+
 TEST_CASE("an error of a value names the batch, and any other one stays what it is", "[operands]") {
   BatchInfo info;
   info.epoch = 3;

@@ -30,6 +30,9 @@ ModelBatch Sample() {
   return batch;
 }
 
+/// The same as one graph for both examples.
+ModelBatch MergedSample() { return test::Merged(Sample()); }
+
 Status ParseStatus(const std::shared_ptr<Buffer>& bytes) {
   return PackedBatch::Parse(bytes, bytes->size()).status();
 }
@@ -47,7 +50,7 @@ void SurviveParsing(const std::shared_ptr<Buffer>& bytes, BufferPool& pool) {
 
 TEST_CASE("a header with any byte changed is refused", "[batch_header]") {
   BufferPool pool;
-  const auto batch = test::Pack(Sample(), pool);
+  const auto batch = test::Pack(GENERATE(false, true) ? MergedSample() : Sample(), pool);
   for (const int flip : {0x01, 0x80, 0xff}) {
     for (std::size_t i = 0; i < batch->header().size(); ++i) {
       const auto bytes = CopyOf(batch->bytes(), pool);
@@ -63,7 +66,7 @@ TEST_CASE("a header with any byte changed is refused", "[batch_header]") {
 TEST_CASE("a header with any byte changed and the checksum made right harms nobody",
           "[batch_header]") {
   BufferPool pool;
-  const auto batch = test::Pack(Sample(), pool);
+  const auto batch = test::Pack(GENERATE(false, true) ? MergedSample() : Sample(), pool);
   const std::size_t header_bytes = batch->header().size();
   for (const int value : {0x00, 0x01, 0x02, 0x03, 0x7f, 0x80, 0xff}) {
     for (std::size_t i = 0; i + 8 < header_bytes; ++i) {
@@ -78,7 +81,7 @@ TEST_CASE("a header with any byte changed and the checksum made right harms nobo
 
 TEST_CASE("header words of extreme size with a right checksum harm nobody", "[batch_header]") {
   BufferPool pool;
-  const auto batch = test::Pack(Sample(), pool);
+  const auto batch = test::Pack(GENERATE(false, true) ? MergedSample() : Sample(), pool);
   const std::size_t header_bytes = batch->header().size();
   for (const std::uint64_t value :
        {~std::uint64_t{0}, std::uint64_t{1} << 63, std::uint64_t{1} << 47, std::uint64_t{0}}) {
@@ -94,7 +97,7 @@ TEST_CASE("header words of extreme size with a right checksum harm nobody", "[ba
 
 TEST_CASE("a payload with any byte changed harms nobody", "[batch_header]") {
   BufferPool pool;
-  const auto batch = test::Pack(Sample(), pool);
+  const auto batch = test::Pack(GENERATE(false, true) ? MergedSample() : Sample(), pool);
   for (const int flip : {0x01, 0x80, 0xff}) {
     for (std::size_t i = batch->header().size(); i < batch->bytes().size(); ++i) {
       const auto bytes = CopyOf(batch->bytes(), pool);
@@ -150,7 +153,24 @@ TEST_CASE("the bound of a batch's class is read from the header", "[batch_header
     CHECK((*back)->info() == info);
   }
   CHECK(ErrorOf(100, kMaxClassBound + 2).find("bound of the class") != std::string::npos);
-  CHECK(ErrorOf(98, std::uint16_t{1}).find("reserved bytes") != std::string::npos);
+  CHECK(ErrorOf(99, std::uint8_t{1}).find("reserved bytes") != std::string::npos);
+}
+
+TEST_CASE("whether a batch is merged comes back from the header", "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(MergedSample(), pool);
+  CHECK(batch->header()[98] == std::byte{1});
+  CHECK(test::Pack(Sample(), pool)->header()[98] == std::byte{0});
+  const auto back = PackedBatch::Parse(CopyOf(batch->bytes(), pool), batch->bytes().size());
+  REQUIRE(back.ok());
+  CHECK((*back)->info() == batch->info());
+  CHECK((*back)->info().expand.merged);
+  CHECK((*back)->info().graphs() == 1);
+  CHECK((*back)->examples() == 2);
+  for (const int value : {2, 3, 128, 255}) {
+    CHECK(ErrorOf(98, static_cast<std::uint8_t>(value)) ==
+          "batch header: merged at offset 98: expected 0 to 1, got " + std::to_string(value));
+  }
 }
 
 TEST_CASE("a reason that only newer workers know is taken, and keeps its number",
@@ -181,7 +201,7 @@ TEST_CASE("an error of a header says what, where, expected and got", "[batch_hea
   CHECK(ErrorOf<std::uint64_t>(24, 64) ==
         "batch header: payload bytes at offset 24: expected 1344, got 64");
   CHECK(ErrorOf<std::uint32_t>(80, 4) ==
-        "batch header: planned examples at offset 80: expected 2 graphs and 1 dropped, got 4");
+        "batch header: planned examples at offset 80: expected 2 examples and 1 dropped, got 4");
   CHECK(ErrorOf<std::uint8_t>(96, 3) ==
         "batch header: symmetrization at offset 96: expected 0 to 2, got 3");
   CHECK(ErrorOf<std::uint64_t>(104 + 2 * 8 + 8, 0) ==
@@ -314,6 +334,57 @@ TEST_CASE("tensors have the rows that their kind asks for", "[batch_header]") {
              Catch::Contains("rows of tensor proof_step") && Catch::Contains("expected 2, got 1"));
   CHECK_THAT(ErrorWith(halve("a/node_splits")), Catch::Contains("rows of tensor a/node_splits") &&
                                                     Catch::Contains("expected 3, got 2"));
+}
+
+/// The error of a merged batch behind a header with other tensors.
+std::string MergedErrorWith(const std::string& path,
+                            const std::function<void(TensorPlace&)>& change, bool merged = true) {
+  BufferPool pool;
+  const auto batch = test::Pack(MergedSample(), pool);
+  std::vector<TensorPlace> tensors = batch->tensors();
+  change(tensors[batch->Find(path).value()]);
+  BatchInfo info = batch->info();
+  info.expand.merged = merged;
+  const std::size_t header_bytes = HeaderBytes(info, tensors);
+  const auto bytes = *pool.Acquire(header_bytes + batch->payload().size());
+  EncodeHeader(info, tensors, batch->payload().size(), bytes->bytes().first(header_bytes));
+  std::memcpy(bytes->data() + header_bytes, batch->payload().data(), batch->payload().size());
+  return ParseStatus(bytes).message();
+}
+
+TEST_CASE("tensors of a merged batch have the rows of its only graph", "[batch_header]") {
+  const auto rows = [](std::int64_t more) {
+    return [more](TensorPlace& t) {
+      t.rows = static_cast<std::uint64_t>(static_cast<std::int64_t>(t.rows) + more);
+      t.bytes = t.rows * t.spec.row_bytes();
+    };
+  };
+  CHECK(MergedErrorWith("graph_size", rows(0)).empty());
+  CHECK_THAT(MergedErrorWith("graph_size", rows(1)),
+             Catch::Contains("rows of tensor graph_size") && Catch::Contains("expected 1, got 2"));
+  CHECK_THAT(MergedErrorWith("graph_size", rows(-1)),
+             Catch::Contains("rows of tensor graph_size") && Catch::Contains("expected 1, got 0"));
+  CHECK_THAT(
+      MergedErrorWith("a/node_splits", rows(1)),
+      Catch::Contains("rows of tensor a/node_splits") && Catch::Contains("expected 2, got 3"));
+  CHECK_THAT(MergedErrorWith("proof_step", rows(-1)),
+             Catch::Contains("rows of tensor proof_step") && Catch::Contains("expected 2, got 1"));
+  // The same bytes of a batch that is not merged.
+  CHECK_THAT(
+      MergedErrorWith("graph_size", rows(0), false),
+      Catch::Contains("rows of tensor a/node_splits") && Catch::Contains("expected 3, got 2"));
+}
+
+TEST_CASE("nodes and edges of a merged batch are not cut by examples", "[batch_header]") {
+  const auto by_examples = [](TensorPlace& t) { t.spec.dimension = "batch+1"; };
+  CHECK(MergedErrorWith("a/node_splits", by_examples) ==
+        "batch header: tensor a/edge_source: its node_splits a/node_splits are those of examples, "
+        "expected those of graphs in a merged batch");
+  CHECK(MergedErrorWith("b/edge_splits", by_examples) ==
+        "batch header: tensor b/edge_splits: its dimension is batch+1, expected graphs+1 of a "
+        "merged batch");
+  CHECK_THAT(MergedErrorWith("graph_size", [](TensorPlace& t) { t.spec.dimension = "batch"; }),
+             Catch::Contains("rows of tensor graph_size") && Catch::Contains("expected 2, got 1"));
 }
 
 TEST_CASE("a header longer than its values is refused", "[batch_header]") {
