@@ -5,7 +5,7 @@ rate is edges over the wall time or the CPU time of all threads and processes, w
 for the rival.
 
   sample    sampling alone, with compaction: nodes of the batch numbered from 0, without duplicates
-  features  and the rows of node_feature/x of these nodes
+  features  and the rows of node_feature/x of these nodes, by torch.index_select
   loader    the same through the rival's own loader with one worker process, up to the batch in the
             process that trains, which reads every byte of it
 
@@ -19,9 +19,6 @@ import statistics
 import time
 
 import measure
-
-MODES = ("sample", "features", "loader")
-
 
 @dataclasses.dataclass
 class Batch:

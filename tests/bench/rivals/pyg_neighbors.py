@@ -60,7 +60,7 @@ def directly(library, colptr, row, roots, x):
         tensors = library(colptr, row, seeds)
         nodes = tensors[0]
         if x is not None:
-            tensors = (*tensors, x[nodes])
+            tensors = (*tensors, torch.index_select(x, 0, nodes))
         yield graph_rounds.Batch(len(nodes), len(tensors[1]), [t.numpy() for t in tensors])
 
 
