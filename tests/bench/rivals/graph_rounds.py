@@ -1,8 +1,8 @@
 """Measures ways to sample neighbourhoods, in rounds, and prints the median round.
 
-A way is an iterator that makes a batch when it is asked for the next one. No batch occurs twice. The
-rate is edges over the wall time or the CPU time of all threads and processes, whichever is better
-for the rival.
+A way is an iterator that makes a batch when it is asked for the next one. No batch occurs twice.
+The rate is edges over the wall time or the CPU time of all threads and processes, whichever is
+better for the rival.
 
   sample    sampling alone, with compaction: nodes of the batch numbered from 0, without duplicates
   features  and the rows of node_feature/x of these nodes, by torch.index_select
@@ -102,8 +102,8 @@ def _read_through(batches, one, touched, length, roots_of_a_batch):
 
 
 def report(rival, parsed, rounds, checksum, checked, versions):
-    """`checked`: edges of some batches, and how many there are by the definition of sampling without
-    replacement."""
+    """`checked`: edges of some batches, and how many there are by the definition of sampling
+    without replacement."""
     rate = statistics.median(r.edges / r.seconds() for r in rounds)
     middle = min(rounds, key=lambda r: abs(r.edges / r.seconds() - rate))
     print(json.dumps({

@@ -93,9 +93,10 @@ def main():
     else:
         x = torch.from_numpy(data.array(f"node_feature/{parsed.feature}"))
         feature = gb.TorchBasedFeature(x)
-        batches = {"features": lambda: directly(graph, roots, lambda n: torch.index_select(x, 0, n)),
-                   "read": lambda: directly(graph, roots, feature.read),
-                   "loader": lambda: loader(graph, roots, feature)}[parsed.mode]()
+        batches = {
+            "features": lambda: directly(graph, roots, lambda n: torch.index_select(x, 0, n)),
+            "read": lambda: directly(graph, roots, feature.read),
+            "loader": lambda: loader(graph, roots, feature)}[parsed.mode]()
     rounds, checksum = graph_rounds.run(batches, parsed, graph_dataset.BATCH)
     graph_rounds.report("graphbolt", parsed, rounds, checksum, checked,
                         measure.versions("dgl", "torch"))

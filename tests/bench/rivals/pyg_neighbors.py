@@ -1,5 +1,5 @@
-"""PyTorch Geometric: neighbourhoods of 1,024 roots, fan-out 15 and 10, without replacement, directed,
-on one thread.
+"""PyTorch Geometric: neighbourhoods of 1,024 roots, fan-out 15 and 10, without replacement,
+directed, on one thread.
 
 Modes `sample` and `features` call the C++ kernel below NeighborLoader, of pyg-lib or torch-sparse,
 without Python around it. PyG numbers nodes with 64 bits; `--bits 32` makes graph and batches of 32

@@ -69,8 +69,9 @@ def accuracy(model, batches):
 
 
 def learn(model, batches, epochs, rate=0.003, log=lambda text: None):
-    """`batches(NAME, EPOCH)` gives the batches of a list of roots. Returns the test accuracy and the
-    valid accuracy of the epoch with the best valid accuracy, and the valid accuracies of all."""
+    """`batches(NAME, EPOCH)` gives the batches of a list of roots. Returns the test accuracy and
+    the valid accuracy of the epoch with the best valid accuracy, and the valid accuracies of
+    all."""
     optimizer = torch.optim.Adam(model.parameters(), rate)
     best, valids = (0.0, 0.0), []
     for epoch in range(epochs):
