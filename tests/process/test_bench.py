@@ -110,6 +110,19 @@ def test_figures_are_summed_up_as_medians_of_pairs():
     check(summary.number(1234567) == "1.23 M" and summary.number(0.0123) == "0.0123", "numbers")
 
 
+def test_a_rival_whose_counterpart_is_not_built_stands_alone():
+    from rivals.catalogue import RIVALS
+    from runner import plots, summary
+    rival = RIVALS[-1]
+    row = summary.rival_row(rival, [], [3, 1, 2], {"a": "1"}, "not built: x")
+    row["unit"] = "edges/s"
+    check((row["min"], row["median"], row["max"]) == (1, 2, 3), str(row))
+    line = summary.rival_line(row)
+    check(line[5:7] == ["not built: x", ""] and "(a 1)" in line[7], str(line))
+    ((name, svg),) = plots.charts({"benchmarks": [], "rivals": [row]})
+    check(name == f"{rival.ours.plot}.svg" and ">Millrace<" not in svg, svg)
+
+
 def test_only_the_marked_block_of_a_document_changes():
     from runner import document
     text = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"

@@ -26,6 +26,18 @@ WIRE = Ours("payload over gRPC",
             "payload over gRPC, 1 MiB", "wire-rivals")
 
 
+def sampling(name, figure, plot):
+    return Ours(name, ("bench_sampling", "{graph}", "--json", "--seconds", "{seconds}"), figure,
+                plot)
+
+
+SAMPLING = sampling("neighbourhoods", "sampled edges", "sampling-rivals")
+SAMPLING_FEATURES = sampling("neighbourhoods with features", "sampled edges with features",
+                             "sampling-with-features-rivals")
+SAMPLING_END_TO_END = sampling("neighbourhoods end to end", "sampled edges end to end",
+                               "sampling-end-to-end-rivals")
+
+
 @dataclasses.dataclass(frozen=True)
 class Rival:
     name: str
@@ -36,12 +48,33 @@ class Rival:
     note: str
     step: str = "base"   # the step of the environment that it needs
     csr: bool = False    # reads the dataset as arrays
+    data: str = "data"   # the dataset that it gets: data, or graph
 
 
 SAMPLERS_LACK = ("less: no size limit, no grouping of edges, no batches, no contexts, arguments or "
                  "tactics")
 LOADERS_LACK = ("less: no checksum on the way, no reversed and self edges, no contexts, arguments or "
                 "tactics")
+
+def samplers():
+    """The same three measurements of every library that samples neighbourhoods."""
+    libraries = (
+        ("graphbolt", "GraphBolt", "base", ("graphbolt_sampler.py",),
+         "more: samples edges of the roots again in the second hop"),
+        ("pyg-lib", "PyG over pyg-lib", "pyg-lib", ("pyg_neighbors.py", "--library", "pyg-lib"),
+         "the same"),
+        ("torch-sparse", "PyG over torch-sparse", "torch-sparse",
+         ("pyg_neighbors.py", "--library", "torch-sparse"), "the same"))
+    modes = (
+        ("sample", "sampling", SAMPLING, ""),
+        ("features", "sampling and features", SAMPLING_FEATURES, ""),
+        ("loader", "its loader, 1 worker process", SAMPLING_END_TO_END,
+         "; less: no checksum on the way, no network"))
+    for mode, what, ours, less in modes:
+        for name, library, step, program, note in libraries:
+            yield Rival(f"{name}-{mode}", f"{library}: {what}", "graphs",
+                        (*program, "--mode", mode), ours, note + less, step, data="graph")
+
 
 RIVALS = (
     Rival("reference", "graph2tac DataServer, alone", "reference", ("reference.py",), CLOSURE,
@@ -79,4 +112,5 @@ RIVALS = (
     Rival("tfdata-service", "tf.data service, elements of 1 MiB, uncompressed", "reference",
           ("tfdata_service.py",), WIRE,
           "more: the worker reads a file in page cache; less: nothing checks what arrives"),
+    *samplers(),
 )

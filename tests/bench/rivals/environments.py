@@ -31,6 +31,19 @@ ENVIRONMENTS = {
         Step("torch-sparse", ("torch-scatter", "torch-sparse"), ("--no-build-isolation",)),
         Step("pyg-lib", ("pyg-lib",)),
     ),
+    # DGL 2.1 is the newest on PyPI. Its GraphBolt has libraries for some versions of PyTorch, of
+    # which 2.2.1 is the newest, and needs a torchdata with data pipes.
+    "graphs": (
+        Step("base", ("torch==2.2.1", "dgl==2.1.0", "torchdata==0.7.1", "torch_geometric==2.8.1",
+                      "numpy<2", "pandas", "pyyaml", "pydantic", "psutil", "xxhash", "wheel",
+                      "setuptools<70")),
+        # PyPI does not have it. A wheel that was built from source is found through
+        # PIP_FIND_LINKS.
+        Step("pyg-lib", ("pyg-lib==0.4.0",),
+             ("--find-links", "https://data.pyg.org/whl/torch-2.2.0+cpu.html")),
+        Step("torch-sparse", ("torch-scatter==2.1.2", "torch-sparse==0.6.18"),
+             ("--no-build-isolation",)),
+    ),
 }
 
 

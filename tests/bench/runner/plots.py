@@ -73,10 +73,10 @@ def charts(results):
             groups.setdefault(row["against"], []).append(row)
     names = {rival.ours.name: rival.ours.plot for rival in RIVALS}
     for against, rows in groups.items():
-        ours = [value for row in rows for value in row["ours"]]
-        first = {"name": "Millrace", "min": min(ours), "max": max(ours),
-                 "median": sorted(ours)[len(ours) // 2]}
-        shown = [first, *({**row, "kind": "rival"} for row in rows)]
+        shown = [{**row, "kind": "rival"} for row in rows]
+        if ours := sorted(value for row in rows for value in row["ours"]):
+            shown.insert(0, {"name": "Millrace", "min": ours[0], "max": ours[-1],
+                             "median": ours[len(ours) // 2]})
         yield f"{names[against]}.svg", bars(f"{against}: Millrace and rivals", rows[0]["unit"],
                                             shown, _wide(shown))
 

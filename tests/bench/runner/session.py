@@ -61,11 +61,23 @@ class Session:
         if self._options.quick:
             self._paths.update(seconds="0.3", rounds="2")
 
-    def _generate(self, name, nodes):
+    def _graph(self):
+        """The graph that neighbourhoods are sampled from."""
+        if self._options.graph:
+            return self._options.graph
+        nodes = 30_000 if self._options.quick else 1_000_000
+        try:
+            return self._generate("graph", nodes, "--kind", "graph", "--model", "rmat", "--rows",
+                                  "target", "--edges", str(15 * nodes), "--features", "128")
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Failed(f"no graph was generated: {error}") from None
+
+    def _generate(self, name, nodes, *options):
         folder = self._out / f"{name}-{nodes}"
         if not folder.exists():
             tool = self._build / "client" / "cli" / "millrace"
-            subprocess.run([tool, "generate", folder, "--nodes", str(nodes), "--seed", "1"],
+            subprocess.run([tool, "generate", folder, "--nodes", str(nodes), "--seed", "1",
+                            *options],
                            check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return folder
 
@@ -119,6 +131,8 @@ class Session:
                     raise Failed(f"cannot be installed here: {reason}")
                 if rival.csr and csr is None:
                     csr = self._export(environments)
+                if rival.data == "graph" and "graph" not in self._paths:
+                    self._paths["graph"] = str(self._graph())
                 row = self._pairs(rival, environments.python(rival.environment), csr, results)
             except Failed as error:
                 row = {"name": rival.title, "against": rival.ours.name, "failed": str(error)}
@@ -145,29 +159,39 @@ class Session:
 
     def _pairs(self, rival, python, csr, results):
         sampler = self._sampler()
-        command = self._command(rival.ours.program)
+        command, lacking = None, ""
+        try:
+            command = self._command(rival.ours.program)
+        except Failed as error:  # the rival is measured alone
+            lacking = str(error)
         ours, theirs, unit, versions = [], [], "", {}
         for sample in range(self._options.samples):
             program = [str(python), str(RIVALS_FOLDER / rival.program[0]), *rival.program[1:],
-                       "--data", self._paths["data"], "--seconds", self._paths["seconds"],
+                       "--data", self._paths[rival.data], "--seconds", self._paths["seconds"],
                        "--seed", str(sample), "--scratch", str(self._out)]
             if rival.csr:
                 program += ["--csr", str(csr)]
-            one, two = sampler.pair((command, RIVAL_SECONDS, None),
-                                    (program, RIVAL_SECONDS, self._environment()))
-            figure = next((f for f in one if f["name"] == rival.ours.figure), None)
-            if figure is None or figure["unit"] != two[0]["unit"]:
-                raise Failed(f"{rival.ours.program[0]} gave no figure '{rival.ours.figure}' in "
-                             f"{two[0]['unit']}")
-            ours.append(figure["value"])
+            theirs_of_pair = (program, RIVAL_SECONDS, self._environment())
+            if command:
+                one, two = sampler.pair((command, RIVAL_SECONDS, None), theirs_of_pair)
+                ours.append(_figure_of(rival.ours, one, two[0]["unit"]))
+            else:
+                two = sampler.sample(*theirs_of_pair)
             theirs.append(two[0]["value"])
             unit = two[0]["unit"]
             versions = {k: v for k, v in two[0]["params"].items() if k != "checksum"}
         results["rejected"] += sampler.rejected
         results["foreign"] += sampler.foreign
-        row = summary.rival_row(rival, ours, theirs, versions)
+        row = summary.rival_row(rival, ours, theirs, versions, lacking)
         row["unit"] = unit
         return row
+
+
+def _figure_of(ours, figures, unit):
+    figure = next((f for f in figures if f["name"] == ours.figure), None)
+    if figure is None or figure["unit"] != unit:
+        raise Failed(f"{ours.program[0]} gave no figure '{ours.figure}' in {unit}")
+    return figure["value"]
 
 
 def machine():

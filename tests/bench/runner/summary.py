@@ -33,13 +33,17 @@ def summarise(row):
     return row
 
 
-def rival_row(rival, ours, theirs, versions):
-    """`ours` and `theirs`: one value for each pair, in the same unit."""
+def rival_row(rival, ours, theirs, versions, lacking=""):
+    """`ours` and `theirs`: one value for each pair, in the same unit. If `ours` is empty, `lacking`
+    says why."""
     row = {"name": rival.title, "against": rival.ours.name, "note": rival.note,
            "values": theirs, "ours": ours, "versions": versions}
-    row.update(min=min(theirs), median=statistics.median(theirs), max=max(theirs),
-               ours_median=statistics.median(ours),
-               ratio=statistics.median(o / t for o, t in zip(ours, theirs)))
+    row.update(min=min(theirs), median=statistics.median(theirs), max=max(theirs))
+    if ours:
+        row.update(ours_median=statistics.median(ours),
+                   ratio=statistics.median(o / t for o, t in zip(ours, theirs)))
+    else:
+        row["lacking"] = lacking
     return row
 
 
@@ -81,9 +85,11 @@ def rival_line(row):
     if "failed" in row:
         return [row["name"], "", "", "", "", "", "", "not measured: " + row["failed"]]
     versions = ", ".join(f"{k} {v}" for k, v in row["versions"].items())
+    ours, ratio = row.get("lacking"), ""
+    if "ratio" in row:
+        ours, ratio = f"{number(row['ours_median'])}: {row['against']}", f"{row['ratio']:.3g}"
     return [row["name"], number(row["min"]), number(row["median"]), number(row["max"]), row["unit"],
-            f"{number(row['ours_median'])}: {row['against']}", f"{row['ratio']:.3g}",
-            f"{row['note']} ({versions})"]
+            ours, ratio, f"{row['note']} ({versions})"]
 
 
 def tables(results, markdown=False):
