@@ -22,7 +22,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,8 +43,8 @@
 #include "server/pipeline/graph/tensor_plan.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/cpu_time.h"
+#include "tests/bench/daemon.h"
 #include "tests/bench/report.h"
-#include "tests/bench/scratch_folder.h"
 
 namespace millrace::bench {
 namespace {
@@ -309,7 +308,7 @@ class Run {
 
   const Options& options_;
   const Report& report_;
-  const ScratchFolder made_up_;
+  const TemporaryFolder made_up_;
   fs::path dir_;  // of the dataset
   std::unique_ptr<PlanLibrary> library_;
   std::shared_ptr<const Plan> plan_;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,16 +23,16 @@
 #include <fmt/core.h>
 #include <CLI/CLI.hpp>
 
+#include "client/session.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
-#include "common/expand/expand.h"
 #include "server/dataset/graph/generator/rmat_generator.h"
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
 #include "tests/bench/cpu_time.h"
+#include "tests/bench/daemon.h"
 #include "tests/bench/report.h"
-#include "tests/bench/scratch_folder.h"
 
 namespace millrace::bench {
 namespace {
@@ -43,9 +44,10 @@ struct Options {
   std::uint64_t nodes = 1'000'000;
   std::uint64_t edges = 15'000'000;
   std::uint32_t batch = 1024;
-  std::uint32_t rounds = 9;
+  double seconds = 10;         // for all stages
   std::uint32_t batches = 16;  // of each stage, in each round
-  bool no_features = false;
+  std::string millraced;       // the daemon's program; empty: nothing is measured end to end
+  bool in_memory = false;
   bool json = false;
 };
 
@@ -67,16 +69,20 @@ class Places {
   std::uint64_t state_ = 1;
 };
 
+std::string PipelineOf(const Options& options, bool features) {
+  return fmt::format(
+      "millrace: 1\ndataset: data\nsource: {{roots: train}}\nshuffle: {{seed: 1}}\n"
+      "batch: {{size: {}}}\nclosure: {{kind: neighbors, fanout: [15, 10]}}\n{}",
+      options.batch, features ? "features: [x]\n" : "");
+}
+
 /// A plan, and what a thread needs to build its batches one after another.
 class Batches {
  public:
   static Result<Batches> Make(PlanLibrary& library, const Options& options, bool features) {
     Batches made;
     PipelineSource source;
-    source.yaml = fmt::format(
-        "millrace: 1\ndataset: g\nsource: {{roots: train}}\nshuffle: {{seed: 1}}\n"
-        "batch: {{size: {}}}\nclosure: {{kind: neighbors, fanout: [15, 10]}}\n{}",
-        options.batch, features ? "features: [x]\n" : "");
+    source.yaml = PipelineOf(options, features);
     MILLRACE_ASSIGN_OR_RETURN(made.plan_, library.Compile(source));
     made.size_ = options.batch;
     made.units_ = made.plan_->counts().selected / options.batch;
@@ -127,7 +133,7 @@ class Batches {
 
 /// CPU seconds of each round; for rates that count edges, seconds an edge.
 struct Times {
-  std::vector<double> sampling, lines, features, gather, rows, worker, end_to_end;
+  std::vector<double> sampling, lines, far_lines, features, gather, rows, worker, end_to_end;
 };
 
 class Run {
@@ -147,25 +153,47 @@ class Run {
       MILLRACE_RETURN_IF_ERROR(GenerateRmat(dir_, rmat, &made));
     }
     MILLRACE_ASSIGN_OR_RETURN(dataset_, GraphDataset::Open(dir_));
+    if (dataset_->Find("node_feature/x") == nullptr) {
+      return InvalidArgument(dir_.string() + ": expected an array node_feature/x");
+    }
     PlanLibraryOptions library;
     library.kinds = ProductKinds();
-    library.datasets["g"] = {.dir = dir_, .index_file = {}};
+    library.datasets["data"] = {.dir = dir_, .index_file = {}};
     library_ = std::make_unique<PlanLibrary>(std::move(library), MakeNullLogger());
     MILLRACE_ASSIGN_OR_RETURN(Batches plain, Batches::Make(*library_, options_, false));
-    MILLRACE_ASSIGN_OR_RETURN(Batches featured,
-                              Batches::Make(*library_, options_, !options_.no_features));
+    MILLRACE_ASSIGN_OR_RETURN(Batches featured, Batches::Make(*library_, options_, true));
+    std::unique_ptr<Daemon> daemon;
+    std::unique_ptr<Session> session;
+    if (!options_.millraced.empty()) {
+      MILLRACE_ASSIGN_OR_RETURN(session, Connect(daemon));
+    }
+    Times warm;  // the first round takes the memory, and fills the caches
+    MILLRACE_RETURN_IF_ERROR(Round(plain, featured, session.get(), warm));
     Times times;
-    for (std::uint32_t round = 0; round <= options_.rounds; ++round) {
-      // The first one takes the memory, and fills the caches.
-      Times warm;
-      MILLRACE_RETURN_IF_ERROR(Round(plain, featured, round == 0 ? warm : times));
+    const double began = ClockSeconds(CLOCK_MONOTONIC);
+    while (times.sampling.size() < 3 || ClockSeconds(CLOCK_MONOTONIC) - began < options_.seconds) {
+      MILLRACE_RETURN_IF_ERROR(Round(plain, featured, session.get(), times));
     }
     Print(times);
     return OkStatus();
   }
 
  private:
-  Status Round(Batches& plain, Batches& featured, Times& times) {
+  Result<std::unique_ptr<Session>> Connect(std::unique_ptr<Daemon>& daemon) {
+    std::vector<std::string> arguments = {"serve", "--listen", "127.0.0.1:0", "--threads", "1"};
+    if (options_.in_memory) arguments.insert(arguments.end(), {"--in-memory", "data"});
+    const Daemons daemons{options_.millraced, dir_.string(), made_up_.path()};
+    daemon = std::make_unique<Daemon>(daemons, "serve", arguments);
+    if (daemon->address().empty()) return Internal("the daemon does not listen");
+    SessionOptions session;
+    session.address = daemon->address();
+    session.job = "bench";
+    session.pipeline = PipelineOf(options_, true);
+    session.shared_memory = true;
+    return Session::Connect(session);
+  }
+
+  Status Round(Batches& plain, Batches& featured, Session* session, Times& times) {
     std::vector<ExampleId> ids;
     double sampling = 0;
     std::uint64_t edges = 0;
@@ -177,7 +205,9 @@ class Run {
       edges += plain.edges();
     }
     times.sampling.push_back(sampling / static_cast<double>(edges));
-    times.lines.push_back(ReadLines(edges) / static_cast<double>(edges));
+    const GraphArray& x = *dataset_->Find("node_feature/x");
+    times.lines.push_back(ReadLines(dataset_->indices(), edges) / static_cast<double>(edges));
+    times.far_lines.push_back(ReadLines(x, edges) / static_cast<double>(edges));
     batch_edges_ = edges / options_.batches;
 
     double features = 0;
@@ -197,36 +227,57 @@ class Run {
     times.gather.push_back((features - sampled) / static_cast<double>(nodes));
     times.rows.push_back(CopyRows(nodes) / static_cast<double>(nodes));
 
+    MILLRACE_RETURN_IF_ERROR(Build(featured, times));
+    return session == nullptr ? OkStatus() : Consume(*session, times);
+  }
+
+  Status Build(Batches& featured, Times& times) {
     double worker = 0;
-    double end_to_end = 0;
-    edges = 0;
+    std::uint64_t edges = 0;
     for (std::uint32_t i = 0; i < options_.batches; ++i) {
-      double began = ThreadCpuSeconds();
+      const double began = ThreadCpuSeconds();
       MILLRACE_ASSIGN_OR_RETURN(const auto batch, featured.Build());
       check_ += batch->digest().low;
-      const double built = ThreadCpuSeconds() - began;
-      worker += built;
+      worker += ThreadCpuSeconds() - began;
       edges += batch->tensors()[*batch->Find("edge_source")].rows;
-      began = ThreadCpuSeconds();
-      MILLRACE_ASSIGN_OR_RETURN(const auto delivered, Expand(*batch, Delivery(), pool_));
-      check_ += delivered->tensors().size();
-      end_to_end += built + ThreadCpuSeconds() - began;
     }
     times.worker.push_back(worker / static_cast<double>(edges));
-    times.end_to_end.push_back(end_to_end / static_cast<double>(edges));
+    return OkStatus();
+  }
+
+  Status Consume(Session& session, Times& times) {
+    std::uint64_t edges = 0;
+    const double began = ClockSeconds(CLOCK_MONOTONIC);
+    for (std::uint32_t i = 0; i < 2 * options_.batches; ++i) {
+      MILLRACE_ASSIGN_OR_RETURN(std::optional<Batch> batch, session.Next());
+      while (!batch) {
+        MILLRACE_RETURN_IF_ERROR(session.NextEpoch().status());
+        MILLRACE_ASSIGN_OR_RETURN(batch, session.Next());
+      }
+      // Every byte is read, as a trainer would do.
+      for (const DeliveredTensor& tensor : batch->tensors()) {
+        const std::span<const std::uint64_t> words(
+            reinterpret_cast<const std::uint64_t*>(tensor.data), tensor.bytes / 8);
+        for (const std::uint64_t word : words) check_ += word;
+      }
+      edges += batch->Find("edge_source")->shape[0];
+    }
+    times.end_to_end.push_back((ClockSeconds(CLOCK_MONOTONIC) - began) /
+                               static_cast<double>(edges));
     return OkStatus();
   }
 
   /// The CPU time of so many reads of random lines.
-  double ReadLines(std::uint64_t count) {
-    const GraphArray& indices = dataset_->indices();
-    const std::uint64_t lines = indices.rows() * DTypeSize(indices.type.dtype) / 64;
+  double ReadLines(const GraphArray& array, std::uint64_t count) {
+    std::uint64_t bytes = DTypeSize(array.type.dtype);
+    for (const std::uint64_t extent : array.type.shape) bytes *= extent;
+    const std::uint64_t lines = bytes / 64;
     std::vector<std::uint32_t> at(count);
     for (std::uint32_t& line : at) line = static_cast<std::uint32_t>(places_.Below(lines));
     const double began = ThreadCpuSeconds();
     std::uint64_t sum = 0;
     for (const std::uint32_t line : at) {
-      sum += LoadOnce<std::uint64_t>(indices.data + std::uint64_t{line} * 64);
+      sum += LoadOnce<std::uint64_t>(array.data + std::uint64_t{line} * 64);
     }
     check_ += sum;
     return ThreadCpuSeconds() - began;
@@ -235,7 +286,6 @@ class Run {
   /// The CPU time of so many copies of random rows, into memory that is as large as a batch's.
   double CopyRows(std::uint64_t count) {
     const GraphArray* const x = dataset_->Find("node_feature/x");
-    if (x == nullptr || options_.no_features) return 1;
     const std::uint64_t row_bytes = x->type.shape[1] * DTypeSize(x->type.dtype);
     std::vector<std::uint32_t> at(count);
     for (std::uint32_t& row : at) row = static_cast<std::uint32_t>(places_.Below(x->rows()));
@@ -256,26 +306,29 @@ class Run {
                                    {"nodes", std::to_string(dataset_->nodes())},
                                    {"edges", std::to_string(dataset_->edges())}};
     report_.Note(fmt::format("a batch has {} edges and {} nodes", batch_edges_, batch_nodes_));
-    const auto rate = [](const std::vector<double>& seconds) { return 1e-6 / Median(seconds); };
-    report_.Add({"neighbors, sampling", rate(times.sampling), "M edges/s", "random lines",
+    const auto rate = [](const std::vector<double>& seconds) { return 1 / Median(seconds); };
+    const GraphArray& x = *dataset_->Find("node_feature/x");
+    const double row_bytes = static_cast<double>(x.type.shape[1] * DTypeSize(x.type.dtype));
+    report_.Add({"sampled edges", rate(times.sampling), "edges/s", "random lines of indices",
                  rate(times.lines), params});
-    if (!options_.no_features) {
-      report_.Add({"neighbors, gathering", 512e-9 / Median(times.gather), "GB/s", "random rows",
-                   512e-9 / Median(times.rows), params});
+    report_.Add({"sampled edges, of random lines of memory", rate(times.sampling), "edges/s",
+                 "random lines of features", rate(times.far_lines), params});
+    report_.Add({"gathered features", row_bytes * rate(times.gather) / 1e9, "GB/s", "random rows",
+                 row_bytes * rate(times.rows) / 1e9, params});
+    report_.Add({"sampled edges with features", rate(times.features), "edges/s", "", 0, params});
+    report_.Add({"sampled edges, packed and hashed", rate(times.worker), "edges/s", "", 0, params});
+    if (!times.end_to_end.empty()) {
+      report_.Add({"sampled edges end to end", rate(times.end_to_end), "edges/s", "", 0, params});
     }
-    report_.Add({"neighbors, with features", rate(times.features), "M edges/s", "", 0, params});
-    report_.Add({"neighbors, worker", rate(times.worker), "M edges/s", "", 0, params});
-    report_.Add({"neighbors, end to end", rate(times.end_to_end), "M edges/s", "", 0, params});
     report_.Note(fmt::format("checksum {:016x}", check_));
   }
 
   const Options& options_;
   const Report& report_;
-  const ScratchFolder made_up_;
+  const TemporaryFolder made_up_;
   fs::path dir_;
   std::shared_ptr<const GraphDataset> dataset_;
   std::unique_ptr<PlanLibrary> library_;
-  BufferPool pool_;
   Places places_;
   std::vector<std::byte> rows_;
   std::uint64_t batch_edges_ = 0;
@@ -295,15 +348,16 @@ int main(int argc, char** argv) {
   app.add_option("--nodes", options.nodes, "of a made-up graph");
   app.add_option("--edges", options.edges, "of a made-up graph");
   app.add_option("--batch", options.batch, "roots a batch")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--rounds", options.rounds, "times that each stage is run")
-      ->check(CLI::Range(1, 10000));
+  app.add_option("--seconds", options.seconds, "seconds to measure")->check(CLI::PositiveNumber);
   app.add_option("--batches", options.batches, "batches a round")->check(CLI::Range(1, 100000));
-  app.add_flag("--no-features", options.no_features, "leave the features out");
+  app.add_option("--millraced", options.millraced,
+                 "the daemon's program (default: nothing is measured end to end)");
+  app.add_flag("--in-memory", options.in_memory, "hold the graph in memory, on large pages");
   app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const Report report(options.json);
   const millrace::Status status = Run(options, report).All();
   if (status.ok()) return 0;
-  fmt::print(stderr, "bench_neighbors: {}\n", status.message());
+  fmt::print(stderr, "bench_sampling: {}\n", status.message());
   return 1;
 }
