@@ -351,7 +351,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "seconds to measure")->check(CLI::PositiveNumber);
   app.add_option("--batches", options.batches, "batches a round")->check(CLI::Range(1, 100000));
   app.add_option("--millraced", options.millraced,
-                 "the daemon's program (default: nothing is measured end to end)");
+                 "the daemon's program; empty: nothing is measured end to end")
+      ->default_val(MILLRACE_DAEMON);
   app.add_flag("--in-memory", options.in_memory, "hold the graph in memory, on large pages");
   app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
