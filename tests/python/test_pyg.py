@@ -1,5 +1,6 @@
-"""PyTorch Geometric's Batch over a delivered batch."""
+"""PyTorch Geometric's Batch and Data over delivered batches."""
 
+import numpy
 import pytest
 from conftest import pipeline
 
@@ -117,3 +118,138 @@ def test_a_graph_comes_back_with_the_names_that_it_had(tmp_path):
     assert torch.equal(second.edge_attr, given.edge_attr[1:])
     assert "edge_label" not in second
     assert torch.equal(second.x, given.x[1:])
+
+
+NODES = 400
+NEIGHBORS = {"millrace": 1, "dataset": "g", "source": {"roots": "train"}, "shuffle": {"seed": 1},
+             "closure": {"kind": "neighbors", "fanout": [5, 3]}, "batch": {"size": 32},
+             "features": ["x"], "edge_features": ["edge_attr"], "targets": ["y"]}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A graph with lists of roots that repeat nodes, and its Data."""
+    draw = torch.Generator().manual_seed(0)
+    data = geometric.data.Data(
+        x=torch.rand((NODES, 8), generator=draw), y=torch.randint(5, (NODES,), generator=draw),
+        edge_index=torch.randint(NODES, (2, 5000), generator=draw))
+    data.edge_attr = torch.stack([data.edge_index[0], data.edge_index[1]], dim=1)
+    arrays = millrace.from_pyg(data)
+    arrays["roots"] = {"train": numpy.arange(0, NODES, 3), "twice": numpy.arange(200) % 50}
+    folder = tmp_path_factory.mktemp("neighbors") / "g"
+    millrace.write_graph(folder, **arrays, edge_label=None)
+    arrays["targets"] = {"twice": {"other": numpy.arange(200)}}
+    millrace.write_graph(folder.parent / "other", **arrays, edge_label=numpy.arange(5000) % 3)
+    return folder, data
+
+
+def _without(of):
+    """The pipeline without the keys that are None."""
+    return {key: value for key, value in of.items() if value is not None}
+
+
+def merged(folder, of=None, **options):
+    session = millrace.reference(_without({**NEIGHBORS, **(of or {})}), folder, index_dtype="int64", **options)
+    return session, next(iter(session.next_epoch()))[1]
+
+
+def test_a_merged_batch_is_what_a_neighbor_loader_gives(written):
+    folder, given = written
+    session, batch = merged(folder)
+    data = millrace.pyg.to_data(batch, session.spec)
+    assert type(data) is geometric.data.Data and data.validate(raise_on_error=True)
+    assert data.x.data_ptr() == batch["node_feature/x"].data_ptr
+    assert data.edge_index.data_ptr() == batch["edge_source"].data_ptr
+    assert data.y.data_ptr() == batch["target/y"].data_ptr
+    assert data.batch_size == 32 and data.input_id.tolist() == batch.example_ids
+    assert torch.equal(data.n_id[:32], 3 * data.input_id)
+    assert torch.equal(data.x, given.x[data.n_id])
+    assert torch.equal(data.y[:data.batch_size], given.y[data.n_id[:data.batch_size]])
+    assert torch.equal(data.edge_attr, data.n_id[data.edge_index].T)
+    assert sum(data.num_sampled_nodes) == data.num_nodes and len(data.num_sampled_nodes) == 3
+    assert sum(data.num_sampled_edges) == data.num_edges and len(data.num_sampled_edges) == 2
+    assert data.num_sampled_nodes[0] == 32
+    try:
+        loader = geometric.loader.NeighborLoader(given, [5, 3], torch.arange(0, NODES, 3), batch_size=32)
+        theirs = next(iter(loader))
+    except ImportError:
+        return  # PyG has no sampler here
+    assert set(theirs.keys()) - set(data.keys()) <= {"e_id"}
+    for name in ("num_sampled_nodes", "num_sampled_edges", "batch_size"):
+        assert type(data[name]) is type(theirs[name]), name
+    for name in ("x", "y", "edge_index", "edge_attr", "n_id", "input_id"):
+        assert data[name].dtype == theirs[name].dtype, name
+
+
+def test_places_of_edges_are_there_if_the_pipeline_gives_them(written):
+    folder, given = written
+    session, batch = merged(folder, {"output": ["node_feature/x", "edge", "edge_source", "edge_target", "root"],
+                                     "edge_features": None, "targets": None})
+    data = millrace.pyg.to_data(batch, session.spec)
+    order = torch.sort(given.edge_index[1], stable=True).indices  # of the dataset's edges
+    ends = given.edge_index[:, order[data.e_id]]
+    assert torch.equal(given.x[ends], data.x[data.edge_index])
+    assert data.batch_size == 32 and "num_sampled_nodes" not in data and "n_id" not in data
+
+
+def test_trimming_to_layers_changes_nothing_for_the_roots(written):
+    session, batch = merged(written[0])
+    data = millrace.pyg.to_data(batch, session.spec)
+    torch.manual_seed(0)
+    model = geometric.nn.GraphSAGE(8, 16, num_layers=2, out_channels=5).eval()
+    whole = model(data.x, data.edge_index)[:data.batch_size]
+    trimmed = model(data.x, data.edge_index, num_sampled_nodes_per_hop=data.num_sampled_nodes,
+                    num_sampled_edges_per_hop=data.num_sampled_edges)[:data.batch_size]
+    assert torch.allclose(whole, trimmed, atol=1e-6)
+
+
+def test_without_a_limit_the_roots_get_what_the_whole_graph_gives_them(written):
+    folder, given = written
+    session, batch = merged(folder, {"closure": {"kind": "neighbors", "fanout": [-1, -1]}})
+    data = millrace.pyg.to_data(batch, session.spec)
+    torch.manual_seed(0)
+    model = geometric.nn.GraphSAGE(8, 16, num_layers=2, out_channels=5).eval()
+    whole = model(given.x, given.edge_index)[data.n_id[:data.batch_size]]
+    assert torch.allclose(model(data.x, data.edge_index)[:data.batch_size], whole, atol=1e-5)
+
+
+def test_examples_with_the_same_root_share_a_row(written):
+    folder, given = written
+    twice = {"source": {"roots": "twice"}, "batch": {"size": 200}}
+    session, batch = merged(folder, twice)
+    data = millrace.pyg.to_data(batch, session.spec)
+    assert data.batch_size == 50 == data.num_sampled_nodes[0] and len(data.input_id) == 50
+    assert torch.equal(data.root, torch.arange(50))
+    assert torch.equal(data.y, given.y[data.n_id[:50]])
+    assert data.input_id[0] == batch.example_ids[0]
+    each = millrace.pyg.to_data(batch, session.spec, rows="examples")
+    assert "batch_size" not in each and len(each.input_id) == 200
+    assert torch.equal(each.y, given.y[each.n_id[each.root]])
+    session, batch = merged(folder.parent / "other", {**twice, "targets": ["other"]})
+    with pytest.raises(millrace.ConfigError, match='target/other differs .* rows="examples"'):
+        millrace.pyg.to_data(batch, session.spec)
+    each = millrace.pyg.to_data(batch, session.spec, rows="examples")
+    assert torch.equal(each.other, each.input_id)
+
+
+def test_edges_that_stand_by_label_are_not_counted_by_hop(written):
+    session, batch = merged(written[0].parent / "other", {"edge_features": None})
+    data = millrace.pyg.to_data(batch, session.spec)
+    assert "num_sampled_edges" not in data and len(data.num_sampled_nodes) == 3
+    assert torch.equal(data.edge_attr, batch["edge_label"].torch())
+    assert (data.edge_attr.diff() >= 0).all()
+
+
+def test_each_kind_of_batches_has_its_own_function(written):
+    session, batch = merged(written[0])
+    with pytest.raises(millrace.ConfigError, match="one graph: millrace.pyg.to_data"):
+        millrace.pyg.to_batch(batch, session.spec)
+    with pytest.raises(millrace.ConfigError, match="rows: expected .* got 'all'"):
+        millrace.pyg.to_data(batch, session.spec, rows="all")
+    session, batch = merged(written[0], {"closure": {**NEIGHBORS["closure"], "merge": False}})
+    with pytest.raises(millrace.ConfigError, match="millrace.pyg.to_batch"):
+        millrace.pyg.to_data(batch, session.spec)
+    data = millrace.pyg.to_batch(batch, session.spec)
+    assert data.num_graphs == 32 and data.hop_nodes.shape == (32, 3)
+    one = data.to_data_list()[3]
+    assert one.x.shape[0] == one.hop_nodes.sum() and one.y == data.y[3]

@@ -133,7 +133,7 @@ class Session:
         pipeline cuts examples, it has the number of the chunk, which the tensor `chunk` says."""
         ids = batch.example_ids
         if not 0 <= row < len(ids):
-            raise IndexError(f"row {row}: the batch has {len(ids)} graphs")
+            raise IndexError(f"row {row}: the batch has {len(ids)} examples")
         told = {"example": ids[row], "epoch": batch.epoch, "step": batch.step, "rank": batch.rank,
                 "row": row}
         if "chunk" in batch:
@@ -212,5 +212,5 @@ class Session:
                 row, what = problem
                 where = self.provenance(part, row) if row is not None else {}
                 raise DataError(f"batch of epoch {part.epoch}, step {part.step}: {what}"
-                                + (f"; graph {row}: {where}" if where else ""))
+                                + (f"; row {row}: {where}" if where else ""))
         return run

@@ -32,6 +32,12 @@ class TensorSpec:
         return (self.dimension, *("*" if extent is None else str(extent) for extent in self.inner))
 
     @property
+    def of_graphs(self):
+        """Whether its rows, or what it cuts, belong to the graph of a merged batch, and so to no
+        single example."""
+        return not self.splits and self.dimension in ("graphs", "graphs+1")
+
+    @property
     def numpy_dtype(self):
         """The name of the type that numpy has it in: numpy knows bfloat16 only as its bits."""
         return "uint16" if self.dtype == "bfloat16" else self.dtype
@@ -101,6 +107,7 @@ class Spec:
     add_self_edges: bool
     base_edge_labels: int
     edge_labels: int  # of delivered edges
+    merged: bool  # whether a batch is one graph, which its examples share (closure.merge)
     tables: dict  # name → TableSpec
     max_batch_bytes: int  # upper estimate for a packed batch; 0: unknown
     fingerprint: str
@@ -157,6 +164,12 @@ class Spec:
         """Paths of the tensors with a row for each of these nodes, but for node_mask."""
         return tuple(t.path for t in self.tensors
                      if t.splits and t.splits == self.node_splits and t.path not in self.masks)
+
+    def of_shared_graph(self, path):
+        """Whether the rows of a tensor belong to the graph of a merged batch. All other tensors
+        have rows of examples."""
+        tensor = self[path]
+        return self[tensor.splits].of_graphs if tensor.splits else tensor.of_graphs
 
     def counts_nodes(self, path):
         """Whether the values of a tensor are node numbers, which count across the batch."""

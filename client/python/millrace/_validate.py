@@ -9,7 +9,7 @@ def check(batch, spec):
     expected = [tensor.path for tensor in spec.tensors]
     if list(batch) != expected:
         return None, f"expected the tensors {expected}, got {list(batch)}"
-    graphs = batch.num_graphs
+    graphs, examples = batch.num_graphs, batch.num_examples
     arrays = {path: batch[path].numpy() for path in batch}
     for tensor in spec.tensors:
         array = arrays[tensor.path]
@@ -26,22 +26,28 @@ def check(batch, spec):
         arrays = {t.path: _own_rows(t, arrays, spec, graphs) for t in spec.tensors}
     for tensor in spec.tensors:
         array = arrays[tensor.path]
+        own = graphs if tensor.of_graphs else examples
         if tensor.kind == "splits":
-            problem = _check_splits(tensor.path, array, graphs)
+            problem = _check_splits(tensor.path, array, own)
         else:
-            rows = arrays[tensor.splits][-1] if tensor.splits else graphs
+            rows = arrays[tensor.splits][-1] if tensor.splits else own
             problem = None
             if len(array) != rows:
                 problem = None, f"{tensor.path}: expected {rows} rows, got {len(array)}"
             else:
-                problem = _check_values(tensor, array, arrays)
+                problem = _check_values(tensor, array, arrays, spec.merged)
         if problem is not None:
-            return problem
+            return _without_graph(problem, tensor.path, spec)
     for group in spec.edges:
         problem = _check_edges(group, arrays, spec)
         if problem is not None:
-            return problem
+            return _without_graph(problem, group.source, spec)
     return None
+
+
+def _without_graph(problem, path, spec):
+    """The fault without its row, if that is the graph of a merged batch: it is no example's."""
+    return (None, problem[1]) if spec.of_shared_graph(path) else problem
 
 
 def _check_masks(arrays, spec, graphs):
@@ -87,12 +93,12 @@ def _row(tensor_splits, arrays, element):
     return int(numpy.searchsorted(arrays[tensor_splits], element, side="right")) - 1
 
 
-def _check_values(tensor, array, arrays):
+def _check_values(tensor, array, arrays, merged):
     """Integers are within their bounds; bools and floats have none."""
     if tensor.expansion.startswith("edge_"):
         return None  # edges are checked together
     if tensor.expansion == "node_offset":
-        return _check_nodes(tensor.path, tensor.splits, arrays, tensor.node_splits)
+        return _check_nodes(tensor.path, tensor.splits, arrays, tensor.node_splits, merged)
     if "int" not in tensor.packed_dtype:
         return None
     wrong = numpy.argwhere((array < tensor.min) | (array > tensor.max))
@@ -103,14 +109,14 @@ def _check_values(tensor, array, arrays):
             f"{tensor.path}: expected {tensor.min} to {tensor.max}, got {array[first]}")
 
 
-def _check_nodes(path, splits, arrays, node_splits):
+def _check_nodes(path, splits, arrays, node_splits, merged):
     values = arrays[path]
     nodes = arrays[node_splits]
+    rows = numpy.arange(len(values))
     if splits:
-        rows = numpy.repeat(numpy.arange(len(nodes) - 1), numpy.diff(arrays[splits]))
-    else:
-        rows = numpy.arange(len(nodes) - 1)
-    wrong = numpy.flatnonzero((values < nodes[rows]) | (values >= nodes[rows + 1]))
+        rows = numpy.repeat(numpy.arange(len(arrays[splits]) - 1), numpy.diff(arrays[splits]))
+    graphs = numpy.zeros_like(rows) if merged else rows
+    wrong = numpy.flatnonzero((values < nodes[graphs]) | (values >= nodes[graphs + 1]))
     if len(wrong) == 0:
         return None
     return int(rows[wrong[0]]), f"{path}: {values[wrong[0]]} is no node of its graph"
@@ -123,5 +129,5 @@ def _check_edges(group, arrays, spec):
         if len(wrong):
             return (_row(group.splits, arrays, wrong[0]),
                     f"{group.label}: {labels[wrong[0]]} is no label below {spec.edge_labels}")
-    return (_check_nodes(group.source, group.splits, arrays, group.node_splits)
-            or _check_nodes(group.target, group.splits, arrays, group.node_splits))
+    places = (group.splits, arrays, group.node_splits, spec.merged)
+    return _check_nodes(group.source, *places) or _check_nodes(group.target, *places)

@@ -46,31 +46,38 @@ def _array(dtype, array):
 
 
 def padded(batch, spec, smallest=256, steps=4):
-    """Every tensor, filled up to the size of a bucket, and "num_graphs".
+    """Every tensor, filled up to the size of a bucket, "num_graphs" and "num_examples".
 
     Added nodes and edges belong to one more graph. Added edges join its first node to itself. All
     other added values are zeros. Added splits are the new number of rows, so that further graphs
     are empty. steps: number of sizes from one power of two to the next; fewer give more padding and
-    fewer shapes. Nothing is added to a batch that `pad.graph` has padded.
+    fewer shapes. Nothing is added to a batch that `pad.graph` has padded. A merged batch has two
+    graphs then: its own and that of padding.
     """
+    counts = {"num_graphs": jax.numpy.asarray(batch.num_graphs),
+              "num_examples": jax.numpy.asarray(batch.num_examples)}
     if spec.graph_pad:
-        return {"num_graphs": jax.numpy.asarray(batch.num_graphs), **arrays(batch)}
-    graphs = bucket(batch.num_graphs + 1, min(smallest, 16), steps)
-    rows, sizes = {}, {"": graphs}
+        return {**counts, **arrays(batch)}
+    # An example of a batch that is not merged is a graph.
+    examples = bucket(batch.num_examples + (not spec.merged), min(smallest, 16), steps)
+    graphs = 2 if spec.merged else examples
+    rows, sizes = {}, {}
     for tensor in spec.tensors:
         if tensor.kind == "splits":
             rows[tensor.path] = int(batch[tensor.path].numpy()[-1])
             # At least one node is added, which added edges can join.
             added = tensor.path in spec.all_node_splits
             sizes[tensor.path] = bucket(rows[tensor.path] + added, smallest, steps)
-    out = {"num_graphs": jax.numpy.asarray(batch.num_graphs)}
+    out = counts
     for tensor in spec.tensors:
         array = batch[tensor.path].numpy()
+        uncut = graphs if tensor.of_graphs else examples
         if tensor.kind == "splits":
-            filled = numpy.full(graphs + 1, sizes[tensor.path], array.dtype)
+            filled = numpy.full(uncut + 1, sizes[tensor.path], array.dtype)
         else:
             fill = rows[tensor.node_splits] if tensor.node_splits else 0
-            filled = numpy.full((sizes[tensor.splits], *array.shape[1:]), fill, array.dtype)
+            count = sizes[tensor.splits] if tensor.splits else uncut
+            filled = numpy.full((count, *array.shape[1:]), fill, array.dtype)
         filled[:len(array)] = array
         out[tensor.path] = _array(tensor.dtype, filled)
     return out
@@ -79,7 +86,9 @@ def padded(batch, spec, smallest=256, steps=4):
 def graphs_tuple(batch, spec, smallest=256, steps=4):
     """The padded batch in jraph's form. `nodes` and `edges` hold the tensors with a row for each of
     them, `globals` those with a row for each graph. The graph of padding comes right after the
-    batch's own graphs, where jraph's masks look for it, and empty graphs come last."""
+    batch's own graphs, where jraph's masks look for it, and empty graphs come last. A merged batch
+    is one graph: tensors with a row for each example, such as `root`, have no place in the tuple,
+    and `padded` gives them."""
     edges = spec.only_edges("a GraphsTuple holds")
     values = padded(batch, spec, smallest, steps)
     return GraphsTuple(
@@ -88,7 +97,8 @@ def graphs_tuple(batch, spec, smallest=256, steps=4):
                if t.splits == edges.splits and t.path not in (edges.source, edges.target)},
         senders=values[edges.source],
         receivers=values[edges.target],
-        globals={t.path: values[t.path] for t in spec.tensors if not t.splits and t.kind != "splits"},
+        globals={t.path: values[t.path] for t in spec.tensors
+                 if not t.splits and t.kind != "splits" and t.of_graphs == spec.merged},
         n_node=_sizes(batch, spec, values, spec.node_splits),
         n_edge=_sizes(batch, spec, values, edges.splits),
     )

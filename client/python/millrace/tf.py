@@ -43,7 +43,9 @@ def ragged(batch, spec, path):
 
 
 def graph_tensor(batch, spec):
-    """An element of `dataset` as a GraphTensor, with one component for each graph of the batch."""
+    """An element of `dataset` as a GraphTensor, with one component for each graph of the batch. A
+    merged batch is one graph: tensors with a row for each example, such as `root`, are left out,
+    and the element has them."""
     import tensorflow_gnn
 
     edges = spec.only_edges("a GraphTensor is made of")
@@ -53,6 +55,8 @@ def graph_tensor(batch, spec):
     features = {}
     for tensor in spec.tensors:
         if tensor.kind == "splits" or tensor.splits in (spec.node_splits, edges.splits):
+            continue
+        if spec.merged and not spec.of_shared_graph(tensor.path):
             continue
         features[tensor.path] = (ragged(batch, spec, tensor.path) if tensor.splits
                                  else batch[tensor.path])

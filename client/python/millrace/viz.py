@@ -7,6 +7,8 @@ from .errors import ConfigError
 
 def graph(batch, row, session=None, *, tables=None, spec=None):
     """The graph of one example, with the names of labels, as an SVG document that notebooks show.
+    The graph of a merged batch belongs to all its examples, so only one of a single example can be
+    drawn: `session.batch_of([id])` gives it, or a pipeline with `closure: {merge: false}`.
 
     session: the session that the batch is of. Instead of it, its `tables` and `spec` may be given.
     Reversed edges and self edges are left out.
@@ -17,6 +19,9 @@ def graph(batch, row, session=None, *, tables=None, spec=None):
         raise ConfigError("graph: give the session that the batch is of, or its tables= and spec=")
     if not 0 <= row < batch.num_graphs:
         raise IndexError(f"row {row}: the batch has {batch.num_graphs} graphs")
+    if spec.merged and batch.num_examples != 1:
+        raise ConfigError(f"graph: a merged batch is one graph, here of {batch.num_examples} examples; "
+                          "draw a batch of one, from millrace.reference(…).batch_of([id])")
     edges = spec.only_edges("a drawing shows")
     first, last = _cut(batch, spec.node_splits, row)
     if not spec.node_values:

@@ -92,9 +92,20 @@ nb::object SplitAt(const Batch& batch, const std::string& splits, std::size_t i)
   return array[i];
 }
 
+bool IsMerged(const Batch& batch) { return batch.held()->info().expand.merged; }
+
+/// Whether a tensor's rows belong to the only graph of a merged batch, and so to no single example.
+bool IsOfSharedGraph(const Batch& batch, const DeliveredTensor& tensor) {
+  if (!IsMerged(batch)) return false;
+  return tensor.splits.empty()
+             ? tensor.dimensions[0] == kGraphsDimension
+             : Find(batch, tensor.splits).dimensions[0] == kGraphSplitsDimension;
+}
+
 /// The rows of a batch: its examples and, if graphs are padded, graphs of padding.
 std::size_t RowsOf(const Batch& batch) {
   std::size_t rows = batch.held()->info().example_ids.size();
+  if (IsMerged(batch)) return rows;
   for (const DeliveredTensor& tensor : batch.held()->tensors()) {
     if (tensor.kind == TensorKind::kDense && tensor.splits.empty()) {
       rows = std::max<std::size_t>(rows, tensor.shape[0]);
@@ -107,16 +118,16 @@ std::size_t RowsOf(const Batch& batch) {
 nb::dict Row(const Batch& batch, std::int64_t row) {
   const std::size_t rows = RowsOf(batch);
   if (row < 0 || static_cast<std::size_t>(row) >= rows) {
-    const std::size_t graphs = batch.held()->info().example_ids.size();
+    const std::size_t examples = batch.held()->info().example_ids.size();
     const std::string padding =
-        rows == graphs ? "" : fmt::format(", and {} rows of padding after them", rows - graphs);
+        rows == examples ? "" : fmt::format(", and {} rows of padding after them", rows - examples);
     throw nb::index_error(
-        fmt::format("row {}: the batch has {} examples{}", row, graphs, padding).c_str());
+        fmt::format("row {}: the batch has {} examples{}", row, examples, padding).c_str());
   }
   const auto at = static_cast<std::size_t>(row);
   nb::dict example;
   for (const DeliveredTensor& tensor : batch.held()->tensors()) {
-    if (tensor.kind == TensorKind::kSplits) continue;
+    if (tensor.kind == TensorKind::kSplits || IsOfSharedGraph(batch, tensor)) continue;
     nb::object array = MakeTensor(batch, tensor).attr("numpy")();
     if (tensor.splits.empty()) {
       array = array[nb::make_tuple(at, nb::ellipsis())];
@@ -124,7 +135,9 @@ nb::dict Row(const Batch& batch, std::int64_t row) {
       array = array[nb::slice(SplitAt(batch, tensor.splits, at),
                               SplitAt(batch, tensor.splits, at + 1), nb::none())];
     }
-    if (!tensor.node_splits.empty()) array = array - SplitAt(batch, tensor.node_splits, at);
+    if (!tensor.node_splits.empty() && !IsMerged(batch)) {
+      array = array - SplitAt(batch, tensor.node_splits, at);
+    }
     example[tensor.path.c_str()] = array;
   }
   return example;
@@ -166,8 +179,11 @@ const PackedBatch& PackedOf(const Batch& batch) {
 
 std::string Describe(const Batch& batch) {
   const BatchPlace& place = batch.held()->place();
-  return fmt::format("<millrace.Batch epoch {}, step {}, rank {}: {} graphs>", place.position.epoch,
-                     place.step, place.rank, batch.held()->info().example_ids.size());
+  const std::size_t examples = batch.held()->info().example_ids.size();
+  return fmt::format("<millrace.Batch epoch {}, step {}, rank {}: {}>", place.position.epoch,
+                     place.step, place.rank,
+                     IsMerged(batch) ? fmt::format("1 graph of {} examples", examples)
+                                     : fmt::format("{} graphs", examples));
 }
 
 }  // namespace
@@ -247,7 +263,8 @@ void BindBatch(nb::module_& module) {
       .def("row", Row, nb::arg("row"), nb::sig("def row(self, row: int) -> dict[str, typing.Any]"),
            "One example, as a dict of numpy arrays: views of its rows of each tensor, and numbers "
            "of nodes counted from its first node. If graphs are padded, rows from num_graphs on "
-           "are padding.")
+           "are padding. The graph of a merged batch belongs to all examples: there the dict has "
+           "only tensors with rows of examples, and nodes have their numbers in that graph.")
       .def(
           "__iter__", [](const Batch& batch) { return nb::iter(Paths(batch)); },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
@@ -274,8 +291,9 @@ void BindBatch(nb::module_& module) {
             return items;
           },
           nb::sig("def items(self) -> list[tuple[str, Tensor]]"))
-      .def_prop_ro("num_graphs",
+      .def_prop_ro("num_examples",
                    [](const Batch& batch) { return batch.held()->info().example_ids.size(); })
+      .def_prop_ro("num_graphs", [](const Batch& batch) { return batch.held()->info().graphs(); })
       .def_prop_ro("epoch", [](const Batch& batch) { return batch.held()->place().position.epoch; })
       .def_prop_ro("first_example",
                    [](const Batch& batch) { return batch.held()->info().first_example; })

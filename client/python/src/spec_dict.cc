@@ -96,6 +96,7 @@ nb::dict SpecDict(const BatchSpec& spec) {
   dict["add_self_edges"] = spec.expand.add_self_edges;
   dict["base_edge_labels"] = spec.expand.base_edge_labels;
   dict["edge_labels"] = spec.expand.edge_labels();
+  dict["merged"] = spec.expand.merged;
   nb::list tables;
   for (const TableSpec& table : spec.tables) {
     nb::dict columns;
