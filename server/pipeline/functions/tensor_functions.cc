@@ -64,6 +64,11 @@ Result<TensorFunctions> TensorFunctions::Open(const TensorsPart& part, const Ten
   const auto located = [&](const FunctionCall& call, const Status& status) {
     return AtOrigin(part, status.WithContext("python").WithContext(call.tensor));
   };
+  if (source.expand().merged) {
+    return located(calls.front(),
+                   InvalidArgument("a function of a batch that is one graph is not yet supported; "
+                                   "expected `closure: {merge: false}`"));
+  }
   MILLRACE_ASSIGN_OR_RETURN(
       const FunctionGraph graph,
       FunctionGraph::Bind(functions.calls_.others(), calls, source.tensors(), source.arrays()));
@@ -101,12 +106,6 @@ Result<std::shared_ptr<const Source>> TensorFunctions::AddOthers(
 Result<std::shared_ptr<const Source>> TensorFunctions::Add(
     const std::vector<OpenedCall>& calls, std::shared_ptr<const Source> source) const {
   if (calls.empty()) return source;
-  if (source->expand().merged) {
-    return InvalidArgument(fmt::format(
-        "{}: a function of a batch that is one graph is not yet supported; expected `closure: "
-        "{{merge: false}}`",
-        calls.front().call.tensor));
-  }
   MILLRACE_ASSIGN_OR_RETURN(
       FunctionGraph graph,
       FunctionGraph::Bind(calls_.others(), CallsOf(calls), source->tensors(), source->arrays()));

@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,17 +129,20 @@ TEST_CASE("the branches of a mix draw with their own passes", "[neighbors][plan]
   INFO(plan.status().message());
   REQUIRE(plan.ok());
   const auto scratch = (*plan)->NewScratch();
+  std::set<std::uint64_t> passes;
   for (const std::uint64_t epoch : {0u, 1u}) {
     // 75 examples of the second branch an epoch, of 40: its pass changes within each epoch.
     const auto batch = (*plan)->Batch(epoch, {0, 100}, *scratch);
     INFO(batch.status().message());
     REQUIRE(batch.ok());
-    std::vector<std::uint64_t> place = {25 * epoch, 75 * epoch};
+    std::vector<OrderRow> rows;
+    (*plan)->planned_order().order->NewReader()->Rows(epoch, {0, 100}, rows);
     for (std::size_t i = 0; i < 100; ++i) {
       const std::uint64_t mixed = (*batch)->info().example_ids[i].value();
       const std::size_t branch = mixed < 40 ? 0 : 1;
-      const std::uint64_t pass = place[branch]++ / 40;
+      const std::uint64_t pass = rows[i].pass;
       const std::uint64_t id = mixed % 40;
+      passes.insert(pass);
       INFO("row " << i << ", branch " << branch << ", pass " << pass);
       world.CheckGraph(**batch,
                        world.Expected({id}, {.fanout = {branch == 0 ? 2 : 3}},
@@ -145,27 +150,30 @@ TEST_CASE("the branches of a mix draw with their own passes", "[neighbors][plan]
                        i);
     }
   }
+  CHECK(passes == std::set<std::uint64_t>{0, 1, 2, 3});
 }
 
 TEST_CASE("a function of a merged batch is refused where it is written", "[neighbors][plan]") {
   PluginFixture plugin(R"(
     __all__ = ["count"]
 
-    def count(node):
-        return np.int64(len(node))
+    def count(example_id):
+        return np.int64(example_id)
 )");
   NeighborWorld world;
   PluginRegistryOptions registry;
   registry.plugins.emplace("plugin", plugin.options().plugin);
   registry.copies = plugin.copies();
   PlanLibraryOptions options;
-  options.kinds = ProductKinds(std::make_shared<PluginRegistry>(std::move(registry)));
+  options.kinds = ProductKinds();
+  options.plugins = std::make_shared<PluginRegistry>(std::move(registry));
   options.datasets["g"].dir = world.folder.dir.path();
   world.library = std::make_unique<PlanLibrary>(std::move(options), MakeNullLogger());
   const std::string function =
-      "tensors:\n  n: {python: 'plugin:count', inputs: [node_label], type: int64}\n";
+      "tensors:\n  n: {python: 'plugin:count', inputs: [example_id], type: int64}\n";
   CHECK(world.Error("fanout: [2]", function) ==
-        "p.yaml:7:3: tensors.n: a function of a batch that is one graph is not yet supported; "
+        "p.yaml:7:15: tensors.n.python: a function of a batch that is one graph is not yet "
+        "supported; "
         "expected `closure: {merge: false}`");
 }
 
@@ -248,6 +256,7 @@ TEST_CASE("labels that do not ascend give no other entries than those of the row
   std::vector<std::uint8_t> labels(world.folder.description.edges);
   std::mt19937_64 random(3);
   for (std::uint8_t& label : labels) label = static_cast<std::uint8_t>(random() % 3);
+  std::filesystem::remove(world.folder.dir.path() / "edge_label.npy");
   world.folder.Add<std::uint8_t>("edge_label", DType::kUint8, labels);
   REQUIRE(world.folder.Seal().ok());
   world.Open();

@@ -242,6 +242,17 @@ TEST_CASE("tensors are computed of merged batches, at the worker and at the cons
     // No examples.
     CHECK(Values(*Delivered(*plan, *NeighborWorld::Build(*plan, {})), "twice").empty());
   }
+  // Only what is narrower travels, so the worker computes it.
+  const auto narrow = world.MustCompile(
+      "fanout: [3, 2]",
+      "tensors: {many: {expr: \"hop_nodes > 3\", dtype: uint8}}\noutput: [node, many]\n");
+  const auto packed = NeighborWorld::Build(*narrow, {6, 7, 20});
+  REQUIRE(packed->Find("many").has_value());
+  const TensorPlace& many = packed->tensors()[*packed->Find("many")];
+  CHECK(many.rows == 1);
+  CHECK(many.spec.dimension == "graphs");
+  CHECK(many.spec.kind == TensorKind::kDense);
+  CHECK(many.spec.inner == std::vector<std::uint64_t>{3});
   CHECK_THAT(world.Error("fanout: [3, 2]", "tensors: {t: {expr: \"hop_nodes + example_id\"}}\n"),
              Contains("graphs") && Contains("batch"));
 }

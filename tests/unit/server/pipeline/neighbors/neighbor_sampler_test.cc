@@ -260,6 +260,8 @@ TEST_CASE("a graph that is too large is said to be, and the next one is right", 
   CHECK(roots_only.Draw(many, 1) == SampleEnd::kDone);
   CHECK(roots_only.graph.nodes.size() == 900);
   CHECK(roots_only.numbers.back() == 0);
+  many.back() = 900;
+  CHECK(roots_only.Draw(many, 1) == SampleEnd::kTooLarge);
 }
 
 TEST_CASE("numbers that are out of range end the graph where they are met", "[neighbors]") {

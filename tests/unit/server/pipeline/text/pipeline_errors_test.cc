@@ -11,7 +11,8 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
       "fields, exclude, tensors, output, pad, branches, mix, tables, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
         "p.yaml:5:23: unknown key 'closure.ordr' (did you mean order?); expected one of "
-        "max_subgraph_size, order, stop_at, stop_at_definitions");
+        "max_subgraph_size, order, stop_at, kind, fanout, replace, merge, seed, "
+        "stop_at_definitions");
   CHECK(ErrorOf(Minimal("zzz: 1\n")).starts_with("p.yaml:5:1: unknown key 'zzz'; expected one of"));
 }
 
@@ -44,7 +45,7 @@ TEST_CASE("a value of the wrong type is refused", "[pipeline]") {
   }
   CHECK(ErrorOf(Minimal("closure: bfs\n")) ==
         "p.yaml:5:10: closure: expected a map with the keys max_subgraph_size, order, "
-        "stop_at, stop_at_definitions, got 'bfs'");
+        "stop_at, kind, fanout, replace, merge, seed, stop_at_definitions, got 'bfs'");
   CHECK(ErrorOf(Minimal("exclude: {files: a.bin}\n")).find("expected a list of names") !=
         std::string::npos);
   CHECK(ErrorOf(Minimal("split: {method: file_prefix, prefixes: [a, b]}\n"))
