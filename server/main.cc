@@ -176,11 +176,12 @@ void Reload(const Arguments& arguments, const HostLimits& host, DaemonOptions& o
     return;
   }
   for (const std::string& name : ChangedOptions(options, *read)) {
-    if (name == "log_level") continue;
+    if (name == "log_level" || name == "in_memory") continue;
     log.Warning("option changes with the next start only", {{"option", name}});
   }
   options.log_level = read->log_level;
   options.datasets = read->datasets;
+  options.in_memory = read->in_memory;
   log.SetLevel(options.log_level);
   daemon.ReloadDatasets(options);
   log.Info("configuration reloaded",

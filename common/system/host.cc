@@ -85,6 +85,45 @@ int QuotaCpus(const std::string& root) {
   return static_cast<int>(std::ceil(smallest));
 }
 
+/// The number that a file has after `name`, as in "active_file 4096" or "MemAvailable: 12 kB"; 0 if
+/// it has none.
+std::uint64_t NumberAfter(const std::string& path, const std::string& name) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string key;
+    std::string text;
+    if (!(words >> key >> text) || key != name) continue;
+    const auto number = ParseNumber<std::uint64_t>(text);
+    return number.ok() ? *number : 0;
+  }
+  return 0;
+}
+
+/// The files of one version of cgroups that tell memory. `prefix`: of names in memory.stat.
+struct MemoryFiles {
+  std::string mount;
+  std::string controller;
+  std::string limit;
+  std::string use;
+  std::string prefix;
+};
+
+void TakeSmallest(const std::string& root, const MemoryFiles& files, AvailableMemory& smallest) {
+  for (const std::string& folder : CgroupFolders(root, files.mount, files.controller)) {
+    const auto limit =
+        ParseNumber<std::uint64_t>(FirstLine(folder + "/" + files.limit), {.min = 1});
+    const auto use = ParseNumber<std::uint64_t>(FirstLine(folder + "/" + files.use));
+    if (!limit.ok() || !use.ok()) continue;
+    const std::string stat = folder + "/memory.stat";
+    const std::uint64_t cache = NumberAfter(stat, files.prefix + "active_file") +
+                                NumberAfter(stat, files.prefix + "inactive_file");
+    const std::uint64_t kept = *use - std::min(*use, cache);
+    const std::uint64_t left = *limit - std::min(*limit, kept);
+    if (left < smallest.bytes) smallest = {left, "cgroup"};
+  }
+}
+
 }  // namespace
 
 HostLimits ReadHostLimits(const std::string& root) {
@@ -112,6 +151,16 @@ HostLimits ReadHostLimits(const std::string& root) {
     }
   }
   return limits;
+}
+
+AvailableMemory ReadAvailableMemory(const std::string& root) {
+  AvailableMemory smallest{NumberAfter(root + "/proc/meminfo", "MemAvailable:") << 10, "machine"};
+  TakeSmallest(root, {"/sys/fs/cgroup", "", "memory.max", "memory.current", ""}, smallest);
+  TakeSmallest(root,
+               {"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                "total_"},
+               smallest);
+  return smallest;
 }
 
 std::string NetworkHostId() {

@@ -18,6 +18,14 @@ struct HostLimits {
 /// it. `root` is put before every path that is read; tests use it.
 HostLimits ReadHostLimits(const std::string& root = "");
 
+struct AvailableMemory {
+  std::uint64_t bytes = 0;
+  std::string from;  // "machine" or "cgroup"
+};
+/// How much more memory this process can get now without swapping: the smallest of what the machine
+/// and its cgroups have left. The page cache counts as free. `root` as above.
+AvailableMemory ReadAvailableMemory(const std::string& root = "");
+
 /// Equal for all processes of one host, boot and network namespace; different otherwise.
 std::string NetworkHostId();
 

@@ -30,7 +30,10 @@ std::shared_ptr<SharedArena> MakeArena(const DaemonOptions& options) {
 std::map<std::string, DatasetLocation> LocationsOf(const DaemonOptions& options) {
   std::map<std::string, DatasetLocation> locations;
   for (const auto& [id, dataset] : options.datasets) {
-    locations[id] = {dataset.path, dataset.index, dataset.kind};
+    locations[id] = {.dir = dataset.path,
+                     .index_file = dataset.index,
+                     .kind = dataset.kind,
+                     .in_memory = dataset.in_memory};
   }
   // A plugin is a dataset of its own, whose files are read anew when the configuration is.
   for (const auto& [name, plugin] : options.plugins) {

@@ -112,6 +112,12 @@ const std::vector<Option>& OptionTable() {
        Bytes(&O::cache_dir_bytes),
        Fixed("16GiB"),
        "bytes that this folder may have; several workers can share one"},
+      {"in_memory",
+       {kWorker, kServe},
+       DatasetIds(&O::in_memory),
+       None("none"),
+       "graph datasets that are copied into memory, in huge pages and beside memory_limit; several "
+       "have commas between them"},
       {"threads",
        {kWorker, kServe},
        Whole(&O::threads, 1, kMostThreads),

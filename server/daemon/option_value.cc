@@ -10,6 +10,7 @@
 #include "common/base/log_level_names.h"
 #include "common/base/parse_number.h"
 #include "server/pipeline/text/param_value.h"
+#include "server/pipeline/text/pipeline.h"
 #include "server/state/etcd/etcd_address.h"
 
 namespace millrace {
@@ -150,6 +151,15 @@ OptionValue PeerAddresses(std::string DaemonOptions::*member) {
   return CheckedText(member, [](const std::string& text) {
     for (const std::string& address : SplitAddresses(text)) {
       MILLRACE_RETURN_IF_ERROR(CheckAddress(address, 1));
+    }
+    return OkStatus();
+  });
+}
+
+OptionValue DatasetIds(std::string DaemonOptions::*member) {
+  return CheckedText(member, [](const std::string& text) {
+    for (const std::string& id : SplitAddresses(text)) {
+      if (!IsDatasetId(id)) return Unexpected("ids of datasets, with commas between", text);
     }
     return OkStatus();
   });

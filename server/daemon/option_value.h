@@ -43,6 +43,8 @@ OptionValue ListenAddress(std::string DaemonOptions::*member);
 OptionValue PeerAddress(std::string DaemonOptions::*member);
 /// The same; there may be several, with commas between.
 OptionValue PeerAddresses(std::string DaemonOptions::*member);
+/// Ids of datasets, with commas between.
+OptionValue DatasetIds(std::string DaemonOptions::*member);
 /// etcd://host:port,host:port/prefix.
 OptionValue EtcdStoreAddress(std::string DaemonOptions::*member);
 

@@ -100,6 +100,29 @@ Status ReadDatasets(const OptionTexts& texts, DaemonOptions& options) {
   return OkStatus();
 }
 
+/// Marks the datasets that are copied into memory.
+Status ReadInMemory(const OptionTexts& texts, DaemonOptions& options) {
+  const auto given = texts.values.find("in_memory");
+  if (given == texts.values.end() || options.in_memory.empty()) return OkStatus();
+  for (const std::string& id : SplitAddresses(options.in_memory)) {
+    const auto dataset = options.datasets.find(id);
+    if (dataset == options.datasets.end()) {
+      return At(NotFound(fmt::format("option in_memory: no dataset has the id '{}'", id)),
+                given->second);
+    }
+    // If it is of no kind yet, opening it says so.
+    const auto kind = options.kinds.Find(dataset->second.path, dataset->second.kind);
+    if (kind.ok() && !(*kind)->can_be_in_memory()) {
+      return At(InvalidArgument(fmt::format(
+                    "option in_memory: dataset '{}' is of kind {}: expected a graph dataset", id,
+                    (*kind)->name())),
+                given->second);
+    }
+    dataset->second.in_memory = true;
+  }
+  return OkStatus();
+}
+
 Status ReadPlugins(const OptionTexts& texts, const HostLimits& host, DaemonOptions& options) {
   for (const auto& [name, given] : texts.plugins) {
     PluginConfig plugin = given.plugin;
@@ -173,6 +196,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   MILLRACE_RETURN_IF_ERROR(CheckAdvertised(texts, options));
   MILLRACE_RETURN_IF_ERROR(CompleteCacheBytes(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadDatasets(texts, options));
+  MILLRACE_RETURN_IF_ERROR(ReadInMemory(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadPlugins(texts, host, options));
   return options;
 }

@@ -27,6 +27,7 @@ struct DatasetOption {
   std::string path;
   std::string index;      // empty: in the folder, or in the cache if the folder is read-only
   std::string kind = {};  // empty: found by looking at the folder
+  bool in_memory = false;
 };
 
 /// A plugin's value in the configuration.
@@ -58,6 +59,7 @@ struct DaemonOptions {
   bool log_json = false;
   bool shared_memory = false;
   bool skip_bad = false;
+  std::string in_memory;              // ids of datasets that are copied into memory, with commas
   std::uint64_t cache_bytes = 0;      // memory for examples that pipelines with `cache` keep
   std::string cache_dir;              // folder for such examples; empty: none
   std::uint64_t cache_dir_bytes = 0;  // at most, in that folder

@@ -166,6 +166,7 @@ v1::DatasetState ToProto(const DatasetStatus& status) {
   state.set_examples(status.examples);
   state.set_left_out_files(status.left_out_files);
   state.set_unverified(status.unverified);
+  state.set_in_memory_bytes(status.in_memory_bytes);
   for (const BadFile& file : status.left_out) {
     v1::LeftOutFile& out = *state.add_left_out();
     out.set_name(Escaped(file.name));

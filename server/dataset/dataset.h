@@ -51,6 +51,9 @@ class Dataset {
   virtual FileNews CheckFiles(const std::stop_token& stop) const = 0;
   /// The share of its bytes that CheckFiles has still to compare with their digests, 0 to 1.
   virtual double unverified() const { return 0; }
+  /// Bytes of copies of its files that are in memory (DatasetOpenOptions::in_memory); 0: it is read
+  /// from its files.
+  virtual std::uint64_t in_memory_bytes() const { return 0; }
   /// Whether pipelines can go on without some of its files (`exclude.files`).
   virtual bool can_exclude_files() const { return true; }
   /// Files known to be damaged. Everything read from such a file is worthless; everything read from

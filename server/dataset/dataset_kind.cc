@@ -16,6 +16,14 @@ bool IsKindName(std::string_view text) {
 
 }  // namespace
 
+Result<DatasetListing> DatasetKind::ArraysToWarm(const std::filesystem::path& dir,
+                                                 const std::vector<std::string>& /*arrays*/) const {
+  return InvalidArgument(
+      fmt::format("dataset {} is of kind {}, which has no arrays: expected a "
+                  "graph dataset",
+                  dir.string(), name()));
+}
+
 Result<std::string> DatasetKind::Generate(const std::filesystem::path& /*dir*/,
                                           const GenerateRequest& /*request*/) const {
   return Unimplemented(fmt::format("datasets of kind {} cannot be made up", name()));

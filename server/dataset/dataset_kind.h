@@ -35,6 +35,7 @@ struct DatasetOpenOptions {
   std::filesystem::path cache_dir;   // for indexes of folders that cannot be written; empty: the
                                      // user's
   bool skip_bad = false;             // the index leaves bad files out
+  bool in_memory = false;            // copy its files into memory; only if can_be_in_memory()
   bool force = false;                // build the index even if it fits
   unsigned threads = 0;              // 0: one for each CPU of the process
   std::stop_token stop;              // ends the building of an index with Cancelled
@@ -69,7 +70,10 @@ class DatasetKind {
   /// The stages, and keys of stages, that its sources add to pipelines.
   virtual std::vector<AddedStage> stages() const { return {}; }
 
-  /// May take long, if an index has to be built.
+  /// Whether its datasets can be copied into memory (DatasetOpenOptions::in_memory).
+  virtual bool can_be_in_memory() const { return false; }
+
+  /// May take long, if an index has to be built or files are copied.
   virtual OpenedDataset Open(const std::filesystem::path& dir,
                              const DatasetOpenOptions& options) const = 0;
 
@@ -86,6 +90,10 @@ class DatasetKind {
                                      const DatasetOpenOptions& options) const = 0;
   /// `millrace warm`: all files that batches are built from.
   virtual Result<DatasetListing> FilesToWarm(const std::filesystem::path& dir) const = 0;
+  /// `millrace warm --arrays`: the files of these arrays, each once. InvalidArgument that names the
+  /// arrays that there are; also if the kind has none.
+  virtual Result<DatasetListing> ArraysToWarm(const std::filesystem::path& dir,
+                                              const std::vector<std::string>& arrays) const;
   /// `millrace generate`: the numbers that Generate takes; none: the kind makes up no datasets.
   virtual std::vector<GenerateOption> generate_options() const { return {}; }
   /// Writes a made-up dataset into a folder. Fails, with nothing left behind, if the folder is not

@@ -130,6 +130,7 @@ OpenedDataset PlanLibrary::OpenFolder(Entry& entry) {
   options.index_file = entry.location.index_file;
   options.cache_dir = options_.cache_dir;
   options.skip_bad = options_.skip_bad;
+  options.in_memory = entry.location.in_memory && (*kind)->can_be_in_memory();
   options.threads = options_.index_threads;
   options.stop = stop_.get_token();
   options.one_build = &one_build_;
@@ -268,6 +269,7 @@ Result<DatasetStatus> PlanLibrary::GetStatus(const std::string& dataset_id) cons
     status.files = dataset.file_count();
     status.examples = dataset.examples();
     status.left_out_files = dataset.left_out_count();
+    status.in_memory_bytes = dataset.in_memory_bytes();
     status.unverified = dataset.unverified();
     status.left_out = dataset.LeftOut(DatasetStatus::kShownLeftOut);
   }

@@ -43,6 +43,7 @@ struct DatasetLocation {
   std::filesystem::path index_file;  // empty: at its usual place
   std::string kind;                  // empty: found by looking at the folder
   std::string version = {};          // of what a plugin is; another one is opened anew
+  bool in_memory = false;            // copied into memory, if its kind can be
   friend bool operator==(const DatasetLocation&, const DatasetLocation&) = default;
 };
 
@@ -84,6 +85,7 @@ struct DatasetStatus {
   std::vector<std::string> damaged_files;  // a pipeline has to exclude them
   std::vector<BadFile> left_out;           // by the index; only the first kShownLeftOut
   std::uint64_t left_out_files = 0;
+  std::uint64_t in_memory_bytes = 0;  // of copies of its files
   double unverified = 0;  // share of its bytes that CheckFiles has still to compare, 0 to 1
 
   static constexpr std::size_t kShownLeftOut = 100;

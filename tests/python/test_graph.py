@@ -50,6 +50,14 @@ def test_a_daemon_serves_the_same_features_and_targets(graph):
         check([batch for _, batch in session.next_epoch()])
 
 
+def test_a_daemon_serves_them_from_memory(graph):
+    with millrace.local({"g": graph}, PIPELINE, in_memory=["g"]) as session:
+        (graph / "node_feature" / "x.npy").write_bytes(b"changed")
+        check([batch for _, batch in session.next_epoch()])
+    with pytest.raises(millrace.Error, match="no dataset has the id 'h'"):
+        millrace.local({"g": graph}, PIPELINE, in_memory=["h"])
+
+
 def test_a_feature_that_is_not_there_is_named(graph):
     with pytest.raises(millrace.Error, match="no array node_feature/'z'; it has x"):
         millrace.reference(PIPELINE.replace("features: [x]", "features: [z]", 1), graph)

@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -21,6 +22,7 @@ namespace {
 
 struct WarmArguments {
   std::string dir;
+  std::vector<std::string> arrays;  // empty: all files
   WarmOptions warm;
 };
 
@@ -49,7 +51,10 @@ std::string Describe(const WarmReport& report) {
 
 Status Warm(const WarmArguments& options) {
   MILLRACE_ASSIGN_OR_RETURN(const DatasetFolder folder, FindDatasetFolder(options.dir));
-  MILLRACE_ASSIGN_OR_RETURN(DatasetListing files, folder.kind->FilesToWarm(folder.dir));
+  MILLRACE_ASSIGN_OR_RETURN(DatasetListing files,
+                            options.arrays.empty()
+                                ? folder.kind->FilesToWarm(folder.dir)
+                                : folder.kind->ArraysToWarm(folder.dir, options.arrays));
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   WarmOptions warm = options.warm;
@@ -72,9 +77,16 @@ void AddWarmCommand(Tool& tool) {
   const auto options = std::make_shared<WarmArguments>();
   CLI::App* command = tool.Add("warm", "Read a dataset ahead into the page cache",
                                "  millrace warm data\n"
+                               "  millrace warm papers --arrays indptr,indices,node_feature/x\n"
                                "Says how much was there already, and whether all of it fits.\n",
                                [options] { return Warm(*options); });
   AddDatasetFolder(command, options->dir);
+  command
+      ->add_option("--arrays", options->arrays,
+                   "reads only the files of these arrays of a graph dataset, such as "
+                   "indptr,indices; default: all files")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--threads", options->warm.threads, "threads that read")
       ->transform(WholeNumber(1, kMaxThreads))
       ->capture_default_str();

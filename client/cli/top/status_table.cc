@@ -164,6 +164,10 @@ std::string DatasetStateText(const v1::DatasetState& dataset) {
     // Rounded up, because 0 % would look as if nothing were left.
     text += fmt::format(", {:.0f} % unverified", std::ceil(100 * dataset.unverified()));
   }
+  if (dataset.in_memory_bytes() > 0) {
+    text +=
+        fmt::format(", {:.1f} GB in memory", static_cast<double>(dataset.in_memory_bytes()) / 1e9);
+  }
   return text;
 }
 

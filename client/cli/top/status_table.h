@@ -19,7 +19,8 @@ std::string DetailedStatusTable(const v1::ServiceStatus& status);
 std::string JobsTable(const v1::ServiceStatus& status);
 /// The datasets of a service in the order of their ids; the message has no order of its own.
 std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status);
-/// A dataset's state, in a few words: "ready", how much is indexed or unverified, or its error.
+/// A dataset's state, in a few words: "ready", how much is indexed, unverified or in memory, or its
+/// error.
 std::string DatasetStateText(const v1::DatasetState& dataset);
 
 }  // namespace millrace::cli

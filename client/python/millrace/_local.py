@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from . import _binaries
 from ._open import connect
@@ -34,6 +34,7 @@ class LocalServer(Server):
     one. skip_bad: leaves out bad files, and files that need them, as if they did not exist.
     cache_bytes, cache_dir, cache_dir_bytes: memory and folder of pipelines with `cache`, as the
     options of millraced; sizes are numbers of bytes, or texts such as "4GiB".
+    in_memory: ids of graph datasets that are copied into memory first.
     plugins: folders by the names of the Python modules in them that pipelines may name. Their
     processes run this interpreter (sys.executable).
     Give connect() the server itself as the address. If the daemon ends, calls of the session then
@@ -45,6 +46,7 @@ class LocalServer(Server):
                  skip_bad: bool = False, cache_bytes: int | str | None = None,
                  cache_dir: str | os.PathLike | None = None,
                  cache_dir_bytes: int | str | None = None,
+                 in_memory: Sequence[str] = (),
                  plugins: Mapping[str, str | os.PathLike] | None = None,
                  log_level: str = "warning"):
         if not isinstance(datasets, Mapping):
@@ -61,6 +63,8 @@ class LocalServer(Server):
                             ("--cache-dir-bytes", cache_dir_bytes)):
             if value is not None:
                 command += [flag, str(value)]
+        if in_memory:
+            command += ["--in-memory", ",".join(in_memory)]
         if cache_dir is not None:
             command += ["--cache-dir", os.fspath(cache_dir)]
         kept = None if state is None else os.fspath(state)
@@ -227,16 +231,18 @@ def local(datasets: Mapping[str, str | os.PathLike], pipeline: str | os.PathLike
           threads: int | None = None, state: str | os.PathLike | None = None,
           skip_bad: bool = False, cache_bytes: int | str | None = None,
           cache_dir: str | os.PathLike | None = None, cache_dir_bytes: int | str | None = None,
+          in_memory: Sequence[str] = (),
           plugins: Mapping[str, str | os.PathLike] | None = None, **options: object) -> Session:
     """Opens a Session over a daemon of its own. The daemon ends with the session, or with this
     process.
 
     datasets: folders by dataset id, such as {"stdlib": "/data/stdlib"}. threads, state, skip_bad,
-    cache_bytes, cache_dir, cache_dir_bytes, plugins: as in LocalServer. All other options are those of connect().
+    cache_bytes, cache_dir, cache_dir_bytes, in_memory, plugins: as in LocalServer. All other options
+    are those of connect().
     """
     server = LocalServer(datasets, state=state, threads=threads, skip_bad=skip_bad,
                          cache_bytes=cache_bytes, cache_dir=cache_dir,
-                         cache_dir_bytes=cache_dir_bytes, plugins=plugins)
+                         cache_dir_bytes=cache_dir_bytes, in_memory=in_memory, plugins=plugins)
     try:
         session = connect(server, pipeline=pipeline, **options)
     except BaseException:

@@ -152,6 +152,12 @@ class GraphDataset::Opener {
 
 Result<std::shared_ptr<const GraphDataset>> GraphDataset::Open(const fs::path& dir,
                                                                const GraphOpenOptions& options) {
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<GraphDataset> dataset, OpenMapped(dir, options));
+  return std::shared_ptr<const GraphDataset>(std::move(dataset));
+}
+
+Result<std::shared_ptr<GraphDataset>> GraphDataset::OpenMapped(const fs::path& dir,
+                                                               const GraphOpenOptions& options) {
   const std::string where = "dataset " + dir.string();
   std::error_code error;
   if (!fs::exists(dir, error)) return NotFound(fmt::format("no folder '{}'", dir.string()));
@@ -173,7 +179,7 @@ Result<std::shared_ptr<const GraphDataset>> GraphDataset::Open(const fs::path& d
   for (const WatchedFile& file : dataset->files_->files()) {
     MILLRACE_RETURN_IF_ERROR(file.file.CheckIntact().WithContext(where + ": " + file.name));
   }
-  return std::shared_ptr<const GraphDataset>(dataset);
+  return dataset;
 }
 
 Status GraphDataset::CheckEnds() const {

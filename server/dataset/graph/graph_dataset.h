@@ -1,4 +1,5 @@
-// An open graph dataset (docs/graph-datasets.md): its arrays, mapped, and checked reads of them.
+// An open graph dataset (docs/graph-datasets.md): its arrays, mapped or in memory, and checked
+// reads of them.
 //
 // Opening reads graph.json, the headers of .npy files and the ends of indptr, and no contents. So
 // every number is checked where it is read; a bad one is DataLoss that names file and array.
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stop_token>
@@ -22,7 +24,10 @@
 #include "server/dataset/graph/content_check.h"
 #include "server/dataset/graph/format/graph_description.h"
 #include "server/dataset/graph/graph_array.h"
+#include "server/dataset/graph/verified_files.h"
 #include "server/dataset/graph/watched_files.h"
+#include "server/dataset/progress.h"
+#include "server/files/huge_memory.h"
 
 namespace millrace {
 
@@ -43,12 +48,27 @@ struct GraphOpenOptions {
   std::uint64_t bytes_at_once = ContentCheck::kBytesAtOnce;  // compared at one call of CheckFiles
 };
 
+struct GraphCopyOptions {
+  unsigned threads = 0;  // 0: one for each CPU that the process may use
+  std::stop_token stop;
+  /// Files found right are added. May be nullptr.
+  VerifiedFiles* verified = nullptr;
+  /// Called from several threads, but by only one at a time. May be empty.
+  std::function<void(const IndexProgress&)> progress;
+};
+
 class GraphDataset final : public Dataset {
  public:
   /// NotFound if there is no folder, or no graph.json in it. DataLoss that names file and array if
   /// something does not fit. PermissionDenied. ResourceExhausted.
   static Result<std::shared_ptr<const GraphDataset>> Open(const std::filesystem::path& dir,
                                                           const GraphOpenOptions& options = {});
+
+  /// Opens the dataset, copies its files into memory, and compares the copies with graph.json. What
+  /// happens to the files afterwards does not matter, and is not reported. Errors of Open and of
+  /// VerifyGraph; ResourceExhausted with the bytes needed and had, before anything is copied.
+  static Result<std::shared_ptr<const GraphDataset>> OpenInMemory(const std::filesystem::path& dir,
+                                                                  const GraphCopyOptions& options);
 
   GraphDataset(const GraphDataset&) = delete;
   GraphDataset& operator=(const GraphDataset&) = delete;
@@ -67,6 +87,9 @@ class GraphDataset final : public Dataset {
   double unverified() const override { return files_->unverified(); }
   bool can_exclude_files() const override { return false; }  // every array is needed
   std::vector<DamagedFile> Damages() const override { return files_->Damages(); }
+  std::uint64_t in_memory_bytes() const override { return copies_.bytes().size(); }
+  /// How many bytes of the copies lie in huge pages now.
+  std::uint64_t huge_page_bytes() const { return copies_.HugeBytes(); }
 
   const GraphDescription& description() const { return description_; }
   std::uint64_t nodes() const { return description_.nodes; }
@@ -97,13 +120,15 @@ class GraphDataset final : public Dataset {
   /// DataLoss for a number of an array that cannot be right.
   Status BadNumber(const GraphArray& array, std::uint64_t place, std::string_view what) const;
 
-  /// The mapped files: those of the arrays, and graph.json.
+  /// The mapped files: those of the arrays, and graph.json. None if they are in memory.
   const WatchedFiles& files() const { return *files_; }
 
  private:
   class Opener;
 
   GraphDataset() = default;
+  static Result<std::shared_ptr<GraphDataset>> OpenMapped(const std::filesystem::path& dir,
+                                                          const GraphOpenOptions& options);
   Status CheckEnds() const;
   Result<std::uint64_t> NumberBelow(const GraphArray& array, std::uint64_t place,
                                     std::uint64_t bound) const;
@@ -119,6 +144,7 @@ class GraphDataset final : public Dataset {
   const GraphArray* edge_label_ = nullptr;  // nullptr if there is none
   const GraphArray* node_label_ = nullptr;
   std::unique_ptr<const WatchedFiles> files_;
+  HugeMemory copies_;  // of all files
 };
 
 /// Whether the folder has a graph.json.

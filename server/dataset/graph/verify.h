@@ -3,8 +3,10 @@
 // Free functions, thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <stop_token>
 #include <vector>
 
@@ -20,6 +22,9 @@ struct VerifyGraphOptions {
   std::stop_token stop;
   /// What is remembered of files; those found right are added. May be nullptr.
   VerifiedFiles* verified = nullptr;
+  /// Where each file is copied to, by its place in files(); empty: nowhere. The copies are compared
+  /// then, so a file may change meanwhile as long as its copy is right.
+  std::vector<std::span<std::byte>> copies;
   /// Leaves out files that are remembered as right.
   bool trust_verified = false;
   /// Called with how many bytes were hashed since, from several threads, but by only one at a time.

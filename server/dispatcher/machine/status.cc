@@ -239,6 +239,7 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
       const auto reported = worker.report.datasets().find(id);
       if (reported == worker.report.datasets().end()) continue;
       out.set_unverified(std::max(out.unverified(), reported->second.unverified()));
+      out.set_in_memory_bytes(out.in_memory_bytes() + reported->second.in_memory_bytes());
     }
   }
 

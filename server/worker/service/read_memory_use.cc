@@ -1,10 +1,12 @@
 #include "server/worker/service/read_memory_use.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include "common/base/parse_number.h"
+#include "server/files/huge_memory.h"
 
 namespace millrace {
 
@@ -21,6 +23,8 @@ MemoryUse ReadMemoryUse() {
     if (name == "RssAnon:") use.anonymous = *number << 10;
     if (name == "RssShmem:") use.shared = *number << 10;
   }
+  // Copies of datasets are beside the limit of the process, as the page cache is.
+  use.anonymous -= std::min(use.anonymous, HugeMemory::TotalBytes());
   return use;
 }
 

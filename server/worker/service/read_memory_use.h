@@ -7,7 +7,8 @@
 
 namespace millrace {
 
-/// Returns the memory of this process as the kernel counts it. A figure that the kernel does not
+/// Returns the memory of this process as the kernel counts it, without datasets that are in memory
+/// (HugeMemory). A figure that the kernel does not
 /// tell is 0.
 MemoryUse ReadMemoryUse();
 

@@ -1,7 +1,10 @@
 #include "server/dataset/graph/kind/graph_kind.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -57,6 +60,55 @@ std::string Describe(const GraphDataset& dataset) {
   return text + DescribeArrays(graph);
 }
 
+/// The files of the dataset whose paths are `wanted`.
+template <class Wanted>
+DatasetListing ListFiles(const GraphDataset& dataset, const Wanted& wanted) {
+  DatasetListing listing;
+  for (const WatchedFile& file : dataset.files().files()) {
+    if (!wanted(file.file.path())) continue;
+    // A file elsewhere keeps its absolute path.
+    const fs::path below = file.file.path().lexically_relative(dataset.dir());
+    const bool inside = !below.empty() && *below.begin() != "..";
+    listing.names.push_back(inside ? below.string() : file.file.path().string());
+    listing.identities.push_back(file.file.identity());
+  }
+  return listing;
+}
+
+Status NoArray(const GraphDataset& dataset, const std::string& name) {
+  std::string names;
+  for (const auto& entry : dataset.description().arrays) {
+    names += (names.empty() ? "" : ", ") + entry.first;
+  }
+  return InvalidArgument(fmt::format("dataset {} has no array {}: expected one of {}",
+                                     dataset.dir().string(), Quoted(name), names));
+}
+
+/// Copies the dataset into memory. One does so at a time, so that none counts on memory that
+/// another one is about to take.
+Result<std::shared_ptr<const GraphDataset>> OpenInMemory(const fs::path& dir,
+                                                         const DatasetOpenOptions& options) {
+  std::unique_lock<std::mutex> one_at_a_time;
+  if (options.one_build != nullptr) one_at_a_time = std::unique_lock(*options.one_build);
+  const auto began = std::chrono::steady_clock::now();
+  VerifiedFiles verified(VerifiedPlaces(dir, options));
+  MILLRACE_ASSIGN_OR_RETURN(auto dataset,
+                            GraphDataset::OpenInMemory(dir, {.threads = options.threads,
+                                                             .stop = options.stop,
+                                                             .verified = &verified,
+                                                             .progress = options.progress}));
+  // If it cannot be remembered, a process that maps the files compares them again.
+  (void)verified.Save();
+  if (options.logger != nullptr) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    options.logger->Info("dataset is in memory", {{"dataset", options.id},
+                                                  {"bytes", dataset->in_memory_bytes()},
+                                                  {"in_huge_pages", dataset->huge_page_bytes()},
+                                                  {"seconds", took.count()}});
+  }
+  return dataset;
+}
+
 class GraphKind final : public DatasetKind {
  public:
   std::string_view name() const override { return kGraphKind; }
@@ -65,9 +117,13 @@ class GraphKind final : public DatasetKind {
   const SourceTable& sources() const override { return sources_; }
   std::vector<AddedStage> stages() const override { return GraphStages(); }
 
+  bool can_be_in_memory() const override { return true; }
+
   OpenedDataset Open(const fs::path& dir, const DatasetOpenOptions& options) const override {
-    auto dataset = GraphDataset::Open(
-        dir, {.verify_contents = true, .remembered_at = VerifiedPlaces(dir, options)});
+    auto dataset = options.in_memory
+                       ? OpenInMemory(dir, options)
+                       : GraphDataset::Open(dir, {.verify_contents = true,
+                                                  .remembered_at = VerifiedPlaces(dir, options)});
     OpenedDataset opened;
     opened.status = dataset.status();
     if (dataset.ok()) opened.dataset = *std::move(dataset);
@@ -106,15 +162,19 @@ class GraphKind final : public DatasetKind {
 
   Result<DatasetListing> FilesToWarm(const fs::path& dir) const override {
     MILLRACE_ASSIGN_OR_RETURN(const auto dataset, GraphDataset::Open(dir));
-    DatasetListing listing;
-    for (const WatchedFile& file : dataset->files().files()) {
-      // A file elsewhere keeps its absolute path.
-      const fs::path below = file.file.path().lexically_relative(dir);
-      const bool inside = !below.empty() && *below.begin() != "..";
-      listing.names.push_back(inside ? below.string() : file.file.path().string());
-      listing.identities.push_back(file.file.identity());
+    return ListFiles(*dataset, [](const fs::path&) { return true; });
+  }
+
+  Result<DatasetListing> ArraysToWarm(const fs::path& dir,
+                                      const std::vector<std::string>& arrays) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto dataset, GraphDataset::Open(dir));
+    std::set<fs::path> wanted;
+    for (const std::string& name : arrays) {
+      const ArrayRecord* const array = dataset->description().Find(name);
+      if (array == nullptr) return NoArray(*dataset, name);
+      wanted.insert(dir / array->path);
     }
-    return listing;
+    return ListFiles(*dataset, [&](const fs::path& path) { return wanted.contains(path); });
   }
 
   std::vector<GenerateOption> generate_options() const override { return GraphGenerateOptions(); }

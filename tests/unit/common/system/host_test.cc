@@ -50,8 +50,36 @@ struct FakeRoot {
     std::ofstream(path / file) << text << "\n";
   }
   HostLimits Read() const { return ReadHostLimits(path.string()); }
+  AvailableMemory Available() const { return ReadAvailableMemory(path.string()); }
   std::filesystem::path path;
 };
+
+TEST_CASE("memory that is available is what machine and cgroups have left", "[host]") {
+  const FakeRoot root;
+  CHECK(root.Available().bytes == 0);  // nobody says how much there is
+  root.Write("proc/meminfo", "MemTotal:  200 kB\nMemAvailable:     100 kB\nBuffers: 3 kB");
+  CHECK(root.Available().bytes == 100 << 10);
+  CHECK(root.Available().from == "machine");
+  root.Write("proc/self/cgroup", "0::/work.slice/job\n4:memory:/box");
+  root.Write("sys/fs/cgroup/work.slice/job/memory.max", "max");
+  root.Write("sys/fs/cgroup/work.slice/job/memory.current", "90000");
+  CHECK(root.Available().bytes == 100 << 10);
+  root.Write("sys/fs/cgroup/work.slice/memory.max", "100000");
+  root.Write("sys/fs/cgroup/work.slice/memory.current", "90000");
+  CHECK(root.Available().bytes == 10000);
+  CHECK(root.Available().from == "cgroup");
+  // The page cache gives way.
+  root.Write("sys/fs/cgroup/work.slice/memory.stat", "anon 7\nactive_file 500\ninactive_file 2000");
+  CHECK(root.Available().bytes == 12500);
+  root.Write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "5000");
+  root.Write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "4000");
+  root.Write("sys/fs/cgroup/memory/box/memory.stat",
+             "active_file 1\ntotal_active_file 300\ntotal_inactive_file 100");
+  CHECK(root.Available().bytes == 1400);
+  root.Write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "9000");
+  CHECK(root.Available().bytes == 0);
+  CHECK(ReadAvailableMemory().bytes > 0);
+}
 
 TEST_CASE("a machine without cgroups gives all that it has", "[host]") {
   const FakeRoot root;

@@ -222,6 +222,7 @@ const std::map<std::string, std::string>& OtherValues() {
                                                             {"log_json", "true"},
                                                             {"shared_memory", "false"},
                                                             {"skip_bad", "true"},
+                                                            {"in_memory", "data"},
                                                             {"cache_bytes", "100MB"},
                                                             {"cache_dir", "/tmp/c: #d"},
                                                             {"cache_dir_bytes", "3GiB"}};

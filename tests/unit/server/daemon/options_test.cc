@@ -1,9 +1,11 @@
 #include "server/daemon/options.h"
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "server/daemon/option_table.h"
+#include "tests/support/dataset_fixture.h"
 #include "tests/unit/server/daemon/options_fixture.h"
 
 namespace millrace::test {
@@ -209,6 +211,31 @@ TEST_CASE("the cache of examples gets a quarter of the memory, or what it is giv
         "option cache_bytes: expected at most memory_limit, 800000000 bytes, got '900MB'");
   CHECK(ErrorOfOption("cache_dir_bytes", "much") ==
         "option cache_dir_bytes: expected bytes, such as 4096, 300MB or 4GiB, got 'much'");
+}
+
+TEST_CASE("datasets that are copied into memory are graph datasets by their ids", "[options]") {
+  const TempDir dir;
+  const auto make = [&](const std::string& ids) {
+    OptionTexts texts = Given({{"in_memory", ids}});
+    for (const char* const id : {"g", "h", "records"}) {
+      std::filesystem::create_directory(dir / id);
+      texts.datasets[id] = {{(dir / id).string(), ""}, ""};
+    }
+    std::ofstream(dir / "g" / "graph.json") << "{}";
+    std::ofstream(dir / "h" / "graph.json") << "{}";
+    std::ofstream(dir / "records" / "a.tfrecord") << "x";
+    return MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds());
+  };
+  CHECK_FALSE(make("").value().datasets.at("g").in_memory);
+  const DaemonOptions options = make("g,h").value();
+  CHECK(options.datasets.at("g").in_memory);
+  CHECK(options.datasets.at("h").in_memory);
+  CHECK_FALSE(options.datasets.at("records").in_memory);
+  CHECK(ErrorOf(make("g,other")) == "option in_memory: no dataset has the id 'other'");
+  CHECK(ErrorOf(make("g,records")) ==
+        "option in_memory: dataset 'records' is of kind records: expected a graph dataset");
+  CHECK(ErrorOf(make("a b")) ==
+        "option in_memory: expected ids of datasets, with commas between, got 'a b'");
 }
 
 TEST_CASE("options that differ are named", "[options]") {

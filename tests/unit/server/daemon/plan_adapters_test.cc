@@ -44,12 +44,14 @@ TEST_CASE("a dataset's state has a digest only once it is open", "[adapters]") {
   status.files = 3;
   status.examples = 4;
   status.unverified = 0.5;
+  status.in_memory_bytes = 6;
   state = ToProto(status);
   CHECK(state.digest() == status.digest.ToHex());
   CHECK(state.verifying() == 1);
   CHECK(state.files() == 3);
   CHECK(state.examples() == 4);
   CHECK(state.unverified() == 0.5);
+  CHECK(state.in_memory_bytes() == 6);
 }
 
 TEST_CASE("names of files that were left out are escaped", "[adapters]") {

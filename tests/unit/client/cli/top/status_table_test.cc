@@ -51,6 +51,15 @@ TEST_CASE("status says how much of a dataset's contents is unverified, until all
   CHECK_THAT(StatusTable(status), !Contains("unverified"));
 }
 
+TEST_CASE("status says how much of a dataset is in memory", "[status_table]") {
+  v1::ServiceStatus status;
+  v1::DatasetState& dataset = (*status.mutable_datasets())["g"];
+  dataset.set_digest(std::string(32, 'a'));
+  CHECK_THAT(StatusTable(status), !Contains("in memory"));
+  dataset.set_in_memory_bytes(5'888'000'904);
+  CHECK_THAT(StatusTable(status), Contains("ready, 5.9 GB in memory"));
+}
+
 TEST_CASE("status shows the kind of each dataset, once it is known", "[status_table]") {
   v1::ServiceStatus status;
   (*status.mutable_datasets())["a"].set_kind("coq");

@@ -43,7 +43,10 @@ TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator
   CHECK(StatusOf(h).workers(0).state() == "draining");
 }
 
-TEST_CASE("a dataset is as unverified as at the worker that has most to do", "[operator]") {
+TEST_CASE(
+    "a dataset is as unverified as at the worker that has most to do, and in memory as in "
+    "all of them together",
+    "[operator]") {
   Harness h;
   v1::DatasetState here;
   here.set_digest(DatasetDigest());
@@ -54,9 +57,11 @@ TEST_CASE("a dataset is as unverified as at the worker that has most to do", "[o
   for (const auto& [name, share] : {std::pair("w1", 0.25), std::pair("w2", 0.5)}) {
     const StreamId worker = h.AddWorker(name);
     (*h.workers[worker].mutable_datasets())["stdlib"].set_unverified(share);
+    (*h.workers[worker].mutable_datasets())["stdlib"].set_in_memory_bytes(7);
     h.Work(worker, h.workers[worker]);
   }
   CHECK(StatusOf(h).datasets().at("stdlib").unverified() == 0.5);
+  CHECK(StatusOf(h).datasets().at("stdlib").in_memory_bytes() == 14);
 }
 
 TEST_CASE("draining an unknown worker names those there are", "[operator]") {

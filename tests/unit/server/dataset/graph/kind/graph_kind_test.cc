@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "server/dataset/graph/verify.h"
 #include "server/dataset/warm.h"
+#include "tests/support/recording_logger.h"
 #include "tests/unit/server/dataset/graph/graph_folder.h"
 
 namespace millrace {
@@ -69,6 +74,43 @@ TEST_CASE("files of a graph dataset are warmed, wherever they lie", "[graph_kind
   CHECK(report->bytes == GraphBytes(**GraphDataset::Open(folder.dir.path())));
   // They were written just now. What is in the cache already is not read.
   if (report->cached_before == report->bytes) CHECK(report->read == 0);
+}
+
+TEST_CASE("files of some arrays are warmed alone", "[graph_kind]") {
+  const SmallGraphFolder folder;
+  REQUIRE(folder.Seal().ok());
+  const auto kind = MakeGraphKind();
+  const auto listing =
+      kind->ArraysToWarm(folder.dir.path(), {"indptr", "node_feature/x", "indptr"});
+  REQUIRE(listing.ok());
+  CHECK(listing->names == std::vector<std::string>{"indptr.npy", "node_feature/x.npy"});
+  CHECK(listing->identities.at(0) == *IdentifyFile(folder.dir / "indptr.npy"));
+  const Status status = kind->ArraysToWarm(folder.dir.path(), {"node_feature/y"}).status();
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(status.message(),
+             Contains("has no array 'node_feature/y': expected one of edge_label, "
+                      "graphs/parts, indices, indptr, "));
+}
+
+TEST_CASE("a graph dataset is copied into memory if its options say so", "[graph_kind]") {
+  const SmallGraphFolder folder;
+  REQUIRE(folder.Seal().ok());
+  const auto kind = MakeGraphKind();
+  CHECK(kind->can_be_in_memory());
+  const auto logger = std::make_shared<test::RecordingLogger>();
+  std::mutex one_build;
+  DatasetOpenOptions options;
+  options.id = "g";
+  options.logger = logger;
+  options.one_build = &one_build;
+  CHECK(kind->Open(folder.dir.path(), options).dataset->in_memory_bytes() == 0);
+  options.in_memory = true;
+  const OpenedDataset opened = kind->Open(folder.dir.path(), options);
+  REQUIRE(opened.status.ok());
+  const std::uint64_t bytes = opened.dataset->in_memory_bytes();
+  CHECK(bytes == 9 * 4096);
+  CHECK(opened.dataset->unverified() == 0);
+  CHECK(logger->Has(fmt::format("dataset is in memory dataset=g bytes={} in_huge_pages=", bytes)));
 }
 
 TEST_CASE("a graph dataset that is damaged does not open", "[graph_kind]") {
