@@ -152,13 +152,14 @@ class Run {
       rmat.features = 128;
       MILLRACE_RETURN_IF_ERROR(GenerateRmat(dir_, rmat, &made));
     }
-    MILLRACE_ASSIGN_OR_RETURN(dataset_, GraphDataset::Open(dir_));
+    MILLRACE_ASSIGN_OR_RETURN(dataset_, options_.in_memory ? GraphDataset::OpenInMemory(dir_, {})
+                                                           : GraphDataset::Open(dir_));
     if (dataset_->Find("node_feature/x") == nullptr) {
       return InvalidArgument(dir_.string() + ": expected an array node_feature/x");
     }
     PlanLibraryOptions library;
     library.kinds = ProductKinds();
-    library.datasets["data"] = {.dir = dir_, .index_file = {}};
+    library.datasets["data"] = {.dir = dir_, .index_file = {}, .in_memory = options_.in_memory};
     library_ = std::make_unique<PlanLibrary>(std::move(library), MakeNullLogger());
     MILLRACE_ASSIGN_OR_RETURN(Batches plain, Batches::Make(*library_, options_, false));
     MILLRACE_ASSIGN_OR_RETURN(Batches featured, Batches::Make(*library_, options_, true));
