@@ -82,7 +82,7 @@ Status Import(const std::vector<std::string>& given) {
 void AddImportCommand(Tool& tool) {
   // Made first, because the work needs the command that it is of.
   const auto command = std::make_shared<CLI::App*>();
-  *command = tool.Add("import", "Bring data of other frameworks into records, or edges into a graph",
+  *command = tool.Add("import", "Bring data of other frameworks into records, or edges into graphs",
                       "", [command] { return Import((*command)->remaining()); });
   // The package reads the arguments, and has the help.
   (*command)->set_help_flag();
