@@ -10,7 +10,7 @@ class Ours:
     name: str
     program: tuple
     figure: str
-    plot: str  # name of the plot that shows it and its rivals
+    plot: str = ""  # name of the plot that shows it and its rivals; empty: there is none
 
 
 CLOSURE = Ours("closures and packing",
@@ -26,16 +26,14 @@ WIRE = Ours("payload over gRPC",
             "payload over gRPC, 1 MiB", "wire-rivals")
 
 
-def sampling(name, figure, plot):
-    return Ours(name, ("bench_sampling", "{graph}", "--json", "--seconds", "{seconds}"), figure,
-                plot)
+def sampling(name, figure):
+    return Ours(name, ("bench_sampling", "{graph}", "--in-memory", "--json", "--seconds",
+                       "{seconds}"), figure)
 
 
-SAMPLING = sampling("neighbourhoods", "sampled edges", "sampling-rivals")
-SAMPLING_FEATURES = sampling("neighbourhoods with features", "sampled edges with features",
-                             "sampling-with-features-rivals")
-SAMPLING_END_TO_END = sampling("neighbourhoods end to end", "sampled edges end to end",
-                               "sampling-end-to-end-rivals")
+SAMPLING = sampling("neighbourhoods", "sampled edges")
+SAMPLING_FEATURES = sampling("neighbourhoods with features", "sampled edges with features")
+SAMPLING_END_TO_END = sampling("neighbourhoods end to end", "sampled edges end to end")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,6 +73,8 @@ def charts(results):
             groups.setdefault(row["against"], []).append(row)
     names = {rival.ours.name: rival.ours.plot for rival in RIVALS}
     for against, rows in groups.items():
+        if not names[against]:
+            continue
         shown = [{**row, "kind": "rival"} for row in rows]
         if ours := sorted(value for row in rows for value in row["ours"]):
             shown.insert(0, {"name": "Millrace", "min": ours[0], "max": ours[-1],
