@@ -1,6 +1,7 @@
 """The programs and cells of docs/bring-your-data.md and docs/plugins.md run, and datasets of
 frameworks stream through workers that are killed, value for value."""
 
+import math
 import os
 import pathlib
 import re
@@ -24,7 +25,7 @@ LINES = 25  # of a program, without empty ones
 
 def test_the_page_has_the_programs_as_they_are():
     programs = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.M | re.S)
-    assert len(programs) == 4
+    assert len(programs) == 6
     for name, text in programs:
         assert (EXAMPLES / name).read_text() == text, name
         assert sum(1 for line in text.splitlines() if line.strip()) <= LINES, name
@@ -64,6 +65,35 @@ def test_a_hugging_face_dataset(tmp_path):
     hugging_face(tmp_path / "texts")
     out = finished("hf_texts.py", tmp_path / "texts")
     assert len(re.findall(r"^\d \[[012 ]+\] ä+$", out, re.M)) == 6  # 49 are not empty
+
+
+def losses(out):
+    return [float(loss) for loss in re.findall(r"^epoch \d: loss ([\d.]+)$", out, re.M)]
+
+
+def test_neighbourhoods_train_graphsage_on_two_ranks(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    (block,) = (block for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S)
+                if "graph_sage.py" in block)
+    generate, serve, train = map(str.split, block.splitlines())
+    assert serve == ["millraced", "serve", "--dataset", "papers=papers", "&"]
+    run(*generate[1:], cwd=tmp_path)
+    assert train[:3] == ["torchrun", "--nproc-per-node", "2"]
+    with millrace.LocalServer({"papers": tmp_path / "papers"}) as daemon:
+        out = finished("-m", "torch.distributed.run", "--master-port", "0", "--rdzv-backend", "c10d",
+                       "--rdzv-endpoint", "127.0.0.1:0", *train[1:-1], daemon.address)
+    given = losses(out)
+    assert len(given) == 6  # three epochs of two ranks
+    assert max(given[-2:]) < math.log(16)  # better than a guess
+
+
+def test_small_graphs_train_a_gcn(tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("torch_geometric")
+    command = re.search(r"`millrace (generate --kind graph FOLDER [^`]*)`", PAGE)[1]
+    run(*command.replace("FOLDER", str(tmp_path / "graphs")).split())
+    assert len(losses(finished("graph_gcn.py", tmp_path / "graphs"))) == 3
 
 
 def test_returnn_reads_millrace(tmp_path):

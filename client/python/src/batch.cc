@@ -97,9 +97,8 @@ bool IsMerged(const Batch& batch) { return batch.held()->info().expand.merged; }
 /// Whether a tensor's rows belong to the only graph of a merged batch, and so to no single example.
 bool IsOfSharedGraph(const Batch& batch, const DeliveredTensor& tensor) {
   if (!IsMerged(batch)) return false;
-  return tensor.splits.empty()
-             ? tensor.dimensions[0] == kGraphsDimension
-             : Find(batch, tensor.splits).dimensions[0] == kGraphSplitsDimension;
+  return tensor.splits.empty() ? tensor.dimensions[0] == kGraphsDimension
+                               : Find(batch, tensor.splits).dimensions[0] == kGraphSplitsDimension;
 }
 
 /// The rows of a batch: its examples and, if graphs are padded, graphs of padding.
