@@ -295,10 +295,22 @@ void NeighborSampler<Rows, Visited>::TakePlaces(std::uint32_t hop, std::uint64_t
 template <class Rows, class Visited>
 bool NeighborSampler<Rows, Visited>::ReadEntries(std::span<const std::uint64_t> places) {
   entries_.resize(places.size());
+  // The marks of nodes are fetched while later entries are on their way.
+  constexpr std::size_t kBehind = 16;
+  auto visited = visited_.Enter();
+  const auto last = static_cast<Node>(rows_.nodes() - 1);
+  Node* const entries = entries_.data();
   Node largest = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    entries_[i] = rows_.LoadEntry(places[i]);
-    largest = std::max(largest, entries_[i]);
+    entries[i] = rows_.LoadEntry(places[i]);
+    if (i < kBehind) continue;
+    const Node arrived = entries[i - kBehind];
+    largest = std::max(largest, arrived);
+    visited.Touch(std::min(arrived, last));
+  }
+  for (std::size_t i = places.size() - std::min(places.size(), kBehind); i < places.size(); ++i) {
+    largest = std::max(largest, entries[i]);
+    visited.Touch(std::min(entries[i], last));
   }
   if (largest < rows_.nodes() || places.empty()) return true;
   const auto bad = std::find_if(entries_.begin(), entries_.end(),
@@ -328,7 +340,6 @@ SampleEnd NeighborSampler<Rows, Visited>::AddEdges(Graph& graph) {
   std::uint32_t* const other = graph.other.data() + edges;
   const Node* const entries = entries_.data();
   std::uint32_t count = numbered_;
-  for (std::size_t i = 0; i < taken_; ++i) visited.Touch(entries[i]);
   for (std::size_t i = 0; i < taken_; ++i) {
     std::uint32_t number;
     const bool is_new = visited.Number(entries[i], count, &number);
