@@ -21,7 +21,7 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang",
            "./tests/check-words", "docker ", "git ", "tests/bench/", "./tests/fault/",
            "./tests/fuzz/", "./tests/process/soak",
-           "pip install ./client/python", "millrace import ")
+           "pip install ./client/python", "millrace import ", "torchrun ")
 # Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace")
 
@@ -86,7 +86,7 @@ def run_one(line, page, c, work):
     check(program is not None, f"{page}: shows '{line}', which this test does not know how to run")
     arguments = words[1:]
     if program == "daemon" and arguments[0] != "backup" and "--help" not in arguments and "--print-config" not in arguments:
-        run_daemon(arguments, page, line, c)
+        run_daemon(arguments, page, line, c, work)
         return
     into = None
     if ">" in arguments:
@@ -111,11 +111,12 @@ def run_until_interrupted(arguments, page, line, c):
     check(process.wait() == 0, f"{page}: '{line}' does not end well:\n{process.text()[-800:]}")
 
 
-def run_daemon(arguments, page, line, c):
-    """A daemon command of the document starts, listens, and ends well; it uses free ports."""
+def run_daemon(arguments, page, line, c, work):
+    """A daemon command of the document starts, listens, and ends well; it uses free ports. Datasets
+    in folders of this folder are those that an earlier command of the page made."""
     port = c.folder / f"port-{time.monotonic_ns()}"
     role = arguments[0]
-    kept = [a for a in arguments]
+    kept = [re.sub(r"^(\w+)=(\w+)$", lambda m: f"{m[1]}={work / m[2]}", a) for a in arguments]
     for flag in ("--listen", "--batch-listen"):
         if flag in kept:
             i = kept.index(flag)
