@@ -76,11 +76,11 @@ def test_neighbourhoods_train_graphsage_on_two_ranks(tmp_path):
     pytest.importorskip("torch_geometric")
     (block,) = (block for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S)
                 if "graph_sage.py" in block)
-    generate, serve, train = map(str.split, block.splitlines())
-    assert serve == ["millraced", "serve", "--dataset", "papers=papers", "&"]
+    generate, serve, train = (line.split("  #")[0].split() for line in block.splitlines())
+    assert serve == ["millraced", "serve", "--dataset", "papers=citations"]
     run(*generate[1:], cwd=tmp_path)
     assert train[:3] == ["torchrun", "--nproc-per-node", "2"]
-    with millrace.LocalServer({"papers": tmp_path / "papers"}) as daemon:
+    with millrace.LocalServer({"papers": tmp_path / "citations"}) as daemon:
         out = finished("-m", "torch.distributed.run", "--master-port", "0", "--rdzv-backend", "c10d",
                        "--rdzv-endpoint", "127.0.0.1:0", *train[1:-1], daemon.address)
     given = losses(out)
