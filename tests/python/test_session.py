@@ -223,7 +223,7 @@ def test_validation_passes_what_is_right_and_names_what_is_not(connect, monkeypa
     row, what = _validate.check(batch, session.spec)
     assert row == 1 and "root" in what
     monkeypatch.setattr(_validate, "check", lambda batch, spec: (1, "tactic: no good"))
-    with pytest.raises(millrace.DataError, match="step 0: tactic: no good; graph 1: .*definition.*file.*bin"):
+    with pytest.raises(millrace.DataError, match="step 0: tactic: no good; row 1: .*definition.*file.*bin"):
         next(iter(connect(validate=True, job="wrong").next_epoch()))
 
 

@@ -86,7 +86,8 @@ TEST_CASE("a dataset whose files differ is not copied, with the error of verify"
   REQUIRE(verified.code() == StatusCode::kDataLoss);
   // Files that were found right before are compared all the same.
   VerifiedFiles remembered(std::vector<std::filesystem::path>{});
-  for (const WatchedFile& file : (*folder.Open())->files().files()) {
+  const auto opened = *folder.Open();
+  for (const WatchedFile& file : opened->files().files()) {
     remembered.Add(file.digest, file.file.identity(),
                    file.file.identity().modified_ns + (1LL << 40));
   }
