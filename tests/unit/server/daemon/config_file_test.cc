@@ -235,7 +235,7 @@ TEST_CASE("what is printed reads back as the same options", "[config]") {
     for (const auto& values : {std::map<std::string, std::string>(), OtherValues()}) {
       OptionTexts texts = Given(values);
       texts.datasets["-"] = {{"/tmp", "/an index, {odd}"}, ""};
-      texts.datasets["data"] = {{"/tmp", ""}, ""};  // that in_memory names
+      texts.datasets["data"] = {{"/dev", ""}, ""};  // that in_memory names
       const DaemonOptions options = MakeOptions(role, texts, SomeHost(), ProductKinds()).value();
       const ConfigFile file(PrintConfig(options));
       const DaemonOptions read =
