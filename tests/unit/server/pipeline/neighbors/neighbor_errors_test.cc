@@ -220,8 +220,6 @@ TEST_CASE("numbers that are out of range are named with their file when they are
     const auto& world = damaged.world();
     // A root's row.
     const std::uint64_t node = world.roots[0];
-    std::uint64_t begin = 0;
-    for (std::uint64_t i = 0; i < node; ++i) begin += world.rows[i].size();
     const auto named = [](const std::string& array) {
       return Contains(array + ".npy (array " + array + ")");
     };

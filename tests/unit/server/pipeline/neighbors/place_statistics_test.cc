@@ -75,8 +75,8 @@ TEST_CASE("every set of entries is drawn equally often", "[neighbors][statistics
   std::map<std::vector<std::uint32_t>, std::uint64_t> sets;
   for (const auto& [d, fanout] : {std::pair(11u, 3u), std::pair(11u, 10u), std::pair(100u, 2u)}) {
     sets.clear();
-    ForEachRow(d, fanout, false, [&](const std::uint32_t* places) {
-      ++sets[std::vector<std::uint32_t>(places, places + fanout)];
+    ForEachRow(d, fanout, false, [&sets, count = fanout](const std::uint32_t* places) {
+      ++sets[std::vector<std::uint32_t>(places, places + count)];
     });
     const std::size_t cells = d == 100 ? 4950 : fanout == 3 ? 165 : 11;
     INFO(fanout << " of " << d);
