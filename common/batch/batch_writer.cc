@@ -195,10 +195,6 @@ std::uint64_t BatchWriter::pending_bytes() const {
   return bytes;
 }
 
-void BatchWriter::AllowLate(std::span<const std::size_t> tensors, const LateRows& late) {
-  for (const std::size_t tensor : tensors) columns_[tensor].late = &late;
-}
-
 Status BatchWriter::WriteValues(std::size_t tensor, std::span<std::byte> out) const {
   const Column& column = columns_[tensor];
   if (column.late != nullptr) return column.late->Write(tensor, *this, out);

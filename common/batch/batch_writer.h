@@ -102,9 +102,9 @@ class BatchWriter {
     if (!rows.empty()) std::memcpy(columns_[tensor].Extend(rows.size()), rows.data(), rows.size());
   }
 
-  /// From now on, rows of these tensors may be late: whoever would append them calls AppendLate.
-  /// Their values() cannot be read. `late` has to outlive the writer.
-  void AllowLate(std::span<const std::size_t> tensors, const LateRows& late);
+  /// From now on, rows of the tensor may be late: whoever would append them calls AppendLate. Its
+  /// values() cannot be read. `late` has to outlive the writer.
+  void AllowLate(std::size_t tensor, const LateRows& late) { columns_[tensor].late = &late; }
   bool may_be_late(std::size_t tensor) const { return columns_[tensor].late != nullptr; }
   /// Counts rows as appended, which are written when the batch is sealed. REQUIRES:
   /// may_be_late(tensor).

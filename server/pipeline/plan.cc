@@ -156,7 +156,7 @@ class CompiledPlan final : public Plan {
     const LateRows* const late = source_->late_rows();
     if (late == nullptr) return writer;
     for (const std::size_t tensor : late->tensors()) {
-      if (computed_ == nullptr || !computed_->Reads(tensor)) writer.AllowLate({&tensor, 1}, *late);
+      if (computed_ == nullptr || !computed_->Reads(tensor)) writer.AllowLate(tensor, *late);
     }
     return writer;
   }

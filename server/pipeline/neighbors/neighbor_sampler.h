@@ -78,7 +78,7 @@ class NeighborSampler {
     std::size_t first = 0;     // where its taken entries begin, among those of all runs
   };
 
-  /// What is drawn of runs with one fan-out, at one hop.
+  /// A fan-out at one hop, and the runs that have it.
   struct HopFanout {
     std::int64_t fanout;
     std::uint32_t relation;

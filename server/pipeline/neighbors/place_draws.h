@@ -27,7 +27,7 @@ struct DrawnRow {
       0;  // 0, or the label of its edges plus 1 if these have fan-outs of their own
 };
 
-/// What is the same for all rows that are drawn together.
+/// Options of all rows that are drawn together.
 struct DrawOptions {
   std::uint64_t key = 0;
   std::uint32_t hop = 0;

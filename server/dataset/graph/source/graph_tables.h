@@ -49,7 +49,7 @@ struct TargetColumn {
   bool of_root;  // its rows go by the root's number, not by the example's
 };
 
-/// What is known of graphs before they are built.
+/// Bounds of graphs that hold before they are built.
 struct GraphBounds {
   std::uint64_t nodes = 0;                 // most nodes of a graph
   std::uint64_t edges = kMaxExampleEdges;  // most edges of an example

@@ -10,7 +10,7 @@
 namespace millrace::test {
 namespace {
 
-/// Of the tensor graph_size of merged batches: nodes and edges of the first branch.
+/// The values of graph_size in merged batches: nodes and edges of the first branch.
 constexpr std::uint64_t kMaxGraphSize = 1 << 24;
 
 TensorSpec Spec(std::string path, TensorKind kind, std::string dimension, std::int64_t min,

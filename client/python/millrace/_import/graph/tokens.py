@@ -37,7 +37,7 @@ class Tokens:
         mark = self._text[self._begins[first]]
         data = (mark != ord("#")) & (mark != ord("%"))
         counts = numpy.diff(first, append=len(line))
-        # Of each line with an edge: its number in the text, its first token, and how many it has.
+        # The lines with an edge: number in the text, first token, and count of tokens.
         self.lines, self._first, self._counts = line[first][data], first[data], counts[data]
 
     def __len__(self):

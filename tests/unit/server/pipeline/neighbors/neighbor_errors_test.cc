@@ -1,4 +1,4 @@
-// What pipelines over sampled neighbourhoods are refused, and damaged datasets that are sampled.
+// Pipelines over sampled neighbourhoods that are refused, and damaged datasets that are sampled.
 #include <catch2/catch.hpp>
 
 #include <cstdint>
@@ -249,7 +249,7 @@ TEST_CASE("numbers that are out of range are named with their file when they are
 
 TEST_CASE("labels that do not ascend give no other entries than those of the row",
           "[neighbors][hostile_graph]") {
-  // Whoever writes such a folder gets graphs of it: its contents are as they were hashed.
+  // Such a folder gives graphs all the same: its contents are as they were hashed.
   NeighborWorld world;
   std::vector<std::uint8_t> labels(world.folder.description.edges);
   std::mt19937_64 random(3);

@@ -184,7 +184,7 @@ TEST_CASE("a batch of an epoch is drawn anew in each", "[neighbors][plan]") {
   }
 }
 
-/// What a consumer gets of a batch.
+/// A batch as a consumer gets it.
 std::shared_ptr<const DeliveredBatch> Delivered(const Plan& plan, const PackedBatch& packed) {
   BufferPool pool;
   Result<Delivery> delivery = Delivery(DType::kInt64);
