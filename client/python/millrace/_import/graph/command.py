@@ -136,7 +136,7 @@ class _Import:
                    for one in self._layout.features]
         ranks = None
         if self._layout.has_label:
-            dtype, ranks = self._source.label_dtype, None
+            dtype = self._source.label_dtype
             if self._source.labels is not None:
                 ranks = self._source.labels.ranks()
                 dtype = "uint8" if len(ranks) <= 256 else "uint16"
