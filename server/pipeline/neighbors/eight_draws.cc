@@ -16,6 +16,15 @@ namespace millrace::internal {
 // Every function below is inlined into DrawEight, which says what the processor needs.
 #define MILLRACE_AVX2 __attribute__((target("avx2"), always_inline)) inline
 
+// Vectors that are indexed by a loop's variable stay in registers if the loop is unrolled whole.
+// Clang decides by itself, and warns where it decides against a pragma.
+#if defined(__clang__)
+#define MILLRACE_UNROLL(times)
+#else
+#define MILLRACE_PRAGMA(text) _Pragma(#text)
+#define MILLRACE_UNROLL(times) MILLRACE_PRAGMA(GCC unroll times)
+#endif
+
 namespace {
 
 using Eight = __m256i;  // of uint32
@@ -52,7 +61,7 @@ MILLRACE_AVX2 void Words(std::uint64_t key, std::uint32_t block, Eight number, E
   Eight c3 = All(hop);
   auto low = static_cast<std::uint32_t>(key);
   auto high = static_cast<std::uint32_t>(key >> 32);
-#pragma GCC unroll 10
+  MILLRACE_UNROLL(10)
   for (int round = 0; round < kPhiloxRounds; ++round) {
     const Halves a = Multiply(c0, All(kPhiloxMultipliers[0]));
     const Halves b = Multiply(c2, All(kPhiloxMultipliers[1]));
@@ -73,13 +82,13 @@ MILLRACE_AVX2 void Words(std::uint64_t key, std::uint32_t block, Eight number, E
 /// applications", 1968).
 template <int kSize>
 MILLRACE_AVX2 void SortLanes(Eight* lanes) {
-#pragma GCC unroll 8
+  MILLRACE_UNROLL(8)
   for (int p = 1; p < kSize; p *= 2) {
-#pragma GCC unroll 8
+    MILLRACE_UNROLL(8)
     for (int k = p; k >= 1; k /= 2) {
-#pragma GCC unroll 32
+      MILLRACE_UNROLL(32)
       for (int j = k % p; j + k < kSize; j += 2 * k) {
-#pragma GCC unroll 32
+        MILLRACE_UNROLL(32)
         for (int i = 0; i < k; ++i) {
           const int a = i + j;
           const int b = i + j + k;
@@ -112,13 +121,13 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
   Eight m = Load(entries_of);  // draws are below this
   if constexpr (!kReplace) m = _mm256_sub_epi32(m, All(f - 1));
   Eight words[kSize];
-#pragma GCC unroll 8
+  MILLRACE_UNROLL(8)
   for (std::uint32_t block = 0; block < kSize / 4; ++block) {
     if (4 * block < f) Words(options.key, block, number, relation, options.hop, words + 4 * block);
   }
   Eight chosen[kSize];
   Eight right = All(0xFFFFFFFF);
-#pragma GCC unroll 32
+  MILLRACE_UNROLL(32)
   for (std::uint32_t i = 0; i < kSize; ++i) {
     if (i >= f) {
       chosen[i] = All(0xFFFFFFFF);
@@ -131,7 +140,7 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
     Eight place = product.high;
     if constexpr (!kReplace) {
       Eight again = All(0);
-#pragma GCC unroll 32
+      MILLRACE_UNROLL(32)
       for (std::uint32_t k = 0; k < i; ++k) {
         again = _mm256_or_si256(again, _mm256_cmpeq_epi32(place, chosen[k]));
       }
